@@ -1,0 +1,195 @@
+package fleet
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Request is one unit of work as a router may know it: its output length is
+// not part of it.
+type Request struct {
+	ID           uint64
+	Task         int
+	PromptTokens int
+	// Deadline per output token; zero stands for the task's own.
+	Deadline time.Duration
+	Arrival  time.Duration
+}
+
+// Ledger turns events (a request arrived, a lease began or ended, a replica
+// went down) into the counters that policies see. The simulator and the live
+// router move the same ledger, so a policy sees bit-equal views in both.
+//
+// Its methods may be called from any goroutine. A choice is atomic only if the
+// caller lets no other Begin come between View and Begin; Begin still refuses
+// a replica with no place left.
+type Ledger struct {
+	table *Table
+
+	mu       sync.Mutex // protects all below
+	inFlight []int32
+	down     []bool
+	rate     rateEstimator
+	declared float64
+	slots    []slot
+	free     []uint32
+}
+
+// slot is the place of one lease; its generation makes old leases inert.
+type slot struct {
+	generation uint32
+	replica    int32
+}
+
+// NewLedger starts with every replica up and nothing in flight.
+func NewLedger(t *Table) *Ledger {
+	return &Ledger{
+		table:    t,
+		inFlight: make([]int32, len(t.Replicas)),
+		down:     make([]bool, len(t.Replicas)),
+	}
+}
+
+// Arrive notes that a request arrived, which moves the rate estimate.
+func (l *Ledger) Arrive(now time.Duration) {
+	l.mu.Lock()
+	l.rate.arrive(now)
+	l.mu.Unlock()
+}
+
+// DeclareRate replaces the estimated arrival rate by a known one, in requests
+// per second, as the paper's stable workload does (LBE-19). Zero goes back to
+// the estimate.
+func (l *Ledger) DeclareRate(perSecond float64) {
+	l.mu.Lock()
+	l.declared = perSecond
+	l.mu.Unlock()
+}
+
+// SetUp marks a replica as able, or unable, to take new requests.
+func (l *Ledger) SetUp(replica int, up bool) {
+	l.mu.Lock()
+	l.down[replica] = !up
+	l.mu.Unlock()
+}
+
+// View copies what a policy may know into v, reusing its slices.
+func (l *Ledger) View(now time.Duration, v *View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v.Table, v.Now = l.table, now
+	v.InFlight = append(v.InFlight[:0], l.inFlight...)
+	v.Down = append(v.Down[:0], l.down...)
+	v.Rate = l.declared
+	if v.Rate == 0 {
+		v.Rate = l.rate.perSecond()
+	}
+}
+
+// Begin takes a place on the replica. It reports false, and takes nothing, if
+// the replica is down or full.
+func (l *Ledger) Begin(replica int) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !available(l.table, l.inFlight, l.down, replica) {
+		return Lease{}, false
+	}
+	l.inFlight[replica]++
+	var n uint32
+	if last := len(l.free) - 1; last >= 0 {
+		n, l.free = l.free[last], l.free[:last]
+	} else {
+		n = uint32(len(l.slots))
+		l.slots = append(l.slots, slot{})
+	}
+	l.slots[n].replica = int32(replica)
+	return Lease{ledger: l, slot: n, generation: l.slots[n].generation}, true
+}
+
+// InFlight is the number of leases on all replicas.
+func (l *Ledger) InFlight() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var sum int
+	for _, n := range l.inFlight {
+		sum += int(n)
+	}
+	return sum
+}
+
+// Lease is what the router holds from the choice until the work ends. It is a
+// small value: copies stand for the same lease.
+type Lease struct {
+	ledger           *Ledger
+	slot, generation uint32
+}
+
+// End gives the place back. The first call returns true; later ones, on any
+// copy, do nothing and return false.
+func (x Lease) End() bool {
+	if x.ledger == nil {
+		return false
+	}
+	l := x.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.slots[x.slot]
+	if s.generation != x.generation {
+		return false
+	}
+	s.generation++
+	l.inFlight[s.replica]--
+	l.free = append(l.free, x.slot)
+	return true
+}
+
+// View is what a policy may know at one moment. The buffers belong to the
+// caller of [Ledger.View]; policies only read it.
+type View struct {
+	Table *Table
+	Now   time.Duration
+	// InFlight counts the requests on each replica, waiting and running.
+	InFlight []int32
+	Down     []bool
+	// Rate of arrivals per second: declared, or the unbiased estimate over the
+	// last [RateWindow] gaps.
+	Rate float64
+}
+
+// Available is the one predicate of eligibility: the replica is up and has a
+// place left.
+func (v *View) Available(replica int) bool {
+	return available(v.Table, v.InFlight, v.Down, replica)
+}
+
+func available(t *Table, inFlight []int32, down []bool, replica int) bool {
+	limit := t.Replicas[replica].Limit
+	return !down[replica] && (limit == 0 || int(inFlight[replica]) < limit)
+}
+
+// VariantAvailable says whether any replica of the variant is available.
+func (v *View) VariantAvailable(variant int) bool {
+	return slices.ContainsFunc(v.Table.ReplicasOf(variant), v.Available)
+}
+
+// VariantInFlight sums the requests on all replicas of a variant.
+func (v *View) VariantInFlight(variant int) int {
+	var sum int
+	for _, r := range v.Table.ReplicasOf(variant) {
+		sum += int(v.InFlight[r])
+	}
+	return sum
+}
+
+// Shortest is the fewest requests in flight on an available replica of the
+// variant, or −1 if none is available.
+func (v *View) Shortest(variant int) int {
+	shortest := -1
+	for _, r := range v.Table.ReplicasOf(variant) {
+		if n := int(v.InFlight[r]); v.Available(r) && (shortest < 0 || n < shortest) {
+			shortest = n
+		}
+	}
+	return shortest
+}

@@ -1,0 +1,42 @@
+package fleet
+
+import "time"
+
+// RateWindow is how many of the last gaps between arrivals the rate estimate
+// uses: the paper's "running average of the last 5 arrivals" (LBE-20).
+const RateWindow = 5
+
+// rateEstimator estimates the arrival rate as (n−1)/Σ of the last n ≤ 5 gaps.
+//
+// For Poisson arrivals the sum of n gaps is Gamma(n, 1/λ) and E[1/sum] =
+// λ/(n−1), so n/sum would be biased by n/(n−1), +25 % at n = 5; (n−1)/sum is
+// unbiased. Its relative standard deviation is 1/√(n−2), 0.58 at n = 5.
+// With fewer than two gaps nothing is known and the estimate is zero.
+type rateEstimator struct {
+	gaps [RateWindow]time.Duration
+	n    int // gaps seen, up to RateWindow
+	next int
+	last time.Duration
+	any  bool
+}
+
+func (e *rateEstimator) arrive(now time.Duration) {
+	if e.any {
+		e.gaps[e.next] = now - e.last
+		e.next = (e.next + 1) % RateWindow
+		e.n = min(e.n+1, RateWindow)
+	}
+	e.last, e.any = now, true
+}
+
+func (e *rateEstimator) perSecond() float64 {
+	if e.n < 2 {
+		return 0
+	}
+	var sum time.Duration
+	for _, g := range e.gaps[:e.n] {
+		sum += g
+	}
+	// Arrivals within the same nanosecond still leave a finite rate.
+	return float64(e.n-1) / max(sum, time.Nanosecond).Seconds()
+}

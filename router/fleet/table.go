@@ -1,0 +1,91 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Variant is one way to answer a task: a model size.
+type Variant struct{ Name string }
+
+// Host is one GPU or machine whose memory and compute its replicas share.
+type Host struct{ Name string }
+
+// Replica is a variant loaded on a host.
+type Replica struct {
+	Name          string
+	Variant, Host int
+	// Limit bounds the requests in flight, waiting ones included. Zero is no limit.
+	Limit int
+}
+
+// Table is what exists: read-only once built, so it may be shared freely.
+type Table struct {
+	Tasks    []Task
+	Variants []Variant
+	Hosts    []Host
+	Replicas []Replica
+
+	byVariant, byHost [][]int
+}
+
+// NewTable checks the parts against each other and indexes them. Every fault
+// is named in the one error.
+func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica) (*Table, error) {
+	t := &Table{
+		Tasks: tasks, Variants: variants, Hosts: hosts, Replicas: replicas,
+		byVariant: make([][]int, len(variants)),
+		byHost:    make([][]int, len(hosts)),
+	}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if len(tasks) == 0 || len(variants) == 0 || len(hosts) == 0 || len(replicas) == 0 {
+		fault("a fleet needs at least one task, variant, host and replica")
+	}
+	for _, task := range tasks {
+		if len(task.Quality) != len(variants) {
+			fault("task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(variants))
+		}
+		if task.Deadline <= 0 {
+			fault("task %q has deadline %v; it must be positive", task.Name, task.Deadline)
+		}
+	}
+	for i, r := range replicas {
+		if r.Variant < 0 || r.Variant >= len(variants) || r.Host < 0 || r.Host >= len(hosts) {
+			fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(variants), r.Host, len(hosts))
+			continue
+		}
+		t.byVariant[r.Variant] = append(t.byVariant[r.Variant], i)
+		t.byHost[r.Host] = append(t.byHost[r.Host], i)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return t, nil
+}
+
+// ReplicasOf lists the replicas of a variant in table order. Read-only.
+func (t *Table) ReplicasOf(variant int) []int { return t.byVariant[variant] }
+
+// ReplicasOn lists the replicas on a host in table order. Read-only.
+func (t *Table) ReplicasOn(host int) []int { return t.byHost[host] }
+
+// TaskIndex is the index of the named task, or −1.
+func (t *Table) TaskIndex(name string) int {
+	for i := range t.Tasks {
+		if t.Tasks[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// VariantIndex is the index of the named variant, or −1.
+func (t *Table) VariantIndex(name string) int {
+	for i := range t.Variants {
+		if t.Variants[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,42 @@
+// Package fleet holds the facts that every decision rests on: tasks, variants,
+// hosts, replicas, the requests in flight and the counters they move. It knows
+// no HTTP and reads no clock: time is an argument, counted as a
+// [time.Duration] from an epoch of the caller's choice.
+package fleet
+
+import "time"
+
+// Task is a class of requests: a deadline, how utility decays past it, a
+// weight, and a row of the quality matrix.
+type Task struct {
+	Name string
+	// Deadline is the mean time allowed per output token, queueing included
+	// (finish − arrival divided by output tokens; LBE-4).
+	Deadline time.Duration
+	// Decay says what is left of the reward past the deadline. Nil is [Hard].
+	Decay Decay
+	// Weight multiplies the utility, for instance for paid users.
+	Weight float64
+	// Quality is the utility of an answer in time, by variant index: the
+	// task's row of the matrix A in Eq. 1 of the paper.
+	Quality []float64
+}
+
+// Utility is weight × decay(latency) × quality[variant] (Eq. 1). Latency is
+// per output token. A deadline of zero stands for the task's own.
+func (t *Task) Utility(variant int, latency, deadline time.Duration) float64 {
+	if deadline <= 0 {
+		deadline = t.Deadline
+	}
+	return t.Weight * t.factor(latency, deadline) * t.Quality[variant]
+}
+
+func (t *Task) factor(latency, deadline time.Duration) float64 {
+	decay := t.Decay
+	if decay == nil {
+		decay = Hard{}
+	}
+	return decay.Factor(milliseconds(latency), milliseconds(deadline))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

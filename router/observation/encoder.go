@@ -1,0 +1,78 @@
+package observation
+
+import (
+	"math"
+
+	"gearshift/router/fleet"
+)
+
+// Bound is the largest value that an observation holds: raw counters are
+// unbounded, a network's inputs must not be.
+const Bound = 10
+
+// Encoder writes observations of one Spec. It holds no state: goroutines may
+// share it.
+type Encoder struct{ spec Spec }
+
+// NewEncoder checks the Spec against the fleet; see [Spec.Match].
+func NewEncoder(s Spec, t *fleet.Table) (*Encoder, error) {
+	if err := s.Match(t); err != nil {
+		return nil, err
+	}
+	return &Encoder{spec: s}, nil
+}
+
+// Spec is the encoder's Spec.
+func (e *Encoder) Spec() Spec { return e.spec }
+
+// Dim is the length of the observations.
+func (e *Encoder) Dim() int { return e.spec.Dim() }
+
+// Encode writes the observation of v and r into dst, whose length is Dim.
+// Every number lies in [0, Bound]. It allocates nothing.
+func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
+	at := 0
+	put := func(x float64) {
+		dst[at] = float32(min(x, Bound))
+		at++
+	}
+	for i := range e.spec.Features {
+		f := &e.spec.Features[i]
+		switch f.Kind {
+		case TaskID:
+			put(float64(r.Task) / f.Scale[0])
+		case TaskOneHot:
+			for t := range e.spec.Tasks {
+				put(indicator(t == r.Task))
+			}
+		case InFlight:
+			for m, scale := range f.Scale {
+				replicas := max(1, len(v.Table.ReplicasOf(m)))
+				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
+			}
+		case Shortest:
+			for m, scale := range f.Scale {
+				put(shortest(v, m) / scale)
+			}
+		case Rate:
+			put(v.Rate / f.Scale[0])
+		case LogRate:
+			put(math.Log1p(v.Rate) / f.Scale[0])
+		}
+	}
+}
+
+// shortest stands at the largest encodable value when nothing is available.
+func shortest(v *fleet.View, variant int) float64 {
+	if n := v.Shortest(variant); n >= 0 {
+		return float64(n)
+	}
+	return math.Inf(1)
+}
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

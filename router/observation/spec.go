@@ -1,0 +1,155 @@
+// Package observation is the one encoding of what a policy sees: a versioned,
+// hashed Spec, and the Encoder that turns a View and a Request into numbers.
+// The simulator and the live router use it both, so that a policy is served
+// exactly what it was trained on.
+package observation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gearshift/router/fleet"
+)
+
+// Kind names a group of numbers in an observation.
+type Kind string
+
+// The kinds. Scales divide the raw number, so that typical values lie near
+// [0, 1]; the kinds that say "per variant" take one scale each.
+const (
+	// TaskID is the task's index ÷ scale: one number (LBE-9).
+	TaskID Kind = "task-id"
+	// TaskOneHot is one number per task; it takes no scale.
+	TaskOneHot Kind = "task-one-hot"
+	// InFlight is, per variant, its requests in flight ÷ its replicas ÷ scale:
+	// the paper's "batch size at each model" (LBE-9).
+	InFlight Kind = "in-flight"
+	// Shortest is, per variant, the requests in flight on its emptiest
+	// available replica ÷ scale: the batch that a request would join.
+	Shortest Kind = "shortest"
+	// Rate is the arrival rate per second ÷ scale (LBE-9).
+	Rate Kind = "rate"
+	// LogRate is log(1 + rate) ÷ scale, which tells low rates apart.
+	LogRate Kind = "log-rate"
+)
+
+// Version is the version of the encoding's arithmetic. A change of it makes
+// every stored policy refuse to load rather than misread its inputs.
+const Version = 1
+
+// Feature is one group of numbers and its scales.
+type Feature struct {
+	Kind  Kind      `json:"kind" yaml:"kind"`
+	Scale []float64 `json:"scale,omitempty" yaml:"scale,omitempty,flow"`
+}
+
+// Spec says what an observation holds and in which order, and for which tasks
+// and variants. Action i of a policy with this Spec is Variants[i].
+type Spec struct {
+	Version  int       `json:"version"`
+	Tasks    []string  `json:"tasks"`
+	Variants []string  `json:"variants"`
+	Features []Feature `json:"features"`
+}
+
+// NewSpec is the Spec of these features over a fleet's tasks and variants.
+func NewSpec(t *fleet.Table, features []Feature) (Spec, error) {
+	s := Spec{Version: Version, Features: features}
+	for _, task := range t.Tasks {
+		s.Tasks = append(s.Tasks, task.Name)
+	}
+	for _, v := range t.Variants {
+		s.Variants = append(s.Variants, v.Name)
+	}
+	return s, s.validate()
+}
+
+func (s Spec) validate() error {
+	var faults []error
+	if s.Version != Version {
+		faults = append(faults, fmt.Errorf("observation version %d is not the supported %d", s.Version, Version))
+	}
+	if len(s.Features) == 0 {
+		faults = append(faults, errors.New("an observation needs at least one feature"))
+	}
+	for i, f := range s.Features {
+		if err := s.validateFeature(f); err != nil {
+			faults = append(faults, fmt.Errorf("feature %d: %w", i, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s Spec) validateFeature(f Feature) error {
+	var want int
+	switch f.Kind {
+	case TaskOneHot:
+	case TaskID, Rate, LogRate:
+		want = 1
+	case InFlight, Shortest:
+		want = len(s.Variants)
+	default:
+		return fmt.Errorf("unknown kind %q", f.Kind)
+	}
+	if len(f.Scale) != want {
+		return fmt.Errorf("%s takes %d scales, has %d", f.Kind, want, len(f.Scale))
+	}
+	for _, x := range f.Scale {
+		if !(x > 0) {
+			return fmt.Errorf("%s has scale %v; scales are positive", f.Kind, x)
+		}
+	}
+	return nil
+}
+
+// Dim is the length of an observation.
+func (s Spec) Dim() int {
+	var n int
+	for _, f := range s.Features {
+		n += s.width(f)
+	}
+	return n
+}
+
+func (s Spec) width(f Feature) int {
+	switch f.Kind {
+	case TaskOneHot:
+		return len(s.Tasks)
+	case InFlight, Shortest:
+		return len(s.Variants)
+	default:
+		return 1
+	}
+}
+
+// Hash identifies the Spec: equal hashes mean equal inputs and actions.
+func (s Spec) Hash() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings and finite numbers always marshal; validate keeps others out
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Match explains why a policy with Spec s cannot route for the fleet, or
+// returns nil if it can.
+func (s Spec) Match(t *fleet.Table) error {
+	want, err := NewSpec(t, s.Features)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Version != want.Version:
+		return fmt.Errorf("the policy was trained for observation version %d, this router encodes version %d", s.Version, want.Version)
+	case !slices.Equal(s.Variants, want.Variants):
+		return fmt.Errorf("the policy was trained for variants %v, the scenario has %v", s.Variants, want.Variants)
+	case !slices.Equal(s.Tasks, want.Tasks):
+		return fmt.Errorf("the policy was trained for tasks %v, the scenario has %v", s.Tasks, want.Tasks)
+	}
+	return nil
+}

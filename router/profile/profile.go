@@ -1,0 +1,72 @@
+// Package profile is the latency model of a variant on a host, and its memory:
+// the numbers that the simulator steps by and that the heuristics predict with.
+package profile
+
+import "time"
+
+// Profile is the cost of one engine iteration. Times are in milliseconds,
+// sizes in tokens and bytes. The zero value costs nothing.
+//
+//	gpu(n, ctx) = max(n·Token, min(Weights·(1+Growth·(n−1)), Weights + n·Token)) + ctx·Context
+//	step        = max(LaunchFloor, gpu·interference) + Overhead + sequences·Sequence
+//	interference = 1 + Contention · Σ over the host's other busy engines of their duty
+//
+// n is the number of new tokens in the iteration (the batch size in decode,
+// prompt tokens in prefill), ctx the summed context of the decoding sequences.
+type Profile struct {
+	// LaunchFloor is the time to launch the kernels, below which no step falls.
+	LaunchFloor float64 `yaml:"launch_floor_ms"`
+	// Weights is the time to read the weights once.
+	Weights float64 `yaml:"weights_ms"`
+	// Growth is the relative slowing of the weight read per further sequence.
+	Growth float64 `yaml:"growth_per_sequence"`
+	// Token is the arithmetic of one new token.
+	Token float64 `yaml:"token_ms"`
+	// Context is the reading of one cached token.
+	Context float64 `yaml:"context_token_ms"`
+	// Overhead per step (sampling, scheduling) that nobody contends for.
+	Overhead float64 `yaml:"overhead_ms"`
+	// Sequence is the further overhead for each sequence in the step.
+	Sequence float64 `yaml:"sequence_ms"`
+	// Contention is γ: how much a neighbour's full duty slows the GPU part.
+	Contention float64 `yaml:"contention"`
+
+	// WeightBytes and ActivationBytes are taken before the KV cache gets the
+	// rest of a replica's memory; KVBytes is one cached token's.
+	WeightBytes     int64 `yaml:"weight_bytes"`
+	ActivationBytes int64 `yaml:"activation_bytes"`
+	KVBytes         int64 `yaml:"kv_bytes_per_token"`
+}
+
+// GPU is the uncontended GPU part of a step, in milliseconds.
+func (p *Profile) GPU(tokens, context int) float64 {
+	n := float64(tokens)
+	arithmetic := n * p.Token
+	read := min(p.Weights*(1+p.Growth*(n-1)), p.Weights+arithmetic)
+	return max(arithmetic, read) + float64(context)*p.Context
+}
+
+// Step is the time of one iteration in milliseconds, and the engine's duty in
+// it: the share of the step that loads the GPU, which its neighbours feel.
+// Neighbours is the sum of the duties of the host's other busy engines.
+func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, duty float64) {
+	gpu := p.GPU(tokens, context)
+	ms = max(p.LaunchFloor, gpu*(1+p.Contention*neighbours)) + p.Overhead + float64(sequences)*p.Sequence
+	if ms > 0 {
+		duty = gpu / ms
+	}
+	return ms, duty
+}
+
+// KVTokens is how many tokens the KV cache holds in a replica of so many
+// bytes, in whole blocks. It is zero if the weights and activations do not fit.
+func (p *Profile) KVTokens(memoryBytes int64, blockTokens int) int {
+	rest := memoryBytes - p.WeightBytes - p.ActivationBytes
+	if rest <= 0 || p.KVBytes <= 0 || blockTokens <= 0 {
+		return 0
+	}
+	return int(rest/(p.KVBytes*int64(blockTokens))) * blockTokens
+}
+
+// Duration converts the model's milliseconds to a Duration.
+func Duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
