@@ -1,0 +1,150 @@
+package rl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Config is one training preset of a scenario. Its zero value is not valid.
+type Config struct {
+	Decisions  int   `yaml:"decisions" json:"decisions"`     // the run's length
+	Hidden     []int `yaml:"hidden" json:"hidden"`           // the widths of the hidden layers
+	Batch      int   `yaml:"batch" json:"batch"`             // transitions per gradient step
+	TrainEvery int   `yaml:"train_every" json:"train_every"` // decisions per gradient step
+
+	LearningRate      float64 `yaml:"learning_rate" json:"learning_rate"`
+	FinalLearningRate float64 `yaml:"final_learning_rate" json:"final_learning_rate"`
+	FinalShare        float64 `yaml:"final_share" json:"final_share"` // of the run, at the final learning rate
+
+	Discount   Discount `yaml:"discount" json:"discount"`
+	TargetSync int      `yaml:"target_sync" json:"target_sync"` // gradient steps between copies to the target network
+	Epsilon    Epsilon  `yaml:"epsilon" json:"epsilon"`
+
+	Replay int `yaml:"replay" json:"replay"` // transitions kept
+	Warmup int `yaml:"warmup" json:"warmup"` // decisions before the first gradient step
+
+	Huber        float64 `yaml:"huber" json:"huber"`                 // where the loss turns from quadratic to linear
+	ClipNorm     float64 `yaml:"clip_norm" json:"clip_norm"`         // bound on the gradient's global norm
+	RewardCentre float64 `yaml:"reward_centre" json:"reward_centre"` // subtracted from every utility
+
+	Episode         int `yaml:"episode" json:"episode"`                   // decisions before the environment truncates
+	ValidateEvery   int `yaml:"validate_every" json:"validate_every"`     // decisions
+	CheckpointEvery int `yaml:"checkpoint_every" json:"checkpoint_every"` // decisions
+}
+
+// Discount says how much a later reward is worth: a factor per decision (the
+// paper's, LBE-14), or one per elapsed time, exp(−Δt/τ), where the decisions of
+// a semi-Markov process are unevenly far apart. Exactly one is set.
+type Discount struct {
+	PerStep      float64 `yaml:"per_step" json:"per_step,omitempty"`
+	TimeConstant float64 `yaml:"time_constant_s" json:"time_constant_s,omitempty"`
+}
+
+// Factor is the discount across one decision that lasts for elapsed.
+func (d Discount) Factor(elapsed time.Duration) float64 {
+	if d.TimeConstant > 0 {
+		return math.Exp(-elapsed.Seconds() / d.TimeConstant)
+	}
+	return d.PerStep
+}
+
+// Epsilon is the probability of a random action: linear from Start to End over
+// the first Share of the run, End from there on.
+type Epsilon struct {
+	Start float64 `yaml:"start" json:"start"`
+	End   float64 `yaml:"end" json:"end"`
+	Share float64 `yaml:"share" json:"share"`
+}
+
+// At is the probability at a decision of a run of total decisions.
+func (e Epsilon) At(decision, total int) float64 {
+	length := e.Share * float64(total)
+	if float64(decision) >= length {
+		return e.End
+	}
+	return e.Start + (e.End-e.Start)*float64(decision)/length
+}
+
+// LearningRateAt is the learning rate at a decision of the run: LearningRate,
+// and FinalLearningRate in the final share.
+func (c *Config) LearningRateAt(decision int) float64 {
+	if float64(decision) >= (1-c.FinalShare)*float64(c.Decisions) {
+		return c.FinalLearningRate
+	}
+	return c.LearningRate
+}
+
+// Validate reports every fault of c at once, joined, each under its YAML key.
+func (c *Config) Validate() error {
+	var f faults
+	f.atLeast("decisions", c.Decisions, 1)
+	if len(c.Hidden) == 0 {
+		f.add("hidden", "at least one layer is needed")
+	}
+	for i, h := range c.Hidden {
+		f.atLeast(fmt.Sprintf("hidden[%d]", i), h, 1)
+	}
+	f.atLeast("batch", c.Batch, 1)
+	f.atLeast("train_every", c.TrainEvery, 1)
+	f.positive("learning_rate", c.LearningRate)
+	f.positive("final_learning_rate", c.FinalLearningRate)
+	f.share("final_share", c.FinalShare)
+	c.Discount.validate(&f)
+	f.atLeast("target_sync", c.TargetSync, 1)
+	f.share("epsilon.start", c.Epsilon.Start)
+	f.share("epsilon.end", c.Epsilon.End)
+	f.share("epsilon.share", c.Epsilon.Share)
+	f.atLeast("replay", c.Replay, 1)
+	if c.Batch > c.Replay && c.Replay > 0 {
+		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
+	}
+	f.atLeast("warmup", c.Warmup, 0)
+	f.positive("huber", c.Huber)
+	f.positive("clip_norm", c.ClipNorm)
+	if math.IsNaN(c.RewardCentre) || math.IsInf(c.RewardCentre, 0) {
+		f.add("reward_centre", "must be finite, not %v", c.RewardCentre)
+	}
+	f.atLeast("episode", c.Episode, 1)
+	f.atLeast("validate_every", c.ValidateEvery, 1)
+	f.atLeast("checkpoint_every", c.CheckpointEvery, 1)
+	return errors.Join(f...)
+}
+
+func (d Discount) validate(f *faults) {
+	switch {
+	case (d.PerStep != 0) == (d.TimeConstant != 0):
+		f.add("discount", "exactly one of per_step and time_constant_s is needed")
+	case d.PerStep != 0 && !(d.PerStep > 0 && d.PerStep <= 1):
+		f.add("discount.per_step", "must be above 0 and at most 1, not %v", d.PerStep)
+	case d.TimeConstant != 0:
+		f.positive("discount.time_constant_s", d.TimeConstant)
+	}
+}
+
+// faults gathers what is wrong, one error per key.
+type faults []error
+
+func (f *faults) add(key, format string, args ...any) {
+	*f = append(*f, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+}
+
+func (f *faults) atLeast(key string, v, least int) {
+	if v < least {
+		f.add(key, "must be at least %d, not %d", least, v)
+	}
+}
+
+// The comparisons are written so that NaN fails them.
+func (f *faults) positive(key string, v float64) {
+	if !(v > 0 && v <= math.MaxFloat64) {
+		f.add(key, "must be positive and finite, not %v", v)
+	}
+}
+
+func (f *faults) share(key string, v float64) {
+	if !(v >= 0 && v <= 1) {
+		f.add(key, "must be between 0 and 1, not %v", v)
+	}
+}
