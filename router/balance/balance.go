@@ -1,0 +1,65 @@
+// Package balance holds the ways to choose a replica once the variant is
+// known. Each is pure: chance comes in as an argument, and nothing is kept
+// between calls.
+package balance
+
+import (
+	"fmt"
+	"math/bits"
+
+	"gearshift/router/fleet"
+)
+
+// Balancer is what [ByName] returns; it satisfies router.Balancer.
+type Balancer interface {
+	Name() string
+	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
+}
+
+// ByName is the balancer of a scenario's serving.balancer.
+func ByName(name string) (Balancer, error) {
+	for _, b := range []Balancer{SmallestBatch{}, PowerOfTwo{}} {
+		if b.Name() == name {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("no balancer %q; the balancers are %s and %s", name, SmallestBatch{}.Name(), PowerOfTwo{}.Name())
+}
+
+// below maps a uniform 64-bit number to one in [0, n), by multiplication: the
+// probabilities differ by less than n/2⁶⁴.
+func below(random uint64, n int) int {
+	high, _ := bits.Mul64(random, uint64(n))
+	return int(high)
+}
+
+// eligible says whether a replica is available with at most so many requests
+// in flight.
+func eligible(v *fleet.View, replica int, most int32) bool {
+	return v.InFlight[replica] <= most && v.Available(replica)
+}
+
+// count is the number of the variant's eligible replicas.
+func count(v *fleet.View, variant int, most int32) int {
+	var n int
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if eligible(v, i, most) {
+			n++
+		}
+	}
+	return n
+}
+
+// nth is the n-th eligible replica of the variant, counted from zero, or −1.
+func nth(v *fleet.View, variant int, most int32, n int) int {
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if !eligible(v, i, most) {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return -1
+}

@@ -1,0 +1,101 @@
+package router
+
+import "gearshift/router/fleet"
+
+// choose picks variant and replica from c.view, on which at least one replica
+// is available (of the pinned variant, if there is one). It always succeeds:
+// where a policy or the balancer fails, what stands behind it chooses.
+// The caller holds c.mu.
+func (c *Core) choose(pinned int, r *fleet.Request, random uint64) Choice {
+	choice := Choice{Variant: pinned, Policy: Pinned}
+	if pinned < 0 {
+		choice = c.chooseVariant(r)
+	}
+	replica := c.pick(r, choice.Variant, random)
+	if replica < 0 {
+		replica = emptiest(&c.view, choice.Variant)
+		choice.Fallback = true
+		if choice.Reason == "" {
+			choice.Reason = ReasonBalancer
+		}
+	}
+	choice.Replica = replica
+	return choice
+}
+
+// chooseVariant asks the policy, then the fallback, then takes the first
+// variant that is available.
+func (c *Core) chooseVariant(r *fleet.Request) Choice {
+	variant, reason := c.decide(&c.policy, r)
+	if reason == "" {
+		return Choice{Variant: variant, Policy: c.policy.name}
+	}
+	choice := Choice{Fallback: true, Reason: reason}
+	if variant, reason = c.decide(&c.fallback, r); reason == "" {
+		choice.Variant, choice.Policy = variant, c.fallback.name
+		return choice
+	}
+	for !c.view.VariantAvailable(choice.Variant) {
+		choice.Variant++
+	}
+	choice.Policy = LastResort
+	return choice
+}
+
+// decide asks one policy. Reason is empty if its answer can be followed.
+func (c *Core) decide(s *seat, r *fleet.Request) (variant int, reason string) {
+	if s.policy == nil {
+		return -1, ReasonMissing
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			c.panicked(s.name, value)
+			variant, reason = -1, ReasonPanic
+		}
+	}()
+	variant = s.policy.Decide(&c.view, r, s.scratch)
+	switch {
+	case variant == -1:
+		return variant, ReasonNoChoice
+	case variant < 0 || variant >= len(c.table.Variants):
+		return variant, ReasonOutOfRange
+	case !c.view.VariantAvailable(variant):
+		return variant, ReasonUnavailable
+	}
+	return variant, ""
+}
+
+// pick asks the balancer. It returns −1 unless the answer is an available
+// replica of the variant.
+func (c *Core) pick(r *fleet.Request, variant int, random uint64) (replica int) {
+	defer func() {
+		if value := recover(); value != nil {
+			c.panicked(c.balancer.Name(), value)
+			replica = -1
+		}
+	}()
+	replica = c.balancer.Pick(&c.view, r, variant, random)
+	if replica < 0 || replica >= len(c.table.Replicas) ||
+		c.table.Replicas[replica].Variant != variant || !c.view.Available(replica) {
+		return -1
+	}
+	return replica
+}
+
+func (c *Core) panicked(name string, value any) {
+	if c.onPanic != nil {
+		c.onPanic(name, value)
+	}
+}
+
+// emptiest is the first available replica of the variant with the fewest
+// requests in flight.
+func emptiest(v *fleet.View, variant int) int {
+	shortest := v.Shortest(variant)
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if v.Available(i) && int(v.InFlight[i]) == shortest {
+			return i
+		}
+	}
+	return -1
+}
