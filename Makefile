@@ -1,0 +1,78 @@
+# `make` lists the targets. Each does the set-up that it needs.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Build tags for what this machine has (OpenBLAS, ONNX Runtime); `TAGS=` for a
+# plain build. Found when a recipe runs, since setup may add to them.
+TAGS = $(shell scripts/tags.sh)
+GOTAGS = $(addprefix -tags=,$(TAGS))
+
+# More flags for `go test`: make test TESTFLAGS=-v
+TESTFLAGS ?=
+# Benchmarks to run, and how often: make bench BENCH=Decide COUNT=10
+BENCH ?= .
+COUNT ?= 1
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Install what is missing (quick when nothing is)
+	@scripts/setup.sh
+
+.PHONY: demo
+demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, once
+	@scripts/setup.sh build
+	@scripts/demo.sh
+
+.PHONY: build
+build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are present
+	go build -trimpath $(GOTAGS) -o bin/gearshift ./cmd/gearshift
+
+.PHONY: onnxruntime
+onnxruntime: ## Fetch the ONNX Runtime library into .cache, for builds to come
+	@scripts/onnxruntime.sh
+
+.PHONY: test
+test: setup ## Run the tests
+	go test -timeout 9m $(GOTAGS) $(TESTFLAGS) ./...
+
+.PHONY: race
+race: setup ## Run the tests under the race detector
+	go test -race -timeout 25m $(GOTAGS) $(TESTFLAGS) ./...
+
+.PHONY: lint
+lint: ## Check formatting, go vet, staticcheck and the shell scripts' syntax
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	[ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; }
+	go vet $(GOTAGS) ./...
+	go run $(STATICCHECK) $(GOTAGS) ./...
+	@for script in scripts/*.sh .ci/run; do bash -n "$$script"; done
+
+.PHONY: check
+check: lint test plain ## Everything a change must pass: lint, test, the plain builds, tidy modules
+	go mod tidy -diff
+	go mod verify
+
+.PHONY: plain
+plain: ## Build without C, with the training stack and without it
+	CGO_ENABLED=0 go build -o /dev/null ./cmd/gearshift
+	CGO_ENABLED=0 go vet -tags serveonly ./cmd/gearshift
+	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
+	OPENBLAS_NUM_THREADS=1 go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
+		$$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: cover
+cover: setup ## Run the tests and print the statement coverage
+	go test -timeout 20m $(GOTAGS) -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
+	@echo "by line: go tool cover -html=cover.out"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Installs what is missing to build and test Gearshift; does nothing, in about a
+# second, when nothing is. Only Go is required. What else cannot be installed
+# here is named, and the build goes on without it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+# as_root runs a command as root, or fails at once where that takes a password
+# that nobody is there to type.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif ! command -v sudo >/dev/null; then
+		return 1
+	elif [ -t 0 ]; then
+		sudo "$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+# install_debian installs packages; the package lists are fetched only if the
+# ones at hand do not do.
+install_debian() {
+	command -v apt-get >/dev/null || return 1
+	say "installing $* (apt-get)"
+	local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+	as_root "${apt[@]}" install -y --no-install-recommends "$@" >/dev/null 2>&1 && return
+	as_root "${apt[@]}" update >/dev/null &&
+		as_root "${apt[@]}" install -y --no-install-recommends "$@" >/dev/null
+}
+
+check_go() {
+	local want have
+	want=$(awk '$1 == "go" { print $2; exit }' go.mod)
+	if ! command -v go >/dev/null; then
+		say "Go is missing. Gearshift needs Go $want or newer: https://go.dev/dl/" >&2
+		exit 1
+	fi
+	# A Go that may fetch toolchains has already done so here.
+	if ! have=$(go env GOVERSION 2>&1) || ! go list -m >/dev/null 2>&1; then
+		say "Gearshift needs Go $want or newer; found: $(GOTOOLCHAIN=local go version 2>&1). Get it at https://go.dev/dl/" >&2
+		exit 1
+	fi
+	say "$have"
+}
+
+# OpenBLAS makes training faster; gonum's BLAS does the same work without it.
+check_openblas() {
+	case ,$(scripts/tags.sh), in *,openblas,*) return ;; esac
+	if [ "$(uname -s)" = Linux ] && install_debian gcc libc6-dev libopenblas-dev; then
+		return
+	fi
+	say "OpenBLAS is not installed: training will use the slower pure Go BLAS."
+	say "  Debian, Ubuntu: apt-get install gcc libopenblas-dev; Fedora: dnf install gcc openblas-devel"
+	say "  elsewhere: any OpenBLAS that 'cc -lopenblas' links"
+}
+
+# Node runs the official openai client in the tests of the server.
+check_node_client() {
+	local dir=serving/clients/node
+	[ -f $dir/package-lock.json ] || return 0
+	if ! command -v npm >/dev/null && ! install_debian nodejs npm; then
+		say "Node.js is not installed: the test with the official openai client will fail."
+		say "  Debian, Ubuntu: apt-get install nodejs npm; elsewhere: https://nodejs.org"
+		return
+	fi
+	# npm writes this file last, so an older one is an unfinished or stale install.
+	[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ] && return
+	say "installing the openai npm package in $dir"
+	npm ci --prefix $dir --loglevel error --no-audit --no-fund
+}
+
+check_go
+go mod download
+check_openblas
+[ "${1-}" = build ] || check_node_client
+say "ready (build tags: $(scripts/tags.sh | sed 's/^$/none/'))"
