@@ -12,6 +12,10 @@ const RateWindow = 5
 // λ/(n−1), so n/sum would be biased by n/(n−1), +25 % at n = 5; (n−1)/sum is
 // unbiased. Its relative standard deviation is 1/√(n−2), 0.58 at n = 5.
 // With fewer than two gaps nothing is known and the estimate is zero.
+//
+// Concurrent callers may note arrivals a little out of order. One that is
+// earlier than the last counts as simultaneous with it, so gaps never are
+// negative.
 type rateEstimator struct {
 	gaps [RateWindow]time.Duration
 	n    int // gaps seen, up to RateWindow
@@ -22,6 +26,7 @@ type rateEstimator struct {
 
 func (e *rateEstimator) arrive(now time.Duration) {
 	if e.any {
+		now = max(now, e.last)
 		e.gaps[e.next] = now - e.last
 		e.next = (e.next + 1) % RateWindow
 		e.n = min(e.n+1, RateWindow)

@@ -37,31 +37,47 @@ func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica
 		byVariant: make([][]int, len(variants)),
 		byHost:    make([][]int, len(hosts)),
 	}
+	if err := errors.Join(t.faults()...); err != nil {
+		return nil, err
+	}
+	for i, r := range replicas {
+		t.byVariant[r.Variant] = append(t.byVariant[r.Variant], i)
+		t.byHost[r.Host] = append(t.byHost[r.Host], i)
+	}
+	return t, nil
+}
+
+func (t *Table) faults() []error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if len(tasks) == 0 || len(variants) == 0 || len(hosts) == 0 || len(replicas) == 0 {
+	if len(t.Tasks) == 0 || len(t.Variants) == 0 || len(t.Hosts) == 0 || len(t.Replicas) == 0 {
 		fault("a fleet needs at least one task, variant, host and replica")
 	}
-	for _, task := range tasks {
-		if len(task.Quality) != len(variants) {
-			fault("task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(variants))
+	for i, v := range t.Variants {
+		if t.VariantIndex(v.Name) < i {
+			fault("variant %q is listed twice", v.Name)
+		}
+	}
+	for i, task := range t.Tasks {
+		if t.TaskIndex(task.Name) < i {
+			fault("task %q is listed twice", task.Name)
+		}
+		if len(task.Quality) != len(t.Variants) {
+			fault("task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(t.Variants))
 		}
 		if task.Deadline <= 0 {
 			fault("task %q has deadline %v; it must be positive", task.Name, task.Deadline)
 		}
 	}
-	for i, r := range replicas {
-		if r.Variant < 0 || r.Variant >= len(variants) || r.Host < 0 || r.Host >= len(hosts) {
-			fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(variants), r.Host, len(hosts))
-			continue
+	for _, r := range t.Replicas {
+		if r.Variant < 0 || r.Variant >= len(t.Variants) || r.Host < 0 || r.Host >= len(t.Hosts) {
+			fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(t.Variants), r.Host, len(t.Hosts))
 		}
-		t.byVariant[r.Variant] = append(t.byVariant[r.Variant], i)
-		t.byHost[r.Host] = append(t.byHost[r.Host], i)
+		if r.Limit < 0 {
+			fault("replica %q has limit %d; it must not be negative", r.Name, r.Limit)
+		}
 	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	return t, nil
+	return faults
 }
 
 // ReplicasOf lists the replicas of a variant in table order. Read-only.

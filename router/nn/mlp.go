@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/gonum"
 )
 
 // MLP is a stack of dense layers with ReLU between them and a linear output.
@@ -92,15 +92,19 @@ func (m *MLP) Forward(dst, x, scratch []float32) {
 	}
 }
 
+// blas is gonum's own, whatever implementation a program has chosen with
+// blas32.Use: a policy decides the same in every build, and pays no cgo call
+// for each row.
+var blas gonum.Implementation
+
 // dense computes out = x·w + b, then ReLU if asked. After a ReLU about half of
 // x is zero, and a row of w whose input is zero is never read.
 func dense(out, x, w, b []float32, relu bool) {
 	n := len(out)
 	copy(out, b)
-	y := blas32.Vector{N: n, Inc: 1, Data: out}
 	for i, xi := range x {
 		if xi != 0 {
-			blas32.Axpy(xi, blas32.Vector{N: n, Inc: 1, Data: w[i*n : i*n+n]}, y)
+			blas.Saxpy(n, xi, w[i*n:i*n+n], 1, out, 1)
 		}
 	}
 	if relu {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"gearshift/router/fleet"
@@ -58,13 +59,8 @@ type Spec struct {
 
 // NewSpec is the Spec of these features over a fleet's tasks and variants.
 func NewSpec(t *fleet.Table, features []Feature) (Spec, error) {
-	s := Spec{Version: Version, Features: features}
-	for _, task := range t.Tasks {
-		s.Tasks = append(s.Tasks, task.Name)
-	}
-	for _, v := range t.Variants {
-		s.Variants = append(s.Variants, v.Name)
-	}
+	tasks, variants := names(t)
+	s := Spec{Version: Version, Tasks: tasks, Variants: variants, Features: features}
 	return s, s.validate()
 }
 
@@ -99,8 +95,8 @@ func (s Spec) validateFeature(f Feature) error {
 		return fmt.Errorf("%s takes %d scales, has %d", f.Kind, want, len(f.Scale))
 	}
 	for _, x := range f.Scale {
-		if !(x > 0) {
-			return fmt.Errorf("%s has scale %v; scales are positive", f.Kind, x)
+		if !(x > 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("%s has scale %v; scales are positive and finite", f.Kind, x)
 		}
 	}
 	return nil
@@ -139,17 +135,25 @@ func (s Spec) Hash() string {
 // Match explains why a policy with Spec s cannot route for the fleet, or
 // returns nil if it can.
 func (s Spec) Match(t *fleet.Table) error {
-	want, err := NewSpec(t, s.Features)
-	if err != nil {
-		return err
-	}
+	tasks, variants := names(t)
 	switch {
-	case s.Version != want.Version:
-		return fmt.Errorf("the policy was trained for observation version %d, this router encodes version %d", s.Version, want.Version)
-	case !slices.Equal(s.Variants, want.Variants):
-		return fmt.Errorf("the policy was trained for variants %v, the scenario has %v", s.Variants, want.Variants)
-	case !slices.Equal(s.Tasks, want.Tasks):
-		return fmt.Errorf("the policy was trained for tasks %v, the scenario has %v", s.Tasks, want.Tasks)
+	case s.Version != Version:
+		return fmt.Errorf("the policy was trained for observation version %d, this router encodes version %d", s.Version, Version)
+	case !slices.Equal(s.Variants, variants):
+		return fmt.Errorf("the policy was trained for variants %v, the scenario has %v", s.Variants, variants)
+	case !slices.Equal(s.Tasks, tasks):
+		return fmt.Errorf("the policy was trained for tasks %v, the scenario has %v", s.Tasks, tasks)
 	}
-	return nil
+	return s.validate()
+}
+
+// names lists a fleet's tasks and variants by index.
+func names(t *fleet.Table) (tasks, variants []string) {
+	for _, task := range t.Tasks {
+		tasks = append(tasks, task.Name)
+	}
+	for _, v := range t.Variants {
+		variants = append(variants, v.Name)
+	}
+	return tasks, variants
 }
