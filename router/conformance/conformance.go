@@ -1,0 +1,130 @@
+// Package conformance holds the tests that every policy and every balancer
+// must pass. An implementation's own test calls the kit with the fleet it was
+// made for:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Policy(t, conformance.Fleet(8), policy)
+//	}
+//
+// The kits try many random views. They draw from a fixed seed, so a failure
+// repeats; the message names the seed of its view.
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// views is how many random views a kit tries.
+const views = 2000
+
+// Fleet is the paper's: three variants side by side on each of four hosts, and
+// four tasks. Each replica takes limit requests at once; zero is no limit.
+func Fleet(limit int) *fleet.Table {
+	tasks := []fleet.Task{
+		{Name: "hellaswag", Quality: []float64{0.45, 0.78, 1}},
+		{Name: "copa", Quality: []float64{0.80, 0.95, 1}},
+		{Name: "piqa", Quality: []float64{0.82, 0.96, 1}},
+		{Name: "openbookqa", Quality: []float64{0.70, 0.94, 1}},
+	}
+	for i := range tasks {
+		tasks[i].Deadline, tasks[i].Weight = 40*time.Millisecond, 1
+	}
+	variants := []fleet.Variant{{Name: "opt-125m"}, {Name: "opt-1.3b"}, {Name: "opt-6.7b"}}
+	var hosts []fleet.Host
+	var replicas []fleet.Replica
+	for h := range 4 {
+		hosts = append(hosts, fleet.Host{Name: fmt.Sprintf("gpu%d", h)})
+		for m, v := range variants {
+			name := fmt.Sprintf("%s@gpu%d", v.Name, h)
+			replicas = append(replicas, fleet.Replica{Name: name, Variant: m, Host: h, Limit: limit})
+		}
+	}
+	t, err := fleet.NewTable(tasks, variants, hosts, replicas)
+	if err != nil {
+		panic(err) // the literals above are a valid fleet
+	}
+	return t
+}
+
+// example is one random input and the seed it was drawn from.
+type example struct {
+	seed    uint64
+	view    fleet.View
+	request fleet.Request
+	random  uint64 // a balancer's argument
+}
+
+// draw makes the example of a seed. Views range from an idle fleet that is all
+// up to one that is all down or all full.
+func draw(t *fleet.Table, seed uint64) *example {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	x := &example{seed: seed, random: rng.Uint64()}
+	x.view = fleet.View{Table: t, Now: time.Duration(rng.Int64N(int64(time.Hour))), Rate: 50 * rng.Float64()}
+	down := []float64{0, 0, 0.3, 0.9, 1}[rng.IntN(5)]
+	full := []float64{0, 0, 0.3, 0.9, 1}[rng.IntN(5)]
+	most := 1 + rng.IntN(60)
+	for _, r := range t.Replicas {
+		n := rng.IntN(most)
+		if r.Limit > 0 {
+			n = min(n, r.Limit)
+			if rng.Float64() < full {
+				n = r.Limit
+			}
+		}
+		x.view.InFlight = append(x.view.InFlight, int32(n))
+		x.view.Down = append(x.view.Down, rng.Float64() < down)
+	}
+	x.request = fleet.Request{
+		ID: seed, Task: rng.IntN(len(t.Tasks)), PromptTokens: rng.IntN(2000), Arrival: x.view.Now,
+	}
+	if rng.IntN(3) == 0 {
+		x.request.Deadline = time.Duration(1+rng.IntN(200)) * time.Millisecond
+	}
+	return x
+}
+
+// unchanged fails the test if the view or request differs from a fresh draw of
+// the same seed.
+func (x *example) unchanged(t *testing.T) {
+	t.Helper()
+	want := draw(x.view.Table, x.seed)
+	if x.request != want.request {
+		t.Fatalf("seed %d: the request was changed to %+v, from %+v", x.seed, x.request, want.request)
+	}
+	same := x.view.Table == want.view.Table && x.view.Now == want.view.Now && x.view.Rate == want.view.Rate &&
+		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Down, want.view.Down)
+	if !same {
+		t.Fatalf("seed %d: the view was changed to %+v, from %+v", x.seed, x.view, want.view)
+	}
+}
+
+func (x *example) String() string {
+	return fmt.Sprintf("seed %d (in flight %v, down %v, rate %.2f, request %+v)",
+		x.seed, x.view.InFlight, x.view.Down, x.view.Rate, x.request)
+}
+
+// busyWith is a view with some load and everything available, to measure on.
+func busyWith(t *fleet.Table) *example {
+	for seed := uint64(0); ; seed++ {
+		x := draw(t, seed)
+		if !slices.Contains(x.view.Down, true) && slices.Max(x.view.InFlight) > 0 && available(&x.view) == len(t.Replicas) {
+			return x
+		}
+	}
+}
+
+func available(v *fleet.View) int {
+	var n int
+	for i := range v.Table.Replicas {
+		if v.Available(i) {
+			n++
+		}
+	}
+	return n
+}
