@@ -43,12 +43,9 @@ type SlackFit struct {
 	name     string
 }
 
-// NewSlackFit makes the rule. Profiles are by replica index of t. A factor of
-// zero is [DefaultFactor].
+// NewSlackFit makes the rule. Profiles are by replica index of t; the factor
+// is mostly [DefaultFactor].
 func NewSlackFit(t *fleet.Table, profiles []*profile.Profile, lengths Lengths, factor float64) (*SlackFit, error) {
-	if factor == 0 {
-		factor = DefaultFactor
-	}
 	p := &SlackFit{
 		factor: factor, profiles: profiles, lengths: lengths,
 		name: "slackfit:" + strconv.FormatFloat(factor, 'g', -1, 64),

@@ -1,0 +1,112 @@
+package policy_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+	"gearshift/router/policy"
+)
+
+func spec(t testing.TB, table *fleet.Table) observation.Spec {
+	t.Helper()
+	s, err := observation.NewSpec(table, []observation.Feature{
+		{Kind: observation.TaskOneHot},
+		{Kind: observation.InFlight, Scale: []float64{25, 25, 5}},
+		{Kind: observation.Rate, Scale: []float64{24}},
+		{Kind: observation.LogRate, Scale: []float64{4}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func learned(t testing.TB, table *fleet.Table, seed uint64) *policy.Learned {
+	t.Helper()
+	net, err := nn.New(9, 128, 128, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Randomise(rand.New(rand.NewPCG(seed, 0)))
+	p, err := policy.NewLearned("test@1", spec(t, table), net, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// linear is a network whose outputs are its biases.
+func linear(t *testing.T, biases ...float32) *nn.MLP {
+	t.Helper()
+	net, err := nn.New(9, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(net.Biases[0], biases)
+	return net
+}
+
+func TestLearnedTakesTheBestThatIsAvailable(t *testing.T) {
+	table := conformance.Fleet(4)
+	p, err := policy.NewLearned("test@1", spec(t, table), linear(t, -3, 5, 2), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := make([]float32, p.Scratch())
+	for _, test := range []struct {
+		view *fleet.View
+		want int
+	}{
+		{idle(table), 1},
+		{down(idle(table), 1), 2},
+		{load(idle(table), 1, 4), 2},
+		{down(idle(table), 1, 2), 0}, // a negative value is better than none
+		{down(idle(table), 0, 1, 2), -1},
+	} {
+		if got := p.Decide(test.view, &fleet.Request{}, scratch); got != test.want {
+			t.Errorf("chose %d, want %d", got, test.want)
+		}
+	}
+}
+
+func TestLearnedDistrustsDamagedWeights(t *testing.T) {
+	table := conformance.Fleet(0)
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for at := range 3 {
+			biases := []float32{1, 2, 3}
+			biases[at] = float32(bad)
+			p, err := policy.NewLearned("test@1", spec(t, table), linear(t, biases...), table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Decide(idle(table), &fleet.Request{}, make([]float32, p.Scratch())); got != -1 {
+				t.Errorf("values %v: chose %d, want -1", biases, got)
+			}
+		}
+	}
+}
+
+func TestLearnedRefusesOtherShapes(t *testing.T) {
+	table := conformance.Fleet(0)
+	s := spec(t, table)
+	small, err := nn.New(5, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = policy.NewLearned("paper@2", s, small, table)
+	want := `cannot load policy "paper@2": the network maps 5 inputs to 3 outputs, its observation has 9 numbers for 3 variants`
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	s.Variants = []string{"opt-125m", "opt-1.3b", "opt-13b"}
+	_, err = policy.NewLearned("paper@2", s, linear(t), table)
+	want = `cannot load policy "paper@2": the policy was trained for variants [opt-125m opt-1.3b opt-13b], the scenario has [opt-125m opt-1.3b opt-6.7b]`
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,242 @@
+package policy_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
+	"gearshift/router/policy"
+	"gearshift/router/profile"
+)
+
+// lengths are the paper workload's: prompts of 90, outputs of 256 on average.
+var lengths = policy.Lengths{Context: 218, Output: 256}
+
+// titan is the profile of each replica of [conformance.Fleet]: OPT-125M, 1.3B
+// and 6.7B on a TITAN RTX.
+func titan(t *fleet.Table) []*profile.Profile {
+	each := []*profile.Profile{
+		{LaunchFloor: 3.24, Weights: 0.64, Growth: 0.003, Token: 0.0035, Context: 0.000122, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 6.48, Weights: 6.7, Growth: 0.003, Token: 0.037, Context: 0.000650, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 8.64, Weights: 33.8, Growth: 0.003, Token: 0.186, Context: 0.001734, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+	}
+	profiles := make([]*profile.Profile, len(t.Replicas))
+	for i, r := range t.Replicas {
+		profiles[i] = each[r.Variant]
+	}
+	return profiles
+}
+
+func parse(t *testing.T, ref string, table *fleet.Table) policy.Rule {
+	t.Helper()
+	rule, err := policy.Parse(ref, table, titan(table), lengths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule
+}
+
+// idle is a view with nothing in flight and all up; load adds to every replica
+// of a variant.
+func idle(t *fleet.Table) *fleet.View {
+	return &fleet.View{Table: t, InFlight: make([]int32, len(t.Replicas)), Down: make([]bool, len(t.Replicas))}
+}
+
+func load(v *fleet.View, variant int, each int32) *fleet.View {
+	for _, i := range v.Table.ReplicasOf(variant) {
+		v.InFlight[i] = each
+	}
+	return v
+}
+
+func down(v *fleet.View, variants ...int) *fleet.View {
+	for _, m := range variants {
+		for _, i := range v.Table.ReplicasOf(m) {
+			v.Down[i] = true
+		}
+	}
+	return v
+}
+
+func TestConformance(t *testing.T) {
+	for _, limit := range []int{0, 8} {
+		table := conformance.Fleet(limit)
+		for _, ref := range []string{"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100", "slackfit", "slackfit:0.5"} {
+			t.Run(ref, func(t *testing.T) { conformance.Policy(t, table, parse(t, ref, table)) })
+		}
+		t.Run("learned", func(t *testing.T) { conformance.Policy(t, table, learned(t, table, 9)) })
+	}
+}
+
+func TestParse(t *testing.T) {
+	table := conformance.Fleet(0)
+	for ref, name := range map[string]string{
+		"static:opt-1.3b":  "static:opt-1.3b",
+		"threshold":        "threshold:8,100",
+		"threshold:16, 90": "threshold:16,90",
+		"slackfit":         "slackfit:0.93",
+		"slackfit:0.5":     "slackfit:0.5",
+	} {
+		rule := parse(t, ref, table)
+		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {
+			t.Errorf("%s is named %q, want %q, which names the same rule", ref, rule.Name(), name)
+		}
+		if !policy.IsRule(ref) {
+			t.Errorf("%s is not taken for a rule", ref)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	table := conformance.Fleet(0)
+	for ref, want := range map[string]string{
+		"round-robin":     `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
+		"":                `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
+		"static":          `cannot use policy "static": no variant ""; the variants are opt-125m, opt-1.3b, opt-6.7b`,
+		"static:opt-30b":  `cannot use policy "static:opt-30b": no variant "opt-30b"; the variants are opt-125m, opt-1.3b, opt-6.7b`,
+		"threshold:":      `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
+		"threshold:8":     `cannot use policy "threshold:8": a threshold policy for 3 variants takes 2 limits, not 1`,
+		"threshold:8,x":   `cannot use policy "threshold:8,x": "x" is not a whole number; want threshold:a,b`,
+		"threshold:100,8": `cannot use policy "threshold:100,8": the limits of a threshold policy must be positive and ascend`,
+		"threshold:0,8":   `cannot use policy "threshold:0,8": the limits of a threshold policy must be positive and ascend`,
+		"slackfit:quick":  `cannot use policy "slackfit:quick": "quick" is not a number; want slackfit:f`,
+		"slackfit:0":      `cannot use policy "slackfit:0": the factor of a slack-fit policy is in (0, 10], not 0`,
+		"slackfit:-1":     `cannot use policy "slackfit:-1": the factor of a slack-fit policy is in (0, 10], not -1`,
+		"slackfit:NaN":    `cannot use policy "slackfit:NaN": the factor of a slack-fit policy is in (0, 10], not NaN`,
+		"slackfit:93":     `cannot use policy "slackfit:93": the factor of a slack-fit policy is in (0, 10], not 93`,
+	} {
+		rule, err := policy.Parse(ref, table, titan(table), lengths)
+		if err == nil || err.Error() != want || rule != nil {
+			t.Errorf("Parse(%q) = %v,\n%v, want\n%v", ref, rule, err, want)
+		}
+	}
+	if policy.IsRule("store:production@3") || policy.IsRule("production") {
+		t.Error("a stored policy's reference is taken for a rule")
+	}
+}
+
+func TestStaticStandsIn(t *testing.T) {
+	table := conformance.Fleet(4)
+	middle := parse(t, "static:opt-1.3b", table)
+	for _, test := range []struct {
+		what string
+		view *fleet.View
+		want int
+	}{
+		{"all up", idle(table), 1},
+		{"itself down: the smaller", down(idle(table), 1), 0},
+		{"itself full: the smaller", load(idle(table), 1, 4), 0},
+		{"no smaller: the larger", down(idle(table), 0, 1), 2},
+		{"nothing", down(idle(table), 0, 1, 2), -1},
+	} {
+		if got := middle.Decide(test.view, &fleet.Request{}, nil); got != test.want {
+			t.Errorf("%s: chose %d, want %d", test.what, got, test.want)
+		}
+	}
+}
+
+func TestThresholdCountsTheWholeFleet(t *testing.T) {
+	table := conformance.Fleet(0)
+	rule := parse(t, "threshold:8,100", table)
+	for total, want := range map[int32]int{0: 2, 7: 2, 8: 1, 99: 1, 100: 0, 5000: 0} {
+		v := idle(table)
+		v.InFlight[0] = total / 2 // on the smallest variant
+		v.InFlight[5] = total - total/2
+		if got := rule.Decide(v, &fleet.Request{}, nil); got != want {
+			t.Errorf("%d in flight: chose %d, want %d", total, got, want)
+		}
+	}
+	if got := policy.DefaultLimits(4); !slices.Equal(got, []int{8, 100, 1250}) {
+		t.Errorf("default limits of 4 variants are %v", got)
+	}
+	if got := policy.DefaultLimits(1); len(got) != 0 {
+		t.Errorf("default limits of one variant are %v", got)
+	}
+}
+
+func TestSlackFit(t *testing.T) {
+	table := conformance.Fleet(0)
+	rule := parse(t, "slackfit:0.93", table)
+	request := func(deadline time.Duration) *fleet.Request {
+		return &fleet.Request{PromptTokens: 90, Deadline: deadline}
+	}
+	for _, test := range []struct {
+		what     string
+		view     *fleet.View
+		deadline time.Duration
+		want     int
+	}{
+		// Alone on an idle host OPT-6.7B takes 35.9 ms a token and 0.2 ms for its
+		// own prefill: within 0.93 × 40 ms, not within 0.93 × 38.
+		{"idle, the task's own deadline", idle(table), 0, 2},
+		{"idle, a shorter deadline", idle(table), 38 * time.Millisecond, 1},
+		{"idle, too short for all", idle(table), time.Millisecond, 0},
+		// One running on each: 36.5 ms a token and 0.35 ms for two prefills.
+		{"one 6.7B each", load(idle(table), 2, 1), 0, 2},
+		{"five 6.7B each", load(idle(table), 2, 5), 0, 1},
+		// A busy neighbour's duty slows an otherwise idle 6.7B by up to 15 %.
+		{"busy neighbours", load(load(idle(table), 1, 8), 0, 8), 0, 1},
+		{"everything loaded", load(load(idle(table), 2, 5), 1, 120), 0, 0},
+		{"nothing up", down(idle(table), 0, 1, 2), 0, -1},
+		{"smallest down, nothing fits", down(idle(table), 0), time.Millisecond, 1},
+	} {
+		if got := rule.Decide(test.view, request(test.deadline), nil); got != test.want {
+			t.Errorf("%s: chose %d, want %d", test.what, got, test.want)
+		}
+	}
+}
+
+// TestSlackFitTakesTheSlowestOfTies loads the neighbours of one host only: the
+// 6.7B replica there is as empty as the others, and the balancer may take it.
+func TestSlackFitTakesTheSlowestOfTies(t *testing.T) {
+	table := conformance.Fleet(0)
+	v := idle(table)
+	v.InFlight[table.ReplicasOn(3)[1]] = 20
+	rule := parse(t, "slackfit", table)
+	if got := rule.Decide(v, &fleet.Request{PromptTokens: 90}, nil); got != 1 {
+		t.Errorf("chose %d, want 1", got)
+	}
+	v.InFlight[table.ReplicasOn(3)[2]] = 1 // no longer among the emptiest
+	if got := rule.Decide(v, &fleet.Request{PromptTokens: 90}, nil); got != 2 {
+		t.Errorf("chose %d, want 2", got)
+	}
+}
+
+func TestSlackFitNeedsProfiles(t *testing.T) {
+	table := conformance.Fleet(0)
+	profiles := titan(table)
+	if _, err := policy.NewSlackFit(table, profiles[1:], lengths, policy.DefaultFactor); err == nil {
+		t.Error("11 profiles pass for 12 replicas")
+	}
+	profiles[3] = nil
+	_, err := policy.NewSlackFit(table, profiles, lengths, policy.DefaultFactor)
+	if err == nil || !strings.Contains(err.Error(), "opt-125m@gpu1") {
+		t.Errorf("error %v does not name the replica", err)
+	}
+	if _, err := policy.NewSlackFit(table, titan(table), policy.Lengths{Context: math.NaN()}, policy.DefaultFactor); err == nil {
+		t.Error("a context of NaN passes")
+	}
+}
+
+func TestRulesMatchTheirFleet(t *testing.T) {
+	table := conformance.Fleet(0)
+	other, err := fleet.NewTable(
+		[]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1, 1}}},
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "host"}},
+		[]fleet.Replica{{Variant: 0}, {Variant: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"static:opt-125m", "threshold", "slackfit"} {
+		if err := parse(t, ref, table).Match(other); err == nil {
+			t.Errorf("%s matches a fleet that it was not made for", ref)
+		}
+	}
+	if err := learned(t, table, 9).Match(other); err == nil {
+		t.Error("a learned policy matches a fleet that it was not made for")
+	}
+}
