@@ -1,0 +1,84 @@
+package dqn
+
+import (
+	"fmt"
+	"sync"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"gearshift/router/nn"
+)
+
+// building guards the construction of graphs: Gorgonia's shared constants cache
+// their hash at first use.
+var building sync.Mutex
+
+// graph is the differentiable part of a step: from a batch of observations,
+// actions and targets to the loss and its gradient in every weight. It runs on
+// Gorgonia's tape machine over memory that stays where it is.
+type graph struct {
+	gradients *nn.MLP // each run writes them, in the shape of the network
+
+	observations []float32
+	actions      []int32
+	targets      []float32
+
+	loss       *huberOp
+	machine    gorgonia.VM
+	operations int
+}
+
+// newGraph builds the graph of network, whose weights it reads in place at each
+// run, for batches of n. The gradients go into the memory of gradients.
+func newGraph(network, gradients *nn.MLP, n int, delta float32) (*graph, error) {
+	building.Lock()
+	defer building.Unlock()
+	g := &graph{
+		gradients:    gradients,
+		observations: make([]float32, n*network.Inputs()),
+		actions:      make([]int32, n),
+		targets:      make([]float32, n),
+	}
+	e := gorgonia.NewGraph()
+	layer := variable(e, "observations", g.observations, n, network.Inputs())
+	var b builder
+	var weights gorgonia.Nodes
+	for i := range network.Weights {
+		in, out := network.Sizes[i], network.Sizes[i+1]
+		w := variable(e, fmt.Sprintf("w%d", i), network.Weights[i], in, out)
+		bias := variable(e, fmt.Sprintf("b%d", i), network.Biases[i], out)
+		weights = append(weights, w, bias)
+		layer = b.apply(g.newDense(i, n, out, i < len(network.Weights)-1), layer, w, bias)
+	}
+	g.loss = g.newHuber(delta)
+	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n), variable(e, "targets", g.targets, n))
+	if b.err != nil {
+		return nil, b.err
+	}
+	if _, err := gorgonia.Grad(cost, weights...); err != nil {
+		return nil, err
+	}
+	g.machine = gorgonia.NewTapeMachine(e)
+	return g, nil
+}
+
+func (g *graph) newDense(layer, n, out int, relu bool) *denseOp {
+	f, y := g.newFused("dense", denseInputs, nil, n, out)
+	return &denseOp{fusedOp: f, graph: g, y: y, relu: relu, first: layer == 0, layer: layer}
+}
+
+// variable is an input node whose value lies in backing.
+func variable(e *gorgonia.ExprGraph, name string, backing any, shape ...int) *gorgonia.Node {
+	t := tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))
+	return gorgonia.NewTensor(e, t.Dtype(), t.Dims(), gorgonia.WithName(name),
+		gorgonia.WithShape(shape...), gorgonia.WithValue(t))
+}
+
+// run computes the loss and the gradients from what lies in observations,
+// actions and targets.
+func (g *graph) run() error {
+	err := g.machine.RunAll()
+	g.machine.Reset()
+	return err
+}

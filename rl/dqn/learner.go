@@ -1,0 +1,166 @@
+// Package dqn learns Q-values by Double DQN (LBE-13): the online network chooses
+// the next action and the target network values it. The gradient comes from a
+// Gorgonia graph of fused operations; the optimiser is the package's own, so that
+// its moments can be stored. It is the only package that imports Gorgonia.
+//
+// Matrices are multiplied by gonum, in pure Go, or with build tag openblas by
+// OpenBLAS. The numbers of one differ from those of the other in the last bits.
+package dqn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gearshift/rl"
+	"gearshift/router/nn"
+)
+
+// ErrDiverged is returned by Learn when the loss or the gradient is not finite;
+// the weights are then as before.
+var ErrDiverged = errors.New("training diverged: the loss or its gradient is not finite")
+
+// Learner is an rl.Learner of one fixed batch size.
+type Learner struct {
+	online, target network
+	gradients      network
+	graph          *graph
+	adam           adam
+	clipNorm       float64
+
+	pass         *batchForward
+	choice       []float32 // (batch, actions): Q_online(s')
+	value        []float32 // (batch, actions): Q_target(s')
+	observations int       // floats in a batch
+}
+
+var _ rl.Learner = (*Learner)(nil)
+
+// network is a multilayer perceptron whose parameters lie in one block.
+type network struct {
+	*nn.MLP
+	flat []float32
+}
+
+// newNetwork makes a network of zero weights; each layer's weights are followed
+// by its biases.
+func newNetwork(sizes []int) (network, error) {
+	m, err := nn.New(sizes...)
+	if err != nil {
+		return network{}, err
+	}
+	flat := make([]float32, m.Parameters())
+	rest := flat
+	for i := range m.Weights {
+		w, b := len(m.Weights[i]), len(m.Biases[i])
+		m.Weights[i], m.Biases[i] = rest[:w:w], rest[w:w+b:w+b]
+		rest = rest[w+b:]
+	}
+	return network{m, flat}, nil
+}
+
+// New makes a learner of cfg's hidden layers, batch size, Huber and clipping
+// bounds, with initial weights drawn from rng and the target network equal to
+// the online one.
+func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
+	sizes := append(append([]int{inputs}, cfg.Hidden...), actions)
+	l := &Learner{clipNorm: cfg.ClipNorm, observations: cfg.Batch * inputs}
+	for _, n := range []*network{&l.online, &l.target, &l.gradients} {
+		made, err := newNetwork(sizes)
+		if err != nil {
+			return nil, fmt.Errorf("cannot make a learner: %w", err)
+		}
+		*n = made
+	}
+	if cfg.Batch < 1 {
+		return nil, fmt.Errorf("cannot make a learner: batch of %d", cfg.Batch)
+	}
+	l.online.Randomise(rng)
+	l.SyncTarget()
+	g, err := newGraph(l.online.MLP, l.gradients.MLP, cfg.Batch, float32(cfg.Huber))
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a learner: %w", err)
+	}
+	l.graph = g
+	l.adam = newAdam(len(l.online.flat), cfg.LearningRate)
+	l.pass = newBatchForward(cfg.Batch, slices.Max(sizes))
+	l.choice = make([]float32, cfg.Batch*actions)
+	l.value = make([]float32, cfg.Batch*actions)
+	return l, nil
+}
+
+// Act is the online network; its memory is the one that Learn changes.
+func (l *Learner) Act() *nn.MLP { return l.online.MLP }
+
+// SyncTarget copies the online network to the target network.
+func (l *Learner) SyncTarget() { copy(l.target.flat, l.online.flat) }
+
+// SetLearningRate sets the rate of the next steps.
+func (l *Learner) SetLearningRate(rate float64) { l.adam.rate = rate }
+
+// Learn takes one gradient step. The batch must have the size in the learner's
+// config.
+func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
+	if err := l.check(b); err != nil {
+		return rl.Stats{}, err
+	}
+	l.setTargets(b)
+	copy(l.graph.observations, b.Observations)
+	copy(l.graph.actions, b.Actions)
+	if err := l.graph.run(); err != nil {
+		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
+	}
+	stats := rl.Stats{
+		Loss:         float64(*l.graph.loss.loss),
+		TDError:      l.graph.loss.tdError,
+		MeanQ:        l.graph.loss.meanQ,
+		GradientNorm: norm(l.gradients.flat),
+	}
+	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
+		return stats, ErrDiverged
+	}
+	l.adam.step(l.online.flat, l.gradients.flat, clip(stats.GradientNorm, l.clipNorm))
+	return stats, nil
+}
+
+// setTargets writes y = r + discount·Q_target(s', argmax_a Q_online(s', a)).
+func (l *Learner) setTargets(b *rl.Batch) {
+	l.pass.run(l.choice, b.Next, l.online.Weights, l.online.Biases)
+	l.pass.run(l.value, b.Next, l.target.Weights, l.target.Biases)
+	actions := l.online.Outputs()
+	for i := range l.graph.targets {
+		row := i * actions
+		best := argmax(l.choice[row : row+actions])
+		l.graph.targets[i] = b.Rewards[i] + b.Discounts[i]*l.value[row+best]
+	}
+}
+
+// check refuses a batch that the graph would misread.
+func (l *Learner) check(b *rl.Batch) error {
+	n := len(l.graph.actions)
+	if len(b.Actions) != n || len(b.Rewards) != n || len(b.Discounts) != n ||
+		len(b.Observations) != l.observations || len(b.Next) != l.observations {
+		return fmt.Errorf("cannot learn from a batch of %d: the learner takes %d", len(b.Actions), n)
+	}
+	for _, a := range b.Actions {
+		if a < 0 || int(a) >= l.online.Outputs() {
+			return fmt.Errorf("cannot learn from action %d of %d", a, l.online.Outputs())
+		}
+	}
+	return nil
+}
+
+// argmax is the index of the largest value, the first of equals.
+func argmax(v []float32) int {
+	best := 0
+	for i, x := range v {
+		if x > v[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
