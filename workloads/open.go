@@ -1,0 +1,95 @@
+package workloads
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Settings is what a workload's name leaves to the scenario.
+type Settings struct {
+	// Tasks are the fleet's, which arrivals index.
+	Tasks []fleet.Task
+	// Shape is what requests look like.
+	Shape Shape
+	// Requests ends a workload but the stable one. Zero does not: all are then
+	// endless but the stable one and traces.
+	Requests int
+	// Phase is how long the stable workload lasts. Zero is the paper's 40 s.
+	Phase time.Duration
+	// MaxPrompt and MaxOutput cap a trace's own token counts. Zero does not.
+	MaxPrompt, MaxOutput int
+}
+
+// Process is the arrival process that the workload names; of a trace, the
+// [Trace], read and rescaled. Phase is as in [Settings].
+func (s Spec) Process(phase time.Duration) (Process, error) {
+	if phase == 0 {
+		phase = 40 * time.Second
+	}
+	switch s.Form {
+	case "stable":
+		if s.Sweep() {
+			return nil, fmt.Errorf("stable without a rate is a sweep; expand it into one workload for each rate")
+		}
+		return named(NewStable(s.Rate, phase))
+	case "u1":
+		return U1{}, nil
+	case "u2":
+		return NewU2(), nil
+	case "u2-uniform":
+		return U2Uniform{}, nil
+	case "poisson":
+		return named(NewPoisson(s.Rate))
+	case "gamma":
+		return named(NewGamma(s.Rate, s.CV))
+	case "weibull":
+		return named(NewWeibull(s.Rate, s.CV))
+	case "trace":
+		return named(s.trace())
+	default:
+		return nil, fmt.Errorf("no workload is called that; accepted: %s", Forms)
+	}
+}
+
+// named keeps a failed constructor's value out of the interface.
+func named[P Process](p P, err error) (Process, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s Spec) trace() (*Trace, error) {
+	t, err := LoadTrace(s.File)
+	if err == nil && s.Rate > 0 {
+		t, err = t.Rescaled(s.Rate)
+	}
+	return t, err
+}
+
+// Open begins the workload under a seed.
+func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
+	stream, err := s.open(settings, seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open workload %q: %w", s, err)
+	}
+	return stream, nil
+}
+
+func (s Spec) open(settings Settings, seed uint64) (Stream, error) {
+	process, err := s.Process(settings.Phase)
+	if err != nil {
+		return nil, err
+	}
+	limit := Limit{Requests: settings.Requests}
+	if s.Form == "stable" {
+		limit = Limit{}
+	}
+	if t, ok := process.(*Trace); ok {
+		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
+		return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, limit)
+	}
+	return New(process, settings.Tasks, settings.Shape, seed, limit)
+}

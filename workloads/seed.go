@@ -1,0 +1,46 @@
+package workloads
+
+import "math/rand/v2"
+
+// Domain is a purpose that seeds are drawn for. Seeds of two domains never
+// meet, so nothing is ever evaluated on a workload that it was trained on.
+type Domain uint8
+
+// The domains. Zero is none of them: a bare small number is nobody's seed.
+const (
+	Training   Domain = iota + 1 // what a policy learns from
+	Validation                   // what chooses among a training run's checkpoints
+	Evaluation                   // what reports are made of
+	Serving                      // replay against a live router, and its simulated backends
+)
+
+// Seed is the n-th seed of a domain: the domain in the top byte, n below it.
+// Distinct n under 2⁵⁶ give distinct seeds; higher bits of n are ignored.
+// Seeds are consecutive on purpose, as [source] hashes them before use.
+func Seed(d Domain, n uint64) uint64 { return uint64(d)<<56 | n&(1<<56-1) }
+
+// part separates the random sources under one seed.
+type part uint64
+
+const (
+	arrivalPart part = iota + 1
+	taskPart
+	promptPart
+	outputPart
+)
+
+// source is the random source of one part of a workload. The seed alone fixes
+// the upper half of the generator's 128 bits, and mix is a bijection, so two
+// seeds never share a source; nor do two parts, by the lower half.
+func source(seed uint64, p part) *rand.Rand {
+	return rand.New(rand.NewPCG(mix(seed), mix(seed^mix(uint64(p)))))
+}
+
+// mix is the splitmix64 step: a bijection on 64 bits whose results for
+// neighbouring arguments look unrelated.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

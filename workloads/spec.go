@@ -1,0 +1,146 @@
+package workloads
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Spec is a workload as the command line names it. The zero value is none; get
+// one from [Parse] or fill the fields that belong to the form.
+type Spec struct {
+	// Form is the word before the colon: "stable", "u1", "u2", "u2-uniform",
+	// "poisson", "gamma", "weibull" or "trace".
+	Form string
+	// Rate per second. Of "stable" 0 is the sweep over all rates, of "trace" it
+	// is the trace's own.
+	Rate float64
+	// CV is the coefficient of variation of the gaps, of "gamma" and "weibull".
+	CV float64
+	// File is the trace.
+	File string
+	// Lengths is whether the trace's own token counts are used.
+	Lengths bool
+}
+
+// Forms is what Parse accepts, for messages and help texts.
+const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | trace:FILE[@RATE][+lengths]"
+
+// Parse reads a workload as [Forms] lists them. Rates are per second. The error
+// is one line that says what is wrong and what is accepted.
+func Parse(text string) (Spec, error) {
+	s, err := parse(text)
+	if err != nil {
+		return Spec{}, fmt.Errorf("workload %q: %w; accepted: %s", text, err, Forms)
+	}
+	return s, nil
+}
+
+func parse(text string) (Spec, error) {
+	form, rest, given := strings.Cut(text, ":")
+	s := Spec{Form: form}
+	var err error
+	switch form {
+	case "u1", "u2", "u2-uniform":
+		if given {
+			err = fmt.Errorf("%s takes nothing after it", form)
+		}
+	case "stable":
+		if given {
+			s.Rate, err = parseRate(rest)
+		}
+	case "poisson":
+		s.Rate, err = parseRate(rest)
+	case "gamma", "weibull":
+		rate, cv, both := strings.Cut(rest, ",")
+		if !both {
+			return s, fmt.Errorf("%s needs a rate and a coefficient of variation, such as %s:2,3", form, form)
+		}
+		if s.Rate, err = parseRate(rate); err == nil {
+			s.CV, err = parseCV(cv)
+		}
+	case "trace":
+		err = s.parseTrace(rest)
+	default:
+		err = fmt.Errorf("no workload is called that")
+	}
+	return s, err
+}
+
+// parseTrace takes the suffixes off the end, for a file name may hold both
+// signs. What follows an @ is part of the name unless it is a number.
+func (s *Spec) parseTrace(text string) error {
+	s.File, s.Lengths = strings.CutSuffix(text, "+lengths")
+	if at := strings.LastIndexByte(s.File, '@'); at >= 0 {
+		if _, err := strconv.ParseFloat(s.File[at+1:], 64); err == nil {
+			if s.Rate, err = parseRate(s.File[at+1:]); err != nil {
+				return err
+			}
+			s.File = s.File[:at]
+		}
+	}
+	if s.File == "" {
+		return fmt.Errorf("trace needs a file")
+	}
+	return nil
+}
+
+func parseRate(text string) (float64, error) {
+	rate, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a rate", text)
+	}
+	return rate, checkRate(rate)
+}
+
+func parseCV(text string) (float64, error) {
+	cv, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a coefficient of variation", text)
+	}
+	return cv, checkCV(cv)
+}
+
+// String is the workload in the form that [Parse] reads.
+func (s Spec) String() string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	switch {
+	case s.Form == "trace":
+		text := s.Form + ":" + s.File
+		if s.Rate > 0 {
+			text += "@" + number(s.Rate)
+		}
+		if s.Lengths {
+			text += "+lengths"
+		}
+		return text
+	case s.CV > 0:
+		return s.Form + ":" + number(s.Rate) + "," + number(s.CV)
+	case s.Rate > 0:
+		return s.Form + ":" + number(s.Rate)
+	default:
+		return s.Form
+	}
+}
+
+// TrueRate is whether the router is told the true arrival rate instead of
+// estimating it: with the stable workload alone (LBE-19).
+func (s Spec) TrueRate() bool { return s.Form == "stable" }
+
+// Sweep is whether the workload stands for one at each of many rates, and has
+// to be expanded before it opens.
+func (s Spec) Sweep() bool { return s.Form == "stable" && s.Rate == 0 }
+
+// Expand is the workloads that this one stands for: itself, or of a sweep one
+// at each of the rates.
+func (s Spec) Expand(rates []float64) []Spec {
+	if !s.Sweep() {
+		return []Spec{s}
+	}
+	all := make([]Spec, len(rates))
+	for i, rate := range rates {
+		all[i] = s
+		all[i].Rate = rate
+	}
+	return all
+}

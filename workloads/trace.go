@@ -1,0 +1,147 @@
+package workloads
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Record is one request of a trace.
+type Record struct {
+	// At is the time since the trace began.
+	At time.Duration
+	// Task is a name, or empty where the trace does not say.
+	Task string
+	// PromptTokens and OutputTokens are both at least 1.
+	PromptTokens, OutputTokens int
+	// Line is where the record was read, from 1.
+	Line int
+}
+
+// Trace is requests that were recorded. It is a [Process] too: the same arrivals
+// every time, whose true rate nobody knows. Read-only once read.
+type Trace struct {
+	// Name is the file, for messages.
+	Name string
+	// Records are in order of time, at least one.
+	Records []Record
+}
+
+// MeanRate implements [Process]: gaps by the time from the first arrival to the
+// last, or 0 where that is no time.
+func (t *Trace) MeanRate() float64 {
+	span := t.Records[len(t.Records)-1].At - t.Records[0].At
+	if span <= 0 {
+		return 0
+	}
+	return float64(len(t.Records)-1) / span.Seconds()
+}
+
+// IDC implements [Process]. Of a trace it can only be measured; see [Measure].
+func (t *Trace) IDC(time.Duration) (float64, bool) { return 0, false }
+
+// Times implements [Process]; it draws nothing.
+func (t *Trace) Times(*rand.Rand) Times { return &traceTimes{t.Records} }
+
+type traceTimes struct{ rest []Record }
+
+func (t *traceTimes) Next() (time.Duration, float64, bool) {
+	if len(t.rest) == 0 {
+		return 0, 0, false
+	}
+	at := t.rest[0].At
+	t.rest = t.rest[1:]
+	return at, 0, true
+}
+
+// Rescaled is the trace with all times stretched by one factor, so that the mean
+// rate becomes the one given, per second. The shape of bursts stays, in units of
+// the mean gap; their speed does not, so say so beside a result.
+func (t *Trace) Rescaled(rate float64) (*Trace, error) {
+	if err := checkRate(rate); err != nil {
+		return nil, fmt.Errorf("cannot rescale trace %q: %w", t.Name, err)
+	}
+	mean := t.MeanRate()
+	if mean == 0 {
+		return nil, fmt.Errorf("cannot rescale trace %q: all its requests arrive at once", t.Name)
+	}
+	factor := mean / rate
+	if float64(t.Records[len(t.Records)-1].At)*factor >= float64(Forever) {
+		return nil, fmt.Errorf("cannot rescale trace %q to %v requests per second: it would last centuries", t.Name, rate)
+	}
+	return t.mapped(func(r *Record) {
+		r.At = time.Duration(math.Round(float64(r.At) * factor))
+	}), nil
+}
+
+// Capped is the trace with no prompt or output longer than that. Zero is no cap.
+func (t *Trace) Capped(prompt, output int) *Trace {
+	return t.mapped(func(r *Record) {
+		if prompt > 0 {
+			r.PromptTokens = min(r.PromptTokens, prompt)
+		}
+		if output > 0 {
+			r.OutputTokens = min(r.OutputTokens, output)
+		}
+	})
+}
+
+func (t *Trace) mapped(f func(*Record)) *Trace {
+	records := append([]Record(nil), t.Records...)
+	for i := range records {
+		f(&records[i])
+	}
+	return &Trace{Name: t.Name, Records: records}
+}
+
+// Open is the trace as a stream. A task that a record names is kept; the others
+// are drawn from the mix. Token counts are drawn from the shape, or with lengths
+// set are the trace's own. The error names every fault of the shape, or the
+// first record whose task the fleet does not have.
+func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64, limit Limit) (Stream, error) {
+	drawn, err := New(t, tasks, shape, seed, Limit{})
+	if err != nil {
+		return nil, err
+	}
+	index := make(map[string]int, len(tasks))
+	for i, task := range tasks {
+		index[task.Name] = i
+	}
+	for _, r := range t.Records {
+		if _, ok := index[r.Task]; !ok && r.Task != "" {
+			return nil, fault(t.Name, r.Line, "task", "%q is not a task of this fleet", r.Task,
+				"one of "+strings.Join(taskNames(tasks), ", "))
+		}
+	}
+	return Take(&replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, limit), nil
+}
+
+// replay lays what the trace knows over what is drawn. Everything is drawn all
+// the same, so a record that names its task does not shift the others'.
+type replay struct {
+	drawn   Stream
+	rest    []Record
+	tasks   map[string]int
+	lengths bool
+}
+
+// Next implements [Stream].
+func (r *replay) Next() (Arrival, bool) {
+	a, ok := r.drawn.Next()
+	if !ok {
+		return Arrival{}, false
+	}
+	record := &r.rest[0]
+	r.rest = r.rest[1:]
+	if record.Task != "" {
+		a.Task = r.tasks[record.Task]
+	}
+	if r.lengths {
+		a.PromptTokens, a.OutputTokens = record.PromptTokens, record.OutputTokens
+	}
+	return a, true
+}

@@ -1,0 +1,114 @@
+// Package workloads makes the requests that a fleet has to serve: arrival
+// processes, length distributions and task mixes, and the traces that replace
+// some of them. When requests arrive, which task they belong to and how long
+// they are come from separate generators, each with a random source of its own,
+// so that changing one leaves the others' draws where they were.
+//
+// Everything follows from a seed: the same process, shape and seed give the
+// same stream. The package also embeds the built-in scenarios.
+package workloads
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Arrival is one request as the fleet meets it.
+type Arrival struct {
+	// At is the time since the workload began.
+	At time.Duration
+	// Task is an index into the fleet's tasks.
+	Task int
+	// PromptTokens and OutputTokens are both at least 1.
+	PromptTokens, OutputTokens int
+	// Rate is the true arrival rate at that moment, per second; 0 where nobody
+	// knows it, as in a trace.
+	Rate float64
+}
+
+// Stream yields requests in order of time. False means that the workload has
+// ended, and stays so. A Stream belongs to one goroutine.
+type Stream interface {
+	Next() (Arrival, bool)
+}
+
+// Limit ends a stream early. A zero field does not.
+type Limit struct {
+	// Requests is how many the stream yields at most.
+	Requests int
+	// Duration is the time from which on nothing arrives any more.
+	Duration time.Duration
+}
+
+// New joins a process with the shape of its requests. Arrivals, tasks, prompts
+// and outputs each draw from their own source under the seed. The error names
+// every fault of the shape.
+func New(p Process, tasks []fleet.Task, shape Shape, seed uint64, limit Limit) (Stream, error) {
+	if err := shape.Validate(tasks); err != nil {
+		return nil, err
+	}
+	g := &generator{
+		times:   p.Times(source(seed, arrivalPart)),
+		tasks:   shape.Mix.chooser(tasks),
+		prompt:  shape.Prompt.sampler(),
+		output:  shape.Output.sampler(),
+		tasking: source(seed, taskPart),
+		prompts: source(seed, promptPart),
+		outputs: source(seed, outputPart),
+	}
+	return Take(g, limit), nil
+}
+
+// generator is the join: each part beside the source that it draws from.
+type generator struct {
+	times                     Times
+	tasks                     chooser
+	prompt, output            sampler
+	tasking, prompts, outputs *rand.Rand
+}
+
+// Next implements [Stream]. It allocates nothing.
+func (g *generator) Next() (Arrival, bool) {
+	at, rate, ok := g.times.Next()
+	if !ok {
+		return Arrival{}, false
+	}
+	return Arrival{
+		At:           at,
+		Task:         g.tasks.choose(g.tasking),
+		PromptTokens: g.prompt.sample(g.prompts),
+		OutputTokens: g.output.sample(g.outputs),
+		Rate:         rate,
+	}, true
+}
+
+// Take is the beginning of a stream, up to the limit.
+func Take(s Stream, limit Limit) Stream {
+	if limit.Requests <= 0 && limit.Duration <= 0 {
+		return s
+	}
+	return &limited{stream: s, limit: limit}
+}
+
+type limited struct {
+	stream Stream
+	limit  Limit
+	n      int
+	ended  bool
+}
+
+// Next implements [Stream].
+func (l *limited) Next() (Arrival, bool) {
+	if l.ended || (l.limit.Requests > 0 && l.n >= l.limit.Requests) {
+		return Arrival{}, false
+	}
+	a, ok := l.stream.Next()
+	if !ok || (l.limit.Duration > 0 && a.At >= l.limit.Duration) {
+		l.ended = true
+		return Arrival{}, false
+	}
+	l.n++
+	return a, true
+}
