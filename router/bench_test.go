@@ -1,0 +1,110 @@
+package router_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+	"gearshift/router/policy"
+)
+
+// learned is a policy with the default observation and random weights.
+func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
+	t.Helper()
+	spec, err := observation.NewSpec(table, []observation.Feature{
+		{Kind: observation.TaskOneHot},
+		{Kind: observation.InFlight, Scale: []float64{25, 25, 5}},
+		{Kind: observation.Rate, Scale: []float64{24}},
+		{Kind: observation.LogRate, Scale: []float64{4}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := nn.New(spec.Dim(), hidden, hidden, len(spec.Variants))
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Randomise(rand.New(rand.NewPCG(5, 6)))
+	p, err := policy.NewLearned(fmt.Sprintf("random-%d@1", hidden), spec, net, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestDecisionAllocatesNothing covers the whole way from arrival to the end of
+// the lease.
+func TestDecisionAllocatesNothing(t *testing.T) {
+	core := newCore(t, 512, nil)
+	setPolicy(t, core, learned(t, core.Table(), 128))
+	r := &fleet.Request{PromptTokens: 90}
+	var now time.Duration
+	if n := testing.AllocsPerRun(500, func() {
+		now += time.Millisecond
+		choice, err := core.Route(r, now)
+		if err != nil || choice.Fallback {
+			t.Fatal(choice, err)
+		}
+		choice.Lease.End()
+	}); n != 0 {
+		t.Errorf("a decision allocates %v times", n)
+	}
+}
+
+// BenchmarkDecision times one decision: rate, view, encoding, network,
+// balancer, lease and its end, with 12 replicas and 40 requests in flight.
+//
+//	go test ./router -run '^$' -bench Decision
+func BenchmarkDecision(b *testing.B) {
+	for _, hidden := range []int{128, 256} {
+		b.Run(fmt.Sprintf("9-%d-%d-3", hidden, hidden), func(b *testing.B) {
+			core := newCore(b, 512, nil)
+			setPolicy(b, core, learned(b, core.Table(), hidden))
+			measure(b, core)
+		})
+	}
+}
+
+// measure reports the median and the 99th percentile of single decisions, in
+// microseconds.
+func measure(b *testing.B, core *router.Core) {
+	var live [40]router.Choice
+	var now time.Duration
+	r := &fleet.Request{PromptTokens: 90}
+	decide := func(i int) {
+		now += 20 * time.Millisecond
+		r.Task = i % 4
+		choice, err := core.Route(r, now)
+		if err != nil || choice.Fallback {
+			b.Fatal(choice, err)
+		}
+		live[i%len(live)].Lease.End()
+		live[i%len(live)] = choice
+	}
+	for i := range 2 * len(live) {
+		decide(i)
+	}
+	times := make([]time.Duration, 0, 1<<20)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		from := b.Elapsed()
+		decide(i)
+		if len(times) < cap(times) {
+			times = append(times, b.Elapsed()-from)
+		}
+		i++
+	}
+	slices.Sort(times)
+	micros := func(share float64) float64 {
+		return float64(times[int(share*float64(len(times)-1))]) / float64(time.Microsecond)
+	}
+	b.ReportMetric(micros(0.50), "p50-µs")
+	b.ReportMetric(micros(0.99), "p99-µs")
+}

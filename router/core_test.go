@@ -1,0 +1,355 @@
+package router_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/balance"
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+	"gearshift/router/policy"
+)
+
+// decider is a policy made of a function.
+type decider struct {
+	name   string
+	decide func(v *fleet.View) int
+}
+
+func (d decider) Name() string { return d.name }
+func (d decider) Scratch() int { return 3 }
+func (d decider) Decide(v *fleet.View, _ *fleet.Request, scratch []float32) int {
+	scratch[2] = 1 // the scratch has the length asked for
+	return d.decide(v)
+}
+
+func always(variant int) router.Policy {
+	return decider{"always", func(*fleet.View) int { return variant }}
+}
+
+// picker is a balancer made of a function.
+type picker func(v *fleet.View, variant int) int
+
+func (picker) Name() string { return "picker" }
+func (p picker) Pick(v *fleet.View, _ *fleet.Request, variant int, _ uint64) int {
+	return p(v, variant)
+}
+
+// static is the paper fleet's rule for a variant: the tests' usual fallback.
+func static(t testing.TB, table *fleet.Table, variant int) *policy.Static {
+	t.Helper()
+	p, err := policy.NewStatic(table, variant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// newCore falls back to the middle variant and balances by the smallest batch,
+// unless change says otherwise.
+func newCore(t testing.TB, limit int, change func(*router.Config)) *router.Core {
+	t.Helper()
+	table := conformance.Fleet(limit)
+	config := router.Config{
+		Ledger:   fleet.NewLedger(table),
+		Fallback: static(t, table, 1),
+		Balancer: balance.SmallestBatch{},
+		Seed:     1,
+	}
+	if change != nil {
+		change(&config)
+	}
+	core, err := router.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core
+}
+
+func setPolicy(t testing.TB, core *router.Core, p router.Policy) {
+	t.Helper()
+	if err := core.SetPolicy(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRouteTakesAndGivesBackAPlace(t *testing.T) {
+	core := newCore(t, 0, nil)
+	setPolicy(t, core, static(t, core.Table(), 2))
+	first, err := core.Route(&fleet.Request{}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Variant != 2 || core.Table().Replicas[first.Replica].Variant != 2 {
+		t.Errorf("variant %d on replica %d, want variant 2", first.Variant, first.Replica)
+	}
+	if first.Policy != "static:opt-6.7b" || first.Fallback || first.Reason != "" {
+		t.Errorf("chosen by %q, fallback %v (%s)", first.Policy, first.Fallback, first.Reason)
+	}
+	second, err := core.Route(&fleet.Request{}, time.Second)
+	if err != nil || second.Replica == first.Replica {
+		t.Errorf("the second request is on replica %d as the first is (%v)", second.Replica, err)
+	}
+	if n := core.Ledger().InFlight(); n != 2 {
+		t.Errorf("%d in flight, want 2", n)
+	}
+	if !first.Lease.End() || first.Lease.End() || !second.Lease.End() {
+		t.Error("a lease must end exactly once")
+	}
+	if n := core.Ledger().InFlight(); n != 0 {
+		t.Errorf("%d in flight after the leases ended", n)
+	}
+	if core.Fallbacks() != 0 {
+		t.Errorf("%d fallbacks counted", core.Fallbacks())
+	}
+}
+
+func TestRouteMovesTheRate(t *testing.T) {
+	core := newCore(t, 1, nil)
+	for i := range 40 { // more than there are places: those refused arrive too
+		choice, err := core.Route(&fleet.Request{}, time.Duration(i)*time.Second/10)
+		if err != nil && !errors.Is(err, router.ErrSaturated) {
+			t.Fatal(err)
+		}
+		_ = choice
+	}
+	var v fleet.View
+	core.Ledger().View(4*time.Second, &v)
+	if v.Rate < 7.99 || v.Rate > 8.01 { // (5−1) gaps over 0.5 s
+		t.Errorf("rate %v, want 8", v.Rate)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	core := newCore(t, 1, nil)
+	ledger, table := core.Ledger(), core.Table()
+	route := func() error { _, err := core.Route(&fleet.Request{}, 0); return err }
+	pinned := func(m int) error { _, err := core.RoutePinned(m, &fleet.Request{}, 0); return err }
+	want := func(got, want error) {
+		t.Helper()
+		if !errors.Is(got, want) {
+			t.Errorf("error %v, want %v", got, want)
+		}
+	}
+	_, err := core.Route(&fleet.Request{Task: 4}, 0)
+	want(err, router.ErrUnknownTask)
+	_, err = core.Route(&fleet.Request{Task: -1}, 0)
+	want(err, router.ErrUnknownTask)
+	want(pinned(3), router.ErrUnknownVariant)
+	want(pinned(-1), router.ErrUnknownVariant)
+
+	for range table.ReplicasOf(2) {
+		want(pinned(2), nil)
+	}
+	want(pinned(2), router.ErrSaturated)
+	for range 8 { // the other variants' places
+		want(route(), nil)
+	}
+	want(route(), router.ErrSaturated)
+	for i := range table.Replicas {
+		if table.Replicas[i].Variant == 2 {
+			ledger.SetUp(i, false)
+		}
+	}
+	want(pinned(2), router.ErrNoReplica)
+	want(route(), router.ErrSaturated)
+	for i := range table.Replicas {
+		ledger.SetUp(i, false)
+	}
+	want(route(), router.ErrNoReplica)
+	if core.Fallbacks() != 8 { // no policy was set
+		t.Errorf("%d fallbacks counted, want 8", core.Fallbacks())
+	}
+}
+
+func TestPinned(t *testing.T) {
+	core := newCore(t, 0, nil)
+	setPolicy(t, core, always(0))
+	choice, err := core.RoutePinned(2, &fleet.Request{}, 0)
+	if err != nil || choice.Variant != 2 || choice.Policy != router.Pinned || choice.Fallback {
+		t.Errorf("pinned to 2: %+v, %v", choice, err)
+	}
+}
+
+func TestFallback(t *testing.T) {
+	for _, test := range []struct {
+		policy router.Policy
+		reason string
+	}{
+		{nil, router.ReasonMissing},
+		{always(-1), router.ReasonNoChoice},
+		{always(-2), router.ReasonOutOfRange},
+		{always(3), router.ReasonOutOfRange},
+		{always(2), router.ReasonUnavailable}, // the test takes it down
+		{decider{"broken", func(v *fleet.View) int { return int(v.InFlight[99]) }}, router.ReasonPanic},
+	} {
+		var heard []string
+		var panics []any
+		core := newCore(t, 0, func(c *router.Config) {
+			c.OnFallback = func(reason string) { heard = append(heard, reason) }
+			c.OnPanic = func(name string, value any) { panics = append(panics, name, value) }
+		})
+		setPolicy(t, core, test.policy)
+		for _, i := range core.Table().ReplicasOf(2) {
+			core.Ledger().SetUp(i, false)
+		}
+		choice, err := core.Route(&fleet.Request{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !choice.Fallback || choice.Reason != test.reason || choice.Variant != 1 || choice.Policy != "static:opt-1.3b" {
+			t.Errorf("want a fallback for %q, got %+v", test.reason, choice)
+		}
+		if core.Fallbacks() != 1 || len(heard) != 1 || heard[0] != test.reason {
+			t.Errorf("%q: counted %d, heard %q", test.reason, core.Fallbacks(), heard)
+		}
+		if test.reason == router.ReasonPanic && (len(panics) != 2 || panics[0] != "broken") {
+			t.Errorf("told of the panic: %v", panics)
+		}
+		choice.Lease.End()
+	}
+}
+
+func TestFallbackThatFails(t *testing.T) {
+	core := newCore(t, 0, func(c *router.Config) {
+		c.Fallback = decider{"broken", func(*fleet.View) int { panic("broken") }}
+	})
+	setPolicy(t, core, always(7))
+	for _, i := range core.Table().ReplicasOf(0) {
+		core.Ledger().SetUp(i, false)
+	}
+	choice, err := core.Route(&fleet.Request{}, 0)
+	if err != nil || choice.Variant != 1 || choice.Policy != router.LastResort || choice.Reason != router.ReasonOutOfRange {
+		t.Errorf("want the first available variant as the last resort: %+v, %v", choice, err)
+	}
+}
+
+func TestBalancerThatFails(t *testing.T) {
+	for name, pick := range map[string]picker{
+		"none":             func(*fleet.View, int) int { return -1 },
+		"out of range":     func(*fleet.View, int) int { return 99 },
+		"of another model": func(*fleet.View, int) int { return 0 },
+		"down":             func(*fleet.View, int) int { return 2 },
+		"panic":            func(*fleet.View, int) int { panic("broken") },
+	} {
+		core := newCore(t, 0, func(c *router.Config) { c.Balancer = pick })
+		setPolicy(t, core, always(2))
+		core.Ledger().SetUp(2, false)
+		for range 4 { // replicas 5, 8 and 11 in turn: each time the emptiest
+			choice, err := core.Route(&fleet.Request{}, 0)
+			if err != nil || choice.Variant != 2 || !choice.Fallback || choice.Reason != router.ReasonBalancer {
+				t.Errorf("%s: %+v, %v", name, choice, err)
+			}
+		}
+		var v fleet.View
+		core.Ledger().View(0, &v)
+		if v.InFlight[5] != 2 || v.InFlight[8] != 1 || v.InFlight[11] != 1 {
+			t.Errorf("%s: in flight %v", name, v.InFlight)
+		}
+	}
+}
+
+// TestReplicaLostBetweenViewAndLease takes the chosen replica down while the
+// balancer picks it: the Core must look again and find another.
+func TestReplicaLostBetweenViewAndLease(t *testing.T) {
+	var core *router.Core
+	lost := 0
+	core = newCore(t, 0, func(c *router.Config) {
+		c.Balancer = picker(func(v *fleet.View, variant int) int {
+			for _, i := range v.Table.ReplicasOf(variant) {
+				if v.Available(i) {
+					if lost < 3 {
+						lost++
+						core.Ledger().SetUp(i, false)
+					}
+					return i
+				}
+			}
+			return -1
+		})
+	})
+	setPolicy(t, core, always(2))
+	choice, err := core.Route(&fleet.Request{}, 0)
+	if err != nil || choice.Replica != 11 || choice.Fallback {
+		t.Errorf("want replica 11, the one left: %+v, %v", choice, err)
+	}
+}
+
+func TestSetPolicy(t *testing.T) {
+	core := newCore(t, 0, nil)
+	if core.PolicyName() != "static:opt-1.3b" {
+		t.Errorf("without a policy %q is in charge", core.PolicyName())
+	}
+	setPolicy(t, core, always(0))
+	other, err := fleet.NewTable(
+		[]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1, 1}}},
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "host"}},
+		[]fleet.Replica{{Variant: 0}, {Variant: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := observation.NewSpec(other, []observation.Feature{{Kind: observation.TaskOneHot}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := nn.New(1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := policy.NewLearned("other@1", spec, net, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `cannot use policy "other@1": the policy was trained for variants [small large], the scenario has [opt-125m opt-1.3b opt-6.7b]`
+	if err := core.SetPolicy(stranger); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if core.PolicyName() != "always" {
+		t.Errorf("after a refusal %q is in charge", core.PolicyName())
+	}
+	_, err = router.New(router.Config{Ledger: fleet.NewLedger(core.Table()), Fallback: stranger, Balancer: balance.PowerOfTwo{}})
+	if err == nil || !strings.Contains(err.Error(), "fallback policy") {
+		t.Errorf("a fallback for another fleet: error %v", err)
+	}
+	if _, err := router.New(router.Config{Ledger: fleet.NewLedger(other)}); err == nil {
+		t.Error("a router without fallback and balancer is made")
+	}
+}
+
+// TestSameSeedSameChoices repeats a history of arrivals and ends.
+func TestSameSeedSameChoices(t *testing.T) {
+	history := func(seed uint64) (replicas []int) {
+		core := newCore(t, 0, func(c *router.Config) { c.Seed, c.Balancer = seed, balance.PowerOfTwo{} })
+		rng := rand.New(rand.NewPCG(3, 4))
+		var leases []fleet.Lease
+		for i := range 500 {
+			choice, err := core.Route(&fleet.Request{Task: i % 4}, time.Duration(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			replicas = append(replicas, choice.Replica)
+			leases = append(leases, choice.Lease)
+			leases[rng.IntN(len(leases))].End()
+		}
+		return replicas
+	}
+	a, b, c := history(1), history(1), history(2)
+	same := 0
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("choice %d differs between two runs of one seed", i)
+		}
+		if a[i] == c[i] {
+			same++
+		}
+	}
+	if same == len(a) {
+		t.Error("another seed makes the same choices: it is not used")
+	}
+}
