@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestRateIsUnbiased draws Poisson arrivals: the mean estimate is within 1 % of
+// the rate and its relative standard deviation is 1/√(n−2), 0.577 for 5 gaps.
+// The estimates are of separate gaps, so they are independent.
+func TestRateIsUnbiased(t *testing.T) {
+	const draws = 200_000
+	for _, rate := range []float64{0.25, 3.57, 48} {
+		rng := rand.New(rand.NewPCG(7, 8))
+		var e rateEstimator
+		now, sum, squares := 0.0, 0.0, 0.0
+		e.arrive(0)
+		for range draws {
+			for range RateWindow {
+				now += rng.ExpFloat64() / rate
+				e.arrive(time.Duration(now * float64(time.Second)))
+			}
+			x := e.perSecond() / rate
+			sum += x
+			squares += x * x
+		}
+		mean := sum / draws
+		sd := math.Sqrt(squares/draws - mean*mean)
+		if math.Abs(mean-1) > 0.01 {
+			t.Errorf("rate %v: the mean estimate is %.4f of it", rate, mean)
+		}
+		// The fourth moment of 1/Gamma(5) is barely finite, so the variance
+		// converges slowly: its bound is wide.
+		if want := 1 / math.Sqrt(RateWindow-2); math.Abs(sd-want) > 0.03 {
+			t.Errorf("rate %v: the relative standard deviation is %.3f, want %.3f", rate, sd, want)
+		}
+	}
+}
+
+func TestRateFromFewArrivals(t *testing.T) {
+	var e rateEstimator
+	for i, want := range []float64{0, 0, 0.5, 2. / 3, 3. / 4, 4. / 5, 4. / 5, 4. / 5} {
+		e.arrive(time.Duration(i) * time.Second)
+		if got := e.perSecond(); math.Abs(got-want) > 1e-12 {
+			t.Errorf("after %d arrivals a second apart the rate is %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+func TestRateOfArrivalsOutOfOrder(t *testing.T) {
+	var e rateEstimator
+	for _, at := range []time.Duration{5, 3, 4, 5, 2, 1} {
+		e.arrive(at * time.Second)
+	}
+	if got := e.perSecond(); math.Abs(got-4e9) > 1 {
+		t.Errorf("simultaneous arrivals have rate %v; it is finite: four gaps a nanosecond", got)
+	}
+	e.arrive(9 * time.Second)
+	if got := e.perSecond(); got != 1 { // (5−1) over the 4 s since the latest
+		t.Errorf("rate %v, want 1", got)
+	}
+}
