@@ -1,0 +1,136 @@
+package rl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Replay keeps the latest transitions, and draws from them uniformly with
+// replacement. All its memory is allocated at the start.
+type Replay struct {
+	inputs   int
+	capacity int
+	length   int
+	next     int // where the next transition goes
+
+	observations []float32 // (capacity, inputs)
+	following    []float32 // (capacity, inputs)
+	actions      []int32
+	rewards      []float32
+	discounts    []float32
+}
+
+// NewReplay makes an empty buffer for capacity transitions between observations
+// of the given length.
+func NewReplay(capacity, inputs int) *Replay {
+	return &Replay{
+		inputs:       inputs,
+		capacity:     capacity,
+		observations: make([]float32, capacity*inputs),
+		following:    make([]float32, capacity*inputs),
+		actions:      make([]int32, capacity),
+		rewards:      make([]float32, capacity),
+		discounts:    make([]float32, capacity),
+	}
+}
+
+// Len is the number of transitions kept.
+func (r *Replay) Len() int { return r.length }
+
+// Add copies a transition in, over the oldest if the buffer is full.
+func (r *Replay) Add(observation []float32, action int32, reward, discount float32, next []float32) {
+	at := r.next
+	copy(r.observations[at*r.inputs:(at+1)*r.inputs], observation)
+	copy(r.following[at*r.inputs:(at+1)*r.inputs], next)
+	r.actions[at], r.rewards[at], r.discounts[at] = action, reward, discount
+	r.next = (at + 1) % r.capacity
+	r.length = min(r.length+1, r.capacity)
+}
+
+// Sample fills b with transitions drawn by rng. The buffer must not be empty.
+func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
+	n := r.inputs
+	for i := range b.Actions {
+		k := rng.IntN(r.length)
+		copy(b.Observations[i*n:(i+1)*n], r.observations[k*n:(k+1)*n])
+		copy(b.Next[i*n:(i+1)*n], r.following[k*n:(k+1)*n])
+		b.Actions[i], b.Rewards[i], b.Discounts[i] = r.actions[k], r.rewards[k], r.discounts[k]
+	}
+}
+
+// replayHeader is the encoding's length before the transitions.
+const replayHeader = 4 * 8
+
+// MarshalBinary encodes, little-endian, the inputs, capacity, length and
+// position (64-bit), then the transitions kept, field by field.
+func (r *Replay) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
+
+// AppendBinary appends what MarshalBinary returns.
+func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
+	for _, v := range []int{r.inputs, r.capacity, r.length, r.next} {
+		out = binary.LittleEndian.AppendUint64(out, uint64(v))
+	}
+	out = appendFloats(out, r.observations[:r.length*r.inputs])
+	out = appendFloats(out, r.following[:r.length*r.inputs])
+	for _, a := range r.actions[:r.length] {
+		out = binary.LittleEndian.AppendUint32(out, uint32(a))
+	}
+	out = appendFloats(out, r.rewards[:r.length])
+	return appendFloats(out, r.discounts[:r.length]), nil
+}
+
+// encodedSize is the length of the encoding.
+func (r *Replay) encodedSize() int { return replayHeader + r.length*r.transitionSize() }
+
+// transitionSize is the encoded length of one transition.
+func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 3) }
+
+// UnmarshalBinary restores what MarshalBinary wrote, from a buffer of the same
+// capacity and observation length. On error r is unchanged.
+func (r *Replay) UnmarshalBinary(data []byte) error {
+	if len(data) < replayHeader {
+		return errors.New("cannot decode replay buffer: it is cut short")
+	}
+	var h [4]uint64
+	for i := range h {
+		h[i] = binary.LittleEndian.Uint64(data[8*i:])
+	}
+	if h[0] != uint64(r.inputs) || h[1] != uint64(r.capacity) {
+		return fmt.Errorf("cannot decode replay buffer: it is of %d transitions of %d inputs, not %d of %d", h[1], h[0], r.capacity, r.inputs)
+	}
+	full := h[2] == uint64(r.capacity)
+	if h[2] > uint64(r.capacity) || h[3] >= uint64(r.capacity) || (!full && h[3] != h[2]) {
+		return errors.New("cannot decode replay buffer: its position is out of range")
+	}
+	length := int(h[2])
+	data = data[replayHeader:]
+	if len(data) != length*r.transitionSize() {
+		return fmt.Errorf("cannot decode replay buffer: %d bytes of transitions, %d expected", len(data), length*r.transitionSize())
+	}
+	r.length, r.next = length, int(h[3])
+	data = readFloats(r.observations[:length*r.inputs], data)
+	data = readFloats(r.following[:length*r.inputs], data)
+	for i := range r.actions[:length] {
+		r.actions[i] = int32(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	data = readFloats(r.rewards[:length], data[4*length:])
+	readFloats(r.discounts[:length], data)
+	return nil
+}
+
+func appendFloats(out []byte, v []float32) []byte {
+	for _, f := range v {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f))
+	}
+	return out
+}
+
+func readFloats(dst []float32, data []byte) []byte {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return data[4*len(dst):]
+}

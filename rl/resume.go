@@ -1,0 +1,73 @@
+package rl
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gearshift/router/nn"
+)
+
+// begin starts the first episode, or puts everything back to where p was saved.
+func (t *trainer) begin(p *Progress) error {
+	if p == nil {
+		return t.reset()
+	}
+	if err := t.restore(p); err != nil {
+		return err
+	}
+	return t.replayEpisode(p.Actions)
+}
+
+// restore takes over what p has stored. The learner, which the caller owns, is
+// changed last.
+func (t *trainer) restore(p *Progress) error {
+	if p.Decisions > t.run.Config.Decisions {
+		return fmt.Errorf("it has %d decisions, the run %d", p.Decisions, t.run.Config.Decisions)
+	}
+	if p.Episode > uint64(p.Decisions) || len(p.Actions) > p.Decisions {
+		return errors.New("its counts contradict each other")
+	}
+	t.p = *p
+	t.p.Actions, t.p.Replay = nil, nil
+	if err := t.explorationSource.UnmarshalBinary(p.Exploration); err != nil {
+		return fmt.Errorf("the exploration source: %w", err)
+	}
+	if err := t.samplingSource.UnmarshalBinary(p.Sampling); err != nil {
+		return fmt.Errorf("the sampling source: %w", err)
+	}
+	if err := t.replay.UnmarshalBinary(p.Replay); err != nil {
+		return err
+	}
+	if len(p.Best) > 0 {
+		t.best = new(nn.MLP)
+		if err := t.best.UnmarshalBinary(p.Best); err != nil {
+			return err
+		}
+		if !slices.Equal(t.best.Sizes, t.run.Learner.Act().Sizes) {
+			return fmt.Errorf("its best network has sizes %v", t.best.Sizes)
+		}
+	}
+	return t.run.Learner.UnmarshalBinary(p.Learner)
+}
+
+// replayEpisode plays the present episode again, up to where it was, which puts
+// the environment and the transitions still held back in place.
+func (t *trainer) replayEpisode(actions []int32) error {
+	if err := t.reset(); err != nil {
+		return err
+	}
+	for i, a := range actions {
+		if a < 0 || int(a) >= len(t.values) {
+			return fmt.Errorf("action %d of the episode is %d, of %d", i, a, len(t.values))
+		}
+		s := t.step(a)
+		if err := t.store(s, nil); err != nil {
+			return err
+		}
+		if s.Terminated || s.Truncated {
+			return fmt.Errorf("%w: episode %d ends earlier than before, after %d decisions", ErrEnvironment, t.p.Episode, i+1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gearshift/router/nn"
+)
+
+// Run is one training run. Its numbers follow from Config, Seed and the parts
+// joined here, wherever it is stopped and resumed.
+type Run struct {
+	Config  Config
+	Seed    uint64 // of exploration and sampling; the learner has drawn its weights
+	Env     Env
+	Learner Learner
+
+	// EpisodeSeed gives the environment's seed of each episode, counted from 0.
+	EpisodeSeed func(episode uint64) uint64
+
+	// Stop ends the call after that many decisions in all, with the progress
+	// saved, as an interruption would; the schedules keep to the run's whole
+	// length. 0 runs to the end.
+	Stop int
+
+	// Validate scores a network, higher is better; it must not keep it. The
+	// best-scoring weights are the run's result. Nil: the last weights are.
+	Validate func(*nn.MLP) (float64, error)
+	// Save stores the progress every CheckpointEvery decisions, at the end,
+	// and when interrupted, so its own context must outlive Train's. Nil:
+	// nothing is stored.
+	Save func(*Progress) error
+	// Report is told how the run goes, every ReportEvery decisions (0: 1000)
+	// and at the end. Nil: nobody is.
+	Report      func(Report)
+	ReportEvery int
+}
+
+// Report is how a run goes. Averages are over the recent past, 0 while empty.
+type Report struct {
+	Decisions, Total int
+	GradientSteps    int
+	Episode          uint64
+	Epsilon          float64
+	LearningRate     float64
+	Utility          float64 // per completed request
+	Loss, TDError    float64
+	Validations      int     // made so far
+	Score, BestScore float64 // of the last validation, and the best
+}
+
+// Result is what a run has come to.
+type Result struct {
+	Network   *nn.MLP // the best-scoring weights, or the last where nothing is validated
+	Score     float64 // of Network; 0 where nothing is validated
+	Decisions int
+}
+
+// ErrEnvironment is wrapped by Train when an environment does not keep its
+// contract.
+var ErrEnvironment = errors.New("the environment broke its contract")
+
+// Train runs r from its beginning, or from where an earlier call of the same run
+// saved its progress, until the end, the stop, or an error. When ctx ends, it
+// saves and returns ctx's error. The result is what was reached, on errors too.
+func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
+	t, err := newTrainer(r)
+	if err != nil {
+		return Result{}, fmt.Errorf("cannot train: %w", err)
+	}
+	if err := t.begin(from); err != nil {
+		return Result{}, fmt.Errorf("cannot resume training: %w", err)
+	}
+	err = t.train(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = errors.Join(err, t.save())
+	}
+	return t.result(), err
+}
+
+// train is the loop: collect, store, sample, target, learn, sync, log.
+func (t *trainer) train(ctx context.Context) error {
+	cfg := &t.run.Config
+	if t.validateDue() { // interrupted in the middle of it
+		if err := t.log(); err != nil {
+			return err
+		}
+	}
+	for t.p.Decisions < t.stop {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("training interrupted after %d decisions: %w", t.p.Decisions, err)
+		}
+
+		// Collect: one decision, ε-greedy on the online network.
+		action := t.choose(cfg.Epsilon.At(t.p.Decisions, cfg.Decisions))
+		step := t.step(action)
+		t.p.Decisions++
+
+		// Store: what completed goes into replay, joined to its transition.
+		if err := t.store(step, t.replay); err != nil {
+			return err
+		}
+		if step.Terminated || step.Truncated {
+			t.p.Episode++
+			if err := t.reset(); err != nil {
+				return err
+			}
+		}
+
+		if t.learnDue() {
+			// Sample.
+			t.replay.Sample(t.batch, t.sampling)
+			// Target and learn: one gradient step.
+			t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
+			stats, err := t.run.Learner.Learn(t.batch)
+			if err != nil {
+				return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
+			}
+			t.p.GradientSteps++
+			t.p.Loss.add(stats.Loss, recentSteps)
+			t.p.TDError.add(stats.TDError, recentSteps)
+			// Sync.
+			if t.p.GradientSteps%cfg.TargetSync == 0 {
+				t.run.Learner.SyncTarget()
+			}
+		}
+
+		if err := t.log(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log validates, saves and reports when they are due. Validation comes first, so
+// that what is saved knows of it.
+func (t *trainer) log() error {
+	if t.validateDue() {
+		if err := t.validate(); err != nil {
+			return err
+		}
+	}
+	done := t.p.Decisions
+	if done == t.stop || done%t.run.Config.CheckpointEvery == 0 {
+		if err := t.save(); err != nil {
+			return err
+		}
+	}
+	if done == t.stop || done%t.reportEvery == 0 {
+		t.report()
+	}
+	return nil
+}
