@@ -1,0 +1,61 @@
+// Package env is the simulated world that policies train and are judged in: a
+// discrete-event simulator of hosts with co-resident engines, and over it a
+// gym-style environment whose steps are routing decisions.
+package env
+
+import (
+	"errors"
+	"fmt"
+
+	"gearshift/env/engine"
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+// Balancer chooses the replica of a variant, or −1 if none is available.
+// random is a fresh random number for those that need one.
+type Balancer interface {
+	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
+}
+
+// Config is what an [Environment] simulates.
+type Config struct {
+	Table *fleet.Table
+	// Profiles and KVTokens describe each replica of the table, by its index.
+	Profiles []*profile.Profile
+	KVTokens []int
+	Engine   engine.Config
+	Balancer Balancer
+	// Encoder makes the observations. Nil leaves them empty, for deciders that
+	// look at the View.
+	Encoder *observation.Encoder
+	// Open starts the workload of one episode.
+	Open func(seed uint64) (workloads.Stream, error)
+	// KnownRate gives the policy the workload's true rate in place of the
+	// estimate (LBE-19).
+	KnownRate bool
+	// Limit truncates an episode after so many decisions. Zero is no limit.
+	Limit int
+	// Check verifies the simulator's invariants after every event.
+	Check bool
+}
+
+func (c *Config) validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Table == nil || c.Balancer == nil || c.Open == nil {
+		return errors.New("cannot make environment: Table, Balancer and Open are required")
+	}
+	if n := len(c.Table.Replicas); len(c.Profiles) != n || len(c.KVTokens) != n {
+		fault("%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	}
+	if c.Limit < 0 {
+		fault("a limit of %d decisions", c.Limit)
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("cannot make environment: %w", errors.Join(faults...))
+	}
+	return nil
+}

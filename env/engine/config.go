@@ -1,0 +1,48 @@
+// Package engine simulates continuous-batching inference engines and the hosts
+// that they share, one iteration at a time. It reads no clock: the simulator
+// hands it virtual time, the simulated backend wall-clock time.
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The schedulers of an engine.
+const (
+	// PrefillFirst runs waiting prompts in a step of their own before any
+	// further decoding, as vLLM did first.
+	PrefillFirst = "prefill-first"
+	// ChunkedPrefill decodes all running sequences in every step and fills the
+	// rest of the token budget with pieces of prompts, as newer engines do.
+	ChunkedPrefill = "chunked-prefill"
+)
+
+// Config is how an engine batches.
+type Config struct {
+	// Scheduler is PrefillFirst or ChunkedPrefill.
+	Scheduler string `yaml:"scheduler"`
+	// MaxBatchTokens bounds the new tokens of a step.
+	MaxBatchTokens int `yaml:"max_batch_tokens"`
+	// MaxSequences bounds the sequences that run at once.
+	MaxSequences int `yaml:"max_sequences"`
+	// BlockTokens is the size of a KV-cache block.
+	BlockTokens int `yaml:"block_tokens"`
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Scheduler != PrefillFirst && c.Scheduler != ChunkedPrefill {
+		faults = append(faults, fmt.Errorf("scheduler: %q is neither %s nor %s", c.Scheduler, PrefillFirst, ChunkedPrefill))
+	}
+	positive := func(key string, v int) {
+		if v < 1 {
+			faults = append(faults, fmt.Errorf("%s: %d must be at least 1", key, v))
+		}
+	}
+	positive("max_batch_tokens", c.MaxBatchTokens)
+	positive("max_sequences", c.MaxSequences)
+	positive("block_tokens", c.BlockTokens)
+	return errors.Join(faults...)
+}

@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"time"
+
+	"gearshift/router/profile"
+)
+
+// EventKind says what happened to a sequence.
+type EventKind uint8
+
+// The kinds of events. A sequence of one token has both at once.
+const (
+	FirstToken EventKind = iota
+	Finished
+)
+
+// Event is something that the end of a step brought about.
+type Event struct {
+	Engine int
+	ID     uint64
+	At     time.Duration
+	Kind   EventKind
+}
+
+// Step describes one engine iteration, for an observer.
+type Step struct {
+	Engine     int
+	Start, End time.Duration
+	Decoding   int // sequences that decode
+	Joining    int // prompts whose prefill completes
+	Tokens     int // new tokens
+}
+
+// Host runs the engines that share one GPU. Each step is slowed by the duty of
+// the engines that are busy when it begins. A Host is not safe for concurrent
+// use.
+type Host struct {
+	engines []*Engine
+	ends    []time.Duration // of the steps in progress
+	next    int             // the engine whose step ends first, or −1
+
+	// Observe, if set, is called as each step begins.
+	Observe func(Step)
+}
+
+// NewHost makes a host of idle engines.
+func NewHost(engines ...*Engine) *Host {
+	return &Host{engines: engines, ends: make([]time.Duration, len(engines)), next: -1}
+}
+
+// Engine is the i-th engine.
+func (h *Host) Engine(i int) *Engine { return h.engines[i] }
+
+// Submit puts the sequence, which must fit, into the engine's waiting line; an
+// idle engine begins a step at once. now must not lie before the last event.
+func (h *Host) Submit(engine int, s Sequence, now time.Duration) {
+	e := h.engines[engine]
+	e.submit(s)
+	if !e.step.busy {
+		h.begin(engine, now)
+		h.findNext()
+	}
+}
+
+// Cancel removes a sequence: now if it waits, else at the end of the step in
+// progress. It is never Finished. False if the engine does not know it.
+func (h *Host) Cancel(engine int, id uint64) bool { return h.engines[engine].cancel(id) }
+
+// Next is when the earliest step in progress ends; false if all are idle.
+func (h *Host) Next() (at time.Duration, ok bool) {
+	if h.next < 0 {
+		return 0, false
+	}
+	return h.ends[h.next], true
+}
+
+// Step ends the earliest step in progress, appends what happened to dst, and
+// begins that engine's next step. It does nothing if all engines are idle.
+func (h *Host) Step(dst []Event) []Event {
+	i := h.next
+	if i < 0 {
+		return dst
+	}
+	at := h.ends[i]
+	dst = h.engines[i].finish(dst, Event{Engine: i, At: at})
+	h.begin(i, at)
+	h.findNext()
+	return dst
+}
+
+// Each calls f for the engine's running sequences with the tokens that each
+// has generated.
+func (h *Host) Each(engine int, f func(id uint64, generated int)) {
+	e := h.engines[engine]
+	for i := range e.running {
+		q := &e.running[i]
+		f(q.id, q.generated+int(e.decodes-q.joined))
+	}
+}
+
+func (h *Host) begin(i int, now time.Duration) {
+	var neighbours float64
+	for j, e := range h.engines {
+		if j != i && e.step.busy {
+			neighbours += e.step.duty
+		}
+	}
+	e := h.engines[i]
+	ms, ok := e.begin(neighbours)
+	if !ok {
+		return
+	}
+	h.ends[i] = now + profile.Duration(ms)
+	if h.Observe != nil {
+		s := Step{Engine: i, Start: now, End: h.ends[i], Joining: len(e.step.joining), Tokens: e.step.tokens}
+		if e.step.decoding {
+			s.Decoding = len(e.running)
+		}
+		h.Observe(s)
+	}
+}
+
+// findNext breaks ties by engine index, so that runs repeat exactly.
+func (h *Host) findNext() {
+	h.next = -1
+	for i, e := range h.engines {
+		if e.step.busy && (h.next < 0 || h.ends[i] < h.ends[h.next]) {
+			h.next = i
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package engine
+
+import "fmt"
+
+// CheckInvariants recounts what the engine keeps incrementally: KV blocks never
+// exceed capacity, and context, block boundaries and sequence counts agree with
+// the running sequences. Tests run it after every step.
+func (e *Engine) CheckInvariants() error {
+	held, context := 0, 0
+	boundary := make([]int, len(e.boundary))
+	for i := range e.running {
+		q := e.running[i]
+		boundary[e.boundaryOf(&q)]++
+		length := q.prompt + q.generated + int(e.decodes-q.joined)
+		context += length
+		cached := length - 1
+		if e.step.busy && e.step.decoding {
+			cached++ // the step in progress has its block already
+		}
+		held += e.blocksFor(cached)
+		if q.finish <= e.decodes {
+			return fmt.Errorf("sequence %d should have ended at decode %d, now %d", q.id, q.finish, e.decodes)
+		}
+	}
+	for i := range e.step.joining {
+		held += e.blocksFor(e.step.joining[i].prefillTokens())
+	}
+	if e.step.hasPart {
+		held += e.blocksFor(e.step.partial.prefillTokens())
+	}
+	switch {
+	case e.free < 0 || held+e.free != e.blocks:
+		return fmt.Errorf("KV blocks: %d held + %d free ≠ %d", held, e.free, e.blocks)
+	case context != e.context:
+		return fmt.Errorf("context: %d counted, %d kept", context, e.context)
+	case len(e.running)+len(e.step.joining) > e.config.MaxSequences:
+		return fmt.Errorf("%d sequences run, at most %d may", len(e.running)+len(e.step.joining), e.config.MaxSequences)
+	case !e.step.busy && e.Load() > 0:
+		return fmt.Errorf("idle with %d sequences", e.Load())
+	}
+	for k := range boundary {
+		if boundary[k] != e.boundary[k] {
+			return fmt.Errorf("block boundary %d: %d counted, %d kept", k, boundary[k], e.boundary[k])
+		}
+	}
+	return nil
+}

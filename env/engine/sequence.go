@@ -1,0 +1,148 @@
+package engine
+
+// Sequence is one request as an engine sees it: it ends when OutputTokens have
+// been generated, the first of them by the prefill.
+type Sequence struct {
+	ID                         uint64
+	PromptTokens, OutputTokens int
+}
+
+// sequence is a Sequence inside an engine.
+type sequence struct {
+	id             uint64
+	prompt, output int
+	generated      int    // tokens so far; while running, as of decode step joined
+	order          uint64 // of admission; the highest is the newest
+	joined         uint64 // the engine's decode count when it began to decode
+	finish         uint64 // the decode count at which it ends
+}
+
+// before orders running sequences by their end, then by admission.
+func (s *sequence) before(o *sequence) bool {
+	return s.finish < o.finish || s.finish == o.finish && s.order < o.order
+}
+
+// finishHeap is a binary min-heap of running sequences by [sequence.before].
+// container/heap would box every element, on the path of every request.
+type finishHeap []sequence
+
+func (h *finishHeap) push(s sequence) {
+	*h = append(*h, s)
+	h.up(len(*h) - 1)
+}
+
+// remove takes out the sequence at index i.
+func (h *finishHeap) remove(i int) sequence {
+	old := *h
+	out, last := old[i], len(old)-1
+	old[i] = old[last]
+	*h = old[:last]
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+	return out
+}
+
+func (h finishHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !h[i].before(&h[parent]) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+func (h finishHeap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if right := child + 1; right < len(h) && h[right].before(&h[child]) {
+			child = right
+		}
+		if !h[child].before(&h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// newest is the index of the sequence admitted last.
+func (h finishHeap) newest() int {
+	newest := 0
+	for i := range h {
+		if h[i].order > h[newest].order {
+			newest = i
+		}
+	}
+	return newest
+}
+
+// index is where the sequence with this ID is, or −1.
+func (h finishHeap) index(id uint64) int {
+	for i := range h {
+		if h[i].id == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// deque is the waiting line: a ring whose length is a power of two.
+type deque struct {
+	ring       []sequence
+	head, size int
+}
+
+func (q *deque) at(i int) *sequence { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+
+func (q *deque) pushBack(s sequence) {
+	q.grow()
+	q.size++
+	*q.at(q.size - 1) = s
+}
+
+func (q *deque) pushFront(s sequence) {
+	q.grow()
+	q.head = (q.head - 1) & (len(q.ring) - 1)
+	q.size++
+	*q.at(0) = s
+}
+
+func (q *deque) popFront() sequence {
+	s := *q.at(0)
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.size--
+	return s
+}
+
+// remove takes out the sequence with this ID, if it waits.
+func (q *deque) remove(id uint64) bool {
+	for i := range q.size {
+		if q.at(i).id != id {
+			continue
+		}
+		for ; i < q.size-1; i++ {
+			*q.at(i) = *q.at(i + 1)
+		}
+		q.size--
+		return true
+	}
+	return false
+}
+
+func (q *deque) grow() {
+	if q.size < len(q.ring) {
+		return
+	}
+	ring := make([]sequence, max(16, 2*len(q.ring)))
+	for i := range q.size {
+		ring[i] = *q.at(i)
+	}
+	q.ring, q.head = ring, 0
+}

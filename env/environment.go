@@ -1,0 +1,204 @@
+package env
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/workloads"
+)
+
+// Environment follows the Gymnasium contract over the simulator: one step is
+// one routing decision, the action is the index of the variant, and the
+// observation describes the request that arrived and the load it found.
+//
+// Requests end long after their decision. Step's reward is the sum of the
+// utilities that completed since the step before, so that an episode's rewards
+// add up to its utility; Info.Outcomes names the decision that earned each, so
+// that a learner can join it to its transition (LBE-11).
+//
+// An episode terminates when the workload has no further request, and is
+// truncated when the limit of decisions is reached. In both cases the requests
+// still in flight run to their end, with no further arrivals, and are part of
+// the last step's Outcomes.
+//
+// An Environment is not safe for concurrent use.
+type Environment struct {
+	config Config
+	sim    *Simulator
+	ledger *fleet.Ledger
+	stream workloads.Stream
+	random *rand.PCG // for the balancer
+
+	view        fleet.View
+	request     fleet.Request
+	arrival     workloads.Arrival
+	decisions   int
+	over        bool
+	observation []float32
+	outcomes    []Outcome
+}
+
+// Info is what a step tells beside the observation and reward. Its slice is
+// valid until the next call.
+type Info struct {
+	// Elapsed is the time between this decision and the next one; on the last
+	// step of a terminated episode, until the last request ended.
+	Elapsed  time.Duration
+	Outcomes []Outcome // requests that ended since the last step, in order
+}
+
+// Step is the answer of [Environment.Step]. The observation is valid until the
+// next call.
+type Step struct {
+	Observation []float32
+	Reward      float64
+	Terminated  bool
+	Truncated   bool
+	Info        Info
+}
+
+// New makes an environment; Reset starts its first episode.
+func New(c Config) (*Environment, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	e := &Environment{config: c, over: true}
+	if c.Encoder != nil {
+		e.observation = make([]float32, c.Encoder.Dim())
+	}
+	return e, nil
+}
+
+// Actions is the size of the action space: actions are 0 … Actions−1.
+func (e *Environment) Actions() int { return len(e.config.Table.Variants) }
+
+// Dim is the length of an observation; its values lie in [0, observation.Bound].
+func (e *Environment) Dim() int { return len(e.observation) }
+
+// Bounds of the observation space, the same for each of its values.
+func (e *Environment) Bounds() (low, high float32) { return 0, observation.Bound }
+
+// ActionMask writes which actions are allowed now; len(dst) is Actions.
+func (e *Environment) ActionMask(dst []bool) {
+	for i := range dst {
+		dst[i] = e.view.VariantAvailable(i)
+	}
+}
+
+// View is what a policy may know at the present decision. Read-only, valid
+// until the next call.
+func (e *Environment) View() *fleet.View { return &e.view }
+
+// Request is the request to be routed. Read-only, valid until the next call.
+func (e *Environment) Request() *fleet.Request { return &e.request }
+
+// Simulator is the present episode's; observers hook in here after Reset.
+func (e *Environment) Simulator() *Simulator { return e.sim }
+
+// Reset starts a new episode and returns the observation of its first request.
+// The same seed gives the same episode for the same actions.
+func (e *Environment) Reset(seed uint64) ([]float32, error) {
+	sim, err := NewSimulator(&e.config)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := e.config.Open(seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open workload: %w", err)
+	}
+	e.sim, e.stream = sim, stream
+	e.ledger = fleet.NewLedger(e.config.Table)
+	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
+	e.decisions, e.over = 0, false
+	arrival, ok := stream.Next()
+	if !ok {
+		e.over = true
+		return nil, fmt.Errorf("cannot start an episode: the workload has no request")
+	}
+	e.arrive(arrival)
+	return e.observation, nil
+}
+
+// arrive makes the arrival the present decision.
+func (e *Environment) arrive(a workloads.Arrival) {
+	if e.config.KnownRate {
+		e.ledger.DeclareRate(a.Rate)
+	}
+	e.ledger.Arrive(a.At)
+	e.ledger.View(a.At, &e.view)
+	e.arrival = a
+	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}
+	if e.config.Encoder != nil {
+		e.config.Encoder.Encode(e.observation, &e.view, &e.request)
+	}
+}
+
+// Step routes the present request to the variant and runs until the next one
+// arrives. It is an error to step before Reset or after the episode's end, or
+// with an action that the mask forbids.
+func (e *Environment) Step(action int) (Step, error) {
+	if e.over {
+		return Step{}, fmt.Errorf("cannot step: the episode is over; call Reset")
+	}
+	if err := e.dispatch(action); err != nil {
+		return Step{}, fmt.Errorf("cannot step: %w", err)
+	}
+	e.decisions++
+	e.outcomes = e.outcomes[:0]
+	since := e.arrival.At
+	next, ok := e.stream.Next()
+	if !ok {
+		return e.finish(Step{Terminated: true}, since)
+	}
+	var err error
+	if e.outcomes, err = e.sim.Advance(next.At, e.outcomes); err != nil {
+		return Step{}, err
+	}
+	e.arrive(next)
+	if e.config.Limit > 0 && e.decisions >= e.config.Limit {
+		return e.finish(Step{Truncated: true}, since)
+	}
+	return e.report(Step{}, next.At-since), nil
+}
+
+func (e *Environment) dispatch(action int) error {
+	if action < 0 || action >= e.Actions() {
+		return fmt.Errorf("action %d is not in 0 … %d", action, e.Actions()-1)
+	}
+	replica := e.config.Balancer.Pick(&e.view, &e.request, action, e.random.Uint64())
+	if replica < 0 {
+		return fmt.Errorf("no replica of %s is available", e.config.Table.Variants[action].Name)
+	}
+	lease, ok := e.ledger.Begin(replica)
+	if !ok {
+		return fmt.Errorf("replica %s has no place left", e.config.Table.Replicas[replica].Name)
+	}
+	return e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, replica, lease, e.arrival.At)
+}
+
+// finish ends the episode: what is in flight runs to its end.
+func (e *Environment) finish(s Step, since time.Duration) (Step, error) {
+	e.over = true
+	elapsed := e.arrival.At - since
+	var err error
+	if e.outcomes, err = e.sim.Drain(e.outcomes); err != nil {
+		return Step{}, err
+	}
+	if s.Terminated {
+		elapsed = e.sim.Now() - since
+		clear(e.observation)
+	}
+	return e.report(s, elapsed), nil
+}
+
+func (e *Environment) report(s Step, elapsed time.Duration) Step {
+	s.Observation = e.observation
+	s.Info = Info{Elapsed: elapsed, Outcomes: e.outcomes}
+	for i := range e.outcomes {
+		s.Reward += e.outcomes[i].Utility
+	}
+	return s
+}

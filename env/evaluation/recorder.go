@@ -1,0 +1,158 @@
+package evaluation
+
+import (
+	"slices"
+	"time"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
+)
+
+// WindowSize is how many requests the running mean of the paper's tables spans;
+// windows overlap, with stride 1 (LBE-22).
+const WindowSize = 20
+
+// WindowLevels are the shares of peak performance that the tables count.
+var WindowLevels = [...]float64{1.00, 0.99, 0.98, 0.96, 0.94}
+
+// levelTolerance forgives the rounding of a sum of 20 rewards.
+const levelTolerance = 1e-9
+
+// run is what one episode came to.
+type run struct {
+	requests int
+	utility  float64 // mean per request
+	met      float64 // share
+	windows  [len(WindowLevels)]float64
+	share    []float64 // by variant
+	ttft     []float32 // ms, by request
+	tpot     []float32 // ms per output token, queueing included
+}
+
+// recorder gathers the outcomes of an episode.
+type recorder struct {
+	table         *fleet.Table
+	utility, peak []float64 // by decision
+	ttft, tpot    []float32
+	met           int
+	chosen        []int // by variant
+}
+
+func newRecorder(t *fleet.Table) *recorder {
+	return &recorder{table: t, chosen: make([]int, len(t.Variants))}
+}
+
+func (r *recorder) add(o *env.Outcome) {
+	for len(r.utility) <= o.Decision {
+		r.utility = append(r.utility, 0)
+		r.peak = append(r.peak, 0)
+		r.ttft = append(r.ttft, 0)
+		r.tpot = append(r.tpot, 0)
+	}
+	task := &r.table.Tasks[o.Request.Task]
+	r.utility[o.Decision] = o.Utility
+	r.peak[o.Decision] = task.Weight * slices.Max(task.Quality)
+	r.ttft[o.Decision] = milliseconds(o.FirstToken - o.Request.Arrival)
+	r.tpot[o.Decision] = milliseconds(o.Latency())
+	r.chosen[o.Variant]++
+	if o.Met {
+		r.met++
+	}
+}
+
+func milliseconds(d time.Duration) float32 { return float32(d) / float32(time.Millisecond) }
+
+func (r *recorder) run() run {
+	n := float64(len(r.utility))
+	out := run{
+		requests: len(r.utility),
+		utility:  sum(r.utility) / n,
+		met:      float64(r.met) / n,
+		windows:  Windows(r.utility, r.peak),
+		ttft:     r.ttft,
+		tpot:     r.tpot,
+	}
+	for _, c := range r.chosen {
+		out.share = append(out.share, float64(c)/n)
+	}
+	return out
+}
+
+// Windows counts, for each of [WindowLevels], the windows of [WindowSize]
+// requests in a row whose utility is at least that share of the peak: what the
+// best variant would have earned with no deadline missed (LBE-22).
+func Windows(utility, peak []float64) (counts [len(WindowLevels)]float64) {
+	for end := WindowSize; end <= len(utility); end++ {
+		share := sum(utility[end-WindowSize:end]) / sum(peak[end-WindowSize:end])
+		for i, level := range WindowLevels {
+			if share >= level-levelTolerance {
+				counts[i]++
+			}
+		}
+	}
+	return counts
+}
+
+func sum(v []float64) (s float64) {
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+// group merges the runs of several workloads, seed by seed.
+type group struct {
+	name    string
+	members int
+	runs    []run
+	speeds  float64
+}
+
+func addToGroup(groups []group, name string, runs []run, speed float64) []group {
+	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
+	if i < 0 {
+		groups = append(groups, group{name: name, runs: make([]run, len(runs))})
+		i = len(groups) - 1
+	}
+	g := &groups[i]
+	g.members++
+	g.speeds += speed
+	for s := range runs {
+		g.runs[s].merge(&runs[s])
+	}
+	return groups
+}
+
+// merge adds o; every workload of a group weighs the same.
+func (r *run) merge(o *run) {
+	r.requests += o.requests
+	r.utility += o.utility
+	r.met += o.met
+	for i := range r.windows {
+		r.windows[i] += o.windows[i]
+	}
+	if r.share == nil {
+		r.share = make([]float64, len(o.share))
+	}
+	for i := range r.share {
+		r.share[i] += o.share[i]
+	}
+	r.ttft = append(r.ttft, o.ttft...)
+	r.tpot = append(r.tpot, o.tpot...)
+}
+
+// merged divides the sums of shares and means; counts stay sums.
+func (g *group) merged() []run {
+	n := float64(g.members)
+	for i := range g.runs {
+		r := &g.runs[i]
+		r.utility /= n
+		r.met /= n
+		for v := range r.share {
+			r.share[v] /= n
+		}
+	}
+	return g.runs
+}
+
+func (g *group) speed() float64 { return g.speeds / float64(g.members) }

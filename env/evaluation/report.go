@@ -1,0 +1,118 @@
+package evaluation
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"gearshift/router/fleet"
+)
+
+// Report is a whole evaluation, as eval prints and stores it.
+type Report struct {
+	Scenario string   `json:"scenario"`
+	Seeds    int      `json:"seeds"`
+	Results  []Result `json:"results"`
+	// Variants orders the columns of tables; the JSON names them in each row.
+	Variants []fleet.Variant `json:"-"`
+}
+
+// Formats that [Report.Write] knows.
+var Formats = []string{"table", "json", "csv"}
+
+// Write renders the report in one of [Formats].
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "table":
+		return r.writeTable(w)
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	case "csv":
+		return r.writeCSV(w)
+	}
+	return fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats, ", "))
+}
+
+func (r *Report) writeTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var mix []string
+	for _, v := range r.Variants {
+		mix = append(mix, v.Name)
+	}
+	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99\n", strings.Join(mix, "/"))
+	for _, x := range r.byWorkload() {
+		var windows, share []string
+		for _, level := range WindowLevels {
+			windows = append(windows, fmt.Sprintf("%.0f", x.Windows[LevelName(level)]))
+		}
+		for _, v := range mix {
+			share = append(share, fmt.Sprintf("%.0f%%", 100*x.Share[v]))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.3f (%.3f–%.3f)\t%.1f%%\t%s\t%s\t%.0f/%.0f ms\t%.0f/%.0f ms\n",
+			x.Workload, x.Policy, x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, 100*x.DeadlineMet.Mean,
+			strings.Join(windows, " "), strings.Join(share, "/"), x.TPOT.P50, x.TPOT.P99, x.TTFT.P50, x.TTFT.P99)
+	}
+	return t.Flush()
+}
+
+// byWorkload groups the rows so that policies on the same workload stand
+// together, in order of first appearance.
+func (r *Report) byWorkload() []Result {
+	rank := map[string]int{}
+	for _, x := range r.Results {
+		if _, ok := rank[x.Workload]; !ok {
+			rank[x.Workload] = len(rank)
+		}
+	}
+	rows := slices.Clone(r.Results)
+	slices.SortStableFunc(rows, func(a, b Result) int { return rank[a.Workload] - rank[b.Workload] })
+	return rows
+}
+
+func (r *Report) writeCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	header := []string{"scenario", "seeds", "policy", "workload", "requests",
+		"utility_mean", "utility_lo", "utility_hi", "deadline_met_mean", "deadline_met_lo", "deadline_met_hi"}
+	for _, level := range WindowLevels {
+		header = append(header, "windows_"+LevelName(level))
+	}
+	for _, v := range r.Variants {
+		header = append(header, "share_"+v.Name)
+	}
+	header = append(header, "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "sim_requests_per_s")
+	if err := c.Write(header); err != nil {
+		return err
+	}
+	for _, x := range r.Results {
+		if err := c.Write(r.csvRow(x)); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+func (r *Report) csvRow(x Result) []string {
+	row := []string{r.Scenario, strconv.Itoa(r.Seeds), x.Policy, x.Workload, strconv.Itoa(x.Requests)}
+	number := func(values ...float64) {
+		for _, v := range values {
+			row = append(row, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+	}
+	number(x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, x.DeadlineMet.Mean, x.DeadlineMet.Lo, x.DeadlineMet.Hi)
+	for _, level := range WindowLevels {
+		number(x.Windows[LevelName(level)])
+	}
+	for _, v := range r.Variants {
+		number(x.Share[v.Name])
+	}
+	number(x.TTFT.P50, x.TTFT.P99, x.TPOT.P50, x.TPOT.P99, x.SimRequestsPerS)
+	return row
+}

@@ -1,0 +1,154 @@
+// Package evaluation plays policies on workloads over many seeds and reports
+// how they did: utility, deadlines met, windows near peak performance, the mix
+// of sizes and latencies, with bootstrap intervals over the seeds.
+package evaluation
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
+	"gearshift/workloads"
+)
+
+// Decider chooses a variant for a request: what a routing policy is to an
+// evaluation. Decide must be safe for concurrent use with scratch buffers of
+// the callers' own, each of length Scratch.
+type Decider interface {
+	Scratch() int
+	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
+}
+
+// Contestant is a policy and the fleet that it is evaluated on. A static policy
+// has a fleet of its own, with all the memory (LBE-18).
+type Contestant struct {
+	Name    string
+	Decider Decider
+	// Fleet holds all of the environment but its workload.
+	Fleet env.Config
+}
+
+// Workload is a family of request streams, one for each seed.
+type Workload struct {
+	Name      string
+	KnownRate bool // the policy is told the true rate (LBE-19)
+	Open      func(seed uint64) (workloads.Stream, error)
+	// Group, if set, is the name under which the means of several workloads
+	// are also reported, such as a sweep over rates.
+	Group string
+}
+
+// Plan is what to evaluate.
+type Plan struct {
+	Contestants []Contestant
+	Workloads   []Workload
+	Seeds       []uint64
+	// Clock measures the simulator's speed. Nil leaves it unreported.
+	Clock func() time.Duration
+	// Observe, if set, may hook into the simulator of a run as it begins.
+	Observe func(contestant, workload string, seed uint64, e *env.Environment)
+	// Progress, if set, is called after each contestant and workload.
+	Progress func(done, total int)
+}
+
+// Evaluate plays every contestant on every workload and seed. Results are in
+// the order of the plan, whatever the number of cores.
+func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
+	var results []Result
+	total := len(p.Contestants) * len(p.Workloads)
+	for i := range p.Contestants {
+		var groups []group
+		for j := range p.Workloads {
+			runs, speed, err := p.play(ctx, &p.Contestants[i], &p.Workloads[j])
+			if err != nil {
+				return nil, fmt.Errorf("cannot evaluate %s on %s: %w", p.Contestants[i].Name, p.Workloads[j].Name, err)
+			}
+			r := summarise(&p.Contestants[i], p.Workloads[j].Name, runs, speed)
+			results = append(results, r)
+			if g := p.Workloads[j].Group; g != "" {
+				groups = addToGroup(groups, g, runs, speed)
+			}
+			if p.Progress != nil {
+				p.Progress(i*len(p.Workloads)+j+1, total)
+			}
+		}
+		for _, g := range groups {
+			results = append(results, summarise(&p.Contestants[i], g.name, g.merged(), g.speed()))
+		}
+	}
+	return results, nil
+}
+
+// play runs all seeds of one contestant and workload, on all cores.
+func (p *Plan) play(ctx context.Context, c *Contestant, w *Workload) ([]run, float64, error) {
+	runs := make([]run, len(p.Seeds))
+	began := p.now()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, seed := range p.Seeds {
+		g.Go(func() (err error) {
+			runs[i], err = p.playSeed(ctx, c, w, seed)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, 0, err
+	}
+	var requests int
+	for i := range runs {
+		requests += runs[i].requests
+	}
+	return runs, perSecond(requests, p.now()-began), nil
+}
+
+func (p *Plan) now() time.Duration {
+	if p.Clock == nil {
+		return 0
+	}
+	return p.Clock()
+}
+
+func perSecond(n int, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// playSeed is one episode, with the decider choosing every action.
+func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (run, error) {
+	config := c.Fleet
+	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
+	e, err := env.New(config)
+	if err != nil {
+		return run{}, err
+	}
+	if _, err := e.Reset(seed); err != nil {
+		return run{}, err
+	}
+	if p.Observe != nil {
+		p.Observe(c.Name, w.Name, seed, e)
+	}
+	record := newRecorder(config.Table)
+	scratch := make([]float32, c.Decider.Scratch())
+	for {
+		step, err := e.Step(c.Decider.Decide(e.View(), e.Request(), scratch))
+		if err != nil {
+			return run{}, err
+		}
+		for i := range step.Info.Outcomes {
+			record.add(&step.Info.Outcomes[i])
+		}
+		if step.Terminated || step.Truncated {
+			return record.run(), nil
+		}
+		if err := ctx.Err(); err != nil {
+			return run{}, err
+		}
+	}
+}

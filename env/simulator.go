@@ -1,0 +1,201 @@
+package env
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/env/engine"
+	"gearshift/router/fleet"
+)
+
+// Outcome is the end of one request.
+type Outcome struct {
+	// Decision numbers the request's routing decision from 0 since the reset.
+	Decision     int
+	Request      fleet.Request
+	Variant      int
+	Replica      int
+	OutputTokens int
+	FirstToken   time.Duration // when it came; likewise Finished
+	Finished     time.Duration
+	Utility      float64
+	Met          bool // the deadline held
+}
+
+// Latency is the mean time per output token, queueing included (LBE-4).
+func (o *Outcome) Latency() time.Duration {
+	return (o.Finished - o.Request.Arrival) / time.Duration(o.OutputTokens)
+}
+
+// Simulator advances the engines of all hosts, one event per engine iteration.
+type Simulator struct {
+	table *fleet.Table
+	hosts []*engine.Host
+	order hostHeap
+	place []place // by replica
+	now   time.Duration
+	jobs  []job // by sequence ID; slots are reused
+	free  []uint64
+	event []engine.Event
+	check bool
+	began int
+	ended int
+}
+
+// place is where a replica's engine is.
+type place struct{ host, engine int }
+
+// job is a request on an engine.
+type job struct {
+	outcome Outcome
+	lease   fleet.Lease
+}
+
+// NewSimulator makes idle engines for every replica of the configuration.
+func NewSimulator(c *Config) (*Simulator, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check}
+	for h := range c.Table.Hosts {
+		var engines []*engine.Engine
+		for _, r := range c.Table.ReplicasOn(h) {
+			e, err := engine.New(c.Engine, c.Profiles[r], c.KVTokens[r])
+			if err != nil {
+				return nil, fmt.Errorf("replica %s: %w", c.Table.Replicas[r].Name, err)
+			}
+			s.place[r] = place{h, len(engines)}
+			engines = append(engines, e)
+		}
+		s.hosts = append(s.hosts, engine.NewHost(engines...))
+	}
+	s.order = newHostHeap(s.hosts)
+	return s, nil
+}
+
+// Now is the time of the last event or arrival.
+func (s *Simulator) Now() time.Duration { return s.now }
+
+// Host is the simulated host of that index in the table.
+func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
+
+// InFlight is the number of requests submitted and not ended.
+func (s *Simulator) InFlight() int { return s.began - s.ended }
+
+// Submit starts a request on a replica at time now, which must not lie before
+// an event already processed. The simulator ends the lease with the request.
+func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica int, lease fleet.Lease, now time.Duration) error {
+	p := s.place[replica]
+	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: outputTokens}
+	if !s.hosts[p.host].Engine(p.engine).Fits(q) {
+		return fmt.Errorf("request of %d prompt and %d output tokens can never fit the KV cache of replica %s",
+			q.PromptTokens, q.OutputTokens, s.table.Replicas[replica].Name)
+	}
+	if n := len(s.free); n > 0 {
+		q.ID, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		q.ID = uint64(len(s.jobs))
+		s.jobs = append(s.jobs, job{})
+	}
+	s.jobs[q.ID] = job{
+		lease: lease,
+		outcome: Outcome{
+			Decision: decision, Request: r, OutputTokens: outputTokens,
+			Variant: s.table.Replicas[replica].Variant, Replica: replica,
+		},
+	}
+	s.now = now
+	s.began++
+	s.hosts[p.host].Submit(p.engine, q, now)
+	s.order.fix(p.host)
+	return nil
+}
+
+// Advance processes the events up to and including time until, appending the
+// requests that ended to dst.
+func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
+	for {
+		at, ok := s.order.first()
+		if !ok || at > until {
+			s.now = max(s.now, until)
+			return dst, nil
+		}
+		var err error
+		if dst, err = s.step(at, dst); err != nil {
+			return dst, err
+		}
+	}
+}
+
+// Drain processes events until every request has ended.
+func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
+	for {
+		at, ok := s.order.first()
+		if !ok {
+			break
+		}
+		var err error
+		if dst, err = s.step(at, dst); err != nil {
+			return dst, err
+		}
+	}
+	if s.began != s.ended {
+		return dst, fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
+	}
+	return dst, nil
+}
+
+// step processes one engine iteration's end.
+func (s *Simulator) step(at time.Duration, dst []Outcome) ([]Outcome, error) {
+	if s.check && at < s.now {
+		return dst, fmt.Errorf("time runs back from %v to %v", s.now, at)
+	}
+	s.now = at
+	h := s.order.top()
+	s.event = s.hosts[h].Step(s.event[:0])
+	s.order.fix(h)
+	for _, e := range s.event {
+		if e.Kind == engine.FirstToken {
+			s.jobs[e.ID].outcome.FirstToken = e.At
+			continue
+		}
+		o, err := s.end(e)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, o)
+	}
+	if s.check {
+		return dst, s.checkHost(h)
+	}
+	return dst, nil
+}
+
+func (s *Simulator) end(e engine.Event) (Outcome, error) {
+	j := &s.jobs[e.ID]
+	if !j.lease.End() {
+		return Outcome{}, fmt.Errorf("decision %d ended twice", j.outcome.Decision)
+	}
+	s.ended++
+	s.free = append(s.free, e.ID)
+	o := &j.outcome
+	o.Finished = e.At
+	task := &s.table.Tasks[o.Request.Task]
+	deadline := o.Request.Deadline
+	if deadline == 0 {
+		deadline = task.Deadline
+	}
+	latency := o.Latency()
+	o.Utility = task.Utility(o.Variant, latency, deadline)
+	o.Met = latency <= deadline
+	return *o, nil
+}
+
+func (s *Simulator) checkHost(h int) error {
+	for i := range s.table.ReplicasOn(h) {
+		if err := s.hosts[h].Engine(i).CheckInvariants(); err != nil {
+			return fmt.Errorf("host %s, engine %d at %v: %w", s.table.Hosts[h].Name, i, s.now, err)
+		}
+	}
+	return nil
+}
