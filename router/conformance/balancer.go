@@ -1,7 +1,7 @@
 package conformance
 
 import (
-	"sync"
+	"fmt"
 	"testing"
 
 	"gearshift/router"
@@ -11,41 +11,53 @@ import (
 // Balancer holds b to the contract of [router.Balancer] on the fleet t.
 func Balancer(t *testing.T, table *fleet.Table, b router.Balancer) {
 	t.Helper()
-	if b.Name() == "" {
-		t.Fatal("the name is empty")
+	for _, check := range balancerChecks {
+		t.Run(check.name, func(t *testing.T) {
+			if err := check.run(table, b); err != nil {
+				t.Errorf("balancer %q: %v", b.Name(), err)
+			}
+		})
 	}
-	t.Run("picks what is available", func(t *testing.T) { balancerPicks(t, table, b) })
-	t.Run("is pure", func(t *testing.T) { balancerPurity(t, table, b) })
-	t.Run("allocates nothing", func(t *testing.T) {
-		x := busyWith(table)
-		if n := testing.AllocsPerRun(200, func() { b.Pick(&x.view, &x.request, 0, x.random) }); n != 0 {
-			t.Fatalf("Pick allocates %v times", n)
-		}
-	})
-	t.Run("is shared by goroutines", func(t *testing.T) {
-		var group sync.WaitGroup
-		for range 4 {
-			group.Go(func() { balancerPicks(t, table, b) })
-		}
-		group.Wait()
-	})
 }
 
-// balancerPicks reports with Error, not Fatal, as it also runs off the test's
-// goroutine.
-func balancerPicks(t *testing.T, table *fleet.Table, b router.Balancer) {
+type balancerCheck struct {
+	name string
+	run  func(*fleet.Table, router.Balancer) error
+}
+
+var balancerChecks = []balancerCheck{
+	{"introduces itself", balancerIntroduction},
+	{"picks what is available", balancerPicks},
+	{"is pure", balancerPurity},
+	{"allocates nothing", balancerAllocations},
+	{"is shared by goroutines", func(table *fleet.Table, b router.Balancer) error {
+		return together(func() error { return balancerPicks(table, b) })
+	}},
+}
+
+func balancerIntroduction(_ *fleet.Table, b router.Balancer) error {
+	if b.Name() == "" {
+		return fmt.Errorf("the name is empty")
+	}
+	return nil
+}
+
+func balancerPicks(table *fleet.Table, b router.Balancer) error {
 	for seed := range uint64(views) {
 		x := draw(table, seed)
 		for m := range table.Variants {
 			// The extremes of the random number are where index arithmetic errs.
 			for _, random := range []uint64{x.random, 0, 1<<64 - 1} {
-				if !validPick(x, m, b.Pick(&x.view, &x.request, m, random)) {
-					t.Errorf("%v: variant %d, random %#x: picked %d", x, m, random, b.Pick(&x.view, &x.request, m, random))
-					return
+				if i := b.Pick(&x.view, &x.request, m, random); !validPick(x, m, i) {
+					return fmt.Errorf("%v: variant %d, random %#x: picked %d", x, m, random, i)
 				}
 			}
 		}
+		if err := x.unchanged(); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func validPick(x *example, variant, replica int) bool {
@@ -56,19 +68,28 @@ func validPick(x *example, variant, replica int) bool {
 	return replica >= 0 && replica < len(replicas) && replicas[replica].Variant == variant && x.view.Available(replica)
 }
 
-func balancerPurity(t *testing.T, table *fleet.Table, b router.Balancer) {
-	first := make([]int, views)
+// balancerPurity picks for each view twice, the second time in reverse order.
+func balancerPurity(table *fleet.Table, b router.Balancer) error {
 	pick := func(seed int) int {
 		x := draw(table, uint64(seed))
-		defer x.unchanged(t)
 		return b.Pick(&x.view, &x.request, seed%len(table.Variants), x.random)
 	}
+	first := make([]int, views)
 	for seed := range first {
 		first[seed] = pick(seed)
 	}
 	for seed := views - 1; seed >= 0; seed-- {
 		if again := pick(seed); again != first[seed] {
-			t.Fatalf("seed %d: picked %d at first, %d later", seed, first[seed], again)
+			return fmt.Errorf("%v: picked %d at first, %d later", draw(table, uint64(seed)), first[seed], again)
 		}
 	}
+	return nil
+}
+
+func balancerAllocations(table *fleet.Table, b router.Balancer) error {
+	x := busy(table)
+	if n := testing.AllocsPerRun(200, func() { b.Pick(&x.view, &x.request, 0, x.random) }); n != 0 {
+		return fmt.Errorf("%v: Pick allocates %v times", x, n)
+	}
+	return nil
 }
