@@ -68,7 +68,7 @@ plain: ## Build without C, with the training stack and without it
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
-	OPENBLAS_NUM_THREADS=1 go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
 		$$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: cover
