@@ -1,0 +1,162 @@
+package scenario
+
+import (
+	"fmt"
+
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/router/profile"
+)
+
+// place is one replica, as placed.
+type place struct {
+	placement, nth int // indexes into Replicas and its Hosts
+	variant, host  int // indexes, −1 if unknown
+	memory         Bytes
+}
+
+// places lists the replicas in table order: as listed, host by host.
+func (s *Scenario) places() []place {
+	var all []place
+	for i, p := range s.Replicas {
+		for j, name := range p.Hosts {
+			x := place{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name)}
+			if x.host >= 0 {
+				x.memory = p.Memory.On(s.Hosts[x.host].Memory)
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// Table is the fleet that the simulator runs: without bounds on the requests
+// in flight, since its queues persist. Replicas stand in the order of the
+// file, named "variant@host".
+func (s *Scenario) Table() *fleet.Table { return s.table(0) }
+
+// ServingTable is the same fleet with serving.max_in_flight on each replica.
+// Indexes are those of [Scenario.Table].
+func (s *Scenario) ServingTable() *fleet.Table { return s.table(s.Serving.MaxInFlight) }
+
+func (s *Scenario) table(limit int) *fleet.Table {
+	var replicas []fleet.Replica
+	for _, p := range s.places() {
+		replicas = append(replicas, fleet.Replica{Name: s.replicaName(p), Variant: p.variant, Host: p.host, Limit: limit})
+	}
+	hosts := make([]fleet.Host, len(s.Hosts))
+	for i, h := range s.Hosts {
+		hosts[i].Name = h.Name
+	}
+	t, err := fleet.NewTable(s.tasks(), s.variants(), hosts, replicas)
+	if err != nil {
+		panic(err) // Parse has checked all that NewTable does
+	}
+	return t
+}
+
+func (s *Scenario) replicaName(p place) string {
+	return s.Replicas[p.placement].Variant + "@" + s.Replicas[p.placement].Hosts[p.nth]
+}
+
+func (s *Scenario) tasks() []fleet.Task {
+	tasks := make([]fleet.Task, len(s.Tasks))
+	for i, t := range s.Tasks {
+		tasks[i] = fleet.Task{
+			Name: t.Name, Deadline: profile.Duration(t.DeadlineMS), Decay: fleet.Hard{}, Weight: t.Weight,
+			Quality: make([]float64, len(s.Variants)),
+		}
+		if t.Decay == Soft {
+			tasks[i].Decay = fleet.PaperSoft()
+		}
+		for j, v := range s.Variants {
+			tasks[i].Quality[j] = t.Quality[v.Name]
+		}
+	}
+	return tasks
+}
+
+func (s *Scenario) variants() []fleet.Variant {
+	variants := make([]fleet.Variant, len(s.Variants))
+	for i, v := range s.Variants {
+		variants[i].Name = v.Name
+	}
+	return variants
+}
+
+// Profiles is the latency model of each replica, by its index. Replicas of one
+// entry of the file share it; it is read-only.
+func (s *Scenario) Profiles() []*profile.Profile {
+	var profiles []*profile.Profile
+	for _, p := range s.places() {
+		profiles = append(profiles, &s.Models[s.modelsFor(p)[0]].Profile)
+	}
+	return profiles
+}
+
+// modelsFor lists the indexes of the latency models of a replica's variant on
+// its host. In a parsed scenario there is exactly one.
+func (s *Scenario) modelsFor(p place) []int {
+	variant, host := s.Replicas[p.placement].Variant, s.Replicas[p.placement].Hosts[p.nth]
+	var found []int
+	for i := range s.Models {
+		if s.Models[i].Variant == variant && s.Models[i].on(host) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// on says whether the model holds for the host.
+func (m *LatencyModel) on(host string) bool {
+	if len(m.Hosts) == 0 {
+		return true
+	}
+	for _, h := range m.Hosts {
+		if h == host {
+			return true
+		}
+	}
+	return false
+}
+
+// KVTokens is how many tokens each replica's KV cache holds, by its index.
+func (s *Scenario) KVTokens() []int {
+	var tokens []int
+	profiles := s.Profiles()
+	for i, p := range s.places() {
+		tokens = append(tokens, profiles[i].KVTokens(int64(p.memory), s.Engine.BlockTokens))
+	}
+	return tokens
+}
+
+// Alone is the same scenario with the replicas of one variant only, each on
+// its host with the memory of evaluation.static_memory (LBE-18). Tasks and
+// variants stay, and with them their indexes.
+func (s *Scenario) Alone(variant string) (*Scenario, error) {
+	if s.variantIndex(variant) < 0 {
+		return nil, fmt.Errorf("cannot place %q alone: no such variant; %s", variant, hint(variant, s.variantNames()))
+	}
+	alone := *s
+	alone.Replicas = nil
+	for _, p := range s.Replicas {
+		if p.Variant == variant {
+			p.Memory = Memory{Share: s.Evaluation.StaticMemory}
+			alone.Replicas = append(alone.Replicas, p)
+		}
+	}
+	return &alone, nil
+}
+
+// Spec is what a policy of this scenario sees and chooses from.
+func (s *Scenario) Spec() observation.Spec {
+	spec, err := observation.NewSpec(s.Table(), s.Training.Observation)
+	if err != nil {
+		panic(err) // Parse has checked every feature
+	}
+	return spec
+}
+
+func (s *Scenario) variantIndex(name string) int { return indexOf(s.variantNames(), name) }
+
+func (s *Scenario) hostIndex(name string) int { return indexOf(s.hostNames(), name) }

@@ -1,0 +1,180 @@
+package scenario
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+// checker judges a decoded scenario beyond its types. A judgement that rests
+// on a key which could not be read is left out: one mistake, one line.
+type checker struct {
+	*report
+	s *Scenario
+}
+
+func check(r *report, s *Scenario) {
+	c := &checker{r, s}
+	c.name("name", s.Name)
+	c.tasks()
+	c.variants()
+	c.hosts()
+	c.models()
+	c.own("engine", s.Engine.Validate())
+	c.placements()
+	c.engine()
+	c.workload()
+	c.evaluation()
+	c.training()
+	c.serving()
+	c.fallback()
+}
+
+// own reports what another package finds wrong with its section: joined
+// errors, each "key: message" with the key under the section's.
+func (c *checker) own(section string, err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			c.own(section, e)
+		}
+		return
+	}
+	key, message, ok := strings.Cut(err.Error(), ": ")
+	if keyed := (*workloads.KeyError)(nil); errors.As(err, &keyed) {
+		key, message, ok = keyed.Key, keyed.Reason, true
+	}
+	if !ok {
+		c.judge(section, "%v", err)
+		return
+	}
+	c.judge(child(section, key), "%s", message)
+}
+
+// nameForm keeps names apart from the signs that join them ("variant@host",
+// "static:VARIANT") and fit for headers and labels.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]*$`)
+
+func (c *checker) name(key, name string) {
+	if !nameForm.MatchString(name) {
+		c.judge(key, "%q is not a name; want letters, digits and . _ : / -, the first a letter or digit", name)
+	}
+}
+
+// names checks the names of a list's items.
+func (c *checker) names(list string, names []string) {
+	if len(names) == 0 {
+		c.judge(list, "at least one is needed")
+	}
+	first := map[string]int{}
+	for i, name := range names {
+		key := child(item(list, i), "name")
+		c.name(key, name)
+		if j, again := first[name]; again {
+			c.judge(key, "%q is taken by %s on line %d", name, item(list, j), c.line(child(item(list, j), "name")))
+		} else {
+			first[name] = i
+		}
+	}
+}
+
+// known says whether the names of a list could all be read, so that a
+// reference to none of them is a fault.
+func (c *checker) known(list string, n int) bool {
+	if c.unread[list] || c.unread[""] {
+		return false
+	}
+	for i := range n {
+		if !c.sound(child(item(list, i), "name")) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *checker) knownVariants() bool { return c.known("variants", len(c.s.Variants)) }
+func (c *checker) knownHosts() bool    { return c.known("hosts", len(c.s.Hosts)) }
+func (c *checker) knownTasks() bool    { return c.known("tasks", len(c.s.Tasks)) }
+
+func (c *checker) variants() {
+	c.names("variants", c.s.variantNames())
+	for i, name := range c.s.variantNames() {
+		if name == "auto" {
+			c.judge(child(item("variants", i), "name"), `"auto" is the model that lets the policy choose; no variant can have the name`)
+		}
+	}
+}
+
+func (c *checker) hosts() { c.names("hosts", c.s.hostNames()) }
+
+// longestDeadline is one hour a token, in milliseconds.
+const longestDeadline = 3_600_000
+
+func (c *checker) tasks() {
+	c.names("tasks", c.s.taskNames())
+	for i, t := range c.s.Tasks {
+		at := item("tasks", i)
+		if profile.Duration(min(t.DeadlineMS, longestDeadline)) <= 0 || t.DeadlineMS > longestDeadline {
+			c.judge(child(at, "deadline_ms"), "a deadline is above 0 ms and at most an hour, not %v", t.DeadlineMS)
+		}
+		if t.Decay != Hard && t.Decay != Soft {
+			c.judge(child(at, "decay"), "unknown decay %q; want %s or %s", t.Decay, Hard, Soft)
+		}
+		if !(t.Weight > 0) {
+			c.judge(child(at, "weight"), "a weight is above 0, not %v", t.Weight)
+		}
+		c.quality(child(at, "quality"), t.Quality)
+	}
+}
+
+// quality holds a row of the matrix against the variants. A variant that a
+// misspelt name stands for is not missing as well.
+func (c *checker) quality(key string, row map[string]float64) {
+	known, names := c.knownVariants(), c.s.variantNames()
+	meant := map[string]bool{}
+	for name, q := range sorted(row) {
+		if known && !slices.Contains(names, name) {
+			c.judge(child(key, name), "unknown variant; %s", hint(name, names))
+			meant[closest(name, names)] = true
+		}
+		if !(q >= 0) {
+			c.judge(child(key, name), "a quality is at least 0, not %v", q)
+		}
+	}
+	if !known || c.unread[key] {
+		return
+	}
+	for _, name := range names {
+		if _, ok := row[name]; !ok && !meant[name] {
+			c.judge(child(key, name), "missing; each variant needs a quality")
+		}
+	}
+}
+
+func (s *Scenario) taskNames() []string {
+	return namesOf(s.Tasks, func(t Task) string { return t.Name })
+}
+
+func (s *Scenario) variantNames() []string {
+	return namesOf(s.Variants, func(v Variant) string { return v.Name })
+}
+
+func (s *Scenario) hostNames() []string {
+	return namesOf(s.Hosts, func(h Host) string { return h.Name })
+}
+
+func namesOf[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = name(list[i])
+	}
+	return names
+}
+
+func indexOf(names []string, name string) int { return slices.Index(names, name) }

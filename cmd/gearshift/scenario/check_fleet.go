@@ -1,0 +1,264 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gearshift/env/engine"
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+// Bounds that keep the product of a block and a token within an int64, and a
+// block's bookkeeping small.
+const (
+	maxKVBytes     = 1 << 40
+	maxBlockTokens = 1 << 16
+)
+
+// models checks the profiles section by itself.
+func (c *checker) models() {
+	for i := range c.s.Models {
+		m, at := &c.s.Models[i], item("profiles", i)
+		c.variantRef(child(at, "variant"), m.Variant)
+		if m.Hosts != nil && len(m.Hosts) == 0 {
+			c.judge(child(at, "hosts"), "lists no host; leave the key out for every host")
+		}
+		for j, host := range m.Hosts {
+			c.hostRef(item(child(at, "hosts"), j), host)
+		}
+		c.costs(at, &m.Profile)
+		c.overlap(i)
+	}
+}
+
+// costs checks the numbers of a latency model.
+func (c *checker) costs(at string, p *profile.Profile) {
+	eachField(reflect.ValueOf(p).Elem(), func(name string, v reflect.Value, _ bool) {
+		if v.CanFloat() && v.Float() < 0 || v.CanInt() && v.Int() < 0 {
+			c.judge(child(at, name), "a cost is at least 0, not %v", v)
+		}
+	})
+	if p.KVBytes == 0 || p.KVBytes > maxKVBytes {
+		c.judge(child(at, "kv_bytes_per_token"), "a cached token takes at least 1 byte and at most %d, not %d", maxKVBytes, p.KVBytes)
+	}
+	if ms, _ := p.Step(1, 1, 0, 0); profile.Duration(ms) == 0 {
+		c.judge(at, "a step of one token takes no time; at least one of the times in ms is above 0")
+	}
+}
+
+// overlap reports the hosts of a model on which an earlier one of the same
+// variant holds already.
+func (c *checker) overlap(i int) {
+	m := &c.s.Models[i]
+	for j := range i {
+		earlier := &c.s.Models[j]
+		if m.Variant != earlier.Variant || !c.sound(child(item("profiles", j), "hosts")) {
+			continue
+		}
+		shared := slices.DeleteFunc(c.s.hostNames(), func(host string) bool { return !m.on(host) || !earlier.on(host) })
+		if len(shared) > 0 {
+			c.judge(child(item("profiles", i), "variant"), "%q has a profile on line %d already (on %s)",
+				m.Variant, c.line(item("profiles", j)), strings.Join(shared, ", "))
+		}
+	}
+}
+
+func (c *checker) variantRef(key, name string) {
+	if c.knownVariants() && c.s.variantIndex(name) < 0 {
+		c.judge(key, "unknown variant %q; %s", name, hint(name, c.s.variantNames()))
+	}
+}
+
+func (c *checker) hostRef(key, name string) {
+	if c.knownHosts() && c.s.hostIndex(name) < 0 {
+		c.judge(key, "unknown host %q; %s", name, hint(name, c.s.hostNames()))
+	}
+}
+
+// placements checks the replicas section against all that it joins.
+func (c *checker) placements() {
+	if len(c.s.Replicas) == 0 {
+		c.judge("replicas", "at least one is needed")
+	}
+	for i, p := range c.s.Replicas {
+		at := item("replicas", i)
+		c.variantRef(child(at, "variant"), p.Variant)
+		if len(p.Hosts) == 0 {
+			c.judge(child(at, "hosts"), "at least one is needed")
+		}
+		for j, host := range p.Hosts {
+			c.hostRef(item(child(at, "hosts"), j), host)
+		}
+	}
+	c.repeated()
+	c.unplaced()
+	c.filled()
+	c.fitted()
+}
+
+// repeated reports a variant that stands twice on a host.
+func (c *checker) repeated() {
+	first := map[string]place{}
+	for _, p := range c.s.places() {
+		if p.variant < 0 || p.host < 0 {
+			continue
+		}
+		name := c.s.replicaName(p)
+		if q, again := first[name]; again {
+			c.judge(hostKey(p), "%q is on %q by line %d already", c.s.Variants[p.variant].Name, c.s.Hosts[p.host].Name, c.line(hostKey(q)))
+		} else {
+			first[name] = p
+		}
+	}
+}
+
+func hostKey(p place) string { return item(child(item("replicas", p.placement), "hosts"), p.nth) }
+
+// unplaced reports the variants that no replica runs, unless a replica names
+// something unknown that may be one of them.
+func (c *checker) unplaced() {
+	if !c.sound("replicas") || slices.ContainsFunc(c.s.Replicas, func(p Placement) bool { return c.s.variantIndex(p.Variant) < 0 }) {
+		return
+	}
+	for i, v := range c.s.Variants {
+		if !slices.ContainsFunc(c.s.Replicas, func(p Placement) bool { return p.Variant == v.Name }) {
+			c.judge(child(item("variants", i), "name"), "no replica runs %q", v.Name)
+		}
+	}
+}
+
+// filled reports the replica with which its host's memory is exceeded.
+func (c *checker) filled() {
+	taken := make([]Bytes, len(c.s.Hosts))
+	counted := map[string]bool{} // a repeated replica is one mistake, not two
+	var found hostFaults
+	for _, p := range c.s.places() {
+		if !c.measured(p) || counted[c.s.replicaName(p)] {
+			continue
+		}
+		counted[c.s.replicaName(p)] = true
+		before, all := taken[p.host], c.s.Hosts[p.host].Memory
+		taken[p.host] += p.memory
+		if before <= all && taken[p.host] > all {
+			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("with this the replicas take %v of a host that has %v", taken[p.host], all))
+		}
+	}
+	c.group(found)
+}
+
+// measured says whether the replica's memory in bytes is known.
+func (c *checker) measured(p place) bool {
+	return p.host >= 0 && c.sound(child(item("hosts", p.host), "memory")) && c.sound(memoryKey(p))
+}
+
+func memoryKey(p place) string { return child(item("replicas", p.placement), "memory") }
+
+// fitted reports the replicas without exactly one profile, and those that have
+// no room for their weights or for the longest request, as placed or alone.
+func (c *checker) fitted() {
+	var found hostFaults
+	alone := c.s.Evaluation.StaticMemory
+	for _, p := range c.s.places() {
+		if p.variant < 0 || p.host < 0 {
+			continue
+		}
+		host, variant := c.s.Hosts[p.host], c.s.Variants[p.variant].Name
+		models := c.s.modelsFor(p)
+		if len(models) == 0 && c.sound("profiles") {
+			found.add(child(item("replicas", p.placement), "variant"), host.Name, fmt.Sprintf("no profile of %q", variant))
+		}
+		if len(models) != 1 || !c.measured(p) || !c.sound(item("profiles", models[0])) {
+			continue
+		}
+		m := &c.s.Models[models[0]].Profile
+		if why := c.tooSmall(m, p.memory); why != "" {
+			found.add(memoryKey(p), host.Name, fmt.Sprintf("%v for %s: %s", p.memory, variant, why))
+		}
+		if why := c.tooSmall(m, alone.Of(host.Memory)); why != "" {
+			found.add("evaluation.static_memory", host.Name, fmt.Sprintf("%v for %s: %s", alone.Of(host.Memory), variant, why))
+		}
+	}
+	c.group(found)
+}
+
+// tooSmall says what a replica lacks with so much memory, or nothing.
+func (c *checker) tooSmall(p *profile.Profile, memory Bytes) string {
+	if need := Bytes(p.WeightBytes + p.ActivationBytes); memory <= need {
+		return fmt.Sprintf("its weights and activations need %v, and the KV cache comes on top", need)
+	}
+	block := c.s.Engine.BlockTokens
+	if block < 1 || block > maxBlockTokens || p.KVBytes < 1 || p.KVBytes > maxKVBytes || !c.sound("engine.block_tokens") {
+		return "" // said of their own keys
+	}
+	longest, sure := c.longestRequest()
+	if tokens := p.KVTokens(int64(memory), block); tokens < max(1, longest) {
+		if tokens == 0 || !sure {
+			return fmt.Sprintf("that leaves a KV cache of %d tokens, less than a block of %d", tokens, block)
+		}
+		return fmt.Sprintf("that leaves a KV cache of %d tokens; the longest request takes %d", tokens, longest)
+	}
+	return ""
+}
+
+// longestRequest is the most tokens that a request of the workload takes,
+// unless the workload is itself at fault.
+func (c *checker) longestRequest() (tokens int, ok bool) {
+	w := c.s.Workload
+	if !c.sound("workload.prompt_tokens") || !c.sound("workload.output_tokens") || w.Prompt.Validate() != nil || w.Output.Validate() != nil {
+		return 0, false
+	}
+	return longest(w.Prompt) + longest(w.Output), true
+}
+
+// longest is a bound on the lengths drawn, and the mean where there is none:
+// then some requests may not fit, but the usual one must.
+func longest(l workloads.Lengths) int {
+	if l.Max > 0 {
+		return l.Max
+	}
+	return int(math.Ceil(l.Expected()))
+}
+
+// engine checks what the engine's own validation cannot know.
+func (c *checker) engine() {
+	e := c.s.Engine
+	if e.BlockTokens > maxBlockTokens {
+		c.judge("engine.block_tokens", "at most %d, not %d", maxBlockTokens, e.BlockTokens)
+	}
+	prompt := c.s.Workload.Prompt
+	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.sound("workload.prompt_tokens") || prompt.Validate() != nil {
+		return
+	}
+	if most := longest(prompt); e.MaxBatchTokens < most {
+		c.judge("engine.max_batch_tokens", "%d is below the longest prompt, %d tokens, which %s does not split", e.MaxBatchTokens, most, engine.PrefillFirst)
+	}
+}
+
+// hostFaults are faults that hosts may share, so that four equal hosts make
+// one line and not four.
+type hostFaults []hostFault
+
+type hostFault struct {
+	key, message string
+	hosts        []string
+}
+
+func (f *hostFaults) add(key, host, message string) {
+	for i := range *f {
+		if x := &(*f)[i]; x.key == key && x.message == message {
+			x.hosts = append(x.hosts, host)
+			return
+		}
+	}
+	*f = append(*f, hostFault{key, message, []string{host}})
+}
+
+func (c *checker) group(found hostFaults) {
+	for _, f := range found {
+		c.judge(f.key, "%s (on %s)", f.message, strings.Join(f.hosts, ", "))
+	}
+}

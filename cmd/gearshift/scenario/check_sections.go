@@ -1,0 +1,203 @@
+package scenario
+
+import (
+	"iter"
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gearshift/router/balance"
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/router/policy"
+	"gearshift/workloads"
+)
+
+func (c *checker) workload() {
+	shape := c.s.Workload
+	tasks := c.s.tasks()
+	if !c.knownTasks() || len(tasks) == 0 {
+		shape.Mix, tasks = nil, []fleet.Task{{}} // no names to hold the mix against
+	}
+	c.own("workload", shape.Validate(tasks))
+}
+
+func (c *checker) evaluation() {
+	e := c.s.Evaluation
+	if e.Requests < 1 {
+		c.judge("evaluation.requests", "must be at least 1, not %d", e.Requests)
+	}
+	c.seconds("evaluation.phase_s", e.PhaseS)
+	if len(e.StableRates) == 0 {
+		c.judge("evaluation.stable_rates", "at least one is needed")
+	}
+	for i, rate := range e.StableRates {
+		if _, err := workloads.NewPoisson(rate); err != nil {
+			c.judge(item("evaluation.stable_rates", i), "%v", err)
+		}
+	}
+}
+
+// maxSeconds bounds every duration: eleven days.
+const maxSeconds = 1e6
+
+func (c *checker) seconds(key string, s float64) {
+	if !(s > 0 && s <= maxSeconds) {
+		c.judge(key, "want seconds above 0 and at most %d, not %v", int(maxSeconds), s)
+	}
+}
+
+// kinds are the observation's, for hints.
+var kinds = []string{
+	string(observation.TaskID), string(observation.TaskOneHot), string(observation.InFlight),
+	string(observation.Shortest), string(observation.Rate), string(observation.LogRate),
+}
+
+func (c *checker) training() {
+	c.observation()
+	c.own("training.load", c.s.Training.Load.Validate())
+	if len(c.s.Training.Presets) == 0 {
+		c.judge("training.presets", "at least one is needed")
+	}
+	for name, preset := range sorted(c.s.Training.Presets) {
+		key := child("training.presets", name)
+		c.name(key, name)
+		c.own(key, preset.Validate())
+	}
+}
+
+// observation holds each feature by itself against the Spec's own rules.
+func (c *checker) observation() {
+	features := c.s.Training.Observation
+	if len(features) == 0 {
+		c.judge("training.observation", "at least one feature is needed")
+	}
+	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants()}
+	for i, f := range features {
+		at := item("training.observation", i)
+		if !slices.Contains(kinds, string(f.Kind)) {
+			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
+			continue
+		}
+		if _, err := observation.NewSpec(names, []observation.Feature{f}); err != nil && !c.unread["variants"] {
+			c.judge(at, "%s", strings.TrimPrefix(err.Error(), "feature 0: "))
+		}
+	}
+}
+
+func (c *checker) serving() {
+	s := c.s.Serving
+	c.address("serving.addr", s.Addr)
+	if _, err := balance.ByName(s.Balancer); err != nil {
+		c.judge("serving.balancer", "%v", err)
+	}
+	if s.MaxInFlight < 0 {
+		c.judge("serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
+	}
+	eachField(reflect.ValueOf(&s.Timeouts).Elem(), func(name string, v reflect.Value, _ bool) {
+		c.seconds(child("serving.timeouts", name), v.Float())
+	})
+	c.backend()
+}
+
+func (c *checker) address(key, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		c.judge(key, "%q is not an address; want host:port, such as 127.0.0.1:8080", addr)
+	}
+}
+
+func (c *checker) backend() {
+	s := c.s.Serving
+	switch s.Backend {
+	case Simulated:
+		if len(s.Upstreams) > 0 {
+			c.judge("serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", Simulated, Upstream)
+		}
+	case Upstream:
+		c.upstreams()
+	default:
+		c.judge("serving.backend", "unknown backend %q; want %s or %s", s.Backend, Simulated, Upstream)
+	}
+	for replica, e := range sorted(s.Upstreams) {
+		c.endpoint(child("serving.upstreams", replica), e)
+	}
+}
+
+// upstreams holds the endpoints against the replicas.
+func (c *checker) upstreams() {
+	if !c.sound("replicas") {
+		return
+	}
+	var replicas []string
+	for _, p := range c.s.places() {
+		replicas = append(replicas, c.s.replicaName(p))
+	}
+	for name := range sorted(c.s.Serving.Upstreams) {
+		if !slices.Contains(replicas, name) {
+			c.judge(child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))
+		}
+	}
+	var without []string
+	for _, name := range replicas {
+		if _, ok := c.s.Serving.Upstreams[name]; !ok {
+			without = append(without, name)
+		}
+	}
+	if len(without) > 0 && !c.unread["serving.upstreams"] {
+		key := "serving.backend"
+		if len(c.s.Serving.Upstreams) > 0 {
+			key = "serving.upstreams"
+		}
+		c.add(key, "backend: %s needs a url for each replica; none for %s", Upstream, strings.Join(without, ", "))
+	}
+}
+
+var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c *checker) endpoint(key string, e Endpoint) {
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		c.judge(child(key, "url"), "%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", e.URL)
+	}
+	if e.APIKeyEnv != "" && !envForm.MatchString(e.APIKeyEnv) {
+		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
+	}
+}
+
+// fallback comes last: a rule is made of the whole fleet.
+func (c *checker) fallback() {
+	const key = "serving.fallback"
+	ref := c.s.Serving.Fallback
+	if !policy.IsRule(ref) {
+		c.judge(key, "%q is not a rule; want %s", ref, policy.RuleForms)
+		return
+	}
+	for _, f := range c.faults {
+		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") {
+			return // the fleet cannot be built
+		}
+	}
+	if _, err := policy.Parse(ref, c.s.Table(), c.s.Profiles(), policy.Lengths{}); err != nil {
+		c.judge(key, "%v", err)
+	}
+}
+
+// sorted ranges over a map in the order of its keys.
+func sorted[T any](m map[string]T) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package scenario
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/rl"
+)
+
+// decoder fills Go values from YAML, going on after each fault so that all are
+// reported at once. The yaml package's own KnownFields mode names Go types
+// instead of key paths, has no required keys, stops at a duplicate key, and
+// drops the positions that later checks need.
+//
+// A struct's keys are its yaml tags, inlining included. A key may be left out
+// if it is tagged omitempty or the struct holds a default for it already.
+type decoder struct{ *report }
+
+// alternatives are the structs whose keys may each be left out, since which of
+// them belong together is for their own validation to say.
+var alternatives = map[reflect.Type]bool{
+	reflect.TypeFor[rl.Discount](): true,
+}
+
+// defaulter fills in a value's defaults before its keys are read.
+type defaulter interface{ defaults() }
+
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
+		d.text(key, n, v.Addr().Interface().(encoding.TextUnmarshaler))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.structure(key, n, v)
+	case reflect.Map:
+		d.mapping(key, n, v)
+	case reflect.Slice:
+		d.list(key, n, v)
+	default:
+		d.scalar(key, n, v)
+	}
+}
+
+func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
+	fields := map[string]reflect.Value{}
+	var names, required []string
+	eachField(v, func(name string, field reflect.Value, optional bool) {
+		fields[name], names = field, append(names, name)
+		if !optional && field.IsZero() && !alternatives[v.Type()] {
+			required = append(required, name)
+		}
+	})
+	pairs := d.pairs(key, n)
+	given := map[string]bool{}
+	for _, p := range pairs {
+		given[p.name] = true
+	}
+	for _, p := range pairs {
+		if field, ok := fields[p.name]; ok {
+			d.value(child(key, p.name), p.node, field)
+			continue
+		}
+		d.add(child(key, p.name), "unknown key; %s", hint(p.name, names))
+		// The key that was meant is not missing as well.
+		if meant := closest(p.name, names); meant != "" && !given[meant] {
+			given[meant] = true
+			d.breaks(child(key, meant))
+		}
+	}
+	for _, name := range required {
+		if at := child(key, name); n.Kind == yaml.MappingNode && !given[name] {
+			d.unreadable(at, "missing; it has no default")
+		}
+	}
+}
+
+// eachField calls f for the settable keys of a struct, in order.
+func eachField(v reflect.Value, f func(name string, field reflect.Value, optional bool)) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, flags, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		switch {
+		case flags == "inline":
+			eachField(v.Field(i), f)
+		case name != "" && name != "-" && field.IsExported():
+			f(name, v.Field(i), slices.Contains(strings.Split(flags, ","), "omitempty"))
+		}
+	}
+}
+
+func (d *decoder) mapping(key string, n *yaml.Node, v reflect.Value) {
+	m := reflect.MakeMap(v.Type())
+	for _, p := range d.pairs(key, n) {
+		m.SetMapIndex(reflect.ValueOf(p.name).Convert(v.Type().Key()), d.element(child(key, p.name), p.node, v.Type().Elem()))
+	}
+	v.Set(m)
+}
+
+func (d *decoder) list(key string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.SequenceNode {
+		d.want(key, "a list", n)
+		return
+	}
+	list := reflect.MakeSlice(v.Type(), 0, len(n.Content))
+	for i, c := range n.Content {
+		at := item(key, i)
+		d.lines[at] = c.Line
+		list = reflect.Append(list, d.element(at, c, v.Type().Elem()))
+	}
+	v.Set(list)
+}
+
+func (d *decoder) element(key string, n *yaml.Node, t reflect.Type) reflect.Value {
+	e := reflect.New(t)
+	if x, ok := e.Interface().(defaulter); ok {
+		x.defaults()
+	}
+	d.value(key, n, e.Elem())
+	return e.Elem()
+}
+
+func (d *decoder) text(key string, n *yaml.Node, v encoding.TextUnmarshaler) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+		d.want(key, "a single value", n)
+	} else if err := v.UnmarshalText([]byte(n.Value)); err != nil {
+		d.unreadable(key, "%v", err)
+	}
+}
+
+func (d *decoder) scalar(key string, n *yaml.Node, v reflect.Value) {
+	tag := n.ShortTag()
+	number := n.Kind == yaml.ScalarNode && (tag == "!!int" || tag == "!!float")
+	switch v.Kind() {
+	case reflect.String:
+		if n.Kind != yaml.ScalarNode || tag != "!!str" {
+			d.want(key, "text", n)
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		// Through a float for 1e6; whole numbers above 2⁵³ are no file's intent.
+		var x float64
+		if !number || n.Decode(&x) != nil || x != math.Trunc(x) || math.Abs(x) > 1<<53 || v.OverflowInt(int64(x)) {
+			d.want(key, "a whole number", n)
+			return
+		}
+		v.SetInt(int64(x))
+	case reflect.Float64:
+		var x float64
+		if !number || n.Decode(&x) != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			d.want(key, "a number", n)
+			return
+		}
+		v.SetFloat(x)
+	default:
+		panic(fmt.Sprintf("scenario: no decoding into %v at %s", v.Type(), key))
+	}
+}
+
+// pair is one entry of a mapping.
+type pair struct {
+	name string
+	node *yaml.Node
+}
+
+// pairs lists a mapping's entries in order, without repetitions.
+func (d *decoder) pairs(key string, n *yaml.Node) []pair {
+	if n.Kind != yaml.MappingNode {
+		d.want(key, "a mapping", n)
+		return nil
+	}
+	var pairs []pair
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		at := child(key, k.Value)
+		line, again := first[k.Value]
+		switch {
+		case k.Kind != yaml.ScalarNode || k.Value == "":
+			d.addAt(k.Line, key, "a key must be plain text")
+		case k.ShortTag() == "!!merge":
+			d.addAt(k.Line, key, "merge keys (<<) are not read; write the keys out, or use an alias for the whole value")
+		case again:
+			d.addAt(k.Line, at, "duplicate key; the first is on line %d", line)
+		default:
+			first[k.Value], d.lines[at] = k.Line, k.Line
+			pairs = append(pairs, pair{k.Value, n.Content[i+1]})
+		}
+	}
+	return pairs
+}
+
+// want says in YAML's terms what the key takes and what stands there.
+func (d *decoder) want(key, what string, n *yaml.Node) {
+	found := n.Value
+	switch {
+	case n.Kind == yaml.MappingNode:
+		found = "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		found = "a list"
+	case n.ShortTag() == "!!null":
+		found = "nothing"
+	case n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		found = fmt.Sprintf("the quoted text %q", n.Value)
+	case n.ShortTag() == "!!str":
+		found = strconv.Quote(n.Value)
+	}
+	d.unreadable(key, "want %s, found %s", what, found)
+}

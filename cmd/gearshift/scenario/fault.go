@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing wrong with a scenario file, and where.
+type Fault struct {
+	File string
+	Line int // from 1
+	// Key is the path of the key at fault, such as tasks[1].deadline_ms; list
+	// items count from 0. It is empty where the file as a whole is at fault.
+	Key     string
+	Message string
+}
+
+// Error is "file:line: key: message", the form that editors jump to.
+func (f Fault) Error() string {
+	if f.Key == "" {
+		return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Key, f.Message)
+}
+
+// Faults is everything wrong with a scenario file, by line: the error type of
+// [Parse] and [Load].
+type Faults []Fault
+
+// Error is one line per fault.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// report collects the faults of one file and knows the line of every key.
+type report struct {
+	file   string
+	lines  map[string]int
+	unread map[string]bool // keys without a usable value
+	broken map[string]bool // the same, and all keys above them
+	faults Faults
+}
+
+func newReport(file string) *report {
+	return &report{file: file, lines: map[string]int{"": 1}, unread: map[string]bool{}, broken: map[string]bool{}}
+}
+
+// unreadable notes that a key has no usable value, which silences later
+// judgements that would rest on it.
+func (r *report) unreadable(key, format string, args ...any) {
+	r.add(key, format, args...)
+	r.breaks(key)
+}
+
+func (r *report) breaks(key string) {
+	r.unread[key] = true
+	for r.broken[key] = true; key != ""; r.broken[key] = true {
+		key = parent(key)
+	}
+}
+
+// judge notes a fault in a value that was read, unless it could not be read.
+func (r *report) judge(key, format string, args ...any) {
+	if r.sound(key) {
+		r.add(key, format, args...)
+	}
+}
+
+// sound says whether the key, with all under it, holds what was read from the
+// file or the default.
+func (r *report) sound(key string) bool {
+	if r.broken[key] {
+		return false
+	}
+	for key != "" {
+		if key = parent(key); r.unread[key] {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *report) add(key, format string, args ...any) {
+	r.addAt(r.line(key), key, format, args...)
+}
+
+func (r *report) addAt(line int, key, format string, args ...any) {
+	r.faults = append(r.faults, Fault{r.file, line, key, fmt.Sprintf(format, args...)})
+}
+
+// line is where the key stands, or else the closest key above it.
+func (r *report) line(key string) int {
+	for {
+		if line, ok := r.lines[key]; ok {
+			return line
+		}
+		key = parent(key)
+	}
+}
+
+// err is nil if nothing was found.
+func (r *report) err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+	return r.faults
+}
+
+// child, item and parent walk key paths. A map's own key may hold a dot, so
+// that a parent may be no key at all; what stands above it still is one.
+func child(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}
+
+func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
+
+func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }

@@ -1,0 +1,141 @@
+package scenario_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
+)
+
+var update = flag.Bool("update", false, "write what Parse says to testdata/bad/*.want")
+
+// Each file of testdata/bad stands beside all that is said of it.
+func TestBadFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := scenario.Parse(filepath.Base(file), data)
+			var faults scenario.Faults
+			if s != nil || !errors.As(err, &faults) {
+				t.Fatalf("accepted, or another error: %v", err)
+			}
+			if !slices.IsSortedFunc(faults, func(a, b scenario.Fault) int { return a.Line - b.Line }) {
+				t.Error("not by line")
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := faults.Error() + "\n"; got != string(want) {
+				t.Errorf("said:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestOneFaultAtATime(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"name: minimal", "name: 2024-01-01", "name: want text, found 2024-01-01"},
+		{"name: minimal", "name: 7", "name: want text, found 7"},
+		{"name: minimal", "name: ~", "name: want text, found nothing"},
+		{"memory: 8GiB", "memory: {size: 8GiB}", "hosts[0].memory: want a single value, found a mapping"},
+		{"memory: 8GiB", "memory: -8GiB", `hosts[0].memory: want a size such as 24GiB, 500MB or a number of bytes, found "-8GiB"`},
+		{"memory: 20%", "memory: 0%", `replicas[0].memory: want a share such as 90%, above 0% and at most 100%, found "0%"`},
+		{"memory: 20%", "memory: lots", `replicas[0].memory: want a size such as 5GiB or a share of the host such as 20%, found "lots"`},
+		{"weights_ms: 2\n", "weights_ms: .inf\n", "profiles[0].weights_ms: want a number, found .inf"},
+		{"batch: 64", "batch: 1e300", "training.presets.quick.batch: want a whole number, found 1e300"},
+		{"    quick:\n", "    \"\": {}\n    quick:\n", "training.presets: a key must be plain text"},
+		{"    quick:\n", "    [a]: {}\n    quick:\n", "training.presets: a key must be plain text"},
+		{"per_token: 32_768", "per_token: 2_000_000_000_000", "profiles[0].kv_bytes_per_token: a cached token takes at least 1 byte and at most 1099511627776, not 2000000000000"},
+		{"name: chat", "name: &x [*x]", "tasks[0].name: want text, found a list"},
+	} {
+		_, err := scenario.Parse("test.yaml", []byte(minimal(t, c.old, c.new)))
+		var faults scenario.Faults
+		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasSuffix(faults[0].Error(), ": "+c.want) {
+			t.Errorf("%s:\n%v\nwant %s", c.new, err, c.want)
+		}
+	}
+}
+
+// A fault within an alias is reported where it can be mended: at the anchor.
+func TestFaultWithinAlias(t *testing.T) {
+	text := minimal(t, "    quick:\n", "    quick: &quick\n", "warmup: 200", "warmup: -1") + "    other: *quick\n"
+	_, err := scenario.Parse("test.yaml", []byte(text))
+	want := `test.yaml:59: training.presets.other.warmup: must be at least 0, not -1
+test.yaml:59: training.presets.quick.warmup: must be at least 0, not -1`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range append(files, "testdata/minimal.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	for _, odd := range []string{"a: &a [*a]", "&a {<<: *a}", "!!int abc", "? {a: b}\n: c", "--- |\n", "tasks: &x\n- *x\n", "%YAML 9.9\n---\n", "*x"} {
+		f.Add([]byte(odd))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := scenario.Parse("fuzz.yaml", data)
+		if err == nil {
+			exercise(t, s)
+			return
+		}
+		var faults scenario.Faults
+		if !errors.As(err, &faults) || len(faults) == 0 {
+			t.Fatalf("an error that is no list of faults: %v", err)
+		}
+		for _, fault := range faults {
+			if fault.Line < 1 || fault.Line > 2+strings.Count(string(data), "\n")+strings.Count(string(data), "\r") {
+				t.Errorf("no such line: %v", fault)
+			}
+		}
+	})
+}
+
+// exercise calls all that an accepted scenario must be good for.
+func exercise(t *testing.T, s *scenario.Scenario) {
+	t.Helper()
+	table := s.Table()
+	if err := s.Spec().Match(table); err != nil {
+		t.Error(err)
+	}
+	for i, n := range s.KVTokens() {
+		if n < 1 || s.Profiles()[i] == nil {
+			t.Errorf("replica %d: %d KV tokens", i, n)
+		}
+	}
+	for _, v := range s.Variants {
+		if alone, err := s.Alone(v.Name); err != nil || len(alone.Table().Replicas) == 0 {
+			t.Errorf("%s alone: %v", v.Name, err)
+		} else if alone.Hash() == "" || alone.KVTokens()[0] < 1 {
+			t.Errorf("%s alone: KV tokens %v", v.Name, alone.KVTokens())
+		}
+	}
+}

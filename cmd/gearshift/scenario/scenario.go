@@ -1,0 +1,184 @@
+// Package scenario reads the one YAML file that drives every command: tasks,
+// variants, hosts, replicas, profiles, engine, workload, evaluation, training
+// and serving. It composes the sections of the packages that own them, decodes
+// strictly, and reports every fault of a file at once, with file, line and key.
+// A Scenario is read-only once parsed. docs/scenario.md describes the file.
+package scenario
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/env/engine"
+	"gearshift/rl"
+	"gearshift/router/observation"
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+// Scenario is a whole file. Its keys are the yaml tags; a key that is not
+// tagged omitempty and has no default is required.
+type Scenario struct {
+	Name     string         `yaml:"name"`
+	Tasks    []Task         `yaml:"tasks"`
+	Variants []Variant      `yaml:"variants"` // from the quickest to the best
+	Hosts    []Host         `yaml:"hosts"`
+	Replicas []Placement    `yaml:"replicas"`
+	Models   []LatencyModel `yaml:"profiles"`
+
+	Engine engine.Config `yaml:"engine"`
+	// Workload is what a request looks like; when requests arrive is an
+	// argument of commands. Its mix names every task.
+	Workload   workloads.Shape `yaml:"workload"`
+	Evaluation Evaluation      `yaml:"evaluation"`
+	Training   Training        `yaml:"training"`
+	Serving    Serving         `yaml:"serving"`
+}
+
+// Task is a class of requests; see [fleet.Task].
+type Task struct {
+	Name       string  `yaml:"name"`
+	DeadlineMS float64 `yaml:"deadline_ms"` // per output token
+	Decay      string  `yaml:"decay"`       // Hard or Soft
+	Weight     float64 `yaml:"weight"`
+	// Quality is by variant name.
+	Quality map[string]float64 `yaml:"quality"`
+}
+
+// The decays of a [Task].
+const (
+	Hard = "hard" // nothing past the deadline (LBE-2)
+	Soft = "soft" // 1 % less per ms past it, nothing from 10 % over (LBE-3)
+)
+
+func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
+
+// Variant is one way to answer a task: a model size.
+type Variant struct {
+	Name string `yaml:"name"`
+}
+
+// Host is a GPU or machine that variants share.
+type Host struct {
+	Name   string `yaml:"name"`
+	Memory Bytes  `yaml:"memory"`
+}
+
+// Placement is one replica of a variant on each of the hosts.
+type Placement struct {
+	Variant string   `yaml:"variant"`
+	Hosts   []string `yaml:"hosts,flow"`
+	Memory  Memory   `yaml:"memory"`
+}
+
+// LatencyModel is the profile of a variant on some hosts.
+type LatencyModel struct {
+	Variant         string   `yaml:"variant"`
+	Hosts           []string `yaml:"hosts,flow,omitempty"` // empty: every host
+	profile.Profile `yaml:",inline"`
+}
+
+// Evaluation is how policies are judged.
+type Evaluation struct {
+	StaticMemory Share     `yaml:"static_memory"` // of each host, for a static policy (LBE-18)
+	Requests     int       `yaml:"requests"`      // in a run of an unstable workload
+	PhaseS       float64   `yaml:"phase_s"`       // of the stable workload, in seconds
+	StableRates  []float64 `yaml:"stable_rates,flow"`
+}
+
+// Training is what a policy sees and how it learns.
+type Training struct {
+	Observation []observation.Feature `yaml:"observation"`
+	Load        workloads.Load        `yaml:"load"`
+	Presets     map[string]rl.Config  `yaml:"presets"`
+}
+
+func (s *Scenario) defaults() {
+	s.Engine = engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 2560, MaxSequences: 256, BlockTokens: 16}
+	s.Workload.Mix = workloads.Mix{} // all tasks alike
+	s.Evaluation = Evaluation{
+		StaticMemory: 90,
+		Requests:     10_000,
+		PhaseS:       40,
+		StableRates:  []float64{0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+	}
+	s.Serving.defaults()
+}
+
+// Load reads a built-in scenario by name, or a file by path. A built-in name
+// comes first; "./name" is always a file. The faults of a file are [Faults].
+func Load(ref string) (*Scenario, error) {
+	names := workloads.ScenarioNames()
+	if slices.Contains(names, ref) {
+		data, err := workloads.Scenario(ref)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(ref+".yaml", data)
+	}
+	data, err := os.ReadFile(ref)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		guess := ""
+		if name := closest(ref, names); name != "" {
+			guess = fmt.Sprintf("; did you mean %q?", name)
+		}
+		return nil, fmt.Errorf("unknown scenario %q%s; built in are %s, and the path of a file works too",
+			ref, guess, strings.Join(names, ", "))
+	case err != nil:
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
+	}
+	return Parse(ref, data)
+}
+
+// Parse reads and checks a scenario. The name stands for the file in faults.
+// An error is of type [Faults] and holds all of them, by line.
+func Parse(name string, data []byte) (*Scenario, error) {
+	s := new(Scenario)
+	s.defaults()
+	r := newReport(name)
+	decode(r, data, s)
+	check(r, s)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	s.fillMix()
+	return s, nil
+}
+
+// fillMix gives every task its weight, so that a mix left out, or without a
+// task, is the same scenario as one that says so.
+func (s *Scenario) fillMix() {
+	alike := len(s.Workload.Mix) == 0
+	for _, t := range s.Tasks {
+		if alike {
+			s.Workload.Mix[t.Name] = 1
+		} else if _, ok := s.Workload.Mix[t.Name]; !ok {
+			s.Workload.Mix[t.Name] = 0
+		}
+	}
+}
+
+// Hash identifies the world that a policy is trained and judged in: all of the
+// scenario but its name, the presets (a checkpoint holds the one it used) and
+// the serving section. Comments, order of keys, ways to write a number, and
+// whether a default is written out do not count.
+func (s *Scenario) Hash() string {
+	world := *s
+	world.Name = ""
+	world.Training.Presets = nil
+	world.Serving = Serving{}
+	b, err := yaml.Marshal(world)
+	if err != nil {
+		panic(err) // every field is a plain value or marshals itself without error
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
