@@ -18,7 +18,6 @@ type MMPP struct {
 	rates      []float64
 	exit       []float64   // −Q[i][i]
 	jump       [][]float64 // cumulative over the phases that i jumps to
-	start      []float64   // of each phase at time zero
 	stationary []float64
 	deviation  *mat.Dense // ∫ (e^{Qu} − 1π) du over all u
 	mean       float64
@@ -42,7 +41,6 @@ func NewMMPP(q [][]float64, rates []float64) (*MMPP, error) {
 	if err := m.solve(); err != nil {
 		return nil, err
 	}
-	m.start = m.stationary
 	for i, p := range m.stationary {
 		m.mean += p * rates[i]
 	}
@@ -133,7 +131,7 @@ type mmppPhases struct {
 func (p *mmppPhases) next(rng *rand.Rand) (rate, seconds float64, ok bool) {
 	m := p.mmpp
 	if p.phase < 0 {
-		p.phase = pick(rng, cumulative(m.start, -1))
+		p.phase = pick(rng, cumulative(m.stationary, -1))
 	} else {
 		p.phase = pick(rng, m.jump[p.phase])
 	}

@@ -37,7 +37,7 @@ func (s Spec) Process(phase time.Duration) (Process, error) {
 	case "u1":
 		return U1{}, nil
 	case "u2":
-		return NewU2(), nil
+		return U2{}, nil
 	case "u2-uniform":
 		return U2Uniform{}, nil
 	case "poisson":

@@ -1,0 +1,47 @@
+package workloads
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// segments yields one segment after the other, for ever: a rate per second, and
+// the mean of the geometric number (1, 2, …) of requests at that rate.
+type segments interface {
+	next(rng *rand.Rand) (rate, requests float64)
+}
+
+// counted is exponential gaps at a rate that changes after a number of requests.
+//
+// A geometric number of exponential gaps is exponential again, so in time the
+// rate is a Markov chain: a segment lasts requests/rate on average, and given
+// the past the next request always comes at the present rate. What sets it apart
+// from a Markov-modulated Poisson process is that the rate changes at a request.
+type counted struct {
+	clock
+	rng      *rand.Rand
+	segments segments
+	rate     float64
+	left     int // requests of the segment to come
+}
+
+func (c *counted) Next() (time.Duration, float64, bool) {
+	if c.left == 0 {
+		var requests float64
+		c.rate, requests = c.segments.next(c.rng)
+		c.left = geometric(c.rng, requests)
+	}
+	c.left--
+	ok := c.advance(c.rng.ExpFloat64() / c.rate)
+	return c.now, c.rate, ok
+}
+
+// geometric draws from 1, 2, … with that mean, at least 1: an exponential draw
+// rounded up.
+func geometric(rng *rand.Rand, mean float64) int {
+	return 1 + int(-rng.ExpFloat64()/math.Log1p(-1/mean))
+}
+
+// uniform draws from [lo, hi).
+func uniform(rng *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
