@@ -1,0 +1,267 @@
+package rl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/rl"
+	"gearshift/rl/rltest"
+	"gearshift/router/nn"
+)
+
+// chainRun is a run on the delayed chain, which stops in the middle of episodes,
+// with transitions held back.
+func chainRun(t *testing.T) rl.Run {
+	cfg := rltest.Config()
+	cfg.Decisions = 1500
+	cfg.Replay = 300
+	cfg.ValidateEvery = 250
+	cfg.CheckpointEvery = 200
+	r := rltest.NewRun(t, rltest.NewLinear, cfg, &rltest.Chain{}, 2, 7)
+	r.Validate = func(m *nn.MLP) (float64, error) { return float64(m.Weights[0][0]), nil }
+	return r
+}
+
+// saved keeps the encoding of the latest progress, and counts.
+type saved struct {
+	data  []byte
+	count int
+}
+
+func (s *saved) save(p *rl.Progress) error {
+	data, err := p.MarshalBinary()
+	s.data = data
+	s.count++
+	return err
+}
+
+func (s *saved) load(t *testing.T) *rl.Progress {
+	t.Helper()
+	p := new(rl.Progress)
+	if err := p.UnmarshalBinary(s.data); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func marshal(t *testing.T, m *nn.MLP) []byte {
+	t.Helper()
+	data, err := m.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestResumeIsBitEqual(t *testing.T) {
+	var straight saved
+	r := chainRun(t)
+	r.Save = straight.save
+	want, err := rl.Train(context.Background(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Before warm-up, in mid-episode, at an episode's end, at a validation, and
+	// at the end itself.
+	for _, stops := range [][]int{{0}, {57}, {717}, {800}, {750}, {1500}, {1, 333, 334, 1499}} {
+		var s saved
+		for i, stop := range append(slices.Clone(stops), 0) {
+			r := chainRun(t)
+			r.Save, r.Stop = s.save, stop
+			var from *rl.Progress
+			if i > 0 {
+				from = s.load(t)
+			}
+			got, err := rl.Train(context.Background(), r, from)
+			if err != nil {
+				t.Fatalf("stops %v: %v", stops, err)
+			}
+			if i < len(stops) && stop > 0 && got.Decisions != stop {
+				t.Fatalf("stops %v: stopped after %d decisions", stops, got.Decisions)
+			}
+			if i == len(stops) && (!bytes.Equal(marshal(t, got.Network), marshal(t, want.Network)) || got.Score != want.Score) {
+				t.Errorf("stops %v: another network", stops)
+			}
+		}
+		if !bytes.Equal(s.data, straight.data) {
+			t.Errorf("stops %v: another progress", stops)
+		}
+	}
+}
+
+func TestInterruptionSaves(t *testing.T) {
+	var straight saved
+	r := chainRun(t)
+	r.Save = straight.save
+	if _, err := rl.Train(context.Background(), r, nil); err != nil {
+		t.Fatal(err)
+	}
+
+	// The interruption falls between decisions, or into a validation.
+	for _, inValidation := range []bool{false, true} {
+		var s saved
+		ctx, cancel := context.WithCancel(context.Background())
+		r = chainRun(t)
+		r.Save = s.save
+		validate := r.Validate
+		if inValidation {
+			r.Validate = func(m *nn.MLP) (float64, error) {
+				cancel()
+				return 0, ctx.Err()
+			}
+		} else {
+			r.ReportEvery = 333
+			r.Report = func(rl.Report) { cancel() }
+		}
+		if _, err := rl.Train(ctx, r, nil); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v", err)
+		}
+		p := s.load(t)
+		if want := map[bool]int{false: 333, true: 250}[inValidation]; p.Decisions != want {
+			t.Fatalf("saved after %d decisions, not %d", p.Decisions, want)
+		}
+		r = chainRun(t)
+		r.Save, r.Validate = s.save, validate
+		if _, err := rl.Train(context.Background(), r, p); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(s.data, straight.data) {
+			t.Error("the resumed run ends elsewhere than the uninterrupted one")
+		}
+	}
+}
+
+func TestBestValidatedWeightsAreTheResult(t *testing.T) {
+	r := chainRun(t)
+	scores := []float64{1, 3, 3, 2, 0, -1}
+	var networks [][]byte
+	r.Validate = func(m *nn.MLP) (float64, error) {
+		networks = append(networks, marshal(t, m))
+		return scores[len(networks)-1], nil
+	}
+	got, err := rl.Train(context.Background(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(networks) != len(scores) {
+		t.Fatalf("%d validations", len(networks))
+	}
+	if got.Score != 3 || !bytes.Equal(marshal(t, got.Network), networks[1]) {
+		t.Error("the result is not the first of the best weights")
+	}
+}
+
+func TestSavesAndReports(t *testing.T) {
+	r := chainRun(t)
+	var s saved
+	var reports []rl.Report
+	r.Save = s.save
+	r.ReportEvery = 400
+	r.Report = func(p rl.Report) { reports = append(reports, p) }
+	if _, err := rl.Train(context.Background(), r, nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.count != 8 { // every 200 of 1500, and the end
+		t.Errorf("saved %d times", s.count)
+	}
+	if len(reports) != 4 {
+		t.Fatalf("%d reports", len(reports))
+	}
+	last := reports[3]
+	if last.Decisions != 1500 || last.Total != 1500 || last.Validations != 6 || last.GradientSteps != 701 || last.Episode != 37 {
+		t.Errorf("last report %+v", last)
+	}
+	if last.Epsilon != r.Config.Epsilon.End || last.LearningRate != r.Config.FinalLearningRate {
+		t.Errorf("last report's schedules: ε %v, learning rate %v", last.Epsilon, last.LearningRate)
+	}
+	if last.Utility < 0.3 || last.Loss <= 0 || last.TDError <= 0 {
+		t.Errorf("last report's averages %+v", last)
+	}
+}
+
+// broken wraps an environment and spoils its steps.
+type broken struct {
+	rl.Env
+	spoil func(*rl.Step)
+}
+
+func (e broken) Step(action int) rl.Step {
+	s := e.Env.Step(action)
+	e.spoil(&s)
+	return s
+}
+
+func TestEnvironmentFaults(t *testing.T) {
+	for name, spoil := range map[string]func(*rl.Step){
+		"completed twice":   func(s *rl.Step) { s.Completed = append(s.Completed, s.Completed...) },
+		"not yet decided":   func(s *rl.Step) { s.Completed = []rl.Completion{{Decision: 1000}} },
+		"negative decision": func(s *rl.Step) { s.Completed = []rl.Completion{{Decision: -1}} },
+		"short observation": func(s *rl.Step) { s.Observation = s.Observation[:1] },
+	} {
+		r := chainRun(t)
+		r.Env = broken{r.Env, spoil}
+		if _, err := rl.Train(context.Background(), r, nil); !errors.Is(err, rl.ErrEnvironment) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestResumeRefusesWhatDoesNotFit(t *testing.T) {
+	var s saved
+	r := chainRun(t)
+	r.Stop, r.Save = 717, s.save
+	if _, err := rl.Train(context.Background(), r, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*rl.Run, *rl.Progress){
+		"replay buffer": func(r *rl.Run, _ *rl.Progress) { r.Config.Replay++ },
+		"decisions":     func(r *rl.Run, _ *rl.Progress) { r.Config.Decisions = 716 },
+		"action":        func(_ *rl.Run, p *rl.Progress) { p.Actions[0] = 2 },
+		"counts":        func(_ *rl.Run, p *rl.Progress) { p.Episode = 718 },
+		"exploration":   func(_ *rl.Run, p *rl.Progress) { p.Exploration = nil },
+		"network":       func(_ *rl.Run, p *rl.Progress) { p.Best = []byte{1} },
+		"learner":       func(_ *rl.Run, p *rl.Progress) { p.Learner = nil },
+		"ends earlier": func(r *rl.Run, _ *rl.Progress) {
+			r.Env = broken{r.Env, func(s *rl.Step) { s.Truncated = true }}
+		},
+	} {
+		r, p := chainRun(t), s.load(t)
+		change(&r, p)
+		if _, err := rl.Train(context.Background(), r, p); err == nil || !strings.Contains(err.Error(), "resume") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestHookErrorsEndTheRun(t *testing.T) {
+	boom := errors.New("boom")
+	r := chainRun(t)
+	r.Save = func(*rl.Progress) error { return boom }
+	if got, err := rl.Train(context.Background(), r, nil); !errors.Is(err, boom) || got.Decisions != 200 {
+		t.Errorf("save: error %v after %d decisions", err, got.Decisions)
+	}
+	r = chainRun(t)
+	r.Validate = func(*nn.MLP) (float64, error) { return 0, boom }
+	if got, err := rl.Train(context.Background(), r, nil); !errors.Is(err, boom) || got.Decisions != 250 {
+		t.Errorf("validate: error %v after %d decisions", err, got.Decisions)
+	}
+}
+
+// go test -run '^$' -bench Decision ./rl
+func BenchmarkDecision(b *testing.B) {
+	cfg := rltest.Config()
+	cfg.Decisions = 1 << 30
+	cfg.Warmup = 1 << 30 // no gradient steps: the loop, a small environment and network alone
+	cfg.CheckpointEvery = 1 << 30
+	r := rltest.NewRun(b, rltest.NewLinear, cfg, &rltest.Chain{}, 2, 7)
+	r.Stop = b.N
+	b.ReportAllocs()
+	b.ResetTimer()
+	if _, err := rl.Train(context.Background(), r, nil); err != nil {
+		b.Fatal(err)
+	}
+}
