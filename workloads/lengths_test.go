@@ -10,7 +10,7 @@ import (
 // The lengths of the first built-in scenario.
 var (
 	optPrompt = Lengths{Distribution: "uniform", Min: 45, Max: 134}
-	optOutput    = Lengths{Distribution: "geometric", Mean: 256, Max: 1500}
+	optOutput = Lengths{Distribution: "geometric", Mean: 256, Max: 1500}
 )
 
 func TestLengthMoments(t *testing.T) {

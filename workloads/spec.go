@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func parse(text string) (Spec, error) {
 	case "trace":
 		err = s.parseTrace(rest)
 	default:
-		err = fmt.Errorf("no workload is called that")
+		err = errors.New("no workload is called that")
 	}
 	return s, err
 }
@@ -72,7 +73,7 @@ func parse(text string) (Spec, error) {
 func (s *Spec) parseTrace(text string) error {
 	s.File, s.Lengths = strings.CutSuffix(text, "+lengths")
 	if at := strings.LastIndexByte(s.File, '@'); at >= 0 {
-		if _, err := strconv.ParseFloat(s.File[at+1:], 64); err == nil {
+		if _, err := strconv.ParseFloat(s.File[at+1:], 64); !errors.Is(err, strconv.ErrSyntax) {
 			if s.Rate, err = parseRate(s.File[at+1:]); err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ func (s *Spec) parseTrace(text string) error {
 		}
 	}
 	if s.File == "" {
-		return fmt.Errorf("trace needs a file")
+		return errors.New("trace needs a file")
 	}
 	return nil
 }

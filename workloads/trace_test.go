@@ -1,0 +1,250 @@
+package workloads
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	azureFile = "testdata/AzureLLMInferenceTrace_code.csv"
+	arenaFile = "testdata/arena_real_trace.csv"
+)
+
+// The traces measure as testdata/README.md says.
+func TestRecordedTraces(t *testing.T) {
+	for file, want := range map[string]Statistics{
+		azureFile: {Requests: 8819, Duration: 3436, MeanRate: 2.57, GapCV: 13.15, IDC1: 13.2, IDC10: 71.9, Peak: 67, MeanPrompt: 2048, MeanOutput: 27.88},
+		arenaFile: {Requests: 1500, Duration: 600, MeanRate: 2.5, GapCV: 1.105, IDC1: 1.387, IDC10: 2.557, Peak: 11, MeanPrompt: 136.3, MeanOutput: 256.2},
+	} {
+		s, err := must(LoadTrace(file)).Open(twoTasks, tokens, true, 1, Limit{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := Measure(s)
+		if got.Requests != want.Requests || got.Peak != want.Peak {
+			t.Errorf("%s: %d requests, peak %d; want %d, %d", file, got.Requests, got.Peak, want.Requests, want.Peak)
+		}
+		near(t, "duration", got.Duration, want.Duration, 0.001)
+		near(t, "mean rate", got.MeanRate, want.MeanRate, 0.002)
+		near(t, "gap CV", got.GapCV, want.GapCV, 0.002)
+		near(t, "IDC(1 s)", got.IDC1, want.IDC1, 0.002)
+		near(t, "IDC(10 s)", got.IDC10, want.IDC10, 0.002)
+		near(t, "mean prompt", got.MeanPrompt, want.MeanPrompt, 0.001)
+		near(t, "mean output", got.MeanOutput, want.MeanOutput, 0.001)
+	}
+}
+
+func TestReadTrace(t *testing.T) {
+	want := []Record{{0, "", 4808, 10, 2}, {52 * time.Millisecond, "", 3180, 8, 3}, {52*time.Millisecond + 100, "", 1, 1, 4}}
+	cases := map[string]string{
+		"azure.csv": "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" +
+			"2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8\r\n2023-11-16 18:17:04.0319601,1,1",
+		"azure_2024.csv": "\ufeffTIMESTAMP,ContextTokens,GeneratedTokens\n" +
+			"2024-05-10 00:00:59.979960+00:00,4808,10\n2024-05-10 00:01:00.031960+00:00,3180,8\n2024-05-10 00:01:00.0319601+00:00,1,1\n",
+		"arena.csv": "req_time_s,client,prompt_len,output_len\n0.0,13,4808,10\n0.052,2,3180,8\n0.0520001,3,1,1\n",
+		"more.csv":  "id,output_len,prompt_len,client,req_time_s\n1,10,4808,x,0\n2,8,3180,x,52e-3\n3,1,1,x,0.0520001\n",
+		"lines.jsonl": "\n" + `{"at_s":0.0,"prompt_tokens":4808,"output_tokens":10}` + "\n" +
+			`{"at_s":0.052000000, "prompt_tokens":3180, "output_tokens":8}` + "\r\n" +
+			`  {"output_tokens":1,"prompt_tokens":1,"at_s":0.0520001}`,
+		"lines.txt": `{"at_s":0.0,"prompt_tokens":4808,"output_tokens":10}` + "\n" +
+			`{"at_s":0.052,"prompt_tokens":3180,"output_tokens":8}` + "\n" + `{"at_s":0.0520001,"prompt_tokens":1,"output_tokens":1}`,
+	}
+	for name, text := range cases {
+		trace, err := ReadTrace(name, strings.NewReader(text))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for i, r := range trace.Records {
+			if name == "lines.txt" {
+				r.Line++ // it has no line above the first
+			}
+			if r != want[i] {
+				t.Errorf("%s: record %d is %+v; want %+v", name, i, r, want[i])
+			}
+		}
+	}
+}
+
+// Every broken trace is one line that names the file, the line, the column and
+// what would be right.
+func TestTraceFaults(t *testing.T) {
+	const azure, arena = "TIMESTAMP,ContextTokens,GeneratedTokens\n", "req_time_s,client,prompt_len,output_len\n"
+	cases := []struct{ name, text, want string }{
+		{"a.csv", "", `a.csv:1: header "" is not known; TIMESTAMP,ContextTokens,GeneratedTokens or req_time_s,client,prompt_len,output_len, or lines of JSON in a .jsonl file, would be right`},
+		{"a.csv", "when,what\n1,2\n", `a.csv:1: header "when,what" is not known;`},
+		{"a.csv", azure, "a.csv: no requests; at least one would be right"},
+		{"a.csv", azure + "2023-11-16 18:17:03,5,6\nyesterday,5,6\n", `a.csv:3: column TIMESTAMP: "yesterday" is not a time; 2023-11-16 18:17:03.9799600 would be right`},
+		{"a.csv", azure + "2023-11-16 18:17:03,many,6\n", `a.csv:2: column ContextTokens: "many" is not a whole number; a whole number from 1 to 10000000 would be right`},
+		{"a.csv", azure + "2023-11-16 18:17:03,5,6.5\n", `a.csv:2: column GeneratedTokens: "6.5" is not a whole number;`},
+		{"a.csv", azure + "2023-11-16 18:17:03,5,0\n", "a.csv:2: column GeneratedTokens: 0 tokens; a whole number from 1 to 10000000 would be right"},
+		{"a.csv", azure + "2023-11-16 18:17:03,-5,1\n", "a.csv:2: column ContextTokens: -5 tokens;"},
+		{"a.csv", azure + "2023-11-16 18:17:03,5\n", "a.csv:2: 2 columns; 3 would be right, TIMESTAMP,ContextTokens,GeneratedTokens"},
+		{"a.csv", azure + "\n2023-11-16 18:17:03,5,6\n2023-11-16 18:17:02.5,5,6\n", "a.csv:4: column TIMESTAMP: 500ms before line 3; rows in order of time would be right"},
+		{"a.csv", azure + "2023-11-16 18:17:03,\"5,6\n", `a.csv:2: character`},
+		{"b.csv", arena + "0,1,5,6\n-1,1,5,6\n", `b.csv:3: column req_time_s: "-1" is not a time; seconds since the start, such as 12.5 would be right`},
+		{"b.csv", arena + "NaN,1,5,6\n", `b.csv:2: column req_time_s: "NaN" is not a time`},
+		{"b.csv", arena + "1e30,1,5,6\n", `b.csv:2: column req_time_s: "1e30" is not a time`},
+		{"b.csv", arena + "0,1,5,99999999\n", "b.csv:2: column output_len: 99999999 tokens;"},
+		{"c.jsonl", "", "c.jsonl: no requests"},
+		{"c.jsonl", `{"at_s":0,"prompt_tokens":5}`, "c.jsonl:1: column output_tokens: missing; a whole number from 1 to 10000000 would be right"},
+		{"c.jsonl", `{"prompt_tokens":5,"output_tokens":5}`, "c.jsonl:1: column at_s: missing; seconds since the start, such as 12.5 would be right"},
+		{"c.jsonl", "\n" + `{"at_s":"noon","prompt_tokens":5,"output_tokens":5}`, "c.jsonl:2: column at_s: string is not right here; seconds since"},
+		{"c.jsonl", `{"at_s":0,"prompt_tokens":5.5,"output_tokens":5}`, "c.jsonl:1: column prompt_tokens: number 5.5 is not right here; a whole number"},
+		{"c.jsonl", `{"at_s":-1,"prompt_tokens":5,"output_tokens":5}`, "c.jsonl:1: column at_s: -1 is not a time;"},
+		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":5,"model":"x"}`, `c.jsonl:1: unknown field "model"; an object such as {"at_s": 0.25,`},
+		{"c.jsonl", `{"at_s":0,"prompt_tokens":5`, "c.jsonl:1: unexpected EOF; an object such as"},
+		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":5}}`, "c.jsonl:1: more than one object; one a line would be right"},
+		{"c.jsonl", strings.Repeat(" ", 70_000), "c.jsonl:1: bufio.Scanner: token too long"},
+	}
+	for _, c := range cases {
+		_, err := ReadTrace(c.name, strings.NewReader(c.text))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q:\n got %v\nwant %s", c.text[:min(len(c.text), 200)], err, c.want)
+		} else if strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than one line: %v", err)
+		}
+	}
+	if _, err := LoadTrace("testdata/none.csv"); err == nil || !strings.Contains(err.Error(), "cannot read trace: open testdata/none.csv") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestRescaled(t *testing.T) {
+	trace := must(LoadTrace(azureFile))
+	fast := must(trace.Rescaled(5))
+	near(t, "mean rate", fast.MeanRate(), 5, 1e-6)
+	if fast.Records[0].At != 0 || len(fast.Records) != len(trace.Records) || trace.MeanRate() > 2.6 {
+		t.Error("rescaling moved the start, lost a record or changed the original")
+	}
+	for i := range fast.Records {
+		ratio := fast.Records[i].At.Seconds() / max(trace.Records[i].At.Seconds(), 1e-3)
+		if i > 0 && math.Abs(ratio-trace.MeanRate()/5) > 1e-3 {
+			t.Fatalf("record %d moved by a factor of %v", i, ratio)
+		}
+	}
+	for _, rate := range []float64{0, -1, math.NaN(), 1e12} {
+		if _, err := trace.Rescaled(rate); err == nil {
+			t.Errorf("a rate of %v is accepted", rate)
+		}
+	}
+	burst := &Trace{Name: "burst", Records: []Record{{0, "", 1, 1, 1}, {0, "", 1, 1, 2}}}
+	if _, err := burst.Rescaled(1); err == nil || !strings.Contains(err.Error(), "all its requests arrive at once") {
+		t.Errorf("a burst: %v", err)
+	}
+	slow := &Trace{Name: "slow", Records: []Record{{0, "", 1, 1, 1}, {9e9 * time.Second, "", 1, 1, 2}, {9e9 * time.Second, "", 1, 1, 2}}}
+	if _, err := slow.Rescaled(minRate / 1e3); err == nil {
+		t.Error("a rate below the least is accepted")
+	}
+}
+
+// A trace gives the arrivals, and the token counts only if asked; its tasks, where
+// it names any, are kept, and the others' draws do not shift.
+func TestTraceOpen(t *testing.T) {
+	text := `{"at_s":0,"prompt_tokens":5,"output_tokens":6}
+{"at_s":1,"task":"search","prompt_tokens":700,"output_tokens":800}
+{"at_s":2,"task":"chat","prompt_tokens":9,"output_tokens":10}
+{"at_s":3,"prompt_tokens":11,"output_tokens":12}`
+	trace := must(ReadTrace("t.jsonl", strings.NewReader(text)))
+	begin := func(trace *Trace, lengths bool) []Arrival {
+		s, err := trace.Open(twoTasks, tokens, lengths, 1, Limit{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return collect(s, 10)
+	}
+	plain, own := begin(trace, false), begin(trace.Capped(600, 9), true)
+	anonymous := begin(trace.mapped(func(r *Record) { r.Task = "" }), false)
+	for i := range 4 {
+		if plain[i].At != time.Duration(i)*time.Second || plain[i].Rate != 0 {
+			t.Errorf("arrival %d is %+v", i, plain[i])
+		}
+		if plain[i].PromptTokens != 90 || plain[i].OutputTokens != 256 {
+			t.Errorf("arrival %d has the trace's lengths: %+v", i, plain[i])
+		}
+		if r := trace.Records[i]; own[i].PromptTokens != min(r.PromptTokens, 600) || own[i].OutputTokens != min(r.OutputTokens, 9) {
+			t.Errorf("arrival %d has other lengths than the trace: %+v", i, own[i])
+		}
+	}
+	if plain[1].Task != 1 || plain[2].Task != 0 {
+		t.Errorf("the trace's tasks are not kept: %+v", plain)
+	}
+	if plain[0] != anonymous[0] || plain[3] != anonymous[3] {
+		t.Error("a task that is named shifts the draws of the others")
+	}
+	_, err := trace.Open(fourTasks, tokens, false, 1, Limit{})
+	if want := `t.jsonl:2: column task: "search" is not a task of this fleet; one of hellaswag, copa, piqa, openbookqa would be right`; err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+}
+
+// What WriteTrace writes reads back as the same stream, to the nanosecond.
+func TestWriteTrace(t *testing.T) {
+	begin := func() Stream {
+		s, err := New(U1{}, fourTasks, optShape, Seed(Serving, 1), Limit{Requests: 20_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	var file bytes.Buffer
+	n, err := WriteTrace(&file, begin(), fourTasks)
+	if err != nil || n != 20_000 {
+		t.Fatalf("wrote %d requests, error %v", n, err)
+	}
+	back, err := must(ReadTrace("t.jsonl", &file)).Open(fourTasks, tokens, true, 99, Limit{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := collect(begin(), n)
+	for i, got := range collect(back, n) {
+		want[i].Rate = 0
+		if got != want[i] {
+			t.Fatalf("request %d came back as %+v from %+v", i, got, want[i])
+		}
+	}
+}
+
+func FuzzReadTrace(f *testing.F) {
+	f.Add("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8")
+	f.Add("b.csv", "req_time_s,client,prompt_len,output_len\n0.0,13,13,199\n0.2,2,36,137\n")
+	f.Add("c.jsonl", `{"at_s":0.25,"task":"copa","prompt_tokens":90,"output_tokens":256}`+"\n\n"+`{"at_s":1e3,"prompt_tokens":1,"output_tokens":1}`)
+	f.Add("d", "{}")
+	f.Add("e.csv", "\ufeffreq_time_s,client,prompt_len,output_len\n\"0")
+	f.Fuzz(func(t *testing.T, name, text string) {
+		trace, err := ReadTrace(name, strings.NewReader(text))
+		if err != nil {
+			if trace != nil {
+				t.Error("a trace beside an error")
+			}
+			return
+		}
+		var last time.Duration
+		for _, r := range trace.Records {
+			if r.At < last || r.Line < 1 || min(r.PromptTokens, r.OutputTokens) < 1 || max(r.PromptTokens, r.OutputTokens) > MaxTokens {
+				t.Fatalf("record %+v after %v", r, last)
+			}
+			last = r.At
+		}
+		if _, err := trace.Rescaled(5); err == nil && trace.MeanRate() <= 0 {
+			t.Errorf("rescaled from a rate of %v", trace.MeanRate())
+		}
+	})
+}
+
+// The recorded traces stay the unchanged copies that their README says.
+func TestTraceFilesAreWhole(t *testing.T) {
+	for file, size := range map[string]int64{azureFile: 320_117, arenaFile: 42_737} {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() != size {
+			t.Errorf("%s has %d bytes; want %d", file, info.Size(), size)
+		}
+	}
+}
