@@ -1,11 +1,17 @@
 package dqn
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 
 	"gearshift/rl"
+	"gearshift/rl/rltest"
 )
 
 func testConfig(batch int, hidden ...int) rl.Config {
@@ -36,6 +42,124 @@ func randomBatch(rng *rand.Rand, n, inputs, actions int) *rl.Batch {
 		}
 	}
 	return b
+}
+
+func TestLearnRefusesWhatItWouldMisread(t *testing.T) {
+	l := newTestLearner(t, testConfig(8, 4), 5, 3, 1)
+	rng := rand.New(rand.NewPCG(1, 1))
+	before := slices.Clone(l.online.flat)
+	action := randomBatch(rng, 8, 5, 3)
+	action.Actions[7] = 3
+	for name, b := range map[string]*rl.Batch{
+		"another size": randomBatch(rng, 9, 5, 3),
+		"other inputs": randomBatch(rng, 8, 6, 3),
+		"action":       action,
+	} {
+		if _, err := l.Learn(b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for _, poison := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
+		b := randomBatch(rng, 8, 5, 3)
+		b.Rewards[3] = poison
+		if _, err := l.Learn(b); !errors.Is(err, ErrDiverged) {
+			t.Errorf("reward %v: error %v", poison, err)
+		}
+	}
+	if !slices.Equal(l.online.flat, before) {
+		t.Error("the weights changed")
+	}
+}
+
+func TestTargetFollowsOnlyAtSync(t *testing.T) {
+	l := newTestLearner(t, testConfig(8, 4), 5, 3, 1)
+	initial := slices.Clone(l.target.flat)
+	if !slices.Equal(initial, l.online.flat) {
+		t.Error("the target network does not begin as the online network")
+	}
+	if _, err := l.Learn(randomBatch(rand.New(rand.NewPCG(1, 1)), 8, 5, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(l.target.flat, initial) || slices.Equal(l.online.flat, initial) {
+		t.Error("a step changes the target network, or not the online network")
+	}
+	l.SyncTarget()
+	if !slices.Equal(l.target.flat, l.online.flat) {
+		t.Error("the target network is not the online network after a sync")
+	}
+}
+
+// The loop's own resumption, with this learner: straight and in two parts.
+func TestResumeIsBitEqual(t *testing.T) {
+	cfg := rltest.Config()
+	cfg.Decisions = 600
+	var progress [2][]byte
+	for i, stop := range []int{0, 333} {
+		var from *rl.Progress
+		for part := range 2 {
+			r := rltest.NewRun(t, newForKit, cfg, &rltest.Chain{}, 2, 3)
+			r.Save = func(p *rl.Progress) (err error) {
+				progress[i], err = p.MarshalBinary()
+				return err
+			}
+			if part == 0 {
+				r.Stop = stop
+			}
+			if _, err := rl.Train(t.Context(), r, from); err != nil {
+				t.Fatal(err)
+			}
+			from = new(rl.Progress)
+			if err := from.UnmarshalBinary(progress[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !bytes.Equal(progress[0], progress[1]) {
+		t.Error("resumed training ends elsewhere than straight training")
+	}
+}
+
+// Learners in different goroutines do not disturb each other.
+func TestLearnersAreIndependent(t *testing.T) {
+	const learners = 4
+	var weights [learners][]float32
+	var wg sync.WaitGroup
+	for i := range learners {
+		wg.Go(func() {
+			l, err := New(testConfig(16, 8, 8), 4, 3, rand.New(rand.NewPCG(1, 1)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			rng := rand.New(rand.NewPCG(2, 2))
+			for range 20 {
+				if _, err := l.Learn(randomBatch(rng, 16, 4, 3)); err != nil {
+					t.Error(err)
+				}
+			}
+			weights[i] = l.online.flat
+		})
+	}
+	wg.Wait()
+	for i := range learners {
+		if !slices.Equal(weights[i], weights[0]) {
+			t.Errorf("learner %d ends elsewhere", i)
+		}
+	}
+}
+
+func TestStepAllocatesLittle(t *testing.T) {
+	l := newTestLearner(t, testConfig(64, 32, 32), 9, 3, 1)
+	b := randomBatch(rand.New(rand.NewPCG(1, 1)), 64, 9, 3)
+	step := func() {
+		if _, err := l.Learn(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step()
+	if n := testing.AllocsPerRun(20, step); n > 300 {
+		t.Errorf("%v allocations a step", n)
+	}
 }
 
 // go test -run '^$' -bench Learn ./rl/dqn [-tags openblas]

@@ -1,0 +1,210 @@
+package dqn
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gearshift/rl"
+)
+
+// The graph's and the batched forward pass agree with the one that serves.
+func TestForwardParity(t *testing.T) {
+	cfg := testConfig(17, 24, 40)
+	l := newTestLearner(t, cfg, 9, 3, 5)
+	rng := rand.New(rand.NewPCG(3, 3))
+	for i := range l.online.flat {
+		l.online.flat[i] = rng.Float32() - 0.5 // biases too
+	}
+	b := randomBatch(rng, cfg.Batch, 9, 3)
+	got := make([]float32, cfg.Batch*3)
+	l.pass.run(got, b.Observations, l.online.Weights, l.online.Biases)
+
+	q, scratch := make([]float32, 3), make([]float32, l.online.Scratch())
+	var mean float64
+	for i := range cfg.Batch {
+		l.online.Forward(q, b.Observations[9*i:9*i+9], scratch)
+		for k, want := range q {
+			if math.Abs(float64(got[3*i+k]-want)) > 1e-5 {
+				t.Fatalf("row %d: %v, not %v", i, got[3*i:3*i+3], q)
+			}
+		}
+		mean += float64(q[b.Actions[i]]) / float64(cfg.Batch)
+	}
+	clear(b.Discounts) // the targets are the rewards
+	stats, err := l.Learn(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := referenceLoss(l, b, got); math.Abs(stats.Loss-want) > 1e-5 || math.Abs(stats.MeanQ-mean) > 1e-5 {
+		t.Errorf("the graph's loss is %v, mean Q %v; want %v, %v", stats.Loss, stats.MeanQ, want, mean)
+	}
+}
+
+// referenceLoss is the mean Huber loss of rows of q against the batch's rewards.
+func referenceLoss(l *Learner, b *rl.Batch, q []float32) float64 {
+	delta := float64(l.graph.loss.delta)
+	var sum float64
+	for i, a := range b.Actions {
+		e := math.Abs(float64(q[i*l.online.Outputs()+int(a)] - b.Rewards[i]))
+		if e <= delta {
+			sum += e * e / 2
+		} else {
+			sum += delta*e - delta*delta/2
+		}
+	}
+	return sum / float64(b.Len())
+}
+
+// The gradient of every weight against central differences of a loss that is
+// computed in float64, away from the kinks of ReLU and Huber.
+func TestGradientAgainstFiniteDifferences(t *testing.T) {
+	cfg := testConfig(11, 7, 6)
+	cfg.Huber = 0.7
+	l := newTestLearner(t, cfg, 5, 3, 2)
+	rng := rand.New(rand.NewPCG(4, 4))
+	for i := range l.online.flat {
+		l.online.flat[i] += 0.2 * (rng.Float32() - 0.5)
+	}
+	b := randomBatch(rng, cfg.Batch, 5, 3)
+	copy(l.graph.observations, b.Observations)
+	copy(l.graph.actions, b.Actions)
+	copy(l.graph.targets, b.Rewards)
+	if err := l.graph.run(); err != nil {
+		t.Fatal(err)
+	}
+	const h = 1e-6
+	weights := make([]float64, len(l.online.flat))
+	for i, w := range l.online.flat {
+		weights[i] = float64(w)
+	}
+	var checked int
+	for i := range weights {
+		at := weights[i]
+		weights[i] = at + h
+		up := doubleLoss(l, b, weights)
+		weights[i] = at - h
+		down := doubleLoss(l, b, weights)
+		weights[i] = at
+		want, got := (up-down)/(2*h), float64(l.gradients.flat[i])
+		if math.Abs(got-want) > 1e-5 {
+			t.Errorf("parameter %d: gradient %v, not %v", i, got, want)
+		}
+		if want != 0 {
+			checked++
+		}
+	}
+	if checked < len(weights)/2 {
+		t.Errorf("only %d of %d gradients are not zero", checked, len(weights))
+	}
+}
+
+// doubleLoss is the loss against the batch's rewards, in float64 throughout.
+func doubleLoss(l *Learner, b *rl.Batch, weights []float64) float64 {
+	sizes := l.online.Sizes
+	var sum float64
+	for r, a := range b.Actions {
+		x := make([]float64, sizes[0])
+		for i := range x {
+			x[i] = float64(b.Observations[r*sizes[0]+i])
+		}
+		rest := weights
+		for i, in := range sizes[:len(sizes)-1] {
+			out := sizes[i+1]
+			y := append([]float64(nil), rest[in*out:(in+1)*out]...)
+			for j, v := range x {
+				for k := range y {
+					y[k] += v * rest[j*out+k]
+				}
+			}
+			if i < len(sizes)-2 {
+				for k := range y {
+					y[k] = max(y[k], 0)
+				}
+			}
+			rest, x = rest[(in+1)*out:], y
+		}
+		e, delta := math.Abs(x[a]-float64(b.Rewards[r])), float64(l.graph.loss.delta)
+		if e <= delta {
+			sum += e * e / 2
+		} else {
+			sum += delta * (e - delta/2)
+		}
+	}
+	return sum / float64(len(b.Actions))
+}
+
+// y = r + discount·Q_target(s', argmax Q_online(s')): the two networks are set so
+// that they disagree about the best action.
+func TestDoubleDQNTargets(t *testing.T) {
+	cfg := testConfig(3, 4)
+	l := newTestLearner(t, cfg, 2, 3, 1)
+	clear(l.online.flat)
+	clear(l.target.flat)
+	copy(l.online.Biases[1], []float32{1, 5, 2})    // chooses action 1
+	copy(l.target.Biases[1], []float32{10, 20, 30}) // values it at 20
+	b := rl.NewBatch(3, 2)
+	copy(b.Rewards, []float32{1, 2, 3})
+	copy(b.Discounts, []float32{1, 0.5, 0})
+	l.setTargets(b)
+	for i, want := range []float32{21, 12, 3} {
+		if l.graph.targets[i] != want {
+			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
+		}
+	}
+}
+
+// Three steps of Adam on one weight, by hand from the paper's algorithm 1 with
+// rate 0.1: gradients 1, −0.5, 0.25.
+func TestAdamAgainstReference(t *testing.T) {
+	a := newAdam(1, 0.1)
+	w := []float32{1}
+	for i, step := range []struct{ gradient, want float64 }{
+		// m = 0.1, v = 0.001: m̂ = 1, v̂ = 1.
+		{1, 0.9},
+		// m = 0.04, v = 0.001249: m̂ = 0.2105263, v̂ = 0.6248124.
+		{-0.5, 0.9 - 0.1*0.21052632/0.79045076},
+		// m = 0.061, v = 0.001310251: m̂ = 0.2250923, v̂ = 0.4371870.
+		{0.25, 0.9 - 0.1*0.21052632/0.79045076 - 0.1*0.22509225/0.66120119},
+	} {
+		a.step(w, []float32{float32(step.gradient)}, 1)
+		if math.Abs(float64(w[0])-step.want) > 1e-6 {
+			t.Fatalf("step %d: weight %v, not %v", i, w[0], step.want)
+		}
+	}
+	// A rate set later holds; the scale multiplies the gradient.
+	b, v := newAdam(1, 0.1), []float32{0}
+	b.rate = 0.01
+	b.step(v, []float32{8}, 0.5)
+	if math.Abs(float64(v[0])+0.01) > 1e-8 || b.first[0] != beta1*0+float32(1-beta1)*4 {
+		t.Errorf("weight %v, first moment %v", v[0], b.first[0])
+	}
+}
+
+func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
+	if got := norm([]float32{1, 2, 4, 2, 0, 0, 0, 0, 12}); got != 13 {
+		t.Errorf("norm %v", got)
+	}
+	if clip(3, 10) != 1 || clip(20, 10) != 0.5 {
+		t.Error("wrong factor")
+	}
+	// The first step of two learners that differ in the bound alone: Adam's
+	// moments show the gradient that it was given.
+	free, bound := testConfig(32, 8), testConfig(32, 8)
+	free.ClipNorm, bound.ClipNorm = 1e9, 0.01
+	a, b := newTestLearner(t, free, 4, 2, 1), newTestLearner(t, bound, 4, 2, 1)
+	batch := randomBatch(rand.New(rand.NewPCG(1, 1)), 32, 4, 2)
+	stats, err := a.Learn(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Learn(batch); err != nil {
+		t.Fatal(err)
+	}
+	if got := norm(a.adam.first) / (1 - beta1); math.Abs(got-stats.GradientNorm) > 1e-5*got {
+		t.Errorf("unclipped norm %v, not %v", got, stats.GradientNorm)
+	}
+	if got := norm(b.adam.first) / (1 - beta1); math.Abs(got-0.01) > 1e-6 {
+		t.Errorf("clipped norm %v", got)
+	}
+}
