@@ -36,6 +36,10 @@ type Lengths struct {
 // decode: in steady state each of the n sequences makes room for another once
 // in the Output steps that the request takes. Of equally empty replicas the
 // slowest counts, for the balancer may take any.
+//
+// The prediction takes all requests in flight for running ones. A replica
+// whose KV cache is full lets the rest wait, which a profile cannot tell: under
+// a long overload the rule keeps to a variant whose queue grows.
 type SlackFit struct {
 	factor   float64
 	profiles []*profile.Profile
