@@ -113,8 +113,8 @@ func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64,
 	}
 	for _, r := range t.Records {
 		if _, ok := index[r.Task]; !ok && r.Task != "" {
-			return nil, fault(t.Name, r.Line, "task", "%q is not a task of this fleet", r.Task,
-				"one of "+strings.Join(taskNames(tasks), ", "))
+			return nil, fault(t.Name, r.Line, "task", "one of "+strings.Join(taskNames(tasks), ", "),
+				"%q is not a task of this fleet", r.Task)
 		}
 	}
 	return Take(&replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, limit), nil

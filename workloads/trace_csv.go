@@ -85,14 +85,14 @@ func (t *Trace) csvRow(f csvForm, row []string, line int) (time.Time, Record, er
 	}
 	at, ok := f.parse(row[f.time])
 	if !ok {
-		return at, record, fault(t.Name, line, f.header[f.time], "%q is not a time", row[f.time], f.example)
+		return at, record, fault(t.Name, line, f.header[f.time], f.example, "%q is not a time", row[f.time])
 	}
 	var err error
 	if record.PromptTokens, err = strconv.Atoi(row[f.prompt]); err != nil {
-		return at, record, fault(t.Name, line, f.header[f.prompt], "%q is not a whole number", row[f.prompt], countExample)
+		return at, record, fault(t.Name, line, f.header[f.prompt], countExample, "%q is not a whole number", row[f.prompt])
 	}
 	if record.OutputTokens, err = strconv.Atoi(row[f.output]); err != nil {
-		return at, record, fault(t.Name, line, f.header[f.output], "%q is not a whole number", row[f.output], countExample)
+		return at, record, fault(t.Name, line, f.header[f.output], countExample, "%q is not a whole number", row[f.output])
 	}
 	return at, record, nil
 }

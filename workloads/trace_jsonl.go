@@ -58,15 +58,15 @@ func (t *Trace) jsonRow(line []byte, n int) (Record, error) {
 	}
 	switch {
 	case row.At == nil:
-		return Record{}, fault(t.Name, n, "at_s", "missing", secondsExample)
+		return Record{}, fault(t.Name, n, "at_s", secondsExample, "missing")
 	case row.PromptTokens == nil:
-		return Record{}, fault(t.Name, n, "prompt_tokens", "missing", countExample)
+		return Record{}, fault(t.Name, n, "prompt_tokens", countExample, "missing")
 	case row.OutputTokens == nil:
-		return Record{}, fault(t.Name, n, "output_tokens", "missing", countExample)
+		return Record{}, fault(t.Name, n, "output_tokens", countExample, "missing")
 	}
 	at, ok := seconds(*row.At)
 	if !ok {
-		return Record{}, fault(t.Name, n, "at_s", "%v is not a time", *row.At, secondsExample)
+		return Record{}, fault(t.Name, n, "at_s", secondsExample, "%v is not a time", *row.At)
 	}
 	return Record{At: at, Task: row.Task, PromptTokens: *row.PromptTokens, OutputTokens: *row.OutputTokens, Line: n}, nil
 }
@@ -82,7 +82,7 @@ func (t *Trace) jsonFault(err error, n int) error {
 		case "task":
 			right = "the name of a task"
 		}
-		return fault(t.Name, n, kind.Field, "%s is not right here", kind.Value, right)
+		return fault(t.Name, n, kind.Field, right, "%s is not right here", kind.Value)
 	}
 	return fmt.Errorf("%s:%d: %s; an object such as %s would be right", t.Name, n, strings.TrimPrefix(err.Error(), "json: "), jsonExample)
 }

@@ -62,15 +62,15 @@ func isJSONL(name string) bool {
 // the columns that the file has them in.
 func (t *Trace) add(r Record, timeColumn, promptColumn, outputColumn string) error {
 	if n := len(t.Records); n > 0 && r.At < t.Records[n-1].At {
-		return fault(t.Name, r.Line, timeColumn, "%s before line %d", t.Records[n-1].At-r.At, t.Records[n-1].Line,
-			"rows in order of time")
+		return fault(t.Name, r.Line, timeColumn, "rows in order of time",
+			"%s before line %d", t.Records[n-1].At-r.At, t.Records[n-1].Line)
 	}
 	for _, c := range []struct {
 		column string
 		tokens int
 	}{{promptColumn, r.PromptTokens}, {outputColumn, r.OutputTokens}} {
 		if c.tokens < 1 || c.tokens > MaxTokens {
-			return fault(t.Name, r.Line, c.column, "%d tokens", c.tokens, countExample)
+			return fault(t.Name, r.Line, c.column, countExample, "%d tokens", c.tokens)
 		}
 	}
 	t.Records = append(t.Records, r)
@@ -86,11 +86,9 @@ var (
 // maxSeconds keeps times well within a Duration.
 const maxSeconds = 9e9
 
-// fault is the one form of all errors of a trace. The last argument says what
-// would be right.
-func fault(file string, line int, column, what string, args ...any) error {
-	right := args[len(args)-1]
-	return fmt.Errorf("%s:%d: column %s: %s; %s would be right", file, line, column, fmt.Sprintf(what, args[:len(args)-1]...), right)
+// fault is the one form of all errors about a column of a trace.
+func fault(file string, line int, column, right, what string, args ...any) error {
+	return fmt.Errorf("%s:%d: column %s: %s; %s would be right", file, line, column, fmt.Sprintf(what, args...), right)
 }
 
 // seconds converts to a Duration; false where x is no such time.
