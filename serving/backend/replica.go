@@ -1,0 +1,183 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"gearshift/serving/wire"
+)
+
+// replica answers for one engine of a host.
+type replica struct {
+	host   *host
+	engine int
+	model  string
+}
+
+// order is what a simulated engine heeds in a request. Sampling parameters,
+// stop sequences and tools have no meaning for it and are ignored.
+type order struct {
+	Messages            json.RawMessage `json:"messages"`
+	Prompt              json.RawMessage `json:"prompt"`
+	Stream              bool            `json:"stream"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	IgnoreEOS           bool            `json:"ignore_eos"`
+	N                   *int            `json:"n"`
+	StreamOptions       *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// RoundTrip implements [http.RoundTripper]. The work is cancelled with the
+// request's context, or when a streamed answer's body is closed.
+func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
+	var body []byte
+	if request.Body != nil {
+		var err error
+		body, err = io.ReadAll(request.Body)
+		request.Body.Close()
+		if err != nil {
+			return nil, fmt.Errorf("cannot read request: %w", err)
+		}
+	}
+	chat := request.URL.Path == ChatPath
+	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
+		return refuse(request, http.StatusNotFound, invalid("", "the simulated backend has no "+request.Method+" "+request.URL.Path)), nil
+	}
+	o, j, fault := r.order(body, chat)
+	if fault != nil {
+		return refuse(request, http.StatusBadRequest, *fault), nil
+	}
+	if err := request.Context().Err(); err != nil {
+		return nil, err
+	}
+	fits, err := r.host.submit(j)
+	if err != nil {
+		return nil, err
+	}
+	if !fits {
+		fault := invalid("messages", fmt.Sprintf("%d prompt tokens and %d output tokens exceed the KV cache of %s", j.prompt, j.output, r.model))
+		fault.Code = "context_length_exceeded"
+		return refuse(request, http.StatusBadRequest, fault), nil
+	}
+	w := newWork(request.Context(), r, j, o, chat)
+	if o.Stream {
+		return w.stream(request), nil
+	}
+	return w.whole(request)
+}
+
+// order reads the request and decides how long its answer will be.
+func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Error) {
+	if err := json.Unmarshal(body, &o); err != nil {
+		e := invalid("", "cannot read the request: "+err.Error())
+		return o, nil, &e
+	}
+	input, name := o.Messages, "messages"
+	if !chat {
+		input, name = o.Prompt, "prompt"
+	}
+	if len(input) == 0 || string(input) == "null" {
+		e := invalid(name, fmt.Sprintf("%q is missing", name))
+		return o, nil, &e
+	}
+	if o.N != nil && *o.N != 1 {
+		e := invalid("n", "the simulated backend gives one answer to a request")
+		return o, nil, &e
+	}
+	limit, name := o.MaxCompletionTokens, "max_completion_tokens"
+	if limit == nil {
+		limit, name = o.MaxTokens, "max_tokens"
+	}
+	if limit != nil && *limit < 1 {
+		e := invalid(name, fmt.Sprintf("%q must be at least 1", name))
+		return o, nil, &e
+	}
+	j = &job{engine: r.engine, prompt: max(1, wire.PromptTokens(input)), wake: make(chan struct{}, 1)}
+	switch {
+	case limit != nil && o.IgnoreEOS:
+		j.output = *limit
+	case limit != nil:
+		j.output = min(*limit, r.host.length())
+	default:
+		j.output = r.host.length()
+	}
+	j.cut = limit != nil && j.output == *limit
+	return o, j, nil
+}
+
+func invalid(param, message string) wire.Error {
+	return wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Message: message}
+}
+
+// work is a job together with the request that it answers.
+type work struct {
+	*job
+	host  *host
+	chat  bool
+	usage bool
+	base  wire.Answer // what all events of the answer share
+	stop  func() bool // lets go of the context
+}
+
+func newWork(ctx context.Context, r *replica, j *job, o order, chat bool) *work {
+	w := &work{job: j, host: r.host, chat: chat}
+	w.usage = o.StreamOptions != nil && o.StreamOptions.IncludeUsage
+	w.base = wire.Answer{ID: fmt.Sprintf("cmpl-%012x", j.id), Object: wire.CompletionObject, Created: time.Now().Unix(), Model: r.model}
+	if chat {
+		w.base.ID, w.base.Object = "chat"+w.base.ID, wire.ChatObject
+	}
+	w.stop = context.AfterFunc(ctx, func() { w.host.cancel(j, context.Cause(ctx)) })
+	return w
+}
+
+// wait returns once more than the given tokens have been generated, or the
+// work has ended.
+func (w *work) wait(tokens int) (now int, done bool, err error) {
+	for {
+		now, done, err = w.host.seen(w.job)
+		if done || now > tokens {
+			return now, done, err
+		}
+		<-w.wake
+	}
+}
+
+func (w *work) finish() wire.Optional {
+	if w.cut {
+		return "length"
+	}
+	return "stop"
+}
+
+func (w *work) spent() *wire.Usage {
+	return &wire.Usage{PromptTokens: w.prompt, CompletionTokens: w.output, TotalTokens: w.prompt + w.output}
+}
+
+// whole waits for the end and answers in one piece.
+func (w *work) whole(request *http.Request) (*http.Response, error) {
+	defer w.stop()
+	if _, _, err := w.wait(w.output); err != nil {
+		return nil, err
+	}
+	text := filler(w.id, 0, w.output)
+	answer := w.base
+	answer.Usage = w.spent()
+	choice := wire.Choice{FinishReason: w.finish()}
+	if w.chat {
+		choice.Message = &wire.Message{Role: "assistant", Content: text}
+	} else {
+		choice.Text = &text
+	}
+	answer.Choices = []wire.Choice{choice}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode answer: %w", err)
+	}
+	return respond(request, http.StatusOK, body), nil
+}

@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// meterLimit bounds what a Meter keeps of an answer, or of one event.
+const meterLimit = 4 << 20
+
+// Meter reads an answer as its bytes pass and counts its output tokens. It
+// takes the usage that the answer states; without one it counts the events
+// with content, or the words of an answer in one piece.
+type Meter struct {
+	events   bool
+	pending  []byte // the line, or the whole answer, so far
+	overflow bool
+	pieces   int
+	stated   int // −1: not stated
+	finished bool
+	failed   bool
+}
+
+// NewMeter makes a Meter for a stream of server-sent events, or for an answer
+// in one piece.
+func NewMeter(events bool) *Meter { return &Meter{events: events, stated: -1} }
+
+// Write implements io.Writer; it never fails.
+func (m *Meter) Write(p []byte) (int, error) {
+	n := len(p)
+	if !m.events {
+		m.keep(p)
+		return n, nil
+	}
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			m.keep(p)
+			break
+		}
+		m.keep(p[:end])
+		m.line()
+		p = p[end+1:]
+	}
+	return n, nil
+}
+
+func (m *Meter) keep(p []byte) {
+	if m.overflow = m.overflow || len(m.pending)+len(p) > meterLimit; !m.overflow {
+		m.pending = append(m.pending, p...)
+	}
+}
+
+func (m *Meter) line() {
+	line, whole := bytes.TrimSuffix(m.pending, []byte("\r")), !m.overflow
+	m.pending, m.overflow = m.pending[:0], false
+	data, ok := bytes.CutPrefix(line, []byte("data:"))
+	if !ok || !whole {
+		return
+	}
+	if data = bytes.TrimSpace(data); string(data) == "[DONE]" {
+		m.finished = true
+		return
+	}
+	m.read(data, piece)
+}
+
+// Close tells the Meter that the answer has ended.
+func (m *Meter) Close() {
+	if !m.events && !m.overflow {
+		m.read(m.pending, whole)
+	}
+	m.pending = nil
+}
+
+// Tokens is the number of output tokens so far.
+func (m *Meter) Tokens() int {
+	if m.stated >= 0 {
+		return m.stated
+	}
+	return m.pieces
+}
+
+// Started says that some content has arrived.
+func (m *Meter) Started() bool { return m.pieces > 0 }
+
+// Finished says that the stream's last event has arrived.
+func (m *Meter) Finished() bool { return m.finished }
+
+// Failed says that the answer, or an event of it, is an error.
+func (m *Meter) Failed() bool { return m.failed }
+
+// AtLineStart says that no line is half written, so an event may follow after
+// a blank line.
+func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow }
+
+func (m *Meter) read(object []byte, measure func(choice []byte) int) {
+	Members(object, func(key string, start, end int) bool {
+		value := object[start:end]
+		switch key {
+		case "choices":
+			Elements(value, func(choice []byte) { m.pieces += measure(choice) })
+		case "usage":
+			m.usage(value)
+		case "error":
+			m.failed = m.failed || !isNull(value)
+		}
+		return true
+	})
+}
+
+func (m *Meter) usage(value []byte) {
+	Members(value, func(key string, start, end int) bool {
+		if key != "completion_tokens" {
+			return true
+		}
+		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n >= 0 {
+			m.stated = n
+		}
+		return false
+	})
+}
+
+// piece is 1 if the choice of an event carries content: text of a completion,
+// or anything but the role in a chat's delta.
+func piece(choice []byte) (n int) {
+	Members(choice, func(key string, start, end int) bool {
+		value := choice[start:end]
+		switch key {
+		case "text":
+			if !empty(value) {
+				n = 1
+			}
+		case "delta":
+			Members(value, func(key string, start, end int) bool {
+				if key != "role" && !empty(value[start:end]) {
+					n = 1
+				}
+				return n == 0
+			})
+		}
+		return true
+	})
+	return n
+}
+
+// whole counts the words of a choice.
+func whole(choice []byte) (n int) {
+	Members(choice, func(key string, start, end int) bool {
+		value := choice[start:end]
+		switch key {
+		case "text":
+			n, _ = words(value)
+		case "message":
+			n = element(value)
+		}
+		return true
+	})
+	return n
+}

@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+const chatStream = ": a comment\n\n" +
+	`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n" +
+	`data: {"choices":[{"index":0,"delta":{"content":"one"}}],"usage":null}` + "\n\n" +
+	`data:{"choices":[{"delta":{"content":" two"}}]}` + "\r\n\r\n" +
+	`event: x` + "\n" + `data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}` + "\n\n" +
+	`data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+
+func metered(events bool, text string) *Meter {
+	m := NewMeter(events)
+	_, _ = m.Write([]byte(text))
+	m.Close()
+	return m
+}
+
+func TestMeter(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events bool
+		text   string
+		tokens int
+		failed bool
+	}{
+		{"events without usage", true, chatStream + "data: [DONE]\n\n", 3, false},
+		{"events with usage", true, chatStream + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":42}}` + "\n\ndata: [DONE]\n\n", 42, false},
+		{"completion events", true, `data: {"choices":[{"text":"a"}]}` + "\n\n" + `data: {"choices":[{"text":""}]}` + "\n\n", 1, false},
+		{"error event", true, `data: {"error":{"message":"x"}}` + "\n\n", 0, true},
+		{"broken event", true, `data: {"choices":[{"delta":{"content":` + "\n\n", 0, false},
+		{"answer with usage", false, `{"choices":[{"message":{"content":"a b"}}],"usage":{"completion_tokens":7}}`, 7, false},
+		{"answer without usage", false, `{"choices":[{"message":{"role":"assistant","content":"a b c"}},{"text":"d"}]}`, 4, false},
+		{"error", false, `{"error":{"message":"x"}}`, 0, true},
+		{"no JSON", false, `<html>`, 0, false},
+		{"nothing", false, ``, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := metered(c.events, c.text)
+			if m.Tokens() != c.tokens || m.Failed() != c.failed {
+				t.Errorf("%d tokens, failed %v; want %d, %v", m.Tokens(), m.Failed(), c.tokens, c.failed)
+			}
+			if done := strings.Contains(c.text, "[DONE]"); m.Finished() != done {
+				t.Errorf("finished %v, want %v", m.Finished(), done)
+			}
+		})
+	}
+}
+
+func TestMeterSeesThroughAnySplit(t *testing.T) {
+	const text = chatStream + "data: [DONE]\n\n"
+	for at := range len(text) {
+		m := NewMeter(true)
+		_, _ = m.Write([]byte(text[:at]))
+		_, _ = m.Write([]byte(text[at:]))
+		if m.Tokens() != 3 || !m.Finished() || !m.AtLineStart() {
+			t.Fatalf("split at %d: %d tokens, finished %v", at, m.Tokens(), m.Finished())
+		}
+	}
+}
+
+func TestMeterKeepsNoMoreThanItsLimit(t *testing.T) {
+	m := NewMeter(true)
+	piece := []byte(strings.Repeat("x", 1<<20))
+	_, _ = m.Write([]byte("data: "))
+	for range 8 {
+		_, _ = m.Write(piece)
+	}
+	if len(m.pending) > meterLimit || m.AtLineStart() {
+		t.Errorf("keeps %d bytes, at line start %v", len(m.pending), m.AtLineStart())
+	}
+	_, _ = m.Write([]byte("\n" + `data: {"choices":[{"text":"a"}]}` + "\n"))
+	if m.Tokens() != 1 {
+		t.Errorf("%d tokens after a line too long, want 1", m.Tokens())
+	}
+}
+
+func FuzzMeter(f *testing.F) {
+	f.Add([]byte(chatStream), true)
+	f.Add([]byte(`{"choices":[{"text":"a b"}],"usage":{"completion_tokens":-1}}`), false)
+	f.Fuzz(func(t *testing.T, b []byte, events bool) {
+		if m := metered(events, string(b)); m.Tokens() < 0 {
+			t.Errorf("%d tokens", m.Tokens())
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Request is a client's body, untouched, with the few members that a router
+// reads. Everything else in it, known or not, is the upstream's business.
+type Request struct {
+	// Body is the text as it came.
+	Body []byte
+	// Model is empty if the body names none.
+	Model string
+	// Stream asks for the answer as server-sent events.
+	Stream bool
+	// Task is metadata.task, empty if there is none.
+	Task string
+
+	models []span // the values of "model": one, but JSON allows more
+	input  span   // of "messages" or "prompt"
+}
+
+type span struct{ start, end int }
+
+// ParseRequest reads a completion request. The error is an [Error] that says
+// where the text is malformed, or which member has a wrong type. The request
+// keeps body, which must not change.
+func ParseRequest(body []byte) (*Request, error) {
+	if err := valid(body); err != nil {
+		return nil, err
+	}
+	r := &Request{Body: body}
+	var fault error
+	object := Members(body, func(key string, start, end int) bool {
+		fault = r.member(key, body[start:end], span{start, end})
+		return fault == nil
+	})
+	if !object {
+		return nil, Error{Type: InvalidRequest, Message: "the body must be a JSON object"}
+	}
+	return r, fault
+}
+
+func (r *Request) member(key string, value []byte, at span) error {
+	switch key {
+	case "model":
+		model, ok := text(value)
+		if !ok {
+			return wrongType(key, "a string")
+		}
+		r.Model = model
+		r.models = append(r.models, at)
+	case "stream":
+		if r.Stream = string(value) == "true"; !r.Stream && string(value) != "false" && !isNull(value) {
+			return wrongType(key, "true or false")
+		}
+	case "metadata":
+		return r.metadata(value)
+	case "messages", "prompt":
+		r.input = at
+	}
+	return nil
+}
+
+func (r *Request) metadata(value []byte) (fault error) {
+	if isNull(value) {
+		return nil
+	}
+	object := Members(value, func(key string, start, end int) bool {
+		if key != "task" || isNull(value[start:end]) {
+			return true
+		}
+		var ok bool
+		if r.Task, ok = text(value[start:end]); !ok {
+			fault = wrongType("metadata.task", "a string")
+		}
+		return fault == nil
+	})
+	if !object {
+		return wrongType("metadata", "an object")
+	}
+	return fault
+}
+
+// PromptTokens estimates the length of the prompt: its words, those of text
+// parts alone, or its token ids where the prompt is given as such.
+func (r *Request) PromptTokens() int {
+	return PromptTokens(r.Body[r.input.start:r.input.end])
+}
+
+// WithModel is the body with the model's name replaced and every other byte as
+// it was. The original stays untouched.
+func (r *Request) WithModel(name string) []byte {
+	if r.Model == name && len(r.models) == 1 {
+		return r.Body
+	}
+	value, err := json.Marshal(name)
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	out := make([]byte, 0, len(r.Body)+len(r.models)*len(value))
+	last := 0
+	for _, at := range r.models {
+		out = append(append(out, r.Body[last:at.start]...), value...)
+		last = at.end
+	}
+	return append(out, r.Body[last:]...)
+}
+
+// valid says where the text stops being JSON. The decoder alone knows the
+// place, so it runs only on text already found broken.
+func valid(body []byte) error {
+	if json.Valid(body) {
+		return nil
+	}
+	var ignored any
+	err := json.Unmarshal(body, &ignored)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return Error{Type: InvalidRequest, Code: "invalid_json", Message: fmt.Sprintf("malformed JSON: %v", err)}
+	}
+	// Offset counts the bytes read, so the offender is the one before it; text
+	// that ends too soon has its fault after its last byte.
+	at := int(max(0, min(syntax.Offset-1, int64(len(body)))))
+	line := 1 + bytes.Count(body[:at], []byte("\n"))
+	column := at - bytes.LastIndexByte(body[:at], '\n')
+	return Error{
+		Type: InvalidRequest, Code: "invalid_json",
+		Message: fmt.Sprintf("malformed JSON at line %d, column %d (byte %d): %v", line, column, at, err),
+	}
+}
+
+func wrongType(param, want string) error {
+	return Error{
+		Type: InvalidRequest, Param: Optional(param), Code: "invalid_type",
+		Message: fmt.Sprintf("%q must be %s", param, want),
+	}
+}

@@ -1,0 +1,109 @@
+// Package wire is the part of the OpenAI HTTP interface that a router and its
+// backends read or write: errors, models, answers and their stream of events.
+// Requests and answers that only pass through are never decoded and encoded
+// again; what the router needs of them is read from their bytes in place.
+package wire
+
+import "encoding/json"
+
+// Optional is a string whose empty value is null in JSON.
+type Optional string
+
+// MarshalJSON implements [json.Marshaler].
+func (o Optional) MarshalJSON() ([]byte, error) {
+	if o == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(o))
+}
+
+// Error is the body of every answer that is not a success.
+type Error struct {
+	Message string   `json:"message"`
+	Type    string   `json:"type"`
+	Param   Optional `json:"param"`
+	Code    Optional `json:"code"`
+}
+
+// Error implements the error interface.
+func (e Error) Error() string { return e.Message }
+
+// JSON is the error in its envelope, {"error": …}.
+func (e Error) JSON() []byte {
+	b, err := json.Marshal(struct {
+		Error Error `json:"error"`
+	}{e})
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	return b
+}
+
+// The types of errors that OpenAI's clients know.
+const (
+	InvalidRequest = "invalid_request_error"
+	RateLimit      = "rate_limit_error"
+	ServerError    = "server_error"
+	Timeout        = "timeout_error"
+)
+
+// Model is one entry of the list of models.
+type Model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // always "model"
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// Models is the list itself.
+type Models struct {
+	Object string  `json:"object"` // always "list"
+	Data   []Model `json:"data"`
+}
+
+// Usage counts the tokens of one answer.
+type Usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+}
+
+// Message is one turn of a chat.
+type Message struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content"`
+}
+
+// Choice is one answer, or one piece of it. Of Message (a chat's answer), Delta
+// (a chat's piece) and Text (a completion's answer or piece) one is set.
+type Choice struct {
+	Index        int       `json:"index"`
+	Message      *Message  `json:"message,omitempty"`
+	Delta        *Delta    `json:"delta,omitempty"`
+	Text         *string   `json:"text,omitempty"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason Optional  `json:"finish_reason"`
+}
+
+// Delta is what one event adds to a chat's answer.
+type Delta struct {
+	Role    string `json:"role,omitempty"`
+	Content string `json:"content,omitempty"`
+}
+
+// Answer is a whole answer, or one event of its stream.
+type Answer struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"` // seconds since 1970
+	Model   string   `json:"model"`
+	Choices []Choice `json:"choices"`
+	Usage   *Usage   `json:"usage,omitempty"`
+}
+
+// The values of Answer.Object.
+const (
+	ChatObject       = "chat.completion"
+	ChatChunkObject  = "chat.completion.chunk"
+	CompletionObject = "text_completion"
+)

@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParseRequest(t *testing.T) {
+	for _, c := range []struct {
+		name, body, model, task string
+		stream                  bool
+	}{
+		{"plain", `{"model":"auto","stream":true,"metadata":{"task":"copa"}}`, "auto", "copa", true},
+		{"spaces", " {\n \"model\" :\t\"a/b\" , \"stream\":false }\n", "a/b", "", false},
+		{"nulls", `{"model":"m","stream":null,"metadata":null}`, "m", "", false},
+		{"null task", `{"model":"m","metadata":{"task":null,"x":1}}`, "m", "", false},
+		{"escapes", `{"\u006dodel":"\u006d\"","metadata":{"t\u0061sk":"\u00e9"}}`, `m"`, "é", false},
+		{"nested names do not count", `{"messages":[{"model":"x","stream":true}],"tools":{"model":"y"},"model":"m"}`, "m", "", false},
+		{"last of two counts", `{"model":"a","model":"b"}`, "b", "", false},
+		{"empty", `{}`, "", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := ParseRequest([]byte(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Model != c.model || r.Task != c.task || r.Stream != c.stream {
+				t.Errorf("got model %q, task %q, stream %v", r.Model, r.Task, r.Stream)
+			}
+		})
+	}
+}
+
+func TestParseRequestFaults(t *testing.T) {
+	for _, c := range []struct{ body, message, param string }{
+		{"", "line 1, column 1 (byte 0)", ""},
+		{`{"model":"auto",}`, "malformed JSON at line 1, column 17 (byte 16): invalid character '}'", ""},
+		{"{\n \"model\": auto}", "line 2, column 11 (byte 12)", ""},
+		{`{"model":"auto"`, "unexpected end of JSON input", ""},
+		{`{"model":"auto"} {}`, "line 1, column 18 (byte 17)", ""},
+		{`["auto"]`, "must be a JSON object", ""},
+		{`"auto"`, "must be a JSON object", ""},
+		{`{"model":7}`, `"model" must be a string`, "model"},
+		{`{"model":null}`, `"model" must be a string`, "model"},
+		{`{"stream":"yes"}`, `"stream" must be true or false`, "stream"},
+		{`{"metadata":[]}`, `"metadata" must be an object`, "metadata"},
+		{`{"metadata":{"task":3}}`, `"metadata.task" must be a string`, "metadata.task"},
+	} {
+		_, err := ParseRequest([]byte(c.body))
+		var e Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: error %v is no wire error", c.body, err)
+			continue
+		}
+		if !strings.Contains(e.Message, c.message) || string(e.Param) != c.param || e.Type != InvalidRequest {
+			t.Errorf("%s:\n got %q, param %q\nwant %q, param %q", c.body, e.Message, e.Param, c.message, c.param)
+		}
+	}
+}
+
+func TestWithModelKeepsAllOtherBytes(t *testing.T) {
+	// Number formats, unknown members, escapes, spaces and multimodal parts.
+	const body = "{ \"temperature\": 1.0e-0,\n\t\"seed\":12345678901234567890, \"model\" : \"auto\" ,\"logit_bias\":{\"50256\":-100},\n" +
+		`"messages":[{"role":"user","content":[{"type":"text","text":"caf\u00e9 \/ <b>"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA\/=="}}]}],"x":[ ]}`
+	r, err := ParseRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(r.WithModel(`facebook/opt-6.7b`))
+	if want := strings.Replace(body, `"auto"`, `"facebook/opt-6.7b"`, 1); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if string(r.Body) != body {
+		t.Error("the original has changed")
+	}
+	if got := r.WithModel("auto"); string(got) != body {
+		t.Errorf("the same name changed the body: %s", got)
+	}
+}
+
+func TestWithModelLeavesNoOtherModel(t *testing.T) {
+	r, err := ParseRequest([]byte(`{"model":"dear","a":1,"model":"cheap"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(r.WithModel("cheap")); got != `{"model":"cheap","a":1,"model":"cheap"}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestPromptTokens(t *testing.T) {
+	for _, c := range []struct {
+		input string
+		want  int
+	}{
+		{``, 0},
+		{`"one two  three\nfour\tfive "`, 5},
+		{`""`, 0},
+		{`"a\u0020b"`, 1}, // an escape that no encoder writes for a space
+		{`["one two","three"]`, 3},
+		{`[15496, 995, 0]`, 3},
+		{`[[1,2],[3]]`, 3},
+		{`[{"role":"system","content":"be brief"},{"role":"user","content":"how do gears turn"}]`, 6},
+		{`[{"role":"user","content":[{"type":"text","text":"what is this"},{"type":"image_url","image_url":{"url":"data: a b c"}}]}]`, 3},
+		{`[{"role":"assistant","content":null,"tool_calls":[{"id":"a b"}]}]`, 0},
+	} {
+		if got := PromptTokens([]byte(c.input)); got != c.want {
+			t.Errorf("PromptTokens(%s) = %d, want %d", c.input, got, c.want)
+		}
+	}
+}
+
+func TestErrorJSON(t *testing.T) {
+	got := string(Error{Message: `no "x"`, Type: InvalidRequest, Code: "c"}.JSON())
+	if want := `{"error":{"message":"no \"x\"","type":"invalid_request_error","param":null,"code":"c"}}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// FuzzMembers holds the scanner against the decoder: on an object that is
+// valid it finds the same members; on anything else it ends.
+func FuzzMembers(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"a":1}`, `{"a":"\\\"","b":[{"c":"]"}],"d":{}}`, `{"a":"\\"}`, ` { "é" : null } `,
+		`{`, "{\"\x83\":0}", `{"`, `{"a`, `{"a":`, `{"a":"\`, `{"a":[`, `{,}`, `[1,2`, `"`, `{"a":1 2}`, `{"a":}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got := map[string]json.RawMessage{}
+		ok := Members(b, func(key string, start, end int) bool {
+			got[key] = b[start:end]
+			return true
+		})
+		Elements(b, func([]byte) {})
+		PromptTokens(b)
+		var want map[string]json.RawMessage
+		if json.Unmarshal(b, &want) != nil || want == nil {
+			return
+		}
+		if !ok || len(got) != len(want) {
+			t.Fatalf("%q: ok %v, members %q, want %q", b, ok, got, want)
+		}
+		for key, value := range want {
+			if !bytes.Equal(got[key], value) {
+				t.Errorf("%q: member %q is %q, want %q", b, key, got[key], value)
+			}
+		}
+	})
+}
+
+// FuzzParseRequest holds that what passes is JSON, and stays JSON with another
+// model's name in it.
+func FuzzParseRequest(f *testing.F) {
+	f.Add([]byte(`{"model":"auto","messages":[{"role":"user","content":"hi"}]}`))
+	f.Add([]byte(`{"model":"a","model":"b","metadata":{"task":"t"},"prompt":[1,"x",[2]]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := ParseRequest(b)
+		if err != nil {
+			return
+		}
+		if n := r.PromptTokens(); n < 0 {
+			t.Errorf("%d prompt tokens", n)
+		}
+		var out struct {
+			Model string `json:"model"`
+		}
+		// The decoder folds case in names of members; the request does not.
+		if strings.Count(strings.ToLower(string(b)), "model") != len(r.models) {
+			return
+		}
+		if err := json.Unmarshal(r.WithModel("other"), &out); err != nil {
+			t.Fatalf("%q with another model: %v", b, err)
+		}
+		if len(r.models) > 0 && out.Model != "other" {
+			t.Errorf("%q: model is %q", b, out.Model)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package wire
+
+// PromptTokens estimates the length of "messages" or "prompt", given as JSON
+// text. Words stand for tokens: the router has no tokenizer of its own, and
+// each variant may have another.
+func PromptTokens(input []byte) int {
+	if n, ok := words(input); ok {
+		return n
+	}
+	var sum int
+	Elements(input, func(value []byte) { sum += element(value) })
+	return sum
+}
+
+// element is the length of one message, one prompt of several, or one token id.
+func element(value []byte) (sum int) {
+	switch value[0] {
+	case '"':
+		sum, _ = words(value)
+	case '{':
+		Members(value, func(key string, start, end int) bool {
+			if key == "content" {
+				sum += content(value[start:end])
+			}
+			return true
+		})
+	case '[':
+		Elements(value, func(inner []byte) { sum += element(inner) })
+	default:
+		sum = 1
+	}
+	return sum
+}
+
+// content is a string, or a list of parts of which only those of text count.
+func content(value []byte) (sum int) {
+	if n, ok := words(value); ok {
+		return n
+	}
+	Elements(value, func(part []byte) {
+		Members(part, func(key string, start, end int) bool {
+			if key == "text" {
+				n, _ := words(part[start:end])
+				sum += n
+			}
+			return true
+		})
+	})
+	return sum
+}
+
+// words counts the words of a JSON string without decoding it.
+func words(b []byte) (n int, ok bool) {
+	if len(b) < 2 || b[0] != '"' {
+		return 0, false
+	}
+	inside := false
+	for i := 1; i < len(b)-1; i++ {
+		space := b[i] == ' '
+		if b[i] == '\\' {
+			i++
+			space = b[i] == 'n' || b[i] == 't' || b[i] == 'r'
+		}
+		if !space && !inside {
+			n++
+		}
+		inside = !space
+	}
+	return n, true
+}
