@@ -1,0 +1,101 @@
+package archtest
+
+// room is one package's row of the import table.
+type room struct {
+	path string
+	// may lists what the package's own code may import of this module; its
+	// tests may import every room above it as well.
+	may []string
+	why string // it may not import more
+}
+
+// table lists every room, each below all that it may import, so that it also
+// proves the absence of cycles.
+var table = []room{
+	{"router/fleet", nil,
+		"facts are the bottom: whoever counts requests must not drag in a policy, a simulator or a server"},
+	{"router/nn", nil,
+		"a forward pass is arithmetic: it serves any observation and any learner"},
+	{"router/observation", []string{"router/fleet"},
+		"the simulator and the live router encode through it, so it may know neither"},
+	{"router/profile", []string{"router/fleet"},
+		"a latency model is data about a replica: simulator and policies both price with it"},
+	{"router/balance", []string{"router/fleet", "router/profile"},
+		"the choice of a replica comes after the policy's and does not look at it"},
+	{"router/policy", []string{"router/fleet", "router/observation", "router/nn", "router/profile"},
+		"a policy is pure: it meets the simulator and the server through the same interface, and neither in person"},
+	{"router", []string{"router/fleet", "router/observation"},
+		"the core joins view, policy, balancer and lease by their interfaces, so that policies plug in from outside"},
+	{"router/conformance", []string{"router", "router/fleet"},
+		"a kit for whoever writes a policy or a balancer: it knows their interfaces and no implementation"},
+	{"workloads", []string{"router/fleet"},
+		"requests arrive in the same way whoever answers them"},
+	{"env/engine", []string{"router/fleet", "router/profile"},
+		"the simulated backend runs an engine in real time and must not link the environment with it"},
+	{"env", []string{"env/engine", "router/fleet", "router/observation", "router/profile", "router/balance", "workloads"},
+		"the environment offers actions to any learner and is judged by any policy: it imports no learner, no router core"},
+	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
+		"a report judges deciders through its own interface, learned or not"},
+	{"rl", []string{"router/nn"},
+		"the training loop sees an Env and a Learner, so that another environment or learner plugs in"},
+	{"rl/rltest", []string{"rl", "router/nn"},
+		"a kit for whoever writes a learner: it knows the interface and no implementation"},
+	{"rl/dqn", []string{"rl", "router/nn"},
+		"a learner learns from batches: where they come from is the loop's business"},
+	{"checkpoints", []string{"router/nn", "router/observation"},
+		"a stored policy can be read without the code that trained it"},
+	{"serving/wire", nil,
+		"the OpenAI wire format is bytes and words, whoever reads or writes it"},
+	{"serving/backend", []string{"router/fleet", "router/profile", "env/engine", "serving/wire"},
+		"a backend answers one replica's requests; env/engine is for the simulated one alone"},
+	{"serving/replay", []string{"router/fleet", "workloads", "serving/wire"},
+		"it is a client: it knows a server by its URL, and takes requests where the simulator takes them"},
+	{"serving", []string{"router", "router/fleet", "serving/wire"},
+		"the server routes through an interface and must link no training stack"},
+	{"internal/archtest", nil,
+		"it reads source files, not packages"},
+}
+
+// kits are the rooms made for tests: any test may import them, and no row above
+// lets other code do so.
+var kits = []string{"router/conformance", "rl/rltest"}
+
+// wiring is where packages are joined: it may import every room, and no room
+// may import it.
+const wiring = "cmd"
+
+// fence keeps packages from outside the module within some rooms.
+type fence struct {
+	packages []string // import paths, each standing for what lies below it too
+	only     []string // rooms, each standing for what lies below it too
+	why      string
+}
+
+var fences = []fence{
+	{[]string{"gorgonia.org", "go4.org/unsafe/assume-no-moving-gc"}, []string{"rl/dqn"},
+		"graphs and tapes stay behind rl.Learner: a build that only serves leaves them out"},
+	{[]string{"gonum.org/v1/netlib"}, []string{"rl/dqn"},
+		"C belongs to the learner, and to the build tag that asks for it"},
+	{[]string{"github.com/gin-gonic"}, []string{"serving"},
+		"HTTP is the server's business"},
+	{[]string{"github.com/prometheus"}, []string{"serving"},
+		"metrics are read off the ledger by the server, never fed from below"},
+	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints"},
+		"the store is opened, copied out of and closed in one place"},
+	{[]string{"github.com/spf13", "go.yaml.in/yaml", "golang.org/x/term"}, []string{"cmd"},
+		"flags, files and terminals are for the command: a library takes values"},
+	{[]string{"net/http"}, []string{"serving", "cmd"},
+		"decisions, simulation and training know no HTTP"},
+	{[]string{"flag", "log"}, []string{"internal/archtest"},
+		"a library neither defines flags nor logs by itself"},
+	{[]string{"testing"}, kits,
+		"what tests need is not linked into the binary"},
+	{[]string{"math/rand"}, nil,
+		"its global source cannot be seeded reproducibly; math/rand/v2 takes an explicit one"},
+}
+
+// excused are the imports that a fence on a parent path would catch by name only.
+var excused = map[string]bool{
+	"math/rand/v2": true,
+	"log/slog":     true,
+}
