@@ -145,6 +145,10 @@ func TestTensorBoardWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// What every event file begins with: a record of 24 bytes, and the checksum of that.
+	if want := "\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7f\x4b\x22"; !strings.HasPrefix(b.String(), want) {
+		t.Errorf("the file begins with %x, not %x", b.Bytes()[:12], want)
+	}
 	var events []event
 	for _, r := range records(t, b.Bytes()) {
 		events = append(events, decodeEvent(t, r))

@@ -21,7 +21,7 @@ func TestKernelsCanBeChosenAgain(t *testing.T) {
 		if BLAS() != "openblas "+core() {
 			t.Errorf("BLAS() is %q", BLAS())
 		}
-		TestForwardParity(t)
+		checkForwardParity(t)
 	}
 	for _, name := range []string{"", "SkylakeX", "Cooperlake"} {
 		if better := betterCore(name); better != "" {

@@ -1,6 +1,10 @@
 package dqn
 
-import "gonum.org/v1/gonum/blas"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+)
 
 // The arithmetic of a dense layer over a batch of n rows, all row-major. Each
 // function writes every element of its first argument.
@@ -14,21 +18,28 @@ func forward(y, x, w, b []float32, n int, relu bool) {
 	}
 	library.Sgemm(blas.NoTrans, blas.NoTrans, n, out, in, 1, x, in, w, out, 1, y, out)
 	if relu {
-		for i, v := range y {
-			y[i] = max(v, 0)
-		}
+		rectify(y)
+	}
+}
+
+// The sign of an activation is as good as random, so a branch on it would be
+// mispredicted half of the time: the two functions below mask bits instead.
+
+// rectify sets what is negative in y to zero.
+func rectify(y []float32) {
+	for i, v := range y {
+		bits := math.Float32bits(v)
+		y[i] = math.Float32frombits(bits &^ uint32(int32(bits)>>31))
 	}
 }
 
 // unrectify computes g = dy where y is positive, else 0: the gradient before
 // the ReLU whose output is y.
 func unrectify(g, dy, y []float32) {
+	g, dy = g[:len(y)], dy[:len(y)]
 	for i, v := range y {
-		k := float32(0)
-		if v > 0 {
-			k = dy[i]
-		}
-		g[i] = k
+		positive := uint32(-int32(math.Float32bits(v)) >> 31)
+		g[i] = math.Float32frombits(math.Float32bits(dy[i]) & positive)
 	}
 }
 

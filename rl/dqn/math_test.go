@@ -9,7 +9,10 @@ import (
 )
 
 // The graph's and the batched forward pass agree with the one that serves.
-func TestForwardParity(t *testing.T) {
+func TestForwardParity(t *testing.T) { checkForwardParity(t) }
+
+func checkForwardParity(t *testing.T) {
+	t.Helper()
 	cfg := testConfig(17, 24, 40)
 	l := newTestLearner(t, cfg, 9, 3, 5)
 	rng := rand.New(rand.NewPCG(3, 3))
