@@ -49,7 +49,7 @@ race: setup ## Run the tests under the race detector
 
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck and the shell scripts' syntax
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	@unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; }
 	go vet $(GOTAGS) ./...
 	go run $(STATICCHECK) $(GOTAGS) ./...
@@ -69,7 +69,7 @@ plain: ## Build without C, with the training stack and without it
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
-		$$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')
+		$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage
