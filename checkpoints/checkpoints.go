@@ -1,0 +1,44 @@
+// Package checkpoints keeps trained policies and the progress of training runs
+// in one bbolt file.
+//
+// A policy has a name and versions; a version is a [Checkpoint], stored as the
+// bytes that [Encode] makes, and never changes. Everything that does change
+// (which versions exist, which is in production, which runs have progress)
+// stands in one checksummed index record, written in the transaction that
+// changes what it describes. So a write is whole or invisible, and whatever
+// reads back differently from what was written is an error, not a policy.
+//
+// Every operation of a [Store] opens the file, copies out and closes it: a
+// server and a training run share a store without holding it.
+package checkpoints
+
+import (
+	"encoding/json"
+
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+)
+
+// Checkpoint is a trained policy and what is needed to judge whether it may
+// route: where it comes from, what it observes, how well it did.
+type Checkpoint struct {
+	Meta    Meta
+	Network *nn.MLP // maps an observation of Meta.Spec to one value per variant
+}
+
+// Meta describes a checkpoint. It holds no wall-clock time: the same run makes
+// the same bytes. The time of storing is the [Entry]'s.
+type Meta struct {
+	Format       int              `json:"format"`        // of the encoding; Encode fills it in
+	Scenario     string           `json:"scenario"`      // the name of the scenario that it was trained on
+	ScenarioHash string           `json:"scenario_hash"` // and the hash of its content
+	Spec         observation.Spec `json:"spec"`          // what the network observes and chooses from
+	SpecHash     string           `json:"spec_hash"`     // Spec.Hash() at the time of training
+
+	Preset    string          `json:"preset,omitempty"`
+	Config    json.RawMessage `json:"config,omitempty"` // the training configuration
+	Seed      uint64          `json:"seed"`             // of the run
+	Decisions int             `json:"decisions"`        // that it trained for
+	// Evaluation is the summary of the policy's results, in its writer's form.
+	Evaluation json.RawMessage `json:"evaluation,omitempty"`
+}

@@ -1,0 +1,72 @@
+package checkpoints
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Promote puts a version of a policy in production, or its newest if version is
+// 0, and returns the version. The one that was in production becomes the
+// previous. From now on, this policy is the store's [Store.Production].
+func (s *Store) Promote(name string, version int) (int, error) {
+	var v int
+	err := s.update(func(t *tx) error {
+		p, err := s.policy(t.index, name)
+		if err != nil {
+			return err
+		}
+		_, i, err := s.locate(t.index, Ref{Name: name, Version: cmp.Or(version, p.newest())})
+		if err != nil {
+			return err
+		}
+		v = p.Versions[i].Version
+		if v != p.Production {
+			p.Previous, p.Production = p.Production, v
+		}
+		t.index.Production = name
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot promote policy %q: %w", name, err)
+	}
+	return v, nil
+}
+
+// Rollback puts the version that was in production before the last Promote in
+// production again, and returns it. That is one step: the next needs another
+// Promote, so that a second Rollback does not bring the bad version back. None
+// to return to is [ErrNotFound].
+func (s *Store) Rollback(name string) (int, error) {
+	var v int
+	err := s.update(func(t *tx) error {
+		p, err := s.policy(t.index, name)
+		if err != nil {
+			return err
+		}
+		if p.Previous == 0 {
+			return &fault{ErrNotFound, "no earlier version was in production; promote the one to return to"}
+		}
+		v = p.Previous
+		p.Production, p.Previous = v, 0
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot roll back policy %q: %w", name, err)
+	}
+	return v, nil
+}
+
+// Production is the policy that a server without other orders serves: the name
+// last promoted, at its version in production. None is [ErrNotFound].
+func (s *Store) Production() (Ref, error) {
+	var ref Ref
+	err := s.view(func(t *tx) error {
+		p := t.index.Policies[t.index.Production]
+		if p == nil || p.Production == 0 {
+			return &fault{ErrNotFound, fmt.Sprintf("no policy of store %s is in production; `gearshift policy promote` puts one there", s.Path)}
+		}
+		ref = Ref{Name: t.index.Production, Version: p.Production}
+		return nil
+	})
+	return ref, err
+}

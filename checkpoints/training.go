@@ -1,0 +1,151 @@
+package checkpoints
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// chunkSize bounds the values that progress is cut into. bbolt stores a value
+// in one contiguous stretch of pages: pieces fit the gaps that earlier progress
+// left, and the file stays near twice the size of what it holds.
+const chunkSize = 1 << 20
+
+// Training is the stored progress of one training run.
+type Training struct {
+	Meta     json.RawMessage // the writer's description of the run, compacted
+	Progress []byte          // all that the run needs to continue
+	// Policy is what the run ended with, zero if it has not ended since its
+	// progress was stored.
+	Policy Ref
+}
+
+// PutTraining stores a run's progress in place of what it stored before, in one
+// transaction. It creates the store, and the folder it lies in, where there is
+// none.
+func (s *Store) PutTraining(run string, meta json.RawMessage, progress []byte) error {
+	if err := checkRun(run); err != nil {
+		return fmt.Errorf("cannot store training: %w", err)
+	}
+	if len(meta) > 0 && !json.Valid(meta) {
+		return fmt.Errorf("cannot store training %q: its metadata is not JSON", run)
+	}
+	if err := s.create(); err != nil {
+		return err
+	}
+	return s.update(func(t *tx) error { return s.putTraining(t, run, meta, progress) })
+}
+
+func (s *Store) putTraining(t *tx, name string, meta json.RawMessage, progress []byte) error {
+	r := &run{Meta: meta, Size: len(progress), CRC: crc32.Checksum(progress, castagnoli)}
+	for rest := progress; len(rest) > 0; r.Chunks++ {
+		n := min(len(rest), chunkSize)
+		if err := t.training.Put(chunkKey(name, r.Chunks), rest[:n]); err != nil {
+			return s.corrupted(err.Error())
+		}
+		rest = rest[n:]
+	}
+	if former := t.index.Runs[name]; former != nil {
+		if err := s.discardChunks(t, name, r.Chunks, former.Chunks); err != nil {
+			return err
+		}
+	}
+	t.index.Runs[name] = r
+	return nil
+}
+
+// GetTraining loads a run's progress. None is [ErrNotFound].
+func (s *Store) GetTraining(run string) (Training, error) {
+	var got Training
+	err := s.view(func(t *tx) error {
+		r, err := s.run(t.index, run)
+		if err != nil {
+			return err
+		}
+		got = Training{Meta: r.Meta, Policy: r.Policy}
+		var pieces [][]byte
+		size := 0
+		for i := range r.Chunks {
+			pieces = append(pieces, t.training.Get(chunkKey(run, i)))
+			size += len(pieces[i])
+		}
+		if size != r.Size {
+			return fmt.Errorf("cannot load training %q: %w", run,
+				s.corrupted(fmt.Sprintf("%d bytes of progress are left of %d", size, r.Size)))
+		}
+		got.Progress = bytes.Join(pieces, nil)
+		if crc := crc32.Checksum(got.Progress, castagnoli); crc != r.CRC {
+			return fmt.Errorf("cannot load training %q: %w", run,
+				s.corrupted(fmt.Sprintf("the progress's CRC-32C is %08x, recorded is %08x", crc, r.CRC)))
+		}
+		return nil
+	})
+	if err != nil {
+		return Training{}, err
+	}
+	return got, nil
+}
+
+// RemoveTraining forgets a run's progress. None is [ErrNotFound].
+func (s *Store) RemoveTraining(run string) error {
+	return s.update(func(t *tx) error {
+		r, err := s.run(t.index, run)
+		if err != nil {
+			return err
+		}
+		delete(t.index.Runs, run)
+		return s.discardChunks(t, run, 0, r.Chunks)
+	})
+}
+
+// Finish stores what a run ended with, as [Store.Put] does, and in the same
+// transaction notes it beside the run's progress: a run that is resumed at its
+// end can tell that its policy is stored, and one that is given more decisions
+// continues from its progress. A run without progress is [ErrNotFound].
+func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time) (int, error) {
+	r, data, err := s.prepare(name, c, created)
+	if err != nil {
+		return 0, err
+	}
+	var v int
+	err = s.update(func(t *tx) error {
+		at, err := s.run(t.index, run)
+		if err != nil {
+			return fmt.Errorf("cannot store policy %q: %w", name, err)
+		}
+		v, err = s.add(t, name, r, data)
+		at.Policy = Ref{Name: name, Version: v}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return v, nil
+}
+
+// run is the record of a run's progress.
+func (s *Store) run(x *index, name string) (*run, error) {
+	if r := x.Runs[name]; r != nil {
+		return r, nil
+	}
+	return nil, &fault{ErrNotFound, fmt.Sprintf("no progress of a training %q in store %s", name, s.Path)}
+}
+
+// discardChunks removes the chunks from..to of a run.
+func (s *Store) discardChunks(t *tx, run string, from, to int) error {
+	for i := from; i < to; i++ {
+		if err := t.training.Delete(chunkKey(run, i)); err != nil {
+			return s.corrupted(err.Error())
+		}
+	}
+	return nil
+}
+
+// chunkKey is where the i-th piece of a run's progress is stored. No run's name
+// holds a zero byte.
+func chunkKey(run string, i int) []byte {
+	return binary.BigEndian.AppendUint32(append([]byte(run), 0), uint32(i))
+}
