@@ -117,7 +117,8 @@ func split(data []byte) (meta, network []byte, err error) {
 		return nil, nil, &fault{ErrTruncated,
 			fmt.Sprintf("it is truncated: %d bytes follow its header, which announces %d", rest, want)}
 	case want < rest:
-		return nil, nil, &fault{ErrChecksum, fmt.Sprintf("%d bytes follow its end", rest-want)}
+		return nil, nil, &fault{ErrChecksum,
+			fmt.Sprintf("it has grown: %d bytes follow its header, which announces %d", rest, want)}
 	}
 	body, err := unseal(data)
 	if err != nil {

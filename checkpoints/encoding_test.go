@@ -80,7 +80,7 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 		"half the magic":   {good[:4], checkpoints.ErrTruncated, "it is truncated: its 4 bytes do not even hold its header"},
 		"no body":          {good[:24], checkpoints.ErrTruncated, "it is truncated: 0 bytes follow its header, which announces 711"},
 		"one byte short":   {good[:len(good)-1], checkpoints.ErrTruncated, "it is truncated: 710 bytes follow its header, which announces 711"},
-		"one byte more":    {append(bytes.Clone(good), 0), checkpoints.ErrChecksum, "1 bytes follow its end"},
+		"one byte more":    {append(bytes.Clone(good), 0), checkpoints.ErrChecksum, "it has grown: 712 bytes follow its header, which announces 711"},
 		"huge network":     {edit(func(b []byte) []byte { b[23] = 0xff; return b }), checkpoints.ErrTruncated, "it is truncated: 711 bytes follow its header, which announces 18374686479671624391"},
 		"newer":            {edit(func(b []byte) []byte { b[8] = 7; return b }), checkpoints.ErrNewerFormat, "it is written in the newer format 7, this gearshift reads formats up to 1"},
 		"newer and short":  {edit(func(b []byte) []byte { b[8] = 7; return b[:12] }), checkpoints.ErrNewerFormat, "it is written in the newer format 7, this gearshift reads formats up to 1"},
