@@ -1,0 +1,168 @@
+package serving
+
+import (
+	"sync"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+)
+
+// Router chooses where a request goes: what a Server needs of a [router.Core].
+type Router interface {
+	Route(r *fleet.Request, now time.Duration) (router.Choice, error)
+	RoutePinned(variant int, r *fleet.Request, now time.Duration) (router.Choice, error)
+	PolicyName() string
+	Ledger() *fleet.Ledger
+	Table() *fleet.Table
+}
+
+// Clock is the time since an epoch. It never runs back.
+type Clock func() time.Duration
+
+// WallClock counts real time from now on.
+func WallClock() Clock {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// Auto stands for the policy's own choice where a variant is asked for.
+const Auto = -1
+
+// Adapter joins the clock to the router: it stamps what happens with the time
+// at which it happened, and reckons what each request was worth when it ends.
+// It knows no HTTP. Its methods may be called from any goroutine.
+type Adapter struct {
+	router Router
+	clock  Clock
+
+	mu   sync.Mutex // makes the router see times in order; protects last
+	last uint64
+}
+
+// NewAdapter makes an Adapter. All the router's requests should come through
+// it, or the router's times get out of order.
+func NewAdapter(r Router, clock Clock) *Adapter { return &Adapter{router: r, clock: clock} }
+
+// Work is a routed request until its End.
+type Work struct {
+	router.Choice
+	Request fleet.Request
+
+	adapter *Adapter
+}
+
+// Route stamps the request's arrival and number, and routes it to the variant,
+// or where the policy decides if that is [Auto]. The caller must End the work.
+// Errors are the router's.
+func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
+	w := &Work{Request: r, adapter: a}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last++
+	w.Request.ID, w.Request.Arrival = a.last, a.clock()
+	var err error
+	if variant == Auto {
+		w.Choice, err = a.router.Route(&w.Request, w.Request.Arrival)
+	} else {
+		w.Choice, err = a.router.RoutePinned(variant, &w.Request, w.Request.Arrival)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Move takes the work to another replica of its variant, the one with the
+// fewest requests in flight. It reports false, and changes nothing, if there
+// is none. The arrival has been counted and the variant chosen, so neither the
+// policy nor the rate estimate hears of it.
+func (w *Work) Move() bool {
+	a := w.adapter
+	var v fleet.View
+	a.router.Ledger().View(a.clock(), &v)
+	best := -1
+	for _, i := range v.Table.ReplicasOf(w.Variant) {
+		if i != w.Replica && v.Available(i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	lease, ok := a.router.Ledger().Begin(best)
+	if !ok {
+		return false
+	}
+	w.Lease.End()
+	w.Lease, w.Replica = lease, best
+	return true
+}
+
+// Outcome is how work ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Panicked is the zero value: work that nobody gave another outcome.
+	Panicked Outcome = iota
+	// Completed: the answer went out whole.
+	Completed
+	// Refused: the upstream found fault with the request (4xx).
+	Refused
+	// Failed: the upstream failed, or could not be reached.
+	Failed
+	// TimedOut: the upstream took too long.
+	TimedOut
+	// Cancelled: the client left.
+	Cancelled
+	// Expired: the holder of a lease never came back.
+	Expired
+)
+
+var outcomes = [...]string{"panicked", "completed", "refused", "failed", "timed out", "cancelled", "expired"}
+
+// String is the outcome as metrics and logs have it.
+func (o Outcome) String() string { return outcomes[o] }
+
+// Result is what ended work was worth.
+type Result struct {
+	Outcome Outcome
+	// Latency is from arrival to finish, PerToken the same divided by the
+	// output tokens; zero unless completed with a known number of tokens.
+	Latency, PerToken time.Duration
+	// Judged says that the deadline was met or missed. A client's own doing
+	// (a faulty request, a cancel) and an unknown length are not judged; an
+	// answer that never came is a miss.
+	Judged, Met bool
+	// Utility is zero unless completed.
+	Utility float64
+}
+
+// End gives the place back and reckons the result. Tokens is the length of the
+// answer, zero if unknown. Only the first call counts; later ones report false.
+func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
+	// The lease goes first: whatever else happens, the place is free.
+	if !w.Lease.End() {
+		return Result{}, false
+	}
+	a := w.adapter
+	r := Result{Outcome: outcome, Latency: a.clock() - w.Request.Arrival}
+	switch outcome {
+	case Failed, TimedOut, Panicked:
+		r.Judged = true
+	case Completed:
+		if tokens < 1 {
+			break
+		}
+		task := &a.router.Table().Tasks[w.Request.Task]
+		r.PerToken = r.Latency / time.Duration(tokens)
+		r.Utility = task.Utility(w.Variant, r.PerToken, w.Request.Deadline)
+		deadline := w.Request.Deadline
+		if deadline <= 0 {
+			deadline = task.Deadline
+		}
+		r.Judged, r.Met = true, r.PerToken <= deadline
+	}
+	return r, true
+}

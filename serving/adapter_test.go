@@ -1,0 +1,173 @@
+package serving_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+)
+
+// hand is a clock that a test sets.
+type hand struct {
+	mu  sync.Mutex
+	now time.Duration
+}
+
+func (h *hand) clock() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *hand) add(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now += d
+}
+
+func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
+	const chat, copa = 0, 1
+	ms := time.Millisecond
+	for _, c := range []struct {
+		name     string
+		task     int
+		variant  int
+		deadline time.Duration
+		outcome  serving.Outcome
+		latency  time.Duration
+		tokens   int
+		want     serving.Result
+	}{
+		{"in time", chat, large, 0, serving.Completed, 400 * ms, 10, serving.Result{PerToken: 40 * ms, Judged: true, Met: true, Utility: 1}},
+		{"too late", chat, large, 0, serving.Completed, 401 * ms, 10, serving.Result{PerToken: 40*ms + 100*time.Microsecond, Judged: true}},
+		{"soft", copa, small, 0, serving.Completed, 820 * ms, 10, serving.Result{PerToken: 82 * ms, Judged: true, Utility: 2 * 0.98 * 0.75}},
+		{"own deadline", chat, small, 100 * ms, serving.Completed, 90 * ms, 1, serving.Result{PerToken: 90 * ms, Judged: true, Met: true, Utility: 0.5}},
+		{"length unknown", chat, small, 0, serving.Completed, 5 * ms, 0, serving.Result{}},
+		{"failed", chat, small, 0, serving.Failed, 5 * ms, 3, serving.Result{Judged: true}},
+		{"timed out", chat, small, 0, serving.TimedOut, 5 * ms, 0, serving.Result{Judged: true}},
+		{"panicked", chat, small, 0, serving.Panicked, 5 * ms, 0, serving.Result{Judged: true}},
+		{"refused", chat, small, 0, serving.Refused, 5 * ms, 0, serving.Result{}},
+		{"cancelled", chat, small, 0, serving.Cancelled, 5 * ms, 3, serving.Result{}},
+		{"expired", chat, small, 0, serving.Expired, 5 * ms, 0, serving.Result{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &hand{now: time.Hour}
+			a := serving.NewAdapter(testRouter(t, chooses(small)), h.clock)
+			w, err := a.Route(fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Variant != c.variant || w.Policy != router.Pinned || w.Request.Arrival != time.Hour {
+				t.Errorf("work %+v", w)
+			}
+			h.add(c.latency)
+			c.want.Outcome, c.want.Latency = c.outcome, c.latency
+			if got, first := w.End(c.outcome, c.tokens); !first || got != c.want {
+				t.Errorf("got  %+v, %v\nwant %+v", got, first, c.want)
+			}
+			if got, first := w.End(serving.Completed, 10); first || got != (serving.Result{}) {
+				t.Errorf("a second end gave %+v, %v", got, first)
+			}
+		})
+	}
+}
+
+func TestWorkEndsOnceAmongMany(t *testing.T) {
+	core := testRouter(t, chooses(small))
+	a := serving.NewAdapter(core, serving.WallClock())
+	w, err := a.Route(fleet.Request{}, serving.Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ends := make(chan bool, 16)
+	for range cap(ends) {
+		all.Go(func() {
+			_, first := w.End(serving.Completed, 1)
+			ends <- first
+		})
+	}
+	all.Wait()
+	close(ends)
+	var firsts int
+	for first := range ends {
+		if first {
+			firsts++
+		}
+	}
+	if firsts != 1 || core.Ledger().InFlight() != 0 {
+		t.Errorf("%d first ends, %d in flight", firsts, core.Ledger().InFlight())
+	}
+}
+
+func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
+	core := testRouter(t, chooses(small))
+	a := serving.NewAdapter(core, serving.WallClock())
+	w, err := a.Route(fleet.Request{}, serving.Auto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := w.Replica
+	if !w.Move() || w.Replica == first || core.Table().Replicas[w.Replica].Variant != small {
+		t.Fatalf("moved from %d to %d", first, w.Replica)
+	}
+	var v fleet.View
+	core.Ledger().View(0, &v)
+	if v.InFlight[first] != 0 || v.InFlight[w.Replica] != 1 {
+		t.Errorf("in flight %v after the move", v.InFlight)
+	}
+	core.Ledger().SetUp(first, false)
+	if w.Move() {
+		t.Errorf("moved to %d, which is down", w.Replica)
+	}
+	if _, first := w.End(serving.Completed, 1); !first || core.Ledger().InFlight() != 0 {
+		t.Errorf("%d in flight after the end", core.Ledger().InFlight())
+	}
+}
+
+// TestTheRouterSeesTimesInOrder drives one Adapter from many goroutines with a
+// clock that gives each reading once: a reading that another overtakes on its
+// way to the router would run time back there.
+func TestTheRouterSeesTimesInOrder(t *testing.T) {
+	h := &hand{}
+	watch := &watched{Core: testRouter(t, chooses(small))}
+	a := serving.NewAdapter(watch, func() time.Duration {
+		h.add(1)
+		return h.clock()
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				w, err := a.Route(fleet.Request{}, serving.Auto)
+				if errors.Is(err, router.ErrSaturated) {
+					continue
+				}
+				w.End(serving.Completed, 1)
+			}
+		})
+	}
+	all.Wait()
+	if watch.backward > 0 {
+		t.Errorf("time ran back %d times", watch.backward)
+	}
+}
+
+// watched is a router that notes times out of order.
+type watched struct {
+	*router.Core
+	last     time.Duration
+	backward int
+}
+
+func (w *watched) Route(r *fleet.Request, now time.Duration) (router.Choice, error) {
+	if now < w.last || now != r.Arrival {
+		w.backward++
+	}
+	w.last = now
+	return w.Core.Route(r, now)
+}

@@ -1,0 +1,142 @@
+package serving
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"gearshift/router/fleet"
+)
+
+// books keep count of what happened: as metrics, whose labels have few and
+// fixed values, and as sums for the status page.
+type books struct {
+	table   *fleet.Table
+	metrics http.Handler
+
+	requests   *prometheus.CounterVec // task, variant, outcome
+	rejections *prometheus.CounterVec // task, reason
+	refusals   *prometheus.CounterVec // status
+	deadlines  *prometheus.CounterVec // task, variant, result
+	utility    *prometheus.CounterVec // task, variant
+	fallbacks  *prometheus.CounterVec // reason
+	retries    prometheus.Counter
+	decisions  prometheus.Histogram
+	overheads  prometheus.Histogram
+	latencies  *prometheus.HistogramVec // variant
+	tokenPaces *prometheus.HistogramVec // variant
+
+	mu       sync.Mutex // protects all below
+	tallies  [][]tally  // by task and variant
+	rejected []uint64   // by task
+	fellBack uint64
+}
+
+// tally sums the ended requests of one task on one variant.
+type tally struct {
+	requests, completed, met, missed uint64
+	utility                          float64
+}
+
+func (t *tally) add(o tally) {
+	t.requests += o.requests
+	t.completed += o.completed
+	t.met += o.met
+	t.missed += o.missed
+	t.utility += o.utility
+}
+
+// overheadBuckets reach from a microsecond to a second.
+var overheadBuckets = prometheus.ExponentialBucketsRange(1e-6, 1, 19)
+
+func newBooks(r Router, clock Clock) *books {
+	t := r.Table()
+	b := &books{table: t, tallies: make([][]tally, len(t.Tasks)), rejected: make([]uint64, len(t.Tasks))}
+	for i := range b.tallies {
+		b.tallies[i] = make([]tally, len(t.Variants))
+	}
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gearshift_" + name, Help: help, Buckets: buckets}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	b.requests = counter("requests_total", "Routed requests that ended, by how they ended.", "task", "variant", "outcome")
+	b.rejections = counter("rejections_total", "Requests that no replica could take.", "task", "reason")
+	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", "status")
+	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", "task", "variant", "result")
+	b.utility = counter("utility_total", "Sum of the utility of completed requests.", "task", "variant")
+	b.fallbacks = counter("fallbacks_total", "Requests that the policy did not decide.", "reason")
+	b.retries = counter("retries_total", "Requests moved to another replica because theirs could not be connected to.").WithLabelValues()
+	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
+	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
+	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", prometheus.ExponentialBuckets(0.05, 2, 14), "variant")
+	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", prometheus.ExponentialBuckets(0.0025, 1.4142135623730951, 20), "variant")
+	registry.MustRegister(&fleetCollector{router: r, clock: clock},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
+	return b
+}
+
+func (b *books) handler() http.Handler { return b.metrics }
+
+func (b *books) decided(d time.Duration) { b.decisions.Observe(d.Seconds()) }
+
+func (b *books) spent(d time.Duration) { b.overheads.Observe(d.Seconds()) }
+
+func (b *books) retried() { b.retries.Inc() }
+
+// refuse counts a request at fault.
+func (b *books) refuse(status int) { b.refusals.WithLabelValues(strconv.Itoa(status)).Inc() }
+
+// reject counts a request that no replica could take.
+func (b *books) reject(task int, reason string) {
+	b.rejections.WithLabelValues(b.table.Tasks[task].Name, reason).Inc()
+	b.mu.Lock()
+	b.rejected[task]++
+	b.mu.Unlock()
+}
+
+func (b *books) fallback(reason string) {
+	b.fallbacks.WithLabelValues(reason).Inc()
+	b.mu.Lock()
+	b.fellBack++
+	b.mu.Unlock()
+}
+
+// settle enters ended work.
+func (b *books) settle(w *Work, r Result) {
+	task, variant := b.table.Tasks[w.Request.Task].Name, b.table.Variants[w.Variant].Name
+	b.requests.WithLabelValues(task, variant, r.Outcome.String()).Inc()
+	one := tally{requests: 1, utility: r.Utility}
+	switch {
+	case r.Met:
+		one.met = 1
+		b.deadlines.WithLabelValues(task, variant, "met").Inc()
+	case r.Judged:
+		one.missed = 1
+		b.deadlines.WithLabelValues(task, variant, "missed").Inc()
+	}
+	if r.Outcome == Completed {
+		one.completed = 1
+		b.latencies.WithLabelValues(variant).Observe(r.Latency.Seconds())
+		if r.PerToken > 0 {
+			b.tokenPaces.WithLabelValues(variant).Observe(r.PerToken.Seconds())
+		}
+	}
+	// A counter cannot fall; a negative weight or quality is left out.
+	b.utility.WithLabelValues(task, variant).Add(max(0, r.Utility))
+	b.mu.Lock()
+	b.tallies[w.Request.Task][w.Variant].add(one)
+	b.mu.Unlock()
+}

@@ -1,0 +1,76 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config is how the server treats its clients. [DefaultConfig] has values that
+// need no thought.
+type Config struct {
+	// Addr is where to listen, host:port.
+	Addr string `yaml:"-"`
+	// MaxBody bounds a request's body, in bytes.
+	MaxBody int64 `yaml:"-"`
+	// DefaultTask is the task of a request that names none. Empty is the
+	// first task of the table.
+	DefaultTask string `yaml:"default_task"`
+	// BodyTimeout bounds the arrival of a request's body.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// RequestTimeout bounds the whole work on a request.
+	RequestTimeout time.Duration `yaml:"request_timeout"`
+	// WriteTimeout bounds each write to a client. One that stops reading
+	// counts as gone.
+	WriteTimeout time.Duration `yaml:"write_timeout"`
+	// LeaseTimeout bounds the life of a lease that a caller of the route
+	// endpoint holds.
+	LeaseTimeout time.Duration `yaml:"lease_timeout"`
+	// Cooldown is how long a replica that could not be connected to gets no
+	// requests.
+	Cooldown time.Duration `yaml:"cooldown"`
+	// RetryAfter is the wait that a refused client is asked for.
+	RetryAfter time.Duration `yaml:"retry_after"`
+	// DrainTimeout bounds the wait for requests in flight at shutdown.
+	DrainTimeout time.Duration `yaml:"drain_timeout"`
+}
+
+// DefaultConfig is a server for this machine alone.
+func DefaultConfig() Config {
+	return Config{
+		Addr:           "127.0.0.1:8080",
+		MaxBody:        8 << 20,
+		BodyTimeout:    30 * time.Second,
+		RequestTimeout: 10 * time.Minute,
+		WriteTimeout:   30 * time.Second,
+		LeaseTimeout:   10 * time.Minute,
+		Cooldown:       5 * time.Second,
+		RetryAfter:     time.Second,
+		DrainTimeout:   30 * time.Second,
+	}
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (c Config) Validate() error {
+	var faults []error
+	if c.MaxBody < 1 {
+		faults = append(faults, fmt.Errorf("max_body: %d must be at least 1 byte", c.MaxBody))
+	}
+	for _, t := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"body_timeout", c.BodyTimeout},
+		{"request_timeout", c.RequestTimeout},
+		{"write_timeout", c.WriteTimeout},
+		{"lease_timeout", c.LeaseTimeout},
+		{"cooldown", c.Cooldown},
+		{"retry_after", c.RetryAfter},
+		{"drain_timeout", c.DrainTimeout},
+	} {
+		if t.value <= 0 {
+			faults = append(faults, fmt.Errorf("%s: %v must be positive", t.key, t.value))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,97 @@
+package serving
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/wire"
+)
+
+// The headers that the server reads or writes.
+const (
+	headerRequestID = "X-Request-Id"
+	headerTask      = "X-Gearshift-Task"
+	headerVariant   = "X-Gearshift-Variant"
+	headerReplica   = "X-Gearshift-Replica"
+	headerPolicy    = "X-Gearshift-Policy"
+	headerOverhead  = "X-Gearshift-Overhead-Us"
+	headerFallback  = "X-Gearshift-Fallback"
+	// The deadline, in milliseconds per output token; the first one present counts.
+	headerDeadline      = "X-Llm-D-Slo-Tpot-Ms"
+	headerDeadlineAlias = "X-Slo-Tpot-Ms"
+)
+
+// identify gives every answer the client's own request ID, or a new one.
+func (s *Server) identify(c *gin.Context) {
+	id := c.GetHeader(headerRequestID)
+	if !plain(id) {
+		id = randomID()
+	}
+	c.Header(headerRequestID, id)
+}
+
+// plain says that the ID can go into headers and logs as it is.
+func plain(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, b := range []byte(id) {
+		if b <= ' ' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func randomID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// recovery turns a panic into an error, or into a broken connection if part of
+// an answer has gone out: a client must not take that for the whole.
+func (s *Server) recovery(c *gin.Context) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if value == http.ErrAbortHandler {
+			panic(value)
+		}
+		s.log.Error("panic", "value", value, "path", c.Request.URL.Path,
+			"request", c.Writer.Header().Get(headerRequestID), "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler)
+		}
+		s.fail(c, http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "internal_error", Message: "the router failed on this request; its log says why"})
+	}()
+	c.Next()
+}
+
+func (s *Server) unknownPath(c *gin.Context) {
+	s.fail(c, http.StatusNotFound, wire.Error{
+		Type: wire.InvalidRequest, Code: "unknown_url",
+		Message: "there is no " + c.Request.Method + " " + c.Request.URL.Path,
+	})
+}
+
+func (s *Server) wrongMethod(c *gin.Context) {
+	s.fail(c, http.StatusMethodNotAllowed, wire.Error{
+		Type: wire.InvalidRequest, Code: "method_not_allowed",
+		Message: c.Request.URL.Path + " does not take " + c.Request.Method,
+	})
+}
+
+// fail answers with an error.
+func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
+	// What described an answer that now does not come would be wrong.
+	c.Writer.Header().Del("Content-Length")
+	c.Data(status, "application/json", e.JSON())
+	c.Abort()
+}

@@ -1,0 +1,221 @@
+package serving_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"gearshift/serving"
+)
+
+// multimodal has what a router that decodes and encodes would change.
+const multimodal = "{\"model\":\"auto\", \"temperature\":1.0e-0,\n\"seed\":12345678901234567890,\"unknown\":{\"b\":1,\"a\":[ ]}," +
+	`"messages":[{"role":"user","content":[{"type":"text","text":"caf\u00e9 \/ <b>"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA\/=="}},{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}]}]}`
+
+func TestBodiesPassUnharmed(t *testing.T) {
+	var got, path string
+	var header http.Header
+	backend := transport(func(r *http.Request) (*http.Response, error) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil || int64(len(b)) != r.ContentLength {
+			t.Errorf("read %d of %d bytes: %v", len(b), r.ContentLength, err)
+		}
+		got, path, header = string(b), r.URL.Path, r.Header
+		return says(http.StatusOK, jsonType, " "+fine+"\n")(r)
+	})
+	g := newRig(t, backend, func(o *serving.Options) { o.Backends[smallOnA].Model = "facebook/opt-125m" })
+	for _, p := range []string{chat, "/v1/completions"} {
+		w := g.do("POST", p, multimodal, "Traceparent", "00-1", "Connection", "X-Private", "X-Private", "1",
+			"Accept-Encoding", "gzip", "X-Gearshift-Task", "copy", "X-Request-Id", "mine")
+		if want := strings.Replace(multimodal, `"auto"`, `"facebook/opt-125m"`, 1); got != want || path != p {
+			t.Errorf("to %s:\n got %s\nwant %s", path, got, want)
+		}
+		if w.Body.String() != " "+fine+"\n" {
+			t.Errorf("the answer changed: %q", w.Body)
+		}
+	}
+	if header.Get("Traceparent") != "00-1" || header.Get("X-Request-Id") != "mine" {
+		t.Errorf("header %v", header)
+	}
+	for _, name := range []string{"Connection", "X-Private", "Accept-Encoding", "X-Gearshift-Task"} {
+		if header.Get(name) != "" {
+			t.Errorf("%s went upstream: %v", name, header)
+		}
+	}
+}
+
+func TestHeadersOfAnswers(t *testing.T) {
+	backend := transport(func(r *http.Request) (*http.Response, error) {
+		response := reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(fine)))
+		response.Header["X-Ratelimit-Remaining"] = []string{"9"}
+		response.Header["X-Request-Id"] = []string{"theirs"}
+		response.Header["Set-Cookie"] = []string{"a=b"}
+		response.Header["Connection"] = []string{"close"}
+		response.Header["X-Gearshift-Variant"] = []string{"a router behind"}
+		return response, nil
+	})
+	g := newRig(t, backend)
+	h := g.do("POST", chat, ask, "X-Request-Id", "mine").Header()
+	for name, want := range map[string]string{
+		"X-Request-Id": "mine", "X-Gearshift-Variant": "small", "X-Gearshift-Replica": "small@a", "X-Gearshift-Policy": "wants@3",
+		"X-Ratelimit-Remaining": "9", "Set-Cookie": "", "Connection": "", "X-Gearshift-Fallback": "", "Content-Type": jsonType,
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if h.Get("X-Gearshift-Overhead-Us") == "" {
+		t.Error("no overhead")
+	}
+	// An ID that would break a log or a header is replaced.
+	if id := g.do("POST", chat, ask, "X-Request-Id", "a b").Header().Get("X-Request-Id"); len(id) != 32 {
+		t.Errorf("request ID %q", id)
+	}
+}
+
+// TestEventsArePassedOnAtOnce has a replica that sends an event only after the
+// client has received the one before.
+func TestEventsArePassedOnAtOnce(t *testing.T) {
+	received := make(chan struct{})
+	backend := transport(func(r *http.Request) (*http.Response, error) {
+		body, out := io.Pipe()
+		go func() {
+			for _, event := range []string{"one", "two", "three"} {
+				_, _ = io.WriteString(out, `data: {"choices":[{"delta":{"content":"`+event+`"}}]}`+"\n\n")
+				<-received
+			}
+			_, _ = io.WriteString(out, "data: [DONE]\n\n")
+			out.Close()
+		}()
+		return reply(http.StatusOK, eventType, body), nil
+	})
+	g := newRig(t, backend)
+	server := httptest.NewServer(g)
+	defer server.Close()
+	response, err := http.Post(server.URL+chat, jsonType, strings.NewReader(ask))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	var events int
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), `"content"`) {
+			events++
+			received <- struct{}{}
+		}
+	}
+	if events != 3 || lines.Err() != nil || response.Header.Get("Content-Type") != eventType || response.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("%d events, error %v, header %v", events, lines.Err(), response.Header)
+	}
+	<-g.returned
+	g.settled(t, "completed")
+}
+
+func TestAnswersThatAreErrors(t *testing.T) {
+	const theirs = `{"error":{"message":"too long","type":"invalid_request_error","param":null,"code":null}}`
+	for _, c := range []struct {
+		name       string
+		status     int
+		kind, body string
+		wantStatus int
+		wantBody   string // empty: an error of the router's own
+		outcome    string
+	}{
+		{"client's fault", 400, jsonType, theirs, 400, theirs, "refused"},
+		{"their fault", 500, jsonType, theirs, 500, theirs, "failed"},
+		{"their limit", 429, jsonType, theirs, 429, theirs, "failed"},
+		{"error in a success", 200, jsonType, theirs, 200, theirs, "failed"},
+		{"a page in between", 502, "text/html", "<html>", 502, "", "failed"},
+		{"a page for the client", 403, "text/html", "<html>", 403, "", "refused"},
+		{"redirect", 307, "text/plain", "", 502, "", "failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRig(t, says(c.status, c.kind, c.body))
+			w := g.do("POST", chat, ask)
+			if w.Code != c.wantStatus {
+				t.Errorf("status %d, want %d", w.Code, c.wantStatus)
+			}
+			if c.wantBody == "" {
+				readError(t, w.Body.Bytes())
+			} else if w.Body.String() != c.wantBody {
+				t.Errorf("body %s", w.Body)
+			}
+			g.settled(t, c.outcome)
+		})
+	}
+}
+
+// breaks is a body that fails after its text.
+type breaks struct {
+	io.Reader
+	err error
+}
+
+func (b breaks) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		err = b.err
+	}
+	return n, err
+}
+func (breaks) Close() error { return nil }
+
+// slow is an error that is a timeout.
+type slow struct{}
+
+func (slow) Error() string { return "slow" }
+func (slow) Timeout() bool { return true }
+
+func TestAnswersThatBreakOff(t *testing.T) {
+	const event = `data: {"choices":[{"delta":{"content":"one"}}]}` + "\n\n"
+	for _, c := range []struct {
+		name, kind, text string
+		err              error
+		outcome, tail    string
+		whole            bool // nothing had gone out: an error could take its place
+	}{
+		{"stream", eventType, event, errors.New("reset"), "failed", `"code":"upstream_broke_off"`, false},
+		{"silent stream", eventType, event, slow{}, "timed out", `"code":"upstream_timeout"`, false},
+		{"within an event", eventType, event + "data: {", errors.New("reset"), "failed", "data: {", false},
+		{"before the first event", eventType, "", errors.New("reset"), "failed", `"code":"upstream_unavailable"`, true},
+		{"one piece", jsonType, fine[:40], errors.New("reset"), "failed", fine[:40], false},
+		{"one piece, nothing yet", jsonType, "", slow{}, "timed out", `"code":"upstream_timeout"`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
+				return reply(http.StatusOK, c.kind, breaks{strings.NewReader(c.text), c.err}), nil
+			}))
+			server := httptest.NewServer(g)
+			defer server.Close()
+			response, err := http.Post(server.URL+chat, jsonType, strings.NewReader(ask))
+			if err != nil {
+				// Less than the server's buffer had been written.
+				response = &http.Response{Body: http.NoBody}
+				if c.kind == eventType || c.whole {
+					t.Fatal(err)
+				}
+				c.tail = ""
+			}
+			defer response.Body.Close()
+			text, readErr := io.ReadAll(response.Body)
+			if got := strings.TrimSpace(string(text)); !strings.Contains(got, c.tail) {
+				t.Errorf("got %q, want %q at its end", got, c.tail)
+			}
+			if c.whole {
+				readError(t, text)
+			}
+			if broken := err != nil || readErr != nil; broken == c.whole {
+				t.Errorf("connection broken %v, want %v", broken, !c.whole)
+			}
+			if value := <-g.returned; (value == http.ErrAbortHandler) == c.whole {
+				t.Errorf("handler ended with %v", value)
+			}
+			g.settled(t, c.outcome)
+		})
+	}
+}

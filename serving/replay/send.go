@@ -1,0 +1,158 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"gearshift/serving/wire"
+	"gearshift/workloads"
+)
+
+// body is a streamed chat request whose answer has a known length: the trace's.
+type body struct {
+	Model         string          `json:"model"`
+	Messages      [1]wire.Message `json:"messages"`
+	MaxTokens     int             `json:"max_tokens"`
+	IgnoreEOS     bool            `json:"ignore_eos"`
+	Stream        bool            `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// outcome is one answer as the client saw it. Times are from the moment at
+// which the request was due.
+type outcome struct {
+	task    int
+	variant string
+	tokens  int
+	first   time.Duration // until some content
+	total   time.Duration
+	late    time.Duration // by which the request left after it was due
+	ended   time.Duration // since the replay's start
+	fault   string        // empty: the answer came whole
+}
+
+// one sends a request and enters how it went. Requests that the end of the
+// whole replay cut short are left out.
+func (r *run) one(ctx context.Context, a workloads.Arrival) {
+	o := outcome{task: a.Task, late: time.Since(r.start) - a.At}
+	timed, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	if err := r.exchange(timed, a, &o); err != nil {
+		o.fault = fault(err)
+	}
+	o.ended = time.Since(r.start)
+	if ctx.Err() != nil && o.fault != "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.add(o)
+}
+
+// status is an answer that is not a success.
+type status int
+
+func (s status) Error() string { return fmt.Sprintf("status %d", int(s)) }
+
+var (
+	errBrokenOff = errors.New("answer broke off")
+	errNoVariant = errors.New("answer names no known variant")
+)
+
+// fault sorts errors into few kinds.
+func fault(err error) string {
+	var (
+		op      *net.OpError
+		timeout interface{ Timeout() bool }
+		s       status
+	)
+	switch {
+	case errors.As(err, &s):
+		return s.Error()
+	case errors.Is(err, errNoVariant):
+		return err.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "cannot connect"
+	}
+	return errBrokenOff.Error()
+}
+
+// exchange is the request and its answer.
+func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) error {
+	request, err := r.request(ctx, a)
+	if err != nil {
+		return err
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		// A body read to its end lets the connection serve the next request.
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
+		return status(response.StatusCode)
+	}
+	if o.variant = response.Header.Get("X-Gearshift-Variant"); o.variant == "" {
+		o.variant = r.Model
+	}
+	if r.Table.VariantIndex(o.variant) < 0 {
+		return errNoVariant
+	}
+	return r.receive(response.Body, a.At, o)
+}
+
+func (r *run) request(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
+	b := body{Model: r.Model, MaxTokens: a.OutputTokens, IgnoreEOS: true, Stream: true}
+	b.Messages[0] = wire.Message{Role: "user", Content: strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " ")}
+	b.StreamOptions.IncludeUsage = true
+	text, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions", bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Gearshift-Task", r.Table.Tasks[a.Task].Name)
+	return request, nil
+}
+
+// receive reads the stream of the answer to its end.
+func (r *run) receive(stream io.Reader, due time.Duration, o *outcome) error {
+	meter := wire.NewMeter(true)
+	buffer := make([]byte, 4<<10)
+	for {
+		n, err := stream.Read(buffer)
+		_, _ = meter.Write(buffer[:n])
+		now := time.Since(r.start) - due
+		if o.first == 0 && meter.Started() {
+			o.first = now
+		}
+		if err == nil {
+			continue
+		}
+		meter.Close()
+		o.total, o.tokens = now, meter.Tokens()
+		if err != io.EOF {
+			return err
+		}
+		if meter.Failed() || !meter.Finished() || o.tokens == 0 {
+			return errBrokenOff
+		}
+		return nil
+	}
+}

@@ -1,0 +1,185 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+	"gearshift/serving/wire"
+)
+
+// call is a client's request, understood.
+type call struct {
+	*wire.Request
+	fleet   fleet.Request // without its arrival
+	variant int           // Auto, or pinned
+}
+
+// refusal is an error with the status that says so to the client.
+type refusal struct {
+	status int
+	wire.Error
+}
+
+func bad(status int, param, code, message string) *refusal {
+	return &refusal{status, wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: wire.Optional(code), Message: message}}
+}
+
+// bound gives the body its time, also where nobody reads it: the connection
+// could not be used again before its end.
+func (s *Server) bound(c *gin.Context) {
+	if c.Request.Body != nil && c.Request.Body != http.NoBody {
+		// A recorder in place of a connection has no deadlines; nothing is lost.
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+	}
+}
+
+// read takes in the body, bounded in size and time.
+func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
+	if kind := c.GetHeader("Content-Type"); kind != "" {
+		media, _, err := mime.ParseMediaType(kind)
+		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
+		}
+	}
+	if coding := c.GetHeader("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
+	}
+	size := c.Request.ContentLength
+	if size > s.config.MaxBody {
+		return nil, s.oversize()
+	}
+	body, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.config.MaxBody), size)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, s.oversize()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.config.BodyTimeout))
+	case err != nil:
+		return nil, bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
+	}
+	// From here on only the client's leaving ends the connection.
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+// readAll reads a body whose announced size saves copying.
+func readAll(r io.Reader, size int64) ([]byte, error) {
+	if size <= 0 {
+		return io.ReadAll(r)
+	}
+	body := make([]byte, size)
+	n, err := io.ReadFull(r, body)
+	return body[:n], err
+}
+
+func (s *Server) oversize() *refusal {
+	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.config.MaxBody))
+}
+
+// understand reads the parameters that route a completion request.
+func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
+	r, err := wire.ParseRequest(body)
+	if err != nil {
+		var e wire.Error
+		if !errors.As(err, &e) {
+			e = wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
+		}
+		return call{}, &refusal{http.StatusBadRequest, e}
+	}
+	k := call{Request: r}
+	var fault *refusal
+	if k.variant, fault = s.variant(r.Model); fault != nil {
+		return k, fault
+	}
+	name, param := h.Get(headerTask), "x-gearshift-task"
+	if name == "" {
+		name, param = r.Task, "metadata.task"
+	}
+	if k.fleet.Task, fault = s.taskNamed(name, param); fault != nil {
+		return k, fault
+	}
+	if k.fleet.Deadline, fault = deadline(h); fault != nil {
+		return k, fault
+	}
+	k.fleet.PromptTokens = r.PromptTokens()
+	return k, nil
+}
+
+// variant is the index of the model's variant, or Auto.
+func (s *Server) variant(model string) (int, *refusal) {
+	if model == AutoModel {
+		return Auto, nil
+	}
+	if model == "" {
+		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames())
+	}
+	if i := s.table.VariantIndex(model); i >= 0 {
+		return i, nil
+	}
+	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames()))
+}
+
+func (s *Server) modelNames() string {
+	names := make([]string, len(s.table.Variants))
+	for i, v := range s.table.Variants {
+		names[i] = v.Name
+	}
+	return "there are " + AutoModel + ", " + strings.Join(names, ", ")
+}
+
+// taskNamed is the index of a task; no name stands for the default.
+func (s *Server) taskNamed(name, param string) (int, *refusal) {
+	if name == "" {
+		return s.task, nil
+	}
+	if i := s.table.TaskIndex(name); i >= 0 {
+		return i, nil
+	}
+	names := make([]string, len(s.table.Tasks))
+	for i := range s.table.Tasks {
+		names[i] = s.table.Tasks[i].Name
+	}
+	return 0, bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
+}
+
+// deadline reads the header; zero stands for the task's own.
+func deadline(h http.Header) (time.Duration, *refusal) {
+	for _, name := range []string{headerDeadline, headerDeadlineAlias} {
+		text := strings.TrimSpace(h.Get(name))
+		if text == "" {
+			continue
+		}
+		ms, err := strconv.ParseFloat(text, 64)
+		d, ok := perToken(ms)
+		if err != nil || !ok {
+			return 0, badDeadline(strings.ToLower(name), text)
+		}
+		return d, nil
+	}
+	return 0, nil
+}
+
+func badDeadline(param, text string) *refusal {
+	return bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of milliseconds per output token", text))
+}
+
+// perToken converts milliseconds; false unless they are a positive Duration.
+func perToken(ms float64) (time.Duration, bool) {
+	ns := ms * float64(time.Millisecond)
+	if !(ns >= 1 && ns < math.MaxInt64) { // NaN fails too
+		return 0, false
+	}
+	return time.Duration(ns), true
+}

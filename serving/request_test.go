@@ -1,0 +1,126 @@
+package serving_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"gearshift/serving"
+)
+
+func TestFaultsOfRequests(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Config.MaxBody = 200 })
+	for _, c := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		param, code, message     string
+	}{
+		{"malformed", "POST", chat, `{"model":"auto",}`, nil, 400, "", "invalid_json", "line 1, column 17 (byte 16)"},
+		{"empty", "POST", chat, ``, nil, 400, "", "invalid_json", "byte 0"},
+		{"no object", "POST", chat, `[]`, nil, 400, "", "", "must be a JSON object"},
+		{"no model", "POST", chat, `{}`, nil, 400, "model", "missing_model", "there are auto, small, large"},
+		{"unknown model", "POST", chat, `{"model":"huge"}`, nil, 404, "model", "model_not_found", `no model "huge"; there are auto, small, large`},
+		{"unknown task in header", "POST", chat, ask, []string{"x-gearshift-task", "sing"}, 400, "x-gearshift-task", "unknown_task", `no task "sing"; there are chat, copy`},
+		{"unknown task in metadata", "POST", chat, `{"model":"auto","metadata":{"task":"sing"}}`, nil, 400, "metadata.task", "unknown_task", "sing"},
+		{"negative deadline", "POST", chat, ask, []string{"x-llm-d-slo-tpot-ms", "-40"}, 400, "x-llm-d-slo-tpot-ms", "invalid_deadline", "-40"},
+		{"zero deadline", "POST", chat, ask, []string{"x-slo-tpot-ms", "0"}, 400, "x-slo-tpot-ms", "invalid_deadline", "positive"},
+		{"deadline not a number", "POST", chat, ask, []string{"x-slo-tpot-ms", "NaN"}, 400, "x-slo-tpot-ms", "invalid_deadline", "NaN"},
+		{"deadline without end", "POST", chat, ask, []string{"x-slo-tpot-ms", "+Inf"}, 400, "x-slo-tpot-ms", "invalid_deadline", "Inf"},
+		{"deadline beyond time", "POST", chat, ask, []string{"x-slo-tpot-ms", "1e300"}, 400, "x-slo-tpot-ms", "invalid_deadline", "1e300"},
+		{"deadline of junk", "POST", chat, ask, []string{"x-slo-tpot-ms", "40ms"}, 400, "x-slo-tpot-ms", "invalid_deadline", "40ms"},
+		{"oversize", "POST", chat, `{"model":"auto","x":"` + strings.Repeat("y", 200) + `"}`, nil, 413, "", "body_too_large", "200 bytes"},
+		{"form", "POST", chat, ask, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "", "unsupported_media_type", "x-www-form-urlencoded"},
+		{"compressed", "POST", chat, ask, []string{"Content-Encoding", "gzip"}, 415, "", "unsupported_encoding", "gzip"},
+		{"unknown path", "POST", "/v1/embeddings", ask, nil, 404, "", "unknown_url", "no POST /v1/embeddings"},
+		{"wrong method", "GET", chat, "", nil, 405, "", "method_not_allowed", "does not take GET"},
+		{"unknown model asked for", "GET", "/v1/models/huge", "", nil, 404, "model", "model_not_found", "huge"},
+		{"completions too", "POST", "/v1/completions", `{"model":"huge"}`, nil, 404, "model", "model_not_found", "huge"},
+		{"route: unknown task", "POST", "/v1/gearshift/route", `{"task":"sing"}`, nil, 400, "task", "unknown_task", "sing"},
+		{"route: unknown member", "POST", "/v1/gearshift/route", `{"tusk":"chat"}`, nil, 400, "", "invalid_json", "tusk"},
+		{"route: two values", "POST", "/v1/gearshift/route", `{} {}`, nil, 400, "", "invalid_json", "more than one"},
+		{"route: negative prompt", "POST", "/v1/gearshift/route", `{"prompt_tokens":-1}`, nil, 400, "prompt_tokens", "invalid_value", "negative"},
+		{"route: negative deadline", "POST", "/v1/gearshift/route", `{"deadline_ms":-1}`, nil, 400, "deadline_ms", "invalid_deadline", "positive"},
+		{"route: no such lease", "POST", "/v1/gearshift/route/x/end", `{}`, nil, 404, "lease", "lease_not_found", "no such lease"},
+		{"route: negative output", "POST", "/v1/gearshift/route/x/end", `{"output_tokens":-1}`, nil, 400, "output_tokens", "invalid_value", "negative"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := g.do(c.method, c.path, c.body, c.header...)
+			message, _, param, code := readError(t, w.Body.Bytes())
+			if w.Code != c.status || param != c.param || code != c.code || !strings.Contains(message, c.message) {
+				t.Errorf("got  %d, param %q, code %q, %q\nwant %d, param %q, code %q, %q", w.Code, param, code, message, c.status, c.param, c.code, c.message)
+			}
+			if w.Header().Get("X-Request-Id") == "" || w.Header().Get("Content-Type") != jsonType {
+				t.Errorf("header %v", w.Header())
+			}
+		})
+	}
+	if n := g.core.Ledger().InFlight(); n != 0 || g.Status().Total.Requests != 0 {
+		t.Errorf("%d in flight, %d requests counted", n, g.Status().Total.Requests)
+	}
+}
+
+func TestOversizeBodyOfUnknownLength(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Config.MaxBody = 64 })
+	r, _ := http.NewRequest("POST", chat, io.MultiReader(strings.NewReader(`{"model":"`), strings.NewReader(strings.Repeat("y", 100))))
+	r.ContentLength = -1
+	w := httptest.NewRecorder()
+	g.Handler().ServeHTTP(w, r)
+	if _, _, _, code := readError(t, w.Body.Bytes()); w.Code != http.StatusRequestEntityTooLarge || code != "body_too_large" {
+		t.Errorf("status %d, code %q", w.Code, code)
+	}
+}
+
+func TestWhatARequestAsksFor(t *testing.T) {
+	for _, c := range []struct {
+		name, body    string
+		header        []string
+		task, variant string
+		policy        string
+		met           uint64
+	}{
+		{"auto", ask, nil, "chat", "small", "wants@3", 1},
+		{"pinned", `{"model":"large"}`, nil, "chat", "large", "pinned", 1},
+		{"task in header", ask, []string{"x-gearshift-task", "copy"}, "copy", "small", "wants@3", 1},
+		{"task in metadata", `{"model":"auto","metadata":{"task":"copy"}}`, nil, "copy", "small", "wants@3", 1},
+		{"header before metadata", `{"model":"auto","metadata":{"task":"copy"}}`, []string{"x-gearshift-task", "chat"}, "chat", "small", "wants@3", 1},
+		{"deadline", ask, []string{"x-llm-d-slo-tpot-ms", "9.5"}, "chat", "small", "wants@3", 0},
+		{"deadline by its older name", ask, []string{"x-slo-tpot-ms", "9"}, "chat", "small", "wants@3", 0},
+		{"newer name first", ask, []string{"x-slo-tpot-ms", "9", "x-llm-d-slo-tpot-ms", "11"}, "chat", "small", "wants@3", 1},
+		{"no content type", ask, []string{"Content-Type", ""}, "chat", "small", "wants@3", 1},
+		{"JSON by another name", ask, []string{"Content-Type", "application/problem+json; charset=utf-8"}, "chat", "small", "wants@3", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &hand{}
+			// Four tokens in 40 ms.
+			backend := transport(func(r *http.Request) (*http.Response, error) {
+				h.add(40_000_000)
+				return says(http.StatusOK, jsonType, fine)(r)
+			})
+			g := newRig(t, backend, func(o *serving.Options) { o.Clock = h.clock })
+			w := g.do("POST", chat, c.body, c.header...)
+			if w.Code != http.StatusOK || w.Body.String() != fine {
+				t.Fatalf("status %d, %s", w.Code, w.Body)
+			}
+			if got := w.Header(); got.Get("X-Gearshift-Variant") != c.variant || got.Get("X-Gearshift-Policy") != c.policy {
+				t.Errorf("header %v", got)
+			}
+			for _, counts := range append(g.Status().Tasks, g.Status().Variants...) {
+				mine := counts.Name == c.task || counts.Name == c.variant
+				if mine && (counts.Requests != 1 || counts.DeadlineMet != c.met || counts.DeadlineMissed != 1-c.met) || !mine && counts.Requests != 0 {
+					t.Errorf("counts %+v", counts)
+				}
+			}
+		})
+	}
+}
+
+func TestDefaultTask(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Config.DefaultTask = "copy" })
+	g.do("POST", chat, ask)
+	if c := g.Status().Tasks[1]; c.Name != "copy" || c.Requests != 1 {
+		t.Errorf("counts %+v", c)
+	}
+}

@@ -1,0 +1,191 @@
+package serving
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+)
+
+// parked holds the work that callers of the route endpoint do themselves,
+// until they report its end or their time is over.
+type parked struct {
+	timeout time.Duration
+	settle  func(*Work, Outcome, int) (Result, bool)
+
+	mu     sync.Mutex // protects all below
+	leases map[string]parkedWork
+	closed bool
+}
+
+type parkedWork struct {
+	*Work
+	timer *time.Timer
+}
+
+func newParked(timeout time.Duration, settle func(*Work, Outcome, int) (Result, bool)) *parked {
+	return &parked{timeout: timeout, settle: settle, leases: map[string]parkedWork{}}
+}
+
+// park returns the ID by which the caller may end the work. It is random, so
+// that nobody ends another's by accident.
+func (p *parked) park(w *Work) (id string, ok bool) {
+	id = randomID()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return "", false
+	}
+	timer := time.AfterFunc(p.timeout, func() { p.end(id, Expired, 0) })
+	p.leases[id] = parkedWork{w, timer}
+	return id, true
+}
+
+// end settles the work; false if there is none by that ID (any more).
+func (p *parked) end(id string, outcome Outcome, tokens int) (Result, bool) {
+	p.mu.Lock()
+	w, ok := p.leases[id]
+	delete(p.leases, id)
+	p.mu.Unlock()
+	if !ok {
+		return Result{}, false
+	}
+	w.timer.Stop()
+	return p.settle(w.Work, outcome, tokens)
+}
+
+func (p *parked) close() {
+	p.mu.Lock()
+	p.closed = true
+	left := p.leases
+	p.leases = nil
+	p.mu.Unlock()
+	for _, w := range left {
+		w.timer.Stop()
+		p.settle(w.Work, Expired, 0)
+	}
+}
+
+// routeRequest is the body of POST /v1/gearshift/route.
+type routeRequest struct {
+	Task         string   `json:"task"`
+	PromptTokens int      `json:"prompt_tokens"`
+	DeadlineMS   *float64 `json:"deadline_ms"`
+}
+
+// routeAnswer is the answer to it.
+type routeAnswer struct {
+	Lease   string `json:"lease"`
+	Variant string `json:"variant"`
+	Replica string `json:"replica"`
+	Host    string `json:"host"`
+	Policy  string `json:"policy"`
+	// Fallback is the reason for one, if there was one.
+	Fallback string  `json:"fallback,omitempty"`
+	ExpiresS float64 `json:"expires_s"`
+}
+
+// route decides alone: the caller dispatches the request itself, and should
+// end the lease when its answer has come.
+func (s *Server) route(c *gin.Context) {
+	var in routeRequest
+	k := call{variant: Auto}
+	fault := s.decode(c, &in)
+	if fault == nil {
+		k.fleet, fault = s.understandRoute(in)
+	}
+	if fault != nil {
+		s.books.refuse(fault.status)
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
+	work, fault := s.begin(k, c.Writer.Header())
+	if fault != nil {
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
+	id, ok := s.parked.park(work)
+	if !ok {
+		s.settle(work, Cancelled, 0)
+		s.notReady(c, "shutting down")
+		return
+	}
+	replica := s.table.Replicas[work.Replica]
+	c.JSON(http.StatusOK, routeAnswer{
+		Lease: id, Variant: s.table.Variants[work.Variant].Name,
+		Replica: replica.Name, Host: s.table.Hosts[replica.Host].Name,
+		Policy: work.Policy, Fallback: work.Reason, ExpiresS: s.config.LeaseTimeout.Seconds(),
+	})
+}
+
+func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refusal) {
+	if r.Task, fault = s.taskNamed(in.Task, "task"); fault != nil {
+		return r, fault
+	}
+	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 {
+		return r, bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", `"prompt_tokens" must not be negative`)
+	}
+	if in.DeadlineMS != nil {
+		var ok bool
+		if r.Deadline, ok = perToken(*in.DeadlineMS); !ok {
+			return r, badDeadline("deadline_ms", fmt.Sprint(*in.DeadlineMS))
+		}
+	}
+	return r, nil
+}
+
+// endRoute ends a lease of the route endpoint. With "output_tokens" its
+// latency counts against the deadline.
+func (s *Server) endRoute(c *gin.Context) {
+	var in struct {
+		OutputTokens int `json:"output_tokens"`
+	}
+	fault := s.decode(c, &in)
+	if fault == nil && in.OutputTokens < 0 {
+		fault = bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
+	}
+	if fault != nil {
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
+	r, ok := s.parked.end(c.Param("lease"), Completed, in.OutputTokens)
+	if !ok {
+		fault := bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired")
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
+	out := gin.H{"latency_ms": milliseconds(r.Latency)}
+	if r.Judged {
+		out["per_token_ms"], out["deadline_met"], out["utility"] = milliseconds(r.PerToken), r.Met, r.Utility
+	}
+	c.JSON(http.StatusOK, out)
+}
+
+// decode reads a small body strictly. An empty one is an empty object.
+func (s *Server) decode(c *gin.Context, into any) *refusal {
+	body, fault := s.read(c)
+	if fault != nil {
+		return fault
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return bad(http.StatusBadRequest, "", "invalid_json", "cannot read the body: "+err.Error())
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return bad(http.StatusBadRequest, "", "invalid_json", "cannot read the body: more than one value")
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,179 @@
+// Package serving is the HTTP side of the router: an OpenAI-compatible server
+// that sends each request to the replica that the router chose, and passes the
+// answer back as it comes.
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+)
+
+// AutoModel is the name of the model by which the policy chooses.
+const AutoModel = "auto"
+
+// Backend is what answers for one replica.
+type Backend struct {
+	Transport http.RoundTripper
+	// Model is the name by which the backend knows the variant. Empty is the
+	// variant's own.
+	Model string
+}
+
+// Options is what a Server is made of.
+type Options struct {
+	Config Config
+	Router Router
+	// Backends of the replicas, in the table's order.
+	Backends []Backend
+	// Clock is the wall clock if nil.
+	Clock Clock
+	// Log gets nothing if nil.
+	Log *slog.Logger
+}
+
+// Server is the OpenAI-compatible endpoint. It is ready once made, and until
+// the context of Serve ends.
+type Server struct {
+	config   Config
+	router   Router
+	table    *fleet.Table
+	backends []Backend
+	clock    Clock
+	log      *slog.Logger
+	adapter  *Adapter
+	books    *books
+	health   *health
+	parked   *parked
+	engine   *gin.Engine
+	created  int64 // Unix time, for the list of models
+	started  time.Duration
+	task     int // of requests that name none
+
+	draining   atomic.Bool
+	onFallback atomic.Bool // the last choice was a fallback
+}
+
+// New makes a Server.
+func New(o Options) (*Server, error) {
+	if err := o.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
+	s := &Server{
+		config: o.Config, router: o.Router, table: o.Router.Table(),
+		backends: o.Backends, clock: o.Clock, log: o.Log,
+		created: time.Now().Unix(),
+	}
+	if len(s.backends) != len(s.table.Replicas) {
+		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+	}
+	if s.config.DefaultTask != "" {
+		if s.task = s.table.TaskIndex(s.config.DefaultTask); s.task < 0 {
+			return nil, fmt.Errorf("cannot make server: default_task: no task %q", s.config.DefaultTask)
+		}
+	}
+	if s.table.VariantIndex(AutoModel) >= 0 {
+		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
+	}
+	if s.clock == nil {
+		s.clock = WallClock()
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.started = s.clock()
+	s.adapter = NewAdapter(s.router, s.clock)
+	s.books = newBooks(s.router, s.clock)
+	s.health = newHealth(s.router.Ledger(), s.config.Cooldown)
+	s.parked = newParked(s.config.LeaseTimeout, s.settle)
+	s.engine = s.routes()
+	return s, nil
+}
+
+func (s *Server) routes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.Use(s.identify, s.recovery, s.bound)
+	e.NoRoute(s.unknownPath)
+	e.NoMethod(s.wrongMethod)
+	e.POST("/v1/chat/completions", s.complete)
+	e.POST("/v1/completions", s.complete)
+	e.GET("/v1/models", s.listModels)
+	// Names of models may hold slashes.
+	e.GET("/v1/models/*id", s.oneModel)
+	e.GET("/healthz", s.alive)
+	e.GET("/readyz", s.ready)
+	e.GET("/metrics", gin.WrapH(s.books.handler()))
+	e.GET("/v1/gearshift/status", s.status)
+	e.POST("/v1/gearshift/route", s.route)
+	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)
+	return e
+}
+
+// Handler serves all endpoints.
+func (s *Server) Handler() http.Handler { return s.engine }
+
+// ListenAndServe listens on the configured address and serves until the
+// context ends.
+func (s *Server) ListenAndServe(ctx context.Context) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", s.config.Addr)
+	if err != nil {
+		return fmt.Errorf("cannot listen on %q: %w", s.config.Addr, err)
+	}
+	return s.Serve(ctx, l)
+}
+
+// Serve accepts connections until the context ends. Then it reports not ready,
+// takes no more connections, waits for the requests in flight as long as
+// Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           s.engine,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	defer s.Close()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	s.log.Info("serving", "addr", l.Addr().String(), "policy", s.router.PolicyName())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("cannot serve on %q: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
+	defer cancel()
+	err := server.Shutdown(drain)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
+		err = server.Close()
+	}
+	<-failed
+	if err != nil {
+		return fmt.Errorf("cannot shut down: %w", err)
+	}
+	return nil
+}
+
+// Close ends the leases that callers of the route endpoint still hold. Serve
+// does so itself.
+func (s *Server) Close() {
+	s.draining.Store(true)
+	s.parked.close()
+	s.health.close()
+}

@@ -1,0 +1,102 @@
+package serving
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+)
+
+// Status is the body of GET /v1/gearshift/status.
+type Status struct {
+	Policy   string  `json:"policy"`
+	UptimeS  float64 `json:"uptime_s"`
+	Draining bool    `json:"draining"`
+	// ArrivalRate is per second, as the policy sees it.
+	ArrivalRate float64 `json:"arrival_rate"`
+	InFlight    int     `json:"in_flight"`
+	Fallbacks   uint64  `json:"fallbacks"`
+	Rejected    uint64  `json:"rejected"`
+	// Total sums the ended requests, Variants and Tasks split them.
+	Total    Counts          `json:"total"`
+	Variants []Counts        `json:"variants"`
+	Tasks    []Counts        `json:"tasks"`
+	Replicas []ReplicaStatus `json:"replicas"`
+}
+
+// Counts sums ended requests.
+type Counts struct {
+	Name      string `json:"name,omitempty"`
+	Requests  uint64 `json:"requests"`
+	Completed uint64 `json:"completed"`
+	// DeadlineMet and DeadlineMissed leave out what is not judged (Result).
+	DeadlineMet    uint64 `json:"deadline_met"`
+	DeadlineMissed uint64 `json:"deadline_missed"`
+	// UtilityMean is over the judged requests; zero if there are none.
+	UtilityMean float64 `json:"utility_mean"`
+}
+
+// ReplicaStatus is one replica at this moment.
+type ReplicaStatus struct {
+	Name     string `json:"name"`
+	Variant  string `json:"variant"`
+	Host     string `json:"host"`
+	Up       bool   `json:"up"`
+	InFlight int32  `json:"in_flight"`
+	// Limit of the requests in flight; zero is none.
+	Limit int `json:"limit"`
+}
+
+func (t tally) counts(name string) Counts {
+	c := Counts{Name: name, Requests: t.requests, Completed: t.completed, DeadlineMet: t.met, DeadlineMissed: t.missed}
+	if judged := t.met + t.missed; judged > 0 {
+		c.UtilityMean = t.utility / float64(judged)
+	}
+	return c
+}
+
+// Status is what the server has done so far, and how the fleet stands.
+func (s *Server) Status() Status {
+	var v fleet.View
+	now := s.clock()
+	s.router.Ledger().View(now, &v)
+	out := Status{
+		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
+		Draining: s.draining.Load(), ArrivalRate: v.Rate,
+	}
+	for i, r := range s.table.Replicas {
+		out.InFlight += int(v.InFlight[i])
+		out.Replicas = append(out.Replicas, ReplicaStatus{
+			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
+			Up: !v.Down[i], InFlight: v.InFlight[i], Limit: r.Limit,
+		})
+	}
+	s.books.sum(&out)
+	return out
+}
+
+// sum fills in the counts.
+func (b *books) sum(out *Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out.Fallbacks = b.fellBack
+	var total tally
+	variants := make([]tally, len(b.table.Variants))
+	for t, row := range b.tallies {
+		var task tally
+		for v := range row {
+			task.add(row[v])
+			variants[v].add(row[v])
+		}
+		total.add(task)
+		out.Tasks = append(out.Tasks, task.counts(b.table.Tasks[t].Name))
+		out.Rejected += b.rejected[t]
+	}
+	for v := range variants {
+		out.Variants = append(out.Variants, variants[v].counts(b.table.Variants[v].Name))
+	}
+	out.Total = total.counts("")
+}
+
+func (s *Server) status(c *gin.Context) { c.JSON(http.StatusOK, s.Status()) }
