@@ -5,11 +5,11 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -99,9 +99,10 @@ func (c *checker) serving() {
 	if s.MaxInFlight < 0 {
 		c.judge("serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
 	}
-	eachField(reflect.ValueOf(&s.Timeouts).Elem(), func(name string, v reflect.Value, _ bool) {
-		c.seconds(child("serving.timeouts", name), v.Float())
-	})
+	if task := s.Server.DefaultTask; task != "" && c.knownTasks() && !slices.Contains(c.s.taskNames(), task) {
+		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
+	}
+	c.own("serving", s.Config().Validate())
 	c.backend()
 }
 
@@ -168,8 +169,15 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		c.judge(child(key, "url"), "%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", e.URL)
 	}
-	if e.APIKeyEnv != "" && !envForm.MatchString(e.APIKeyEnv) {
+	if e.Key != "" && !envForm.MatchString(e.Key) {
 		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
+	}
+	for name, timeout := range sorted(map[string]time.Duration{
+		"connect_timeout": e.ConnectTimeout, "header_timeout": e.HeaderTimeout, "idle_timeout": e.IdleTimeout,
+	}) {
+		if timeout < 0 {
+			c.judge(child(key, name), "%v is negative", timeout)
+		}
 	}
 }
 

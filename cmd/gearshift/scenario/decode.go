@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/rl"
+	"gearshift/serving"
+	"gearshift/serving/backend"
 )
 
 // decoder fills Go values from YAML, going on after each fault so that all are
@@ -20,13 +23,16 @@ import (
 // drops the positions that later checks need.
 //
 // A struct's keys are its yaml tags, inlining included. A key may be left out
-// if it is tagged omitempty or the struct holds a default for it already.
+// if it is tagged omitempty, the struct holds a default for it already, or the
+// struct is one of those that are [lenient].
 type decoder struct{ *report }
 
-// alternatives are the structs whose keys may each be left out, since which of
-// them belong together is for their own validation to say.
-var alternatives = map[reflect.Type]bool{
-	reflect.TypeFor[rl.Discount](): true,
+// lenient are the structs whose keys may all be left out: a zero is a default
+// of their package's, or its validation says which keys belong together.
+var lenient = map[reflect.Type]bool{
+	reflect.TypeFor[rl.Discount]():            true,
+	reflect.TypeFor[serving.Config]():         true,
+	reflect.TypeFor[backend.UpstreamConfig](): true,
 }
 
 // defaulter fills in a value's defaults before its keys are read.
@@ -59,7 +65,7 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 	var names, required []string
 	eachField(v, func(name string, field reflect.Value, optional bool) {
 		fields[name], names = field, append(names, name)
-		if !optional && field.IsZero() && !alternatives[v.Type()] {
+		if !optional && field.IsZero() {
 			required = append(required, name)
 		}
 	})
@@ -87,7 +93,7 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// eachField calls f for the settable keys of a struct, in order.
+// eachField calls f for the keys of a struct, in order.
 func eachField(v reflect.Value, f func(name string, field reflect.Value, optional bool)) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -96,7 +102,7 @@ func eachField(v reflect.Value, f func(name string, field reflect.Value, optiona
 		case flags == "inline":
 			eachField(v.Field(i), f)
 		case name != "" && name != "-" && field.IsExported():
-			f(name, v.Field(i), slices.Contains(strings.Split(flags, ","), "omitempty"))
+			f(name, v.Field(i), lenient[v.Type()] || slices.Contains(strings.Split(flags, ","), "omitempty"))
 		}
 	}
 }
@@ -142,32 +148,43 @@ func (d *decoder) text(key string, n *yaml.Node, v encoding.TextUnmarshaler) {
 
 func (d *decoder) scalar(key string, n *yaml.Node, v reflect.Value) {
 	tag := n.ShortTag()
-	number := n.Kind == yaml.ScalarNode && (tag == "!!int" || tag == "!!float")
-	switch v.Kind() {
-	case reflect.String:
-		if n.Kind != yaml.ScalarNode || tag != "!!str" {
-			d.want(key, "text", n)
-			return
-		}
-		v.SetString(n.Value)
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		// Through a float for 1e6; whole numbers above 2⁵³ are no file's intent.
-		var x float64
-		if !number || n.Decode(&x) != nil || x != math.Trunc(x) || math.Abs(x) > 1<<53 || v.OverflowInt(int64(x)) {
-			d.want(key, "a whole number", n)
-			return
-		}
+	var what string
+	var ok bool
+	switch kind := v.Kind(); {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		x, err := time.ParseDuration(n.Value)
+		what, ok = "a time such as 30s or 10m", err == nil
 		v.SetInt(int64(x))
-	case reflect.Float64:
-		var x float64
-		if !number || n.Decode(&x) != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-			d.want(key, "a number", n)
-			return
-		}
+	case kind == reflect.String:
+		what, ok = "text", tag == "!!str"
+		v.SetString(n.Value)
+	case kind == reflect.Bool:
+		var x bool
+		what, ok = "true or false", n.Decode(&x) == nil && tag == "!!bool"
+		v.SetBool(x)
+	case kind == reflect.Float64:
+		x, number := finite(n)
+		what, ok = "a number", number
 		v.SetFloat(x)
+	case v.CanInt():
+		// By way of a float, for 1e6. Above 2⁵³ no whole number is meant.
+		x, number := finite(n)
+		what, ok = "a whole number", number && x == math.Trunc(x) && math.Abs(x) <= 1<<53 && !v.OverflowInt(int64(x))
+		v.SetInt(int64(x))
 	default:
 		panic(fmt.Sprintf("scenario: no decoding into %v at %s", v.Type(), key))
 	}
+	if !ok || n.Kind != yaml.ScalarNode {
+		v.SetZero()
+		d.want(key, what, n)
+	}
+}
+
+// finite is the number that a node holds, if it holds one.
+func finite(n *yaml.Node) (x float64, ok bool) {
+	tag := n.ShortTag()
+	ok = (tag == "!!int" || tag == "!!float") && n.Decode(&x) == nil && !math.IsInf(x, 0) && !math.IsNaN(x)
+	return x, ok
 }
 
 // pair is one entry of a mapping.

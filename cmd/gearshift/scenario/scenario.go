@@ -167,14 +167,14 @@ func (s *Scenario) fillMix() {
 }
 
 // Hash identifies the world that a policy is trained and judged in: all of the
-// scenario but its name, the presets (a checkpoint holds the one it used) and
-// the serving section. Comments, order of keys, ways to write a number, and
+// scenario but its name, the presets (a checkpoint holds the one it used) and,
+// of the serving section, all but the balancer. Comments, order of keys, ways to write a number, and
 // whether a default is written out do not count.
 func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
 	world.Training.Presets = nil
-	world.Serving = Serving{}
+	world.Serving = Serving{Balancer: s.Serving.Balancer}
 	b, err := yaml.Marshal(world)
 	if err != nil {
 		panic(err) // every field is a plain value or marshals itself without error

@@ -145,6 +145,32 @@ evaluation:
 	}
 }
 
+func TestServing(t *testing.T) {
+	s := parse(t, minimal(t)+`
+serving:
+  addr: ":9000"
+  max_in_flight: 0
+  max_body: 2MB
+  default_task: chat
+  drain_timeout: 1m30s
+  backend: upstream
+  upstreams:
+    small@gpu0: {url: http://gpu0:8000/v1, api_key_env: SMALL_KEY, idle_timeout: 5s, forward_authorization: true}
+    large@gpu0: {url: https://models.example, model: org/large}
+`)
+	c := s.Serving.Config()
+	if c.Addr != ":9000" || c.MaxBody != 2_000_000 || c.DefaultTask != "chat" || c.DrainTimeout != 90*time.Second || c.BodyTimeout <= 0 {
+		t.Errorf("server config %+v", c)
+	}
+	small, large := s.Serving.Upstreams["small@gpu0"], s.Serving.Upstreams["large@gpu0"]
+	if small.URL != "http://gpu0:8000/v1" || small.Key != "SMALL_KEY" || small.IdleTimeout != 5*time.Second || !small.ForwardAuthorization {
+		t.Errorf("small: %+v", small)
+	}
+	if large.URL != "https://models.example" || large.Model != "org/large" {
+		t.Errorf("large: %+v", large)
+	}
+}
+
 func TestNotations(t *testing.T) {
 	s := parse(t, minimal(t,
 		"memory: 8GiB", "memory: 8_589_934_592",
@@ -190,6 +216,7 @@ func TestHash(t *testing.T) {
 		"observation": minimal(t, "scale: [10, 5]", "scale: [10, 6]"),
 		"load":        minimal(t, "max_rate: 8", "max_rate: 9"),
 		"evaluation":  minimal(t) + "evaluation: {requests: 9999}\n",
+		"balancer":    minimal(t) + "serving: {balancer: power-of-two}\n",
 	}
 	for what, text := range other {
 		if parse(t, text).Hash() == base {

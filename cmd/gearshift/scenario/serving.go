@@ -1,9 +1,14 @@
 package scenario
 
+import (
+	"gearshift/serving"
+	"gearshift/serving/backend"
+)
+
 // Serving is how a router serves the scenario.
 type Serving struct {
-	Addr     string `yaml:"addr"` // host:port; an empty host listens on all interfaces
-	Balancer string `yaml:"balancer"`
+	Addr     string `yaml:"addr"`     // host:port; an empty host listens on all interfaces
+	Balancer string `yaml:"balancer"` // of the simulator as well
 	// Fallback is the rule that routes when no learned policy can.
 	Fallback string `yaml:"fallback"`
 	// MaxInFlight bounds the requests on a replica, waiting ones included.
@@ -14,7 +19,8 @@ type Serving struct {
 	Backend string `yaml:"backend"`
 	// Upstreams is where each replica answers, by its name "variant@host".
 	Upstreams map[string]Endpoint `yaml:"upstreams,omitempty"`
-	Timeouts  Timeouts            `yaml:"timeouts"`
+	// Server is the rest, which the server owns. Use [Serving.Config].
+	Server serving.Config `yaml:",inline"`
 }
 
 // The backends of [Serving].
@@ -25,31 +31,27 @@ const (
 
 // Endpoint is an OpenAI-compatible server that stands for one replica.
 type Endpoint struct {
-	URL string `yaml:"url"` // the base, such as http://gpu0:8000/v1
-	// APIKeyEnv names the environment variable that holds the key. Keys
-	// themselves do not belong in a scenario. Empty: no key is sent.
-	APIKeyEnv string `yaml:"api_key_env,omitempty"`
+	backend.UpstreamConfig `yaml:",inline"`
 	// Model is what the server calls the variant. Empty: the variant's name.
 	Model string `yaml:"model,omitempty"`
 }
 
-// Timeouts bound a request at its stages, in seconds.
-type Timeouts struct {
-	ConnectS float64 `yaml:"connect_s"` // to reach an upstream
-	HeaderS  float64 `yaml:"header_s"`  // from the request sent to the first byte of the answer
-	IdleS    float64 `yaml:"idle_s"`    // between two pieces of an answer
-	TotalS   float64 `yaml:"total_s"`   // from arrival to the end
-	DrainS   float64 `yaml:"drain_s"`   // for the requests in flight when the router stops
-}
-
 func (s *Serving) defaults() {
+	server := serving.DefaultConfig()
 	*s = Serving{
-		Addr:        "127.0.0.1:8080",
+		Addr:        server.Addr,
 		Balancer:    "smallest-batch",
 		Fallback:    "slackfit",
 		MaxInFlight: 512,
-		MaxBody:     8 << 20,
+		MaxBody:     Bytes(server.MaxBody),
 		Backend:     Simulated,
-		Timeouts:    Timeouts{ConnectS: 5, HeaderS: 60, IdleS: 60, TotalS: 600, DrainS: 30},
+		Server:      server,
 	}
+}
+
+// Config is the server's configuration.
+func (s *Serving) Config() serving.Config {
+	c := s.Server
+	c.Addr, c.MaxBody = s.Addr, int64(s.MaxBody)
+	return c
 }
