@@ -58,3 +58,7 @@ func bound(x float64, limit int) int {
 	}
 	return max(int(x), 1)
 }
+
+// Sampler is the distribution as a function of a source: what draws lengths
+// outside a stream. The lengths must be valid.
+func (l Lengths) Sampler() func(*rand.Rand) int { return l.sampler().sample }

@@ -18,8 +18,8 @@ var WindowLevels = [...]float64{1.00, 0.99, 0.98, 0.96, 0.94}
 // levelTolerance forgives the rounding of a sum of 20 rewards.
 const levelTolerance = 1e-9
 
-// run is what one episode came to.
-type run struct {
+// tally is what one episode came to.
+type tally struct {
 	requests int
 	utility  float64 // mean per request
 	met      float64 // share
@@ -62,9 +62,9 @@ func (r *recorder) add(o *env.Outcome) {
 
 func milliseconds(d time.Duration) float32 { return float32(d) / float32(time.Millisecond) }
 
-func (r *recorder) run() run {
+func (r *recorder) tally() tally {
 	n := float64(len(r.utility))
-	out := run{
+	out := tally{
 		requests: len(r.utility),
 		utility:  sum(r.utility) / n,
 		met:      float64(r.met) / n,
@@ -104,14 +104,14 @@ func sum(v []float64) (s float64) {
 type group struct {
 	name    string
 	members int
-	runs    []run
+	runs    []tally
 	speeds  float64
 }
 
-func addToGroup(groups []group, name string, runs []run, speed float64) []group {
+func addToGroup(groups []group, name string, runs []tally, speed float64) []group {
 	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
 	if i < 0 {
-		groups = append(groups, group{name: name, runs: make([]run, len(runs))})
+		groups = append(groups, group{name: name, runs: make([]tally, len(runs))})
 		i = len(groups) - 1
 	}
 	g := &groups[i]
@@ -124,7 +124,7 @@ func addToGroup(groups []group, name string, runs []run, speed float64) []group 
 }
 
 // merge adds o; every workload of a group weighs the same.
-func (r *run) merge(o *run) {
+func (r *tally) merge(o *tally) {
 	r.requests += o.requests
 	r.utility += o.utility
 	r.met += o.met
@@ -142,7 +142,7 @@ func (r *run) merge(o *run) {
 }
 
 // merged divides the sums of shares and means; counts stay sums.
-func (g *group) merged() []run {
+func (g *group) merged() []tally {
 	n := float64(g.members)
 	for i := range g.runs {
 		r := &g.runs[i]

@@ -40,7 +40,7 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
-func summarise(c *Contestant, workload string, runs []run, speed float64) Result {
+func summarise(c *Contestant, workload string, runs []tally, speed float64) Result {
 	variants := c.Fleet.Table.Variants
 	r := Result{
 		Policy: c.Name, Workload: workload,

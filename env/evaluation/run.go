@@ -50,10 +50,17 @@ type Plan struct {
 	Seeds       []uint64
 	// Clock measures the simulator's speed. Nil leaves it unreported.
 	Clock func() time.Duration
-	// Observe, if set, may hook into the simulator of a run as it begins.
-	Observe func(contestant, workload string, seed uint64, e *env.Environment)
+	// Observe, if set, may hook into the simulator of a run as it begins. Runs
+	// begin concurrently.
+	Observe func(r Run, e *env.Environment)
 	// Progress, if set, is called after each contestant and workload.
 	Progress func(done, total int)
+}
+
+// Run names one episode of a plan.
+type Run struct {
+	Contestant, Workload string
+	Seed                 uint64
 }
 
 // Evaluate plays every contestant on every workload and seed. Results are in
@@ -85,8 +92,8 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 }
 
 // play runs all seeds of one contestant and workload, on all cores.
-func (p *Plan) play(ctx context.Context, c *Contestant, w *Workload) ([]run, float64, error) {
-	runs := make([]run, len(p.Seeds))
+func (p *Plan) play(ctx context.Context, c *Contestant, w *Workload) ([]tally, float64, error) {
+	runs := make([]tally, len(p.Seeds))
 	began := p.now()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -121,34 +128,34 @@ func perSecond(n int, d time.Duration) float64 {
 }
 
 // playSeed is one episode, with the decider choosing every action.
-func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (run, error) {
+func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
 	config := c.Fleet
 	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
 	e, err := env.New(config)
 	if err != nil {
-		return run{}, err
+		return tally{}, err
 	}
 	if _, err := e.Reset(seed); err != nil {
-		return run{}, err
+		return tally{}, err
 	}
 	if p.Observe != nil {
-		p.Observe(c.Name, w.Name, seed, e)
+		p.Observe(Run{c.Name, w.Name, seed}, e)
 	}
 	record := newRecorder(config.Table)
 	scratch := make([]float32, c.Decider.Scratch())
 	for {
 		step, err := e.Step(c.Decider.Decide(e.View(), e.Request(), scratch))
 		if err != nil {
-			return run{}, err
+			return tally{}, err
 		}
 		for i := range step.Info.Outcomes {
 			record.add(&step.Info.Outcomes[i])
 		}
 		if step.Terminated || step.Truncated {
-			return record.run(), nil
+			return record.tally(), nil
 		}
 		if err := ctx.Err(); err != nil {
-			return run{}, err
+			return tally{}, err
 		}
 	}
 }

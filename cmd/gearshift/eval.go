@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/workloads"
+)
+
+// evalOptions are the flags of eval.
+type evalOptions struct {
+	scenario, store, format, out, trace string
+	policies, workloads                 []string
+	seeds, requests                     int
+}
+
+func newEvalCommand() *cobra.Command {
+	var o evalOptions
+	c := &cobra.Command{
+		Use:   "eval",
+		Short: "Compare policies on workloads in the simulator",
+		Long: `Play each policy on each workload over the evaluation seeds, which training never
+sees, and report utility, deadlines met, windows near peak performance, the mix of
+sizes and latencies, with 95 % bootstrap intervals over the seeds. Static policies
+run alone with the whole memory.
+
+Policies:   ` + policyForms + `
+Workloads:  ` + workloads.Forms + `
+A trace gives arrival times; its token counts too only with +lengths.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return eval(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	scenarioFlag(c, &o.scenario)
+	storeFlag(c, &o.store)
+	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit)")
+	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2)")
+	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
+	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload lasts its phase instead)")
+	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
+	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv")
+	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
+	return c
+}
+
+func (o *evalOptions) validate() error {
+	var faults []error
+	if !slices.Contains(evaluation.Formats, o.format) {
+		faults = append(faults, fmt.Errorf("--format %q: want one of %s", o.format, strings.Join(evaluation.Formats, ", ")))
+	}
+	if o.seeds < 1 {
+		faults = append(faults, fmt.Errorf("--seeds %d: at least 1 is needed", o.seeds))
+	}
+	if o.requests < 0 {
+		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))
+	}
+	return errors.Join(faults...)
+}
+
+// defaults fills what the flags leave open.
+func (o *evalOptions) defaults(s *scenario.Scenario) {
+	if o.requests == 0 {
+		o.requests = s.Evaluation.Requests
+	}
+	if len(o.workloads) == 0 {
+		o.workloads = []string{"u1", "u2"}
+	}
+	if len(o.policies) == 0 {
+		for _, v := range s.Variants {
+			o.policies = append(o.policies, "static:"+v.Name)
+		}
+		o.policies = append(o.policies, "threshold", "slackfit")
+	}
+}
+
+func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return err
+	}
+	o.defaults(s)
+	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
+	list, err := contestants(s, &checkpoints.Store{Path: o.store}, o.policies, warn)
+	if err != nil {
+		return err
+	}
+	work, err := evaluated(s, o.workloads, o.requests)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	plan := evaluation.Plan{
+		Contestants: list, Workloads: work, Seeds: evaluationSeeds(o.seeds),
+		Clock:    func() time.Duration { return time.Since(began) },
+		Progress: evalProgress(stderr),
+	}
+	trace, err := traceFirstRun(&plan, o.trace)
+	if err != nil {
+		return err
+	}
+	results, err := plan.Evaluate(ctx)
+	if err == nil {
+		err = trace()
+	}
+	if err != nil {
+		return err
+	}
+	report := evaluation.Report{Scenario: s.Name, Seeds: o.seeds, Results: results, Variants: list[0].Fleet.Table.Variants}
+	if err := writeReports(&report, o.out); err != nil {
+		return err
+	}
+	return report.Write(stdout, o.format)
+}
+
+// evalProgress counts on a terminal, and is silent elsewhere.
+func evalProgress(stderr io.Writer) func(done, total int) {
+	f, ok := stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return func(done, total int) {
+		fmt.Fprintf(stderr, "\r\x1b[Kevaluating %d/%d", done, total)
+		if done == total {
+			fmt.Fprint(stderr, "\r\x1b[K")
+		}
+	}
+}
+
+// traceFirstRun makes the plan write its first run to the file. The function
+// returned ends the file; it does nothing if no file is asked for.
+func traceFirstRun(plan *evaluation.Plan, path string) (finish func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write trace: %w", err)
+	}
+	trace := env.NewTrace(f, plan.Contestants[0].Fleet.Table)
+	first := evaluation.Run{Contestant: plan.Contestants[0].Name, Workload: plan.Workloads[0].Name, Seed: plan.Seeds[0]}
+	plan.Observe = func(r evaluation.Run, e *env.Environment) {
+		if r == first {
+			trace.Attach(e.Simulator())
+		}
+	}
+	return func() error { return errors.Join(trace.Close(), f.Close()) }, nil
+}
+
+// writeReports writes the report to a folder, for programs and spreadsheets.
+func writeReports(r *evaluation.Report, folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("cannot make folder for reports: %w", err)
+	}
+	for _, format := range []string{"json", "csv"} {
+		f, err := os.Create(filepath.Join(folder, "eval."+format))
+		if err != nil {
+			return fmt.Errorf("cannot write report: %w", err)
+		}
+		if err := errors.Join(r.Write(f, format), f.Close()); err != nil {
+			return fmt.Errorf("cannot write report: %w", err)
+		}
+	}
+	return nil
+}

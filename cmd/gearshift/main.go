@@ -1,0 +1,76 @@
+// Command gearshift trains, evaluates and serves routing policies for
+// best-effort inference. One scenario file drives every subcommand.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main with its surroundings as arguments. It returns the exit code: 0,
+// 1 for an error, 130 for an interruption.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "gearshift: interrupted")
+		return 130
+	}
+	fmt.Fprintln(stderr, "gearshift:", err)
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gearshift",
+		Short: "Route each request to the model size that delivers the most quality before its deadline",
+		Long: `Gearshift routes each inference request to the model size that delivers the most
+quality before its deadline at the present load. It trains the policy in a
+simulator of your fleet, compares it with strong rules, and serves it behind an
+OpenAI-compatible endpoint. One scenario file drives every command; start with
+
+  gearshift scenario show titan-rtx-opt > mine.yaml`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(trainCommands()...)
+	root.AddCommand(
+		newEvalCommand(), newServeCommand(), newPolicyCommand(), newWorkloadCommand(),
+		newScenarioCommand(), newReplayCommand(), newVersionCommand(),
+	)
+	return root
+}
+
+// The flags that several commands share.
+const (
+	defaultScenario = "titan-rtx-opt"
+	defaultStore    = "gearshift.db"
+)
+
+func scenarioFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "scenario", defaultScenario, "built-in `name or file` of the scenario")
+}
+
+func storeFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "store", defaultStore, "`file` that holds policies and training progress")
+}

@@ -1,0 +1,5 @@
+//go:build !onnx
+
+package main
+
+func onnxRuntime() string { return "not in this build (tag onnx)" }

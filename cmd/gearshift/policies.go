@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/router/fleet"
+	"gearshift/router/policy"
+	"gearshift/workloads"
+)
+
+// policyForms is how a policy is referred to.
+const policyForms = policy.RuleForms + ", store:NAME[@VERSION] or NAME"
+
+// stored loads the policy that ref names from the store and fits it to the
+// table, which must have the tasks and variants that it was trained for.
+func stored(store *checkpoints.Store, ref string, t *fleet.Table) (*policy.Learned, checkpoints.Entry, error) {
+	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
+	if err != nil {
+		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, policyForms)
+	}
+	c, entry, err := store.Get(parsed)
+	if err != nil {
+		return nil, entry, err
+	}
+	p, err := policy.NewLearned(entry.Ref().String(), c.Meta.Spec, c.Network, t)
+	return p, entry, err
+}
+
+// contestants turns references into the policies of an evaluation. warn is told
+// of a policy that was trained in another world.
+func contestants(s *scenario.Scenario, store *checkpoints.Store, refs []string, warn func(string)) ([]evaluation.Contestant, error) {
+	var list []evaluation.Contestant
+	var faults []error
+	for _, ref := range refs {
+		c, err := contestant(s, store, ref, warn)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list, errors.Join(faults...)
+}
+
+func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+	fleet, err := simulation(s)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	if !policy.IsRule(ref) {
+		p, entry, err := stored(store, ref, fleet.Table)
+		if err != nil {
+			return evaluation.Contestant{}, err
+		}
+		if entry.Meta.ScenarioHash != s.Hash() {
+			warn(fmt.Sprintf("policy %s was trained on another version of the scenario (%s %.12s, here %s %.12s)",
+				entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, s.Name, s.Hash()))
+		}
+		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet}, nil
+	}
+	rule, err := policy.Parse(ref, fleet.Table, fleet.Profiles, ruleLengths(s))
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	if static, ok := rule.(*policy.Static); ok { // alone, with all the memory (LBE-18)
+		alone, err := s.Alone(s.Variants[static.Variant()].Name)
+		if err != nil {
+			return evaluation.Contestant{}, err
+		}
+		if fleet, err = simulation(alone); err != nil {
+			return evaluation.Contestant{}, err
+		}
+	}
+	return evaluation.Contestant{Name: rule.Name(), Decider: rule, Fleet: fleet}, nil
+}
+
+// evaluationSeeds are the first n seeds of evaluation.
+func evaluationSeeds(n int) []uint64 { return seeds(workloads.Evaluation, n) }

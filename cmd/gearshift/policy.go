@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+)
+
+func newPolicyCommand() *cobra.Command {
+	c := &cobra.Command{Use: "policy", Short: "List, show and promote stored policies"}
+	var path string
+	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
+	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
+	c.AddCommand(
+		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
+		newPolicyRollback(store), newPolicyRemove(store),
+	)
+	return c
+}
+
+func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			entries, err := store().List()
+			if err != nil {
+				return err
+			}
+			return listPolicies(c.OutOrStdout(), entries)
+		},
+	}
+}
+
+func listPolicies(w io.Writer, entries []checkpoints.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tALIASES\tSCENARIO\tPRESET\tSEED\tDECISIONS\tCREATED\tSHA256")
+	for _, e := range entries {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%.12s\n", e.Ref(), strings.Join(e.Aliases, ","),
+			e.Meta.Scenario, e.Meta.Preset, e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
+	}
+	return t.Flush()
+}
+
+func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "show REF", Short: "Show all that is known of a stored policy", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := checkpoints.ParseRef(args[0])
+			if err != nil {
+				return err
+			}
+			network, entry, err := store().Get(ref)
+			if err != nil {
+				return err
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			out.SetIndent("", "  ")
+			return out.Encode(struct {
+				Policy  string           `json:"policy"`
+				Aliases []string         `json:"aliases,omitempty"`
+				Created time.Time        `json:"created"`
+				SHA256  string           `json:"sha256"`
+				Layers  []int            `json:"layers"`
+				Meta    checkpoints.Meta `json:"meta"`
+			}{entry.Ref().String(), entry.Aliases, entry.Created, entry.Digest, network.Network.Sizes, entry.Meta})
+		},
+	}
+}
+
+func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := checkpoints.ParseRef(args[0])
+			if err != nil {
+				return err
+			}
+			if ref.Alias != "" {
+				return fmt.Errorf("cannot promote %q: want NAME or NAME@VERSION", args[0])
+			}
+			if ref.Version, err = store().Promote(ref.Name, ref.Version); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", ref)
+			return nil
+		},
+	}
+}
+
+func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "rollback NAME", Short: "Put the version before the last promotion back in production", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			version, err := store().Rollback(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", checkpoints.Ref{Name: args[0], Version: version})
+			return nil
+		},
+	}
+}
+
+func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := checkpoints.ParseRef(args[0])
+			if err != nil {
+				return err
+			}
+			removed, err := store().Remove(ref, force)
+			if err != nil {
+				return err
+			}
+			for _, version := range removed {
+				fmt.Fprintf(c.OutOrStdout(), "removed %s\n", checkpoints.Ref{Name: ref.Name, Version: version})
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "remove it even if it is in production")
+	return c
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/replay"
+	"gearshift/workloads"
+)
+
+// replayOptions are the flags of replay.
+type replayOptions struct {
+	scenario, url, trace, model, format string
+	rate                                float64
+	duration                            time.Duration
+	lengths                             bool
+	seed                                uint64
+}
+
+func newReplayCommand() *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay --url URL --trace FILE",
+		Short: "Send a recorded trace to a live router, and report what came back",
+		Long: `Send a recorded trace to a live router at the trace's own pace, whether answers keep
+up or not, and print utility, deadlines met, latencies and the mix of sizes as the
+client saw them. The trace gives arrival times; tasks and lengths are the scenario's,
+unless --lengths takes the trace's own token counts.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return replayTrace(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	scenarioFlag(c, &o.scenario)
+	f.StringVar(&o.url, "url", "", "`URL` of the router (required)")
+	f.StringVar(&o.trace, "trace", "", "`FILE` of the trace: Azure or arena CSV, or JSONL (required)")
+	f.Float64Var(&o.rate, "rate", 0, "rescale the trace's times to a mean of `R` requests per second")
+	f.DurationVar(&o.duration, "duration", 0, "of the trace to send (default: all)")
+	f.StringVar(&o.model, "model", "", "to ask for (default: auto)")
+	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
+	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
+	f.StringVar(&o.format, "format", "table", "table or json")
+	for _, name := range []string{"url", "trace"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return c
+}
+
+func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {
+	if o.format != "table" && o.format != "json" {
+		return fmt.Errorf("--format %q: want table or json", o.format)
+	}
+	if o.rate < 0 || o.duration < 0 {
+		return fmt.Errorf("--rate and --duration must not be negative")
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return err
+	}
+	spec := workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths}
+	stream, err := spec.Open(settings(s, 0), workloads.Seed(workloads.Serving, o.seed))
+	if err != nil {
+		return err
+	}
+	config := replay.Config{
+		URL: o.url, Model: o.model, Table: s.Table(),
+		Requests: workloads.Take(stream, workloads.Limit{Duration: o.duration}),
+	}
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		config.Progress = func(p replay.Progress) {
+			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
+		}
+		defer fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	report, err := replay.Run(ctx, config)
+	if err != nil {
+		return err
+	}
+	if o.format == "json" {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(report)
+	}
+	return report.WriteTable(stdout)
+}

@@ -1,0 +1,255 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/rl"
+	"gearshift/rl/dqn"
+	"gearshift/workloads"
+)
+
+var trainingStack = "gorgonia, " + dqn.BLAS()
+
+func trainCommands() []*cobra.Command { return []*cobra.Command{newTrainCommand()} }
+
+// trainOptions are the flags of train.
+type trainOptions struct {
+	scenario, preset, store, name, out string
+	seed                               uint64
+	steps                              int
+	resume                             bool
+}
+
+func newTrainCommand() *cobra.Command {
+	var o trainOptions
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "Train a policy in the simulator and store it",
+		Long: `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
+weights that did best on validation seeds. Progress is saved as the run goes: after
+an interruption, the same command with --resume continues, and ends with the very
+bytes that an uninterrupted run ends with.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return train(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	scenarioFlag(c, &o.scenario)
+	storeFlag(c, &o.store)
+	f.StringVar(&o.preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
+	f.Uint64Var(&o.seed, "seed", 1, "of everything random in the run")
+	f.IntVar(&o.steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset)")
+	f.StringVar(&o.name, "name", "", "of the policy and the run (default: the scenario's name)")
+	f.BoolVar(&o.resume, "resume", false, "continue the stored run of this name")
+	f.StringVar(&o.out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
+	return c
+}
+
+// maxSeed leaves room for the episodes of a run within the training seeds.
+const maxSeed = math.MaxUint32
+
+// trainingRun joins what a run needs.
+type trainingRun struct {
+	options  trainOptions
+	scenario *scenario.Scenario
+	config   rl.Config
+	store    *checkpoints.Store
+	env      *trainingEnv
+	judge    *judge
+	meta     checkpoints.Meta
+}
+
+func newTrainingRun(o trainOptions) (*trainingRun, error) {
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return nil, err
+	}
+	config, ok := s.Training.Presets[o.preset]
+	if !ok {
+		return nil, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, o.preset,
+			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	}
+	switch {
+	case o.seed > maxSeed:
+		return nil, fmt.Errorf("--seed %d is too large; at most %d", o.seed, uint64(maxSeed))
+	case o.steps < 0:
+		return nil, fmt.Errorf("--steps %d is negative", o.steps)
+	case o.steps > config.Decisions:
+		return nil, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
+			o.steps, config.Decisions, o.preset, o.preset)
+	}
+	if o.name == "" {
+		o.name = s.Name
+	}
+	r := &trainingRun{options: o, scenario: s, config: config, store: &checkpoints.Store{Path: o.store}}
+	spec := s.Spec()
+	if r.env, err = newTrainingEnv(s, spec, config.Episode); err != nil {
+		return nil, err
+	}
+	if r.judge, err = newJudge(s, spec); err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	r.meta = checkpoints.Meta{
+		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
+		Preset: o.preset, Config: encoded, Seed: o.seed,
+	}
+	return r, nil
+}
+
+func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error {
+	r, err := newTrainingRun(o)
+	if err != nil {
+		return err
+	}
+	from, err := r.begin(stderr)
+	if err != nil {
+		return err
+	}
+	log, err := newTrainingLog(r.options.out, stderr, from != nil)
+	if err != nil {
+		return err
+	}
+	result, err := r.train(ctx, from, log)
+	if closing := log.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return r.explain(err, result.Decisions)
+	}
+	return r.finish(result, stdout)
+}
+
+// begin decides where the run starts: at its stored progress, or anew.
+func (r *trainingRun) begin(stderr io.Writer) (*rl.Progress, error) {
+	stored, err := r.store.GetTraining(r.options.name)
+	switch {
+	case errors.Is(err, checkpoints.ErrNotFound):
+		if r.options.resume {
+			return nil, fmt.Errorf("cannot resume: %w", err)
+		}
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	progress := new(rl.Progress)
+	if err := progress.UnmarshalBinary(stored.Progress); err != nil {
+		return nil, fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+	}
+	if !r.options.resume {
+		if stored.Policy.Name == "" {
+			fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.name, progress.Decisions)
+		}
+		return nil, nil
+	}
+	var meta checkpoints.Meta
+	if err := json.Unmarshal(stored.Meta, &meta); err != nil {
+		return nil, fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+	}
+	return progress, r.matches(meta)
+}
+
+// matches refuses to continue a run with other ingredients.
+func (r *trainingRun) matches(stored checkpoints.Meta) error {
+	differ := func(what string, was, is any) error {
+		return fmt.Errorf("cannot resume run %q: it began with %s %v, now it is %v; train under another --name to start anew", r.options.name, what, was, is)
+	}
+	switch now := r.meta; {
+	case stored.Scenario != now.Scenario:
+		return differ("scenario", stored.Scenario, now.Scenario)
+	case stored.ScenarioHash != now.ScenarioHash:
+		return differ("a scenario of hash", stored.ScenarioHash[:12], now.ScenarioHash[:12])
+	case stored.SpecHash != now.SpecHash:
+		return differ("an observation of hash", stored.SpecHash[:12], now.SpecHash[:12])
+	case stored.Preset != now.Preset:
+		return differ("preset", stored.Preset, now.Preset)
+	case string(stored.Config) != string(now.Config):
+		return differ("the configuration", string(stored.Config), string(now.Config))
+	case stored.Seed != now.Seed:
+		return differ("seed", stored.Seed, now.Seed)
+	}
+	return nil
+}
+
+func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainingLog) (rl.Result, error) {
+	spec := r.meta.Spec
+	learner, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rand.New(rl.Weights.PCG(r.options.seed)))
+	if err != nil {
+		return rl.Result{}, err
+	}
+	meta, err := json.Marshal(r.meta)
+	if err != nil {
+		return rl.Result{}, err
+	}
+	log.start(r, learner.Act().Parameters())
+	return rl.Train(ctx, rl.Run{
+		Config: r.config, Seed: r.options.seed, Stop: r.options.steps,
+		Env: r.env, Learner: learner,
+		EpisodeSeed: func(episode uint64) uint64 {
+			return workloads.Seed(workloads.Training, r.options.seed<<24|episode&(1<<24-1))
+		},
+		Validate: r.judge.score(ctx),
+		Save: func(p *rl.Progress) error {
+			b, err := p.MarshalBinary()
+			if err != nil {
+				return err
+			}
+			return r.store.PutTraining(r.options.name, meta, b)
+		},
+		Report: log.report,
+	}, from)
+}
+
+// explain says what an error of the run means to its user.
+func (r *trainingRun) explain(err error, decisions int) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("stopped after %d decisions; the same command with --resume continues: %w", decisions, err)
+	case r.env.err != nil:
+		return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, r.env.err)
+	}
+	return err
+}
+
+// finish stores the policy and says how to use it.
+func (r *trainingRun) finish(result rl.Result, stdout io.Writer) error {
+	var err error
+	r.meta.Decisions = result.Decisions
+	if r.meta.Evaluation, err = r.judge.summary(result.Network); err != nil {
+		return err
+	}
+	c := &checkpoints.Checkpoint{Meta: r.meta, Network: result.Network}
+	version, err := r.store.Finish(r.options.name, r.options.name, c, time.Now())
+	if err != nil {
+		return err
+	}
+	data, err := checkpoints.Encode(c)
+	if err != nil {
+		return err
+	}
+	ref := checkpoints.Ref{Name: r.options.name, Version: version}
+	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, result.Decisions, checkpoints.Digest(data))
+	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy threshold --policy slackfit --workload u1\n", r.options.scenario, r.store.Path, ref)
+	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.scenario, r.store.Path, ref)
+	return nil
+}

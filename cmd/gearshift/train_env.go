@@ -1,0 +1,71 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/rl"
+	"gearshift/router/observation"
+	"gearshift/workloads"
+)
+
+// trainingEnv is the simulator as the training loop sees it. An error of the
+// simulator is a fault of the program or of the scenario that no action can
+// mend; it is kept, and ends the run.
+type trainingEnv struct {
+	*env.Environment
+	completed []rl.Completion
+	err       error
+}
+
+// newTrainingEnv is the scenario's fleet under its training load, endless but
+// for the truncation after each episode.
+func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*trainingEnv, error) {
+	config, err := simulation(s)
+	if err != nil {
+		return nil, err
+	}
+	if config.Encoder, err = observation.NewEncoder(spec, config.Table); err != nil {
+		return nil, err
+	}
+	load, err := workloads.NewRandomSwitching(s.Training.Load)
+	if err != nil {
+		return nil, err
+	}
+	config.Limit = episode
+	config.Open = func(seed uint64) (workloads.Stream, error) {
+		return workloads.New(load, config.Table.Tasks, s.Workload, seed, workloads.Limit{})
+	}
+	e, err := env.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &trainingEnv{Environment: e}, nil
+}
+
+// Reset implements [rl.Env].
+func (t *trainingEnv) Reset(seed uint64) []float32 {
+	observation, err := t.Environment.Reset(seed)
+	t.err = err
+	return observation
+}
+
+// Step implements [rl.Env].
+func (t *trainingEnv) Step(action int) rl.Step {
+	step, err := t.Environment.Step(action)
+	if err != nil {
+		t.err = err
+		return rl.Step{}
+	}
+	t.completed = t.completed[:0]
+	for i := range step.Info.Outcomes {
+		o := &step.Info.Outcomes[i]
+		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: o.Utility})
+	}
+	return rl.Step{
+		Observation: step.Observation, Reward: step.Reward,
+		Terminated: step.Terminated, Truncated: step.Truncated,
+		Elapsed: step.Info.Elapsed, Completed: t.completed,
+	}
+}

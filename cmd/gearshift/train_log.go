@@ -1,0 +1,124 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/term"
+
+	"gearshift/rl"
+)
+
+// trainingLog shows a run on the terminal and writes its curves to files.
+type trainingLog struct {
+	stderr   io.Writer
+	terminal bool // lines overwrite each other
+	began    time.Time
+	first    int // decisions when it began
+	shown    time.Time
+
+	files       []io.Closer
+	csv         *rl.CSVWriter
+	tensorboard *rl.TensorBoardWriter
+	err         error // the first of a write
+}
+
+// newTrainingLog opens the files in folder out, if there is one. A resumed run
+// appends to its progress.csv.
+func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, error) {
+	l := &trainingLog{stderr: stderr, began: time.Now(), first: -1}
+	if f, ok := stderr.(*os.File); ok {
+		l.terminal = term.IsTerminal(int(f.Fd()))
+	}
+	if out == "" {
+		return l, nil
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot make folder for training curves: %w", err)
+	}
+	mode := os.O_TRUNC
+	if resumed {
+		mode = os.O_APPEND
+	}
+	table, err := os.OpenFile(filepath.Join(out, "progress.csv"), os.O_CREATE|os.O_WRONLY|mode, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write training curves: %w", err)
+	}
+	events, err := os.Create(filepath.Join(out, rl.EventFileName(l.began)))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), table.Close())
+	}
+	info, err := table.Stat()
+	if err != nil {
+		return nil, err
+	}
+	l.files = []io.Closer{table, events}
+	l.csv, l.tensorboard = rl.NewCSVWriter(table, info.Size() == 0), rl.NewTensorBoardWriter(events)
+	return l, nil
+}
+
+func (l *trainingLog) start(r *trainingRun, parameters int) {
+	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions, %d parameters (%s)\n",
+		r.options.name, r.scenario.Name, r.options.preset, r.options.seed, r.config.Decisions, parameters, trainingStack)
+	l.began = time.Now()
+}
+
+// report is the training loop's hook.
+func (l *trainingLog) report(r rl.Report) {
+	now := time.Now()
+	if l.first < 0 {
+		l.first = r.Decisions
+	}
+	elapsed := now.Sub(l.began)
+	fps := float64(r.Decisions-l.first) / max(elapsed.Seconds(), 1e-9)
+	l.show(r, now, fps)
+	if l.csv == nil || l.err != nil {
+		return
+	}
+	t := rl.Timing{Wall: now, Elapsed: elapsed, FPS: fps}
+	l.err = errors.Join(l.csv.Write(r, t), l.tensorboard.Write(r, t))
+}
+
+// show prints a line: on a terminal over the last one, elsewhere every 10 s.
+func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
+	done := r.Decisions == r.Total
+	if !l.terminal && !done && now.Sub(l.shown) < 10*time.Second {
+		return
+	}
+	l.shown = now
+	left := "?"
+	if fps > 0 {
+		left = (time.Duration(float64(r.Total-r.Decisions)/fps) * time.Second).Round(time.Second).String()
+	}
+	line := fmt.Sprintf("%7d/%d  %5.0f steps/s  ε %.2f  utility %.3f  td %.3f", r.Decisions, r.Total, fps, r.Epsilon, r.Utility, r.TDError)
+	if r.Validations > 0 {
+		line += fmt.Sprintf("  validation %.4f (best %.4f)", r.Score, r.BestScore)
+	}
+	line += "  left " + left
+	if !l.terminal {
+		fmt.Fprintln(l.stderr, line)
+		return
+	}
+	fmt.Fprintf(l.stderr, "\r\x1b[K%s", line)
+	if done {
+		fmt.Fprintln(l.stderr)
+	}
+}
+
+// Close closes the files; it returns the first error of all writes.
+func (l *trainingLog) Close() error {
+	errs := []error{l.err}
+	for _, f := range l.files {
+		errs = append(errs, f.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot write training curves: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/workloads"
+)
+
+// workloadOptions are the flags of the workload commands.
+type workloadOptions struct {
+	scenario, out string
+	seed          uint64
+	requests      int
+	format        string
+}
+
+func newWorkloadCommand() *cobra.Command {
+	c := &cobra.Command{Use: "workload", Short: "Generate and measure workloads"}
+	var o workloadOptions
+	gen := &cobra.Command{
+		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: cobra.ExactArgs(1),
+		Long: "Write a workload as a JSONL trace, a request a line.\n\nW: " + workloads.Forms,
+		RunE: func(c *cobra.Command, args []string) error { return generate(o, args[0], c.OutOrStdout()) },
+	}
+	stat := &cobra.Command{
+		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: cobra.ExactArgs(1),
+		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
+		RunE: func(c *cobra.Command, args []string) error { return statistics(o, args[0], c.OutOrStdout()) },
+	}
+	for _, sub := range []*cobra.Command{gen, stat} {
+		scenarioFlag(sub, &o.scenario)
+		sub.Flags().Uint64Var(&o.seed, "seed", 1, "of the workload")
+		sub.Flags().IntVar(&o.requests, "requests", 0, "to take at most (default: the scenario's)")
+		c.AddCommand(sub)
+	}
+	gen.Flags().StringVar(&o.out, "out", "", "`file` to write (default: standard output)")
+	stat.Flags().StringVar(&o.format, "format", "table", "table or json")
+	return c
+}
+
+// open begins the workload and names its law.
+func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec, workloads.Stream, error) {
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return nil, workloads.Spec{}, nil, err
+	}
+	spec, err := workloads.Parse(text)
+	if err != nil {
+		return nil, spec, nil, err
+	}
+	requests := o.requests
+	if requests == 0 {
+		requests = s.Evaluation.Requests
+	}
+	stream, err := spec.Open(settings(s, requests), o.seed)
+	return s, spec, stream, err
+}
+
+func generate(o workloadOptions, text string, stdout io.Writer) error {
+	s, _, stream, err := o.open(text)
+	if err != nil {
+		return err
+	}
+	tasks := s.Table().Tasks
+	if o.out == "" {
+		_, err := workloads.WriteTrace(stdout, stream, tasks)
+		return err
+	}
+	f, err := os.Create(o.out)
+	if err != nil {
+		return fmt.Errorf("cannot write workload: %w", err)
+	}
+	n, err := workloads.WriteTrace(f, stream, tasks)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write workload: %w", err)
+	}
+	fmt.Fprintf(stdout, "wrote %d requests to %s\n", n, o.out)
+	return nil
+}
+
+func statistics(o workloadOptions, text string, stdout io.Writer) error {
+	s, spec, stream, err := o.open(text)
+	if err != nil {
+		return err
+	}
+	m := workloads.Measure(stream)
+	switch o.format {
+	case "json":
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(m)
+	case "table":
+	default:
+		return fmt.Errorf("--format %q: want table or json", o.format)
+	}
+	process, err := spec.Process(settings(s, 0).Phase)
+	if err != nil {
+		return err
+	}
+	idc := func(window time.Duration) string {
+		if v, ok := process.IDC(window); ok {
+			return fmt.Sprintf("  (law: %.4g)", v)
+		}
+		return ""
+	}
+	fmt.Fprintf(stdout, "workload             %s, seed %d\n", spec, o.seed)
+	fmt.Fprintf(stdout, "requests             %d in %.1f s\n", m.Requests, m.Duration)
+	fmt.Fprintf(stdout, "mean rate            %.4g/s  (law: %.4g)\n", m.MeanRate, process.MeanRate())
+	fmt.Fprintf(stdout, "gap CV               %.3f\n", m.GapCV)
+	fmt.Fprintf(stdout, "dispersion in 1 s    %.4g%s\n", m.IDC1, idc(time.Second))
+	fmt.Fprintf(stdout, "dispersion in 10 s   %.4g%s\n", m.IDC10, idc(10*time.Second))
+	fmt.Fprintf(stdout, "peak in 1 s          %d\n", m.Peak)
+	fmt.Fprintf(stdout, "mean prompt, output  %.1f, %.1f tokens\n", m.MeanPrompt, m.MeanOutput)
+	for i, n := range m.Tasks {
+		fmt.Fprintf(stdout, "task %-15s %d\n", s.Tasks[i].Name, n)
+	}
+	return nil
+}

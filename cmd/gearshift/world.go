@@ -1,0 +1,95 @@
+package main
+
+import (
+	"time"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/router/balance"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+	"gearshift/router/policy"
+	"gearshift/workloads"
+)
+
+// simulation is the scenario's fleet in the simulator, without a workload.
+func simulation(s *scenario.Scenario) (env.Config, error) {
+	balancer, err := balance.ByName(s.Serving.Balancer)
+	if err != nil {
+		return env.Config{}, err
+	}
+	return env.Config{
+		Table: s.Table(), Profiles: s.Profiles(), KVTokens: s.KVTokens(),
+		Engine: s.Engine, Balancer: balancer,
+	}, nil
+}
+
+// settings is what a workload's name leaves to the scenario. Token counts of a
+// trace are capped to what the smallest KV cache can hold.
+func settings(s *scenario.Scenario, requests int) workloads.Settings {
+	prompt, output := tokenCaps(s)
+	return workloads.Settings{
+		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
+		Phase:     time.Duration(s.Evaluation.PhaseS * float64(time.Second)),
+		MaxPrompt: prompt, MaxOutput: output,
+	}
+}
+
+// tokenCaps bounds a trace's own lengths so that each request fits any replica:
+// half of the smallest cache for the prompt and half for the output.
+func tokenCaps(s *scenario.Scenario) (prompt, output int) {
+	smallest := 0
+	for _, tokens := range s.KVTokens() {
+		if smallest == 0 || tokens < smallest {
+			smallest = tokens
+		}
+	}
+	return smallest / 2, smallest / 2
+}
+
+// evaluated turns workload names into the evaluation's workloads; a sweep
+// becomes one at each of the scenario's rates, reported as a group too.
+func evaluated(s *scenario.Scenario, names []string, requests int) ([]evaluation.Workload, error) {
+	set := settings(s, requests)
+	var list []evaluation.Workload
+	for _, name := range names {
+		spec, err := workloads.Parse(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range spec.Expand(s.Evaluation.StableRates) {
+			open := func(seed uint64) (workloads.Stream, error) { return one.Open(set, seed) }
+			if _, err := open(0); err != nil {
+				return nil, err
+			}
+			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open}
+			if spec.Sweep() {
+				w.Group = spec.String()
+			}
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+// seeds are the first n of a domain, whose seeds no other domain shares.
+func seeds(d workloads.Domain, n int) []uint64 {
+	list := make([]uint64, n)
+	for i := range list {
+		list[i] = workloads.Seed(d, uint64(i))
+	}
+	return list
+}
+
+// ruleLengths is what slack-fit expects of a request: the mean output, and the
+// mean context of a running sequence, the prompt and half of the output.
+func ruleLengths(s *scenario.Scenario) policy.Lengths {
+	prompt, output := s.Workload.Prompt.Expected(), s.Workload.Output.Expected()
+	return policy.Lengths{Context: prompt + output/2, Output: output}
+}
+
+// learned makes the policy of a network that was trained on the scenario.
+func learned(name string, spec observation.Spec, network *nn.MLP, s *scenario.Scenario) (*policy.Learned, error) {
+	return policy.NewLearned(name, spec, network, s.Table())
+}
