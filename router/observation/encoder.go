@@ -50,6 +50,10 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 				replicas := max(1, len(v.Table.ReplicasOf(m)))
 				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
 			}
+		case LogInFlight:
+			for m, scale := range f.Scale {
+				put(math.Log1p(float64(v.VariantInFlight(m))) / scale)
+			}
 		case Shortest:
 			for m, scale := range f.Scale {
 				put(shortest(v, m) / scale)

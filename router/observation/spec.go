@@ -29,6 +29,9 @@ const (
 	// InFlight is, per variant, its requests in flight ÷ its replicas ÷ scale:
 	// the paper's "batch size at each model" (LBE-9).
 	InFlight Kind = "in-flight"
+	// LogInFlight is, per variant, log(1 + its requests in flight) ÷ scale, which
+	// tells light loads apart.
+	LogInFlight Kind = "log-in-flight"
 	// Shortest is, per variant, the requests in flight on its emptiest
 	// available replica ÷ scale: the batch that a request would join.
 	Shortest Kind = "shortest"
@@ -86,7 +89,7 @@ func (s Spec) validateFeature(f Feature) error {
 	case TaskOneHot:
 	case TaskID, Rate, LogRate:
 		want = 1
-	case InFlight, Shortest:
+	case InFlight, LogInFlight, Shortest:
 		want = len(s.Variants)
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
@@ -115,7 +118,7 @@ func (s Spec) width(f Feature) int {
 	switch f.Kind {
 	case TaskOneHot:
 		return len(s.Tasks)
-	case InFlight, Shortest:
+	case InFlight, LogInFlight, Shortest:
 		return len(s.Variants)
 	default:
 		return 1

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/serving"
+	"gearshift/workloads"
+)
+
+// event is one entry of a recorded history: a request arrives and is placed, or
+// an earlier one ends.
+type event struct {
+	at       time.Duration
+	decision int
+	end      bool
+	request  fleet.Request
+	variant  int
+	replica  int
+}
+
+// record plays a random policy in the simulator and notes every event, and the
+// observation of each decision.
+func record(t *testing.T, s *scenario.Scenario) (history []event, observations [][]float32) {
+	t.Helper()
+	config, err := simulation(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Encoder, err = observation.NewEncoder(s.Spec(), config.Table); err != nil {
+		t.Fatal(err)
+	}
+	config.Open = func(seed uint64) (workloads.Stream, error) {
+		spec := workloads.Spec{Form: "u1"}
+		return spec.Open(settings(s, 3000), seed)
+	}
+	e, err := env.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observation, err := e.Reset(workloads.Seed(workloads.Validation, 99))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := 0; ; n++ {
+		observations = append(observations, slices.Clone(observation))
+		action := rng.IntN(e.Actions())
+		arrival := event{at: e.Request().Arrival, decision: n, request: *e.Request(), variant: action}
+		step, err := e.Step(action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, arrival)
+		for _, o := range step.Info.Outcomes {
+			history[slices.IndexFunc(history, func(x event) bool { return !x.end && x.decision == o.Decision })].replica = o.Replica
+			history = append(history, event{at: o.Finished, decision: o.Decision, end: true})
+		}
+		if step.Terminated {
+			return history, observations
+		}
+		observation = step.Observation
+	}
+}
+
+// scripted is a policy and balancer that place each request where the history
+// has it, and keep what they were shown.
+type scripted struct {
+	encoder *observation.Encoder
+	now     *event
+	seen    [][]float32
+}
+
+func (*scripted) Name() string { return "scripted" }
+func (*scripted) Scratch() int { return 0 }
+func (p *scripted) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
+	seen := make([]float32, p.encoder.Dim())
+	p.encoder.Encode(seen, v, r)
+	p.seen = append(p.seen, seen)
+	return p.now.variant
+}
+func (p *scripted) Pick(*fleet.View, *fleet.Request, int, uint64) int { return p.now.replica }
+
+// One history of events gives bit-equal observations through the simulator's
+// clock and through the server's adapter: a policy is served what it was
+// trained on.
+func TestSimulatorAndServerShowTheSame(t *testing.T) {
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, want := record(t, s)
+	table := s.Table()
+	encoder, err := observation.NewEncoder(s.Spec(), table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := &scripted{encoder: encoder}
+	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: script, Balancer: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := core.SetPolicy(script); err != nil {
+		t.Fatal(err)
+	}
+	adapter := serving.NewAdapter(core, func() time.Duration { return script.now.at })
+	work := map[int]*serving.Work{}
+	for i := range history {
+		script.now = &history[i]
+		if history[i].end {
+			work[history[i].decision].End(serving.Completed, 1)
+			continue
+		}
+		w, err := adapter.Route(history[i].request, serving.Auto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Fallback || w.Replica != history[i].replica {
+			t.Fatalf("decision %d went to replica %d (%s), not %d", history[i].decision, w.Replica, w.Reason, history[i].replica)
+		}
+		work[history[i].decision] = w
+	}
+	if len(script.seen) != len(want) {
+		t.Fatalf("%d observations, want %d", len(script.seen), len(want))
+	}
+	for i := range want {
+		if !slices.Equal(script.seen[i], want[i]) {
+			t.Fatalf("decision %d: the server shows %v, the simulator %v", i, script.seen[i], want[i])
+		}
+	}
+	if n := core.Ledger().InFlight(); n != 0 {
+		t.Errorf("%d requests in flight after the history", n)
+	}
+}
