@@ -21,6 +21,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -97,6 +98,9 @@ func newTrainingRun(o trainOptions) (*trainingRun, error) {
 	}
 	if o.name == "" {
 		o.name = s.Name
+	}
+	if ref, err := checkpoints.ParseRef(o.name); err != nil || ref != (checkpoints.Ref{Name: o.name}) || policy.IsRule(o.name) {
+		return nil, fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", o.name)
 	}
 	r := &trainingRun{options: o, scenario: s, config: config, store: &checkpoints.Store{Path: o.store}}
 	spec := s.Spec()
@@ -201,7 +205,7 @@ func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainin
 	if err != nil {
 		return rl.Result{}, err
 	}
-	log.start(r, learner.Act().Parameters())
+	log.start(r, learner.Act().Parameters(), from)
 	return rl.Train(ctx, rl.Run{
 		Config: r.config, Seed: r.options.seed, Stop: r.options.steps,
 		Env: r.env, Learner: learner,

@@ -32,7 +32,7 @@ type trainingLog struct {
 // newTrainingLog opens the files in folder out, if there is one. A resumed run
 // appends to its progress.csv.
 func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, error) {
-	l := &trainingLog{stderr: stderr, began: time.Now(), first: -1}
+	l := &trainingLog{stderr: stderr, began: time.Now()}
 	if f, ok := stderr.(*os.File); ok {
 		l.terminal = term.IsTerminal(int(f.Fd()))
 	}
@@ -63,7 +63,12 @@ func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, e
 	return l, nil
 }
 
-func (l *trainingLog) start(r *trainingRun, parameters int) {
+// start announces the run, which goes on from an earlier one's progress if that
+// is not nil.
+func (l *trainingLog) start(r *trainingRun, parameters int, from *rl.Progress) {
+	if from != nil {
+		l.first = from.Decisions
+	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions, %d parameters (%s)\n",
 		r.options.name, r.scenario.Name, r.options.preset, r.options.seed, r.config.Decisions, parameters, trainingStack)
 	l.began = time.Now()
@@ -72,9 +77,6 @@ func (l *trainingLog) start(r *trainingRun, parameters int) {
 // report is the training loop's hook.
 func (l *trainingLog) report(r rl.Report) {
 	now := time.Now()
-	if l.first < 0 {
-		l.first = r.Decisions
-	}
 	elapsed := now.Sub(l.began)
 	fps := float64(r.Decisions-l.first) / max(elapsed.Seconds(), 1e-9)
 	l.show(r, now, fps)

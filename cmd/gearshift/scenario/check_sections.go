@@ -52,12 +52,6 @@ func (c *checker) seconds(key string, s float64) {
 	}
 }
 
-// kinds are the observation's, for hints.
-var kinds = []string{
-	string(observation.TaskID), string(observation.TaskOneHot), string(observation.InFlight),
-	string(observation.Shortest), string(observation.Rate), string(observation.LogRate),
-}
-
 func (c *checker) training() {
 	c.observation()
 	c.own("training.load", c.s.Training.Load.Validate())
@@ -80,7 +74,11 @@ func (c *checker) observation() {
 	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants()}
 	for i, f := range features {
 		at := item("training.observation", i)
-		if !slices.Contains(kinds, string(f.Kind)) {
+		if !slices.Contains(observation.Kinds, f.Kind) {
+			var kinds []string
+			for _, k := range observation.Kinds {
+				kinds = append(kinds, string(k))
+			}
 			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
 			continue
 		}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/nn"
+)
+
+// storeOf makes a store with an untrained policy of a scenario.
+func storeOf(t *testing.T, ref, name string) string {
+	t.Helper()
+	s, err := scenario.Load(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := s.Spec()
+	network, err := nn.New(spec.Dim(), 4, len(spec.Variants))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "policies.db")}
+	c := &checkpoints.Checkpoint{Network: network, Meta: checkpoints.Meta{
+		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: "quick", Config: []byte("{}"), Evaluation: []byte("{}"),
+	}}
+	if _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	return store.Path
+}
+
+func TestScenarioFilesRoundTrip(t *testing.T) {
+	for _, name := range strings.Fields(succeed(t, "scenario", "ls")) {
+		path := write(t, "copy.yaml", succeed(t, "scenario", "show", name))
+		if out := succeed(t, "scenario", "check", path); !strings.Contains(out, "valid") {
+			t.Errorf("check of a copy of %s: %s", name, out)
+		}
+	}
+}
+
+func TestEvalRefuses(t *testing.T) {
+	fail(t, []string{"eval", "--scenario", "titan"}, `"titan"`, "titan-rtx-opt")
+	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "static:huge"}, "huge", "small, large")
+	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "threshold:9,3"}, "threshold")
+	fail(t, []string{"eval", "--scenario", "tiny", "--workload", "u3"}, "u3", "poisson:RATE")
+	fail(t, []string{"eval", "--scenario", "tiny", "--format", "xml"}, "xml", "table")
+	fail(t, []string{"eval", "--scenario", "tiny", "--seeds", "0"}, "--seeds")
+	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "mine", "--store", filepath.Join(t.TempDir(), "none.db")}, "none.db", "gearshift train")
+	over := edited(t, "tiny", "memory: 80%", "memory: 90%")
+	fail(t, []string{"scenario", "check", over}, "edited.yaml:", "replicas", "memory")
+	broken := write(t, "broken.csv", "req_time_s,client,prompt_len,output_len\n0.0,1,10,20\n0.5,1,ten,20\n")
+	fail(t, []string{"eval", "--scenario", "tiny", "--workload", "trace:" + broken}, "broken.csv:3", "prompt_len", "ten")
+}
+
+// A policy trained for another Spec, or for other variants, never routes.
+func TestForeignPolicyIsRefused(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	for _, command := range []string{"eval", "serve"} {
+		fail(t, []string{command, "--scenario", "titan-rtx-opt", "--store", path, "--policy", "mine"},
+			"mine@1", "trained for variants [small large]", "opt-125m")
+		fail(t, []string{command, "--scenario", "tiny", "--store", path, "--policy", "store:yours"}, "yours", "mine")
+	}
+}
+
+func TestDamagedAndLockedStore(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := write(t, "damaged.db", string(data[:len(data)/3]))
+	fail(t, []string{"policy", "ls", "--store", damaged}, "damaged.db")
+	fail(t, []string{"serve", "--scenario", "tiny", "--store", damaged, "--policy", "mine"}, "damaged.db")
+	text := write(t, "text.db", "not a store")
+	fail(t, []string{"policy", "ls", "--store", text}, "text.db")
+
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	fail(t, []string{"policy", "ls", "--store", path}, "locked")
+}
+
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	code, _, stderr := gearshift(t, "serve", "--scenario", "tiny", "--store", filepath.Join(t.TempDir(), "none.db"), "--addr", l.Addr().String())
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	if last := lines[len(lines)-1]; code != 1 || !strings.Contains(last, l.Addr().String()) || !strings.Contains(last, "in use") {
+		t.Errorf("exit code %d, %q", code, last)
+	}
+}
+
+func TestPolicyCommands(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	at := func(args ...string) []string { return append(append([]string{"policy"}, args...), "--store", path) }
+	if out := succeed(t, at("ls")...); !strings.Contains(out, "mine@1") {
+		t.Errorf("ls: %s", out)
+	}
+	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"sha256"`) || !strings.Contains(out, `"small"`) {
+		t.Errorf("show: %s", out)
+	}
+	succeed(t, at("promote", "mine@1")...)
+	fail(t, at("rm", "mine"), "production")
+	fail(t, at("rollback", "mine"), "mine")
+	fail(t, at("promote", "mine@2"), "mine", "2")
+	succeed(t, at("rm", "mine", "--force")...)
+	fail(t, at("show", "mine"), "mine")
+}
+
+func TestWorkloadCommands(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "u1.jsonl")
+	succeed(t, "workload", "gen", "u1", "--scenario", "tiny", "--requests", "500", "--out", path)
+	out := succeed(t, "workload", "stat", "trace:"+path+"@4", "--scenario", "tiny")
+	if !strings.Contains(out, "requests             500") || !strings.Contains(out, "mean rate            4/s") {
+		t.Errorf("stat of what gen wrote, at 4/s: %s", out)
+	}
+	fail(t, []string{"workload", "stat", "gamma:2"}, "gamma:2,3")
+	fail(t, []string{"workload", "stat", "trace:nowhere.csv"}, "nowhere.csv")
+}
+
+// The trace flag writes the first run's events.
+func TestEvalTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.json")
+	succeed(t, "eval", "--scenario", "tiny", "--policy", "threshold", "--workload", "poisson:2", "--seeds", "2", "--requests", "50", "--trace", path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(data), "[\n{") || !strings.HasSuffix(string(data), "]\n") {
+		t.Errorf("trace: %.80s", data)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out := succeed(t, "version"); !strings.Contains(out, "gearshift "+version) || !strings.Contains(out, "training:") {
+		t.Errorf("version: %s", out)
+	}
+}

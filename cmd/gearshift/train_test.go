@@ -1,0 +1,205 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/env/evaluation"
+)
+
+// train runs training on the tiny scenario and returns the checkpoint's digest.
+func trainTiny(t *testing.T, store string, flags ...string) string {
+	t.Helper()
+	out := succeed(t, append([]string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}, flags...)...)
+	digest := regexp.MustCompile(`sha256 ([0-9a-f]{64})`).FindStringSubmatch(out)
+	if digest == nil {
+		t.Fatalf("train printed no digest: %s", out)
+	}
+	return digest[1]
+}
+
+func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
+
+// The same seed gives the same checkpoint, byte for byte, on one core or two;
+// another seed gives another.
+func TestTrainingRepeats(t *testing.T) {
+	first := trainTiny(t, storePath(t), "--seed", "7")
+	procs := runtime.GOMAXPROCS(1)
+	again := trainTiny(t, storePath(t), "--seed", "7")
+	runtime.GOMAXPROCS(procs)
+	if first != again {
+		t.Errorf("seed 7 twice: %s and %s", first, again)
+	}
+	if other := trainTiny(t, storePath(t), "--seed", "8"); other == first {
+		t.Errorf("seeds 7 and 8 give the same checkpoint %s", other)
+	}
+}
+
+// N+M decisions straight are the same bytes as N, a stop, and M more.
+func TestTrainingResumes(t *testing.T) {
+	straight := trainTiny(t, storePath(t), "--steps", "5000")
+	store := storePath(t)
+	part := trainTiny(t, store, "--steps", "2345")
+	resumed := trainTiny(t, store, "--steps", "5000", "--resume")
+	if resumed != straight {
+		t.Errorf("resumed %s, straight %s", resumed, straight)
+	}
+	if part == straight {
+		t.Error("2345 and 5000 decisions give the same checkpoint")
+	}
+}
+
+// A training process killed at any moment leaves a store that opens, and a run
+// that resumes to the bytes of an undisturbed one.
+func TestTrainingSurvivesKill(t *testing.T) {
+	want := trainTiny(t, storePath(t))
+	path := storePath(t)
+	store := &checkpoints.Store{Path: path}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kills := 0; kills < 3; kills++ {
+		args := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path}
+		_, err := store.GetTraining("tiny")
+		if err == nil {
+			args = append(args, "--resume")
+		}
+		c := exec.Command(self, args...)
+		c.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		killAfterProgress(t, c, path)
+		if _, err := store.List(); err != nil {
+			t.Fatalf("after kill %d: %v", kills, err)
+		}
+	}
+	if got := trainTiny(t, path, "--resume"); got != want {
+		t.Errorf("after three kills: %s, undisturbed %s", got, want)
+	}
+}
+
+// killAfterProgress kills the process right after it has written to the store,
+// in the midst of whatever it does next.
+func killAfterProgress(t *testing.T, c *exec.Cmd, path string) {
+	t.Helper()
+	modified := func() time.Time {
+		if info, err := os.Stat(path); err == nil {
+			return info.ModTime()
+		}
+		return time.Time{}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	before := modified()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return // quicker than the kill: nothing left to disturb
+		case <-deadline:
+			t.Fatal("training wrote nothing for a minute")
+		case <-tick.C:
+			if modified() != before {
+				_ = c.Process.Kill()
+				<-ended
+				return
+			}
+		}
+	}
+}
+
+// evaluate returns an evaluation's rows, without the one figure that may differ.
+func evaluate(t *testing.T, args ...string) evaluation.Report {
+	t.Helper()
+	var r evaluation.Report
+	out := succeed(t, append([]string{"eval", "--format", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for i := range r.Results {
+		r.Results[i].SimRequestsPerS = 0
+	}
+	return r
+}
+
+// A short training run learns to beat every static size by a margin, and its
+// evaluation repeats exactly.
+func TestShortTrainingBeatsStaticSizes(t *testing.T) {
+	store := storePath(t)
+	trainTiny(t, store, "--name", "short")
+	args := []string{"--scenario", "tiny", "--store", store, "--policy", "short", "--policy", "static:small", "--policy", "static:large",
+		"--workload", "u1", "--workload", "stable:2", "--seeds", "5", "--requests", "3000"}
+	report := evaluate(t, args...)
+	utility := map[string]float64{}
+	for _, r := range report.Results {
+		if r.Workload == "u1" {
+			utility[strings.TrimSuffix(r.Policy, "@1")] = r.Utility.Mean
+		}
+	}
+	if bar := max(utility["static:small"], utility["static:large"]) + 0.05; utility["short"] < bar {
+		t.Errorf("utility on U1 %v: the trained policy is below %.3f", utility, bar)
+	}
+	procs := runtime.GOMAXPROCS(1)
+	again := evaluate(t, args...)
+	runtime.GOMAXPROCS(procs)
+	if a, b := toJSON(t, report), toJSON(t, again); a != b {
+		t.Errorf("the same evaluation twice:\n%s\n%s", a, b)
+	}
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Curves are written for spreadsheets and TensorBoard.
+func TestTrainingWritesCurves(t *testing.T) {
+	out := t.TempDir()
+	trainTiny(t, storePath(t), "--out", out, "--steps", "3000")
+	csv, err := os.ReadFile(filepath.Join(out, "progress.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(string(csv)), "\n"); len(lines) != 4 || !strings.Contains(lines[0], "rollout/exploration_rate") {
+		t.Errorf("progress.csv: %s: want a header and a row each 1000 decisions", csv)
+	}
+	if events, _ := filepath.Glob(filepath.Join(out, "events.out.tfevents.*")); len(events) != 1 {
+		t.Errorf("event files: %v", events)
+	}
+}
+
+func TestTrainRefuses(t *testing.T) {
+	store := storePath(t)
+	tiny := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}
+	with := func(flags ...string) []string { return append(append([]string{}, tiny...), flags...) }
+	fail(t, []string{"train", "--scenario", "nowhere"}, "nowhere", "titan-rtx-opt")
+	fail(t, []string{"train", "--scenario", "tiny", "--preset", "fast"}, `"fast"`, "quick")
+	fail(t, with("--resume"), "resume", "store")
+	fail(t, with("--steps", "-1"), "--steps")
+	fail(t, with("--steps", "1000000"), "--steps", "decisions")
+	fail(t, with("--seed", "5000000000"), "--seed")
+	fail(t, with("--name", "slackfit"), "slackfit", "name")
+	fail(t, with("--name", "a:b"), "a:b")
+	trainTiny(t, store, "--steps", "1000")
+	fail(t, with("--resume", "--seed", "2"), "seed 1", "now it is 2")
+	other := edited(t, "tiny", "contention: ", "contention: 1")
+	fail(t, []string{"train", "--scenario", other, "--preset", "quick", "--store", store, "--name", "tiny", "--resume"}, "hash")
+}
