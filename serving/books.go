@@ -51,8 +51,13 @@ func (t *tally) add(o tally) {
 	t.utility += o.utility
 }
 
-// overheadBuckets reach from a microsecond to a second.
-var overheadBuckets = prometheus.ExponentialBucketsRange(1e-6, 1, 19)
+// Buckets of the histograms, in seconds: what the router itself takes, whole
+// requests, and the pace of their tokens, finest around usual deadlines.
+var (
+	overheadBuckets = []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 1e-2, 0.1, 1}
+	requestBuckets  = []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500}
+	paceBuckets     = []float64{0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.045, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1}
+)
 
 func newBooks(r Router, clock Clock) *books {
 	t := r.Table()
@@ -80,8 +85,8 @@ func newBooks(r Router, clock Clock) *books {
 	b.retries = counter("retries_total", "Requests moved to another replica because theirs could not be connected to.").WithLabelValues()
 	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
-	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", prometheus.ExponentialBuckets(0.05, 2, 14), "variant")
-	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", prometheus.ExponentialBuckets(0.0025, 1.4142135623730951, 20), "variant")
+	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", requestBuckets, "variant")
+	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
 	registry.MustRegister(&fleetCollector{router: r, clock: clock},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	b.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})

@@ -148,7 +148,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.Close()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
-	s.log.Info("serving", "addr", l.Addr().String(), "policy", s.router.PolicyName())
+	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName())
 	select {
 	case err := <-failed:
 		return fmt.Errorf("cannot serve on %q: %w", l.Addr(), err)

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -151,8 +152,15 @@ func piped(t *testing.T, c UpstreamConfig, serve func(conn net.Conn)) *Upstream 
 	}
 	u.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
-		go io.Copy(io.Discard, server)
-		go serve(server)
+		go func() {
+			// An answer ahead of its question would confuse the client.
+			in := bufio.NewReader(server)
+			if r, err := http.ReadRequest(in); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			go io.Copy(io.Discard, in)
+			serve(server)
+		}()
 		return client, nil
 	}
 	return u

@@ -152,7 +152,7 @@ func whole(choice []byte) (n int) {
 		case "text":
 			n, _ = words(value)
 		case "message":
-			n = element(value)
+			n = element(value, 1)
 		}
 		return true
 	})

@@ -14,8 +14,6 @@ type Request struct {
 	Body []byte
 	// Model is empty if the body names none.
 	Model string
-	// Stream asks for the answer as server-sent events.
-	Stream bool
 	// Task is metadata.task, empty if there is none.
 	Task string
 
@@ -53,10 +51,6 @@ func (r *Request) member(key string, value []byte, at span) error {
 		}
 		r.Model = model
 		r.models = append(r.models, at)
-	case "stream":
-		if r.Stream = string(value) == "true"; !r.Stream && string(value) != "false" && !isNull(value) {
-			return wrongType(key, "true or false")
-		}
 	case "metadata":
 		return r.metadata(value)
 	case "messages", "prompt":

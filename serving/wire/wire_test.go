@@ -11,24 +11,23 @@ import (
 func TestParseRequest(t *testing.T) {
 	for _, c := range []struct {
 		name, body, model, task string
-		stream                  bool
 	}{
-		{"plain", `{"model":"auto","stream":true,"metadata":{"task":"copa"}}`, "auto", "copa", true},
-		{"spaces", " {\n \"model\" :\t\"a/b\" , \"stream\":false }\n", "a/b", "", false},
-		{"nulls", `{"model":"m","stream":null,"metadata":null}`, "m", "", false},
-		{"null task", `{"model":"m","metadata":{"task":null,"x":1}}`, "m", "", false},
-		{"escapes", `{"\u006dodel":"\u006d\"","metadata":{"t\u0061sk":"\u00e9"}}`, `m"`, "é", false},
-		{"nested names do not count", `{"messages":[{"model":"x","stream":true}],"tools":{"model":"y"},"model":"m"}`, "m", "", false},
-		{"last of two counts", `{"model":"a","model":"b"}`, "b", "", false},
-		{"empty", `{}`, "", "", false},
+		{"plain", `{"model":"auto","stream":true,"metadata":{"task":"copa"}}`, "auto", "copa"},
+		{"spaces", " {\n \"model\" :\t\"a/b\" , \"stream\":false }\n", "a/b", ""},
+		{"nulls", `{"model":"m","metadata":null}`, "m", ""},
+		{"null task", `{"model":"m","metadata":{"task":null,"x":1}}`, "m", ""},
+		{"escapes", `{"\u006dodel":"\u006d\"","metadata":{"t\u0061sk":"\u00e9"}}`, `m"`, "é"},
+		{"nested names do not count", `{"messages":[{"model":"x","stream":true}],"tools":{"model":"y"},"model":"m"}`, "m", ""},
+		{"last of two counts", `{"model":"a","model":"b"}`, "b", ""},
+		{"empty", `{}`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := ParseRequest([]byte(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Model != c.model || r.Task != c.task || r.Stream != c.stream {
-				t.Errorf("got model %q, task %q, stream %v", r.Model, r.Task, r.Stream)
+			if r.Model != c.model || r.Task != c.task {
+				t.Errorf("got model %q, task %q", r.Model, r.Task)
 			}
 		})
 	}
@@ -45,7 +44,6 @@ func TestParseRequestFaults(t *testing.T) {
 		{`"auto"`, "must be a JSON object", ""},
 		{`{"model":7}`, `"model" must be a string`, "model"},
 		{`{"model":null}`, `"model" must be a string`, "model"},
-		{`{"stream":"yes"}`, `"stream" must be true or false`, "stream"},
 		{`{"metadata":[]}`, `"metadata" must be an object`, "metadata"},
 		{`{"metadata":{"task":3}}`, `"metadata.task" must be a string`, "metadata.task"},
 	} {
@@ -103,6 +101,7 @@ func TestPromptTokens(t *testing.T) {
 		{`["one two","three"]`, 3},
 		{`[15496, 995, 0]`, 3},
 		{`[[1,2],[3]]`, 3},
+		{`[[[1,2],"a b"]]`, 2}, // deeper lists are no prompt
 		{`[{"role":"system","content":"be brief"},{"role":"user","content":"how do gears turn"}]`, 6},
 		{`[{"role":"user","content":[{"type":"text","text":"what is this"},{"type":"image_url","image_url":{"url":"data: a b c"}}]}]`, 3},
 		{`[{"role":"assistant","content":null,"tool_calls":[{"id":"a b"}]}]`, 0},

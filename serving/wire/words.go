@@ -8,12 +8,14 @@ func PromptTokens(input []byte) int {
 		return n
 	}
 	var sum int
-	Elements(input, func(value []byte) { sum += element(value) })
+	Elements(input, func(value []byte) { sum += element(value, 2) })
 	return sum
 }
 
-// element is the length of one message, one prompt of several, or one token id.
-func element(value []byte) (sum int) {
+// element is the length of one message, one prompt of several, or one token
+// id. Depth bounds how far it looks into lists: each level reads its text
+// again, so a hostile body could make that long.
+func element(value []byte, depth int) (sum int) {
 	switch value[0] {
 	case '"':
 		sum, _ = words(value)
@@ -25,7 +27,9 @@ func element(value []byte) (sum int) {
 			return true
 		})
 	case '[':
-		Elements(value, func(inner []byte) { sum += element(inner) })
+		if depth > 1 {
+			Elements(value, func(inner []byte) { sum += element(inner, depth-1) })
+		}
 	default:
 		sum = 1
 	}
