@@ -41,6 +41,9 @@ const (
 	LogRate Kind = "log-rate"
 )
 
+// Kinds lists them all.
+var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, Rate, LogRate}
+
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
 const Version = 1
