@@ -13,7 +13,8 @@ type Settings struct {
 	Tasks []fleet.Task
 	// Shape is what requests look like.
 	Shape Shape
-	// Requests ends a workload but the stable one. Zero does not: all are then
+	// Requests ends a workload but the stable one; of a trace these are the
+	// first, and a rate asked for is theirs. Zero does not end it: all are then
 	// endless but the stable one and traces.
 	Requests int
 	// Phase is how long the stable workload lasts. Zero is the paper's 40 s.
@@ -47,7 +48,7 @@ func (s Spec) Process(phase time.Duration) (Process, error) {
 	case "weibull":
 		return named(NewWeibull(s.Rate, s.CV))
 	case "trace":
-		return named(s.trace())
+		return named(s.trace(0))
 	default:
 		return nil, fmt.Errorf("no workload is called that; accepted: %s", Forms)
 	}
@@ -61,12 +62,20 @@ func named[P Process](p P, err error) (Process, error) {
 	return p, nil
 }
 
-func (s Spec) trace() (*Trace, error) {
+// trace is the trace's first requests (0: all), so rescaled that these, which
+// are the ones used, have the mean rate asked for.
+func (s Spec) trace(requests int) (*Trace, error) {
 	t, err := LoadTrace(s.File)
-	if err == nil && s.Rate > 0 {
-		t, err = t.Rescaled(s.Rate)
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	if requests > 0 {
+		t = t.First(requests)
+	}
+	if s.Rate > 0 {
+		return t.Rescaled(s.Rate)
+	}
+	return t, nil
 }
 
 // Open begins the workload under a seed.
@@ -79,6 +88,14 @@ func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
 }
 
 func (s Spec) open(settings Settings, seed uint64) (Stream, error) {
+	if s.Form == "trace" {
+		t, err := s.trace(settings.Requests)
+		if err != nil {
+			return nil, err
+		}
+		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
+		return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, Limit{})
+	}
 	process, err := s.Process(settings.Phase)
 	if err != nil {
 		return nil, err
@@ -86,10 +103,6 @@ func (s Spec) open(settings Settings, seed uint64) (Stream, error) {
 	limit := Limit{Requests: settings.Requests}
 	if s.Form == "stable" {
 		limit = Limit{}
-	}
-	if t, ok := process.(*Trace); ok {
-		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
-		return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, limit)
 	}
 	return New(process, settings.Tasks, settings.Shape, seed, limit)
 }

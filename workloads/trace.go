@@ -58,6 +58,11 @@ func (t *traceTimes) Next() (time.Duration, float64, bool) {
 	return at, 0, true
 }
 
+// First is the trace's first n requests, or all if it has fewer.
+func (t *Trace) First(n int) *Trace {
+	return &Trace{Name: t.Name, Records: t.Records[:min(n, len(t.Records))]}
+}
+
 // Rescaled is the trace with all times stretched by one factor, so that the mean
 // rate becomes the one given, per second. The shape of bursts stays, in units of
 // the mean gap; their speed does not, so say so beside a result.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -43,8 +44,8 @@ unless --lengths takes the trace's own token counts.`,
 	scenarioFlag(c, &o.scenario)
 	f.StringVar(&o.url, "url", "", "`URL` of the router (required)")
 	f.StringVar(&o.trace, "trace", "", "`FILE` of the trace: Azure or arena CSV, or JSONL (required)")
-	f.Float64Var(&o.rate, "rate", 0, "rescale the trace's times to a mean of `R` requests per second")
-	f.DurationVar(&o.duration, "duration", 0, "of the trace to send (default: all)")
+	f.Float64Var(&o.rate, "rate", 0, "rescale the times of the requests sent to a mean of `R` per second")
+	f.DurationVar(&o.duration, "duration", 0, "to send for: with a rate, the first R×D requests (default: the whole trace)")
 	f.StringVar(&o.model, "model", "", "to ask for (default: auto)")
 	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
 	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
@@ -69,14 +70,17 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 		return err
 	}
 	spec := workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths}
-	stream, err := spec.Open(settings(s, 0), workloads.Seed(workloads.Serving, o.seed))
+	// With a rate and a duration, as many requests as that makes are sent, at
+	// that mean rate; with a duration alone, what the trace has in that time.
+	requests := int(math.Ceil(o.rate * o.duration.Seconds()))
+	stream, err := spec.Open(settings(s, requests), workloads.Seed(workloads.Serving, o.seed))
 	if err != nil {
 		return err
 	}
-	config := replay.Config{
-		URL: o.url, Model: o.model, Table: s.Table(),
-		Requests: workloads.Take(stream, workloads.Limit{Duration: o.duration}),
+	if requests == 0 {
+		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
 	}
+	config := replay.Config{URL: o.url, Model: o.model, Table: s.Table(), Requests: stream}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		config.Progress = func(p replay.Progress) {
 			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
