@@ -47,6 +47,19 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 		Windows: map[string]float64{}, Share: map[string]float64{},
 		SimRequestsPerS: math.Round(speed),
 	}
+	// mean sums before it divides, so that equal values give themselves.
+	mean := func(of func(*tally) float64) (sum float64) {
+		for i := range runs {
+			sum += of(&runs[i])
+		}
+		return sum / float64(len(runs))
+	}
+	for l, level := range WindowLevels {
+		r.Windows[LevelName(level)] = mean(func(t *tally) float64 { return t.windows[l] })
+	}
+	for v := range variants {
+		r.Share[variants[v].Name] = mean(func(t *tally) float64 { return t.share[v] })
+	}
 	var utility, met []float64
 	var ttft, tpot []float32
 	for i := range runs {
@@ -55,12 +68,6 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 		met = append(met, runs[i].met)
 		ttft = append(ttft, runs[i].ttft...)
 		tpot = append(tpot, runs[i].tpot...)
-		for l, level := range WindowLevels {
-			r.Windows[LevelName(level)] += runs[i].windows[l] / float64(len(runs))
-		}
-		for v := range variants {
-			r.Share[variants[v].Name] += runs[i].share[v] / float64(len(runs))
-		}
 	}
 	r.Utility, r.DeadlineMet = Bootstrap(utility), Bootstrap(met)
 	r.TTFT, r.TPOT = percentiles(ttft), percentiles(tpot)

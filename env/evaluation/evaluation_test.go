@@ -1,0 +1,205 @@
+package evaluation_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/engine"
+	"gearshift/env/evaluation"
+	"gearshift/router/balance"
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
+// One miss in 20 leaves 0.95: at the 0.94 level, not at 0.96. Windows overlap
+// with stride 1: 9,981 of them in 10,000 requests (LBE-22).
+func TestWindowVectors(t *testing.T) {
+	utility := ones(20)
+	if got := evaluation.Windows(utility, ones(20)); got != [5]float64{1, 1, 1, 1, 1} {
+		t.Errorf("no miss: %v", got)
+	}
+	utility[7] = 0
+	if got := evaluation.Windows(utility, ones(20)); got != [5]float64{0, 0, 0, 0, 1} {
+		t.Errorf("one miss: %v", got)
+	}
+	if got := evaluation.Windows(ones(10_000), ones(10_000)); got[0] != 9981 {
+		t.Errorf("10,000 requests have %v windows, want 9981", got[0])
+	}
+	if got := evaluation.Windows(ones(19), ones(19)); got[4] != 0 {
+		t.Errorf("19 requests have %v windows", got[4])
+	}
+}
+
+// With 1.3B alone and no miss, uniform tasks reach 0.94 with probability
+// 0.020856, and 0.96 only as 20 times PIQA, the best task: 0.25²⁰ ≈ 9e-13.
+func TestWindowsOfTheMiddleSize(t *testing.T) {
+	quality := [4]float64{0.78, 0.95, 0.96, 0.94}
+	var at94, at96 float64
+	for a := range 21 {
+		for b := range 21 - a {
+			for c := range 21 - a - b {
+				counts := [4]int{a, b, c, 20 - a - b - c}
+				var utility []float64
+				p := math.Gamma(21)
+				for i, n := range counts {
+					utility = append(utility, slices.Repeat([]float64{quality[i]}, n)...)
+					p *= math.Pow(0.25, float64(n)) / math.Gamma(float64(n+1))
+				}
+				got := evaluation.Windows(utility, ones(20))
+				at94 += p * got[4]
+				at96 += p * got[3]
+			}
+		}
+	}
+	if math.Abs(at94-0.020856) > 5e-7 {
+		t.Errorf("P(≥ 0.94) = %.6f, want 0.020856", at94)
+	}
+	if math.Abs(at96-math.Pow(0.25, 20)) > 1e-15 {
+		t.Errorf("P(≥ 0.96) = %g, want %g", at96, math.Pow(0.25, 20))
+	}
+}
+
+func TestBootstrap(t *testing.T) {
+	same := evaluation.Bootstrap([]float64{0.5, 0.5, 0.5})
+	if same != (evaluation.Interval{Mean: 0.5, Lo: 0.5, Hi: 0.5}) {
+		t.Errorf("equal values: %+v", same)
+	}
+	var values []float64
+	for i := range 100 {
+		values = append(values, float64(i))
+	}
+	got := evaluation.Bootstrap(values)
+	// The standard error of the mean is 2.89.
+	if got.Mean != 49.5 || math.Abs(got.Lo-(49.5-1.96*2.89)) > 0.6 || math.Abs(got.Hi-(49.5+1.96*2.89)) > 0.6 {
+		t.Errorf("0 … 99: %+v", got)
+	}
+}
+
+// always chooses one variant.
+type always int
+
+func (always) Scratch() int                                        { return 0 }
+func (a always) Decide(*fleet.View, *fleet.Request, []float32) int { return int(a) }
+func open(rate float64) func(uint64) (workloads.Stream, error) {
+	return func(seed uint64) (workloads.Stream, error) {
+		p, err := workloads.NewPoisson(rate)
+		if err != nil {
+			return nil, err
+		}
+		shape := workloads.Shape{
+			Mix:    workloads.Mix{"chat": 1},
+			Prompt: workloads.Lengths{Distribution: "uniform", Min: 45, Max: 134},
+			Output: workloads.Lengths{Distribution: "geometric", Mean: 64, Max: 400},
+		}
+		return workloads.New(p, []fleet.Task{{Name: "chat"}}, shape, seed, workloads.Limit{Requests: 200})
+	}
+}
+
+func plan(t *testing.T) evaluation.Plan {
+	t.Helper()
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "chat", Deadline: 40 * time.Millisecond, Weight: 1, Quality: []float64{0.7, 1}}},
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "gpu"}},
+		[]fleet.Replica{{Name: "small@gpu", Variant: 0}, {Name: "large@gpu", Variant: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet := env.Config{
+		Table: table,
+		Profiles: []*profile.Profile{
+			{LaunchFloor: 3, Weights: 1, Growth: 0.003, Token: 0.004, Context: 0.0001, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+			{LaunchFloor: 8, Weights: 33, Growth: 0.003, Token: 0.19, Context: 0.0017, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		},
+		KVTokens: []int{20_000, 10_000},
+		Engine:   engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 2560, MaxSequences: 256, BlockTokens: 16},
+		Balancer: balance.SmallestBatch{}, Check: true,
+	}
+	return evaluation.Plan{
+		Contestants: []evaluation.Contestant{{Name: "small", Decider: always(0), Fleet: fleet}, {Name: "large", Decider: always(1), Fleet: fleet}},
+		Workloads: []evaluation.Workload{
+			{Name: "slow", Group: "both", Open: open(0.5)}, {Name: "fast", Group: "both", Open: open(5)},
+		},
+		Seeds: []uint64{1, 2, 3},
+	}
+}
+
+// The large size is worth more while it keeps up and nothing once it stalls;
+// a group is the mean of its members.
+func TestEvaluate(t *testing.T) {
+	p := plan(t)
+	results, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]evaluation.Result{}
+	for _, r := range results {
+		got[r.Policy+" "+r.Workload] = r
+	}
+	small, large := got["small fast"], got["large slow"]
+	if math.Abs(small.Utility.Mean-0.7) > 1e-12 || small.DeadlineMet.Mean != 1 || small.Requests != 600 || small.Share["small"] != 1 || small.Share["large"] != 0 {
+		t.Errorf("small, fast: %+v", small)
+	}
+	if large.Utility.Mean < 0.8 || got["large fast"].Utility.Mean > 0.1 {
+		t.Errorf("large: slow %v, fast %v", large.Utility, got["large fast"].Utility)
+	}
+	both, want := got["large both"], (large.Utility.Mean+got["large fast"].Utility.Mean)/2
+	if math.Abs(both.Utility.Mean-want) > 1e-12 || both.Requests != 1200 {
+		t.Errorf("large, both: %+v, want mean utility %v", both, want)
+	}
+	if small.TPOT.P50 <= 0 || small.TPOT.P99 < small.TPOT.P50 || small.TTFT.P50 <= 0 {
+		t.Errorf("small, fast: latencies %+v %+v", small.TTFT, small.TPOT)
+	}
+}
+
+func TestCancelledEvaluationEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	p := plan(t)
+	if _, err := p.Evaluate(ctx); err == nil {
+		t.Error("a cancelled evaluation succeeds")
+	}
+}
+
+func TestReportFormats(t *testing.T) {
+	p := plan(t)
+	results, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := evaluation.Report{Scenario: "two", Seeds: 3, Results: results, Variants: p.Contestants[0].Fleet.Table.Variants}
+	write := func(format string) string {
+		var b bytes.Buffer
+		if err := r.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	var back evaluation.Report
+	if err := json.Unmarshal([]byte(write("json")), &back); err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Results) != 6 || back.Results[0].Windows["1.00"] != results[0].Windows["1.00"] || back.Scenario != "two" || back.Seeds != 3 {
+		t.Errorf("JSON: %+v", back)
+	}
+	rows, err := csv.NewReader(strings.NewReader(write("csv"))).ReadAll()
+	if err != nil || len(rows) != 7 {
+		t.Errorf("CSV: %d rows, %v", len(rows), err)
+	}
+	if table := write("table"); strings.Count(table, "\n") != 7 || !strings.Contains(table, "100.0%") {
+		t.Errorf("table:\n%s", table)
+	}
+	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil {
+		t.Error("format xml is written")
+	}
+}
