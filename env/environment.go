@@ -95,6 +95,10 @@ func (e *Environment) View() *fleet.View { return &e.view }
 // Request is the request to be routed. Read-only, valid until the next call.
 func (e *Environment) Request() *fleet.Request { return &e.request }
 
+// Arrival is the request to be routed as the workload made it, with what no
+// policy may know: its output length and the true arrival rate.
+func (e *Environment) Arrival() workloads.Arrival { return e.arrival }
+
 // Simulator is the present episode's; observers hook in here after Reset.
 func (e *Environment) Simulator() *Simulator { return e.sim }
 

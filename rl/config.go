@@ -25,9 +25,11 @@ type Config struct {
 	Replay int `yaml:"replay" json:"replay"` // transitions kept
 	Warmup int `yaml:"warmup" json:"warmup"` // decisions before the first gradient step
 
-	Huber        float64 `yaml:"huber" json:"huber"`                 // where the loss turns from quadratic to linear
-	ClipNorm     float64 `yaml:"clip_norm" json:"clip_norm"`         // bound on the gradient's global norm
-	RewardCentre float64 `yaml:"reward_centre" json:"reward_centre"` // subtracted from every utility
+	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
+	ClipNorm float64 `yaml:"clip_norm" json:"clip_norm"` // bound on the gradient's global norm
+	// CentreRewards subtracts from each utility the mean of its stratum; see
+	// [Completion].
+	CentreRewards bool `yaml:"centre_rewards" json:"centre_rewards"`
 
 	Episode         int `yaml:"episode" json:"episode"`                   // decisions before the environment truncates
 	ValidateEvery   int `yaml:"validate_every" json:"validate_every"`     // decisions
@@ -103,9 +105,6 @@ func (c *Config) Validate() error {
 	f.atLeast("warmup", c.Warmup, 0)
 	f.positive("huber", c.Huber)
 	f.positive("clip_norm", c.ClipNorm)
-	if math.IsNaN(c.RewardCentre) || math.IsInf(c.RewardCentre, 0) {
-		f.add("reward_centre", "must be finite, not %v", c.RewardCentre)
-	}
 	f.atLeast("episode", c.Episode, 1)
 	f.atLeast("validate_every", c.ValidateEvery, 1)
 	f.atLeast("checkpoint_every", c.CheckpointEvery, 1)

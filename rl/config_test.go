@@ -38,7 +38,6 @@ func TestConfigFaultsAreNamedByTheirKeys(t *testing.T) {
 		"warmup: ":                                              func(c *rl.Config) { c.Warmup = -1 },
 		"huber: ":                                               func(c *rl.Config) { c.Huber = 0 },
 		"clip_norm: ":                                           func(c *rl.Config) { c.ClipNorm = 0 },
-		"reward_centre: must be finite":                         func(c *rl.Config) { c.RewardCentre = math.Inf(-1) },
 		"episode: ":                                             func(c *rl.Config) { c.Episode = 0 },
 		"validate_every: ":                                      func(c *rl.Config) { c.ValidateEvery = 0 },
 		"checkpoint_every: ":                                    func(c *rl.Config) { c.CheckpointEvery = 0 },
@@ -55,7 +54,7 @@ func TestConfigFaultsAreNamedByTheirKeys(t *testing.T) {
 // Every fault of a config without anything in it, and every key of the type.
 func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
 	message := (&rl.Config{}).Validate().Error()
-	mayBeZero := map[string]bool{"final_share": true, "epsilon": true, "warmup": true, "reward_centre": true}
+	mayBeZero := map[string]bool{"final_share": true, "epsilon": true, "warmup": true, "centre_rewards": true}
 	kind := reflect.TypeFor[rl.Config]()
 	for i := range kind.NumField() {
 		key := kind.Field(i).Tag.Get("yaml")

@@ -7,7 +7,6 @@ import "fmt"
 // the next one, and leaves with its completion.
 type joiner struct {
 	inputs int
-	centre float64 // subtracted from every utility
 
 	places []int32 // by decision: where its transition is held, or gone
 	free   []int32 // places without a transition
@@ -21,9 +20,7 @@ type joiner struct {
 // gone marks a decision whose transition has left.
 const gone = -1
 
-func newJoiner(inputs int, centre float64) *joiner {
-	return &joiner{inputs: inputs, centre: centre}
-}
+func newJoiner(inputs int) *joiner { return &joiner{inputs: inputs} }
 
 // reset begins an episode. What is still held never learns its outcome and is
 // dropped.
@@ -66,9 +63,11 @@ func (j *joiner) complete(c Completion, replay *Replay) error {
 	if p == gone {
 		return fmt.Errorf("cannot join completion: decision %d completed twice", c.Decision)
 	}
+	if c.Stratum < 0 || c.Stratum >= Strata {
+		return fmt.Errorf("cannot join completion: stratum %d of %d", c.Stratum, Strata)
+	}
 	if replay != nil {
-		reward := float32(c.Utility - j.centre)
-		replay.Add(j.held(j.observations, p), j.actions[p], reward, j.discounts[p], j.held(j.following, p))
+		replay.Add(j.held(j.observations, p), j.actions[p], c, j.discounts[p], j.held(j.following, p))
 	}
 	j.places[c.Decision] = gone
 	j.free = append(j.free, p)

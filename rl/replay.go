@@ -9,7 +9,9 @@ import (
 )
 
 // Replay keeps the latest transitions, and draws from them uniformly with
-// replacement. All its memory is allocated at the start.
+// replacement. If it centres rewards, it keeps the mean utility of each stratum
+// too, and subtracts the present one from what it draws. All its memory is
+// allocated at the start.
 type Replay struct {
 	inputs   int
 	capacity int
@@ -19,21 +21,30 @@ type Replay struct {
 	observations []float32 // (capacity, inputs)
 	following    []float32 // (capacity, inputs)
 	actions      []int32
-	rewards      []float32
+	utilities    []float32
+	strata       []int32
 	discounts    []float32
+
+	centred bool
+	means   [Strata]Average // of the utilities, over about centreWindow of them
 }
 
+// centreWindow is how many of its latest utilities a stratum's mean follows.
+const centreWindow = 5000
+
 // NewReplay makes an empty buffer for capacity transitions between observations
-// of the given length.
-func NewReplay(capacity, inputs int) *Replay {
+// of the given length, centring rewards or not.
+func NewReplay(capacity, inputs int, centred bool) *Replay {
 	return &Replay{
 		inputs:       inputs,
 		capacity:     capacity,
 		observations: make([]float32, capacity*inputs),
 		following:    make([]float32, capacity*inputs),
 		actions:      make([]int32, capacity),
-		rewards:      make([]float32, capacity),
+		utilities:    make([]float32, capacity),
+		strata:       make([]int32, capacity),
 		discounts:    make([]float32, capacity),
+		centred:      centred,
 	}
 }
 
@@ -41,11 +52,12 @@ func NewReplay(capacity, inputs int) *Replay {
 func (r *Replay) Len() int { return r.length }
 
 // Add copies a transition in, over the oldest if the buffer is full.
-func (r *Replay) Add(observation []float32, action int32, reward, discount float32, next []float32) {
+func (r *Replay) Add(observation []float32, action int32, c Completion, discount float32, next []float32) {
 	at := r.next
 	copy(r.observations[at*r.inputs:(at+1)*r.inputs], observation)
 	copy(r.following[at*r.inputs:(at+1)*r.inputs], next)
-	r.actions[at], r.rewards[at], r.discounts[at] = action, reward, discount
+	r.actions[at], r.utilities[at], r.strata[at], r.discounts[at] = action, float32(c.Utility), int32(c.Stratum), discount
+	r.means[c.Stratum].add(c.Utility, centreWindow)
 	r.next = (at + 1) % r.capacity
 	r.length = min(r.length+1, r.capacity)
 }
@@ -57,15 +69,24 @@ func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
 		k := rng.IntN(r.length)
 		copy(b.Observations[i*n:(i+1)*n], r.observations[k*n:(k+1)*n])
 		copy(b.Next[i*n:(i+1)*n], r.following[k*n:(k+1)*n])
-		b.Actions[i], b.Rewards[i], b.Discounts[i] = r.actions[k], r.rewards[k], r.discounts[k]
+		b.Actions[i], b.Rewards[i], b.Discounts[i] = r.actions[k], r.reward(k), r.discounts[k]
 	}
 }
 
+// reward is the k-th utility, centred or not.
+func (r *Replay) reward(k int) float32 {
+	if !r.centred {
+		return r.utilities[k]
+	}
+	return r.utilities[k] - float32(r.means[r.strata[k]].Mean)
+}
+
 // replayHeader is the encoding's length before the transitions.
-const replayHeader = 4 * 8
+const replayHeader = 4*8 + Strata*16
 
 // MarshalBinary encodes, little-endian, the inputs, capacity, length and
-// position (64-bit), then the transitions kept, field by field.
+// position (64-bit), the means of the strata (64-bit each, and a count), then
+// the transitions kept, field by field.
 func (r *Replay) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
 
 // AppendBinary appends what MarshalBinary returns.
@@ -73,12 +94,15 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 	for _, v := range []int{r.inputs, r.capacity, r.length, r.next} {
 		out = binary.LittleEndian.AppendUint64(out, uint64(v))
 	}
+	for _, m := range r.means {
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(m.Mean))
+		out = binary.LittleEndian.AppendUint64(out, m.Count)
+	}
 	out = appendFloats(out, r.observations[:r.length*r.inputs])
 	out = appendFloats(out, r.following[:r.length*r.inputs])
-	for _, a := range r.actions[:r.length] {
-		out = binary.LittleEndian.AppendUint32(out, uint32(a))
-	}
-	out = appendFloats(out, r.rewards[:r.length])
+	out = appendInts(out, r.actions[:r.length])
+	out = appendFloats(out, r.utilities[:r.length])
+	out = appendInts(out, r.strata[:r.length])
 	return appendFloats(out, r.discounts[:r.length]), nil
 }
 
@@ -86,7 +110,7 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 func (r *Replay) encodedSize() int { return replayHeader + r.length*r.transitionSize() }
 
 // transitionSize is the encoded length of one transition.
-func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 3) }
+func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 4) }
 
 // UnmarshalBinary restores what MarshalBinary wrote, from a buffer of the same
 // capacity and observation length. On error r is unchanged.
@@ -106,18 +130,25 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 		return errors.New("cannot decode replay buffer: its position is out of range")
 	}
 	length := int(h[2])
+	means := data[4*8 : replayHeader]
 	data = data[replayHeader:]
 	if len(data) != length*r.transitionSize() {
 		return fmt.Errorf("cannot decode replay buffer: %d bytes of transitions, %d expected", len(data), length*r.transitionSize())
 	}
+	if !validStrata(data[length*4*(2*r.inputs+2):][:4*length]) {
+		return errors.New("cannot decode replay buffer: a stratum is out of range")
+	}
 	r.length, r.next = length, int(h[3])
 	data = readFloats(r.observations[:length*r.inputs], data)
 	data = readFloats(r.following[:length*r.inputs], data)
-	for i := range r.actions[:length] {
-		r.actions[i] = int32(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	data = readFloats(r.rewards[:length], data[4*length:])
+	data = readInts(r.actions[:length], data)
+	data = readFloats(r.utilities[:length], data)
+	data = readInts(r.strata[:length], data)
 	readFloats(r.discounts[:length], data)
+	for i := range r.means {
+		r.means[i].Mean = math.Float64frombits(binary.LittleEndian.Uint64(means[16*i:]))
+		r.means[i].Count = binary.LittleEndian.Uint64(means[16*i+8:])
+	}
 	return nil
 }
 
@@ -126,6 +157,30 @@ func appendFloats(out []byte, v []float32) []byte {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f))
 	}
 	return out
+}
+
+// validStrata says whether all of the encoded strata are in range.
+func validStrata(data []byte) bool {
+	for ; len(data) > 0; data = data[4:] {
+		if binary.LittleEndian.Uint32(data) >= Strata {
+			return false
+		}
+	}
+	return true
+}
+
+func appendInts(out []byte, v []int32) []byte {
+	for _, n := range v {
+		out = binary.LittleEndian.AppendUint32(out, uint32(n))
+	}
+	return out
+}
+
+func readInts(dst []int32, data []byte) []byte {
+	for i := range dst {
+		dst[i] = int32(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return data[4*len(dst):]
 }
 
 func readFloats(dst []float32, data []byte) []byte {

@@ -13,10 +13,10 @@ import (
 
 // filled is a buffer of capacity 10 after n transitions that hold their number.
 func filled(n int) *Replay {
-	r := NewReplay(10, 2)
+	r := NewReplay(10, 2, false)
 	for i := range n {
 		f := float32(i)
-		r.Add([]float32{f, -f}, int32(i), 2*f, 3*f, []float32{f + 0.5, -f - 0.5})
+		r.Add([]float32{f, -f}, int32(i), Completion{Utility: 2 * float64(f), Stratum: i}, 3*f, []float32{f + 0.5, -f - 0.5})
 	}
 	return r
 }
@@ -44,6 +44,30 @@ func TestReplayKeepsTheLatest(t *testing.T) {
 		if len(seen) != r.Len() {
 			t.Errorf("%d of %d transitions drawn", len(seen), r.Len())
 		}
+	}
+}
+
+// Centred rewards are what a transition earned beyond the mean of its stratum,
+// as that mean is when they are drawn.
+func TestReplayCentresByStratum(t *testing.T) {
+	r := NewReplay(100, 1, true)
+	for i := range 60 {
+		r.Add([]float32{1}, int32(i), Completion{Utility: float64(10*(i%3) + i%2), Stratum: i % 3}, 1, []float32{1})
+	}
+	b := NewBatch(50, 1)
+	r.Sample(b, rand.New(rand.NewPCG(1, 1)))
+	for i, a := range b.Actions {
+		if want := float32(a%2) - 0.5; b.Rewards[i] != want {
+			t.Errorf("transition %d of stratum %d has reward %v, want %v", a, a%3, b.Rewards[i], want)
+		}
+	}
+	data, _ := r.MarshalBinary()
+	decoded := NewReplay(100, 1, true)
+	if err := decoded.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	if decoded.means != r.means {
+		t.Error("the decoded buffer has other means")
 	}
 }
 
@@ -79,8 +103,8 @@ func TestReplayEncoding(t *testing.T) {
 		if err := decoded.UnmarshalBinary(data); err != nil {
 			t.Fatal(err)
 		}
-		r.Add([]float32{1, 2}, 3, 4, 5, []float32{6, 7})
-		decoded.Add([]float32{1, 2}, 3, 4, 5, []float32{6, 7})
+		r.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
+		decoded.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
 		a, _ := r.MarshalBinary()
 		b, _ := decoded.MarshalBinary()
 		if !bytes.Equal(a, b) {
@@ -88,7 +112,7 @@ func TestReplayEncoding(t *testing.T) {
 		}
 	}
 	data, _ := filled(4).MarshalBinary()
-	if NewReplay(11, 2).UnmarshalBinary(data) == nil || NewReplay(10, 3).UnmarshalBinary(data) == nil {
+	if NewReplay(11, 2, false).UnmarshalBinary(data) == nil || NewReplay(10, 3, false).UnmarshalBinary(data) == nil {
 		t.Error("a buffer of another shape is accepted")
 	}
 }
@@ -111,7 +135,7 @@ func FuzzReplayUnmarshal(f *testing.F) {
 		if again, _ := r.MarshalBinary(); !bytes.Equal(again, data) {
 			t.Fatal("decoding and encoding changes the bytes")
 		}
-		r.Add([]float32{1, 2}, 3, 4, 5, []float32{6, 7})
+		r.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
 	})
 }
 
@@ -139,8 +163,8 @@ func FuzzProgressUnmarshal(f *testing.F) {
 }
 
 func TestReplayAndJoinerDoNotAllocate(t *testing.T) {
-	r := NewReplay(100, 2)
-	j := newJoiner(2, 0)
+	r := NewReplay(100, 2, false)
+	j := newJoiner(2)
 	x, b, rng := []float32{1, 2}, NewBatch(16, 2), rand.New(rand.NewPCG(1, 1))
 	episode := func() {
 		j.reset()
@@ -166,7 +190,7 @@ func TestJoinerAgainstModel(t *testing.T) {
 	type transition struct{ observation, next, reward, discount float32 }
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		replay, j := NewReplay(5000, 1), newJoiner(1, 0.5)
+		replay, j := NewReplay(5000, 1, false), newJoiner(1)
 		var want []transition
 		for range 5 {
 			j.reset()
@@ -182,7 +206,7 @@ func TestJoinerAgainstModel(t *testing.T) {
 						continue
 					}
 					utility := rng.Float64()
-					m.reward = float32(utility - 0.5)
+					m.reward = float32(utility)
 					if err := j.complete(Completion{Decision: at, Utility: utility}, replay); err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
@@ -195,7 +219,7 @@ func TestJoinerAgainstModel(t *testing.T) {
 			t.Fatalf("seed %d: %d transitions stored, not %d", seed, replay.Len(), len(want))
 		}
 		for i, m := range want {
-			got := transition{replay.observations[i], replay.following[i], replay.rewards[i], replay.discounts[i]}
+			got := transition{replay.observations[i], replay.following[i], replay.utilities[i], replay.discounts[i]}
 			if got != m {
 				t.Fatalf("seed %d: transition %d is %v, not %v", seed, i, got, m)
 			}
@@ -228,8 +252,8 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 	for terminates, want := range map[bool][]float32{true: {factor, 0}, false: {factor, factor}} {
 		tr := &trainer{
 			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, Env: &onePlace{terminates: terminates}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
-			replay: NewReplay(10, 1),
-			joiner: newJoiner(1, 0),
+			replay: NewReplay(10, 1, false),
+			joiner: newJoiner(1),
 		}
 		if err := tr.reset(); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,16 @@ type Step struct {
 type Completion struct {
 	Decision int
 	Utility  float64
+	// Stratum, below [Strata], numbers the conditions that the decision met and
+	// no action can influence, such as a band of the true arrival rate. What a
+	// stratum earns on average says nothing about actions, so it may be
+	// subtracted from the rewards: the best policy stays the best, and the
+	// values to learn are small and alike under any load.
+	Stratum int
 }
+
+// Strata is how many strata there may be.
+const Strata = 64
 
 // Learner holds an online and a target network over the same observations and
 // actions. Only one goroutine uses a Learner.
@@ -76,7 +85,7 @@ type Batch struct {
 	Observations []float32 // (n, inputs): s
 	Next         []float32 // (n, inputs): s'
 	Actions      []int32   // (n): a, the index of an output
-	Rewards      []float32 // (n): the utility, less the reward centre
+	Rewards      []float32 // (n): the utility, less the mean of its stratum where rewards are centred
 	Discounts    []float32 // (n): γ or exp(−Δt/τ); 0 where s' is terminal
 }
 

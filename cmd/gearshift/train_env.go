@@ -3,6 +3,8 @@
 package main
 
 import (
+	"math"
+
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/rl"
@@ -15,8 +17,15 @@ import (
 // mend; it is kept, and ends the run.
 type trainingEnv struct {
 	*env.Environment
+	strata    []int // of the episode's decisions
 	completed []rl.Completion
 	err       error
+}
+
+// stratum numbers the bands of the true arrival rate, four to an octave from
+// 1/16 per second up.
+func stratum(rate float64) int {
+	return max(0, min(rl.Strata-1, int(4*math.Log2(rate))+16))
 }
 
 // newTrainingEnv is the scenario's fleet under its training load, endless but
@@ -47,12 +56,13 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 // Reset implements [rl.Env].
 func (t *trainingEnv) Reset(seed uint64) []float32 {
 	observation, err := t.Environment.Reset(seed)
-	t.err = err
+	t.strata, t.err = t.strata[:0], err
 	return observation
 }
 
 // Step implements [rl.Env].
 func (t *trainingEnv) Step(action int) rl.Step {
+	t.strata = append(t.strata, stratum(t.Arrival().Rate))
 	step, err := t.Environment.Step(action)
 	if err != nil {
 		t.err = err
@@ -61,7 +71,7 @@ func (t *trainingEnv) Step(action int) rl.Step {
 	t.completed = t.completed[:0]
 	for i := range step.Info.Outcomes {
 		o := &step.Info.Outcomes[i]
-		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: o.Utility})
+		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: o.Utility, Stratum: t.strata[o.Decision]})
 	}
 	return rl.Step{
 		Observation: step.Observation, Reward: step.Reward,

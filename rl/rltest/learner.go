@@ -49,7 +49,6 @@ func Config() rl.Config {
 		Warmup:            100,
 		Huber:             1,
 		ClipNorm:          10,
-		RewardCentre:      0.25,
 		Episode:           50,
 		ValidateEvery:     500,
 		CheckpointEvery:   500,
