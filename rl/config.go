@@ -30,6 +30,10 @@ type Config struct {
 	// CentreRewards subtracts from each utility the mean of its stratum; see
 	// [Completion].
 	CentreRewards bool `yaml:"centre_rewards" json:"centre_rewards"`
+	// WeightAverage is the decay, per gradient step, of the exponential average
+	// of the online weights that is validated and returned. 0: the weights
+	// themselves are.
+	WeightAverage float64 `yaml:"weight_average" json:"weight_average"`
 
 	Episode         int `yaml:"episode" json:"episode"`                   // decisions before the environment truncates
 	ValidateEvery   int `yaml:"validate_every" json:"validate_every"`     // decisions
@@ -105,6 +109,9 @@ func (c *Config) Validate() error {
 	f.atLeast("warmup", c.Warmup, 0)
 	f.positive("huber", c.Huber)
 	f.positive("clip_norm", c.ClipNorm)
+	if !(c.WeightAverage >= 0 && c.WeightAverage < 1) {
+		f.add("weight_average", "must be from 0 to below 1, not %v", c.WeightAverage)
+	}
 	f.atLeast("episode", c.Episode, 1)
 	f.atLeast("validate_every", c.ValidateEvery, 1)
 	f.atLeast("checkpoint_every", c.CheckpointEvery, 1)

@@ -54,7 +54,7 @@ func TestConfigFaultsAreNamedByTheirKeys(t *testing.T) {
 // Every fault of a config without anything in it, and every key of the type.
 func TestConfigReportsAllFaultsAtOnce(t *testing.T) {
 	message := (&rl.Config{}).Validate().Error()
-	mayBeZero := map[string]bool{"final_share": true, "epsilon": true, "warmup": true, "centre_rewards": true}
+	mayBeZero := map[string]bool{"final_share": true, "epsilon": true, "warmup": true, "centre_rewards": true, "weight_average": true}
 	kind := reflect.TypeFor[rl.Config]()
 	for i := range kind.NumField() {
 		key := kind.Field(i).Tag.Get("yaml")

@@ -21,6 +21,7 @@ type Progress struct {
 	Replay      []byte // as Replay encodes it
 	Learner     []byte // as the learner encodes itself
 	Best        []byte // the network of the best validation so far; empty before the first
+	Average     []byte // the average network; empty where none is kept
 	BestScore   float64
 	Validated   int // Decisions at the last validation
 
@@ -123,7 +124,7 @@ func (p *Progress) UnmarshalBinary(data []byte) error {
 }
 
 func (p *Progress) sections() []*[]byte {
-	return []*[]byte{&p.Exploration, &p.Sampling, &p.Replay, &p.Learner, &p.Best}
+	return []*[]byte{&p.Exploration, &p.Sampling, &p.Replay, &p.Learner, &p.Best, &p.Average}
 }
 
 // numbers lists the scalar fields, in the order of the encoding.

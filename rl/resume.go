@@ -39,16 +39,32 @@ func (t *trainer) restore(p *Progress) error {
 	if err := t.replay.UnmarshalBinary(p.Replay); err != nil {
 		return err
 	}
-	if len(p.Best) > 0 {
-		t.best = new(nn.MLP)
-		if err := t.best.UnmarshalBinary(p.Best); err != nil {
-			return err
-		}
-		if !slices.Equal(t.best.Sizes, t.run.Learner.Act().Sizes) {
-			return fmt.Errorf("its best network has sizes %v", t.best.Sizes)
-		}
+	var err error
+	if t.best, err = t.network("best", p.Best); err != nil {
+		return err
+	}
+	if t.average, err = t.network("average", p.Average); err != nil {
+		return err
+	}
+	if (t.average != nil) != (t.run.Config.WeightAverage > 0) {
+		return errors.New("its average network is missing, or should be")
 	}
 	return t.run.Learner.UnmarshalBinary(p.Learner)
+}
+
+// network decodes a network of the learner's shape, or nil from nothing.
+func (t *trainer) network(what string, data []byte) (*nn.MLP, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	m := new(nn.MLP)
+	if err := m.UnmarshalBinary(data); err != nil {
+		return nil, fmt.Errorf("its %s network: %w", what, err)
+	}
+	if !slices.Equal(m.Sizes, t.run.Learner.Act().Sizes) {
+		return nil, fmt.Errorf("its %s network has sizes %v", what, m.Sizes)
+	}
+	return m, nil
 }
 
 // replayEpisode plays the present episode again, up to where it was, which puts

@@ -120,6 +120,10 @@ func (t *trainer) train(ctx context.Context) error {
 			t.p.GradientSteps++
 			t.p.Loss.add(stats.Loss, recentSteps)
 			t.p.TDError.add(stats.TDError, recentSteps)
+			// Average.
+			if t.average != nil {
+				averageInto(t.average, t.run.Learner.Act(), cfg.WeightAverage, t.p.GradientSteps)
+			}
 			// Sync.
 			if t.p.GradientSteps%cfg.TargetSync == 0 {
 				t.run.Learner.SyncTarget()

@@ -29,6 +29,8 @@ type trainer struct {
 	joiner *joiner
 	batch  *Batch
 	best   *nn.MLP // nil before the first validation
+	// average of the online weights; nil where none is kept.
+	average *nn.MLP
 
 	observation []float32 // asks for the next decision
 	values      []float32 // of the actions
@@ -49,6 +51,9 @@ func newTrainer(r Run) (*trainer, error) {
 		batch:       NewBatch(r.Config.Batch, network.Inputs()),
 		values:      make([]float32, network.Outputs()),
 		scratch:     make([]float32, network.Scratch()),
+	}
+	if r.Config.WeightAverage > 0 {
+		t.average = network.Clone()
 	}
 	if r.Stop > 0 {
 		t.stop = min(r.Stop, t.stop)
@@ -141,7 +146,7 @@ func (t *trainer) validateDue() bool {
 
 // validate scores the online network, and keeps its weights if they are the best.
 func (t *trainer) validate() error {
-	network := t.run.Learner.Act()
+	network := t.candidate()
 	score, err := t.run.Validate(network)
 	if err != nil {
 		return fmt.Errorf("cannot validate after %d decisions: %w", t.p.Decisions, err)
@@ -171,13 +176,16 @@ func (t *trainer) save() error {
 
 // encode fills in the encoded parts of the progress.
 func (t *trainer) encode() error {
-	var errs [5]error
+	var errs [6]error
 	t.p.Exploration, errs[0] = t.explorationSource.MarshalBinary()
 	t.p.Sampling, errs[1] = t.samplingSource.MarshalBinary()
 	t.p.Replay, errs[2] = t.replay.AppendBinary(t.p.Replay[:0])
 	t.p.Learner, errs[3] = t.run.Learner.MarshalBinary()
 	if t.best != nil {
 		t.p.Best, errs[4] = t.best.MarshalBinary()
+	}
+	if t.average != nil {
+		t.p.Average, errs[5] = t.average.MarshalBinary()
 	}
 	return errors.Join(errs[:]...)
 }
@@ -203,9 +211,18 @@ func (t *trainer) report() {
 	})
 }
 
+// candidate is the network that the run would end with now, were it not for
+// better ones before.
+func (t *trainer) candidate() *nn.MLP {
+	if t.average != nil {
+		return t.average
+	}
+	return t.run.Learner.Act()
+}
+
 func (t *trainer) result() Result {
 	if t.best == nil {
-		return Result{Network: t.run.Learner.Act().Clone(), Decisions: t.p.Decisions}
+		return Result{Network: t.candidate().Clone(), Decisions: t.p.Decisions}
 	}
 	return Result{Network: t.best.Clone(), Score: t.p.BestScore, Decisions: t.p.Decisions}
 }

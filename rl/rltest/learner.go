@@ -49,6 +49,8 @@ func Config() rl.Config {
 		Warmup:            100,
 		Huber:             1,
 		ClipNorm:          10,
+		CentreRewards:     true,
+		WeightAverage:     0.99,
 		Episode:           50,
 		ValidateEvery:     500,
 		CheckpointEvery:   500,
