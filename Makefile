@@ -31,6 +31,10 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 	@scripts/setup.sh build
 	@scripts/demo.sh
 
+.PHONY: quality
+quality: build ## Train the default preset and evaluate it in full (SEED=n SEEDS=n)
+	@scripts/quality.sh
+
 .PHONY: build
 build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are present
 	go build -trimpath $(GOTAGS) -o bin/gearshift ./cmd/gearshift

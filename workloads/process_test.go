@@ -222,10 +222,10 @@ func TestRandomSwitching(t *testing.T) {
 	const n = 100_000
 	for range n {
 		rate, seconds, _ := switchingPhases{&load}.next(rng)
-		if rate < load.MinRate || rate > load.MaxRate || seconds < 10 || seconds > 60 || seconds*rate < 5-1e-9 {
+		if rate < load.MinRate || rate > load.MaxRate || seconds < 10 || seconds > max(60, phaseRequests/rate) || seconds*rate < phaseRequests-1e-9 {
 			t.Fatalf("a phase of %v/s for %v s", rate, seconds)
 		}
-		if seconds == 5/rate {
+		if seconds == phaseRequests/rate {
 			slow++
 		}
 		if rate < math.Sqrt(0.25*48) { // the middle of the logarithms

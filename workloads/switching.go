@@ -48,7 +48,7 @@ const (
 	maxPhase = 1e6
 	// phaseRequests is how many requests a phase holds at least on average.
 	// Slow phases last longer for it: one without arrivals teaches nothing.
-	phaseRequests = 5
+	phaseRequests = 60
 )
 
 // RandomSwitching is the training workload (LBE-16): random rates, each held for
