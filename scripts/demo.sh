@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole way on one machine: train a policy in the simulator, compare it with
 # the baselines, store it, serve it, and send the server a recorded trace in real
-# time; then the same trace to a server that always takes the largest model.
+# time; beside it, the same trace to a server that always takes the largest model.
 # Everything it writes lies in demo-out, which each run begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,20 +11,22 @@ readonly scenario=titan-rtx-opt
 readonly policy=demo
 readonly largest=static:opt-6.7b
 readonly trace=workloads/testdata/AzureLLMInferenceTrace_code.csv
-readonly rate=5 duration=60s # the trace's times are rescaled to this mean rate
+readonly rate=5 duration=60s # the first 300 requests, rescaled to this mean rate
 
 gearshift=bin/gearshift
-server=
+servers=()
 
 step() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
-stop_server() {
-	[ -n "$server" ] || return 0
-	kill "$server" 2>/dev/null || true
-	wait "$server" 2>/dev/null || true
-	server=
+stop_servers() {
+	local server
+	for server in "${servers[@]}"; do
+		kill "$server" 2>/dev/null || true
+		wait "$server" 2>/dev/null || true
+	done
+	servers=()
 }
-trap stop_server EXIT
+trap stop_servers EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -52,10 +54,10 @@ start_server() {
 	port=$(free_port)
 	"$gearshift" serve --scenario "$scenario" --store "$out/policies.db" --policy "$1" \
 		--addr "127.0.0.1:$port" >"$log" 2>&1 &
-	server=$!
+	servers+=($!)
 	for ((tries = 0; tries < 100; tries++)); do
 		case $(get "$port" /readyz || true) in *" 200 "*) return ;; esac
-		kill -0 "$server" 2>/dev/null || break
+		kill -0 "${servers[-1]}" 2>/dev/null || break
 		sleep 0.1
 	done
 	echo "demo: the server did not become ready; its log:" >&2
@@ -63,10 +65,12 @@ start_server() {
 	return 1
 }
 
+# replay POLICY: sends the trace to a server of that policy, in the background.
 replay() {
 	start_server "$1"
-	"$gearshift" replay --url "http://127.0.0.1:$port" --trace "$trace" --rate "$rate" --duration "$duration"
-	stop_server
+	"$gearshift" replay --scenario "$scenario" --url "http://127.0.0.1:$port" \
+		--trace "$trace" --rate "$rate" --duration "$duration" >"$out/replay-${1//[:\/]/-}.txt" &
+	replays+=($!)
 }
 
 step "Build"
@@ -85,9 +89,15 @@ step "Compare it with the baselines, on workloads that it has not seen"
 	--workload u1 --workload u2 --seeds 10 --out "$out/eval"
 
 step "Serve it, and replay a recorded trace at $rate requests a second for $duration"
+echo "beside it, the same trace to a server that always takes the largest model ..."
+replays=()
 replay "$policy"
-
-step "The same trace, answered by the largest model alone"
 replay "$largest"
+for pid in "${replays[@]}"; do wait "$pid"; done
+stop_servers
+printf '\n-- routed by the policy\n'
+cat "$out/replay-$policy.txt"
+printf '\n-- always the largest model\n'
+cat "$out/replay-${largest//[:\/]/-}.txt"
 
 step "Done; training curves, tables and logs are in $out"
