@@ -22,7 +22,8 @@ const (
 type Config struct {
 	// Scheduler is PrefillFirst or ChunkedPrefill.
 	Scheduler string `yaml:"scheduler"`
-	// MaxBatchTokens bounds the new tokens of a step.
+	// MaxBatchTokens bounds the new tokens of a step. What runs decodes whatever
+	// the bound, and under PrefillFirst a longer prompt has a step of its own.
 	MaxBatchTokens int `yaml:"max_batch_tokens"`
 	// MaxSequences bounds the sequences that run at once.
 	MaxSequences int `yaml:"max_sequences"`

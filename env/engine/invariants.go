@@ -25,7 +25,9 @@ func (e *Engine) CheckInvariants() error {
 	for i := range e.step.joining {
 		held += e.blocksFor(e.step.joining[i].prefillTokens())
 	}
+	sequences := len(e.running) + len(e.step.joining)
 	if e.step.hasPart {
+		sequences++
 		held += e.blocksFor(e.step.partial.prefillTokens())
 	}
 	switch {
@@ -33,8 +35,8 @@ func (e *Engine) CheckInvariants() error {
 		return fmt.Errorf("KV blocks: %d held + %d free ≠ %d", held, e.free, e.blocks)
 	case context != e.context:
 		return fmt.Errorf("context: %d counted, %d kept", context, e.context)
-	case len(e.running)+len(e.step.joining) > e.config.MaxSequences:
-		return fmt.Errorf("%d sequences run, at most %d may", len(e.running)+len(e.step.joining), e.config.MaxSequences)
+	case sequences > e.config.MaxSequences:
+		return fmt.Errorf("%d sequences run, at most %d may", sequences, e.config.MaxSequences)
 	case !e.step.busy && e.Load() > 0:
 		return fmt.Errorf("idle with %d sequences", e.Load())
 	}
