@@ -208,7 +208,7 @@ func TestStable(t *testing.T) {
 }
 
 func TestRandomSwitching(t *testing.T) {
-	load := Load{MinRate: 0.25, MaxRate: 48, UniformShare: 0.3, MinPhase: 10, MaxPhase: 60}
+	load := Load{MinRate: 0.25, MaxRate: 48, UniformShare: 0.3, MinPhase: 10, MaxPhase: 60, MinPhaseRequests: 20}
 	p := must(NewRandomSwitching(load))
 	const requests = 2_000_000
 	m := Measure(open(t, p, 1, Limit{Requests: requests}))
@@ -222,10 +222,10 @@ func TestRandomSwitching(t *testing.T) {
 	const n = 100_000
 	for range n {
 		rate, seconds, _ := switchingPhases{&load}.next(rng)
-		if rate < load.MinRate || rate > load.MaxRate || seconds < 10 || seconds > max(60, phaseRequests/rate) || seconds*rate < phaseRequests-1e-9 {
+		if rate < load.MinRate || rate > load.MaxRate || seconds < 10 || seconds > max(60, 20/rate) || seconds*rate < 20-1e-9 {
 			t.Fatalf("a phase of %v/s for %v s", rate, seconds)
 		}
-		if seconds == phaseRequests/rate {
+		if seconds == 20/rate {
 			slow++
 		}
 		if rate < math.Sqrt(0.25*48) { // the middle of the logarithms

@@ -18,6 +18,10 @@ type Load struct {
 	// MinPhase and MaxPhase bound the length of a phase in seconds.
 	MinPhase float64 `yaml:"min_phase_s"`
 	MaxPhase float64 `yaml:"max_phase_s"`
+	// MinPhaseRequests is how many requests a phase holds at least on average:
+	// slow phases last longer for it, or they would be a vanishing share of the
+	// decisions that are learnt from. Zero is 5.
+	MinPhaseRequests float64 `yaml:"min_phase_requests,omitempty"`
 }
 
 // Validate names every key that is out of bounds, as joined [KeyError].
@@ -40,16 +44,23 @@ func (l Load) Validate() error {
 	if !(l.MaxPhase >= l.MinPhase && l.MaxPhase <= maxPhase) {
 		f.add("max_phase_s", "%v is not a number of seconds from min_phase_s, %v, up to %v", l.MaxPhase, l.MinPhase, maxPhase)
 	}
+	if !(l.MinPhaseRequests >= 0 && l.MinPhaseRequests <= maxPhase) {
+		f.add("min_phase_requests", "%v is not a number of requests from 0 to %v", l.MinPhaseRequests, maxPhase)
+	}
 	return f.err()
 }
 
-const (
-	// maxPhase is the longest phase in seconds: eleven days.
-	maxPhase = 1e6
-	// phaseRequests is how many requests a phase holds at least on average.
-	// Slow phases last longer for it: one without arrivals teaches nothing.
-	phaseRequests = 60
-)
+// maxPhase is the longest phase in seconds: eleven days.
+const maxPhase = 1e6
+
+// shortest is the shortest phase at a rate, in seconds.
+func (l Load) shortest(rate float64) float64 {
+	requests := l.MinPhaseRequests
+	if requests == 0 {
+		requests = 5
+	}
+	return max(l.MinPhase, requests/rate)
+}
 
 // RandomSwitching is the training workload (LBE-16): random rates, each held for
 // a random time. Endless.
@@ -115,14 +126,14 @@ func (l Load) rate(uniformly bool, u float64) float64 {
 
 // duration is the length of a phase at quantile u.
 func (l Load) duration(rate, u float64) float64 {
-	return max(l.MinPhase+u*(l.MaxPhase-l.MinPhase), phaseRequests/rate)
+	return max(l.MinPhase+u*(l.MaxPhase-l.MinPhase), l.shortest(rate))
 }
 
 // durationMoments are E[D] and E[D²] of max(U, x) for U uniform on [p, q]: x up
 // to there, U beyond.
 func (l Load) durationMoments(rate float64) (first, second float64) {
 	p, q := l.MinPhase, l.MaxPhase
-	x := max(p, phaseRequests/rate)
+	x := l.shortest(rate)
 	if x >= q {
 		return x, x * x
 	}
