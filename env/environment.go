@@ -180,7 +180,11 @@ func (e *Environment) dispatch(action int) error {
 	if !ok {
 		return fmt.Errorf("replica %s has no place left", e.config.Table.Replicas[replica].Name)
 	}
-	return e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, replica, lease, e.arrival.At)
+	if err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, replica, lease, e.arrival.At); err != nil {
+		lease.End()
+		return err
+	}
+	return nil
 }
 
 // finish ends the episode: what is in flight runs to its end.

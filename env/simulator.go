@@ -83,8 +83,12 @@ func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 func (s *Simulator) InFlight() int { return s.began - s.ended }
 
 // Submit starts a request on a replica at time now, which must not lie before
-// an event already processed. The simulator ends the lease with the request.
+// an event already processed. The simulator ends the lease with the request;
+// on error the lease stays the caller's.
 func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica int, lease fleet.Lease, now time.Duration) error {
+	if now < s.now {
+		return fmt.Errorf("request at %v lies before %v, where the simulation is", now, s.now)
+	}
 	p := s.place[replica]
 	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: outputTokens}
 	if !s.hosts[p.host].Engine(p.engine).Fits(q) {
@@ -181,13 +185,9 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	o := &j.outcome
 	o.Finished = e.At
 	task := &s.table.Tasks[o.Request.Task]
-	deadline := o.Request.Deadline
-	if deadline == 0 {
-		deadline = task.Deadline
-	}
 	latency := o.Latency()
-	o.Utility = task.Utility(o.Variant, latency, deadline)
-	o.Met = latency <= deadline
+	o.Utility = task.Utility(o.Variant, latency, o.Request.Deadline)
+	o.Met = latency <= task.Allowed(o.Request.Deadline)
 	return *o, nil
 }
 

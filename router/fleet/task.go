@@ -25,10 +25,16 @@ type Task struct {
 // Utility is weight × decay(latency) × quality[variant] (Eq. 1). Latency is
 // per output token. A deadline of zero stands for the task's own.
 func (t *Task) Utility(variant int, latency, deadline time.Duration) float64 {
+	return t.Weight * t.factor(latency, t.Allowed(deadline)) * t.Quality[variant]
+}
+
+// Allowed is the deadline that holds for a request of the task: its own, or the
+// task's if it has none.
+func (t *Task) Allowed(deadline time.Duration) time.Duration {
 	if deadline <= 0 {
-		deadline = t.Deadline
+		return t.Deadline
 	}
-	return t.Weight * t.factor(latency, deadline) * t.Quality[variant]
+	return deadline
 }
 
 func (t *Task) factor(latency, deadline time.Duration) float64 {
