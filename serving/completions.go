@@ -31,8 +31,7 @@ func (s *Server) complete(c *gin.Context) {
 		k, fault = s.understand(c.Request.Header, body)
 	}
 	if fault != nil {
-		s.books.refuse(fault.status)
-		s.fail(c, fault.status, fault.Error)
+		s.refuse(c, fault)
 		return
 	}
 	work, fault := s.begin(k, c.Writer.Header())

@@ -14,18 +14,11 @@ import (
 	"gearshift/serving/wire"
 )
 
-// betweenNeighbours are the headers of one connection only (RFC 9110, 7.6.1),
-// and those that describe a body this server frames anew.
-var betweenNeighbours = []string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate",
-	"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
 // forwarded is what of a client's header goes on to the replica. Credentials
 // do: whether they leave the router is the backend's to say.
 func forwarded(h http.Header) http.Header {
 	out := h.Clone()
-	strip(out)
+	wire.StripHop(out)
 	// An answer that the upstream compressed could not be metered.
 	for _, name := range []string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask} {
 		out.Del(name)
@@ -33,21 +26,10 @@ func forwarded(h http.Header) http.Header {
 	return out
 }
 
-func strip(h http.Header) {
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
-			h.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range betweenNeighbours {
-		h.Del(name)
-	}
-}
-
 // answered copies what of the replica's header concerns the client.
 func answered(to, from http.Header) {
 	from = from.Clone()
-	strip(from)
+	wire.StripHop(from)
 	for _, name := range []string{headerRequestID, "Date", "Set-Cookie"} {
 		from.Del(name)
 	}

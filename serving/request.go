@@ -35,6 +35,24 @@ func bad(status int, param, code, message string) *refusal {
 	return &refusal{status, wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: wire.Optional(code), Message: message}}
 }
 
+// refusalOf answers to an error of reading JSON; nil to none.
+func refusalOf(err error) *refusal {
+	if err == nil {
+		return nil
+	}
+	var e wire.Error
+	if !errors.As(err, &e) {
+		e = wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
+	}
+	return &refusal{http.StatusBadRequest, e}
+}
+
+// refuse answers a request that is itself at fault, and counts it.
+func (s *Server) refuse(c *gin.Context, fault *refusal) {
+	s.books.refuse(fault.status)
+	s.fail(c, fault.status, fault.Error)
+}
+
 // bound gives the body its time, also where nobody reads it: the connection
 // could not be used again before its end.
 func (s *Server) bound(c *gin.Context) {
@@ -92,11 +110,7 @@ func (s *Server) oversize() *refusal {
 func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
 	r, err := wire.ParseRequest(body)
 	if err != nil {
-		var e wire.Error
-		if !errors.As(err, &e) {
-			e = wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
-		}
-		return call{}, &refusal{http.StatusBadRequest, e}
+		return call{}, refusalOf(err)
 	}
 	k := call{Request: r}
 	var fault *refusal

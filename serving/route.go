@@ -2,9 +2,7 @@ package serving
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/wire"
 )
 
 // parked holds the work that callers of the route endpoint do themselves,
@@ -102,8 +101,7 @@ func (s *Server) route(c *gin.Context) {
 		k.fleet, fault = s.understandRoute(in)
 	}
 	if fault != nil {
-		s.books.refuse(fault.status)
-		s.fail(c, fault.status, fault.Error)
+		s.refuse(c, fault)
 		return
 	}
 	work, fault := s.begin(k, c.Writer.Header())
@@ -152,13 +150,12 @@ func (s *Server) endRoute(c *gin.Context) {
 		fault = bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
 	}
 	if fault != nil {
-		s.fail(c, fault.status, fault.Error)
+		s.refuse(c, fault)
 		return
 	}
 	r, ok := s.parked.end(c.Param("lease"), Completed, in.OutputTokens)
 	if !ok {
-		fault := bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired")
-		s.fail(c, fault.status, fault.Error)
+		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return
 	}
 	out := gin.H{"latency_ms": milliseconds(r.Latency)}
@@ -177,15 +174,7 @@ func (s *Server) decode(c *gin.Context, into any) *refusal {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return bad(http.StatusBadRequest, "", "invalid_json", "cannot read the body: "+err.Error())
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return bad(http.StatusBadRequest, "", "invalid_json", "cannot read the body: more than one value")
-	}
-	return nil
+	return refusalOf(wire.Decode(body, into, true))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -112,8 +112,10 @@ func (s *Server) routes() *gin.Engine {
 	e.GET("/v1/models", s.listModels)
 	// Names of models may hold slashes.
 	e.GET("/v1/models/*id", s.oneModel)
-	e.GET("/healthz", s.alive)
-	e.GET("/readyz", s.ready)
+	for _, method := range []string{http.MethodGet, http.MethodHead} { // probes use either
+		e.Handle(method, "/healthz", s.alive)
+		e.Handle(method, "/readyz", s.ready)
+	}
 	e.GET("/metrics", gin.WrapH(s.books.handler()))
 	e.GET("/v1/gearshift/status", s.status)
 	e.POST("/v1/gearshift/route", s.route)
@@ -124,15 +126,18 @@ func (s *Server) routes() *gin.Engine {
 // Handler serves all endpoints.
 func (s *Server) Handler() http.Handler { return s.engine }
 
-// ListenAndServe listens on the configured address and serves until the
-// context ends.
-func (s *Server) ListenAndServe(ctx context.Context) error {
+// Listen takes the configured address, for Serve.
+func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", s.config.Addr)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %q: %w", s.config.Addr, err)
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // the rest of it repeats the address
 	}
-	return s.Serve(ctx, l)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %q: %w", s.config.Addr, err)
+	}
+	return l, nil
 }
 
 // Serve accepts connections until the context ends. Then it reports not ready,
@@ -167,6 +172,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)
 	}
+	s.log.Info("stopped")
 	return nil
 }
 

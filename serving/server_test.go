@@ -101,9 +101,21 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	g := newRig(t, nil, func(o *serving.Options) { o.Config.Addr = l.Addr().String() })
-	err = g.ListenAndServe(t.Context())
+	_, err = g.Listen(t.Context())
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.HasPrefix(err.Error(), fmt.Sprintf("cannot listen on %q", l.Addr())) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Probes of health use GET or HEAD.
+func TestProbes(t *testing.T) {
+	g := newRig(t, nil)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		for _, method := range []string{"GET", "HEAD"} {
+			if w := g.do(method, path, ""); w.Code != http.StatusOK {
+				t.Errorf("%s %s: status %d", method, path, w.Code)
+			}
+		}
 	}
 }
 

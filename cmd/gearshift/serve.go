@@ -71,8 +71,12 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 		return err
 	}
 	defer server.Close()
-	log.Info("serving", "scenario", s.Name, "addr", config.Addr, "policy", core.PolicyName(), "backend", s.Serving.Backend)
-	return server.ListenAndServe(ctx)
+	listener, err := server.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
+	return server.Serve(ctx, listener)
 }
 
 // newCore is the router with the scenario's fallback and no policy yet.
@@ -111,7 +115,7 @@ func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *
 		switch {
 		case errors.Is(err, checkpoints.ErrNotFound):
 			log.Warn("no policy is in production: the fallback routes", "fallback", core.PolicyName(),
-				"train one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.scenario, o.store, s.Name, o.store))
+				"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.scenario, o.store, s.Name, o.store))
 			return nil
 		case err != nil:
 			return err

@@ -153,6 +153,14 @@ func conform(t *testing.T, rt http.RoundTripper) {
 			{`{`, ""},
 			{`{"model":"small"}`, "messages"},
 			{`{"messages":null}`, "messages"},
+			{`{"messages":[]}`, "messages"},
+			{`{"messages":"hello"}`, "messages"},
+			{`{"messages":["hello"]}`, "messages"},
+			{`[]`, ""},
+			{`{` + hello + `,"max_tokens":"x"}`, "max_tokens"},
+			{`{` + hello + `,"stream":1}`, "stream"},
+			{`{` + hello + `,"stream_options":3}`, "stream_options"},
+			{`{` + hello + `,"stream_options":{"include_usage":3}}`, "stream_options.include_usage"},
 			{`{` + hello + `,"max_tokens":0}`, "max_tokens"},
 			{`{` + hello + `,"max_completion_tokens":-3}`, "max_completion_tokens"},
 			{`{` + hello + `,"n":2}`, "n"},
@@ -162,8 +170,20 @@ func conform(t *testing.T, rt http.RoundTripper) {
 			var e struct {
 				Error struct{ Message, Type, Param string }
 			}
-			if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusBadRequest || e.Error.Param != c.param || e.Error.Message == "" {
+			if err := json.Unmarshal([]byte(text), &e); err != nil || status != http.StatusBadRequest || e.Error.Param != c.param || e.Error.Message == "" || strings.Contains(text, "json:") {
 				t.Errorf("%s: status %d, %s", c.body, status, text)
+			}
+		}
+	})
+	t.Run("fault of a prompt", func(t *testing.T) {
+		for _, prompt := range []string{`null`, `[]`, `{}`, `5`, `[{}]`} {
+			if status, text := answer(t, rt, CompletionPath, `{"prompt":`+prompt+`}`); status != http.StatusBadRequest || !strings.Contains(text, `"param":"prompt"`) {
+				t.Errorf("prompt %s: status %d, %s", prompt, status, text)
+			}
+		}
+		for _, prompt := range []string{`""`, `["a b"]`, `[15496, 995]`, `[[15496, 995]]`} {
+			if status, text := answer(t, rt, CompletionPath, `{"max_tokens":1,"prompt":`+prompt+`}`); status != http.StatusOK {
+				t.Errorf("prompt %s: status %d, %s", prompt, status, text)
 			}
 		}
 	})

@@ -3,9 +3,11 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"gearshift/serving/wire"
@@ -61,7 +63,8 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if !fits {
-		fault := invalid("messages", fmt.Sprintf("%d prompt tokens and %d output tokens exceed the KV cache of %s", j.prompt, j.output, r.model))
+		_, name := o.input(chat)
+		fault := invalid(name, fmt.Sprintf("%d prompt tokens and %d output tokens exceed the KV cache of %s", j.prompt, j.output, r.model))
 		fault.Code = "context_length_exceeded"
 		return refuse(request, http.StatusBadRequest, fault), nil
 	}
@@ -74,18 +77,15 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // order reads the request and decides how long its answer will be.
 func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Error) {
-	if err := json.Unmarshal(body, &o); err != nil {
-		e := invalid("", "cannot read the request: "+err.Error())
+	if err := wire.Decode(body, &o, false); err != nil {
+		e := invalid("", err.Error())
+		errors.As(err, &e)
 		return o, nil, &e
 	}
-	input, name := o.Messages, "messages"
-	if !chat {
-		input, name = o.Prompt, "prompt"
+	if fault = o.wanting(chat); fault != nil {
+		return o, nil, fault
 	}
-	if len(input) == 0 || string(input) == "null" {
-		e := invalid(name, fmt.Sprintf("%q is missing", name))
-		return o, nil, &e
-	}
+	input, _ := o.input(chat)
 	if o.N != nil && *o.N != 1 {
 		e := invalid("n", "the simulated backend gives one answer to a request")
 		return o, nil, &e
@@ -111,8 +111,45 @@ func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Er
 	return o, j, nil
 }
 
+// input is what the answer goes on from, and its member's name.
+func (o *order) input(chat bool) (input json.RawMessage, name string) {
+	if chat {
+		return o.Messages, "messages"
+	}
+	return o.Prompt, "prompt"
+}
+
+// wanting says what the input lacks, as far as OpenAI's own servers insist.
+func (o *order) wanting(chat bool) *wire.Error {
+	input, name := o.input(chat)
+	var message string
+	switch {
+	case len(input) == 0 || string(input) == "null":
+		message = fmt.Sprintf("%q is missing", name)
+	case chat && !listOf(input, "{"):
+		message = `"messages" must be a list of at least one message, such as {"role": "user", "content": "…"}`
+	case !chat && input[0] != '"' && !listOf(input, `"[0123456789`):
+		message = `"prompt" must be a string, or a list of strings or tokens that is not empty`
+	default:
+		return nil
+	}
+	e := invalid(name, message)
+	return &e
+}
+
+// listOf says that the JSON value is a list, not empty, of values that begin
+// with one of the characters.
+func listOf(value []byte, first string) bool {
+	count, other := 0, false
+	list := wire.Elements(value, func(element []byte) {
+		count++
+		other = other || strings.IndexByte(first, element[0]) < 0
+	})
+	return list && count > 0 && !other
+}
+
 func invalid(param, message string) wire.Error {
-	return wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Message: message}
+	return wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: "invalid_value", Message: message}
 }
 
 // work is a job together with the request that it answers.

@@ -7,11 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"os"
 	"strings"
 	"time"
+
+	"gearshift/serving/wire"
 )
 
 // UpstreamConfig is one OpenAI-compatible server.
@@ -106,7 +107,7 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	removeHopByHop(response.Header)
+	wire.StripHop(response.Header)
 	response.Request = r
 	response.Body = newIdleBody(ctx, cancel, response.Body, u.idle)
 	return response, nil
@@ -114,7 +115,7 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // prepare leaves in the header what is meant for the server.
 func (u *Upstream) prepare(h http.Header) {
-	removeHopByHop(h)
+	wire.StripHop(h)
 	h.Del("Accept-Encoding")
 	if !u.forward {
 		for _, name := range []string{"Authorization", "Cookie", "Api-Key", "X-Api-Key"} {
@@ -126,21 +127,6 @@ func (u *Upstream) prepare(h http.Header) {
 	}
 	if _, ok := h["User-Agent"]; !ok {
 		h.Set("User-Agent", "gearshift")
-	}
-}
-
-// removeHopByHop drops what is between two neighbours alone (RFC 9110, 7.6.1).
-func removeHopByHop(h http.Header) {
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
-			h.Del(textproto.TrimString(name))
-		}
-	}
-	for _, name := range []string{
-		"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate",
-		"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	} {
-		h.Del(name)
 	}
 }
 

@@ -54,6 +54,10 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
 	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return Report{}, fmt.Errorf("cannot replay to %q: want the URL of a server, such as http://127.0.0.1:8080", c.URL)
+	}
 	c.URL = strings.TrimSuffix(strings.TrimSuffix(c.URL, "/"), "/v1")
 	// An open loop has as many connections as it needs, and keeps them.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second, DisableCompression: true}

@@ -182,7 +182,9 @@ func TestErrorsAreSorted(t *testing.T) {
 	server := router(t, func(w http.ResponseWriter, _ *http.Request, tokens int) {
 		switch tokens {
 		case 1, 2:
-			http.Error(w, "{}", http.StatusTooManyRequests)
+			http.Error(w, `{"error":{"code":"saturated"}}`, http.StatusTooManyRequests)
+		case 8:
+			http.Error(w, "<html>", http.StatusBadGateway)
 		case 3:
 			stream(w, "small", 1, "") // no end
 		case 4:
@@ -197,13 +199,16 @@ func TestErrorsAreSorted(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	r, err := Run(t.Context(), Config{URL: server.URL, Table: testTable(t), Requests: arrivals(7)})
+	r, err := Run(t.Context(), Config{URL: server.URL, Table: testTable(t), Requests: arrivals(8)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int{"status 429": 2, "answer broke off": 4, "answer names no known variant": 1}
-	if r.Requests != 7 || r.Completed != 0 || r.Utility != 0 || !maps.Equal(r.Errors, want) {
+	want := map[string]int{"status 429 (saturated)": 2, "status 502": 1, "answer broke off": 4, "answer names no known variant": 1}
+	if r.Requests != 8 || r.Completed != 0 || r.Utility != 0 || !maps.Equal(r.Errors, want) {
 		t.Errorf("report %+v, want errors %v", r, want)
+	}
+	if want := "4 × answer broke off, 1 × answer names no known variant, 2 × status 429 (saturated), 1 × status 502"; r.Faults() != want {
+		t.Errorf("faults %q, want %q", r.Faults(), want)
 	}
 }
 
@@ -227,7 +232,9 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	other := router(t, nil)
 	for _, c := range []struct{ url, model, want string }{
 		{nothing, "", "cannot reach " + nothing + ": dial tcp " + l.Addr().String() + ": connect: connection refused"},
-		{"localhost:1", "", `cannot reach localhost:1: unsupported protocol scheme "localhost"`},
+		{"localhost:1", "", `cannot replay to "localhost:1": want the URL of a server, such as http://127.0.0.1:8080`},
+		{"", "", `cannot replay to ""`},
+		{"ftp://localhost", "", `cannot replay to "ftp://localhost"`},
 		{"http://%zz", "", `cannot replay to "http://%zz": `},
 		{page.URL, "", "answered 404 Not Found; it needs an OpenAI-compatible server"},
 		{other.URL, "huge", `it has no model "huge"; it has auto, small`},

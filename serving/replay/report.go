@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -157,6 +158,15 @@ func percentiles(values []time.Duration) Percentiles {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+// Faults lists the kinds of errors and how often each occurred.
+func (r Report) Faults() string {
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		list = append(list, fmt.Sprintf("%d × %s", r.Errors[kind], kind))
+	}
+	return strings.Join(list, ", ")
+}
+
 // WriteTable prints the report for people.
 func (r Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
@@ -165,6 +175,7 @@ func (r Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(t, "deadlines met\t%.1f %%\n", 100*r.DeadlineMet)
 	fmt.Fprintf(t, "time to first token\tp50 %.0f ms\tp90 %.0f ms\tp99 %.0f ms\n", r.TTFT.P50, r.TTFT.P90, r.TTFT.P99)
 	fmt.Fprintf(t, "time per token\tp50 %.1f ms\tp90 %.1f ms\tp99 %.1f ms\n", r.TPOT.P50, r.TPOT.P90, r.TPOT.P99)
+	fmt.Fprintf(t, "sent late\tby at most %.0f ms\n", r.LateMS)
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(t, "errors: %s\t%d\n", kind, r.Errors[kind])
 	}

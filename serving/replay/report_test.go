@@ -45,6 +45,7 @@ utility              0.495
 deadlines met        50.0 %
 time to first token  p50 50 ms     p90 90 ms     p99 99 ms
 time per token       p50 500.0 ms  p90 900.0 ms  p99 990.0 ms
+sent late            by at most 0 ms
 errors: status 429   1
 
 task     requests  utility  in time  large    small

@@ -59,10 +59,28 @@ func (r *run) one(ctx context.Context, a workloads.Arrival) {
 	r.tally.add(o)
 }
 
-// status is an answer that is not a success.
-type status int
+// refusal is an answer that is not a success: its status, and the code of its
+// error if it has one.
+type refusal string
 
-func (s status) Error() string { return fmt.Sprintf("status %d", int(s)) }
+func (r refusal) Error() string { return string(r) }
+
+// refused reads such an answer. To its end, as far as that is near: then the
+// connection can serve the next request.
+func refused(r *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+	var body struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(text, &body) // a body of another form has no code
+	kind := fmt.Sprintf("status %d", r.StatusCode)
+	if body.Error.Code != "" {
+		kind += " (" + body.Error.Code + ")"
+	}
+	return refusal(kind)
+}
 
 var (
 	errBrokenOff = errors.New("answer broke off")
@@ -74,11 +92,11 @@ func fault(err error) string {
 	var (
 		op      *net.OpError
 		timeout interface{ Timeout() bool }
-		s       status
+		r       refusal
 	)
 	switch {
-	case errors.As(err, &s):
-		return s.Error()
+	case errors.As(err, &r):
+		return r.Error()
 	case errors.Is(err, errNoVariant):
 		return err.Error()
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -101,9 +119,7 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		// A body read to its end lets the connection serve the next request.
-		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
-		return status(response.StatusCode)
+		return refused(response)
 	}
 	if o.variant = response.Header.Get("X-Gearshift-Variant"); o.variant == "" {
 		o.variant = r.Model

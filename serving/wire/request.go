@@ -37,7 +37,7 @@ func ParseRequest(body []byte) (*Request, error) {
 		return fault == nil
 	})
 	if !object {
-		return nil, Error{Type: InvalidRequest, Message: "the body must be a JSON object"}
+		return nil, errNoObject
 	}
 	return r, fault
 }
@@ -110,6 +110,9 @@ func valid(body []byte) error {
 	if json.Valid(body) {
 		return nil
 	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return Error{Type: InvalidRequest, Code: "invalid_json", Message: "the body is empty; it must be a JSON object"}
+	}
 	var ignored any
 	err := json.Unmarshal(body, &ignored)
 	var syntax *json.SyntaxError
@@ -119,6 +122,9 @@ func valid(body []byte) error {
 	// Offset counts the bytes read, so the offender is the one before it; text
 	// that ends too soon has its fault after its last byte.
 	at := int(max(0, min(syntax.Offset-1, int64(len(body)))))
+	if syntax.Error() == "unexpected end of JSON input" {
+		at = len(body)
+	}
 	line := 1 + bytes.Count(body[:at], []byte("\n"))
 	column := at - bytes.LastIndexByte(body[:at], '\n')
 	return Error{

@@ -35,10 +35,11 @@ func TestParseRequest(t *testing.T) {
 
 func TestParseRequestFaults(t *testing.T) {
 	for _, c := range []struct{ body, message, param string }{
-		{"", "line 1, column 1 (byte 0)", ""},
+		{"", "the body is empty", ""},
+		{" \n", "the body is empty", ""},
 		{`{"model":"auto",}`, "malformed JSON at line 1, column 17 (byte 16): invalid character '}'", ""},
 		{"{\n \"model\": auto}", "line 2, column 11 (byte 12)", ""},
-		{`{"model":"auto"`, "unexpected end of JSON input", ""},
+		{`{"model":"auto"`, "line 1, column 16 (byte 15): unexpected end of JSON input", ""},
 		{`{"model":"auto"} {}`, "line 1, column 18 (byte 17)", ""},
 		{`["auto"]`, "must be a JSON object", ""},
 		{`"auto"`, "must be a JSON object", ""},
