@@ -112,12 +112,25 @@ func TestPolicyCommands(t *testing.T) {
 	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"sha256"`) || !strings.Contains(out, `"small"`) {
 		t.Errorf("show: %s", out)
 	}
-	succeed(t, at("promote", "mine@1")...)
+	succeed(t, at("promote", "store:mine@1")...)
 	fail(t, at("rm", "mine"), "production")
 	fail(t, at("rollback", "mine"), "mine")
 	fail(t, at("promote", "mine@2"), "mine", "2")
 	succeed(t, at("rm", "mine", "--force")...)
 	fail(t, at("show", "mine"), "mine")
+}
+
+func TestCommandLineFaults(t *testing.T) {
+	fail(t, []string{"polcy"}, `unknown command "polcy"`, "policy")
+	for _, name := range []string{"policy", "scenario", "workload"} {
+		fail(t, []string{name, "lst"}, `unknown command "lst" for "gearshift `+name+`"`)
+		if out := succeed(t, name); !strings.Contains(out, "Available Commands") {
+			t.Errorf("%s alone: %s", name, out)
+		}
+	}
+	fail(t, []string{"policy", "show"}, "want gearshift policy show NAME[@VERSION]")
+	fail(t, []string{"scenario", "show", "a", "b"}, "want gearshift scenario show NAME|FILE")
+	fail(t, []string{"serve", "--adr", "x"}, "--adr", "gearshift serve --help")
 }
 
 func TestWorkloadCommands(t *testing.T) {
@@ -128,6 +141,8 @@ func TestWorkloadCommands(t *testing.T) {
 		t.Errorf("stat of what gen wrote, at 4/s: %s", out)
 	}
 	fail(t, []string{"workload", "stat", "gamma:2"}, "gamma:2,3")
+	fail(t, []string{"workload", "stat", "stable"}, "stable:5")
+	fail(t, []string{"workload", "gen", "u1", "--requests", "-1"}, "--requests -1")
 	fail(t, []string{"workload", "stat", "trace:nowhere.csv"}, "nowhere.csv")
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -50,15 +52,45 @@ simulator of your fleet, compares it with strong rules, and serves it behind an
 OpenAI-compatible endpoint. One scenario file drives every command; start with
 
   gearshift scenario show titan-rtx-opt > mine.yaml`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.ArbitraryArgs, RunE: noSubcommand, DisableFlagsInUseLine: true,
+		SilenceUsage: true, SilenceErrors: true,
 	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		newEvalCommand(), newServeCommand(), newPolicyCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newVersionCommand(),
 	)
 	return root
+}
+
+// group is a command that is nothing without one of its subcommands.
+func group(name, short string, subcommands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: name, Short: short, RunE: noSubcommand, DisableFlagsInUseLine: true}
+	c.AddCommand(subcommands...)
+	return c
+}
+
+// noSubcommand runs a group of commands that was given none of them.
+func noSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q; there are %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+}
+
+// one takes exactly the argument that the command's use names.
+func one(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%d arguments, not one: want gearshift %s", len(args), strings.TrimPrefix(c.UseLine(), "gearshift "))
+	}
+	return nil
 }
 
 // The flags that several commands share.

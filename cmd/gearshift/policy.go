@@ -14,15 +14,20 @@ import (
 )
 
 func newPolicyCommand() *cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "List, show and promote stored policies"}
 	var path string
-	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c.AddCommand(
+	c := group("policy", "List, show and promote stored policies",
 		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
 		newPolicyRollback(store), newPolicyRemove(store),
 	)
+	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
 	return c
+}
+
+// storedRef reads a reference to a stored policy, with or without the "store:"
+// that sets it apart from rules elsewhere.
+func storedRef(text string) (checkpoints.Ref, error) {
+	return checkpoints.ParseRef(strings.TrimPrefix(text, "store:"))
 }
 
 func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
@@ -50,9 +55,9 @@ func listPolicies(w io.Writer, entries []checkpoints.Entry) error {
 
 func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
-		Use: "show REF", Short: "Show all that is known of a stored policy", Args: cobra.ExactArgs(1),
+		Use: "show NAME[@VERSION]", Short: "Show all that is known of a stored policy", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := checkpoints.ParseRef(args[0])
+			ref, err := storedRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -76,9 +81,9 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 
 func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
-		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it", Args: cobra.ExactArgs(1),
+		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := checkpoints.ParseRef(args[0])
+			ref, err := storedRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -96,7 +101,7 @@ func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 
 func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
-		Use: "rollback NAME", Short: "Put the version before the last promotion back in production", Args: cobra.ExactArgs(1),
+		Use: "rollback NAME", Short: "Put the version before the last promotion back in production", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			version, err := store().Rollback(args[0])
 			if err != nil {
@@ -111,9 +116,9 @@ func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
 func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: cobra.ExactArgs(1),
+		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := checkpoints.ParseRef(args[0])
+			ref, err := storedRef(args[0])
 			if err != nil {
 				return err
 			}

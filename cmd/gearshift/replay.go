@@ -62,8 +62,8 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if o.format != "table" && o.format != "json" {
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
-	if o.rate < 0 || o.duration < 0 {
-		return fmt.Errorf("--rate and --duration must not be negative")
+	if !(o.rate >= 0) || o.duration < 0 { // NaN is no rate either
+		return fmt.Errorf("--rate %v --duration %v: want numbers that are not negative", o.rate, o.duration)
 	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
@@ -85,16 +85,32 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 		config.Progress = func(p replay.Progress) {
 			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
 		}
-		defer fmt.Fprint(stderr, "\r\x1b[K")
 	}
 	report, err := replay.Run(ctx, config)
+	if config.Progress != nil {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
 	if err != nil {
 		return err
 	}
-	if o.format == "json" {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(report)
+	if err := printReport(report, o.format, stdout); err != nil {
+		return err
 	}
-	return report.WriteTable(stdout)
+	// What came back before an interruption is worth a look; success it is not.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if report.Completed == 0 {
+		return fmt.Errorf("none of %d requests was answered: %s", report.Requests, report.Faults())
+	}
+	return nil
+}
+
+func printReport(report replay.Report, format string, stdout io.Writer) error {
+	if format == "table" {
+		return report.WriteTable(stdout)
+	}
+	e := json.NewEncoder(stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
 }

@@ -12,8 +12,7 @@ import (
 )
 
 func newScenarioCommand() *cobra.Command {
-	c := &cobra.Command{Use: "scenario", Short: "List, show and check scenarios"}
-	c.AddCommand(
+	return group("scenario", "List, show and check scenarios",
 		&cobra.Command{
 			Use: "ls", Short: "List the built-in scenarios", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) {
@@ -23,15 +22,14 @@ func newScenarioCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: cobra.ExactArgs(1),
+			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: one,
 			RunE: func(c *cobra.Command, args []string) error { return showScenario(c, args[0]) },
 		},
 		&cobra.Command{
-			Use: "check NAME|FILE", Short: "Check a scenario: every fault, with its line and key", Args: cobra.ExactArgs(1),
+			Use: "check NAME|FILE", Short: "Check a scenario: every fault, with its line and key", Args: one,
 			RunE: func(c *cobra.Command, args []string) error { return checkScenario(c, args[0]) },
 		},
 	)
-	return c
 }
 
 // showScenario prints the text itself, with its comments, once it is valid.

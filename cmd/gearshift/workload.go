@@ -22,15 +22,14 @@ type workloadOptions struct {
 }
 
 func newWorkloadCommand() *cobra.Command {
-	c := &cobra.Command{Use: "workload", Short: "Generate and measure workloads"}
 	var o workloadOptions
 	gen := &cobra.Command{
-		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: cobra.ExactArgs(1),
+		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: one,
 		Long: "Write a workload as a JSONL trace, a request a line.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error { return generate(o, args[0], c.OutOrStdout()) },
 	}
 	stat := &cobra.Command{
-		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: cobra.ExactArgs(1),
+		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: one,
 		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error { return statistics(o, args[0], c.OutOrStdout()) },
 	}
@@ -38,11 +37,10 @@ func newWorkloadCommand() *cobra.Command {
 		scenarioFlag(sub, &o.scenario)
 		sub.Flags().Uint64Var(&o.seed, "seed", 1, "of the workload")
 		sub.Flags().IntVar(&o.requests, "requests", 0, "to take at most (default: the scenario's)")
-		c.AddCommand(sub)
 	}
 	gen.Flags().StringVar(&o.out, "out", "", "`file` to write (default: standard output)")
 	stat.Flags().StringVar(&o.format, "format", "table", "table or json")
-	return c
+	return group("workload", "Generate and measure workloads", gen, stat)
 }
 
 // open begins the workload and names its law.
@@ -55,7 +53,13 @@ func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec,
 	if err != nil {
 		return nil, spec, nil, err
 	}
+	if spec.Sweep() {
+		return nil, spec, nil, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
+	}
 	requests := o.requests
+	if requests < 0 {
+		return nil, spec, nil, fmt.Errorf("--requests %d: want a positive number, or 0 for the scenario's", requests)
+	}
 	if requests == 0 {
 		requests = s.Evaluation.Requests
 	}
