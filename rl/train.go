@@ -79,7 +79,7 @@ func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	return t.result(), err
 }
 
-// train is the loop: collect, store, sample, target, learn, sync, log.
+// train is the loop: collect, store, learn, log.
 func (t *trainer) train(ctx context.Context) error {
 	cfg := &t.run.Config
 	if t.validateDue() { // interrupted in the middle of it
@@ -109,30 +109,35 @@ func (t *trainer) train(ctx context.Context) error {
 		}
 
 		if t.learnDue() {
-			// Sample.
-			t.replay.Sample(t.batch, t.sampling)
-			// Target and learn: one gradient step.
-			t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
-			stats, err := t.run.Learner.Learn(t.batch)
-			if err != nil {
-				return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
-			}
-			t.p.GradientSteps++
-			t.p.Loss.add(stats.Loss, recentSteps)
-			t.p.TDError.add(stats.TDError, recentSteps)
-			// Average.
-			if t.average != nil {
-				averageInto(t.average, t.run.Learner.Act(), cfg.WeightAverage, t.p.GradientSteps)
-			}
-			// Sync.
-			if t.p.GradientSteps%cfg.TargetSync == 0 {
-				t.run.Learner.SyncTarget()
+			if err := t.learn(); err != nil {
+				return err
 			}
 		}
 
 		if err := t.log(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// learn is one gradient step: sample, target, learn, average, sync.
+func (t *trainer) learn() error {
+	cfg := &t.run.Config
+	t.replay.Sample(t.batch, t.sampling)
+	t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
+	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
+	if err != nil {
+		return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
+	}
+	t.p.GradientSteps++
+	t.p.Loss.add(stats.Loss, recentSteps)
+	t.p.TDError.add(stats.TDError, recentSteps)
+	if t.average != nil {
+		averageInto(t.average, t.run.Learner.Act(), cfg.WeightAverage, t.p.GradientSteps)
+	}
+	if t.p.GradientSteps%cfg.TargetSync == 0 {
+		t.run.Learner.SyncTarget()
 	}
 	return nil
 }

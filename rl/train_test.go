@@ -15,15 +15,27 @@ import (
 
 // chainRun is a run on the delayed chain, which stops in the middle of episodes,
 // with transitions held back.
-func chainRun(t *testing.T) rl.Run {
-	cfg := rltest.Config()
+func chainRun(t *testing.T) rl.Run { return chainRunOf(t, rltest.Config()) }
+
+func chainRunOf(t *testing.T, cfg rl.Config) rl.Run {
 	cfg.Decisions = 1500
 	cfg.Replay = 300
 	cfg.ValidateEvery = 250
 	cfg.CheckpointEvery = 200
-	r := rltest.NewRun(t, rltest.NewLinear, cfg, &rltest.Chain{}, 2, 7)
+	r := rltest.NewRun(t, rltest.NewLinear, cfg, banded{&rltest.Chain{}}, 2, 7)
 	r.Validate = func(m *nn.MLP) (float64, error) { return float64(m.Weights[0][0]), nil }
 	return r
+}
+
+// banded is an environment whose decisions fall into three strata.
+type banded struct{ rl.Env }
+
+func (e banded) Step(action int) rl.Step {
+	s := e.Env.Step(action)
+	for i := range s.Completed {
+		s.Completed[i].Stratum = s.Completed[i].Decision % 3
+	}
+	return s
 }
 
 // saved keeps the encoding of the latest progress, and counts.
@@ -58,8 +70,17 @@ func marshal(t *testing.T, m *nn.MLP) []byte {
 }
 
 func TestResumeIsBitEqual(t *testing.T) {
+	t.Run("centred and averaged", func(t *testing.T) { resumes(t, rltest.Config()) })
+	t.Run("plain", func(t *testing.T) {
+		cfg := rltest.Config()
+		cfg.CentreRewards, cfg.WeightAverage = false, 0
+		resumes(t, cfg)
+	})
+}
+
+func resumes(t *testing.T, cfg rl.Config) {
 	var straight saved
-	r := chainRun(t)
+	r := chainRunOf(t, cfg)
 	r.Save = straight.save
 	want, err := rl.Train(context.Background(), r, nil)
 	if err != nil {
@@ -70,7 +91,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 	for _, stops := range [][]int{{0}, {57}, {717}, {800}, {750}, {1500}, {1, 333, 334, 1499}} {
 		var s saved
 		for i, stop := range append(slices.Clone(stops), 0) {
-			r := chainRun(t)
+			r := chainRunOf(t, cfg)
 			r.Save, r.Stop = s.save, stop
 			var from *rl.Progress
 			if i > 0 {
