@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -157,9 +158,10 @@ func traceFirstRun(plan *evaluation.Plan, path string) (finish func() error, err
 	}
 	trace := env.NewTrace(f, plan.Contestants[0].Fleet.Table)
 	first := evaluation.Run{Contestant: plan.Contestants[0].Name, Workload: plan.Workloads[0].Name, Seed: plan.Seeds[0]}
+	var attach sync.Once // a policy or workload may be listed twice
 	plan.Observe = func(r evaluation.Run, e *env.Environment) {
 		if r == first {
-			trace.Attach(e.Simulator())
+			attach.Do(func() { trace.Attach(e.Simulator()) })
 		}
 	}
 	return func() error { return errors.Join(trace.Close(), f.Close()) }, nil

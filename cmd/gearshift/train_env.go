@@ -23,7 +23,8 @@ type trainingEnv struct {
 }
 
 // stratum numbers the bands of the true arrival rate, four to an octave from
-// 1/16 per second up.
+// 1/16 per second up. The band around 1 per second is as wide as two, because
+// the conversion rounds towards zero; stored runs rest on it.
 func stratum(rate float64) int {
 	return max(0, min(rl.Strata-1, int(4*math.Log2(rate))+16))
 }

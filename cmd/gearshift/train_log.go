@@ -19,8 +19,10 @@ import (
 type trainingLog struct {
 	stderr   io.Writer
 	terminal bool // lines overwrite each other
+	open     bool // the last one is not ended
 	began    time.Time
 	first    int // decisions when it began
+	last     int // decisions when it will end
 	shown    time.Time
 
 	files       []io.Closer
@@ -69,8 +71,12 @@ func (l *trainingLog) start(r *trainingRun, parameters int, from *rl.Progress) {
 	if from != nil {
 		l.first = from.Decisions
 	}
+	l.last = r.config.Decisions
+	if r.options.steps > 0 {
+		l.last = r.options.steps
+	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions, %d parameters (%s)\n",
-		r.options.name, r.scenario.Name, r.options.preset, r.options.seed, r.config.Decisions, parameters, trainingStack)
+		r.options.name, r.scenario.Name, r.options.preset, r.options.seed, l.last, parameters, trainingStack)
 	l.began = time.Now()
 }
 
@@ -89,16 +95,16 @@ func (l *trainingLog) report(r rl.Report) {
 
 // show prints a line: on a terminal over the last one, elsewhere every 10 s.
 func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
-	done := r.Decisions == r.Total
+	done := r.Decisions >= l.last
 	if !l.terminal && !done && now.Sub(l.shown) < 10*time.Second {
 		return
 	}
 	l.shown = now
 	left := "?"
 	if fps > 0 {
-		left = (time.Duration(float64(r.Total-r.Decisions)/fps) * time.Second).Round(time.Second).String()
+		left = (time.Duration(float64(l.last-r.Decisions)/fps) * time.Second).Round(time.Second).String()
 	}
-	line := fmt.Sprintf("%7d/%d  %5.0f steps/s  ε %.2f  utility %.3f  td %.3f", r.Decisions, r.Total, fps, r.Epsilon, r.Utility, r.TDError)
+	line := fmt.Sprintf("%7d/%d  %5.0f steps/s  ε %.2f  utility %.3f  td %.3f", r.Decisions, l.last, fps, r.Epsilon, r.Utility, r.TDError)
 	if r.Validations > 0 {
 		line += fmt.Sprintf("  validation %.4f (best %.4f)", r.Score, r.BestScore)
 	}
@@ -108,13 +114,17 @@ func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
 		return
 	}
 	fmt.Fprintf(l.stderr, "\r\x1b[K%s", line)
-	if done {
+	if l.open = !done; done {
 		fmt.Fprintln(l.stderr)
 	}
 }
 
-// Close closes the files; it returns the first error of all writes.
+// Close ends the line of a run that was interrupted, and closes the files; it
+// returns the first error of all writes.
 func (l *trainingLog) Close() error {
+	if l.open {
+		fmt.Fprintln(l.stderr)
+	}
 	errs := []error{l.err}
 	for _, f := range l.files {
 		errs = append(errs, f.Close())

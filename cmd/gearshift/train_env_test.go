@@ -1,0 +1,90 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/rl"
+	"gearshift/workloads"
+)
+
+// Strata depend on the rate alone, never fall as it grows, and stay in range.
+func TestStratum(t *testing.T) {
+	last := 0
+	for rate := 1e-6; rate < 1e6; rate *= 1.01 {
+		s := stratum(rate)
+		if s < last || s >= rl.Strata {
+			t.Fatalf("rate %v is of stratum %d, after %d of %d", rate, s, last, rl.Strata)
+		}
+		last = s
+	}
+	if a, b := stratum(4), stratum(8); b-a != 4 || stratum(0) != 0 {
+		t.Errorf("strata %d and %d of 4/s and 8/s, %d of none", a, b, stratum(0))
+	}
+}
+
+// The environment as the loop sees it completes every decision of an episode
+// exactly once, in the stratum of its own arrival, and is cut without ending.
+func TestTrainingEnvJoinsOutcomes(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const episode = 300
+	e, err := newTrainingEnv(s, s.Spec(), episode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(2) {
+		e.Reset(workloads.Seed(workloads.Training, seed))
+		var strata []int
+		ended := map[int]bool{}
+		for n := range episode {
+			strata = append(strata, stratum(e.Arrival().Rate))
+			step := e.Step(n % 2)
+			var sum float64
+			for _, c := range step.Completed {
+				if ended[c.Decision] || c.Decision > n || c.Stratum != strata[c.Decision] {
+					t.Fatalf("decision %d: %+v, in stratum %d, ended before: %t", n, c, strata[c.Decision], ended[c.Decision])
+				}
+				ended[c.Decision] = true
+				sum += c.Utility
+			}
+			if sum != step.Reward || step.Terminated || step.Truncated != (n == episode-1) {
+				t.Fatalf("decision %d: %+v", n, step)
+			}
+		}
+		if len(ended) != episode {
+			t.Errorf("%d of %d decisions ended", len(ended), episode)
+		}
+	}
+	if e.Step(0); e.err == nil { // after the end
+		t.Error("an error of the environment is lost")
+	}
+}
+
+// The log counts to where the call stops, and ends its line however it stops.
+func TestTrainingLogLines(t *testing.T) {
+	r := &trainingRun{options: trainOptions{name: "mine", steps: 2000}, scenario: &scenario.Scenario{Name: "tiny"}, config: rl.Config{Decisions: 9000}}
+	for _, decisions := range []int{1000, 2000} {
+		var out bytes.Buffer
+		l, err := newTrainingLog("", &out, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.terminal = true
+		l.start(r, 5, nil)
+		l.report(rl.Report{Decisions: decisions, Total: 9000})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		if strings.Count(text, "\n") != 2 || !strings.HasSuffix(text, "\n") || !strings.Contains(text, "/2000") {
+			t.Errorf("after %d decisions: %q", decisions, text)
+		}
+	}
+}
