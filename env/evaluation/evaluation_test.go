@@ -6,6 +6,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +161,27 @@ func TestEvaluate(t *testing.T) {
 	}
 	if small.TPOT.P50 <= 0 || small.TPOT.P99 < small.TPOT.P50 || small.TTFT.P50 <= 0 {
 		t.Errorf("small, fast: latencies %+v %+v", small.TTFT, small.TPOT)
+	}
+}
+
+// One core or two, the same numbers; other seeds, other ones.
+func TestEvaluationRepeats(t *testing.T) {
+	evaluate := func(cores int, seeds ...uint64) []evaluation.Result {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		p := plan(t)
+		p.Seeds = seeds
+		results, err := p.Evaluate(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	one, two := evaluate(1, 1, 2, 3, 4), evaluate(2, 1, 2, 3, 4)
+	if !reflect.DeepEqual(one, two) {
+		t.Errorf("on one core %+v\non two %+v", one, two)
+	}
+	if other := evaluate(2, 5, 6, 7, 8); reflect.DeepEqual(one, other) {
+		t.Error("other seeds give the same results")
 	}
 }
 

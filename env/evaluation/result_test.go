@@ -1,0 +1,38 @@
+package evaluation
+
+import "testing"
+
+func TestPercentilesAreNearestRanks(t *testing.T) {
+	for _, n := range []int{1, 2, 99, 100, 101, 200} {
+		var v []float32
+		for i := n; i > 0; i-- { // 1 … n, in the wrong order
+			v = append(v, float32(i))
+		}
+		got := percentiles(v)
+		// The p-th percentile is the smallest value that p % of all do not exceed.
+		want := Percentiles{P50: float64((n + 1) / 2), P99: float64((99*n + 99) / 100)}
+		if got != want {
+			t.Errorf("of 1 … %d: %+v, want %+v", n, got, want)
+		}
+	}
+	if got := percentiles(nil); got != (Percentiles{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
+
+// A window counts against the best that its own requests could have earned,
+// whatever their weights.
+func TestWindowsAreSharesOfTheirOwnPeak(t *testing.T) {
+	utility, peak := make([]float64, WindowSize+1), make([]float64, WindowSize+1)
+	for i := range utility {
+		utility[i], peak[i] = 3, 3
+	}
+	utility[0] = 0 // in the first window alone: 19 of 20
+	got := Windows(utility, peak)
+	if want := [len(WindowLevels)]float64{1, 1, 1, 1, 2}; got != want {
+		t.Errorf("windows at %v: %v, want %v", WindowLevels, got, want)
+	}
+	if got := Windows(utility[:WindowSize-1], peak[:WindowSize-1]); got != [len(WindowLevels)]float64{} {
+		t.Errorf("fewer requests than a window have %v", got)
+	}
+}
