@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gearshift/router/fleet"
@@ -26,9 +25,6 @@ type Config struct {
 	Balancer Balancer
 	// Seed of the random numbers that the balancer gets.
 	Seed uint64
-	// OnFallback, if not nil, is told of each fallback, with one of the
-	// Reason constants. Requests call it concurrently, after their choice.
-	OnFallback func(reason string)
 	// OnPanic, if not nil, is told what a policy or balancer panicked with, on
 	// the panicking stack. It is called within the choice: it must be quick
 	// and must not call the Core.
@@ -37,12 +33,10 @@ type Config struct {
 
 // Core makes choices. Its methods may be called from any goroutine.
 type Core struct {
-	ledger     *fleet.Ledger
-	table      *fleet.Table
-	balancer   Balancer
-	onFallback func(string)
-	onPanic    func(string, any)
-	fallbacks  atomic.Uint64
+	ledger   *fleet.Ledger
+	table    *fleet.Table
+	balancer Balancer
+	onPanic  func(string, any)
 
 	// mu protects all below. It is held from a view to the lease taken on it,
 	// so no other choice comes between them.
@@ -67,11 +61,10 @@ func New(c Config) (*Core, error) {
 		return nil, errors.New("cannot make a router: it needs a ledger, a fallback policy and a balancer")
 	}
 	core := &Core{
-		ledger:     c.Ledger,
-		balancer:   c.Balancer,
-		onFallback: c.OnFallback,
-		onPanic:    c.OnPanic,
-		random:     rand.NewPCG(c.Seed, balancerStream),
+		ledger:   c.Ledger,
+		balancer: c.Balancer,
+		onPanic:  c.OnPanic,
+		random:   rand.NewPCG(c.Seed, balancerStream),
 	}
 	c.Ledger.View(0, &core.view)
 	core.table = core.view.Table
@@ -118,9 +111,6 @@ func (c *Core) PolicyName() string {
 	return c.policy.name
 }
 
-// Fallbacks counts the choices since New that [Choice.Fallback] marks.
-func (c *Core) Fallbacks() uint64 { return c.fallbacks.Load() }
-
 // Ledger is the ledger that the Core chooses on.
 func (c *Core) Ledger() *fleet.Ledger { return c.ledger }
 
@@ -148,18 +138,7 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, e
 	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
 		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
 	}
-	choice, err := c.take(pinned, r, now)
-	if choice.Fallback {
-		c.fallbacks.Add(1)
-		if c.onFallback != nil {
-			c.onFallback(choice.Reason)
-		}
-	}
-	return choice, err
-}
-
-// take is the atomic step: arrival, view, choice and lease under one lock.
-func (c *Core) take(pinned int, r *fleet.Request, now time.Duration) (Choice, error) {
+	// Arrival, view, choice and lease are one atomic step, under one lock.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ledger.Arrive(now)
