@@ -7,7 +7,8 @@ import (
 )
 
 // Load is the configuration of a training load: the "load" key of a scenario's
-// training section. All keys are needed but for uniform_share.
+// training section. All keys are needed but for uniform_share and
+// min_phase_requests.
 type Load struct {
 	// MinRate and MaxRate bound the rates drawn, per second.
 	MinRate float64 `yaml:"min_rate"`

@@ -32,7 +32,7 @@ type trainingLog struct {
 }
 
 // newTrainingLog opens the files in folder out, if there is one. A resumed run
-// appends to its progress.csv.
+// appends to its progress.csv, and to an event file begun in the same second.
 func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, error) {
 	l := &trainingLog{stderr: stderr, began: time.Now()}
 	if f, ok := stderr.(*os.File); ok {
@@ -52,15 +52,15 @@ func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot write training curves: %w", err)
 	}
-	events, err := os.Create(filepath.Join(out, rl.EventFileName(l.began)))
+	events, err := os.OpenFile(filepath.Join(out, rl.EventFileName(l.began)), os.O_CREATE|os.O_WRONLY|mode, 0o644)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), table.Close())
 	}
+	l.files = []io.Closer{table, events}
 	info, err := table.Stat()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), l.Close())
 	}
-	l.files = []io.Closer{table, events}
 	l.csv, l.tensorboard = rl.NewCSVWriter(table, info.Size() == 0), rl.NewTensorBoardWriter(events)
 	return l, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,40 @@ func TestTrainingWritesCurves(t *testing.T) {
 	}
 	if events, _ := filepath.Glob(filepath.Join(out, "events.out.tfevents.*")); len(events) != 1 {
 		t.Errorf("event files: %v", events)
+	}
+}
+
+// A resumed run goes on with the curves: no row and no event is lost, nor is
+// there a second header.
+func TestResumedTrainingAppendsCurves(t *testing.T) {
+	straight, resumed := t.TempDir(), t.TempDir()
+	trainTiny(t, storePath(t), "--out", straight, "--steps", "4000")
+	store := storePath(t)
+	trainTiny(t, store, "--out", resumed, "--steps", "2000")
+	trainTiny(t, store, "--out", resumed, "--steps", "4000", "--resume")
+	steps := func(folder string) (column []string, events int64) {
+		text, err := os.ReadFile(filepath.Join(folder, "progress.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Fields(string(text)) {
+			step, _, _ := strings.Cut(line, ",")
+			column = append(column, step)
+		}
+		files, _ := filepath.Glob(filepath.Join(folder, "events.out.tfevents.*"))
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events += info.Size()
+		}
+		return column, events
+	}
+	want, wantEvents := steps(straight)
+	got, gotEvents := steps(resumed)
+	if !slices.Equal(got, want) || gotEvents < wantEvents {
+		t.Errorf("resumed: rows %v and %d bytes of events, straight: %v and %d", got, gotEvents, want, wantEvents)
 	}
 }
 
