@@ -178,7 +178,9 @@ func (s *Server) undone(ctx context.Context, c *gin.Context, err error) Outcome 
 	case TimedOut:
 		s.fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "upstream_timeout", Message: "the replica did not answer in time"})
 	default:
-		s.log.Warn("replica failed", "replica", c.Writer.Header().Get(headerReplica), "error", err)
+		if !unreachable(err) { // dispatch has said so
+			s.log.Warn("replica failed", "replica", c.Writer.Header().Get(headerReplica), "error", err)
+		}
 		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_unavailable", Message: "the replica could not be reached or broke off"})
 	}
 	return outcome

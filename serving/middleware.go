@@ -91,7 +91,9 @@ func (s *Server) wrongMethod(c *gin.Context) {
 // fail answers with an error.
 func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	// What described an answer that now does not come would be wrong.
-	c.Writer.Header().Del("Content-Length")
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Type", "Cache-Control", "X-Accel-Buffering", "Etag"} {
+		c.Writer.Header().Del(name)
+	}
 	c.Data(status, "application/json", e.JSON())
 	c.Abort()
 }

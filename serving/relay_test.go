@@ -188,7 +188,9 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
-				return reply(http.StatusOK, c.kind, breaks{strings.NewReader(c.text), c.err}), nil
+				r := reply(http.StatusOK, c.kind, breaks{strings.NewReader(c.text), c.err})
+				r.Header.Set("Content-Encoding", "identity")
+				return r, nil
 			}))
 			server := httptest.NewServer(g)
 			defer server.Close()
@@ -208,6 +210,9 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			}
 			if c.whole {
 				readError(t, text)
+				if h := response.Header; h.Get("Content-Encoding") != "" || h.Get("Content-Type") != jsonType {
+					t.Errorf("the header describes the answer that did not come: %v", h)
+				}
 			}
 			if broken := err != nil || readErr != nil; broken == c.whole {
 				t.Errorf("connection broken %v, want %v", broken, !c.whole)

@@ -64,12 +64,12 @@ func TestLeasesOfLostCallersExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, nil, func(o *serving.Options) { o.Config.LeaseTimeout = time.Minute })
 		r := g.route(t, `{}`)
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		synctest.Wait()
 		if n := g.core.Ledger().InFlight(); n != 1 {
 			t.Errorf("%d in flight before the time", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		g.settled(t, "expired")
 		if w := g.do("POST", "/v1/gearshift/route/"+r.Lease+"/end", `{}`); w.Code != http.StatusNotFound {
