@@ -130,6 +130,8 @@ func TestCommandLineFaults(t *testing.T) {
 	}
 	fail(t, []string{"policy", "show"}, "want gearshift policy show NAME[@VERSION]")
 	fail(t, []string{"scenario", "show", "a", "b"}, "want gearshift scenario show NAME|FILE")
+	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--rate", "NaN"}, "--rate NaN")
+	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--format", "xml"}, "table or json")
 	fail(t, []string{"serve", "--adr", "x"}, "--adr", "gearshift serve --help")
 }
 

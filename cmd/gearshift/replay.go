@@ -58,12 +58,19 @@ unless --lengths takes the trace's own token counts.`,
 	return c
 }
 
-func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {
+func (o *replayOptions) validate() error {
 	if o.format != "table" && o.format != "json" {
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
 	if !(o.rate >= 0) || o.duration < 0 { // NaN is no rate either
 		return fmt.Errorf("--rate %v --duration %v: want numbers that are not negative", o.rate, o.duration)
+	}
+	return nil
+}
+
+func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
 	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
