@@ -31,10 +31,10 @@ func trainCommands() []*cobra.Command { return []*cobra.Command{newTrainCommand(
 
 // trainOptions are the flags of train.
 type trainOptions struct {
-	scenario, preset, store, name, out string
-	seed                               uint64
-	steps                              int
-	resume                             bool
+	scenario, presetName, store, name, out string
+	seed                                   uint64
+	steps                                  int
+	resume                                 bool
 }
 
 func newTrainCommand() *cobra.Command {
@@ -54,7 +54,7 @@ bytes that an uninterrupted run ends with.`,
 	f := c.Flags()
 	scenarioFlag(c, &o.scenario)
 	storeFlag(c, &o.store)
-	f.StringVar(&o.preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
+	f.StringVar(&o.presetName, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
 	f.Uint64Var(&o.seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset)")
 	f.StringVar(&o.name, "name", "", "of the policy and the run (default: the scenario's name)")
@@ -82,43 +82,51 @@ func newTrainingRun(o trainOptions) (*trainingRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, ok := s.Training.Presets[o.preset]
-	if !ok {
-		return nil, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, o.preset,
-			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
-	}
-	switch {
-	case o.seed > maxSeed:
-		return nil, fmt.Errorf("--seed %d is too large; at most %d", o.seed, uint64(maxSeed))
-	case o.steps < 0:
-		return nil, fmt.Errorf("--steps %d is negative", o.steps)
-	case o.steps > config.Decisions:
-		return nil, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
-			o.steps, config.Decisions, o.preset, o.preset)
-	}
 	if o.name == "" {
 		o.name = s.Name
 	}
-	if ref, err := checkpoints.ParseRef(o.name); err != nil || ref != (checkpoints.Ref{Name: o.name}) || policy.IsRule(o.name) {
-		return nil, fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", o.name)
-	}
-	r := &trainingRun{options: o, scenario: s, config: config, store: &checkpoints.Store{Path: o.store}}
-	spec := s.Spec()
-	if r.env, err = newTrainingEnv(s, spec, config.Episode); err != nil {
-		return nil, err
-	}
-	if r.judge, err = newJudge(s, spec); err != nil {
-		return nil, err
-	}
-	encoded, err := json.Marshal(config)
+	preset, err := o.preset(s)
 	if err != nil {
 		return nil, err
 	}
+	encoded, err := json.Marshal(preset)
+	if err != nil {
+		return nil, err
+	}
+	r := &trainingRun{options: o, scenario: s.Trained(preset), config: preset.Config, store: &checkpoints.Store{Path: o.store}}
+	spec := r.scenario.Spec()
 	r.meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
-		Preset: o.preset, Config: encoded, Seed: o.seed,
+		Preset: o.presetName, Config: encoded, Seed: o.seed,
+	}
+	if r.env, err = newTrainingEnv(r.scenario, spec, preset.Episode); err != nil {
+		return nil, err
+	}
+	if r.judge, err = newJudge(r.scenario, spec); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// preset finds the preset in the scenario and holds the flags against it.
+func (o *trainOptions) preset(s *scenario.Scenario) (scenario.Preset, error) {
+	p, ok := s.Training.Presets[o.presetName]
+	switch {
+	case !ok:
+		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, o.presetName,
+			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	case o.seed > maxSeed:
+		return p, fmt.Errorf("--seed %d is too large; at most %d", o.seed, uint64(maxSeed))
+	case o.steps < 0:
+		return p, fmt.Errorf("--steps %d is negative", o.steps)
+	case o.steps > p.Decisions:
+		return p, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
+			o.steps, p.Decisions, o.presetName, o.presetName)
+	}
+	if ref, err := checkpoints.ParseRef(o.name); err != nil || ref != (checkpoints.Ref{Name: o.name}) || policy.IsRule(o.name) {
+		return p, fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", o.name)
+	}
+	return p, nil
 }
 
 func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error {

@@ -76,7 +76,7 @@ func (l *trainingLog) start(r *trainingRun, parameters int, from *rl.Progress) {
 		l.last = r.options.steps
 	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions, %d parameters (%s)\n",
-		r.options.name, r.scenario.Name, r.options.preset, r.options.seed, l.last, parameters, trainingStack)
+		r.options.name, r.scenario.Name, r.options.presetName, r.options.seed, l.last, parameters, trainingStack)
 	l.began = time.Now()
 }
 

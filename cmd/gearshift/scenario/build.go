@@ -6,6 +6,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
+	"gearshift/workloads"
 )
 
 // place is one replica, as placed.
@@ -155,6 +156,19 @@ func (s *Scenario) Spec() observation.Spec {
 		panic(err) // Parse has checked every feature
 	}
 	return spec
+}
+
+// Trained is the scenario as the preset trains on it: with its observation and
+// load, where it has its own.
+func (s *Scenario) Trained(p Preset) *Scenario {
+	trained := *s
+	if len(p.Observation) > 0 {
+		trained.Training.Observation = p.Observation
+	}
+	if p.Load != (workloads.Load{}) {
+		trained.Training.Load = p.Load
+	}
+	return &trained
 }
 
 func (s *Scenario) variantIndex(name string) int { return indexOf(s.variantNames(), name) }

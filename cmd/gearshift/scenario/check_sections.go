@@ -53,7 +53,10 @@ func (c *checker) seconds(key string, s float64) {
 }
 
 func (c *checker) training() {
-	c.observation()
+	if len(c.s.Training.Observation) == 0 {
+		c.judge("training.observation", "at least one feature is needed")
+	}
+	c.observation("training.observation", c.s.Training.Observation)
 	c.own("training.load", c.s.Training.Load.Validate())
 	if len(c.s.Training.Presets) == 0 {
 		c.judge("training.presets", "at least one is needed")
@@ -62,18 +65,18 @@ func (c *checker) training() {
 		key := child("training.presets", name)
 		c.name(key, name)
 		c.own(key, preset.Validate())
+		c.observation(child(key, "observation"), preset.Observation)
+		if preset.Load != (workloads.Load{}) {
+			c.own(child(key, "load"), preset.Load.Validate())
+		}
 	}
 }
 
 // observation holds each feature by itself against the Spec's own rules.
-func (c *checker) observation() {
-	features := c.s.Training.Observation
-	if len(features) == 0 {
-		c.judge("training.observation", "at least one feature is needed")
-	}
+func (c *checker) observation(key string, features []observation.Feature) {
 	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants()}
 	for i, f := range features {
-		at := item("training.observation", i)
+		at := item(key, i)
 		if !slices.Contains(observation.Kinds, f.Kind) {
 			var kinds []string
 			for _, k := range observation.Kinds {

@@ -97,7 +97,15 @@ type Evaluation struct {
 type Training struct {
 	Observation []observation.Feature `yaml:"observation"`
 	Load        workloads.Load        `yaml:"load"`
-	Presets     map[string]rl.Config  `yaml:"presets"`
+	Presets     map[string]Preset     `yaml:"presets"`
+}
+
+// Preset is the settings of one way to train.
+type Preset struct {
+	rl.Config `yaml:",inline"`
+	// Observation and Load, where given, stand in for those of the section.
+	Observation []observation.Feature `yaml:"observation,omitempty" json:"observation,omitempty"`
+	Load        workloads.Load        `yaml:"load,omitempty" json:"load,omitzero"`
 }
 
 func (s *Scenario) defaults() {
