@@ -158,11 +158,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 		task := &a.router.Table().Tasks[w.Request.Task]
 		r.PerToken = r.Latency / time.Duration(tokens)
 		r.Utility = task.Utility(w.Variant, r.PerToken, w.Request.Deadline)
-		deadline := w.Request.Deadline
-		if deadline <= 0 {
-			deadline = task.Deadline
-		}
-		r.Judged, r.Met = true, r.PerToken <= deadline
+		r.Judged, r.Met = true, r.PerToken <= task.Allowed(w.Request.Deadline)
 	}
 	return r, true
 }

@@ -90,11 +90,7 @@ func (p *SlackFit) Match(t *fleet.Table) error {
 
 // Decide implements router.Policy.
 func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
-	deadline := r.Deadline
-	if deadline <= 0 {
-		deadline = v.Table.Tasks[r.Task].Deadline
-	}
-	limit := p.factor * float64(deadline) / float64(time.Millisecond)
+	limit := p.factor * float64(v.Table.Tasks[r.Task].Allowed(r.Deadline)) / float64(time.Millisecond)
 	smallest := -1
 	for m := len(v.Table.Variants) - 1; m >= 0; m-- {
 		shortest := v.Shortest(m)
