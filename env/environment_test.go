@@ -276,8 +276,9 @@ func TestTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var events []struct {
-		Ph       string
-		Ts, Dur  float64
+		Phase    string  `json:"ph"`
+		At       float64 `json:"ts"`
+		Dur      float64
 		Pid, Tid int
 	}
 	if err := json.Unmarshal(out.Bytes(), &events); err != nil {
@@ -286,15 +287,15 @@ func TestTrace(t *testing.T) {
 	ends := map[[2]int]float64{}
 	slices := 0
 	for _, x := range events {
-		if x.Ph != "X" {
+		if x.Phase != "X" {
 			continue
 		}
 		slices++
 		at := [2]int{x.Pid, x.Tid}
-		if x.Ts < ends[at]-1e-3 {
-			t.Fatalf("thread %v: a slice begins at %v before the last ended at %v", at, x.Ts, ends[at])
+		if x.At < ends[at]-1e-3 {
+			t.Fatalf("thread %v: a slice begins at %v before the last ended at %v", at, x.At, ends[at])
 		}
-		ends[at] = math.Max(ends[at], x.Ts+x.Dur)
+		ends[at] = math.Max(ends[at], x.At+x.Dur)
 	}
 	if slices < 1000 || len(ends) != 4 {
 		t.Errorf("%d slices on %d threads: want over 1000 on 4", slices, len(ends))

@@ -18,8 +18,8 @@ type sequence struct {
 }
 
 // before orders running sequences by their end, then by admission.
-func (s *sequence) before(o *sequence) bool {
-	return s.finish < o.finish || s.finish == o.finish && s.order < o.order
+func (q *sequence) before(o *sequence) bool {
+	return q.finish < o.finish || q.finish == o.finish && q.order < o.order
 }
 
 // finishHeap is a binary min-heap of running sequences by [sequence.before].

@@ -21,8 +21,7 @@ type shelf struct {
 	Since time.Duration `yaml:"since,omitempty"`
 	Lent  bool          `yaml:"lent,omitempty"`
 
-	hidden int
-	Other  int
+	Other int
 }
 
 type Frame struct {
