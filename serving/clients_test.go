@@ -1,14 +1,9 @@
 package serving_test
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -109,64 +104,3 @@ func TestGoClient(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 }
-
-// TestNodeClient runs the official npm package. Its version is locked in
-// clients/node; it is installed there if it is not yet.
-func TestNodeClient(t *testing.T) {
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs Node.js with npm (Debian: apt-get install nodejs npm): %v", err)
-		}
-	}
-	dir := filepath.Join("clients", "node")
-	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai", "package.json")); err != nil {
-		install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-		install.Dir = dir
-		if out, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("cannot install the openai package: %v\n%s", err, out)
-		}
-	}
-	g, server := liveRig(t)
-	run := exec.CommandContext(t.Context(), "node", "client.mjs", server.URL+"/v1")
-	run.Dir = dir
-	var complaints strings.Builder
-	run.Stderr = &complaints
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, complaints.String())
-	}
-	var got, want any
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
-	stream := got.(map[string]any)["stream"].(map[string]any)
-	if words := strings.Fields(stream["text"].(string)); len(words) != 6 {
-		t.Errorf("streamed text %q", words)
-	}
-	delete(stream, "text")
-	if err := json.Unmarshal([]byte(nodeSaw), &want); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the client saw\n%v\nwant\n%v", got, want)
-	}
-	if status := g.Status(); status.Total.Completed != 4 || status.Tasks[1].Requests != 1 {
-		t.Errorf("status %+v", status)
-	}
-}
-
-const nodeSaw = `{
-	"models": ["auto", "small", "large"],
-	"model": "model",
-	"chat": {"role": "assistant", "words": 5, "finish": "length", "variant": "small",
-		"usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9}},
-	"stream": {"pieces": 6, "role": "assistant", "finish": "length",
-		"usage": {"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10}},
-	"assembled": 4,
-	"completion": 3,
-	"errors": {
-		"model": {"class": "NotFoundError", "status": 404, "code": "model_not_found", "param": "model", "id": true},
-		"task": {"class": "BadRequestError", "status": 400, "code": "unknown_task", "param": "x-gearshift-task", "id": true},
-		"deadline": {"class": "BadRequestError", "status": 400, "code": "invalid_deadline", "param": "x-llm-d-slo-tpot-ms", "id": true}
-	}
-}`

@@ -10,7 +10,7 @@ seen.models = (await client.models.list()).data.map((m) => m.id);
 seen.model = (await client.models.retrieve("auto")).object;
 
 const { data: chat, response } = await client.chat.completions
-  .create({ model: "auto", messages, max_tokens: 5, ignore_eos: true, metadata: { task: "copy" } })
+  .create({ model: "auto", messages, max_tokens: 5, ignore_eos: true, metadata: { task: "search" } })
   .withResponse();
 seen.chat = {
   role: chat.choices[0].message.role,
