@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,20 +72,22 @@ func TestTrainingSurvivesKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kills := 0; kills < 3; kills++ {
+	// In the midst of a write, then between writes, then in a write again: the
+	// run has progress to resume from by the end.
+	for kill, moment := range []func(*testing.T, *checkpoints.Store) func() bool{writing, advanced, writing} {
 		args := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path}
-		_, err := store.GetTraining("tiny")
-		if err == nil {
+		if _, err := store.GetTraining("tiny"); err == nil {
 			args = append(args, "--resume")
 		}
 		c := exec.Command(self, args...)
 		c.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1")
+		now := moment(t, store)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		killAfterProgress(t, c, path)
+		killWhen(t, c, now)
 		if _, err := store.List(); err != nil {
-			t.Fatalf("after kill %d: %v", kills, err)
+			t.Fatalf("after kill %d: %v", kill+1, err)
 		}
 	}
 	if got := trainTiny(t, path, "--resume"); got != want {
@@ -91,20 +95,37 @@ func TestTrainingSurvivesKill(t *testing.T) {
 	}
 }
 
-// killAfterProgress kills the process right after it has written to the store,
-// in the midst of whatever it does next.
-func killAfterProgress(t *testing.T, c *exec.Cmd, path string) {
-	t.Helper()
-	// An empty store is smaller than any progress.
+// writing is when the store's file changes. An empty store is smaller than any
+// progress, and its birth does not count.
+func writing(_ *testing.T, store *checkpoints.Store) func() bool {
 	modified := func() time.Time {
-		if info, err := os.Stat(path); err == nil && info.Size() > 1<<17 {
+		if info, err := os.Stat(store.Path); err == nil && info.Size() > 1<<17 {
 			return info.ModTime()
 		}
 		return time.Time{}
 	}
+	before := modified()
+	return func() bool { return modified() != before }
+}
+
+// advanced is when the run's progress in the store is another.
+func advanced(t *testing.T, store *checkpoints.Store) func() bool {
+	progress := func() []byte {
+		stored, err := store.GetTraining("tiny")
+		if err != nil && !errors.Is(err, checkpoints.ErrNotFound) {
+			t.Error(err)
+		}
+		return stored.Progress
+	}
+	before := progress()
+	return func() bool { return !bytes.Equal(progress(), before) }
+}
+
+// killWhen kills the process once now is true, in the midst of whatever it does.
+func killWhen(t *testing.T, c *exec.Cmd, now func() bool) {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	before := modified()
 	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -113,9 +134,9 @@ func killAfterProgress(t *testing.T, c *exec.Cmd, path string) {
 		case <-ended:
 			return // quicker than the kill: nothing left to disturb
 		case <-deadline:
-			t.Fatal("training wrote nothing for a minute")
+			t.Fatal("the moment to kill did not come within a minute")
 		case <-tick.C:
-			if modified() != before {
+			if now() {
 				_ = c.Process.Kill()
 				<-ended
 				return
