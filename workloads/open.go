@@ -80,21 +80,42 @@ func (s Spec) trace(requests int) (*Trace, error) {
 
 // Open begins the workload under a seed.
 func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
-	stream, err := s.open(settings, seed)
+	open, err := s.Prepare(settings)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open workload %q: %w", s, err)
+		return nil, err
 	}
-	return stream, nil
+	return open(seed)
 }
 
-func (s Spec) open(settings Settings, seed uint64) (Stream, error) {
+// Prepare does what is the same under every seed, such as reading the trace,
+// and returns the function that begins the workload under one. Goroutines may
+// share it.
+func (s Spec) Prepare(settings Settings) (open func(seed uint64) (Stream, error), err error) {
+	begin, err := s.prepare(settings)
+	if err != nil {
+		return nil, s.cannotOpen(err)
+	}
+	return func(seed uint64) (Stream, error) {
+		stream, err := begin(seed)
+		if err != nil {
+			return nil, s.cannotOpen(err)
+		}
+		return stream, nil
+	}, nil
+}
+
+func (s Spec) cannotOpen(err error) error { return fmt.Errorf("cannot open workload %q: %w", s, err) }
+
+func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), error) {
 	if s.Form == "trace" {
 		t, err := s.trace(settings.Requests)
 		if err != nil {
 			return nil, err
 		}
 		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
-		return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, Limit{})
+		return func(seed uint64) (Stream, error) {
+			return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, Limit{})
+		}, nil
 	}
 	process, err := s.Process(settings.Phase)
 	if err != nil {
@@ -104,5 +125,7 @@ func (s Spec) open(settings Settings, seed uint64) (Stream, error) {
 	if s.Form == "stable" {
 		limit = Limit{}
 	}
-	return New(process, settings.Tasks, settings.Shape, seed, limit)
+	return func(seed uint64) (Stream, error) {
+		return New(process, settings.Tasks, settings.Shape, seed, limit)
+	}, nil
 }

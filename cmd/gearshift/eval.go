@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
@@ -110,7 +109,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	}
 	began := time.Now()
 	plan := evaluation.Plan{
-		Contestants: list, Workloads: work, Seeds: evaluationSeeds(o.seeds),
+		Contestants: list, Workloads: work, Seeds: seeds(workloads.Evaluation, o.seeds),
 		Clock:    func() time.Duration { return time.Since(began) },
 		Progress: evalProgress(stderr),
 	}
@@ -134,8 +133,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 
 // evalProgress counts on a terminal, and is silent elsewhere.
 func evalProgress(stderr io.Writer) func(done, total int) {
-	f, ok := stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(stderr) {
 		return nil
 	}
 	return func(done, total int) {

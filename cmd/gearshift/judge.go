@@ -8,18 +8,20 @@ import (
 	"fmt"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
 // judge scores networks on validation seeds, by which training chooses the
 // weights to keep. Evaluation seeds are of another domain and stay unseen.
 type judge struct {
-	scenario *scenario.Scenario
-	spec     observation.Spec
-	plan     evaluation.Plan
+	spec  observation.Spec
+	fleet env.Config
+	plan  evaluation.Plan
 }
 
 // validationSeeds is how many runs of each workload a validation takes.
@@ -30,7 +32,11 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &judge{scenario: s, spec: spec, plan: evaluation.Plan{
+	fleet, err := simulation(s)
+	if err != nil {
+		return nil, err
+	}
+	return &judge{spec: spec, fleet: fleet, plan: evaluation.Plan{
 		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
 	}}, nil
 }
@@ -38,16 +44,12 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
 func (j *judge) play(ctx context.Context, network *nn.MLP) ([]evaluation.Result, error) {
-	p, err := learned("candidate", j.spec, network, j.scenario)
-	if err != nil {
-		return nil, err
-	}
-	fleet, err := simulation(j.scenario)
+	p, err := policy.NewLearned("candidate", j.spec, network, j.fleet.Table)
 	if err != nil {
 		return nil, err
 	}
 	plan := j.plan
-	plan.Contestants = []evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: fleet}}
+	plan.Contestants = []evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}
 	return plan.Evaluate(ctx)
 }
 

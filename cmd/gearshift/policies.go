@@ -10,7 +10,6 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/workloads"
 )
 
 // policyForms is how a policy is referred to.
@@ -78,6 +77,3 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 	}
 	return evaluation.Contestant{Name: rule.Name(), Decider: rule, Fleet: fleet}, nil
 }
-
-// evaluationSeeds are the first n seeds of evaluation.
-func evaluationSeeds(n int) []uint64 { return seeds(workloads.Evaluation, n) }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -65,9 +64,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := json.NewEncoder(c.OutOrStdout())
-			out.SetIndent("", "  ")
-			return out.Encode(struct {
+			return printJSON(c.OutOrStdout(), struct {
 				Policy  string           `json:"policy"`
 				Aliases []string         `json:"aliases,omitempty"`
 				Created time.Time        `json:"created"`

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/replay"
@@ -88,7 +85,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
 	}
 	config := replay.Config{URL: o.url, Model: o.model, Table: s.Table(), Requests: stream}
-	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if isTerminal(stderr) {
 		config.Progress = func(p replay.Progress) {
 			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
 		}
@@ -117,7 +114,5 @@ func printReport(report replay.Report, format string, stdout io.Writer) error {
 	if format == "table" {
 		return report.WriteTable(stdout)
 	}
-	e := json.NewEncoder(stdout)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
+	return printJSON(stdout, report)
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/term"
-
 	"gearshift/rl"
 )
 
@@ -34,10 +32,7 @@ type trainingLog struct {
 // newTrainingLog opens the files in folder out, if there is one. A resumed run
 // appends to its progress.csv, and to an event file begun in the same second.
 func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, error) {
-	l := &trainingLog{stderr: stderr, began: time.Now()}
-	if f, ok := stderr.(*os.File); ok {
-		l.terminal = term.IsTerminal(int(f.Fd()))
-	}
+	l := &trainingLog{stderr: stderr, terminal: isTerminal(stderr), began: time.Now()}
 	if out == "" {
 		return l, nil
 	}

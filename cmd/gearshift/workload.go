@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,9 +99,7 @@ func statistics(o workloadOptions, text string, stdout io.Writer) error {
 	m := workloads.Measure(stream)
 	switch o.format {
 	case "json":
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(m)
+		return printJSON(stdout, m)
 	case "table":
 	default:
 		return fmt.Errorf("--format %q: want table or json", o.format)

@@ -7,8 +7,6 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/balance"
-	"gearshift/router/nn"
-	"gearshift/router/observation"
 	"gearshift/router/policy"
 	"gearshift/workloads"
 )
@@ -59,8 +57,11 @@ func evaluated(s *scenario.Scenario, names []string, requests int) ([]evaluation
 			return nil, err
 		}
 		for _, one := range spec.Expand(s.Evaluation.StableRates) {
-			open := func(seed uint64) (workloads.Stream, error) { return one.Open(set, seed) }
-			if _, err := open(0); err != nil {
+			open, err := one.Prepare(set)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := open(0); err != nil { // what only a stream finds out
 				return nil, err
 			}
 			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open}
@@ -87,9 +88,4 @@ func seeds(d workloads.Domain, n int) []uint64 {
 func ruleLengths(s *scenario.Scenario) policy.Lengths {
 	prompt, output := s.Workload.Prompt.Expected(), s.Workload.Output.Expected()
 	return policy.Lengths{Context: prompt + output/2, Output: output}
-}
-
-// learned makes the policy of a network that was trained on the scenario.
-func learned(name string, spec observation.Spec, network *nn.MLP, s *scenario.Scenario) (*policy.Learned, error) {
-	return policy.NewLearned(name, spec, network, s.Table())
 }
