@@ -132,6 +132,9 @@ func (e *Environment) arrive(a workloads.Arrival) {
 		e.ledger.DeclareRate(a.Rate)
 	}
 	e.ledger.Arrive(a.At)
+	for r := range e.config.Table.Replicas {
+		e.ledger.Hold(r, e.sim.Held(r))
+	}
 	e.ledger.View(a.At, &e.view)
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}

@@ -79,6 +79,23 @@ func (s *Simulator) Now() time.Duration { return s.now }
 // Host is the simulated host of that index in the table.
 func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 
+// Held is the number of tokens that the requests on a replica hold there; see
+// [fleet.View].
+func (s *Simulator) Held(replica int) int {
+	p := s.place[replica]
+	return s.hosts[p.host].Engine(p.engine).Held()
+}
+
+// Each calls f for each request that is not ended, with its decision's number
+// and the tokens that it has generated.
+func (s *Simulator) Each(f func(decision, generated int)) {
+	for h := range s.hosts {
+		for i := range s.table.ReplicasOn(h) {
+			s.hosts[h].Each(i, func(id uint64, generated int) { f(s.jobs[id].outcome.Decision, generated) })
+		}
+	}
+}
+
 // InFlight is the number of requests submitted and not ended.
 func (s *Simulator) InFlight() int { return s.began - s.ended }
 

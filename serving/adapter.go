@@ -2,6 +2,7 @@ package serving
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router"
@@ -35,6 +36,7 @@ const Auto = -1
 type Adapter struct {
 	router Router
 	clock  Clock
+	held   []atomic.Int64 // by replica: tokens that its requests hold
 
 	mu   sync.Mutex // makes the router see times in order; protects last
 	last uint64
@@ -42,7 +44,9 @@ type Adapter struct {
 
 // NewAdapter makes an Adapter. All the router's requests should come through
 // it, or the router's times get out of order.
-func NewAdapter(r Router, clock Clock) *Adapter { return &Adapter{router: r, clock: clock} }
+func NewAdapter(r Router, clock Clock) *Adapter {
+	return &Adapter{router: r, clock: clock, held: make([]atomic.Int64, len(r.Table().Replicas))}
+}
 
 // Work is a routed request until its End.
 type Work struct {
@@ -50,6 +54,7 @@ type Work struct {
 	Request fleet.Request
 
 	adapter *Adapter
+	held    int // tokens on the replica
 }
 
 // Route stamps the request's arrival and number, and routes it to the variant,
@@ -60,6 +65,9 @@ func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last++
+	for i := range a.held {
+		a.router.Ledger().Hold(i, int(a.held[i].Load()))
+	}
 	w.Request.ID, w.Request.Arrival = a.last, a.clock()
 	var err error
 	if variant == Auto {
@@ -70,7 +78,18 @@ func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.hold(r.PromptTokens)
 	return w, nil
+}
+
+// Progress notes how many tokens of the answer have come so far. It must not
+// be called at the same time as Move, End or itself.
+func (w *Work) Progress(generated int) { w.hold(w.Request.PromptTokens + generated) }
+
+// hold makes the request hold so many tokens on its replica.
+func (w *Work) hold(tokens int) {
+	w.adapter.held[w.Replica].Add(int64(tokens - w.held))
+	w.held = tokens
 }
 
 // Move takes the work to another replica of its variant, the one with the
@@ -95,7 +114,10 @@ func (w *Work) Move() bool {
 		return false
 	}
 	w.Lease.End()
+	held := w.held
+	w.hold(0)
 	w.Lease, w.Replica = lease, best
+	w.hold(held)
 	return true
 }
 
@@ -146,6 +168,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	if !w.Lease.End() {
 		return Result{}, false
 	}
+	w.hold(0)
 	a := w.adapter
 	r := Result{Outcome: outcome, Latency: a.clock() - w.Request.Arrival}
 	switch outcome {

@@ -171,3 +171,53 @@ func (w *watched) Route(r *fleet.Request, now time.Duration) (router.Choice, err
 	w.last = now
 	return w.Core.Route(r, now)
 }
+
+// The ledger learns with each arrival what all earlier work holds by then.
+func TestHeldTokensFollowTheWork(t *testing.T) {
+	h := &hand{}
+	core := testRouter(t, chooses(small))
+	a := serving.NewAdapter(core, h.clock)
+	held := func() (sum int) {
+		t.Helper()
+		probe, err := a.Route(fleet.Request{}, serving.Auto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe.End(serving.Cancelled, 0)
+		var v fleet.View
+		core.Ledger().View(0, &v)
+		for _, n := range v.Held {
+			sum += int(n)
+		}
+		return sum
+	}
+	one, err := a.Route(fleet.Request{PromptTokens: 100}, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := a.Route(fleet.Request{PromptTokens: 20}, large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := held(); n != 120 {
+		t.Errorf("two prompts hold %d tokens, want 120", n)
+	}
+	one.Progress(5)
+	one.Progress(7)
+	if n := held(); n != 127 {
+		t.Errorf("7 tokens later they hold %d, want 127", n)
+	}
+	one.Move()
+	if n := held(); n != 127 {
+		t.Errorf("after a move they hold %d, want 127", n)
+	}
+	one.End(serving.Completed, 7)
+	one.End(serving.Completed, 7)
+	if n := held(); n != 20 {
+		t.Errorf("after an end they hold %d, want 20", n)
+	}
+	two.End(serving.Failed, 0)
+	if n := held(); n != 0 {
+		t.Errorf("in the end they hold %d", n)
+	}
+}

@@ -51,7 +51,7 @@ func (s *Server) complete(c *gin.Context) {
 	}
 	defer response.Body.Close()
 	var broken bool
-	if outcome, tokens, broken = s.relay(ctx, c, response); broken {
+	if outcome, tokens, broken = s.relay(ctx, c, response, work); broken {
 		panic(http.ErrAbortHandler)
 	}
 }

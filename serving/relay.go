@@ -44,7 +44,7 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // relay passes the answer on as it comes. Broken says that part of it has gone
 // out and the rest will not come, so the connection must break too.
-func (s *Server) relay(ctx context.Context, c *gin.Context, r *http.Response) (outcome Outcome, tokens int, broken bool) {
+func (s *Server) relay(ctx context.Context, c *gin.Context, r *http.Response, w *Work) (outcome Outcome, tokens int, broken bool) {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if media != "application/json" && (r.StatusCode >= http.StatusBadRequest) || r.StatusCode/100 == 3 {
 		return s.foreign(c, r), 0, false
@@ -61,7 +61,7 @@ func (s *Server) relay(ctx context.Context, c *gin.Context, r *http.Response) (o
 	}
 	c.Status(r.StatusCode)
 	meter := wire.NewMeter(events)
-	if err := s.pass(c, r.Body, meter, events); err != nil {
+	if err := s.pass(c, r.Body, meter, events, w); err != nil {
 		outcome, broken = s.interrupted(ctx, c, meter, events, err)
 		return outcome, meter.Tokens(), broken
 	}
@@ -85,8 +85,9 @@ func judge(status int, meter *wire.Meter) Outcome {
 // clientGone is what pass returns when the client, not the replica, failed.
 type clientGone struct{ error }
 
-// pass copies the body on, each piece at once, and meters it.
-func (s *Server) pass(c *gin.Context, body io.Reader, meter *wire.Meter, flush bool) error {
+// pass copies the body on, each piece at once, and meters it, so that the
+// router knows how far the work has come.
+func (s *Server) pass(c *gin.Context, body io.Reader, meter *wire.Meter, flush bool, w *Work) error {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
 	control := http.NewResponseController(c.Writer)
@@ -95,6 +96,7 @@ func (s *Server) pass(c *gin.Context, body io.Reader, meter *wire.Meter, flush b
 		n, err := body.Read(buffer[:])
 		if n > 0 {
 			_, _ = meter.Write(buffer[:n])
+			w.Progress(meter.Tokens())
 			// A recorder in place of a connection has no deadlines.
 			_ = control.SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
 			if _, err := c.Writer.Write(buffer[:n]); err != nil {

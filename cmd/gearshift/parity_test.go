@@ -16,7 +16,7 @@ import (
 )
 
 // event is one entry of a recorded history: a request arrives and is placed, or
-// an earlier one ends.
+// an earlier one ends. With an arrival comes how far the others are by then.
 type event struct {
 	at       time.Duration
 	decision int
@@ -24,6 +24,30 @@ type event struct {
 	request  fleet.Request
 	variant  int
 	replica  int
+	progress map[int]int // tokens generated, by decision
+}
+
+// everything is a Spec of all kinds of features.
+func everything(t *testing.T, table *fleet.Table) observation.Spec {
+	t.Helper()
+	var features []observation.Feature
+	for _, kind := range observation.Kinds {
+		f := observation.Feature{Kind: kind}
+		for n := range 10 {
+			if _, err := observation.NewSpec(table, []observation.Feature{f}); err == nil {
+				features = append(features, f)
+				break
+			} else if n == 9 {
+				t.Fatal(err)
+			}
+			f.Scale = append(f.Scale, 10)
+		}
+	}
+	spec, err := observation.NewSpec(table, features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
 }
 
 // record plays a random policy in the simulator and notes every event, and the
@@ -34,7 +58,7 @@ func record(t *testing.T, s *scenario.Scenario) (history []event, observations [
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Encoder, err = observation.NewEncoder(s.Spec(), config.Table); err != nil {
+	if config.Encoder, err = observation.NewEncoder(everything(t, config.Table), config.Table); err != nil {
 		t.Fatal(err)
 	}
 	config.Open = func(seed uint64) (workloads.Stream, error) {
@@ -53,7 +77,9 @@ func record(t *testing.T, s *scenario.Scenario) (history []event, observations [
 	for n := 0; ; n++ {
 		observations = append(observations, slices.Clone(observation))
 		action := rng.IntN(e.Actions())
-		arrival := event{at: e.Request().Arrival, decision: n, request: *e.Request(), variant: action}
+		progress := map[int]int{}
+		e.Simulator().Each(func(decision, generated int) { progress[decision] = generated })
+		arrival := event{at: e.Request().Arrival, decision: n, request: *e.Request(), variant: action, progress: progress}
 		step, err := e.Step(action)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +124,7 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 	}
 	history, want := record(t, s)
 	table := s.Table()
-	encoder, err := observation.NewEncoder(s.Spec(), table)
+	encoder, err := observation.NewEncoder(everything(t, table), table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,6 +143,9 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 		if history[i].end {
 			work[history[i].decision].End(serving.Completed, 1)
 			continue
+		}
+		for decision, generated := range history[i].progress {
+			work[decision].Progress(generated)
 		}
 		w, err := adapter.Route(history[i].request, serving.Auto)
 		if err != nil {

@@ -24,6 +24,7 @@ type Engine struct {
 	// boundary[k] counts the running sequences that need a new block for the
 	// decode step that starts at a decode count ≡ k modulo the block size.
 	boundary []int
+	held     int    // Σ prompt and generated tokens, of waiting sequences too
 	context  int    // Σ tokens that the next decode step attends to
 	decodes  uint64 // decode steps done
 	admitted uint64 // admissions so far, which order the sequences
@@ -85,11 +86,16 @@ func (e *Engine) Preemptions() uint64 { return e.preemptions }
 // Produced counts the tokens generated.
 func (e *Engine) Produced() uint64 { return e.produced }
 
+// Held is the number of tokens of all its sequences: their prompts and what
+// they have generated, whether their KV is in the cache or still to come.
+func (e *Engine) Held() int { return e.held }
+
 func (e *Engine) blocksFor(tokens int) int {
 	return (tokens + e.config.BlockTokens - 1) / e.config.BlockTokens
 }
 
 func (e *Engine) submit(s Sequence) {
+	e.held += s.PromptTokens
 	e.waiting.pushBack(sequence{id: s.ID, prompt: s.PromptTokens, output: s.OutputTokens})
 }
 
@@ -127,11 +133,14 @@ func (e *Engine) finish(dst []Event, like Event) []Event {
 	if s.decoding {
 		e.decodes++
 		e.context += len(e.running)
+		e.held += len(e.running)
 		e.produced += uint64(len(e.running))
 	}
 	e.dropCancelled()
 	for len(e.running) > 0 && e.running[0].finish == e.decodes {
-		like.ID, like.Kind = e.leave(0).id, Finished
+		q := e.leave(0)
+		e.held -= q.prompt + q.generated
+		like.ID, like.Kind = q.id, Finished
 		dst = append(dst, like)
 	}
 	for _, q := range s.joining {
@@ -146,6 +155,7 @@ func (e *Engine) finish(dst []Event, like Event) []Event {
 func (e *Engine) join(q sequence, dst []Event, like Event) []Event {
 	q.generated++
 	e.produced++
+	e.held++
 	like.ID = q.id
 	if q.generated == 1 {
 		like.Kind = FirstToken
@@ -153,6 +163,7 @@ func (e *Engine) join(q sequence, dst []Event, like Event) []Event {
 	}
 	if q.generated == q.output {
 		e.free += e.blocksFor(q.prompt + q.generated - 1)
+		e.held -= q.prompt + q.generated
 		like.Kind = Finished
 		return append(dst, like)
 	}
@@ -186,7 +197,8 @@ func (e *Engine) leave(i int) sequence {
 // cancel removes the sequence now if it waits, else at the end of the step in
 // progress.
 func (e *Engine) cancel(id uint64) bool {
-	if e.waiting.remove(id) {
+	if q, ok := e.waiting.remove(id); ok {
+		e.held -= q.prompt + q.generated
 		return true
 	}
 	s := &e.step
@@ -201,12 +213,15 @@ func (e *Engine) dropCancelled() {
 	s := &e.step
 	for _, id := range e.cancelled {
 		if i := e.running.index(id); i >= 0 {
-			e.leave(i)
+			q := e.leave(i)
+			e.held -= q.prompt + q.generated
 		} else if i := indexOf(s.joining, id); i >= 0 {
-			e.free += e.blocksFor(s.joining[i].prompt + s.joining[i].generated)
+			e.free += e.blocksFor(s.joining[i].prefillTokens())
+			e.held -= s.joining[i].prefillTokens()
 			s.joining = append(s.joining[:i], s.joining[i+1:]...)
 		} else if s.hasPart && s.partial.id == id {
-			e.free += e.blocksFor(s.partial.prompt + s.partial.generated)
+			e.free += e.blocksFor(s.partial.prefillTokens())
+			e.held -= s.partial.prefillTokens()
 			s.hasPart = false
 		}
 	}

@@ -89,13 +89,22 @@ func (h *Host) Step(dst []Event) []Event {
 	return dst
 }
 
-// Each calls f for the engine's running sequences with the tokens that each
-// has generated.
+// Each calls f for each of the engine's sequences with the tokens that it has
+// generated: those running first, then those in prefill, then those waiting.
 func (h *Host) Each(engine int, f func(id uint64, generated int)) {
 	e := h.engines[engine]
 	for i := range e.running {
 		q := &e.running[i]
 		f(q.id, q.generated+int(e.decodes-q.joined))
+	}
+	for i := range e.step.joining {
+		f(e.step.joining[i].id, e.step.joining[i].generated)
+	}
+	if e.step.hasPart {
+		f(e.step.partial.id, e.step.partial.generated)
+	}
+	for i := range e.waiting.size {
+		f(e.waiting.at(i).id, e.waiting.at(i).generated)
 	}
 }
 

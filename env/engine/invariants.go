@@ -3,16 +3,17 @@ package engine
 import "fmt"
 
 // CheckInvariants recounts what the engine keeps incrementally: KV blocks never
-// exceed capacity, and context, block boundaries and sequence counts agree with
+// exceed capacity, and context, tokens held, block boundaries and sequence counts agree with
 // the running sequences. Tests run it after every step.
 func (e *Engine) CheckInvariants() error {
-	held, context := 0, 0
+	held, context, tokens := 0, 0, 0
 	boundary := make([]int, len(e.boundary))
 	for i := range e.running {
 		q := e.running[i]
 		boundary[e.boundaryOf(&q)]++
 		length := q.prompt + q.generated + int(e.decodes-q.joined)
 		context += length
+		tokens += length
 		cached := length - 1
 		if e.step.busy && e.step.decoding {
 			cached++ // the step in progress has its block already
@@ -24,17 +25,24 @@ func (e *Engine) CheckInvariants() error {
 	}
 	for i := range e.step.joining {
 		held += e.blocksFor(e.step.joining[i].prefillTokens())
+		tokens += e.step.joining[i].prefillTokens()
 	}
 	sequences := len(e.running) + len(e.step.joining)
 	if e.step.hasPart {
 		sequences++
 		held += e.blocksFor(e.step.partial.prefillTokens())
+		tokens += e.step.partial.prefillTokens()
+	}
+	for i := range e.waiting.size {
+		tokens += e.waiting.at(i).prefillTokens()
 	}
 	switch {
 	case e.free < 0 || held+e.free != e.blocks:
 		return fmt.Errorf("KV blocks: %d held + %d free ≠ %d", held, e.free, e.blocks)
 	case context != e.context:
 		return fmt.Errorf("context: %d counted, %d kept", context, e.context)
+	case tokens != e.held:
+		return fmt.Errorf("tokens held: %d counted, %d kept", tokens, e.held)
 	case sequences > e.config.MaxSequences:
 		return fmt.Errorf("%d sequences run, at most %d may", sequences, e.config.MaxSequences)
 	case !e.step.busy && e.Load() > 0:

@@ -122,18 +122,19 @@ func (q *deque) popFront() sequence {
 }
 
 // remove takes out the sequence with this ID, if it waits.
-func (q *deque) remove(id uint64) bool {
+func (q *deque) remove(id uint64) (sequence, bool) {
 	for i := range q.size {
-		if q.at(i).id != id {
+		s := *q.at(i)
+		if s.id != id {
 			continue
 		}
 		for ; i < q.size-1; i++ {
 			*q.at(i) = *q.at(i + 1)
 		}
 		q.size--
-		return true
+		return s, true
 	}
-	return false
+	return sequence{}, false
 }
 
 func (q *deque) grow() {

@@ -18,12 +18,12 @@ type Balancer interface {
 
 // ByName is the balancer of a scenario's serving.balancer.
 func ByName(name string) (Balancer, error) {
-	for _, b := range []Balancer{SmallestBatch{}, PowerOfTwo{}} {
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, PowerOfTwo{}} {
 		if b.Name() == name {
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("no balancer %q; the balancers are %s and %s", name, SmallestBatch{}.Name(), PowerOfTwo{}.Name())
+	return nil, fmt.Errorf("no balancer %q; the balancers are %s, %s and %s", name, SmallestBatch{}.Name(), SmallestFitting{}.Name(), PowerOfTwo{}.Name())
 }
 
 // below maps a uniform 64-bit number to one in [0, n), by multiplication: the

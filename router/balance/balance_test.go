@@ -16,19 +16,20 @@ import (
 func TestConformance(t *testing.T) {
 	for _, limit := range []int{0, 8} {
 		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestBatch{})
+		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestFitting{})
 		conformance.Balancer(t, conformance.Fleet(limit), balance.PowerOfTwo{})
 	}
 }
 
 func TestByName(t *testing.T) {
-	for _, name := range []string{"smallest-batch", "power-of-two"} {
+	for _, name := range []string{"smallest-batch", "smallest-fitting", "power-of-two"} {
 		b, err := balance.ByName(name)
 		if err != nil || b.Name() != name {
 			t.Errorf("ByName(%q) = %v, %v", name, b, err)
 		}
 	}
 	_, err := balance.ByName("roulette")
-	if err == nil || !strings.Contains(err.Error(), "smallest-batch and power-of-two") {
+	if err == nil || !strings.Contains(err.Error(), "smallest-batch, smallest-fitting and power-of-two") {
 		t.Errorf("the error %v does not list the balancers", err)
 	}
 }
@@ -37,13 +38,16 @@ func TestByName(t *testing.T) {
 func oneVariant(t *testing.T, loads ...int32) *fleet.View {
 	t.Helper()
 	replicas := make([]fleet.Replica, len(loads))
+	for i := range replicas {
+		replicas[i].KVTokens = 1000
+	}
 	table, err := fleet.NewTable(
 		[]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1}}},
 		[]fleet.Variant{{Name: "model"}}, []fleet.Host{{Name: "host"}}, replicas)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet.View{Table: table, InFlight: loads, Down: make([]bool, len(loads))}
+	return &fleet.View{Table: table, InFlight: loads, Held: make([]int32, len(loads)), Down: make([]bool, len(loads))}
 }
 
 func TestSmallestBatchPicksTheEmptiest(t *testing.T) {
@@ -53,6 +57,29 @@ func TestSmallestBatchPicksTheEmptiest(t *testing.T) {
 		if i := (balance.SmallestBatch{}).Pick(v, &fleet.Request{}, 0, random<<57); i != 1 {
 			t.Fatalf("picked %d, want 1", i)
 		}
+	}
+}
+
+func TestSmallestFittingMindsFullCaches(t *testing.T) {
+	v := oneVariant(t, 1, 2, 9, 0)
+	v.Held = []int32{850, 790, 300, 100}
+	v.Down[3] = true
+	pick := func() int {
+		t.Helper()
+		first := (balance.SmallestFitting{}).Pick(v, &fleet.Request{}, 0, 0)
+		for random := range uint64(100) {
+			if i := (balance.SmallestFitting{}).Pick(v, &fleet.Request{}, 0, random<<57); i != first {
+				t.Fatalf("picked %d and %d, of which one is worse", first, i)
+			}
+		}
+		return first
+	}
+	if i := pick(); i != 1 { // the smallest batch has no room
+		t.Errorf("picked %d, want 1", i)
+	}
+	v.Held[1], v.Held[2] = 1200, 830
+	if i := pick(); i != 2 { // none has room
+		t.Errorf("with all full picked %d, want 2, which is the least full", i)
 	}
 }
 
@@ -70,6 +97,7 @@ func TestDistribution(t *testing.T) {
 	}{
 		{"smallest: ties are uniform", balance.SmallestBatch{}, []int32{1, 1, 3, 1}, nil, []float64{1. / 3, 1. / 3, 0, 1. / 3}},
 		{"smallest: ties without those down", balance.SmallestBatch{}, []int32{1, 1, 3, 1}, []int{1}, []float64{.5, 0, 0, .5}},
+		{"fitting: ties without those down", balance.SmallestFitting{}, []int32{1, 1, 3, 1}, []int{1}, []float64{.5, 0, 0, .5}},
 		{"two: distinct loads", balance.PowerOfTwo{}, []int32{7, 1, 5, 3}, nil, []float64{0, 3. / 6, 1. / 6, 2. / 6}},
 		{"two: six replicas", balance.PowerOfTwo{}, []int32{0, 1, 2, 3, 4, 5}, nil, []float64{5. / 15, 4. / 15, 3. / 15, 2. / 15, 1. / 15, 0}},
 		{"two: equal loads are uniform", balance.PowerOfTwo{}, []int32{2, 2, 2, 2, 2}, nil, []float64{.2, .2, .2, .2, .2}},

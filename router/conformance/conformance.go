@@ -22,6 +22,9 @@ import (
 // views is how many random views a kit tries.
 const views = 2000
 
+// kvTokens is what the KV cache of each variant holds in [Fleet].
+var kvTokens = [...]int{21_376, 11_296, 10_528}
+
 // Fleet is the paper's: three variants side by side on each of four hosts, and
 // four tasks. Each replica takes limit requests at once; zero is no limit.
 func Fleet(limit int) *fleet.Table {
@@ -41,7 +44,7 @@ func Fleet(limit int) *fleet.Table {
 		hosts = append(hosts, fleet.Host{Name: fmt.Sprintf("gpu%d", h)})
 		for m, v := range variants {
 			name := fmt.Sprintf("%s@gpu%d", v.Name, h)
-			replicas = append(replicas, fleet.Replica{Name: name, Variant: m, Host: h, Limit: limit})
+			replicas = append(replicas, fleet.Replica{Name: name, Variant: m, Host: h, Limit: limit, KVTokens: kvTokens[m]})
 		}
 	}
 	t, err := fleet.NewTable(tasks, variants, hosts, replicas)
@@ -77,6 +80,7 @@ func draw(t *fleet.Table, seed uint64) *example {
 			}
 		}
 		x.view.InFlight = append(x.view.InFlight, int32(n))
+		x.view.Held = append(x.view.Held, int32(n*rng.IntN(600)))
 		x.view.Down = append(x.view.Down, rng.Float64() < down)
 	}
 	x.request = fleet.Request{
@@ -96,7 +100,7 @@ func (x *example) unchanged() error {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
 	same := x.view.Now == want.view.Now && x.view.Rate == want.view.Rate &&
-		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Down, want.view.Down)
+		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Down, want.view.Down)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}
@@ -104,8 +108,8 @@ func (x *example) unchanged() error {
 }
 
 func (x *example) String() string {
-	return fmt.Sprintf("seed %d (in flight %v, down %v, rate %.2f, request %+v)",
-		x.seed, x.view.InFlight, x.view.Down, x.view.Rate, x.request)
+	return fmt.Sprintf("seed %d (in flight %v, held %v, down %v, rate %.2f, request %+v)",
+		x.seed, x.view.InFlight, x.view.Held, x.view.Down, x.view.Rate, x.request)
 }
 
 // busy is a view with some load and everything available, to measure on.

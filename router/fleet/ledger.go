@@ -29,6 +29,7 @@ type Ledger struct {
 
 	mu       sync.Mutex // protects all below
 	inFlight []int32
+	held     []int32 // tokens
 	down     []bool
 	rate     rateEstimator
 	declared float64
@@ -47,6 +48,7 @@ func NewLedger(t *Table) *Ledger {
 	return &Ledger{
 		table:    t,
 		inFlight: make([]int32, len(t.Replicas)),
+		held:     make([]int32, len(t.Replicas)),
 		down:     make([]bool, len(t.Replicas)),
 	}
 }
@@ -67,6 +69,14 @@ func (l *Ledger) DeclareRate(perSecond float64) {
 	l.mu.Unlock()
 }
 
+// Hold replaces the number of tokens that the requests on a replica hold there:
+// their prompts and what they have generated so far.
+func (l *Ledger) Hold(replica, tokens int) {
+	l.mu.Lock()
+	l.held[replica] = int32(tokens)
+	l.mu.Unlock()
+}
+
 // SetUp marks a replica as able, or unable, to take new requests.
 func (l *Ledger) SetUp(replica int, up bool) {
 	l.mu.Lock()
@@ -80,7 +90,9 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	defer l.mu.Unlock()
 	v.Table, v.Now = l.table, now
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
+	v.Held = append(v.Held[:0], l.held...)
 	v.Down = append(v.Down[:0], l.down...)
+	v.Smoothed = l.rate.smoothed
 	v.Rate = l.declared
 	if v.Rate == 0 {
 		v.Rate = l.rate.perSecond()
@@ -151,10 +163,16 @@ type View struct {
 	Now   time.Duration
 	// InFlight counts the requests on each replica, waiting and running.
 	InFlight []int32
-	Down     []bool
+	// Held is the tokens that the requests on each replica hold there: their
+	// prompts and what they have generated so far. A waiting request counts too.
+	Held []int32
+	Down []bool
 	// Rate of arrivals per second: declared, or the unbiased estimate over the
 	// last [RateWindow] gaps.
 	Rate float64
+	// Smoothed is the rates of arrivals as remembered over [RateHorizons],
+	// whatever has been declared.
+	Smoothed SmoothedRates
 }
 
 // Available is the one predicate of eligibility: the replica is up and has a
@@ -180,6 +198,27 @@ func (v *View) VariantInFlight(variant int) int {
 		sum += int(v.InFlight[r])
 	}
 	return sum
+}
+
+// KVUse is the share of a replica's KV cache that its requests fill, above 1
+// if some must wait; 0 if the cache's size is unknown.
+func (v *View) KVUse(replica int) float64 {
+	if size := v.Table.Replicas[replica].KVTokens; size > 0 {
+		return float64(v.Held[replica]) / float64(size)
+	}
+	return 0
+}
+
+// LeastKVUse is the smallest [View.KVUse] of the variant's available replicas,
+// or −1 if none is available.
+func (v *View) LeastKVUse(variant int) float64 {
+	least := -1.0
+	for _, r := range v.Table.ReplicasOf(variant) {
+		if use := v.KVUse(r); v.Available(r) && (least < 0 || use < least) {
+			least = use
+		}
+	}
+	return least
 }
 
 // Shortest is the fewest requests in flight on an available replica of the

@@ -31,6 +31,7 @@ func table(t testing.TB) *Table {
 type model struct {
 	table    *Table
 	held     [][]int // by replica: identities of leases
+	tokens   []int32
 	down     []bool
 	arrivals []time.Duration
 	declared float64
@@ -74,12 +75,12 @@ func TestLedgerAgainstModel(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		built := table(t)
 		l := NewLedger(built)
-		m := &model{table: built, held: make([][]int, 4), down: make([]bool, 4)}
+		m := &model{table: built, held: make([][]int, 4), tokens: make([]int32, 4), down: make([]bool, 4)}
 		var leases []Lease // by identity, ended ones included
 		now := time.Duration(0)
 		for step := range 2000 {
 			now += time.Duration(1 + rng.Int64N(int64(time.Second)))
-			switch r := rng.IntN(4); rng.IntN(8) {
+			switch r := rng.IntN(4); rng.IntN(9) {
 			case 0, 1:
 				l.Arrive(now)
 				m.arrivals = append(m.arrivals, now)
@@ -106,6 +107,9 @@ func TestLedgerAgainstModel(t *testing.T) {
 			case 7:
 				m.declared = float64(rng.IntN(2)) * 7
 				l.DeclareRate(m.declared)
+			case 8:
+				m.tokens[r] = rng.Int32N(1000)
+				l.Hold(r, int(m.tokens[r]))
 			}
 			compare(t, l, m, now, seed, step)
 		}
@@ -121,7 +125,7 @@ func compare(t *testing.T, l *Ledger, m *model, now time.Duration, seed uint64, 
 		total += len(m.held[r])
 		limit := m.table.Replicas[r].Limit
 		available := !m.down[r] && (limit == 0 || len(m.held[r]) < limit)
-		if int(v.InFlight[r]) != len(m.held[r]) || v.Down[r] != m.down[r] || v.Available(r) != available {
+		if int(v.InFlight[r]) != len(m.held[r]) || v.Held[r] != m.tokens[r] || v.Down[r] != m.down[r] || v.Available(r) != available {
 			t.Fatalf("seed %d, step %d: replica %d: %d in flight, down %v; the model has %v, %v",
 				seed, step, r, v.InFlight[r], v.Down[r], m.held[r], m.down[r])
 		}
@@ -135,7 +139,7 @@ func compare(t *testing.T, l *Ledger, m *model, now time.Duration, seed uint64, 
 }
 
 func TestViewOfAVariant(t *testing.T) {
-	v := View{Table: table(t), InFlight: []int32{2, 1, 7, 4}, Down: make([]bool, 4)}
+	v := View{Table: table(t), InFlight: []int32{2, 1, 7, 4}, Held: []int32{20, 10, 70, 40}, Down: make([]bool, 4)}
 	check := func(available bool, inFlight, shortest, variant int) {
 		t.Helper()
 		if v.VariantAvailable(variant) != available || v.VariantInFlight(variant) != inFlight || v.Shortest(variant) != shortest {
@@ -145,6 +149,10 @@ func TestViewOfAVariant(t *testing.T) {
 	}
 	check(true, 3, 1, 0) // replica 0 is full
 	check(true, 11, 4, 1)
+	v.Table.Replicas[1].KVTokens, v.Table.Replicas[2].KVTokens, v.Table.Replicas[3].KVTokens = 100, 100, 50
+	if a, b := v.LeastKVUse(0), v.LeastKVUse(1); a != 0.1 || b != 0.7 {
+		t.Errorf("the least KV use is %v and %v, want 0.1 and 0.7", a, b)
+	}
 	v.Down[1], v.Down[3] = true, true
 	check(false, 3, -1, 0)
 	check(true, 11, 7, 1) // what runs on a replica that is down still runs

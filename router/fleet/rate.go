@@ -1,10 +1,20 @@
 package fleet
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // RateWindow is how many of the last gaps between arrivals the rate estimate
 // uses: the paper's "running average of the last 5 arrivals" (LBE-20).
 const RateWindow = 5
+
+// RateHorizons are the memories of the smoothed rates, in seconds: short enough
+// to see a burst begin, long enough to know a rate well.
+var RateHorizons = [...]float64{2, 10}
+
+// SmoothedRates are arrival rates per second, one for each of [RateHorizons].
+type SmoothedRates [len(RateHorizons)]float64
 
 // rateEstimator estimates the arrival rate as (n−1)/Σ of the last n ≤ 5 gaps.
 //
@@ -12,6 +22,10 @@ const RateWindow = 5
 // λ/(n−1), so n/sum would be biased by n/(n−1), +25 % at n = 5; (n−1)/sum is
 // unbiased. Its relative standard deviation is 1/√(n−2), 0.58 at n = 5.
 // With fewer than two gaps nothing is known and the estimate is zero.
+//
+// The smoothed rates weigh each arrival before the last by exp(−age/horizon),
+// divided by the horizon: unbiased for steady Poisson arrivals once some
+// horizons have passed since the first, with relative variance 1/(2λ·horizon).
 //
 // Concurrent callers may note arrivals a little out of order. One that is
 // earlier than the last counts as simultaneous with it, so gaps never are
@@ -22,6 +36,8 @@ type rateEstimator struct {
 	next int
 	last time.Duration
 	any  bool
+
+	smoothed SmoothedRates // as of last, without the arrival at last
 }
 
 func (e *rateEstimator) arrive(now time.Duration) {
@@ -30,6 +46,9 @@ func (e *rateEstimator) arrive(now time.Duration) {
 		e.gaps[e.next] = now - e.last
 		e.next = (e.next + 1) % RateWindow
 		e.n = min(e.n+1, RateWindow)
+		for i, horizon := range RateHorizons {
+			e.smoothed[i] = (e.smoothed[i] + 1/horizon) * math.Exp(-(now-e.last).Seconds()/horizon)
+		}
 	}
 	e.last, e.any = now, true
 }

@@ -39,6 +39,34 @@ func TestRateIsUnbiased(t *testing.T) {
 	}
 }
 
+// TestSmoothedRateIsUnbiased draws Poisson arrivals and looks each time that
+// some horizons have passed: the mean is the rate, and the relative variance 1/(2 rate horizon).
+func TestSmoothedRateIsUnbiased(t *testing.T) {
+	const looks = 5000
+	for i, horizon := range RateHorizons {
+		for _, rate := range []float64{0.5, 3.57, 48} {
+			rng := rand.New(rand.NewPCG(9, uint64(i)))
+			var e rateEstimator
+			var sum, squares float64
+			between := 10 + int(8*horizon*rate) // arrivals; a look at a set time would find a long gap
+			now := 0.0
+			for range looks {
+				for range between {
+					now += rng.ExpFloat64() / rate
+					e.arrive(time.Duration(now * float64(time.Second)))
+				}
+				x := e.smoothed[i] / rate
+				sum, squares = sum+x, squares+x*x
+			}
+			mean := sum / looks
+			sd, want := math.Sqrt(squares/looks-mean*mean), 1/math.Sqrt(2*rate*horizon)
+			if math.Abs(mean-1) > 4*want/math.Sqrt(looks) || math.Abs(sd/want-1) > 0.05 {
+				t.Errorf("horizon %v s, rate %v: %.3f ± %.3f of the rate, want 1 ± %.3f", horizon, rate, mean, sd, want)
+			}
+		}
+	}
+}
+
 func TestRateFromFewArrivals(t *testing.T) {
 	var e rateEstimator
 	for i, want := range []float64{0, 0, 0.5, 2. / 3, 3. / 4, 4. / 5, 4. / 5, 4. / 5} {

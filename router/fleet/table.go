@@ -17,6 +17,8 @@ type Replica struct {
 	Variant, Host int
 	// Limit bounds the requests in flight, waiting ones included. Zero is no limit.
 	Limit int
+	// KVTokens is what its KV cache holds, in tokens. Zero is unknown.
+	KVTokens int
 }
 
 // Table is what exists: read-only once built, so it may be shared freely.
@@ -75,6 +77,9 @@ func (t *Table) faults() []error {
 		}
 		if r.Limit < 0 {
 			fault("replica %q has limit %d; it must not be negative", r.Name, r.Limit)
+		}
+		if r.KVTokens < 0 {
+			fault("replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
 		}
 	}
 	return faults

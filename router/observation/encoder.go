@@ -56,22 +56,35 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 			}
 		case Shortest:
 			for m, scale := range f.Scale {
-				put(shortest(v, m) / scale)
+				put(orBound(float64(v.Shortest(m))) / scale)
+			}
+		case KVUse:
+			for m, scale := range f.Scale {
+				put(orBound(v.LeastKVUse(m)) / scale)
 			}
 		case Rate:
 			put(v.Rate / f.Scale[0])
 		case LogRate:
 			put(math.Log1p(v.Rate) / f.Scale[0])
+		case SmoothedRate:
+			for i, scale := range f.Scale {
+				put(v.Smoothed[i] / scale)
+			}
+		case LogSmoothedRate:
+			for i, scale := range f.Scale {
+				put(math.Log1p(v.Smoothed[i]) / scale)
+			}
 		}
 	}
 }
 
-// shortest stands at the largest encodable value when nothing is available.
-func shortest(v *fleet.View, variant int) float64 {
-	if n := v.Shortest(variant); n >= 0 {
-		return float64(n)
+// orBound makes what is unknown, because nothing is available, the largest
+// encodable value.
+func orBound(x float64) float64 {
+	if x < 0 {
+		return math.Inf(1)
 	}
-	return math.Inf(1)
+	return x
 }
 
 func indicator(b bool) float64 {

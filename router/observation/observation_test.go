@@ -76,8 +76,14 @@ func TestEncode(t *testing.T) {
 			2, 4, 2,
 			3, 4, 0,
 			4, 4, 2},
-		Down: make([]bool, 12),
-		Rate: 12,
+		Held: []int32{
+			900, 5648, 100,
+			700, 2824, 5264,
+			800, 4000, 50,
+			990, 9000, 2632},
+		Down:     make([]bool, 12),
+		Rate:     12,
+		Smoothed: fleet.SmoothedRates{6, 9},
 	}
 	v.Down[8] = true // the emptiest 6.7B
 	r := &fleet.Request{Task: 2}
@@ -90,9 +96,13 @@ func TestEncode(t *testing.T) {
 		{observation.Feature{Kind: observation.InFlight, Scale: []float64{1, 2, 5}}, []float64{13. / 4, 4. / 2, 5. / 4 / 5}},
 		// All 1.3B are full: the bound stands for "none".
 		{observation.Feature{Kind: observation.Shortest, Scale: []float64{4, 4, 5}}, []float64{2. / 4, observation.Bound, 1. / 5}},
+		// 700 of 21,376 (the 125M that is not full); no 1.3B; 100 of 10,528.
+		{observation.Feature{Kind: observation.KVUse, Scale: []float64{1, 1, 0.5}}, []float64{700. / 21_376, observation.Bound, 100. / 10_528 / 0.5}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{48}}, []float64{0.25}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{0.01}}, []float64{observation.Bound}},
 		{observation.Feature{Kind: observation.LogRate, Scale: []float64{4}}, []float64{math.Log(13) / 4}},
+		{observation.Feature{Kind: observation.SmoothedRate, Scale: []float64{24, 1}}, []float64{6. / 24, 9}},
+		{observation.Feature{Kind: observation.LogSmoothedRate, Scale: []float64{1, 2}}, []float64{math.Log(7), math.Log(10) / 2}},
 	} {
 		e := encoder(t, table, []observation.Feature{test.feature})
 		got := make([]float32, e.Dim())
@@ -112,7 +122,7 @@ func TestEncode(t *testing.T) {
 func TestEncodeInOrder(t *testing.T) {
 	table := conformance.Fleet(0)
 	e := encoder(t, table, oneHot())
-	v := fleet.View{Table: table, InFlight: make([]int32, 12), Down: make([]bool, 12), Rate: 48}
+	v := fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12), Rate: 48}
 	v.InFlight[2] = 20
 	got := slices.Repeat([]float32{float32(math.NaN())}, e.Dim())
 	e.Encode(got, &v, &fleet.Request{Task: 1})

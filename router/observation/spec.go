@@ -35,14 +35,21 @@ const (
 	// Shortest is, per variant, the requests in flight on its emptiest
 	// available replica ÷ scale: the batch that a request would join.
 	Shortest Kind = "shortest"
+	// KVUse is, per variant, how full the KV cache of its available replica with
+	// the most room is ÷ scale.
+	KVUse Kind = "kv-use"
 	// Rate is the arrival rate per second ÷ scale (LBE-9).
 	Rate Kind = "rate"
 	// LogRate is log(1 + rate) ÷ scale, which tells low rates apart.
 	LogRate Kind = "log-rate"
+	// SmoothedRate is each of the view's smoothed arrival rates ÷ its scale.
+	SmoothedRate Kind = "smoothed-rate"
+	// LogSmoothedRate is log(1 + smoothed rate) ÷ scale, for each.
+	LogSmoothedRate Kind = "log-smoothed-rate"
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, Rate, LogRate}
+var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Rate, LogRate, SmoothedRate, LogSmoothedRate}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -92,8 +99,10 @@ func (s Spec) validateFeature(f Feature) error {
 	case TaskOneHot:
 	case TaskID, Rate, LogRate:
 		want = 1
-	case InFlight, LogInFlight, Shortest:
+	case InFlight, LogInFlight, Shortest, KVUse:
 		want = len(s.Variants)
+	case SmoothedRate, LogSmoothedRate:
+		want = len(fleet.RateHorizons)
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
 	}
@@ -121,8 +130,10 @@ func (s Spec) width(f Feature) int {
 	switch f.Kind {
 	case TaskOneHot:
 		return len(s.Tasks)
-	case InFlight, LogInFlight, Shortest:
+	case InFlight, LogInFlight, Shortest, KVUse:
 		return len(s.Variants)
+	case SmoothedRate, LogSmoothedRate:
+		return len(fleet.RateHorizons)
 	default:
 		return 1
 	}

@@ -43,7 +43,7 @@ func parse(t *testing.T, ref string, table *fleet.Table) policy.Rule {
 // idle is a view with nothing in flight and all up; load adds to every replica
 // of a variant.
 func idle(t *fleet.Table) *fleet.View {
-	return &fleet.View{Table: t, InFlight: make([]int32, len(t.Replicas)), Down: make([]bool, len(t.Replicas))}
+	return &fleet.View{Table: t, InFlight: make([]int32, len(t.Replicas)), Held: make([]int32, len(t.Replicas)), Down: make([]bool, len(t.Replicas))}
 }
 
 func load(v *fleet.View, variant int, each int32) *fleet.View {

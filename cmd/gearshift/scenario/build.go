@@ -42,8 +42,12 @@ func (s *Scenario) ServingTable() *fleet.Table { return s.table(s.Serving.MaxInF
 
 func (s *Scenario) table(limit int) *fleet.Table {
 	var replicas []fleet.Replica
-	for _, p := range s.places() {
-		replicas = append(replicas, fleet.Replica{Name: s.replicaName(p), Variant: p.variant, Host: p.host, Limit: limit})
+	tokens := s.KVTokens()
+	for i, p := range s.places() {
+		replicas = append(replicas, fleet.Replica{
+			Name: s.replicaName(p), Variant: p.variant, Host: p.host,
+			Limit: limit, KVTokens: tokens[i],
+		})
 	}
 	hosts := make([]fleet.Host, len(s.Hosts))
 	for i, h := range s.Hosts {
