@@ -21,9 +21,16 @@ type Config struct {
 	Discount   Discount `yaml:"discount" json:"discount"`
 	TargetSync int      `yaml:"target_sync" json:"target_sync"` // gradient steps between copies to the target network
 	Epsilon    Epsilon  `yaml:"epsilon" json:"epsilon"`
+	// NStep is over how many decisions a return sums rewards before it counts
+	// on the target network. 0 stands for 1, plain Q-learning.
+	NStep int `yaml:"n_step,omitempty" json:"n_step,omitempty"`
 
 	Replay int `yaml:"replay" json:"replay"` // transitions kept
 	Warmup int `yaml:"warmup" json:"warmup"` // decisions before the first gradient step
+
+	// Dueling splits the values into that of the observation and the advantages
+	// of the actions (Wang et al. 2016, eq. 9), which share the hidden layers.
+	Dueling bool `yaml:"dueling,omitempty" json:"dueling,omitempty"`
 
 	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
 	ClipNorm float64 `yaml:"clip_norm" json:"clip_norm"` // bound on the gradient's global norm
@@ -98,6 +105,7 @@ func (c *Config) Validate() error {
 	f.positive("final_learning_rate", c.FinalLearningRate)
 	f.share("final_share", c.FinalShare)
 	c.Discount.validate(&f)
+	f.atLeast("n_step", c.NStep, 0)
 	f.atLeast("target_sync", c.TargetSync, 1)
 	f.share("epsilon.start", c.Epsilon.Start)
 	f.share("epsilon.end", c.Epsilon.End)
