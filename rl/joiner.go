@@ -12,10 +12,13 @@ import (
 // known: those of up to n decisions from it on (n-step returns, Sutton and Barto
 // 2018, 7.1).
 //
-// A return ends early where the stratum changes, so that all of it is centred by
+// A return ends early once its discount has fallen to least: where decisions are
+// unevenly far apart, that spans about the same time under any load. It also
+// ends where the stratum changes, so that all of it is centred by
 // the same mean, and at the end of the episode.
 type joiner struct {
 	inputs, n int
+	least     float32
 
 	observations []float32 // (decisions, inputs)
 	actions      []int32
@@ -37,7 +40,9 @@ const (
 	left // its transition has left; its utility still counts for earlier ones
 )
 
-func newJoiner(inputs, n int) *joiner { return &joiner{inputs: inputs, n: max(1, n)} }
+func newJoiner(inputs, n int, least float64) *joiner {
+	return &joiner{inputs: inputs, n: max(1, n), least: float32(least)}
+}
 
 // reset begins an episode. What is still held never learns its outcome and is
 // dropped.
@@ -98,7 +103,7 @@ func (j *joiner) leave(i int, replay *Replay) {
 	}
 	t := Transition{Action: j.actions[i], Stratum: int(j.strata[i]), Discount: 1}
 	k := i
-	for ; k < i+j.n && t.Discount != 0; k++ {
+	for ; k < i+j.n && t.Discount > j.least; k++ {
 		if k == len(j.state) {
 			if !j.over {
 				return

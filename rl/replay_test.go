@@ -175,7 +175,7 @@ func FuzzProgressUnmarshal(f *testing.F) {
 
 func TestReplayAndJoinerDoNotAllocate(t *testing.T) {
 	r := NewReplay(100, 2, false)
-	j := newJoiner(2, 3)
+	j := newJoiner(2, 3, 0)
 	x, b, rng := []float32{1, 2}, NewBatch(16, 2), rand.New(rand.NewPCG(1, 1))
 	episode := func() {
 		j.reset()
@@ -202,8 +202,8 @@ func TestJoinerAgainstModel(t *testing.T) {
 	const length = 200
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		n := 1 + rng.IntN(6)
-		replay, j := NewReplay(5*length, 1, false), newJoiner(1, n)
+		n, least := 1+rng.IntN(6), float32(rng.IntN(2))*rng.Float32()
+		replay, j := NewReplay(5*length, 1, false), newJoiner(1, n, float64(least))
 		for range 5 {
 			j.reset()
 			var want []Transition
@@ -232,7 +232,7 @@ func TestJoinerAgainstModel(t *testing.T) {
 			for d := range length {
 				m := Transition{Action: int32(d), Discount: 1}
 				k := d
-				for ; k < min(d+n, length) && strata[k] == strata[d]; k++ {
+				for ; k < min(d+n, length) && strata[k] == strata[d] && m.Discount > least; k++ {
 					m.Return += m.Discount * utilities[k]
 					m.Weight += m.Discount
 					m.Discount *= discounts[k]
@@ -288,7 +288,7 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 		tr := &trainer{
 			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, Env: &onePlace{terminates: terminates}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
 			replay: NewReplay(10, 1, false),
-			joiner: newJoiner(1, 1),
+			joiner: newJoiner(1, 1, 0),
 		}
 		if err := tr.reset(); err != nil {
 			t.Fatal(err)

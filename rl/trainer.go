@@ -47,7 +47,7 @@ func newTrainer(r Run) (*trainer, error) {
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
 		replay:      NewReplay(r.Config.Replay, network.Inputs(), r.Config.CentreRewards),
-		joiner:      newJoiner(network.Inputs(), r.Config.NStep),
+		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, network.Inputs()),
 		values:      make([]float32, network.Outputs()),
 		scratch:     make([]float32, network.Scratch()),

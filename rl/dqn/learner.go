@@ -56,7 +56,7 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 	}
 	l.online.Randomise(rng)
 	l.online.fold()
-	l.SyncTarget()
+	l.MoveTarget(1)
 	g, err := newGraph(&l.online, l.gradients.MLP, cfg.Batch, float32(cfg.Huber))
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a learner: %w", err)
@@ -79,14 +79,26 @@ func (l *Learner) StartFrom(m *nn.MLP) error {
 		return fmt.Errorf("cannot start from a network of layers %v: the learner's are %v", m.Sizes, l.online.q.Sizes)
 	}
 	l.online.unfold(m)
-	l.SyncTarget()
+	l.MoveTarget(1)
 	return nil
 }
 
-// SyncTarget copies the online network to the target network.
-func (l *Learner) SyncTarget() {
-	copy(l.target.flat, l.online.flat)
+// MoveTarget moves the target network towards the online network.
+func (l *Learner) MoveTarget(share float64) {
+	if share == 1 {
+		copy(l.target.flat, l.online.flat)
+	} else {
+		towards(l.target.flat, l.online.flat, float32(share))
+	}
 	l.target.fold()
+}
+
+// towards moves v by a share of its difference from to.
+func towards(v, to []float32, share float32) {
+	to = to[:len(v)]
+	for i, x := range v {
+		v[i] = x + share*(to[i]-x)
+	}
 }
 
 // SetLearningRate sets the rate of the next steps.
