@@ -36,6 +36,8 @@ type Config struct {
 	// KnownRate gives the policy the workload's true rate in place of the
 	// estimate (LBE-19).
 	KnownRate bool
+	// Losses are the hosts that are lost in the midst of every episode.
+	Losses []HostLoss
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
 	// Check verifies the simulator's invariants after every event.
@@ -53,6 +55,9 @@ func (c *Config) validate() error {
 	}
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)
+	}
+	if err := checkLosses(c.Losses, c.Table); err != nil {
+		faults = append(faults, err)
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("cannot make environment: %w", errors.Join(faults...))

@@ -24,6 +24,9 @@ import (
 // still in flight run to their end, with no further arrivals, and are part of
 // the last step's Outcomes.
 //
+// Where hosts are lost (Config.Losses), the requests on them end as failed, and
+// the mask forbids what has no replica left.
+//
 // An Environment is not safe for concurrent use.
 type Environment struct {
 	config Config
@@ -122,6 +125,9 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 		e.over = true
 		return nil, fmt.Errorf("cannot start an episode: the workload has no request")
 	}
+	if _, err := sim.Advance(arrival.At, nil); err != nil { // hosts may be lost before
+		return nil, err
+	}
 	e.arrive(arrival)
 	return e.observation, nil
 }
@@ -132,6 +138,7 @@ func (e *Environment) arrive(a workloads.Arrival) {
 		e.ledger.DeclareRate(a.Rate)
 	}
 	e.ledger.Arrive(a.At)
+	e.markLosses(a.At)
 	for r := range e.config.Table.Replicas {
 		e.ledger.Hold(r, e.sim.Held(r))
 	}

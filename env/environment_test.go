@@ -42,7 +42,7 @@ func poisson(seed uint64, rate float64, n int) *list {
 }
 
 // twoByTwo is a fleet of two variants on each of two hosts, with little memory.
-func twoByTwo(t *testing.T) env.Config {
+func twoByTwo(t testing.TB) env.Config {
 	t.Helper()
 	tasks := []fleet.Task{
 		{Name: "easy", Deadline: 40 * time.Millisecond, Weight: 1, Quality: []float64{0.8, 1}},

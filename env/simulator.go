@@ -20,6 +20,9 @@ type Outcome struct {
 	Finished     time.Duration
 	Utility      float64
 	Met          bool // the deadline held
+	// Failed is whether its host was lost before the end. FirstToken, where
+	// there was none, and Finished are then the moment of the loss.
+	Failed bool
 }
 
 // Latency is the mean time per output token, queueing included (LBE-4).
@@ -40,6 +43,9 @@ type Simulator struct {
 	check bool
 	began int
 	ended int
+
+	losses   []HostLoss // in the order in which they begin; read-only
+	nextLoss int
 }
 
 // place is where a replica's engine is.
@@ -56,7 +62,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check}
+	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check, losses: byStart(c.Losses)}
 	for h := range c.Table.Hosts {
 		var engines []*engine.Engine
 		for _, r := range c.Table.ReplicasOn(h) {
@@ -136,13 +142,13 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 // requests that ended to dst.
 func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	for {
-		at, ok := s.order.first()
+		at, ok := s.next()
 		if !ok || at > until {
 			s.now = max(s.now, until)
 			return dst, nil
 		}
 		var err error
-		if dst, err = s.step(at, dst); err != nil {
+		if dst, err = s.process(at, dst); err != nil {
 			return dst, err
 		}
 	}
@@ -150,20 +156,34 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 
 // Drain processes events until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
-	for {
-		at, ok := s.order.first()
+	for s.began != s.ended {
+		at, ok := s.next()
 		if !ok {
-			break
+			return dst, fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
 		}
 		var err error
-		if dst, err = s.step(at, dst); err != nil {
+		if dst, err = s.process(at, dst); err != nil {
 			return dst, err
 		}
 	}
-	if s.began != s.ended {
-		return dst, fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
-	}
 	return dst, nil
+}
+
+// next is the time of the next event: the end of an engine's iteration, or the
+// loss of a host.
+func (s *Simulator) next() (at time.Duration, ok bool) {
+	if s.lossDue() {
+		return s.losses[s.nextLoss].From, true
+	}
+	return s.order.first()
+}
+
+// process brings the next event about.
+func (s *Simulator) process(at time.Duration, dst []Outcome) ([]Outcome, error) {
+	if s.lossDue() {
+		return s.lose(dst)
+	}
+	return s.step(at, dst)
 }
 
 // step processes one engine iteration's end.

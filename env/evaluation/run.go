@@ -29,6 +29,10 @@ type Decider interface {
 type Contestant struct {
 	Name    string
 	Decider Decider
+	// Open, if set, makes a decider for each run in place of Decider: one that
+	// looks at the environment that it decides for, as a planner does. It is
+	// called after the reset with the seed.
+	Open func(e *env.Environment, seed uint64) (Decider, error)
 	// Fleet holds all of the environment but its workload.
 	Fleet env.Config
 }
@@ -141,10 +145,16 @@ func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed ui
 	if p.Observe != nil {
 		p.Observe(Run{c.Name, w.Name, seed}, e)
 	}
+	decider := c.Decider
+	if c.Open != nil {
+		if decider, err = c.Open(e, seed); err != nil {
+			return tally{}, err
+		}
+	}
 	record := newRecorder(config.Table)
-	scratch := make([]float32, c.Decider.Scratch())
+	scratch := make([]float32, decider.Scratch())
 	for {
-		step, err := e.Step(c.Decider.Decide(e.View(), e.Request(), scratch))
+		step, err := e.Step(decider.Decide(e.View(), e.Request(), scratch))
 		if err != nil {
 			return tally{}, err
 		}

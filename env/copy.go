@@ -1,0 +1,81 @@
+package env
+
+import (
+	"math/rand/v2"
+
+	"gearshift/env/engine"
+	"gearshift/router/fleet"
+	"gearshift/workloads"
+)
+
+// Config is what the environment was made of.
+func (e *Environment) Config() Config { return e.config }
+
+// CopyFrom makes e an independent copy of o in the midst of its episode, reusing
+// e's memory: the same actions lead to bit-equal steps, and neither disturbs the
+// other. A stream cannot be copied, so the requests after the present one come
+// from rest; give it those that o will meet, others to try another future, or
+// none to end with the present request. Observers are not copied, nor the
+// Outcomes of the last step. The zero Environment may be copied into.
+func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
+	into := *e
+	*e = *o
+	e.stream = rest
+	if e.sim, e.ledger, e.random = into.sim, into.ledger, into.random; e.sim == nil {
+		e.sim, e.ledger, e.random = new(Simulator), new(fleet.Ledger), new(rand.PCG)
+	}
+	e.ledger.CopyFrom(o.ledger)
+	e.sim.copyFrom(o.sim, e.ledger)
+	*e.random = *o.random
+	e.view = into.view
+	e.view.CopyFrom(&o.view)
+	e.observation = append(into.observation[:0], o.observation...)
+	e.outcomes = into.outcomes[:0]
+}
+
+// copyFrom makes s an independent copy of o whose leases are those of ledger, a
+// copy of o's.
+func (s *Simulator) copyFrom(o *Simulator, ledger *fleet.Ledger) {
+	into := *s
+	*s = *o
+	s.hosts = into.hosts
+	for len(s.hosts) < len(o.hosts) {
+		s.hosts = append(s.hosts, new(engine.Host))
+	}
+	s.hosts = s.hosts[:len(o.hosts)]
+	for h := range o.hosts {
+		s.hosts[h].CopyFrom(o.hosts[h])
+	}
+	s.order = into.order
+	s.order.copyFrom(&o.order, s.hosts)
+	s.jobs = append(into.jobs[:0], o.jobs...)
+	for i := range s.jobs {
+		s.jobs[i].lease = s.jobs[i].lease.On(ledger)
+	}
+	s.free = append(into.free[:0], o.free...)
+	s.event = into.event[:0]
+}
+
+func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
+	q.hosts = hosts
+	q.at = append(q.at[:0], o.at...)
+	q.heap = append(q.heap[:0], o.heap...)
+	q.index = append(q.index[:0], o.index...)
+}
+
+// Redraw gives each request that has not ended another output length, as length
+// returns it for the request's decision and the tokens that it has generated.
+// One that has to be longer, since it still runs, or shorter to fit the KV cache,
+// is taken as the nearest that may be.
+func (s *Simulator) Redraw(length func(decision, generated int) int) {
+	draw := func(id uint64, generated, most int) int {
+		o := &s.jobs[id].outcome
+		o.OutputTokens = min(max(length(o.Decision, generated), generated+1), most)
+		return o.OutputTokens
+	}
+	for h := range s.hosts {
+		for i := range s.table.ReplicasOn(h) {
+			s.hosts[h].Redraw(i, draw)
+		}
+	}
+}

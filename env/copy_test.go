@@ -1,0 +1,157 @@
+package env_test
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/engine"
+	"gearshift/router/balance"
+	"gearshift/workloads"
+)
+
+// played is what an episode shows from a moment on.
+type played struct {
+	observations [][]float32
+	steps        []env.Step
+}
+
+// playOn takes the actions and returns all that the environment answered. The
+// simulator checks its invariants at each event.
+func playOn(t *testing.T, e *env.Environment, actions []int) played {
+	t.Helper()
+	var p played
+	for _, a := range actions {
+		step, err := e.Step(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.observations = append(p.observations, slices.Clone(step.Observation))
+		step.Observation, step.Info.Outcomes = nil, append([]env.Outcome{}, step.Info.Outcomes...)
+		p.steps = append(p.steps, step)
+	}
+	return p
+}
+
+func randomActions(rng *rand.Rand, n int) []int {
+	actions := make([]int, n)
+	for i := range actions {
+		actions[i] = rng.IntN(2)
+	}
+	return actions
+}
+
+// A copy made at any moment, into used memory or new, goes on bit-equal to the
+// original; what either does is nothing to the other.
+func TestCopyGoesOnAlike(t *testing.T) {
+	const requests = 300
+	into := new(env.Environment) // one destination for all: it is dirty from the second copy on
+	for seed := range uint64(16) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		c := twoByTwo(t)
+		c.Engine.Scheduler = []string{engine.PrefillFirst, engine.ChunkedPrefill}[seed%2]
+		c.Engine.MaxBatchTokens = 64 + rng.IntN(512)
+		c.Balancer = []env.Balancer{balance.SmallestBatch{}, balance.PowerOfTwo{}, balance.SmallestFitting{}}[seed%3]
+		arrivals := *poisson(seed, 2+30*rng.Float64(), requests)
+		c.Open = of(arrivals...)
+		if seed%4 == 3 {
+			half := arrivals[requests/2].At
+			c.Losses = []env.HostLoss{{Host: 1, From: half, To: half + 5*time.Second}}
+		}
+		actions := randomActions(rng, requests)
+		begin := func() *env.Environment {
+			e := make2(t, c)
+			if _, err := e.Reset(seed); err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		want := playOn(t, begin(), actions)
+
+		e := begin()
+		at := rng.IntN(requests)
+		playOn(t, e, actions[:at])
+		rest := func() workloads.Stream { l := slices.Clone(arrivals[at+1:]); return (*list)(&l) }
+		into.CopyFrom(e, rest())
+		playOn(t, into, randomActions(rng, requests-at)) // other actions disturb nobody
+		into.CopyFrom(e, rest())
+		third := new(env.Environment)
+		third.CopyFrom(into, rest()) // a copy of a copy
+		for name, x := range map[string]*env.Environment{"copy": into, "copy of the copy": third, "original": e} {
+			got := playOn(t, x, actions[at:])
+			if !reflect.DeepEqual(got.steps, want.steps[at:]) || !reflect.DeepEqual(got.observations, want.observations[at:]) {
+				t.Fatalf("seed %d: from step %d on the %s goes another way", seed, at, name)
+			}
+		}
+	}
+}
+
+// Copying into a destination of the right size takes no memory.
+func TestCopyAllocatesNothing(t *testing.T) {
+	e := make2(t, twoByTwo(t))
+	if _, err := e.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	playOn(t, e, randomActions(rand.New(rand.NewPCG(1, 1)), 200))
+	var into env.Environment
+	if n := testing.AllocsPerRun(20, func() { into.CopyFrom(e, nil) }); n != 0 {
+		t.Errorf("%v allocations per copy", n)
+	}
+}
+
+// Requests whose lengths are drawn anew end with those lengths; tokens that are
+// there already stay, so no length is below them.
+func TestRedraw(t *testing.T) {
+	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
+		c := twoByTwo(t)
+		c.Engine.Scheduler = scheduler
+		e := make2(t, c)
+		if _, err := e.Reset(2); err != nil {
+			t.Fatal(err)
+		}
+		playOn(t, e, randomActions(rand.New(rand.NewPCG(1, 1)), 150))
+		want := map[int]int{}
+		most := 0
+		e.Simulator().Redraw(func(decision, generated int) int {
+			length := 1 + decision*7%400
+			want[decision] = max(length, generated+1)
+			most = max(most, generated)
+			return length
+		})
+		outcomes, err := e.Simulator().Drain(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(want) < 20 || most < 20 || len(outcomes) != len(want) {
+			t.Fatalf("%d redrawn, %d ended, at most %d tokens generated before: too easy a test", len(want), len(outcomes), most)
+		}
+		for _, o := range outcomes {
+			if o.OutputTokens != want[o.Decision] {
+				t.Errorf("decision %d ends with %d tokens, want %d", o.Decision, o.OutputTokens, want[o.Decision])
+			}
+		}
+	}
+}
+
+func BenchmarkCopy(b *testing.B) {
+	e, err := env.New(twoByTwo(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := e.Reset(1); err != nil {
+		b.Fatal(err)
+	}
+	for n := range 200 {
+		if _, err := e.Step(n % 2); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var into env.Environment
+	b.ReportAllocs()
+	for b.Loop() {
+		into.CopyFrom(e, nil)
+	}
+}

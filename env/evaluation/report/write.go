@@ -1,0 +1,150 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// The names that a report takes in its folder, beside [csvFolder].
+const (
+	pageFile = "report.html"
+	jsonFile = "report.json"
+)
+
+// Write writes report.html, report.json and the folder csv into dir, which it
+// makes if need be, in place of an older report there. Other files of dir stay.
+// If it fails, what was there before is there still, and nothing else.
+func (r *Report) Write(dir string) error {
+	files, err := r.files()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	if err := replaceable(dir); err != nil {
+		return err
+	}
+	if err := install(dir, files); err != nil {
+		return fmt.Errorf("cannot write the report: %w", err)
+	}
+	return nil
+}
+
+// files renders the whole report: its files by their slash-separated names.
+func (r *Report) files() (map[string][]byte, error) {
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("cannot write the report:\n%w", err)
+	}
+	page, err := r.page()
+	if err != nil {
+		return nil, err
+	}
+	model, err := json.Marshal(document{format, r})
+	if err != nil {
+		return nil, fmt.Errorf("cannot write %s: %w", jsonFile, err)
+	}
+	files := map[string][]byte{pageFile: page, jsonFile: model}
+	for i := range r.Sections {
+		for j := range r.Sections[i].Tables {
+			t := &r.Sections[i].Tables[j]
+			if files[csvFile(t.ID)], err = t.csv(); err != nil {
+				return nil, fmt.Errorf("cannot write table %q: %w", t.ID, err)
+			}
+		}
+		for j := range r.Sections[i].Figures {
+			f := &r.Sections[i].Figures[j]
+			if files[csvFile(f.ID)], err = f.csv(); err != nil {
+				return nil, fmt.Errorf("cannot write figure %q: %w", f.ID, err)
+			}
+		}
+	}
+	return files, nil
+}
+
+// replaceable refuses a dir whose csv folder or files are not those of a
+// report: they would be lost.
+func replaceable(dir string) error {
+	var there []string
+	for _, name := range []string{pageFile, jsonFile, csvFolder} {
+		switch _, err := os.Lstat(filepath.Join(dir, name)); {
+		case err == nil:
+			there = append(there, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("cannot write the report: %w", err)
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	var old document
+	text, err := os.ReadFile(filepath.Join(dir, jsonFile))
+	if err == nil {
+		err = json.Unmarshal(text, &struct {
+			Format *string `json:"format"`
+		}{&old.Format})
+	}
+	if err != nil || old.Format != format {
+		return fmt.Errorf("cannot write the report: %s holds a %s that is not a report's; choose another folder", dir, there[0])
+	}
+	return nil
+}
+
+// install writes the files beside their places, and moves them there once all
+// are whole.
+func install(dir string, files map[string][]byte) (err error) {
+	stage, err := os.MkdirTemp(dir, ".report-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	for _, folder := range []string{"new/" + csvFolder, "old"} {
+		if err := os.MkdirAll(filepath.Join(stage, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(stage, "new", name), files[name], 0o644); err != nil {
+			return err
+		}
+	}
+	return swap(dir, filepath.Join(stage, "new"), filepath.Join(stage, "old"))
+}
+
+// swap moves what is fresh into dir, and what was there aside; on an error it
+// moves all back.
+func swap(dir, fresh, aside string) (err error) {
+	var undo []func() error
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, back := range slices.Backward(undo) {
+			err = errors.Join(err, back())
+		}
+	}()
+	move := func(from, to, name string) error {
+		source, target := filepath.Join(from, name), filepath.Join(to, name)
+		if err := os.Rename(source, target); err != nil {
+			return err
+		}
+		undo = append(undo, func() error { return os.Rename(target, source) })
+		return nil
+	}
+	// The page goes last: it is what a reader opens.
+	for _, name := range []string{csvFolder, jsonFile, pageFile} {
+		if err := move(dir, aside, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := move(fresh, dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

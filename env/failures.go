@@ -1,0 +1,104 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// HostLoss is a host that is lost in the midst of an episode. At From, whatever
+// waits or runs on it ends as failed, with no utility: like the clients of a
+// machine that crashes, nobody tries those requests again. Its replicas are
+// down in the ledger from From on and until To, when they are back, empty.
+// What an engine does at From itself is done before the loss.
+type HostLoss struct {
+	// Host is an index of the table.
+	Host int
+	// From and To are times since the episode began. To of zero is never: the
+	// host is lost for good.
+	From, To time.Duration
+}
+
+// holds says whether the host is down at that time.
+func (l *HostLoss) holds(at time.Duration) bool {
+	return at >= l.From && (l.To == 0 || at < l.To)
+}
+
+// lost says whether one of the losses keeps the host down at that time.
+func lost(losses []HostLoss, host int, at time.Duration) bool {
+	return slices.ContainsFunc(losses, func(l HostLoss) bool { return l.Host == host && l.holds(at) })
+}
+
+// checkLosses names every loss that cannot be, and those that leave no replica
+// to route to: an environment has to have an action at each arrival.
+func checkLosses(losses []HostLoss, t *fleet.Table) error {
+	var faults []error
+	for i := range losses {
+		l := &losses[i]
+		switch {
+		case l.Host < 0 || l.Host >= len(t.Hosts):
+			faults = append(faults, fmt.Errorf("host loss %d: host %d of %d", i, l.Host, len(t.Hosts)))
+		case l.From < 0 || l.To != 0 && l.To <= l.From:
+			faults = append(faults, fmt.Errorf("host loss %d: from %v to %v; it must begin at 0 or later and end after it begins", i, l.From, l.To))
+		case !slices.ContainsFunc(t.Replicas, func(r fleet.Replica) bool { return !lost(losses, r.Host, l.From) }):
+			faults = append(faults, fmt.Errorf("host loss %d: from %v on no replica is left", i, l.From))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// byStart is the losses in the order in which they begin.
+func byStart(losses []HostLoss) []HostLoss {
+	ordered := slices.Clone(losses)
+	slices.SortStableFunc(ordered, func(a, b HostLoss) int { return int(min(1, max(-1, a.From-b.From))) })
+	return ordered
+}
+
+// lossDue says whether the next loss comes before the next event of an engine.
+func (s *Simulator) lossDue() bool {
+	if s.nextLoss == len(s.losses) {
+		return false
+	}
+	at, ok := s.order.first()
+	return !ok || s.losses[s.nextLoss].From < at
+}
+
+// lose brings the next loss about and appends the requests that it ends.
+func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
+	l := &s.losses[s.nextLoss]
+	s.nextLoss++
+	s.now = max(s.now, l.From)
+	var err error
+	s.hosts[l.Host].Crash(func(id uint64) {
+		j := &s.jobs[id]
+		o := &j.outcome
+		if !j.lease.End() {
+			err = fmt.Errorf("decision %d ended twice", o.Decision)
+		}
+		s.ended++
+		s.free = append(s.free, id)
+		o.Failed, o.Finished = true, l.From
+		if o.FirstToken == 0 {
+			o.FirstToken = l.From
+		}
+		dst = append(dst, *o)
+	})
+	s.order.fix(l.Host)
+	if err == nil && s.check {
+		err = s.checkHost(l.Host)
+	}
+	return dst, err
+}
+
+// markLosses sets in the ledger which replicas are up at that time.
+func (e *Environment) markLosses(at time.Duration) {
+	if len(e.config.Losses) == 0 {
+		return
+	}
+	for i, r := range e.config.Table.Replicas {
+		e.ledger.SetUp(i, !lost(e.config.Losses, r.Host, at))
+	}
+}

@@ -1,0 +1,32 @@
+package fleet
+
+// CopyFrom makes l count what o counts at this moment, reusing l's memory; from
+// then on each goes its own way. The table is shared, as it is read-only. Nobody
+// else may use l meanwhile, and l's own leases end nothing any more but what has
+// the same place in o: take the leases of o with [Lease.On].
+func (l *Ledger) CopyFrom(o *Ledger) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l.table = o.table
+	l.inFlight = append(l.inFlight[:0], o.inFlight...)
+	l.held = append(l.held[:0], o.held...)
+	l.down = append(l.down[:0], o.down...)
+	l.rate, l.declared = o.rate, o.declared
+	l.slots = append(l.slots[:0], o.slots...)
+	l.free = append(l.free[:0], o.free...)
+}
+
+// On is the same lease as held on l, a copy of its ledger.
+func (x Lease) On(l *Ledger) Lease {
+	x.ledger = l
+	return x
+}
+
+// CopyFrom makes v equal to o, reusing v's memory.
+func (v *View) CopyFrom(o *View) {
+	inFlight, held, down := v.InFlight, v.Held, v.Down
+	*v = *o
+	v.InFlight = append(inFlight[:0], o.InFlight...)
+	v.Held = append(held[:0], o.Held...)
+	v.Down = append(down[:0], o.Down...)
+}
