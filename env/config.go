@@ -28,6 +28,8 @@ type Config struct {
 	KVTokens []int
 	Engine   engine.Config
 	Balancer Balancer
+	// Forecaster fills in the views' forecasts. Nil leaves them empty.
+	Forecaster *profile.Forecaster
 	// Encoder makes the observations. Nil leaves them empty, for deciders that
 	// look at the View.
 	Encoder *observation.Encoder

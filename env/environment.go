@@ -145,6 +145,9 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	e.ledger.View(a.At, &e.view)
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}
+	if e.config.Forecaster != nil {
+		e.config.Forecaster.Fill(&e.view, &e.request)
+	}
 	if e.config.Encoder != nil {
 		e.config.Encoder.Encode(e.observation, &e.view, &e.request)
 	}

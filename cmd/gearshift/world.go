@@ -8,6 +8,7 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/router/balance"
 	"gearshift/router/policy"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -20,6 +21,7 @@ func simulation(s *scenario.Scenario) (env.Config, error) {
 	return env.Config{
 		Table: s.Table(), Profiles: s.Profiles(), KVTokens: s.KVTokens(),
 		Engine: s.Engine, Balancer: balancer,
+		Forecaster: profile.NewForecaster(s.Profiles()),
 	}, nil
 }
 

@@ -18,12 +18,12 @@ type Balancer interface {
 
 // ByName is the balancer of a scenario's serving.balancer.
 func ByName(name string) (Balancer, error) {
-	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, PowerOfTwo{}} {
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, PowerOfTwo{}} {
 		if b.Name() == name {
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("no balancer %q; the balancers are %s, %s and %s", name, SmallestBatch{}.Name(), SmallestFitting{}.Name(), PowerOfTwo{}.Name())
+	return nil, fmt.Errorf("no balancer %q; the balancers are %s, %s, %s and %s", name, SmallestBatch{}.Name(), SmallestFitting{}.Name(), LeastHarm{}.Name(), PowerOfTwo{}.Name())
 }
 
 // below maps a uniform 64-bit number to one in [0, n), by multiplication: the
@@ -62,4 +62,39 @@ func nth(v *fleet.View, variant int, most int32, n int) int {
 		n--
 	}
 	return -1
+}
+
+// pick is the variant's available replica that comes first in the order, any of
+// equals by the random number, or −1 if none is available.
+func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View, a, b int) int) int {
+	best, ties := -1, 0
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if !v.Available(i) {
+			continue
+		}
+		order := -1
+		if best >= 0 {
+			order = compare(v, i, best)
+		}
+		if order < 0 {
+			best, ties = i, 0
+		}
+		if order <= 0 {
+			ties++
+		}
+	}
+	if ties < 2 {
+		return best
+	}
+	n := below(random, ties)
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if !v.Available(i) || compare(v, i, best) != 0 {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return best
 }

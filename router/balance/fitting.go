@@ -17,36 +17,7 @@ func (SmallestFitting) Name() string { return "smallest-fitting" }
 
 // Pick implements router.Balancer.
 func (SmallestFitting) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
-	best, ties := -1, 0
-	for _, i := range v.Table.ReplicasOf(variant) {
-		if !v.Available(i) {
-			continue
-		}
-		order := -1
-		if best >= 0 {
-			order = compareFit(v, i, best)
-		}
-		if order < 0 {
-			best, ties = i, 0
-		}
-		if order <= 0 {
-			ties++
-		}
-	}
-	if best < 0 {
-		return -1
-	}
-	n := below(random, ties)
-	for _, i := range v.Table.ReplicasOf(variant) {
-		if !v.Available(i) || compareFit(v, i, best) != 0 {
-			continue
-		}
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return -1
+	return pick(v, variant, random, compareFit)
 }
 
 // compareFit orders two replicas by how welcome a further request is.

@@ -167,12 +167,25 @@ type View struct {
 	// prompts and what they have generated so far. A waiting request counts too.
 	Held []int32
 	Down []bool
+	// Forecasts are, by replica, what the request to be routed would do there;
+	// empty where nobody forecasts.
+	Forecasts []Forecast
 	// Rate of arrivals per second: declared, or the unbiased estimate over the
 	// last [RateWindow] gaps.
 	Rate float64
 	// Smoothed is the rates of arrivals as remembered over [RateHorizons],
 	// whatever has been declared.
 	Smoothed SmoothedRates
+}
+
+// Forecast is what a further request is expected to do on a replica.
+type Forecast struct {
+	// Pace is the time per output token of the batch that it would join, as a
+	// multiple of the request's deadline.
+	Pace float64
+	// Misses is the number of missed deadlines that it would add, its own and
+	// those of the requests that it slows.
+	Misses float64
 }
 
 // Available is the one predicate of eligibility: the replica is up and has a

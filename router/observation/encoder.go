@@ -62,6 +62,14 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 			for m, scale := range f.Scale {
 				put(orBound(v.LeastKVUse(m)) / scale)
 			}
+		case Pace:
+			for m, scale := range f.Scale {
+				put(orBound(least(v, m, func(i int) float64 { return v.Forecasts[i].Pace })) / scale)
+			}
+		case Harm:
+			for m, scale := range f.Scale {
+				put(max(0, orBound(least(v, m, func(i int) float64 { return v.Forecasts[i].Misses }))) / scale)
+			}
 		case Rate:
 			put(v.Rate / f.Scale[0])
 		case LogRate:
@@ -76,6 +84,17 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 			}
 		}
 	}
+}
+
+// least is the smallest value over the variant's available replicas, or −1.
+func least(v *fleet.View, variant int, of func(replica int) float64) float64 {
+	best := -1.0
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if v.Available(i) && len(v.Forecasts) > 0 && (best < 0 || of(i) < best) {
+			best = max(0, of(i))
+		}
+	}
+	return best
 }
 
 // orBound makes what is unknown, because nothing is available, the largest

@@ -38,6 +38,12 @@ const (
 	// KVUse is, per variant, how full the KV cache of its available replica with
 	// the most room is ÷ scale.
 	KVUse Kind = "kv-use"
+	// Pace is, per variant, the quickest forecast pace of its available replicas,
+	// as a multiple of the deadline ÷ scale.
+	Pace Kind = "pace"
+	// Harm is, per variant, the fewest misses that the request is forecast to
+	// add on an available replica ÷ scale.
+	Harm Kind = "harm"
 	// Rate is the arrival rate per second ÷ scale (LBE-9).
 	Rate Kind = "rate"
 	// LogRate is log(1 + rate) ÷ scale, which tells low rates apart.
@@ -49,7 +55,7 @@ const (
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Rate, LogRate, SmoothedRate, LogSmoothedRate}
+var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -99,7 +105,7 @@ func (s Spec) validateFeature(f Feature) error {
 	case TaskOneHot:
 	case TaskID, Rate, LogRate:
 		want = 1
-	case InFlight, LogInFlight, Shortest, KVUse:
+	case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
@@ -130,7 +136,7 @@ func (s Spec) width(f Feature) int {
 	switch f.Kind {
 	case TaskOneHot:
 		return len(s.Tasks)
-	case InFlight, LogInFlight, Shortest, KVUse:
+	case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 		return len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		return len(fleet.RateHorizons)
