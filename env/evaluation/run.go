@@ -42,6 +42,9 @@ type Workload struct {
 	Name      string
 	KnownRate bool // the policy is told the true rate (LBE-19)
 	Open      func(seed uint64) (workloads.Stream, error)
+	// Depart, if set, changes the fleet that it is played on, such as by the
+	// loss of a host; what deciders were made of stays.
+	Depart func(fleet *env.Config) error
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
@@ -135,6 +138,11 @@ func perSecond(n int, d time.Duration) float64 {
 func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
 	config := c.Fleet
 	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
+	if w.Depart != nil {
+		if err := w.Depart(&config); err != nil {
+			return tally{}, err
+		}
+	}
 	e, err := env.New(config)
 	if err != nil {
 		return tally{}, err

@@ -91,6 +91,9 @@ type Evaluation struct {
 	Requests     int       `yaml:"requests"`      // in a run of an unstable workload
 	PhaseS       float64   `yaml:"phase_s"`       // of the stable workload, in seconds
 	StableRates  []float64 `yaml:"stable_rates,flow"`
+	// RateScale is how many times as fast as in the paper the workloads run
+	// whose rates are the paper's; see [workloads.Scaled].
+	RateScale Scale `yaml:"rate_scale,omitempty"`
 }
 
 // Training is what a policy sees and how it learns.
@@ -116,6 +119,7 @@ func (s *Scenario) defaults() {
 		Requests:     10_000,
 		PhaseS:       40,
 		StableRates:  []float64{0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+		RateScale:    1,
 	}
 	s.Serving.defaults()
 }
