@@ -9,8 +9,8 @@ import (
 )
 
 // Outputs is output lengths in place of those that a scenario declares: Factor
-// times as long in the mean, or of another distribution. The zero value leaves
-// them. The max of the declared ones holds on.
+// times as long, max included, or of another distribution, cut where the
+// declared ones are. The zero value leaves them.
 type Outputs struct {
 	Factor  float64
 	Lengths Lengths
@@ -108,14 +108,11 @@ func (o Outputs) of(declared Lengths, longest int) (Lengths, error) {
 	return l, l.Validate()
 }
 
-// times is lengths so many times as long. A max that cuts a distribution stays.
+// times is lengths so many times as long.
 func (l Lengths) times(factor float64) Lengths {
 	tokens := func(n int) int { return int(math.Round(min(float64(n)*factor, MaxTokens))) }
 	l.Mean *= factor
-	l.Value = tokens(l.Value)
-	if l.Distribution == "uniform" {
-		l.Min, l.Max = tokens(l.Min), tokens(l.Max)
-	}
+	l.Value, l.Min, l.Max = tokens(l.Value), tokens(l.Min), tokens(l.Max)
 	return l
 }
 

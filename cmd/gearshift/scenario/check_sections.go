@@ -66,7 +66,9 @@ func (c *checker) training() {
 	}
 	c.observation("training.observation", c.s.Training.Observation)
 	c.own("training.load", c.s.Training.Load.Validate())
-	if len(c.s.Training.Presets) == 0 {
+	if from := c.s.Training.PresetsFrom; from != "" && !slices.Contains(workloads.ScenarioNames(), from) {
+		c.judge("training.presets_from", "unknown scenario %q; %s", from, hint(from, workloads.ScenarioNames()))
+	} else if len(c.s.Training.Presets) == 0 {
 		c.judge("training.presets", "at least one is needed")
 	}
 	for name, preset := range sorted(c.s.Training.Presets) {
