@@ -39,6 +39,9 @@ type Meta struct {
 	Config    json.RawMessage `json:"config,omitempty"` // the training configuration
 	Seed      uint64          `json:"seed"`             // of the run
 	Decisions int             `json:"decisions"`        // that it trained for
+	// From is the digest of the checkpoint whose weights training began with,
+	// empty if they were drawn.
+	From string `json:"from,omitempty"`
 	// Evaluation is the summary of the policy's results, in its writer's form.
 	Evaluation json.RawMessage `json:"evaluation,omitempty"`
 }

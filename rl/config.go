@@ -20,10 +20,24 @@ type Config struct {
 
 	Discount   Discount `yaml:"discount" json:"discount"`
 	TargetSync int      `yaml:"target_sync" json:"target_sync"` // gradient steps between copies to the target network
-	Epsilon    Epsilon  `yaml:"epsilon" json:"epsilon"`
+	// TargetRate moves the target network towards the online one at each gradient
+	// step, by this share of their difference, instead of copying it every
+	// TargetSync steps. 0: copies.
+	TargetRate float64 `yaml:"target_rate,omitempty" json:"target_rate,omitempty"`
+	Epsilon    Epsilon `yaml:"epsilon" json:"epsilon"`
+	// NStep is over how many decisions a return sums rewards before it counts
+	// on the target network. 0 stands for 1, plain Q-learning.
+	NStep int `yaml:"n_step,omitempty" json:"n_step,omitempty"`
+	// NStepTime ends a return of several steps once it spans that many seconds.
+	// It needs a time constant of discounting. 0: no such bound.
+	NStepTime float64 `yaml:"n_step_s,omitempty" json:"n_step_s,omitempty"`
 
 	Replay int `yaml:"replay" json:"replay"` // transitions kept
 	Warmup int `yaml:"warmup" json:"warmup"` // decisions before the first gradient step
+
+	// Dueling splits the values into that of the observation and the advantages
+	// of the actions (Wang et al. 2016, eq. 9), which share the hidden layers.
+	Dueling bool `yaml:"dueling,omitempty" json:"dueling,omitempty"`
 
 	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
 	ClipNorm float64 `yaml:"clip_norm" json:"clip_norm"` // bound on the gradient's global norm
@@ -54,6 +68,14 @@ func (d Discount) Factor(elapsed time.Duration) float64 {
 		return math.Exp(-elapsed.Seconds() / d.TimeConstant)
 	}
 	return d.PerStep
+}
+
+// leastDiscount is the discount at which a return of several steps ends.
+func (c *Config) leastDiscount() float64 {
+	if c.NStepTime == 0 {
+		return 0
+	}
+	return math.Exp(-c.NStepTime / c.Discount.TimeConstant)
 }
 
 // Epsilon is the probability of a random action: linear from Start to End over
@@ -98,7 +120,15 @@ func (c *Config) Validate() error {
 	f.positive("final_learning_rate", c.FinalLearningRate)
 	f.share("final_share", c.FinalShare)
 	c.Discount.validate(&f)
+	f.atLeast("n_step", c.NStep, 0)
+	if c.NStepTime != 0 {
+		f.positive("n_step_s", c.NStepTime)
+		if c.Discount.TimeConstant == 0 {
+			f.add("n_step_s", "needs discount.time_constant_s")
+		}
+	}
 	f.atLeast("target_sync", c.TargetSync, 1)
+	f.share("target_rate", c.TargetRate)
 	f.share("epsilon.start", c.Epsilon.Start)
 	f.share("epsilon.end", c.Epsilon.End)
 	f.share("epsilon.share", c.Epsilon.Share)

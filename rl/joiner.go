@@ -1,93 +1,135 @@
 package rl
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
-// joiner holds the transitions of the present episode until the utility that
-// each earned is known. A transition is begun with its observation, ended with
-// the next one, and leaves with its completion.
+// joiner holds the decisions of the present episode until the utilities that
+// they earned are known, and makes transitions of them. A decision is begun with
+// its observation, ended with its discount, and completes with its utility. Its
+// transition leaves for replay as soon as the utilities of its whole return are
+// known: those of up to n decisions from it on (n-step returns, Sutton and Barto
+// 2018, 7.1).
+//
+// A return ends early once its discount has fallen to least: where decisions are
+// unevenly far apart, that spans about the same time under any load. It also
+// ends where the stratum changes, so that all of it is centred by
+// the same mean, and at the end of the episode.
 type joiner struct {
-	inputs int
+	inputs, n int
+	least     float32
 
-	places []int32 // by decision: where its transition is held, or gone
-	free   []int32 // places without a transition
-
-	observations []float32 // (places, inputs)
-	following    []float32 // (places, inputs)
+	observations []float32 // (decisions, inputs)
 	actions      []int32
 	discounts    []float32
+	utilities    []float64
+	strata       []int32
+	state        []joinState
+
+	following []float32 // what the latest decision led to
+	over      bool      // the latest decision is the episode's last
 }
 
-// gone marks a decision whose transition has left.
-const gone = -1
+// joinState is how far a decision is.
+type joinState uint8
 
-func newJoiner(inputs int) *joiner { return &joiner{inputs: inputs} }
+const (
+	pending joinState = iota
+	completed
+	left // its transition has left; its utility still counts for earlier ones
+)
+
+func newJoiner(inputs, n int, least float64) *joiner {
+	return &joiner{inputs: inputs, n: max(1, n), least: float32(least)}
+}
 
 // reset begins an episode. What is still held never learns its outcome and is
 // dropped.
 func (j *joiner) reset() {
-	for _, p := range j.places {
-		if p != gone {
-			j.free = append(j.free, p)
-		}
-	}
-	j.places = j.places[:0]
+	j.observations, j.actions, j.discounts = j.observations[:0], j.actions[:0], j.discounts[:0]
+	j.utilities, j.strata, j.state = j.utilities[:0], j.strata[:0], j.state[:0]
+	j.over = false
 }
 
 // begin holds the episode's next decision.
 func (j *joiner) begin(observation []float32, action int32) {
-	if len(j.free) == 0 {
-		j.grow()
-	}
-	p := j.free[len(j.free)-1]
-	j.free = j.free[:len(j.free)-1]
-	j.places = append(j.places, p)
-	copy(j.held(j.observations, p), observation)
-	j.actions[p] = action
+	j.observations = append(j.observations, observation...)
+	j.actions = append(j.actions, action)
+	j.discounts = append(j.discounts, 0)
+	j.utilities = append(j.utilities, 0)
+	j.strata = append(j.strata, 0)
+	j.state = append(j.state, pending)
 }
 
-// end adds what followed the latest decision: the next observation, and how much
-// of its value counts, 0 if the episode terminated.
-func (j *joiner) end(next []float32, discount float32) {
-	p := j.places[len(j.places)-1]
-	copy(j.held(j.following, p), next)
-	j.discounts[p] = discount
+// end adds what followed the latest decision: the next observation, how much of
+// its value counts, 0 if the episode terminated, and whether the episode is over.
+func (j *joiner) end(next []float32, discount float32, over bool) {
+	j.following = append(j.following[:0], next...)
+	j.discounts[len(j.discounts)-1] = discount
+	j.over = over
 }
 
-// complete moves the transition of a completed decision to replay; a nil replay
-// drops it.
+// complete notes a decision's utility and moves the transitions that it
+// completes to replay, in the order of their decisions; a nil replay drops them.
 func (j *joiner) complete(c Completion, replay *Replay) error {
-	if c.Decision < 0 || c.Decision >= len(j.places) {
-		return fmt.Errorf("cannot join completion: decision %d of %d", c.Decision, len(j.places))
-	}
-	p := j.places[c.Decision]
-	if p == gone {
+	switch {
+	case c.Decision < 0 || c.Decision >= len(j.state):
+		return fmt.Errorf("cannot join completion: decision %d of %d", c.Decision, len(j.state))
+	case j.state[c.Decision] != pending:
 		return fmt.Errorf("cannot join completion: decision %d completed twice", c.Decision)
-	}
-	if c.Stratum < 0 || c.Stratum >= Strata {
+	case c.Stratum < 0 || c.Stratum >= Strata:
 		return fmt.Errorf("cannot join completion: stratum %d of %d", c.Stratum, Strata)
 	}
+	j.state[c.Decision] = completed
+	j.utilities[c.Decision], j.strata[c.Decision] = c.Utility, int32(c.Stratum)
 	if replay != nil {
-		replay.Add(j.held(j.observations, p), j.actions[p], c, j.discounts[p], j.held(j.following, p))
+		replay.Note(c)
 	}
-	j.places[c.Decision] = gone
-	j.free = append(j.free, p)
+	for i := max(0, c.Decision-j.n+1); i <= c.Decision; i++ {
+		j.leave(i, replay)
+	}
+	// One more before may have waited to learn that the stratum changes here.
+	if i := c.Decision - j.n; i >= 0 {
+		j.leave(i, replay)
+	}
 	return nil
 }
 
-// held is the part of a buffer that belongs to place p.
-func (j *joiner) held(buffer []float32, p int32) []float32 {
-	return buffer[int(p)*j.inputs : (int(p)+1)*j.inputs]
+// leave moves decision i's transition to replay if its whole return is known.
+func (j *joiner) leave(i int, replay *Replay) {
+	if j.state[i] != completed {
+		return
+	}
+	t := Transition{Action: j.actions[i], Stratum: int(j.strata[i]), Discount: 1}
+	k := i
+	for ; k < i+j.n && t.Discount > j.least; k++ {
+		if k == len(j.state) {
+			if !j.over {
+				return
+			}
+			break
+		}
+		if j.state[k] == pending {
+			return
+		}
+		if j.strata[k] != j.strata[i] {
+			break
+		}
+		t.Return += t.Discount * float32(j.utilities[k])
+		t.Weight += t.Discount
+		t.Discount *= j.discounts[k]
+	}
+	if t.Next = j.following; k < len(j.state) {
+		t.Next = j.observation(k)
+	}
+	j.state[i] = left
+	if replay != nil {
+		t.Observation = j.observation(i)
+		replay.Add(t)
+	}
 }
 
-// grow doubles the places.
-func (j *joiner) grow() {
-	have := len(j.actions)
-	more := max(64, have)
-	j.observations = append(j.observations, make([]float32, more*j.inputs)...)
-	j.following = append(j.following, make([]float32, more*j.inputs)...)
-	j.actions = append(j.actions, make([]int32, more)...)
-	j.discounts = append(j.discounts, make([]float32, more)...)
-	for p := range more {
-		j.free = append(j.free, int32(have+p))
-	}
+func (j *joiner) observation(i int) []float32 {
+	return slices.Clip(j.observations[i*j.inputs : (i+1)*j.inputs])
 }

@@ -22,6 +22,7 @@ type Replay struct {
 	following    []float32 // (capacity, inputs)
 	actions      []int32
 	utilities    []float32
+	weights      []float32
 	strata       []int32
 	discounts    []float32
 
@@ -42,6 +43,7 @@ func NewReplay(capacity, inputs int, centred bool) *Replay {
 		following:    make([]float32, capacity*inputs),
 		actions:      make([]int32, capacity),
 		utilities:    make([]float32, capacity),
+		weights:      make([]float32, capacity),
 		strata:       make([]int32, capacity),
 		discounts:    make([]float32, capacity),
 		centred:      centred,
@@ -51,13 +53,27 @@ func NewReplay(capacity, inputs int, centred bool) *Replay {
 // Len is the number of transitions kept.
 func (r *Replay) Len() int { return r.length }
 
+// Transition is what replay keeps of a decision. Its return is the discounted
+// sum of the utilities of one decision or more, Weight the sum of their
+// discounts, Discount that of the next observation's value.
+type Transition struct {
+	Observation, Next []float32
+	Action            int32
+	Return, Weight    float32
+	Stratum           int
+	Discount          float32
+}
+
+// Note counts a utility towards the mean of its stratum.
+func (r *Replay) Note(c Completion) { r.means[c.Stratum].add(c.Utility, centreWindow) }
+
 // Add copies a transition in, over the oldest if the buffer is full.
-func (r *Replay) Add(observation []float32, action int32, c Completion, discount float32, next []float32) {
+func (r *Replay) Add(t Transition) {
 	at := r.next
-	copy(r.observations[at*r.inputs:(at+1)*r.inputs], observation)
-	copy(r.following[at*r.inputs:(at+1)*r.inputs], next)
-	r.actions[at], r.utilities[at], r.strata[at], r.discounts[at] = action, float32(c.Utility), int32(c.Stratum), discount
-	r.means[c.Stratum].add(c.Utility, centreWindow)
+	copy(r.observations[at*r.inputs:(at+1)*r.inputs], t.Observation)
+	copy(r.following[at*r.inputs:(at+1)*r.inputs], t.Next)
+	r.actions[at], r.utilities[at], r.weights[at] = t.Action, t.Return, t.Weight
+	r.strata[at], r.discounts[at] = int32(t.Stratum), t.Discount
 	r.next = (at + 1) % r.capacity
 	r.length = min(r.length+1, r.capacity)
 }
@@ -78,7 +94,7 @@ func (r *Replay) reward(k int) float32 {
 	if !r.centred {
 		return r.utilities[k]
 	}
-	return r.utilities[k] - float32(r.means[r.strata[k]].Mean)
+	return r.utilities[k] - r.weights[k]*float32(r.means[r.strata[k]].Mean)
 }
 
 // replayHeader is the encoding's length before the transitions.
@@ -102,6 +118,7 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 	out = appendFloats(out, r.following[:r.length*r.inputs])
 	out = appendInts(out, r.actions[:r.length])
 	out = appendFloats(out, r.utilities[:r.length])
+	out = appendFloats(out, r.weights[:r.length])
 	out = appendInts(out, r.strata[:r.length])
 	return appendFloats(out, r.discounts[:r.length]), nil
 }
@@ -110,7 +127,7 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 func (r *Replay) encodedSize() int { return replayHeader + r.length*r.transitionSize() }
 
 // transitionSize is the encoded length of one transition.
-func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 4) }
+func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 5) }
 
 // UnmarshalBinary restores what MarshalBinary wrote, from a buffer of the same
 // capacity and observation length. On error r is unchanged.
@@ -135,7 +152,7 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 	if len(data) != length*r.transitionSize() {
 		return fmt.Errorf("cannot decode replay buffer: %d bytes of transitions, %d expected", len(data), length*r.transitionSize())
 	}
-	if !validStrata(data[length*4*(2*r.inputs+2):][:4*length]) {
+	if !validStrata(data[length*4*(2*r.inputs+3):][:4*length]) {
 		return errors.New("cannot decode replay buffer: a stratum is out of range")
 	}
 	r.length, r.next = length, int(h[3])
@@ -143,6 +160,7 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 	data = readFloats(r.following[:length*r.inputs], data)
 	data = readInts(r.actions[:length], data)
 	data = readFloats(r.utilities[:length], data)
+	data = readFloats(r.weights[:length], data)
 	data = readInts(r.strata[:length], data)
 	readFloats(r.discounts[:length], data)
 	for i := range r.means {

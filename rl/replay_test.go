@@ -16,7 +16,11 @@ func filled(n int) *Replay {
 	r := NewReplay(10, 2, false)
 	for i := range n {
 		f := float32(i)
-		r.Add([]float32{f, -f}, int32(i), Completion{Utility: 2 * float64(f), Stratum: i}, 3*f, []float32{f + 0.5, -f - 0.5})
+		r.Note(Completion{Utility: 2 * float64(f), Stratum: i})
+		r.Add(Transition{
+			Observation: []float32{f, -f}, Next: []float32{f + 0.5, -f - 0.5}, Action: int32(i),
+			Return: 2 * f, Weight: 1, Stratum: i, Discount: 3 * f,
+		})
 	}
 	return r
 }
@@ -52,12 +56,19 @@ func TestReplayKeepsTheLatest(t *testing.T) {
 func TestReplayCentresByStratum(t *testing.T) {
 	r := NewReplay(100, 1, true)
 	for i := range 60 {
-		r.Add([]float32{1}, int32(i), Completion{Utility: float64(10*(i%3) + i%2), Stratum: i % 3}, 1, []float32{1})
+		utility := 10*(i%3) + i%2
+		r.Note(Completion{Utility: float64(utility), Stratum: i % 3})
+		// A return of weight 2 earned all of its utility twice.
+		weight := 1 + i%2
+		r.Add(Transition{
+			Observation: []float32{1}, Next: []float32{1}, Action: int32(i),
+			Return: float32(weight * utility), Weight: float32(weight), Stratum: i % 3, Discount: 1,
+		})
 	}
 	b := NewBatch(50, 1)
 	r.Sample(b, rand.New(rand.NewPCG(1, 1)))
 	for i, a := range b.Actions {
-		if want := float32(a%2) - 0.5; b.Rewards[i] != want {
+		if want := float32(1+a%2) * (float32(a%2) - 0.5); b.Rewards[i] != want {
 			t.Errorf("transition %d of stratum %d has reward %v, want %v", a, a%3, b.Rewards[i], want)
 		}
 	}
@@ -103,8 +114,8 @@ func TestReplayEncoding(t *testing.T) {
 		if err := decoded.UnmarshalBinary(data); err != nil {
 			t.Fatal(err)
 		}
-		r.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
-		decoded.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
+		r.Add(Transition{Observation: []float32{1, 2}, Next: []float32{6, 7}, Action: 3, Return: 4, Weight: 1, Discount: 5})
+		decoded.Add(Transition{Observation: []float32{1, 2}, Next: []float32{6, 7}, Action: 3, Return: 4, Weight: 1, Discount: 5})
 		a, _ := r.MarshalBinary()
 		b, _ := decoded.MarshalBinary()
 		if !bytes.Equal(a, b) {
@@ -135,7 +146,7 @@ func FuzzReplayUnmarshal(f *testing.F) {
 		if again, _ := r.MarshalBinary(); !bytes.Equal(again, data) {
 			t.Fatal("decoding and encoding changes the bytes")
 		}
-		r.Add([]float32{1, 2}, 3, Completion{Utility: 4}, 5, []float32{6, 7})
+		r.Add(Transition{Observation: []float32{1, 2}, Next: []float32{6, 7}, Action: 3, Return: 4, Weight: 1, Discount: 5})
 	})
 }
 
@@ -164,13 +175,13 @@ func FuzzProgressUnmarshal(f *testing.F) {
 
 func TestReplayAndJoinerDoNotAllocate(t *testing.T) {
 	r := NewReplay(100, 2, false)
-	j := newJoiner(2)
+	j := newJoiner(2, 3, 0)
 	x, b, rng := []float32{1, 2}, NewBatch(16, 2), rand.New(rand.NewPCG(1, 1))
 	episode := func() {
 		j.reset()
 		for i := range 200 {
 			j.begin(x, 1)
-			j.end(x, 1)
+			j.end(x, 1, false)
 			if i >= 50 {
 				if err := j.complete(Completion{Decision: i - 50, Utility: 1}, r); err != nil {
 					t.Fatal(err)
@@ -185,44 +196,68 @@ func TestReplayAndJoinerDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Random completions in random order, against a plain list of transitions.
+// Random completions in random order, against returns summed naively once the
+// episode is over.
 func TestJoinerAgainstModel(t *testing.T) {
-	type transition struct{ observation, next, reward, discount float32 }
+	const length = 200
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		replay, j := NewReplay(5000, 1, false), newJoiner(1)
-		var want []transition
+		n, least := 1+rng.IntN(6), float32(rng.IntN(2))*rng.Float32()
+		replay, j := NewReplay(5*length, 1, false), newJoiner(1, n, float64(least))
 		for range 5 {
 			j.reset()
-			held := map[int]transition{}
-			for d := range 200 {
-				m := transition{observation: rng.Float32(), next: rng.Float32(), discount: rng.Float32()}
-				j.begin([]float32{m.observation}, int32(d))
-				j.end([]float32{m.next}, m.discount)
-				held[d] = m
-				for at := range d + 1 {
-					m, ok := held[at]
-					if !ok || rng.IntN(20) > 0 {
-						continue
-					}
-					utility := rng.Float64()
-					m.reward = float32(utility)
-					if err := j.complete(Completion{Decision: at, Utility: utility}, replay); err != nil {
+			var want []Transition
+			var utilities, discounts []float32
+			var strata []int
+			var open []int
+			stratum := 0
+			for d := range length {
+				if rng.IntN(10) == 0 {
+					stratum = rng.IntN(3)
+				}
+				utilities, strata = append(utilities, rng.Float32()), append(strata, stratum)
+				discounts = append(discounts, rng.Float32()*float32(min(1, length-1-d))) // it terminates
+				open = append(open, d)
+				j.begin([]float32{float32(d)}, int32(d))
+				j.end([]float32{float32(d + 1)}, discounts[d], d == length-1)
+				for len(open) > 0 && (d == length-1 || rng.IntN(4) > 0) {
+					k := rng.IntN(len(open))
+					c := Completion{Decision: open[k], Utility: float64(utilities[open[k]]), Stratum: strata[open[k]]}
+					if err := j.complete(c, replay); err != nil {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
-					want = append(want, m)
-					delete(held, at)
+					open = slices.Delete(open, k, k+1)
 				}
 			}
-		}
-		if replay.Len() != len(want) {
-			t.Fatalf("seed %d: %d transitions stored, not %d", seed, replay.Len(), len(want))
-		}
-		for i, m := range want {
-			got := transition{replay.observations[i], replay.following[i], replay.utilities[i], replay.discounts[i]}
-			if got != m {
-				t.Fatalf("seed %d: transition %d is %v, not %v", seed, i, got, m)
+			for d := range length {
+				m := Transition{Action: int32(d), Discount: 1}
+				k := d
+				for ; k < min(d+n, length) && strata[k] == strata[d] && m.Discount > least; k++ {
+					m.Return += m.Discount * utilities[k]
+					m.Weight += m.Discount
+					m.Discount *= discounts[k]
+				}
+				m.Next = []float32{float32(k)}
+				want = append(want, m)
 			}
+			holdTransitions(t, replay, want)
+			replay.length, replay.next = 0, 0
+		}
+	}
+}
+
+func holdTransitions(t *testing.T, replay *Replay, want []Transition) {
+	t.Helper()
+	if replay.Len() != len(want) {
+		t.Fatalf("%d transitions stored, not %d", replay.Len(), len(want))
+	}
+	for i := range want {
+		d := int(replay.observations[i])
+		m := want[d]
+		if replay.actions[i] != m.Action || replay.following[i] != m.Next[0] && m.Discount != 0 ||
+			replay.utilities[i] != m.Return || replay.weights[i] != m.Weight || replay.discounts[i] != m.Discount {
+			t.Fatalf("decision %d: return %v, weight %v, discount %v, next %v; want %+v", d,
+				replay.utilities[i], replay.weights[i], replay.discounts[i], replay.following[i], m)
 		}
 	}
 }
@@ -253,7 +288,7 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 		tr := &trainer{
 			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, Env: &onePlace{terminates: terminates}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
 			replay: NewReplay(10, 1, false),
-			joiner: newJoiner(1),
+			joiner: newJoiner(1, 1, 0),
 		}
 		if err := tr.reset(); err != nil {
 			t.Fatal(err)

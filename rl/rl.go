@@ -69,8 +69,9 @@ type Learner interface {
 	Act() *nn.MLP
 	// Learn takes one gradient step on b, which it does not keep.
 	Learn(b *Batch) (Stats, error)
-	// SyncTarget copies the online network to the target network.
-	SyncTarget()
+	// MoveTarget moves the target network towards the online network by a share
+	// of their difference; 1 copies it.
+	MoveTarget(share float64)
 	// SetLearningRate holds from the next Learn on.
 	SetLearningRate(rate float64)
 	// MarshalBinary encodes all that later steps depend on: both networks, the

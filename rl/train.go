@@ -136,8 +136,10 @@ func (t *trainer) learn() error {
 	if t.average != nil {
 		averageInto(t.average, t.run.Learner.Act(), cfg.WeightAverage, t.p.GradientSteps)
 	}
-	if t.p.GradientSteps%cfg.TargetSync == 0 {
-		t.run.Learner.SyncTarget()
+	if cfg.TargetRate > 0 {
+		t.run.Learner.MoveTarget(cfg.TargetRate)
+	} else if t.p.GradientSteps%cfg.TargetSync == 0 {
+		t.run.Learner.MoveTarget(1)
 	}
 	return nil
 }

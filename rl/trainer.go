@@ -47,7 +47,7 @@ func newTrainer(r Run) (*trainer, error) {
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
 		replay:      NewReplay(r.Config.Replay, network.Inputs(), r.Config.CentreRewards),
-		joiner:      newJoiner(network.Inputs()),
+		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, network.Inputs()),
 		values:      make([]float32, network.Outputs()),
 		scratch:     make([]float32, network.Scratch()),
@@ -100,7 +100,7 @@ func (t *trainer) store(s Step, replay *Replay) error {
 	if s.Terminated {
 		discount = 0
 	}
-	t.joiner.end(s.Observation, float32(discount))
+	t.joiner.end(s.Observation, float32(discount), s.Terminated || s.Truncated)
 	for _, c := range s.Completed {
 		if err := t.joiner.complete(c, replay); err != nil {
 			return fmt.Errorf("%w: %w", ErrEnvironment, err)

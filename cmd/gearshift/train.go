@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
+	"gearshift/router/nn"
 	"gearshift/router/policy"
 	"gearshift/workloads"
 )
@@ -31,10 +33,10 @@ func trainCommands() []*cobra.Command { return []*cobra.Command{newTrainCommand(
 
 // trainOptions are the flags of train.
 type trainOptions struct {
-	scenario, presetName, store, name, out string
-	seed                                   uint64
-	steps                                  int
-	resume                                 bool
+	scenario, presetName, store, name, from, out string
+	seed                                         uint64
+	steps                                        int
+	resume                                       bool
 }
 
 func newTrainCommand() *cobra.Command {
@@ -58,6 +60,7 @@ bytes that an uninterrupted run ends with.`,
 	f.Uint64Var(&o.seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset)")
 	f.StringVar(&o.name, "name", "", "of the policy and the run (default: the scenario's name)")
+	f.StringVar(&o.from, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
 	f.BoolVar(&o.resume, "resume", false, "continue the stored run of this name")
 	f.StringVar(&o.out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c
@@ -74,6 +77,7 @@ type trainingRun struct {
 	store    *checkpoints.Store
 	env      *trainingEnv
 	judge    *judge
+	from     *nn.MLP // the weights to begin with; nil if they are drawn
 	meta     checkpoints.Meta
 }
 
@@ -105,7 +109,28 @@ func newTrainingRun(o trainOptions) (*trainingRun, error) {
 	if r.judge, err = newJudge(r.scenario, spec); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.startFrom(o.from)
+}
+
+// startFrom loads the policy to fine-tune, if there is one.
+func (r *trainingRun) startFrom(text string) error {
+	if text == "" {
+		return nil
+	}
+	ref, err := storedRef(text)
+	if err != nil {
+		return fmt.Errorf("--from %q: %w", text, err)
+	}
+	c, entry, err := r.store.Get(ref)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--from %q: %w", text, err)
+	case c.Meta.SpecHash != r.meta.SpecHash:
+		return fmt.Errorf("--from %q: %s observes other numbers than preset %s of scenario %s does", text, entry.Ref(), r.meta.Preset, r.scenario.Name)
+	}
+	r.from, r.meta.From = c.Network, entry.Digest
+	r.config.Epsilon.Start = r.config.Epsilon.End
+	return nil
 }
 
 // preset finds the preset in the scenario and holds the flags against it.
@@ -197,6 +222,8 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 		return differ("preset", stored.Preset, now.Preset)
 	case string(stored.Config) != string(now.Config):
 		return differ("the configuration", string(stored.Config), string(now.Config))
+	case stored.From != now.From:
+		return differ("the weights of", cmp.Or(stored.From, "chance"), cmp.Or(now.From, "chance"))
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
 	}
@@ -208,6 +235,11 @@ func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainin
 	learner, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rand.New(rl.Weights.PCG(r.options.seed)))
 	if err != nil {
 		return rl.Result{}, err
+	}
+	if r.from != nil {
+		if err := learner.StartFrom(r.from); err != nil {
+			return rl.Result{}, fmt.Errorf("--from %q: %w", r.options.from, err)
+		}
 	}
 	meta, err := json.Marshal(r.meta)
 	if err != nil {

@@ -243,6 +243,33 @@ func TestResumedTrainingAppendsCurves(t *testing.T) {
 	}
 }
 
+// Fine-tuning begins with the stored weights, and says where they come from.
+func TestFineTuning(t *testing.T) {
+	path := storePath(t)
+	digest := trainTiny(t, path, "--name", "first")
+	trainTiny(t, path, "--name", "second", "--from", "first", "--steps", "100") // before any gradient step
+	store := &checkpoints.Store{Path: path}
+	first, _, err := store.Get(checkpoints.Ref{Name: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := store.Get(checkpoints.Ref{Name: "second"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Meta.From != digest {
+		t.Errorf("fine-tuned from %q, want %q", second.Meta.From, digest)
+	}
+	for i := range first.Network.Weights {
+		if !slices.Equal(first.Network.Weights[i], second.Network.Weights[i]) || !slices.Equal(first.Network.Biases[i], second.Network.Biases[i]) {
+			t.Errorf("layer %d differs before any step", i)
+		}
+	}
+	args := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name"}
+	fail(t, append(args, "third", "--from", "nobody"), "--from", "nobody")
+	fail(t, append(args, "second", "--resume"), "the weights of "+digest, "now it is chance")
+}
+
 func TestTrainRefuses(t *testing.T) {
 	store := storePath(t)
 	tiny := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}

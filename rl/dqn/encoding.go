@@ -60,6 +60,8 @@ func (l *Learner) UnmarshalBinary(data []byte) error {
 		}
 		data = data[4*len(block):]
 	}
+	l.online.fold()
+	l.target.fold()
 	return nil
 }
 

@@ -31,7 +31,7 @@ type graph struct {
 
 // newGraph builds the graph of network, whose weights it reads in place at each
 // run, for batches of n. The gradients go into the memory of gradients.
-func newGraph(network, gradients *nn.MLP, n int, delta float32) (*graph, error) {
+func newGraph(network *network, gradients *nn.MLP, n int, delta float32) (*graph, error) {
 	building.Lock()
 	defer building.Unlock()
 	g := &graph{
@@ -50,6 +50,9 @@ func newGraph(network, gradients *nn.MLP, n int, delta float32) (*graph, error) 
 		bias := variable(e, fmt.Sprintf("b%d", i), network.Biases[i], out)
 		weights = append(weights, w, bias)
 		layer = b.apply(g.newDense(i, n, out, i < len(network.Weights)-1), layer, w, bias)
+	}
+	if network.dueling {
+		layer = b.apply(g.newDuel(n, network.q.Outputs()), layer)
 	}
 	g.loss = g.newHuber(delta)
 	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n), variable(e, "targets", g.targets, n))

@@ -38,29 +38,6 @@ type Learner struct {
 
 var _ rl.Learner = (*Learner)(nil)
 
-// network is a multilayer perceptron whose parameters lie in one block.
-type network struct {
-	*nn.MLP
-	flat []float32
-}
-
-// newNetwork makes a network of zero weights; each layer's weights are followed
-// by its biases.
-func newNetwork(sizes []int) (network, error) {
-	m, err := nn.New(sizes...)
-	if err != nil {
-		return network{}, err
-	}
-	flat := make([]float32, m.Parameters())
-	rest := flat
-	for i := range m.Weights {
-		w, b := len(m.Weights[i]), len(m.Biases[i])
-		m.Weights[i], m.Biases[i] = rest[:w:w], rest[w:w+b:w+b]
-		rest = rest[w+b:]
-	}
-	return network{m, flat}, nil
-}
-
 // New makes a learner of cfg's hidden layers, batch size, Huber and clipping
 // bounds, with initial weights drawn from rng and the target network equal to
 // the online one.
@@ -68,7 +45,7 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 	sizes := append(append([]int{inputs}, cfg.Hidden...), actions)
 	l := &Learner{clipNorm: cfg.ClipNorm, observations: cfg.Batch * inputs}
 	for _, n := range []*network{&l.online, &l.target, &l.gradients} {
-		made, err := newNetwork(sizes)
+		made, err := newNetwork(sizes, cfg.Dueling)
 		if err != nil {
 			return nil, fmt.Errorf("cannot make a learner: %w", err)
 		}
@@ -78,8 +55,9 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 		return nil, fmt.Errorf("cannot make a learner: batch of %d", cfg.Batch)
 	}
 	l.online.Randomise(rng)
-	l.SyncTarget()
-	g, err := newGraph(l.online.MLP, l.gradients.MLP, cfg.Batch, float32(cfg.Huber))
+	l.online.fold()
+	l.MoveTarget(1)
+	g, err := newGraph(&l.online, l.gradients.MLP, cfg.Batch, float32(cfg.Huber))
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a learner: %w", err)
 	}
@@ -92,10 +70,36 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 }
 
 // Act is the online network; its memory is the one that Learn changes.
-func (l *Learner) Act() *nn.MLP { return l.online.MLP }
+func (l *Learner) Act() *nn.MLP { return l.online.q }
 
-// SyncTarget copies the online network to the target network.
-func (l *Learner) SyncTarget() { copy(l.target.flat, l.online.flat) }
+// StartFrom makes m's weights those of both networks, in place of drawn ones. It
+// is for a learner that has learnt nothing yet.
+func (l *Learner) StartFrom(m *nn.MLP) error {
+	if !slices.Equal(m.Sizes, l.online.q.Sizes) {
+		return fmt.Errorf("cannot start from a network of layers %v: the learner's are %v", m.Sizes, l.online.q.Sizes)
+	}
+	l.online.unfold(m)
+	l.MoveTarget(1)
+	return nil
+}
+
+// MoveTarget moves the target network towards the online network.
+func (l *Learner) MoveTarget(share float64) {
+	if share == 1 {
+		copy(l.target.flat, l.online.flat)
+	} else {
+		towards(l.target.flat, l.online.flat, float32(share))
+	}
+	l.target.fold()
+}
+
+// towards moves v by a share of its difference from to.
+func towards(v, to []float32, share float32) {
+	to = to[:len(v)]
+	for i, x := range v {
+		v[i] = x + share*(to[i]-x)
+	}
+}
 
 // SetLearningRate sets the rate of the next steps.
 func (l *Learner) SetLearningRate(rate float64) { l.adam.rate = rate }
@@ -122,14 +126,15 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 		return stats, ErrDiverged
 	}
 	l.adam.step(l.online.flat, l.gradients.flat, clip(stats.GradientNorm, l.clipNorm))
+	l.online.fold()
 	return stats, nil
 }
 
 // setTargets writes y = r + discount·Q_target(s', argmax_a Q_online(s', a)).
 func (l *Learner) setTargets(b *rl.Batch) {
-	l.pass.run(l.choice, b.Next, l.online.Weights, l.online.Biases)
-	l.pass.run(l.value, b.Next, l.target.Weights, l.target.Biases)
-	actions := l.online.Outputs()
+	l.pass.run(l.choice, b.Next, l.online.q.Weights, l.online.q.Biases)
+	l.pass.run(l.value, b.Next, l.target.q.Weights, l.target.q.Biases)
+	actions := l.online.q.Outputs()
 	for i := range l.graph.targets {
 		row := i * actions
 		best := argmax(l.choice[row : row+actions])
@@ -145,8 +150,8 @@ func (l *Learner) check(b *rl.Batch) error {
 		return fmt.Errorf("cannot learn from a batch of %d: the learner takes %d", len(b.Actions), n)
 	}
 	for _, a := range b.Actions {
-		if a < 0 || int(a) >= l.online.Outputs() {
-			return fmt.Errorf("cannot learn from action %d of %d", a, l.online.Outputs())
+		if a < 0 || int(a) >= l.online.q.Outputs() {
+			return fmt.Errorf("cannot learn from action %d of %d", a, l.online.q.Outputs())
 		}
 	}
 	return nil

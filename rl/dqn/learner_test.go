@@ -83,7 +83,12 @@ func TestTargetFollowsOnlyAtSync(t *testing.T) {
 	if !slices.Equal(l.target.flat, initial) || slices.Equal(l.online.flat, initial) {
 		t.Error("a step changes the target network, or not the online network")
 	}
-	l.SyncTarget()
+	x, y := l.target.flat[0], l.online.flat[0]
+	l.MoveTarget(0.25)
+	if got := l.target.flat[0]; math.Abs(float64(got-(x+(y-x)/4))) > 1e-6 {
+		t.Errorf("a quarter of the way from %v to %v lies %v", x, y, got)
+	}
+	l.MoveTarget(1)
 	if !slices.Equal(l.target.flat, l.online.flat) {
 		t.Error("the target network is not the online network after a sync")
 	}

@@ -13,20 +13,29 @@ func TestForwardParity(t *testing.T) { checkForwardParity(t) }
 
 func checkForwardParity(t *testing.T) {
 	t.Helper()
-	cfg := testConfig(17, 24, 40)
+	for _, dueling := range []bool{false, true} {
+		cfg := testConfig(17, 24, 40)
+		cfg.Dueling = dueling
+		holdForwardParity(t, cfg)
+	}
+}
+
+func holdForwardParity(t *testing.T, cfg rl.Config) {
+	t.Helper()
 	l := newTestLearner(t, cfg, 9, 3, 5)
 	rng := rand.New(rand.NewPCG(3, 3))
 	for i := range l.online.flat {
 		l.online.flat[i] = rng.Float32() - 0.5 // biases too
 	}
+	l.online.fold()
 	b := randomBatch(rng, cfg.Batch, 9, 3)
 	got := make([]float32, cfg.Batch*3)
-	l.pass.run(got, b.Observations, l.online.Weights, l.online.Biases)
+	l.pass.run(got, b.Observations, l.Act().Weights, l.Act().Biases)
 
-	q, scratch := make([]float32, 3), make([]float32, l.online.Scratch())
+	q, scratch := make([]float32, 3), make([]float32, l.Act().Scratch())
 	var mean float64
 	for i := range cfg.Batch {
-		l.online.Forward(q, b.Observations[9*i:9*i+9], scratch)
+		l.Act().Forward(q, b.Observations[9*i:9*i+9], scratch)
 		for k, want := range q {
 			if math.Abs(float64(got[3*i+k]-want)) > 1e-5 {
 				t.Fatalf("row %d: %v, not %v", i, got[3*i:3*i+3], q)
@@ -49,7 +58,7 @@ func referenceLoss(l *Learner, b *rl.Batch, q []float32) float64 {
 	delta := float64(l.graph.loss.delta)
 	var sum float64
 	for i, a := range b.Actions {
-		e := math.Abs(float64(q[i*l.online.Outputs()+int(a)] - b.Rewards[i]))
+		e := math.Abs(float64(q[i*l.Act().Outputs()+int(a)] - b.Rewards[i]))
 		if e <= delta {
 			sum += e * e / 2
 		} else {
@@ -62,8 +71,15 @@ func referenceLoss(l *Learner, b *rl.Batch, q []float32) float64 {
 // The gradient of every weight against central differences of a loss that is
 // computed in float64, away from the kinks of ReLU and Huber.
 func TestGradientAgainstFiniteDifferences(t *testing.T) {
-	cfg := testConfig(11, 7, 6)
-	cfg.Huber = 0.7
+	for _, dueling := range []bool{false, true} {
+		cfg := testConfig(11, 7, 6)
+		cfg.Huber, cfg.Dueling = 0.7, dueling
+		holdGradient(t, cfg)
+	}
+}
+
+func holdGradient(t *testing.T, cfg rl.Config) {
+	t.Helper()
 	l := newTestLearner(t, cfg, 5, 3, 2)
 	rng := rand.New(rand.NewPCG(4, 4))
 	for i := range l.online.flat {
@@ -126,6 +142,16 @@ func doubleLoss(l *Learner, b *rl.Batch, weights []float64) float64 {
 				}
 			}
 			rest, x = rest[(in+1)*out:], y
+		}
+		if l.online.dueling {
+			var mean float64
+			for _, advantage := range x[1:] {
+				mean += advantage / float64(len(x)-1)
+			}
+			for k := range x[1:] {
+				x[1+k] += x[0] - mean
+			}
+			x = x[1:]
 		}
 		e, delta := math.Abs(x[a]-float64(b.Rewards[r])), float64(l.graph.loss.delta)
 		if e <= delta {
@@ -209,5 +235,32 @@ func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
 	}
 	if got := norm(b.adam.first) / (1 - beta1); math.Abs(got-0.01) > 1e-6 {
 		t.Errorf("clipped norm %v", got)
+	}
+}
+
+// A learner that starts from another's network has its values, whatever the head.
+func TestStartFrom(t *testing.T) {
+	for _, dueling := range []bool{false, true} {
+		cfg := testConfig(8, 6)
+		want := newTestLearner(t, cfg, 4, 3, 1).Act()
+		cfg.Dueling = dueling
+		l := newTestLearner(t, cfg, 4, 3, 2)
+		if err := l.StartFrom(want); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []network{l.online, l.target} {
+			n.fold()
+			x, got, q := []float32{1, -2, 3, 0.5}, make([]float32, 3), make([]float32, 3)
+			want.Forward(q, x, make([]float32, want.Scratch()))
+			n.q.Forward(got, x, make([]float32, n.q.Scratch()))
+			for i := range q {
+				if math.Abs(float64(got[i]-q[i])) > 1e-5 {
+					t.Errorf("dueling %v: values %v, not %v", dueling, got, q)
+				}
+			}
+		}
+		if l.StartFrom(newTestLearner(t, testConfig(8, 7), 4, 3, 1).Act()) == nil {
+			t.Error("a network of other layers is taken")
+		}
 	}
 }

@@ -123,6 +123,35 @@ func (o *denseOp) SymDiff(in gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nod
 	return gorgonia.Nodes{dxNode, dwNode, dbNode}, b.err
 }
 
+// duelOp is the values of the actions from the outputs of a dueling head.
+type duelOp struct {
+	fusedOp
+	graph *graph
+	q     []float32
+}
+
+func (g *graph) newDuel(n, actions int) *duelOp {
+	f, q := g.newFused("duel", []hm.Type{floatMatrix}, nil, n, actions)
+	return &duelOp{fusedOp: f, graph: g, q: q}
+}
+
+// Do computes the values.
+func (o *duelOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
+	combine(o.q, floats(v[0]), o.shape[1])
+	return o.out, nil
+}
+
+// DiffWRT names the one input, which has a gradient.
+func (o *duelOp) DiffWRT(int) []bool { return []bool{true} }
+
+// SymDiff builds the node of the gradient.
+func (o *duelOp) SymDiff(in gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+	f, dx := o.graph.newFused("duel gradient", []hm.Type{floatMatrix}, nil, in[0].Shape()...)
+	var b builder
+	node := b.apply(&elementOp{f, func(v ...gorgonia.Value) { combineGradient(dx, floats(v[0]), o.shape[1]) }}, dy)
+	return gorgonia.Nodes{node}, b.err
+}
+
 // elementOp is an operation of the backward pass, which has no gradient itself.
 type elementOp struct {
 	fusedOp

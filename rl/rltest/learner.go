@@ -140,7 +140,7 @@ func testDecode(t *testing.T, make New) {
 	for i := range 7 {
 		step(a, randomBatch(rng, cfg.Batch, inputs, actions))
 		if i == 3 {
-			a.SyncTarget()
+			a.MoveTarget(1)
 		}
 	}
 	act := b.Act()
@@ -152,8 +152,8 @@ func testDecode(t *testing.T, make New) {
 		step(a, batch)
 		step(b, batch)
 		if i == 3 {
-			a.SyncTarget()
-			b.SyncTarget()
+			a.MoveTarget(1)
+			b.MoveTarget(1)
 		}
 	}
 	if !bytes.Equal(encoded(t, a), encoded(t, b)) {

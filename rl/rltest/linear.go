@@ -45,10 +45,15 @@ func (l *Linear) Act() *nn.MLP { return l.online }
 // SetLearningRate sets the rate of the next steps.
 func (l *Linear) SetLearningRate(rate float64) { l.rate = rate }
 
-// SyncTarget copies the online network to the target network.
-func (l *Linear) SyncTarget() {
-	copy(l.target.Weights[0], l.online.Weights[0])
-	copy(l.target.Biases[0], l.online.Biases[0])
+// MoveTarget moves the target network towards the online network.
+func (l *Linear) MoveTarget(share float64) {
+	move := func(v, to []float32) {
+		for i := range v {
+			v[i] = float32(1-share)*v[i] + float32(share)*to[i]
+		}
+	}
+	move(l.target.Weights[0], l.online.Weights[0])
+	move(l.target.Biases[0], l.online.Biases[0])
 }
 
 // Learn takes one step for each transition of the batch.
