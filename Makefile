@@ -16,6 +16,11 @@ TESTFLAGS ?=
 BENCH ?= .
 COUNT ?= 1
 
+# The folder of a report to execute the notebooks on, made if it is not given:
+# make notebooks DATA=dir
+DATA ?=
+MAKE_DATA = bin/gearshift paper --quick --out notebooks-out/data
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
@@ -34,6 +39,12 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 .PHONY: quality
 quality: build ## Train the default preset and evaluate it in full (SEED=n SEEDS=n)
 	@scripts/quality.sh
+
+.PHONY: notebooks
+notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
+	@scripts/setup.sh notebooks
+	@[ -n "$(DATA)" ] || { $(MAKE) build && echo "$(MAKE_DATA)" && $(MAKE_DATA); }
+	@scripts/notebooks.sh "$(or $(DATA),notebooks-out/data)"
 
 .PHONY: build
 build: ## Build bin/gearshift, with OpenBLAS and ONNX Runtime where they are present

@@ -63,11 +63,17 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 	q.index = append(q.index[:0], o.index...)
 }
 
-// Redraw gives each request that has not ended another output length, as length
-// returns it for the request's decision and the tokens that it has generated.
+// Redraw gives the present request, and each that has not ended, another output
+// length, as length returns it for the request's decision and the tokens that it
+// has generated: a state that looks the same to all who do not know the lengths.
 // One that has to be longer, since it still runs, or shorter to fit the KV cache,
 // is taken as the nearest that may be.
-func (s *Simulator) Redraw(length func(decision, generated int) int) {
+func (e *Environment) Redraw(length func(decision, generated int) int) {
+	e.arrival.OutputTokens = max(1, length(e.decisions, 0))
+	e.sim.redraw(length)
+}
+
+func (s *Simulator) redraw(length func(decision, generated int) int) {
 	draw := func(id uint64, generated, most int) int {
 		o := &s.jobs[id].outcome
 		o.OutputTokens = min(max(length(o.Decision, generated), generated+1), most)

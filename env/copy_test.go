@@ -115,12 +115,16 @@ func TestRedraw(t *testing.T) {
 		playOn(t, e, randomActions(rand.New(rand.NewPCG(1, 1)), 150))
 		want := map[int]int{}
 		most := 0
-		e.Simulator().Redraw(func(decision, generated int) int {
+		e.Redraw(func(decision, generated int) int {
 			length := 1 + decision*7%400
 			want[decision] = max(length, generated+1)
 			most = max(most, generated)
 			return length
 		})
+		if now := e.Arrival().OutputTokens; now != want[150] || now == 0 {
+			t.Errorf("the present request has %d tokens, want %d", now, want[150])
+		}
+		delete(want, 150)
 		outcomes, err := e.Simulator().Drain(nil)
 		if err != nil {
 			t.Fatal(err)

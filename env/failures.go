@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gearshift/router/fleet"
@@ -30,6 +31,19 @@ func (l *HostLoss) holds(at time.Duration) bool {
 // lost says whether one of the losses keeps the host down at that time.
 func lost(losses []HostLoss, host int, at time.Duration) bool {
 	return slices.ContainsFunc(losses, func(l HostLoss) bool { return l.Host == host && l.holds(at) })
+}
+
+// Lose adds the loss of a host by name.
+func (c *Config) Lose(host string, from, to time.Duration) error {
+	var names []string
+	for i, h := range c.Table.Hosts {
+		if h.Name == host {
+			c.Losses = append(slices.Clip(c.Losses), HostLoss{Host: i, From: from, To: to})
+			return nil
+		}
+		names = append(names, h.Name)
+	}
+	return fmt.Errorf("no host %q; there are %s", host, strings.Join(names, ", "))
 }
 
 // checkLosses names every loss that cannot be, and those that leave no replica

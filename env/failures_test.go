@@ -187,3 +187,50 @@ func TestLossesThatCannotBe(t *testing.T) {
 		t.Errorf("one host after the other: %v", err)
 	}
 }
+
+func TestLoseByName(t *testing.T) {
+	c := twoByTwo(t)
+	other := c
+	if err := c.Lose("b", time.Second, 0); err != nil || len(c.Losses) != 1 || c.Losses[0] != (env.HostLoss{Host: 1, From: time.Second}) {
+		t.Errorf("%+v, %v", c.Losses, err)
+	}
+	if err := c.Lose("c", time.Second, 0); err == nil || err.Error() != `no host "c"; there are a, b` {
+		t.Errorf("unknown host: %v", err)
+	}
+	if len(other.Losses) != 0 {
+		t.Error("a copy of the configuration lost the host as well")
+	}
+}
+
+// A copy in the midst of an episode meets the same losses: one taken before a
+// loss, and one taken while the host is down.
+func TestCopiesMeetTheSameLosses(t *testing.T) {
+	c := twoByTwo(t)
+	c.Losses = []env.HostLoss{{Host: 1, From: 10 * time.Second, To: 14 * time.Second}}
+	for _, after := range []time.Duration{9 * time.Second, 11 * time.Second} {
+		original, all := make2(t, c), poisson(5, 12, 400)
+		if _, err := original.Reset(5); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; original.Arrival().At < after; n++ {
+			if _, err := original.Step(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rest := (*all)[n+1:]
+		var copied env.Environment
+		copied.CopyFrom(original, &rest)
+		for over := false; !over; {
+			want, err := original.Step(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := copied.Step(1)
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("copied after %v: %+v, %v, want %+v", after, got, err, want)
+			}
+			over = want.Terminated
+		}
+	}
+}

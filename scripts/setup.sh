@@ -73,8 +73,25 @@ check_node_client() {
 	npm ci --prefix $dir --loglevel error --no-audit --no-fund
 }
 
+# Jupyter executes the notebooks; nothing else needs it.
+check_notebooks() {
+	scripts/python.sh >/dev/null && return
+	if install_debian jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas python3-numpy &&
+		scripts/python.sh >/dev/null; then
+		return
+	fi
+	say "no Python can execute the notebooks: one with nbconvert, ipykernel, matplotlib, pandas and numpy is needed." >&2
+	say "  Debian, Ubuntu: apt-get install jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas python3-numpy" >&2
+	say "  elsewhere: python3 -m pip install nbconvert ipykernel matplotlib pandas jinja2 in an environment, and PYTHON=its python" >&2
+	exit 1
+}
+
 check_go
 go mod download
 check_openblas
-[ "${1-}" = build ] || check_node_client
+case ${1-} in
+build) ;;
+notebooks) check_notebooks ;;
+*) check_node_client ;;
+esac
 say "ready (build tags: $(scripts/tags.sh | sed 's/^$/none/'))"

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,13 +20,17 @@ type Settings struct {
 	Requests int
 	// Phase is how long the stable workload lasts. Zero is the paper's 40 s.
 	Phase time.Duration
+	// RateScale speeds up the workloads whose rates are the paper's: u1, u2,
+	// u2-uniform and those of [Bursts]; see [Scaled]. Zero is 1.
+	RateScale float64
 	// MaxPrompt and MaxOutput cap a trace's own token counts. Zero does not.
 	MaxPrompt, MaxOutput int
 }
 
 // Process is the arrival process that the workload names; of a trace, the
-// [Trace], read and rescaled. Phase is as in [Settings].
-func (s Spec) Process(phase time.Duration) (Process, error) {
+// [Trace], read and rescaled.
+func (s Spec) Process(settings Settings) (Process, error) {
+	phase := settings.Phase
 	if phase == 0 {
 		phase = 40 * time.Second
 	}
@@ -36,22 +41,39 @@ func (s Spec) Process(phase time.Duration) (Process, error) {
 		}
 		return named(NewStable(s.Rate, phase))
 	case "u1":
-		return U1{}, nil
+		return settings.scaled(U1{})
 	case "u2":
-		return U2{}, nil
+		return settings.scaled(U2{})
 	case "u2-uniform":
-		return U2Uniform{}, nil
+		return settings.scaled(U2Uniform{})
 	case "poisson":
 		return named(NewPoisson(s.Rate))
 	case "gamma":
 		return named(NewGamma(s.Rate, s.CV))
 	case "weibull":
 		return named(NewWeibull(s.Rate, s.CV))
+	case "mmpp":
+		return named(NewBursts(s.Rate, s.High, s.Calm, s.Burst))
 	case "trace":
 		return named(s.trace(0))
 	default:
-		return nil, fmt.Errorf("no workload is called that; accepted: %s", Forms)
+		p, ok, err := burst(s.Form)
+		if !ok {
+			return nil, fmt.Errorf("no workload is called that; accepted: %s", Forms)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return settings.scaled(p)
 	}
+}
+
+// scaled is the process as fast as the scenario has it.
+func (s Settings) scaled(p Process) (Process, error) {
+	if s.RateScale == 0 || s.RateScale == 1 {
+		return p, nil
+	}
+	return named(NewScaled(p, s.RateScale))
 }
 
 // named keeps a failed constructor's value out of the interface.
@@ -78,8 +100,12 @@ func (s Spec) trace(requests int) (*Trace, error) {
 	return t, nil
 }
 
-// Open begins the workload under a seed.
+// Open begins the workload under a seed, for those who have requests only: it
+// refuses a workload that asks for another fleet, with +gpu or +lost.
 func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
+	if s.GPU != 0 || s.Lost != (Loss{}) {
+		return nil, s.cannotOpen(errors.New("+gpu and +lost are for simulated fleets, in an evaluation"))
+	}
 	open, err := s.Prepare(settings)
 	if err != nil {
 		return nil, err
@@ -89,7 +115,8 @@ func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
 
 // Prepare does what is the same under every seed, such as reading the trace,
 // and returns the function that begins the workload under one. Goroutines may
-// share it.
+// share it. What the workload asks of the fleet, GPU and Lost, is left to the
+// caller.
 func (s Spec) Prepare(settings Settings) (open func(seed uint64) (Stream, error), err error) {
 	begin, err := s.prepare(settings)
 	if err != nil {
@@ -107,6 +134,11 @@ func (s Spec) Prepare(settings Settings) (open func(seed uint64) (Stream, error)
 func (s Spec) cannotOpen(err error) error { return fmt.Errorf("cannot open workload %q: %w", s, err) }
 
 func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), error) {
+	shape := settings.Shape
+	var err error
+	if shape.Output, err = s.Outputs.of(shape.Output, settings.MaxOutput); err != nil {
+		return nil, err
+	}
 	if s.Form == "trace" {
 		t, err := s.trace(settings.Requests)
 		if err != nil {
@@ -114,10 +146,10 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		}
 		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
 		return func(seed uint64) (Stream, error) {
-			return t.Open(settings.Tasks, settings.Shape, s.Lengths, seed, Limit{})
+			return t.Open(settings.Tasks, shape, s.Lengths, seed, Limit{})
 		}, nil
 	}
-	process, err := s.Process(settings.Phase)
+	process, err := s.Process(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +158,6 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		limit = Limit{}
 	}
 	return func(seed uint64) (Stream, error) {
-		return New(process, settings.Tasks, settings.Shape, seed, limit)
+		return New(process, settings.Tasks, shape, seed, limit)
 	}, nil
 }

@@ -11,21 +11,26 @@ import (
 // one from [Parse] or fill the fields that belong to the form.
 type Spec struct {
 	// Form is the word before the colon: "stable", "u1", "u2", "u2-uniform",
-	// "poisson", "gamma", "weibull" or "trace".
+	// "poisson", "gamma", "weibull", "mmpp", "trace" or one of [Bursts].
 	Form string
 	// Rate per second. Of "stable" 0 is the sweep over all rates, of "trace" it
-	// is the trace's own.
+	// is the trace's own, of "mmpp" that between the bursts.
 	Rate float64
+	// High is the rate within the bursts of "mmpp"; Calm and Burst are the mean
+	// seconds between them and of them.
+	High, Calm, Burst float64
 	// CV is the coefficient of variation of the gaps, of "gamma" and "weibull".
 	CV float64
-	// File is the trace.
+	// File is the trace: a built-in one's name, or a path.
 	File string
 	// Lengths is whether the trace's own token counts are used.
 	Lengths bool
+	Departure
 }
 
 // Forms is what Parse accepts, for messages and help texts.
-const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | trace:FILE[@RATE][+lengths]"
+const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | " +
+	"trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
 
 // Parse reads a workload as [Forms] lists them. Rates are per second. The error
 // is one line that says what is wrong and what is accepted.
@@ -38,11 +43,14 @@ func Parse(text string) (Spec, error) {
 }
 
 func parse(text string) (Spec, error) {
+	text, departure, err := parseDeparture(text)
+	if err != nil {
+		return Spec{}, err
+	}
 	form, rest, given := strings.Cut(text, ":")
-	s := Spec{Form: form}
-	var err error
+	s := Spec{Form: form, Departure: departure}
 	switch form {
-	case "u1", "u2", "u2-uniform":
+	case "u1", "u2", "u2-uniform", "short-bursts", "long-bursts", "clusters":
 		if given {
 			err = fmt.Errorf("%s takes nothing after it", form)
 		}
@@ -60,12 +68,31 @@ func parse(text string) (Spec, error) {
 		if s.Rate, err = parseRate(rate); err == nil {
 			s.CV, err = parseCV(cv)
 		}
+	case "mmpp":
+		err = s.parseMMPP(rest)
 	case "trace":
-		err = s.parseTrace(rest)
+		if err = s.parseTrace(rest); err == nil && s.Lengths && s.Outputs != (Outputs{}) {
+			err = errors.New("+lengths and +outputs contradict each other")
+		}
 	default:
 		err = errors.New("no workload is called that")
 	}
 	return s, err
+}
+
+// parseMMPP reads the rates and mean lengths of calm and bursts.
+func (s *Spec) parseMMPP(text string) error {
+	words := strings.Split(text, ",")
+	if len(words) != 4 {
+		return errors.New("mmpp needs two rates and two mean lengths in seconds, such as mmpp:1,48,20,2")
+	}
+	for i, field := range []*float64{&s.Rate, &s.High, &s.Calm, &s.Burst} {
+		var err error
+		if *field, err = strconv.ParseFloat(words[i], 64); err != nil {
+			return fmt.Errorf("%q is not a number", words[i])
+		}
+	}
+	return checkBursts(s.Rate, s.High, s.Calm, s.Burst)
 }
 
 // parseTrace takes the suffixes off the end, for a file name may hold both
@@ -103,9 +130,15 @@ func parseCV(text string) (float64, error) {
 }
 
 // String is the workload in the form that [Parse] reads.
-func (s Spec) String() string {
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+func (s Spec) String() string { return s.base() + s.Departure.String() }
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// base is the workload without its suffixes.
+func (s Spec) base() string {
 	switch {
+	case s.Form == "mmpp":
+		return s.Form + ":" + number(s.Rate) + "," + number(s.High) + "," + number(s.Calm) + "," + number(s.Burst)
 	case s.Form == "trace":
 		text := s.Form + ":" + s.File
 		if s.Rate > 0 {

@@ -16,6 +16,8 @@ func TestParse(t *testing.T) {
 		"poisson:5":                        {Form: "poisson", Rate: 5},
 		"gamma:2,3.5":                      {Form: "gamma", Rate: 2, CV: 3.5},
 		"weibull:0.5,2":                    {Form: "weibull", Rate: 0.5, CV: 2},
+		"mmpp:1,48,20,2":                   {Form: "mmpp", Rate: 1, High: 48, Calm: 20, Burst: 2},
+		"short-bursts":                     {Form: "short-bursts"},
 		"trace:a.csv":                      {Form: "trace", File: "a.csv"},
 		"trace:a.csv@5":                    {Form: "trace", File: "a.csv", Rate: 5},
 		"trace:a.csv+lengths":              {Form: "trace", File: "a.csv", Lengths: true},
@@ -34,7 +36,8 @@ func TestParse(t *testing.T) {
 
 func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                  `workload "": no workload is called that; accepted: stable[:RATE] | u1 | u2 | u2-uniform | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | trace:FILE[@RATE][+lengths]`,
+		"": `workload "": no workload is called that; accepted: stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | ` +
+			"trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: +outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]",
 		"u3":                "no workload is called that",
 		"U1":                "no workload is called that",
 		"u1:5":              "u1 takes nothing after it",
@@ -47,6 +50,15 @@ func TestParseFaults(t *testing.T) {
 		"stable:1,2":        `"1,2" is not a rate`,
 		"gamma:2":           "gamma needs a rate and a coefficient of variation, such as gamma:2,3",
 		"gamma:2,":          `"" is not a coefficient of variation`,
+		"clusters:5":        "clusters takes nothing after it",
+		"mmpp:1,2,3":        "mmpp needs two rates and two mean lengths in seconds, such as mmpp:1,48,20,2",
+		"mmpp:a,2,3,4":      `"a" is not a number`,
+		"mmpp:2,2,3,4":      "rate 2 between the bursts is not from 0 to below theirs, 2",
+		"mmpp:-1,2,3,4":     "rate -1 between the bursts is not from 0",
+		"mmpp:1,inf,3,4":    "rate +Inf is outside",
+		"mmpp:NaN,2,3,4":    "rate NaN between the bursts",
+		"mmpp:1,2,0,4":      "a mean length of 0 s is outside 0.001 to 1e+06",
+		"mmpp:1,2,3,NaN":    "a mean length of NaN s is outside",
 		"weibull:2,0":       "coefficient of variation 0 is outside 0.01 to 100",
 		"trace":             "trace needs a file",
 		"trace:@5":          "trace needs a file",
@@ -68,7 +80,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range strings.Split("stable stable:0.25 u1 u2 u2-uniform poisson:5 gamma:2,3 weibull:1e-3,0.5 trace:a@5+lengths trace:a@b@0x1p-2 trace:a+lengths@7 trace:@", " ") {
+	for _, text := range strings.Split("stable stable:0.25 u1 u2 u2-uniform poisson:5 gamma:2,3 weibull:1e-3,0.5 trace:a@5+lengths trace:a@b@0x1p-2 trace:a+lengths@7 trace:@ mmpp:1,48,20,2 clusters u1+outputs:x2+gpu:x0.5+lost:a-b@1.5-2 trace:a+outputs:lognormal,5,1e-1 u1+lost:a@1e3- stable+outputs:uniform,1,2", " ") {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -84,7 +96,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %+v, prints as %q, which is %+v, error %v", text, s, s, again, err)
 		}
 		if s.Form != "trace" && !s.Sweep() {
-			if _, err := s.Process(0); err != nil {
+			if _, err := s.Process(Settings{}); err != nil {
 				t.Errorf("%q parses but makes no process: %v", text, err)
 			}
 		}

@@ -5,20 +5,19 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// LoadTrace reads a trace file; see [ReadTrace].
-func LoadTrace(file string) (*Trace, error) {
-	f, err := os.Open(file)
+// LoadTrace reads a trace, built in (see [TraceNames]) or a file; see [ReadTrace].
+func LoadTrace(ref string) (*Trace, error) {
+	f, err := openTrace(ref)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read trace: %w", err)
 	}
 	defer f.Close()
-	return ReadTrace(file, f)
+	return ReadTrace(ref, f)
 }
 
 // ReadTrace reads a trace in one of three forms: JSON lines where the name ends

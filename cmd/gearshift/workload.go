@@ -104,7 +104,7 @@ func statistics(o workloadOptions, text string, stdout io.Writer) error {
 	default:
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
-	process, err := spec.Process(settings(s, 0).Phase)
+	process, err := spec.Process(settings(s, 0))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -32,6 +33,7 @@ func settings(s *scenario.Scenario, requests int) workloads.Settings {
 	return workloads.Settings{
 		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
 		Phase:     time.Duration(s.Evaluation.PhaseS * float64(time.Second)),
+		RateScale: float64(s.Evaluation.RateScale),
 		MaxPrompt: prompt, MaxOutput: output,
 	}
 }
@@ -66,7 +68,11 @@ func evaluated(s *scenario.Scenario, names []string, requests int) ([]evaluation
 			if _, err := open(0); err != nil { // what only a stream finds out
 				return nil, err
 			}
-			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open}
+			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: departing(one.Departure)}
+			fleet := env.Config{Table: s.Table(), Profiles: s.Profiles()}
+			if err := w.Depart(&fleet); err != nil {
+				return nil, fmt.Errorf("cannot play workload %q: %w", one, err)
+			}
 			if spec.Sweep() {
 				w.Group = spec.String()
 			}
@@ -74,6 +80,19 @@ func evaluated(s *scenario.Scenario, names []string, requests int) ([]evaluation
 		}
 	}
 	return list, nil
+}
+
+// departing changes a fleet as the workload asks.
+func departing(d workloads.Departure) func(*env.Config) error {
+	return func(c *env.Config) error {
+		if d.GPU != 0 {
+			c.SlowGPU(d.GPU)
+		}
+		if d.Lost == (workloads.Loss{}) {
+			return nil
+		}
+		return c.Lose(d.Lost.Host, d.Lost.From, d.Lost.To)
+	}
 }
 
 // seeds are the first n of a domain, whose seeds no other domain shares.

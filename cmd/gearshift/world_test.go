@@ -13,7 +13,7 @@ import (
 // The built-in scenarios keep the environment's contract under every workload
 // that they are judged by, with the simulator's invariants checked at each event.
 func TestBuiltInScenariosKeepTheContract(t *testing.T) {
-	for _, name := range []string{"tiny", "titan-rtx-opt"} {
+	for _, name := range workloads.ScenarioNames() {
 		for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
 			s, err := scenario.Load(name)
 			if err != nil {

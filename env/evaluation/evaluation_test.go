@@ -226,3 +226,30 @@ func TestReportFormats(t *testing.T) {
 		t.Error("format xml is written")
 	}
 }
+
+// The samples of a run are its requests: what a result sums up, one by one.
+func TestSamplesAreWhatResultsSumUp(t *testing.T) {
+	p := plan(t)
+	p.Seeds = p.Seeds[:1]
+	results, err := p.Evaluate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := evaluation.Samples(t.Context(), &p.Contestants[0], &p.Workloads[0], p.Seeds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var utility, met float64
+	for i, s := range samples {
+		utility += s.Utility / float64(len(samples))
+		if s.Met {
+			met += 1 / float64(len(samples))
+		}
+		if i > 0 && s.Arrival < samples[i-1].Arrival {
+			t.Errorf("request %d arrives before the one before it", i)
+		}
+	}
+	if r := results[0]; len(samples) != r.Requests || math.Abs(utility-r.Utility.Mean) > 1e-9 || math.Abs(met-r.DeadlineMet.Mean) > 1e-9 {
+		t.Errorf("%d samples of mean utility %v, %v met; the result is %+v", len(samples), utility, met, r)
+	}
+}

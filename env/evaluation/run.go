@@ -42,6 +42,9 @@ type Workload struct {
 	Name      string
 	KnownRate bool // the policy is told the true rate (LBE-19)
 	Open      func(seed uint64) (workloads.Stream, error)
+	// Depart, if set, changes the fleet that it is played on, such as by the
+	// loss of a host; what deciders were made of stays.
+	Depart func(fleet *env.Config) error
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
@@ -131,41 +134,72 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// playSeed is one episode, with the decider choosing every action.
+// playSeed is one episode of the plan.
 func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
-	config := c.Fleet
-	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
-	e, err := env.New(config)
+	record := newRecorder(c.Fleet.Table)
+	err := play(ctx, c, w, seed, observer{
+		begun: func(e *env.Environment) {
+			if p.Observe != nil {
+				p.Observe(Run{c.Name, w.Name, seed}, e)
+			}
+		},
+		ended: record.add,
+	})
 	if err != nil {
 		return tally{}, err
 	}
-	if _, err := e.Reset(seed); err != nil {
-		return tally{}, err
+	return record.tally(), nil
+}
+
+// observer is told of an episode's beginning, of each decision as it is due, and
+// of each request as it ends. What is nil is not called.
+type observer struct {
+	begun, due func(*env.Environment)
+	ended      func(*env.Outcome)
+}
+
+// play is one episode, with the decider choosing every action.
+func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observer) error {
+	config := c.Fleet
+	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
+	if w.Depart != nil {
+		if err := w.Depart(&config); err != nil {
+			return err
+		}
 	}
-	if p.Observe != nil {
-		p.Observe(Run{c.Name, w.Name, seed}, e)
+	e, err := env.New(config)
+	if err != nil {
+		return err
+	}
+	if _, err := e.Reset(seed); err != nil {
+		return err
+	}
+	if o.begun != nil {
+		o.begun(e)
 	}
 	decider := c.Decider
 	if c.Open != nil {
 		if decider, err = c.Open(e, seed); err != nil {
-			return tally{}, err
+			return err
 		}
 	}
-	record := newRecorder(config.Table)
 	scratch := make([]float32, decider.Scratch())
 	for {
+		if o.due != nil {
+			o.due(e)
+		}
 		step, err := e.Step(decider.Decide(e.View(), e.Request(), scratch))
 		if err != nil {
-			return tally{}, err
+			return err
 		}
 		for i := range step.Info.Outcomes {
-			record.add(&step.Info.Outcomes[i])
+			o.ended(&step.Info.Outcomes[i])
 		}
 		if step.Terminated || step.Truncated {
-			return record.tally(), nil
+			return nil
 		}
 		if err := ctx.Err(); err != nil {
-			return tally{}, err
+			return err
 		}
 	}
 }

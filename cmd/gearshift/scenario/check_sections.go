@@ -36,10 +36,18 @@ func (c *checker) evaluation() {
 	if len(e.StableRates) == 0 {
 		c.judge("evaluation.stable_rates", "at least one is needed")
 	}
+	c.scale("evaluation.rate_scale", e.RateScale)
 	for i, rate := range e.StableRates {
 		if _, err := workloads.NewPoisson(rate); err != nil {
 			c.judge(item("evaluation.stable_rates", i), "%v", err)
 		}
+	}
+}
+
+// scale must be one that a process can run at.
+func (c *checker) scale(key string, factor Scale) {
+	if err := workloads.CheckScale(float64(factor)); err != nil {
+		c.judge(key, "%v", err)
 	}
 }
 
@@ -58,7 +66,9 @@ func (c *checker) training() {
 	}
 	c.observation("training.observation", c.s.Training.Observation)
 	c.own("training.load", c.s.Training.Load.Validate())
-	if len(c.s.Training.Presets) == 0 {
+	if from := c.s.Training.PresetsFrom; from != "" && !slices.Contains(workloads.ScenarioNames(), from) {
+		c.judge("training.presets_from", "unknown scenario %q; %s", from, hint(from, workloads.ScenarioNames()))
+	} else if len(c.s.Training.Presets) == 0 {
 		c.judge("training.presets", "at least one is needed")
 	}
 	for name, preset := range sorted(c.s.Training.Presets) {

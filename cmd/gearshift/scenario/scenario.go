@@ -91,13 +91,19 @@ type Evaluation struct {
 	Requests     int       `yaml:"requests"`      // in a run of an unstable workload
 	PhaseS       float64   `yaml:"phase_s"`       // of the stable workload, in seconds
 	StableRates  []float64 `yaml:"stable_rates,flow"`
+	// RateScale is how many times as fast as in the paper the workloads run
+	// whose rates are the paper's; see [workloads.Scaled].
+	RateScale Scale `yaml:"rate_scale,omitempty"`
 }
 
 // Training is what a policy sees and how it learns.
 type Training struct {
 	Observation []observation.Feature `yaml:"observation"`
 	Load        workloads.Load        `yaml:"load"`
-	Presets     map[string]Preset     `yaml:"presets"`
+	// PresetsFrom names a built-in scenario that lends its presets, but for
+	// those with an observation or load of their own.
+	PresetsFrom string            `yaml:"presets_from,omitempty"`
+	Presets     map[string]Preset `yaml:"presets,omitempty"`
 }
 
 // Preset is the settings of one way to train.
@@ -116,6 +122,7 @@ func (s *Scenario) defaults() {
 		Requests:     10_000,
 		PhaseS:       40,
 		StableRates:  []float64{0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
+		RateScale:    1,
 	}
 	s.Serving.defaults()
 }
@@ -153,6 +160,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	s.defaults()
 	r := newReport(name)
 	decode(r, data, s)
+	s.borrow()
 	check(r, s)
 	if err := r.err(); err != nil {
 		return nil, err
@@ -160,6 +168,28 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	s.fillMix()
 	return s, nil
 }
+
+// borrow adds the presets of the scenario that PresetsFrom names. A name that is
+// none is a fault, found by the check.
+func (s *Scenario) borrow() {
+	data, err := workloads.Scenario(s.Training.PresetsFrom)
+	if err != nil {
+		return
+	}
+	lender := new(Scenario)
+	decode(newReport(s.Training.PresetsFrom), data, lender)
+	if s.Training.Presets == nil {
+		s.Training.Presets = map[string]Preset{}
+	}
+	for name, preset := range lender.Training.Presets {
+		if _, own := s.Training.Presets[name]; !own && preset.general() {
+			s.Training.Presets[name] = preset
+		}
+	}
+}
+
+// general says whether the preset suits any fleet.
+func (p *Preset) general() bool { return len(p.Observation) == 0 && p.Load == (workloads.Load{}) }
 
 // fillMix gives every task its weight, so that a mix left out, or without a
 // task, is the same scenario as one that says so.
@@ -181,7 +211,7 @@ func (s *Scenario) fillMix() {
 func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
-	world.Training.Presets = nil
+	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Serving = Serving{Balancer: s.Serving.Balancer}
 	b, err := yaml.Marshal(world)
 	if err != nil {

@@ -199,6 +199,7 @@ func TestHash(t *testing.T) {
 		"name":          minimal(t, "name: minimal", "name: other"),
 		"presets":       minimal(t, "decisions: 6000", "decisions: 7000"),
 		"serving":       minimal(t) + "serving: {addr: ':9000'}\n",
+		"rate scale":    minimal(t) + "evaluation: {rate_scale: 1}\n",
 		"quality order": minimal(t, "{small: 0.6, large: 1}", "{large: 1.0, small: 0.60}"),
 	}
 	for what, text := range same {
@@ -215,6 +216,7 @@ func TestHash(t *testing.T) {
 		"observation": minimal(t, "scale: [10, 5]", "scale: [10, 6]"),
 		"load":        minimal(t, "max_rate: 8", "max_rate: 9"),
 		"evaluation":  minimal(t) + "evaluation: {requests: 9999}\n",
+		"rate scale":  minimal(t) + "evaluation: {rate_scale: 1.5}\n",
 		"balancer":    minimal(t) + "serving: {balancer: power-of-two}\n",
 	}
 	for what, text := range other {
@@ -246,9 +248,9 @@ func TestLoadRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"titan":     `unknown scenario "titan"; built in are tiny, titan-rtx-opt, and the path of a file works too`,
-		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are tiny, titan-rtx-opt, and the path of a file works too`,
-		"":          `unknown scenario ""; built in are tiny, titan-rtx-opt, and the path of a file works too`,
+		"titan":     `unknown scenario "titan"; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"":          `unknown scenario ""; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
 		t.TempDir(): "is a directory",
 		empty:       empty + ":1: the file is empty",
 	} {

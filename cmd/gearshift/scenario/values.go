@@ -111,3 +111,10 @@ func positive(s string) (float64, error) {
 	}
 	return n, nil
 }
+
+// Scale is a factor whose default is 1. As a default it leaves no trace in the
+// hash, so that scenarios from before it was known keep theirs.
+type Scale float64
+
+// IsZero says whether the factor is the default, for omitempty.
+func (s Scale) IsZero() bool { return s == 1 }

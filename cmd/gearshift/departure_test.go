@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/router/policy"
+	"gearshift/workloads"
+)
+
+// A departure reaches the fleet that is simulated, and neither the contestant's
+// own nor the workloads beside it: a host less or a slower GPU costs the large
+// model deadlines, a faster one gains some, and the plain workload is what it is
+// when it stands alone.
+func TestDeparturesReachTheFleet(t *testing.T) {
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := func(names ...string) []float64 {
+		list, err := evaluated(s, names, 600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet, err := simulation(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet.Check = true
+		large, err := policy.NewStatic(fleet.Table, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := evaluation.Plan{
+			Contestants: []evaluation.Contestant{{Name: "large", Decider: large, Fleet: fleet}},
+			Workloads:   list, Seeds: seeds(workloads.Validation, 1),
+		}
+		results, err := plan.Evaluate(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []float64
+		for _, r := range results {
+			all = append(all, r.DeadlineMet.Mean)
+		}
+		return all
+	}
+	alone := met("poisson:1.5")[0]
+	all := met("poisson:1.5+lost:gpu0@20-", "poisson:1.5+gpu:x1.1", "poisson:1.5+gpu:x0.75", "poisson:1.5")
+	if lost, slow, quick := all[0], all[1], all[2]; !(lost < alone-0.03 && slow < alone-0.1 && quick > alone+0.03) {
+		t.Errorf("deadlines met: %.3f with a host lost, %.3f slower, %.3f quicker, %.3f as declared", lost, slow, quick, alone)
+	}
+	if all[3] != alone {
+		t.Errorf("deadlines met: %v beside departures, %v alone", all[3], alone)
+	}
+}
+
+func TestDeparturesThatCannotBe(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := evaluated(s, []string{"u1+lost:gpu1@5-"}, 10); err == nil ||
+		err.Error() != `cannot play workload "u1+lost:gpu1@5-": no host "gpu1"; there are gpu0` {
+		t.Errorf("unknown host: %v", err)
+	}
+	list, err := evaluated(s, []string{"u1+lost:gpu0@5-"}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := simulation(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Open = list[0].Open
+	if err := list[0].Depart(&config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.New(config); err == nil || !strings.Contains(err.Error(), "no replica is left") {
+		t.Errorf("the only host is lost: %v", err)
+	}
+}

@@ -1,0 +1,38 @@
+package evaluation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gearshift/env"
+)
+
+// Sample is how one request of a run went.
+type Sample struct {
+	Arrival       time.Duration
+	Rate          float64 // of arrivals per second, as the workload had it
+	Task, Variant int
+	Utility       float64
+	Peak          float64 // the utility of the best answer in time
+	Met           bool
+}
+
+// Samples plays one run and returns its requests in order of arrival.
+func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sample, error) {
+	var samples []Sample
+	err := play(ctx, c, w, seed, observer{
+		due: func(e *env.Environment) {
+			a := e.Arrival()
+			task := &c.Fleet.Table.Tasks[a.Task]
+			samples = append(samples, Sample{
+				Arrival: a.At, Rate: a.Rate, Task: a.Task, Peak: task.Weight * slices.Max(task.Quality),
+			})
+		},
+		ended: func(o *env.Outcome) {
+			s := &samples[o.Decision]
+			s.Variant, s.Utility, s.Met = o.Variant, o.Utility, o.Met
+		},
+	})
+	return samples, err
+}

@@ -1,0 +1,22 @@
+package env
+
+import "gearshift/router/profile"
+
+// SlowGPU makes the GPU part of every step take factor times as long as the
+// profiles say: what happens where they are estimated wrong. Rules and policies
+// made of the profiles as declared keep those.
+func (c *Config) SlowGPU(factor float64) {
+	slowed := map[*profile.Profile]*profile.Profile{} // replicas may share one
+	profiles := make([]*profile.Profile, len(c.Profiles))
+	for i, p := range c.Profiles {
+		if slowed[p] == nil {
+			q := *p
+			q.Weights *= factor
+			q.Token *= factor
+			q.Context *= factor
+			slowed[p] = &q
+		}
+		profiles[i] = slowed[p]
+	}
+	c.Profiles = profiles
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Executes the notebooks on the report in the folder given. Copies with their
+# outputs go to notebooks-out; the notebooks themselves stay as they are.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly out=notebooks-out
+readonly data=${1:?usage: scripts/notebooks.sh DIR, the folder of gearshift paper --out DIR}
+
+for file in report.json surface.csv; do
+	if [ ! -f "$data/$file" ]; then
+		echo "notebooks: there is no $file in $data; 'gearshift paper --quick --out $data' makes one" >&2
+		exit 1
+	fi
+done
+if ! python=$(scripts/python.sh); then
+	echo "notebooks: no Python with nbconvert, ipykernel, matplotlib, pandas and numpy; scripts/setup.sh notebooks installs them on Debian" >&2
+	exit 1
+fi
+
+# The kernel is of the Python that runs it, and what is configured for this
+# user's own Jupyter is left out: a kernel there may belong to another Python.
+own=$(mktemp -d)
+trap 'rm -rf "$own"' EXIT
+unset PYTHONHOME PYTHONPATH MPLBACKEND JUPYTER_CONFIG_PATH
+export JUPYTER_PATH=$own/share JUPYTER_CONFIG_DIR=$own/config JUPYTER_RUNTIME_DIR=$own/runtime
+export IPYTHONDIR=$own/ipython PYDEVD_DISABLE_FILE_VALIDATION=1
+mkdir -p "$JUPYTER_PATH/kernels/python3"
+cat >"$JUPYTER_PATH/kernels/python3/kernel.json" <<KERNEL
+{"argv": ["$python", "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+ "display_name": "Python 3", "language": "python"}
+KERNEL
+GEARSHIFT_REPORT=$(cd "$data" && pwd)
+export GEARSHIFT_REPORT
+
+mkdir -p "$out"
+for notebook in notebooks/*.ipynb; do
+	echo "notebooks: $notebook"
+	"$python" -m nbconvert --log-level=ERROR --to notebook --execute --ExecutePreprocessor.kernel_name=python3 \
+		--ExecutePreprocessor.timeout=600 --output-dir="$out" "$notebook"
+done
+echo "notebooks: executed on $data; see $out"

@@ -1,0 +1,32 @@
+package workloads
+
+import (
+	"embed"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+)
+
+// traces are the recorded traces that are built in; testdata/README.md says
+// where they are from and under which licence.
+//
+//go:embed testdata/AzureLLMInferenceTrace_code.csv testdata/arena_real_trace.csv
+var traces embed.FS
+
+var traceFiles = map[string]string{
+	"azure-code": "testdata/AzureLLMInferenceTrace_code.csv",
+	"arena":      "testdata/arena_real_trace.csv",
+}
+
+// TraceNames lists the built-in traces, sorted.
+func TraceNames() []string { return slices.Sorted(maps.Keys(traceFiles)) }
+
+// openTrace opens a built-in trace by name, or a file by path. A built-in name
+// comes first; "./name" is always a file.
+func openTrace(ref string) (fs.File, error) {
+	if file, ok := traceFiles[ref]; ok {
+		return traces.Open(file)
+	}
+	return os.Open(ref)
+}
