@@ -20,6 +20,12 @@ type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
+// Forecaster reckons what a request would do on each replica, and writes it into
+// v.Forecasts.
+type Forecaster interface {
+	Forecast(v *fleet.View, r *fleet.Request)
+}
+
 // Config is what an [Environment] simulates.
 type Config struct {
 	Table *fleet.Table
@@ -28,8 +34,8 @@ type Config struct {
 	KVTokens []int
 	Engine   engine.Config
 	Balancer Balancer
-	// Forecaster fills in the views' forecasts. Nil leaves them empty.
-	Forecaster *profile.Forecaster
+	// Forecaster, if set, fills in each view's forecasts.
+	Forecaster Forecaster
 	// Encoder makes the observations. Nil leaves them empty, for deciders that
 	// look at the View.
 	Encoder *observation.Encoder

@@ -146,7 +146,7 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}
 	if e.config.Forecaster != nil {
-		e.config.Forecaster.Fill(&e.view, &e.request)
+		e.config.Forecaster.Forecast(&e.view, &e.request)
 	}
 	if e.config.Encoder != nil {
 		e.config.Encoder.Encode(e.observation, &e.view, &e.request)

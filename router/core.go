@@ -23,6 +23,8 @@ type Config struct {
 	// Fallback decides whenever the policy cannot.
 	Fallback Policy
 	Balancer Balancer
+	// Forecaster, if set, fills in the views' forecasts.
+	Forecaster Forecaster
 	// Seed of the random numbers that the balancer gets.
 	Seed uint64
 	// OnPanic, if not nil, is told what a policy or balancer panicked with, on
@@ -33,10 +35,11 @@ type Config struct {
 
 // Core makes choices. Its methods may be called from any goroutine.
 type Core struct {
-	ledger   *fleet.Ledger
-	table    *fleet.Table
-	balancer Balancer
-	onPanic  func(string, any)
+	ledger     *fleet.Ledger
+	table      *fleet.Table
+	balancer   Balancer
+	forecaster Forecaster
+	onPanic    func(string, any)
 
 	// mu protects all below. It is held from a view to the lease taken on it,
 	// so no other choice comes between them.
@@ -61,10 +64,11 @@ func New(c Config) (*Core, error) {
 		return nil, errors.New("cannot make a router: it needs a ledger, a fallback policy and a balancer")
 	}
 	core := &Core{
-		ledger:   c.Ledger,
-		balancer: c.Balancer,
-		onPanic:  c.OnPanic,
-		random:   rand.NewPCG(c.Seed, balancerStream),
+		ledger:     c.Ledger,
+		balancer:   c.Balancer,
+		forecaster: c.Forecaster,
+		onPanic:    c.OnPanic,
+		random:     rand.NewPCG(c.Seed, balancerStream),
 	}
 	c.Ledger.View(0, &core.view)
 	core.table = core.view.Table
@@ -145,6 +149,9 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, e
 	random := c.random.Uint64()
 	for range attempts {
 		c.ledger.View(now, &c.view)
+		if c.forecaster != nil {
+			c.forecaster.Forecast(&c.view, r)
+		}
 		if err := c.hopeless(pinned); err != nil {
 			return Choice{}, err
 		}

@@ -44,6 +44,13 @@ type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
+// Forecaster reckons what a request would do on each replica, and writes it into
+// v.Forecasts, for policies and balancers to go by. It is pure but for that,
+// allocates nothing once v has the room, and is shared by goroutines.
+type Forecaster interface {
+	Forecast(v *fleet.View, r *fleet.Request)
+}
+
 // Errors of [Core.Route] and [Core.RoutePinned].
 var (
 	// ErrNoReplica says that every replica that could answer is down.

@@ -16,6 +16,7 @@ import (
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
+	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/workloads"
@@ -92,8 +93,9 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	}
 	return router.New(router.Config{
 		Ledger: fleet.NewLedger(table), Fallback: fallback, Balancer: balancer,
-		Seed:    workloads.Seed(workloads.Serving, 0),
-		OnPanic: func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },
+		Forecaster: profile.NewForecaster(s.Profiles()),
+		Seed:       workloads.Seed(workloads.Serving, 0),
+		OnPanic:    func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },
 	})
 }
 

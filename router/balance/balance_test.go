@@ -17,19 +17,20 @@ func TestConformance(t *testing.T) {
 	for _, limit := range []int{0, 8} {
 		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestBatch{})
 		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestFitting{})
+		conformance.Balancer(t, conformance.Fleet(limit), balance.LeastHarm{})
 		conformance.Balancer(t, conformance.Fleet(limit), balance.PowerOfTwo{})
 	}
 }
 
 func TestByName(t *testing.T) {
-	for _, name := range []string{"smallest-batch", "smallest-fitting", "power-of-two"} {
+	for _, name := range []string{"smallest-batch", "smallest-fitting", "least-harm", "power-of-two"} {
 		b, err := balance.ByName(name)
 		if err != nil || b.Name() != name {
 			t.Errorf("ByName(%q) = %v, %v", name, b, err)
 		}
 	}
 	_, err := balance.ByName("roulette")
-	if err == nil || !strings.Contains(err.Error(), "smallest-batch, smallest-fitting and power-of-two") {
+	if err == nil || !strings.Contains(err.Error(), "smallest-batch, smallest-fitting, least-harm and power-of-two") {
 		t.Errorf("the error %v does not list the balancers", err)
 	}
 }
@@ -80,6 +81,36 @@ func TestSmallestFittingMindsFullCaches(t *testing.T) {
 	v.Held[1], v.Held[2] = 1200, 830
 	if i := pick(); i != 2 { // none has room
 		t.Errorf("with all full picked %d, want 2, which is the least full", i)
+	}
+}
+
+func TestLeastHarm(t *testing.T) {
+	v := oneVariant(t, 1, 2, 9, 0)
+	v.Down[3] = true
+	pick := func() int {
+		t.Helper()
+		first := (balance.LeastHarm{}).Pick(v, &fleet.Request{}, 0, 0)
+		for random := range uint64(100) {
+			if i := (balance.LeastHarm{}).Pick(v, &fleet.Request{}, 0, random<<57); i != first {
+				t.Fatalf("picked %d and %d, of which one is worse", first, i)
+			}
+		}
+		return first
+	}
+	if i := pick(); i != 0 {
+		t.Errorf("without forecasts picked %d, want 0, the smallest batch", i)
+	}
+	v.Forecasts = []fleet.Forecast{{Misses: 0.5}, {Misses: 0.3}, {Misses: 0.1}, {}}
+	if i := pick(); i != 2 {
+		t.Errorf("picked %d, want 2, which harms least", i)
+	}
+	v.Forecasts[1].Misses = 0.1001 // as good as equal
+	if i := pick(); i != 1 {
+		t.Errorf("of two that harm alike picked %d, want 1, the smaller batch", i)
+	}
+	v.Held[1] = 900
+	if i := pick(); i != 2 {
+		t.Errorf("picked %d, want 2: 1 has no room", i)
 	}
 }
 

@@ -83,6 +83,9 @@ func draw(t *fleet.Table, seed uint64) *example {
 		x.view.Held = append(x.view.Held, int32(n*rng.IntN(600)))
 		x.view.Down = append(x.view.Down, rng.Float64() < down)
 	}
+	for range t.Replicas {
+		x.view.Forecasts = append(x.view.Forecasts, fleet.Forecast{Pace: 3 * rng.Float64(), Misses: 10*rng.Float64() - 1})
+	}
 	x.request = fleet.Request{
 		ID: seed, Task: rng.IntN(len(t.Tasks)), PromptTokens: rng.IntN(2000), Arrival: x.view.Now,
 	}
@@ -100,7 +103,7 @@ func (x *example) unchanged() error {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
 	same := x.view.Now == want.view.Now && x.view.Rate == want.view.Rate &&
-		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Down, want.view.Down)
+		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Forecasts, want.view.Forecasts) && slices.Equal(x.view.Down, want.view.Down)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}

@@ -24,9 +24,10 @@ func (x Lease) On(l *Ledger) Lease {
 
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
-	inFlight, held, down := v.InFlight, v.Held, v.Down
+	inFlight, held, down, forecasts := v.InFlight, v.Held, v.Down, v.Forecasts
 	*v = *o
 	v.InFlight = append(inFlight[:0], o.InFlight...)
 	v.Held = append(held[:0], o.Held...)
 	v.Down = append(down[:0], o.Down...)
+	v.Forecasts = append(forecasts[:0], o.Forecasts...)
 }

@@ -84,6 +84,11 @@ func TestEncode(t *testing.T) {
 		Down:     make([]bool, 12),
 		Rate:     12,
 		Smoothed: fleet.SmoothedRates{6, 9},
+		Forecasts: []fleet.Forecast{
+			{}, {}, {Pace: 0.75, Misses: 0.5},
+			{Pace: 0.125, Misses: 3}, {}, {Pace: 0.5, Misses: 1},
+			{Pace: 0.25, Misses: -0.5}, {}, {Pace: 0.1, Misses: 0.1},
+			{}, {}, {Pace: 2, Misses: 2}},
 	}
 	v.Down[8] = true // the emptiest 6.7B
 	r := &fleet.Request{Task: 2}
@@ -98,6 +103,9 @@ func TestEncode(t *testing.T) {
 		{observation.Feature{Kind: observation.Shortest, Scale: []float64{4, 4, 5}}, []float64{2. / 4, observation.Bound, 1. / 5}},
 		// 700 of 21,376 (the 125M that is not full); no 1.3B; 100 of 10,528.
 		{observation.Feature{Kind: observation.KVUse, Scale: []float64{1, 1, 0.5}}, []float64{700. / 21_376, observation.Bound, 100. / 10_528 / 0.5}},
+		// The quickest pace, and the least harm, need not be of one replica.
+		{observation.Feature{Kind: observation.Pace, Scale: []float64{1, 1, 2}}, []float64{0.125, observation.Bound, 0.25}},
+		{observation.Feature{Kind: observation.Harm, Scale: []float64{1, 1, 1}}, []float64{0, observation.Bound, 0.5}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{48}}, []float64{0.25}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{0.01}}, []float64{observation.Bound}},
 		{observation.Feature{Kind: observation.LogRate, Scale: []float64{4}}, []float64{math.Log(13) / 4}},

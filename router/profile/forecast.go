@@ -35,8 +35,8 @@ const (
 // NewForecaster makes a forecaster of profiles by replica index.
 func NewForecaster(profiles []*Profile) *Forecaster { return &Forecaster{profiles: profiles} }
 
-// Fill writes the forecasts for r into v.Forecasts, reusing its memory.
-func (f *Forecaster) Fill(v *fleet.View, r *fleet.Request) {
+// Forecast writes the forecasts for r into v.Forecasts, reusing its memory.
+func (f *Forecaster) Forecast(v *fleet.View, r *fleet.Request) {
 	t := v.Table
 	v.Forecasts = v.Forecasts[:0]
 	for range t.Replicas {
@@ -48,55 +48,76 @@ func (f *Forecaster) Fill(v *fleet.View, r *fleet.Request) {
 	}
 }
 
+// load is what a replica's batch is now. One that is idle has, for the harm that
+// others may do it, a single sequence.
+type load struct {
+	n, held int
+	weight  float64 // requests
+	duty    float64 // the share of a step in which the batch loads the GPU
+	misses  float64 // probability for each of its requests, as things are
+}
+
 // host fills in the forecasts of the replicas of one host.
 func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float64) {
+	var room [16]load // more replicas on one host would allocate
+	loads := room[:0]
 	var duties float64
 	for _, i := range on {
-		duties += f.duty(i, int(v.InFlight[i]), int(v.Held[i]))
-	}
-	for _, i := range on {
-		n, held := int(v.InFlight[i]), int(v.Held[i])
-		before := f.duty(i, n, held)
-		after := f.duty(i, n+1, held+prompt)
-		pace := f.pace(i, n+1, held+prompt, duties-before) * perDeadline
-		own := miss(pace)
-		added := own
-		if n > 0 {
-			added += float64(n) * (own - miss(f.pace(i, n, held, duties-before)*perDeadline))
+		l := load{n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i])}
+		if l.n > 0 {
+			_, l.duty = f.profiles[i].Step(l.n, l.n, l.held, 0)
+		} else {
+			l.n, l.held, l.weight = 1, idleContext, idleWeight
 		}
-		for _, j := range on {
-			if j != i {
-				added += f.slowed(v, j, duties, after-before, perDeadline)
-			}
+		duties += l.duty
+		loads = append(loads, l)
+	}
+	for k := range loads {
+		l := &loads[k]
+		l.misses = miss(f.pace(on[k], l.n, l.held, duties-l.duty) * perDeadline)
+	}
+	for k, i := range on {
+		v.Forecasts[i] = f.join(loads, on, k, prompt, duties, perDeadline)
+	}
+}
+
+// join is the forecast for a request on the k-th replica of a host.
+func (f *Forecaster) join(loads []load, on []int, k, prompt int, duties, perDeadline float64) fleet.Forecast {
+	l := loads[k]
+	n, held := l.n+1, l.held+prompt
+	if l.weight < 1 { // idle
+		n, held = 1, prompt
+	}
+	_, duty := f.profiles[on[k]].Step(n, n, held, 0)
+	pace := f.pace(on[k], n, held, duties-l.duty) * perDeadline
+	own := miss(pace)
+	misses := own
+	if n > 1 {
+		misses += l.weight * (own - l.misses)
+	}
+	for j := range loads {
+		if o := &loads[j]; j != k {
+			misses += o.weight * (miss(f.pace(on[j], o.n, o.held, duties-o.duty+duty-l.duty)*perDeadline) - o.misses)
 		}
-		v.Forecasts[i] = fleet.Forecast{Pace: pace, Misses: added}
 	}
+	return fleet.Forecast{Pace: pace, Misses: misses}
 }
 
-// slowed is the misses that further duty on the host adds on replica j.
-func (f *Forecaster) slowed(v *fleet.View, j int, duties, more, perDeadline float64) float64 {
-	n, held, weight := int(v.InFlight[j]), int(v.Held[j]), float64(v.InFlight[j])
-	others := duties
-	if n == 0 {
-		n, held, weight = 1, idleContext, idleWeight
-	} else {
-		others -= f.duty(j, n, held)
-	}
-	return weight * (miss(f.pace(j, n, held, others+more)*perDeadline) - miss(f.pace(j, n, held, others)*perDeadline))
-}
-
-// duty is the share of a step in which n sequences load the GPU, alone on it.
-func (f *Forecaster) duty(i, n, held int) float64 {
-	if n == 0 {
-		return 0
-	}
-	_, duty := f.profiles[i].Step(n, n, held, 0)
-	return duty
-}
-
+// pace is the time of a step of n sequences, in milliseconds.
 func (f *Forecaster) pace(i, n, held int, neighbours float64) float64 {
 	ms, _ := f.profiles[i].Step(n, n, held, neighbours)
 	return ms
 }
 
-func miss(pace float64) float64 { return 1 / (1 + math.Exp((missCentre-pace)/missSpread)) }
+// miss is the probability of a miss at a pace relative to the deadline. Most
+// paces are far from it on either side, and cost no exponential.
+func miss(pace float64) float64 {
+	switch x := (missCentre - pace) / missSpread; {
+	case x > 12:
+		return 0
+	case x < -12:
+		return 1
+	default:
+		return 1 / (1 + math.Exp(x))
+	}
+}

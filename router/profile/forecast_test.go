@@ -1,0 +1,107 @@
+package profile_test
+
+import (
+	"testing"
+
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+)
+
+// forecasts is a function that forecasts a request on the paper's fleet: three
+// sizes on each of four hosts, the largest close to its deadline alone.
+func forecasts(t *testing.T) (*fleet.View, func() []fleet.Forecast) {
+	t.Helper()
+	table := conformance.Fleet(0)
+	sizes := []*profile.Profile{
+		{LaunchFloor: 3.24, Weights: 0.636, Growth: 0.003, Token: 0.0035, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 6.48, Weights: 6.69, Growth: 0.003, Token: 0.0368, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 8.64, Weights: 33.83, Growth: 0.003, Token: 0.186, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+	}
+	var profiles []*profile.Profile
+	for _, r := range table.Replicas {
+		profiles = append(profiles, sizes[r.Variant])
+	}
+	v := &fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12)}
+	f := profile.NewForecaster(profiles)
+	return v, func() []fleet.Forecast {
+		f.Forecast(v, &fleet.Request{PromptTokens: 90})
+		return v.Forecasts
+	}
+}
+
+const medium, large = 1, 2 // on the first host; three further on on each next
+
+func TestForecastOfTheRequestItself(t *testing.T) {
+	v, forecast := forecasts(t)
+	idle := forecast()
+	// By hand, alone: 33.83 + 1.5 + 0.2 ms against 40.
+	if got, want := idle[large].Pace, 35.53/40; got < want-1e-9 || got > want+1e-9 {
+		t.Errorf("pace %v, want %v", got, want)
+	}
+	if idle[medium].Misses >= idle[large].Misses {
+		t.Errorf("the medium size adds %v misses, the large one %v", idle[medium].Misses, idle[large].Misses)
+	}
+	v.InFlight[large], v.Held[large] = 20, 4000
+	busy := forecast()
+	if busy[large].Pace <= idle[large+3].Pace || busy[large].Misses <= busy[large+3].Misses {
+		t.Errorf("a batch of 20 is no worse to join than none: %+v, %+v", busy[large], busy[large+3])
+	}
+}
+
+func TestForecastOfTheNeighbours(t *testing.T) {
+	v, forecast := forecasts(t)
+	v.InFlight[large], v.Held[large] = 3, 600
+	got := forecast()
+	// Beside the large size, a medium one slows three requests past their
+	// deadline; on the next host nobody.
+	if got[medium].Misses < 1 || got[medium+3].Misses > 0.5 {
+		t.Errorf("a medium request adds %v misses beside three large ones, %v on an idle host", got[medium].Misses, got[medium+3].Misses)
+	}
+	// Once a medium one is there, a second does little further harm.
+	v.InFlight[medium], v.Held[medium] = 4, 800
+	if more := forecast(); more[medium].Misses > got[medium].Misses/3 {
+		t.Errorf("one more medium request adds %v misses, the first added %v", more[medium].Misses, got[medium].Misses)
+	}
+	// An idle host that a medium request wakes is one fewer for large ones.
+	if woken, awake := forecast()[medium+3].Misses, 0.0; woken <= awake {
+		t.Errorf("waking an idle host costs %v", woken)
+	}
+}
+
+// A request's own deadline counts, not its task's.
+func TestForecastByDeadline(t *testing.T) {
+	v, forecast := forecasts(t)
+	strict := forecast()[large]
+	table := *v.Table
+	table.Tasks = append([]fleet.Task{}, v.Table.Tasks...)
+	table.Tasks[0].Deadline *= 2
+	v.Table = &table
+	if loose := forecast()[large]; loose.Pace != strict.Pace/2 || loose.Misses >= strict.Misses {
+		t.Errorf("with twice the time %+v, before %+v", loose, strict)
+	}
+}
+
+func TestForecastDoesNotAllocate(t *testing.T) {
+	_, forecast := forecasts(t)
+	forecast()
+	if n := testing.AllocsPerRun(100, func() { forecast() }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkForecast(b *testing.B) {
+	table := conformance.Fleet(0)
+	profiles := make([]*profile.Profile, len(table.Replicas))
+	for i := range profiles {
+		profiles[i] = &profile.Profile{Weights: 7, Growth: 0.003, Token: 0.04, Overhead: 1.5, Sequence: 0.2, Contention: 0.15}
+	}
+	v := &fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12)}
+	for i := range v.InFlight {
+		v.InFlight[i], v.Held[i] = int32(i), int32(300*i)
+	}
+	f := profile.NewForecaster(profiles)
+	for b.Loop() {
+		f.Forecast(v, &fleet.Request{PromptTokens: 90})
+	}
+}
