@@ -36,6 +36,8 @@ var table = []room{
 		"the environment offers actions to any learner and is judged by any policy: it imports no learner, no router core"},
 	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
 		"a report judges deciders through its own interface, learned or not"},
+	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
+		"a planner is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,
 		"a page of tables and figures knows nothing of what was measured: whoever measured fills it"},
 	{"rl", []string{"router/nn"},

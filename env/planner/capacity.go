@@ -1,0 +1,157 @@
+package planner
+
+import (
+	"math"
+	"slices"
+
+	"gearshift/env"
+	"gearshift/env/engine"
+	"gearshift/router/profile"
+	"gearshift/workloads"
+)
+
+// load is the means of the requests that [Fluid] rests on, in tokens.
+type load struct {
+	prompt, output float64
+	// context is the mean of a sequence over its decode steps: a request of L
+	// tokens has prompt + 1 … prompt + L − 1 in them.
+	context float64
+}
+
+func newLoad(shape workloads.Shape) load {
+	l := load{prompt: shape.Prompt.Expected(), output: shape.Output.Expected()}
+	l.context = l.prompt
+	if l.output > 1 {
+		l.context += (meanSquare(shape.Output) - l.output) / 2 / (l.output - 1)
+	}
+	return l
+}
+
+// maxPatterned is up to how many replicas a host's contention is resolved by
+// patterns; above, neighbours do not slow each other, which bounds all the same.
+const maxPatterned = 6
+
+// replica is what a replica's pace depends on.
+type replica struct {
+	variant, kv, limit int
+	profile            *profile.Profile
+	engine             engine.Config
+}
+
+// classes groups the hosts and finds their paces.
+func classes(c *env.Config, l load) []class {
+	var kinds [][]replica
+	var list []class
+	for h := range c.Table.Hosts {
+		var kind []replica
+		for _, r := range c.Table.ReplicasOn(h) {
+			kind = append(kind, replica{c.Table.Replicas[r].Variant, c.KVTokens[r], c.Table.Replicas[r].Limit, c.Profiles[r], c.Engine})
+		}
+		same := slices.IndexFunc(kinds, func(k []replica) bool { return slices.Equal(k, kind) })
+		if same < 0 {
+			same = len(kinds)
+			kinds, list = append(kinds, kind), append(list, newClass(kind, l))
+		}
+		list[same].hosts++
+	}
+	return list
+}
+
+func newClass(kind []replica, l load) class {
+	var c class
+	for i := range kind {
+		c.replicas = append(c.replicas, carrier{kind[i].variant})
+	}
+	all := 1<<len(kind) - 1
+	if len(kind) > maxPatterned {
+		c.patterns = append(c.patterns, paces(kind, func(int) (bool, float64) { return true, 0 }, l))
+		return c
+	}
+	for pattern := 1; pattern <= all; pattern++ {
+		busy := func(i int) bool { return pattern>>i&1 == 1 }
+		least := make([]float64, len(kind))
+		for i := range kind {
+			if busy(i) {
+				least[i] = kind[i].leastDuty(float64(len(kind)-1), l)
+			}
+		}
+		c.patterns = append(c.patterns, paces(kind, func(i int) (bool, float64) {
+			var neighbours float64
+			for j := range least {
+				if j != i {
+					neighbours += least[j]
+				}
+			}
+			return busy(i), neighbours
+		}, l))
+	}
+	return c
+}
+
+// paces is the pace of each replica that is busy, beside neighbours of that duty.
+func paces(kind []replica, busy func(i int) (bool, float64), l load) []pace {
+	list := make([]pace, len(kind))
+	for i := range kind {
+		if ok, neighbours := busy(i); ok {
+			list[i] = kind[i].pace(neighbours, l)
+		}
+	}
+	return list
+}
+
+// batch is the most sequences that can run at once.
+func (r *replica) batch(l load) int {
+	n := math.Ceil(float64(r.kv) / l.context)
+	most := max(1, min(int(min(n, math.MaxInt32)), r.engine.MaxSequences))
+	if r.limit > 0 {
+		most = min(most, r.limit)
+	}
+	return most
+}
+
+// pace is the requests per second that leave the replica at each batch size.
+func (r *replica) pace(neighbours float64, l load) pace {
+	prefill := r.prefill(l)
+	list := make(pace, r.batch(l))
+	for i := range list {
+		n := i + 1
+		step, _ := r.profile.Step(n, n, int(float64(n)*l.context), neighbours)
+		takes := (l.output-1)*step + float64(n)*prefill // ms
+		list[i] = 1000 * float64(n) / max(takes, 1e-6)
+	}
+	return list
+}
+
+// prefill is the least time in milliseconds that a prompt costs the engine.
+func (r *replica) prefill(l load) float64 {
+	if r.engine.Scheduler == engine.ChunkedPrefill {
+		// Beside a decode step that runs anyway: the least slope of its cost.
+		return l.prompt*min(r.profile.Token, r.profile.Weights*r.profile.Growth) + r.profile.Sequence
+	}
+	least := math.Inf(1)
+	for prompts := 1; prompts <= r.prompts(l); prompts++ {
+		step, _ := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, 0)
+		least = min(least, step/float64(prompts))
+	}
+	return least
+}
+
+// prompts is how many fit a prefill step.
+func (r *replica) prompts(l load) int {
+	return max(1, min(int(float64(r.engine.MaxBatchTokens)/l.prompt), r.engine.MaxSequences))
+}
+
+// leastDuty is the least share of a step that loads the GPU, over the steps that
+// the replica may run beside neighbours of that duty at most.
+func (r *replica) leastDuty(neighbours float64, l load) float64 {
+	least := 1.0
+	for n := 1; n <= r.batch(l); n++ {
+		_, duty := r.profile.Step(n, n, int(float64(n)*l.context), neighbours)
+		least = min(least, duty)
+	}
+	for prompts := 1; prompts <= r.prompts(l); prompts++ {
+		_, duty := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, neighbours)
+		least = min(least, duty)
+	}
+	return least
+}

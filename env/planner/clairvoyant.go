@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
+)
+
+// DefaultHorizon is how much of the future a planner looks at, beyond which
+// only what is in flight counts.
+const DefaultHorizon = 25 * time.Second
+
+// ClairvoyantOptions are the settings of [Clairvoyant].
+type ClairvoyantOptions struct {
+	// Horizon is how much of the future has arrivals.
+	Horizon time.Duration
+	// Passes is how often the whole episode is planned: each pass but the first
+	// has the choices of the one before as its base. Zero is one.
+	Passes int
+}
+
+func (o ClairvoyantOptions) validate() error {
+	if o.Horizon < 0 {
+		return fmt.Errorf("a horizon of %v; 0 or more is possible", o.Horizon)
+	}
+	if o.Passes < 0 {
+		return fmt.Errorf("%d passes; 0 or more are possible", o.Passes)
+	}
+	return nil
+}
+
+// Clairvoyant decides with knowledge that no router has: for each action it
+// simulates the true future, arrivals and output lengths and all, with its base
+// routing the requests that arrive within the horizon; what is in flight then
+// runs to its end without further arrivals. It takes the action with the highest
+// sum of utilities over everything that ends after the decision, the same
+// requests for each action; of equal sums the base's own choice, then the first.
+//
+// It is a reference, not a bound: a step of policy improvement on its base that
+// is right about the future, but only within the horizon, and only for one
+// request at a time. Further passes improve on the choices themselves, request
+// by request, as the future that they were made for is the one that comes.
+//
+// The way of the action taken is, from the next request on, the way of the
+// base's choice there. So it is kept and extended by the few requests that come
+// into the horizon, and of n actions only n − 1 are simulated anew. If the
+// horizon holds the whole episode, each choice keeps all that was gained before:
+// then no pass is worse than the one before it, nor the first than the base.
+type Clairvoyant struct {
+	real    *env.Environment
+	base    Decider
+	horizon time.Duration
+	tape    *tape
+	scratch []float32
+
+	trunk, other, best *branch // trunk is the base's way
+	ready              bool    // trunk has the way of the last choice
+	drained            env.Environment
+	outcomes           []env.Outcome
+}
+
+// NewClairvoyant makes the decider for e, which has just been reset with the
+// seed. The base must route for e's fleet. With more than one pass, all but the
+// last are planned now.
+func NewClairvoyant(e *env.Environment, seed uint64, base Decider, o ClairvoyantOptions) (*Clairvoyant, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("cannot plan with foresight: %w", err)
+	}
+	for range o.Passes - 1 {
+		var err error
+		if base, err = write(e.Config(), seed, base, o.Horizon); err != nil {
+			return nil, err
+		}
+	}
+	stream, err := e.Config().Open(seed)
+	if err != nil {
+		return nil, fmt.Errorf("cannot look at the future: %w", err)
+	}
+	return &Clairvoyant{
+		real: e, base: base, horizon: o.Horizon,
+		tape:    &tape{stream: stream},
+		scratch: make([]float32, base.Scratch()),
+		trunk:   new(branch), other: new(branch), best: new(branch),
+	}, nil
+}
+
+// Scratch is zero: the planner has buffers of its own.
+func (c *Clairvoyant) Scratch() int { return 0 }
+
+// Decide chooses for the present request of the environment that c was made
+// for, whose view and request the arguments must be.
+func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
+	until := r.Arrival + c.horizon
+	own := c.base.Decide(v, r, c.scratch)
+	c.follow(int(r.ID), own)
+	c.trunk.extend(c.base, c.scratch, until)
+	highest, possible := c.trunk.value(&c.drained, &c.outcomes)
+	choice := own
+	for action := range v.Table.Variants {
+		if action == own || !v.VariantAvailable(action) {
+			continue
+		}
+		c.other.begin(c.real, c.tape, action)
+		c.other.extend(c.base, c.scratch, until)
+		value, ok := c.other.value(&c.drained, &c.outcomes)
+		if ok && (!possible || value > highest+tie) {
+			highest, possible = value, true
+			c.other, c.best = c.best, c.other
+			choice = action
+		}
+	}
+	if choice != own {
+		c.trunk, c.best = c.best, c.trunk
+	}
+	return choice
+}
+
+// follow makes trunk begin at the decision: with what is left of it if it is
+// the way that led here, else anew.
+func (c *Clairvoyant) follow(decision, own int) {
+	led := c.ready && c.trunk.err == nil && decision == c.trunk.first+1
+	c.ready = true
+	if !led {
+		c.trunk.begin(c.real, c.tape, own)
+		return
+	}
+	c.trunk.forget(decision)
+}

@@ -1,0 +1,184 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/optimize/convex/lp"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
+	"gearshift/workloads"
+)
+
+// Fluid bounds the mean utility of any policy that does not know output lengths,
+// at a steady rate, in the fluid limit: there requests are a flow, batches have
+// the composition of the average, and no queue comes from chance. It is a linear
+// program over how much of each task each variant answers in time. What carries
+// the flow:
+//
+// A replica spends its time at batches of n sequences. There a request takes
+//
+//	R(n) = (L − 1)·step(n, n·context) + n·prefill
+//
+// for the L − 1 tokens that follow the first, and for the prefills, its own and
+// those that interrupt it: with n in the batch, n requests start in the time
+// that one takes. So n/R(n) requests a second leave the replica. L, the prompt
+// and the context are the means over requests and over their tokens; prefill is
+// the least time that a prompt costs in any prefill step. n is bounded by the KV
+// cache over the context, the engine's sequences, and the replica's limit.
+//
+// In time means that the requests answered in time by a replica take, summed,
+// no more than their deadlines allow: the sum of R is at most that of D·L. This
+// follows from each being in time, and is all that is asked of them.
+//
+// The replicas of a host share its time among patterns, which of them are busy
+// at once. In each, a busy neighbour slows a step by the least duty it can have.
+//
+// What it leaves out, so that the bound is above what can be reached: chance in
+// arrivals and lengths, the wait for the step in progress, the rounding to KV
+// blocks and preemptions, the work spent on late answers, and the balancer.
+// Chance can also help: a policy that knows lengths may choose which requests
+// to answer well, and a burst shorter than the requests meets room that a steady
+// rate does not. For those it is no bound.
+type Fluid struct {
+	table   *fleet.Table
+	shares  []float64 // by task
+	output  float64   // mean tokens
+	classes []class
+	tiers   [][]tier // by task
+}
+
+// class is hosts that are alike, down to the profiles of their replicas.
+type class struct {
+	hosts    float64
+	replicas []carrier
+	patterns [][]pace // by pattern of busy replicas, by replica; nil where idle
+}
+
+// carrier is one replica of a class.
+type carrier struct{ variant int }
+
+// pace is what a replica can do in a pattern, by batch size from 1: requests per
+// second.
+type pace []float64
+
+// tier is a latency per token that is allowed, in seconds, and what share of
+// the quality is left at most above the tier before.
+type tier struct{ allowed, factor float64 }
+
+// Bound is the answer at one rate.
+type Bound struct {
+	Rate    float64 `json:"rate"`
+	Utility float64 `json:"utility"` // mean per request
+	// Share of each task's requests that each variant answers in time, by task
+	// and variant, in a mixture that reaches the bound.
+	Share [][]float64 `json:"share"`
+}
+
+// NewFluid prepares the bound for a fleet and what its requests look like. The
+// configuration needs no workload.
+func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
+	if err := shape.Validate(c.Table.Tasks); err != nil {
+		return nil, fmt.Errorf("cannot bound: %w", err)
+	}
+	f := &Fluid{table: c.Table, shares: shape.Mix.Shares(c.Table.Tasks), output: shape.Output.Expected()}
+	for i := range c.Table.Tasks {
+		f.tiers = append(f.tiers, tiers(&c.Table.Tasks[i]))
+	}
+	f.classes = classes(&c, newLoad(shape))
+	return f, nil
+}
+
+// tierStep is how finely a decay is resolved, as a share of the deadline.
+const tierStep, maxTiers = 0.0025, 400
+
+// tiers resolves the decay of a task from above: within a tier, what is left at
+// its beginning.
+func tiers(t *fleet.Task) []tier {
+	decay := t.Decay
+	if decay == nil {
+		decay = fleet.Hard{}
+	}
+	deadline := float64(t.Deadline) / float64(time.Millisecond)
+	list := []tier{{t.Deadline.Seconds(), 1}}
+	for k := 1; k <= maxTiers; k++ {
+		begin := deadline * (1 + tierStep*float64(k-1))
+		left := decay.Factor(math.Nextafter(begin, math.Inf(1)), deadline)
+		if left <= 0 {
+			break
+		}
+		allowed := t.Deadline.Seconds() * (1 + tierStep*float64(k))
+		if k == maxTiers {
+			allowed = t.Deadline.Seconds() * 1e6 // whatever is left for ever
+		}
+		list = append(list, tier{allowed, left})
+	}
+	return list
+}
+
+// At is the bound at so many requests per second.
+func (f *Fluid) At(rate float64) (Bound, error) {
+	if !(rate > 0) || math.IsInf(rate, 1) {
+		return Bound{}, fmt.Errorf("cannot bound: a rate of %v", rate)
+	}
+	p := f.program(rate)
+	a := mat.NewDense(len(p.limits), len(p.columns)+len(p.limits), nil)
+	costs := make([]float64, len(p.columns)+len(p.limits))
+	basis := make([]int, len(p.limits))
+	for j, col := range p.columns {
+		costs[j] = -col.worth
+		for _, x := range col.entries {
+			a.Set(x.row, j, a.At(x.row, j)+x.value)
+		}
+	}
+	for i := range p.limits {
+		basis[i] = len(p.columns) + i // the slack
+		a.Set(i, basis[i], 1)
+	}
+	cost, x, err := lp.Simplex(costs, a, p.limits, 1e-10, basis)
+	if err != nil {
+		return Bound{}, fmt.Errorf("cannot bound at %v requests per second: %w", rate, err)
+	}
+	b := Bound{Rate: rate, Utility: -cost / rate, Share: make([][]float64, len(f.shares))}
+	for t := range b.Share {
+		b.Share[t] = make([]float64, len(f.table.Variants))
+	}
+	for j, col := range p.columns {
+		if col.answers {
+			b.Share[col.task][col.variant] += x[j] / (rate * f.shares[col.task])
+		}
+	}
+	return b, nil
+}
+
+// Over is the mean of the bound over requests that come at these rates, as if
+// each rate lasted for ever. It is computed at a grid of rates that are at most
+// 1 % below, where the bound is no lower. A rate that is not known, zero, is an
+// error.
+func (f *Fluid) Over(rates []float64) (float64, error) {
+	if len(rates) == 0 {
+		return 0, errors.New("cannot bound: no request")
+	}
+	const step = 0.01
+	grid := map[int]float64{}
+	var sum float64
+	for _, rate := range rates {
+		if !(rate > 0) {
+			return 0, errors.New("cannot bound: a request whose rate is not known")
+		}
+		i := int(math.Floor(math.Log(rate) / step))
+		if _, ok := grid[i]; !ok {
+			b, err := f.At(math.Exp(float64(i) * step))
+			if err != nil {
+				return 0, err
+			}
+			grid[i] = b.Utility
+		}
+		sum += grid[i]
+	}
+	return sum / float64(len(rates)), nil
+}

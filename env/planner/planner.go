@@ -1,0 +1,25 @@
+// Package planner holds upper references for routing policies: deciders that
+// simulate each choice forward before they make it, on the true future
+// ([Clairvoyant]) or on sampled ones ([Sampling]), and a bound on what any
+// policy can reach in the fluid limit ([Fluid]).
+//
+// The deciders look at the environment that they decide for, so each is made
+// for one run of it. They read no clock, and their randomness is seeded: the
+// same run gives the same choices.
+package planner
+
+import (
+	"gearshift/router/fleet"
+)
+
+// Decider chooses a variant for a request. A planner is one, and needs one as
+// its base: the policy that is taken to route everything after the request in
+// question. Decide must be pure; it has scratch of length Scratch.
+type Decider interface {
+	Scratch() int
+	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
+}
+
+// tie is the difference of two sums of utilities below which they are equal:
+// well above their rounding, well below what one request is worth.
+const tie = 1e-9

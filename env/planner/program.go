@@ -1,0 +1,86 @@
+package planner
+
+// program is the linear program of [Fluid] at one rate: maximise the worth of
+// the columns, each at least zero, within the limits of the rows.
+type program struct {
+	columns []column
+	limits  []float64 // by row
+}
+
+type column struct {
+	worth   float64
+	entries []entry
+	// answers says that the column is requests of the task per second that the
+	// variant answers.
+	answers       bool
+	task, variant int
+}
+
+type entry struct {
+	row   int
+	value float64
+}
+
+func (p *program) row(limit float64) int {
+	p.limits = append(p.limits, limit)
+	return len(p.limits) - 1
+}
+
+func (f *Fluid) program(rate float64) *program {
+	p := new(program)
+	tasks := make([]int, len(f.shares))
+	for t, share := range f.shares {
+		tasks[t] = p.row(rate * share)
+	}
+	for i := range f.classes {
+		c := &f.classes[i]
+		capacity, time := make([]int, len(c.replicas)), make([]int, len(c.replicas))
+		for r := range c.replicas {
+			// What is answered is at most what leaves the replica, and what is in
+			// flight on average at most what the deadlines allow to be.
+			capacity[r], time[r] = p.row(0), p.row(0)
+			f.addAnswers(p, c.replicas[r].variant, tasks, capacity[r], time[r])
+		}
+		c.addPatterns(p, capacity, time)
+	}
+	return p
+}
+
+// addAnswers adds a column for each task and tier that the replica may answer.
+func (f *Fluid) addAnswers(p *program, variant int, tasks []int, capacity, time int) {
+	for t, row := range tasks {
+		task := &f.table.Tasks[t]
+		for _, tier := range f.tiers[t] {
+			worth := task.Weight * task.Quality[variant] * tier.factor
+			if worth <= 0 || f.shares[t] == 0 {
+				continue
+			}
+			p.columns = append(p.columns, column{
+				worth: worth, answers: true, task: t, variant: variant,
+				entries: []entry{{row, 1}, {capacity, 1}, {time, -tier.allowed * f.output}},
+			})
+		}
+	}
+}
+
+// addPatterns adds a column for each pattern, in hosts, and for each batch size
+// of each replica that is busy in it.
+func (c *class) addPatterns(p *program, capacity, time []int) {
+	whole := p.row(c.hosts)
+	for _, paces := range c.patterns {
+		pattern := column{entries: []entry{{whole, 1}}}
+		for r, pace := range paces {
+			if pace == nil {
+				continue
+			}
+			busy := p.row(0) // the replica is busy no longer than the pattern lasts
+			pattern.entries = append(pattern.entries, entry{busy, -1})
+			for i, requests := range pace {
+				p.columns = append(p.columns, column{entries: []entry{
+					{busy, 1}, {capacity[r], -requests}, {time[r], float64(i + 1)},
+				}})
+			}
+		}
+		p.columns = append(p.columns, pattern)
+	}
+}

@@ -1,0 +1,211 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
+	"gearshift/workloads"
+)
+
+// SamplingOptions are the settings of [Sampling].
+type SamplingOptions struct {
+	// Horizon is how much of the future has arrivals.
+	Horizon time.Duration
+	// Samples is how many futures each decision looks at, at most.
+	Samples int
+	// Least is how many it looks at before it rules an action out.
+	Least int
+	// Margin is by how many standard errors the mean advantage over the base's
+	// choice must exceed zero for another to be taken. An action that is behind
+	// by as much is ruled out.
+	Margin float64
+	// Shape is what requests look like; Rates is how they arrive, unless the
+	// environment declares the true rate.
+	Shape workloads.Shape
+	Rates Rates
+}
+
+// DefaultSamplingOptions are those that did best for their cost; Shape and Rates
+// are left to the caller.
+func DefaultSamplingOptions() SamplingOptions {
+	return SamplingOptions{Horizon: DefaultHorizon, Samples: 64, Least: 8, Margin: 1}
+}
+
+func (o *SamplingOptions) validate(tasks []fleet.Task) error {
+	var faults []error
+	if o.Horizon < 0 {
+		faults = append(faults, fmt.Errorf("a horizon of %v; 0 or more is possible", o.Horizon))
+	}
+	if o.Samples < 1 {
+		faults = append(faults, fmt.Errorf("%d samples; at least 1 is needed", o.Samples))
+	}
+	if o.Least < 2 {
+		faults = append(faults, fmt.Errorf("a least number of %d samples; 2 have a standard error", o.Least))
+	}
+	if !(o.Margin >= 0) {
+		faults = append(faults, fmt.Errorf("a margin of %v standard errors; 0 or more is possible", o.Margin))
+	}
+	return errors.Join(append(faults, o.Shape.Validate(tasks), o.Rates.validate())...)
+}
+
+// Sampling is what [Clairvoyant] is to a router that cannot see the future: it
+// plans on sampled ones, the same for each action, and takes the action with the
+// best mean. It learns nothing.
+//
+// What it knows is what a router with a simulator of its own fleet may know: the
+// profiles; which requests it has sent where, and how far each has come; the
+// state of the engines that follows from that; what requests look like ([Shape]
+// of the options); and the arrivals so far, from which it infers the rate
+// ([Rates]). What it does not know it draws anew for each future: the output
+// lengths of the requests in flight, given the tokens that they have generated,
+// and of the present one; the present rate, and its changes; all further
+// arrivals.
+type Sampling struct {
+	real    *env.Environment
+	base    Decider
+	options SamplingOptions
+	lengths lengths
+	belief  *belief
+	rng     *rand.Rand
+	scratch []float32
+
+	imagined env.Environment // the present, with other lengths
+	branch   branch
+	tape     tape
+	outcomes []env.Outcome
+	rivals   []rival
+	sampled  int
+}
+
+// rival is an action that the base does not choose, with the running mean and
+// sum of squared deviations of its advantage.
+type rival struct {
+	action           int
+	n, mean, squares float64
+}
+
+func (r *rival) add(advantage float64) {
+	r.n++
+	delta := advantage - r.mean
+	r.mean += delta / r.n
+	r.squares += delta * (advantage - r.mean)
+}
+
+// error is the standard error of the mean.
+func (r *rival) error() float64 { return math.Sqrt(r.squares / (r.n - 1) / r.n) }
+
+// samplingStream is the planner's own source under a seed.
+const samplingStream = 0x706c616e6e6572
+
+// NewSampling makes the decider for e, which has just been reset. The base must
+// route for e's fleet. The seed is for the samples; it may be the episode's.
+func NewSampling(e *env.Environment, seed uint64, base Decider, o SamplingOptions) (*Sampling, error) {
+	if err := o.validate(e.Config().Table.Tasks); err != nil {
+		return nil, fmt.Errorf("cannot plan on samples: %w", err)
+	}
+	rng := rand.New(rand.NewPCG(seed, samplingStream))
+	return &Sampling{
+		real: e, base: base, options: o,
+		lengths: newLengths(o.Shape.Output, rng), belief: newBelief(o.Rates), rng: rng,
+		scratch: make([]float32, base.Scratch()),
+	}, nil
+}
+
+// Scratch is zero: the planner has buffers of its own.
+func (s *Sampling) Scratch() int { return 0 }
+
+// Sampled is how many futures all decisions so far have looked at.
+func (s *Sampling) Sampled() int { return s.sampled }
+
+// Decide chooses for the present request of the environment that s was made
+// for, whose view and request the arguments must be.
+func (s *Sampling) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
+	s.belief.arrive(r.Arrival)
+	own := s.base.Decide(v, r, s.scratch)
+	s.rivals = s.rivals[:0]
+	for action := range v.Table.Variants {
+		if action != own && v.VariantAvailable(action) {
+			s.rivals = append(s.rivals, rival{action: action})
+		}
+	}
+	for n := 0; n < s.options.Samples && len(s.rivals) > 0; n++ {
+		if err := s.imagine(v, r); err != nil {
+			return own
+		}
+		s.compare(own)
+		if n+1 >= s.options.Least {
+			s.ruleOut()
+		}
+	}
+	return s.winner(own)
+}
+
+// imagine draws a future.
+func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
+	s.sampled++
+	s.imagined.CopyFrom(s.real, nil)
+	s.imagined.Redraw(func(_, generated int) int { return s.lengths.above(generated, s.rng) })
+	process := ahead{belief: s.belief}
+	if s.real.Config().KnownRate {
+		process.known = v.Rate
+	}
+	stream, err := workloads.New(process, v.Table.Tasks, s.options.Shape, s.rng.Uint64(), workloads.Limit{Duration: s.options.Horizon})
+	if err != nil {
+		return err
+	}
+	s.tape.stream = nil
+	s.tape.first, s.tape.arrivals = int(r.ID)+1, s.tape.arrivals[:0]
+	for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+		a.At += r.Arrival
+		s.tape.arrivals = append(s.tape.arrivals, a)
+	}
+	return nil
+}
+
+// compare adds one future's advantages. A rival that leads nowhere in it, or is
+// compared with a base that does, is left as it is.
+func (s *Sampling) compare(own int) {
+	base, ok := s.value(own)
+	if !ok {
+		return
+	}
+	for i := range s.rivals {
+		if value, ok := s.value(s.rivals[i].action); ok {
+			s.rivals[i].add(value - base)
+		}
+	}
+}
+
+func (s *Sampling) value(action int) (float64, bool) {
+	s.branch.begin(&s.imagined, &s.tape, action)
+	s.branch.extend(s.base, s.scratch, math.MaxInt64)
+	return s.branch.value(nil, nil)
+}
+
+// ruleOut drops the rivals that are not worth another future.
+func (s *Sampling) ruleOut() {
+	left := s.rivals[:0]
+	for _, r := range s.rivals {
+		if r.n > 1 && r.mean+s.options.Margin*r.error() > tie {
+			left = append(left, r)
+		}
+	}
+	s.rivals = left
+}
+
+// winner is the rival that is furthest ahead, if it is far enough.
+func (s *Sampling) winner(own int) int {
+	choice, highest := own, tie
+	for i := range s.rivals {
+		r := &s.rivals[i]
+		if r.n > 1 && r.mean > highest && r.mean > s.options.Margin*r.error()+tie {
+			choice, highest = r.action, r.mean
+		}
+	}
+	return choice
+}
