@@ -11,19 +11,31 @@ import (
 )
 
 // RuleForms are the references that Parse understands, for error messages.
-const RuleForms = "static:VARIANT, threshold[:a,b] or slackfit[:f]"
+const RuleForms = "static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], " +
+	"least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]"
+
+// kinds are the words before the colon.
+var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware"}
 
 // IsRule says whether a reference has the form of a rule, right or wrong; else
 // it can only name a stored policy.
 func IsRule(ref string) bool {
 	kind, _, _ := strings.Cut(ref, ":")
-	return slices.Contains([]string{"static", "threshold", "slackfit"}, kind)
+	return slices.Contains(kinds, kind)
 }
 
-// Parse makes the rule that ref names: static:VARIANT, threshold[:a,b] (n−1
-// ascending limits for n variants) or slackfit[:f]. Profiles are by replica
-// index, and only slackfit needs them and the lengths.
+// Parse makes the rule that ref names, one of [RuleForms]: of static a variant's
+// name, of threshold n−1 ascending limits for n variants, of task-threshold
+// such limits for each task, of the others the parameters that their types
+// describe, of which the last may be left out. Profiles are by replica index;
+// static and the thresholds need neither them nor the lengths.
 func Parse(ref string, t *fleet.Table, profiles []*profile.Profile, lengths Lengths) (Rule, error) {
+	return (&Maker{Table: t, Profiles: profiles, Lengths: lengths}).Parse(ref)
+}
+
+// Parse makes the rule that ref names.
+func (m *Maker) Parse(ref string) (Rule, error) {
+	t := m.Table
 	kind, rest, given := strings.Cut(ref, ":")
 	var rule Rule
 	var err error
@@ -34,10 +46,10 @@ func Parse(ref string, t *fleet.Table, profiles []*profile.Profile, lengths Leng
 		err = fmt.Errorf("nothing follows the colon; want %s", RuleForms)
 	case kind == "threshold":
 		rule, err = parseThreshold(rest, t)
-	case kind == "slackfit":
-		rule, err = parseSlackFit(rest, t, profiles, lengths)
+	case kind == "task-threshold":
+		rule, err = parseTaskThreshold(rest, t)
 	default:
-		err = fmt.Errorf("no such rule; want %s", RuleForms)
+		rule, err = m.parseNumbers(kind, rest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use policy %q: %w", ref, err)
@@ -58,26 +70,62 @@ func parseStatic(name string, t *fleet.Table) (Rule, error) {
 }
 
 func parseThreshold(list string, t *fleet.Table) (Rule, error) {
-	var limits []int
-	if list != "" {
-		for word := range strings.SplitSeq(list, ",") {
-			limit, err := strconv.Atoi(strings.TrimSpace(word))
-			if err != nil {
-				return nil, fmt.Errorf("%q is not a whole number; want threshold:a,b", word)
-			}
-			limits = append(limits, limit)
-		}
+	limits, err := parseLimits(list, "threshold:a,b")
+	if err != nil {
+		return nil, err
 	}
 	return NewThreshold(t, limits...)
 }
 
-func parseSlackFit(word string, t *fleet.Table, profiles []*profile.Profile, lengths Lengths) (Rule, error) {
-	factor := DefaultFactor
-	if word != "" {
-		var err error
-		if factor, err = strconv.ParseFloat(word, 64); err != nil {
-			return nil, fmt.Errorf("%q is not a number; want slackfit:f", word)
+func parseTaskThreshold(list string, t *fleet.Table) (Rule, error) {
+	var ladders [][]int
+	if list != "" {
+		for ladder := range strings.SplitSeq(list, "/") {
+			limits, err := parseLimits(ladder, "task-threshold:a,b/a,b")
+			if err != nil {
+				return nil, err
+			}
+			ladders = append(ladders, limits)
 		}
 	}
-	return NewSlackFit(t, profiles, lengths, factor)
+	return NewTaskThreshold(t, ladders...)
+}
+
+func parseLimits(list, want string) ([]int, error) {
+	if list == "" {
+		return nil, nil
+	}
+	var limits []int
+	for word := range strings.SplitSeq(list, ",") {
+		limit, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number; want %s", word, want)
+		}
+		limits = append(limits, limit)
+	}
+	return limits, nil
+}
+
+// numbered are the rules whose parameters are numbers, and what makes them.
+var numbered = []struct {
+	form *form
+	make func(m *Maker, values []float64) (Rule, error)
+}{
+	{&slackFitForm, newSlackFit},
+	{&leastWorkForm, newLeastWork},
+	{&pricedForm, newPriced},
+	{&taskAwareForm, newTaskAware},
+}
+
+func (m *Maker) parseNumbers(kind, list string) (Rule, error) {
+	for _, rule := range numbered {
+		if rule.form.kind == kind {
+			values, err := rule.form.parse(list)
+			if err != nil {
+				return nil, err
+			}
+			return rule.make(m, values)
+		}
+	}
+	return nil, fmt.Errorf("no such rule; want %s", RuleForms)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
@@ -31,7 +30,7 @@ func titan(t *fleet.Table) []*profile.Profile {
 	return profiles
 }
 
-func parse(t *testing.T, ref string, table *fleet.Table) policy.Rule {
+func parse(t testing.TB, ref string, table *fleet.Table) policy.Rule {
 	t.Helper()
 	rule, err := policy.Parse(ref, table, titan(table), lengths)
 	if err != nil {
@@ -65,7 +64,11 @@ func down(v *fleet.View, variants ...int) *fleet.View {
 func TestConformance(t *testing.T) {
 	for _, limit := range []int{0, 8} {
 		table := conformance.Fleet(limit)
-		for _, ref := range []string{"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100", "slackfit", "slackfit:0.5"} {
+		for _, ref := range []string{
+			"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100",
+			"task-threshold", "task-threshold:8,100/2,60/1,2/90,91", "slackfit", "slackfit:0.5", "slackfit:0.93,0.8",
+			"least-work", "least-work:2,0.1", "priced", "priced:2,0.1,0.5,0.3,0", "task-aware", "task-aware:0.95,0.2,0.8,1,0",
+		} {
 			t.Run(ref, func(t *testing.T) { conformance.Policy(t, table, parse(t, ref, table)) })
 		}
 		t.Run("learned", func(t *testing.T) { conformance.Policy(t, table, learned(t, table, 9)) })
@@ -75,11 +78,20 @@ func TestConformance(t *testing.T) {
 func TestParse(t *testing.T) {
 	table := conformance.Fleet(0)
 	for ref, name := range map[string]string{
-		"static:opt-1.3b":  "static:opt-1.3b",
-		"threshold":        "threshold:8,100",
-		"threshold:16, 90": "threshold:16,90",
-		"slackfit":         "slackfit:0.93",
-		"slackfit:0.5":     "slackfit:0.5",
+		"static:opt-1.3b":                 "static:opt-1.3b",
+		"threshold":                       "threshold:8,100",
+		"threshold:16, 90":                "threshold:16,90",
+		"slackfit":                        "slackfit:0.93",
+		"slackfit:0.5":                    "slackfit:0.5",
+		"slackfit:0.9,0.8":                "slackfit:0.9,0.8",
+		"task-threshold":                  "task-threshold:8,100/8,100/8,100/8,100",
+		"task-threshold:1,2/3,4/5, 6/7,8": "task-threshold:1,2/3,4/5,6/7,8",
+		"least-work":                      "least-work:5,0",
+		"least-work:2":                    "least-work:2,0",
+		"priced":                          "priced:1,0.03,1,0.1,2",
+		"priced:2,0.1":                    "priced:2,0.1,1,0.1,2",
+		"task-aware":                      "task-aware:1,0.08,1,0.5,2",
+		"task-aware:0.97,0":               "task-aware:0.97,0,1,0.5,2",
 	} {
 		rule := parse(t, ref, table)
 		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {
@@ -94,20 +106,29 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	table := conformance.Fleet(0)
 	for ref, want := range map[string]string{
-		"round-robin":     `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
-		"":                `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
-		"static":          `cannot use policy "static": no variant ""; the variants are opt-125m, opt-1.3b, opt-6.7b`,
-		"static:opt-30b":  `cannot use policy "static:opt-30b": no variant "opt-30b"; the variants are opt-125m, opt-1.3b, opt-6.7b`,
-		"threshold:":      `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b] or slackfit[:f]`,
-		"threshold:8":     `cannot use policy "threshold:8": a threshold policy for 3 variants takes 2 limits, not 1`,
-		"threshold:8,x":   `cannot use policy "threshold:8,x": "x" is not a whole number; want threshold:a,b`,
-		"threshold:100,8": `cannot use policy "threshold:100,8": the limits of a threshold policy must be positive and ascend`,
-		"threshold:0,8":   `cannot use policy "threshold:0,8": the limits of a threshold policy must be positive and ascend`,
-		"slackfit:quick":  `cannot use policy "slackfit:quick": "quick" is not a number; want slackfit:f`,
-		"slackfit:0":      `cannot use policy "slackfit:0": the factor of a slack-fit policy is in (0, 10], not 0`,
-		"slackfit:-1":     `cannot use policy "slackfit:-1": the factor of a slack-fit policy is in (0, 10], not -1`,
-		"slackfit:NaN":    `cannot use policy "slackfit:NaN": the factor of a slack-fit policy is in (0, 10], not NaN`,
-		"slackfit:93":     `cannot use policy "slackfit:93": the factor of a slack-fit policy is in (0, 10], not 93`,
+		"round-robin":                    `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
+		"":                               `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
+		"static":                         `cannot use policy "static": no variant ""; the variants are opt-125m, opt-1.3b, opt-6.7b`,
+		"static:opt-30b":                 `cannot use policy "static:opt-30b": no variant "opt-30b"; the variants are opt-125m, opt-1.3b, opt-6.7b`,
+		"threshold:":                     `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
+		"threshold:8":                    `cannot use policy "threshold:8": a threshold policy for 3 variants takes 2 limits, not 1`,
+		"threshold:8,x":                  `cannot use policy "threshold:8,x": "x" is not a whole number; want threshold:a,b`,
+		"threshold:100,8":                `cannot use policy "threshold:100,8": the limits of a threshold policy must be positive and ascend`,
+		"threshold:0,8":                  `cannot use policy "threshold:0,8": the limits of a threshold policy must be positive and ascend`,
+		"slackfit:quick":                 `cannot use policy "slackfit:quick": "quick" is not a number; want slackfit:f,k`,
+		"slackfit:0":                     `cannot use policy "slackfit:0": the factor of a slack-fit policy is in (0, 10], not 0`,
+		"slackfit:-1":                    `cannot use policy "slackfit:-1": the factor of a slack-fit policy is in (0, 10], not -1`,
+		"slackfit:NaN":                   `cannot use policy "slackfit:NaN": the factor of a slack-fit policy is in (0, 10], not NaN`,
+		"slackfit:93":                    `cannot use policy "slackfit:93": the factor of a slack-fit policy is in (0, 10], not 93`,
+		"slackfit:1,0":                   `cannot use policy "slackfit:1,0": the KV share of a slack-fit policy is in (0, 10], not 0`,
+		"slackfit:1,1,1":                 `cannot use policy "slackfit:1,1,1": 3 numbers are too many; want slackfit:f,k`,
+		"least-work:1,-1":                `cannot use policy "least-work:1,-1": the weight of a least-work policy is in [0, 100], not -1`,
+		"priced:1,":                      `cannot use policy "priced:1,": "" is not a number; want priced:l,s,o,u,b`,
+		"priced:1,0":                     `cannot use policy "priced:1,0": the spread of a priced-latency policy is in (0, 10], not 0`,
+		"task-aware:NaN":                 `cannot use policy "task-aware:NaN": the factor of a task-aware policy is in (0, 10], not NaN`,
+		"task-threshold:8,100":           `cannot use policy "task-threshold:8,100": a task-threshold policy for 4 tasks takes as many ladders, not 1`,
+		"task-threshold:1,2/1/1,2/1,2":   `cannot use policy "task-threshold:1,2/1/1,2/1,2": task "copa": a threshold policy for 3 variants takes 2 limits, not 1`,
+		"task-threshold:1,2/1,x/1,2/1,2": `cannot use policy "task-threshold:1,2/1,x/1,2/1,2": "x" is not a whole number; want task-threshold:a,b/a,b`,
 	} {
 		rule, err := policy.Parse(ref, table, titan(table), lengths)
 		if err == nil || err.Error() != want || rule != nil {
@@ -158,67 +179,21 @@ func TestThresholdCountsTheWholeFleet(t *testing.T) {
 	}
 }
 
-func TestSlackFit(t *testing.T) {
+func TestPredictionsNeedProfiles(t *testing.T) {
 	table := conformance.Fleet(0)
-	rule := parse(t, "slackfit:0.93", table)
-	request := func(deadline time.Duration) *fleet.Request {
-		return &fleet.Request{PromptTokens: 90, Deadline: deadline}
-	}
-	for _, test := range []struct {
-		what     string
-		view     *fleet.View
-		deadline time.Duration
-		want     int
-	}{
-		// Alone on an idle host OPT-6.7B takes 35.9 ms a token and 0.2 ms for its
-		// own prefill: within 0.93 × 40 ms, not within 0.93 × 38.
-		{"idle, the task's own deadline", idle(table), 0, 2},
-		{"idle, a shorter deadline", idle(table), 38 * time.Millisecond, 1},
-		{"idle, too short for all", idle(table), time.Millisecond, 0},
-		// One running on each: 36.5 ms a token and 0.35 ms for two prefills.
-		{"one 6.7B each", load(idle(table), 2, 1), 0, 2},
-		{"five 6.7B each", load(idle(table), 2, 5), 0, 1},
-		// A busy neighbour's duty slows an otherwise idle 6.7B by up to 15 %.
-		{"busy neighbours", load(load(idle(table), 1, 8), 0, 8), 0, 1},
-		{"everything loaded", load(load(idle(table), 2, 5), 1, 120), 0, 0},
-		{"nothing up", down(idle(table), 0, 1, 2), 0, -1},
-		{"smallest down, nothing fits", down(idle(table), 0), time.Millisecond, 1},
-	} {
-		if got := rule.Decide(test.view, request(test.deadline), nil); got != test.want {
-			t.Errorf("%s: chose %d, want %d", test.what, got, test.want)
+	for _, kind := range []string{"slackfit", "least-work", "priced", "task-aware"} {
+		profiles := titan(table)
+		if _, err := policy.Parse(kind, table, profiles[1:], lengths); err == nil {
+			t.Errorf("%s: 11 profiles pass for 12 replicas", kind)
 		}
-	}
-}
-
-// TestSlackFitTakesTheSlowestOfTies loads the neighbours of one host only: the
-// 6.7B replica there is as empty as the others, and the balancer may take it.
-func TestSlackFitTakesTheSlowestOfTies(t *testing.T) {
-	table := conformance.Fleet(0)
-	v := idle(table)
-	v.InFlight[table.ReplicasOn(3)[1]] = 20
-	rule := parse(t, "slackfit", table)
-	if got := rule.Decide(v, &fleet.Request{PromptTokens: 90}, nil); got != 1 {
-		t.Errorf("chose %d, want 1", got)
-	}
-	v.InFlight[table.ReplicasOn(3)[2]] = 1 // no longer among the emptiest
-	if got := rule.Decide(v, &fleet.Request{PromptTokens: 90}, nil); got != 2 {
-		t.Errorf("chose %d, want 2", got)
-	}
-}
-
-func TestSlackFitNeedsProfiles(t *testing.T) {
-	table := conformance.Fleet(0)
-	profiles := titan(table)
-	if _, err := policy.NewSlackFit(table, profiles[1:], lengths, policy.DefaultFactor); err == nil {
-		t.Error("11 profiles pass for 12 replicas")
-	}
-	profiles[3] = nil
-	_, err := policy.NewSlackFit(table, profiles, lengths, policy.DefaultFactor)
-	if err == nil || !strings.Contains(err.Error(), "opt-125m@gpu1") {
-		t.Errorf("error %v does not name the replica", err)
-	}
-	if _, err := policy.NewSlackFit(table, titan(table), policy.Lengths{Context: math.NaN()}, policy.DefaultFactor); err == nil {
-		t.Error("a context of NaN passes")
+		profiles[3] = nil
+		_, err := policy.Parse(kind, table, profiles, lengths)
+		if err == nil || !strings.Contains(err.Error(), "opt-125m@gpu1") {
+			t.Errorf("%s: error %v does not name the replica", kind, err)
+		}
+		if _, err := policy.Parse(kind, table, titan(table), policy.Lengths{Context: math.NaN()}); err == nil {
+			t.Errorf("%s: a context of NaN passes", kind)
+		}
 	}
 }
 
@@ -231,7 +206,7 @@ func TestRulesMatchTheirFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{"static:opt-125m", "threshold", "slackfit"} {
+	for _, ref := range []string{"static:opt-125m", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware"} {
 		if err := parse(t, ref, table).Match(other); err == nil {
 			t.Errorf("%s matches a fleet that it was not made for", ref)
 		}

@@ -1,26 +1,13 @@
 package policy
 
 import (
-	"fmt"
-	"strconv"
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/router/profile"
 )
 
 // DefaultFactor is the share of the deadline that [SlackFit] fills.
 const DefaultFactor = 0.93
-
-// Lengths is what SlackFit expects of a request whose output length it cannot
-// know. In tokens.
-type Lengths struct {
-	// Context is the mean number of cached tokens of a running sequence.
-	Context float64
-	// Output is the mean output length, over which the prefills of the other
-	// sequences of the batch are spread. Zero leaves prefills out.
-	Output float64
-}
 
 // SlackFit chooses the largest variant whose predicted latency per output
 // token is within a factor of the request's deadline, and the smallest
@@ -39,54 +26,43 @@ type Lengths struct {
 //
 // The prediction takes all requests in flight for running ones. A replica
 // whose KV cache is full lets the rest wait, which a profile cannot tell: under
-// a long overload the rule keeps to a variant whose queue grows.
+// a long overload the plain rule keeps to a variant whose queue grows. With a
+// second parameter, k, it counts tokens too: a variant does not fit if what the
+// replica holds with the request, at its expected peak, is more than the share
+// k of its KV cache.
 type SlackFit struct {
-	factor   float64
-	profiles []*profile.Profile
-	lengths  Lengths
-	name     string
+	predictor
+	factor, fill float64 // fill 0: tokens are not counted
+	name         string
 }
 
-// NewSlackFit makes the rule. Profiles are by replica index of t; the factor
-// is mostly [DefaultFactor].
-func NewSlackFit(t *fleet.Table, profiles []*profile.Profile, lengths Lengths, factor float64) (*SlackFit, error) {
-	p := &SlackFit{
-		factor: factor, profiles: profiles, lengths: lengths,
-		name: "slackfit:" + strconv.FormatFloat(factor, 'g', -1, 64),
-	}
-	if !(factor > 0 && factor <= maxFactor) {
-		return nil, fmt.Errorf("the factor of a slack-fit policy is in (0, %[2]d], not %[1]v", factor, maxFactor)
-	}
-	if !(lengths.Context >= 0 && lengths.Output >= 0) {
-		return nil, fmt.Errorf("a slack-fit policy needs lengths that are not negative, has %+v", lengths)
-	}
-	if err := p.Match(t); err != nil {
+var slackFitForm = form{
+	kind: "slackfit", rule: "a slack-fit policy",
+	parameters: []parameter{
+		{letter: "f", name: "factor", standard: DefaultFactor, most: 10, open: true, // keeps a mistyped percentage out
+			grid: []float64{0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1, 1.03}},
+		{letter: "k", name: "KV share", most: 10, open: true, optional: true,
+			grid: []float64{0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2}},
+	},
+}
+
+func newSlackFit(m *Maker, values []float64) (Rule, error) {
+	predictor, err := m.predictor(slackFitForm.rule)
+	if err != nil {
 		return nil, err
 	}
-	for i, q := range profiles {
-		if q == nil {
-			return nil, fmt.Errorf("a slack-fit policy needs a profile of replica %q", t.Replicas[i].Name)
-		}
+	p := &SlackFit{predictor: predictor, factor: values[0], name: slackFitForm.name(values)}
+	if len(values) > 1 {
+		p.fill = values[1]
 	}
 	return p, nil
 }
 
-// maxFactor keeps a mistyped percentage out.
-const maxFactor = 10
-
-// Name is "slackfit:FACTOR".
+// Name is "slackfit:f" or "slackfit:f,k".
 func (p *SlackFit) Name() string { return p.name }
 
 // Scratch is zero.
 func (p *SlackFit) Scratch() int { return 0 }
-
-// Match checks the number of replicas.
-func (p *SlackFit) Match(t *fleet.Table) error {
-	if len(p.profiles) != len(t.Replicas) {
-		return fmt.Errorf("a slack-fit policy with %d profiles does not fit %d replicas", len(p.profiles), len(t.Replicas))
-	}
-	return nil
-}
 
 // Decide implements router.Policy.
 func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
@@ -97,7 +73,7 @@ func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if shortest < 0 {
 			continue
 		}
-		if p.latency(v, r, m, shortest) <= limit {
+		if p.latency(v, r, m, shortest) <= limit && p.room(v, r, m, shortest) {
 			return m
 		}
 		smallest = m
@@ -110,28 +86,35 @@ func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 func (p *SlackFit) latency(v *fleet.View, r *fleet.Request, variant, shortest int) float64 {
 	var slowest float64
 	for _, i := range v.Table.ReplicasOf(variant) {
-		if v.Available(i) && int(v.InFlight[i]) == shortest {
+		if likely(v, i, shortest) {
 			slowest = max(slowest, p.predict(v, r, i))
 		}
 	}
 	return slowest
 }
 
+// room says whether the request fits the KV caches of all those replicas.
+func (p *SlackFit) room(v *fleet.View, r *fleet.Request, variant, shortest int) bool {
+	if p.fill == 0 {
+		return true
+	}
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if likely(v, i, shortest) && p.kvPeak(v, i, running(v, i).joinedBy(r)) > p.fill {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *SlackFit) predict(v *fleet.View, r *fleet.Request, replica int) float64 {
 	var neighbours float64
 	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
 		if n := int(v.InFlight[i]); i != replica && n > 0 {
-			_, duty := p.profiles[i].Step(n, n, p.context(n), 0)
-			neighbours += duty
+			neighbours += p.duty(i, batch{n, p.context(n)})
 		}
 	}
 	n := int(v.InFlight[replica]) + 1
-	ms, _ := p.profiles[replica].Step(n, n, p.context(n), neighbours)
-	if p.lengths.Output > 0 {
-		prefill, _ := p.profiles[replica].Step(max(1, r.PromptTokens), 1, 0, neighbours)
-		ms += float64(n) * prefill / p.lengths.Output
-	}
-	return ms
+	return p.tokenTime(replica, batch{n, p.context(n)}, r.PromptTokens, neighbours)
 }
 
 func (p *SlackFit) context(sequences int) int { return int(float64(sequences) * p.lengths.Context) }

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"math"
+
+	"gearshift/router/fleet"
+)
+
+// LeastWork balances by outstanding work across sizes: it chooses the variant
+// with the greatest
+//
+//	weight·quality − w·work
+//
+// among those whose work is at most b seconds; if none is, the one with the
+// least.
+//
+// The work of a variant is that of its replica with the least, joined by the
+// request: the requests in flight, each of mean length, at the speed of a full
+// batch,
+//
+//	(n+1) · Output · step(N)/N
+//
+// where N is the largest batch that keeps the request's deadline and the KV
+// cache beside the host's busy neighbours. At n = N it is the time that one
+// request takes, some seconds for a variant of any size: that makes work
+// comparable across sizes, and is why one bound can do for all.
+type LeastWork struct {
+	predictor
+	bound, weight float64 // seconds; quality per second
+	name          string
+}
+
+var leastWorkForm = form{
+	kind: "least-work", rule: "a least-work policy",
+	parameters: []parameter{
+		{letter: "b", name: "bound", standard: 5, most: 1000, open: true,
+			grid: []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20}},
+		{letter: "w", name: "weight", standard: 0, most: 100,
+			grid: []float64{0, 0.01, 0.02, 0.04, 0.08, 0.16}},
+	},
+}
+
+func newLeastWork(m *Maker, values []float64) (Rule, error) {
+	predictor, err := m.predictor(leastWorkForm.rule)
+	if err != nil {
+		return nil, err
+	}
+	return &LeastWork{predictor: predictor, bound: values[0], weight: values[1], name: leastWorkForm.name(values)}, nil
+}
+
+// Name is "least-work:b,w".
+func (p *LeastWork) Name() string { return p.name }
+
+// Scratch is zero.
+func (p *LeastWork) Scratch() int { return 0 }
+
+// Decide implements router.Policy. Of equals, the larger variant.
+func (p *LeastWork) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
+	task := &v.Table.Tasks[r.Task]
+	best, value := -1, math.Inf(-1)
+	idlest, least := -1, math.Inf(1)
+	for m := len(v.Table.Variants) - 1; m >= 0; m-- {
+		if !v.VariantAvailable(m) {
+			continue
+		}
+		work := p.least(v, r, m)
+		if idlest < 0 || work < least {
+			idlest, least = m, work
+		}
+		if x := task.Weight*task.Quality[m] - p.weight*work; work <= p.bound && x > value {
+			best, value = m, x
+		}
+	}
+	if best < 0 {
+		return idlest
+	}
+	return best
+}
+
+// least is the work, in seconds, of the variant's available replica with the
+// least, joined by the request.
+func (p *LeastWork) least(v *fleet.View, r *fleet.Request, variant int) float64 {
+	least, deadline := math.Inf(1), allowed(v, r)
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if v.Available(i) {
+			outstanding := float64(v.InFlight[i] + 1)
+			least = min(least, outstanding*p.work(v.Table, i, deadline, p.neighbours(v, i, 0)))
+		}
+	}
+	return least
+}

@@ -1,0 +1,35 @@
+package policy
+
+import (
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+)
+
+// Maker makes rules of what is known of a fleet.
+type Maker struct {
+	Table *fleet.Table
+	// Profiles are by replica index of the table. Like the lengths, static and
+	// the thresholds do without.
+	Profiles []*profile.Profile
+	Lengths  Lengths
+	// Balancer is what picks the replica once a rule has chosen the variant, for
+	// the rules that predict what the request would meet there. Nil is one that
+	// picks the replica with the fewest requests in flight.
+	Balancer Balancer
+}
+
+// Lengths is what a rule expects of a request whose output length it cannot
+// know. In tokens.
+type Lengths struct {
+	// Context is the mean number of cached tokens of a running sequence.
+	Context float64
+	// Output is the mean output length. Zero is unknown: predictions then leave
+	// out what follows from it.
+	Output float64
+}
+
+// Balancer picks an available replica of the variant, or −1 if none is; see
+// router.Balancer.
+type Balancer interface {
+	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
+}

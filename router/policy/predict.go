@@ -1,0 +1,239 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+)
+
+// predictor foretells latencies from a view and the profiles, for the rules
+// that price them. Its times are in milliseconds, or in milliseconds per output
+// token.
+type predictor struct {
+	rule     string             // for errors, "a slack-fit policy"
+	profiles []*profile.Profile // by replica
+	lengths  Lengths
+	balancer Balancer
+
+	// How busy a replica will be, by what foresee was told; by replica.
+	busy  []float64 // −log(1 − its busy share) per arrival a second
+	alone []float64 // its duty with one sequence
+}
+
+func (m *Maker) predictor(rule string) (predictor, error) {
+	p := predictor{rule: rule, profiles: m.Profiles, lengths: m.Lengths, balancer: m.Balancer}
+	if p.balancer == nil {
+		p.balancer = emptiest{}
+	}
+	if !(m.Lengths.Context >= 0 && m.Lengths.Output >= 0) {
+		return p, fmt.Errorf("%s needs lengths that are not negative, has %+v", rule, m.Lengths)
+	}
+	if err := p.Match(m.Table); err != nil {
+		return p, err
+	}
+	if i := slices.Index(p.profiles, nil); i >= 0 {
+		return p, fmt.Errorf("%s needs a profile of replica %q", rule, m.Table.Replicas[i].Name)
+	}
+	return p, nil
+}
+
+// Match checks the number of replicas.
+func (p *predictor) Match(t *fleet.Table) error {
+	if len(p.profiles) != len(t.Replicas) {
+		return fmt.Errorf("%s with %d profiles does not fit %d replicas", p.rule, len(p.profiles), len(t.Replicas))
+	}
+	return nil
+}
+
+// picked is the mean of f over the replicas of an available variant that the
+// balancer would pick, for four random numbers spread evenly.
+func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(replica int) float64) float64 {
+	var sum, last float64
+	before := -1
+	const picks = 4
+	for k := range uint64(picks) {
+		i := p.balancer.Pick(v, r, variant, k*(1<<64/picks))
+		if i < 0 {
+			i = v.Table.ReplicasOf(variant)[0]
+		}
+		if i != before {
+			before, last = i, f(i)
+		}
+		sum += last
+	}
+	return sum / picks
+}
+
+// emptiest is the balancer that is assumed if none is known: it picks uniformly
+// among the available replicas with the fewest requests in flight.
+type emptiest struct{}
+
+func (emptiest) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
+	shortest, ties := v.Shortest(variant), 0
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if likely(v, i, shortest) {
+			ties++
+		}
+	}
+	n, _ := bits.Mul64(random, uint64(ties))
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if !likely(v, i, shortest) {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return -1
+}
+
+// likely says whether the replica is available, with the fewest requests in
+// flight of its variant.
+func likely(v *fleet.View, replica, shortest int) bool {
+	return v.Available(replica) && int(v.InFlight[replica]) == shortest
+}
+
+// batch is what a replica runs, or would run.
+type batch struct {
+	requests int
+	held     int // tokens
+}
+
+func running(v *fleet.View, replica int) batch {
+	return batch{int(v.InFlight[replica]), int(v.Held[replica])}
+}
+
+func (b batch) joinedBy(r *fleet.Request) batch {
+	return batch{b.requests + 1, b.held + r.PromptTokens}
+}
+
+// duty is the share of a step of the replica that loads its host's GPU while
+// nothing slows it; 0 if it is idle.
+func (p *predictor) duty(replica int, b batch) float64 {
+	if b.requests == 0 {
+		return 0
+	}
+	_, duty := p.profiles[replica].Step(b.requests, b.requests, b.held, 0)
+	return duty
+}
+
+// foresee prepares [predictor.neighbours] to look ahead by a factor b: 0 is not
+// at all.
+func (p *predictor) foresee(t *fleet.Table, b float64) {
+	for i := range t.Replicas {
+		ms, duty := p.profiles[i].Step(1, 1, int(p.lengths.Context), 0)
+		alone := p.lengths.Output * ms / 1000 // seconds that a request takes
+		p.busy = append(p.busy, b*alone/float64(len(t.ReplicasOf(t.Replicas[i].Variant))))
+		p.alone = append(p.alone, duty)
+	}
+}
+
+// neighbours is the duty of the host's other replicas. The one of the next
+// smaller variant is taken to be at least as busy as it will be if it gets what
+// this variant refuses: idle with probability exp(−b·rate·T/replicas), where T
+// is the time that a request takes there alone, else with the duty of one
+// sequence.
+//
+// A neighbour that happens to be idle will not be for long at a moderate rate,
+// and a batch that keeps its deadline beside an idle one may miss it beside a
+// busy one.
+func (p *predictor) neighbours(v *fleet.View, replica int, rate float64) float64 {
+	next := v.Table.Replicas[replica].Variant - 1
+	var sum float64
+	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
+		if i == replica {
+			continue
+		}
+		duty := p.duty(i, running(v, i))
+		if p.busy != nil && v.Table.Replicas[i].Variant == next && !v.Down[i] {
+			duty = max(duty, p.alone[i]*(1-math.Exp(-p.busy[i]*rate)))
+		}
+		sum += duty
+	}
+	return sum
+}
+
+// tokenTime is the time per output token of a batch: a decode step, and the
+// share in it of the prefills, each as long as the prompt's, by which the batch
+// renews itself once in Output steps. An empty batch takes no time.
+func (p *predictor) tokenTime(replica int, b batch, prompt int, neighbours float64) float64 {
+	if b.requests == 0 {
+		return 0
+	}
+	ms, _ := p.profiles[replica].Step(b.requests, b.requests, b.held, neighbours)
+	if p.lengths.Output > 0 {
+		prefill, _ := p.profiles[replica].Step(max(1, prompt), 1, 0, neighbours)
+		ms += float64(b.requests) * prefill / p.lengths.Output
+	}
+	return ms
+}
+
+// peak is the largest number of tokens that the batch is expected to hold if
+// nothing joins it.
+//
+// With geometric lengths of mean L, exp(−t/L) of the requests are left after t
+// steps, each t tokens longer: (held + requests·t)·exp(−t/L) tokens, which is
+// largest at t = L − held/requests.
+func (p *predictor) peak(b batch) float64 {
+	held, most := float64(b.held), float64(b.requests)*p.lengths.Output
+	if held >= most {
+		return held
+	}
+	return most * math.Exp(held/most-1)
+}
+
+// kvPeak is the share of the replica's KV cache that the peak fills; 0 if the
+// cache's size is unknown.
+func (p *predictor) kvPeak(v *fleet.View, replica int, b batch) float64 {
+	if size := v.Table.Replicas[replica].KVTokens; size > 0 {
+		return p.peak(b) / float64(size)
+	}
+	return 0
+}
+
+// mostSequences bounds [predictor.full] where neither latency nor memory does.
+const mostSequences = 1024
+
+// full is the largest batch of sequences of mean context that keeps the
+// deadline and the KV cache, at least one sequence.
+func (p *predictor) full(t *fleet.Table, replica int, deadline, neighbours float64) int {
+	most := mostSequences
+	if size := t.Replicas[replica].KVTokens; size > 0 && p.lengths.Context > 0 {
+		most = min(most, int(float64(size)/p.lengths.Context))
+	}
+	fits, not := 1, most+1 // the largest known to fit, or one; the smallest known not to
+	for fits+1 < not {
+		n := (fits + not) / 2
+		if ms, _ := p.profiles[replica].Step(n, n, int(float64(n)*p.lengths.Context), neighbours); ms <= deadline {
+			fits = n
+		} else {
+			not = n
+		}
+	}
+	return fits
+}
+
+// work is the time, in seconds, that a request of mean length takes of the
+// replica when its batch is full.
+func (p *predictor) work(t *fleet.Table, replica int, deadline, neighbours float64) float64 {
+	n := p.full(t, replica, deadline, neighbours)
+	ms, _ := p.profiles[replica].Step(n, n, int(float64(n)*p.lengths.Context), neighbours)
+	return p.lengths.Output * ms / float64(n) / 1000
+}
+
+// recentRate is the arrival rate per second over the last seconds: the highest
+// of the smoothed rates, so that a burst counts at once and is not soon forgotten.
+func recentRate(v *fleet.View) float64 { return slices.Max(v.Smoothed[:]) }
+
+// allowed is the request's deadline in milliseconds per output token.
+func allowed(v *fleet.View, r *fleet.Request) float64 {
+	return milliseconds(v.Table.Tasks[r.Task].Allowed(r.Deadline))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gearshift/router/fleet"
+)
+
+// TaskAware gives the large variants to the tasks that gain most by them. It
+// chooses the largest variant with room for the request, and the smallest
+// available one if none has. There is room if
+//
+//	predicted time per token ≤ (f − g·lack) · deadline
+//	predicted use of the KV caches ≤ k − h·lack·demand
+//
+// Lack is how much less the task gains by the variant, over the best smaller
+// one, than the task that gains most: 0 for that task, near 1 for one that
+// gains next to nothing. So the price of a place is paid in load: the less a
+// task gains, the less loaded a variant must be. A task that gains nothing by a
+// variant does without.
+//
+// The time is that of the batch that the balancer would pick, with the request,
+// as in [Priced]. There the replica of the next smaller variant on the same host
+// is taken to be as busy as it will be if it gets what this variant refuses: it
+// is idle with probability exp(−b·rate·T/replicas), where T is the time that a
+// request takes there alone, and else has the duty of one sequence.
+//
+// The use of the KV caches is over all replicas of the variant together. Demand
+// is the share of the variant's time that all arrivals would take at full
+// batches (see [LeastWork]), by the recent rate: in a calm the caches may fill;
+// in a burst those tasks that gain little keep out before they have.
+type TaskAware struct {
+	predictor
+	factor, reserve   float64 // f, g
+	fill, fillReserve float64 // k, h
+
+	lack   [][]float64 // by task and variant; +Inf: no gain
+	demand [][]float64 // by task and variant, per arrival a second
+	name   string
+}
+
+var taskAwareForm = form{
+	kind: "task-aware", rule: "a task-aware policy",
+	parameters: []parameter{
+		{letter: "f", name: "factor", standard: 1, most: 10, open: true,
+			grid: []float64{0.9, 0.95, 0.98, 0.99, 1, 1.01}},
+		{letter: "g", name: "reserve", standard: 0.08, most: 10,
+			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},
+		{letter: "k", name: "KV share", standard: 1, most: 10, open: true,
+			grid: []float64{0.6, 0.8, 0.9, 1, 1.1, 1.2}},
+		{letter: "h", name: "KV reserve", standard: 0.5, most: 10,
+			grid: []float64{0, 0.2, 0.4, 0.6, 0.9, 1.4}},
+		{letter: "b", name: "foresight", standard: 2, most: 100,
+			grid: []float64{0, 1, 2, 4}},
+	},
+}
+
+func newTaskAware(m *Maker, values []float64) (Rule, error) {
+	predictor, err := m.predictor(taskAwareForm.rule)
+	if err != nil {
+		return nil, err
+	}
+	p := &TaskAware{
+		predictor: predictor, factor: values[0], reserve: values[1], fill: values[2], fillReserve: values[3],
+		lack: lacks(m.Table), name: taskAwareForm.name(values),
+	}
+	p.foresee(m.Table, values[4])
+	for i := range m.Table.Tasks {
+		p.demand = append(p.demand, p.demands(m.Table, i))
+	}
+	return p, nil
+}
+
+// demands is, for each variant, the share of its time that one arrival of the
+// task per second takes.
+func (p *TaskAware) demands(t *fleet.Table, task int) []float64 {
+	deadline := milliseconds(t.Tasks[task].Deadline)
+	demand := make([]float64, len(t.Variants))
+	for m := range demand {
+		replicas := t.ReplicasOf(m)
+		for _, i := range replicas {
+			demand[m] += p.work(t, i, deadline, 0)
+		}
+		demand[m] /= max(1, float64(len(replicas)*len(replicas))) // the mean work, over all replicas
+	}
+	return demand
+}
+
+// lacks is, by task and variant, 1 − gain/largest gain of any task; see
+// [TaskAware].
+func lacks(t *fleet.Table) [][]float64 {
+	lack := make([][]float64, len(t.Tasks))
+	largest := make([]float64, len(t.Variants))
+	for i := range t.Tasks {
+		task := &t.Tasks[i]
+		lack[i] = make([]float64, len(t.Variants))
+		best := task.Quality[0]
+		for m := 1; m < len(t.Variants); m++ {
+			lack[i][m] = task.Weight * (task.Quality[m] - best)
+			largest[m] = max(largest[m], lack[i][m])
+			best = max(best, task.Quality[m])
+		}
+	}
+	for i := range lack {
+		for m := 1; m < len(t.Variants); m++ {
+			if lack[i][m] <= 0 {
+				lack[i][m] = math.Inf(1)
+				continue
+			}
+			lack[i][m] = 1 - lack[i][m]/largest[m]
+		}
+	}
+	return lack
+}
+
+// Name is "task-aware:f,g,k,h,b".
+func (p *TaskAware) Name() string { return p.name }
+
+// Scratch is zero.
+func (p *TaskAware) Scratch() int { return 0 }
+
+// Match checks the numbers of replicas, tasks and variants.
+func (p *TaskAware) Match(t *fleet.Table) error {
+	if len(p.lack) != len(t.Tasks) {
+		return fmt.Errorf("it was made for %d tasks, the fleet has %d", len(p.lack), len(t.Tasks))
+	}
+	return errors.Join(matchVariants(t, len(p.lack[0])), p.predictor.Match(t))
+}
+
+// Decide implements router.Policy.
+func (p *TaskAware) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
+	rate, smallest := recentRate(v), -1
+	for m := len(v.Table.Variants) - 1; m >= 0; m-- {
+		if !v.VariantAvailable(m) {
+			continue
+		}
+		if m > 0 && p.room(v, r, m, rate) {
+			return m
+		}
+		smallest = m
+	}
+	return smallest
+}
+
+func (p *TaskAware) room(v *fleet.View, r *fleet.Request, variant int, rate float64) bool {
+	lack := p.lack[r.Task][variant]
+	if math.IsInf(lack, 1) {
+		return false
+	}
+	return p.use(v, r, variant) <= p.fill-p.fillReserve*lack*rate*p.demand[r.Task][variant] &&
+		p.latency(v, r, variant, rate) <= (p.factor-p.reserve*lack)*allowed(v, r)
+}
+
+// use is the share of the KV caches of the variant's available replicas that
+// their requests and this one fill; 0 if their size is unknown.
+func (p *TaskAware) use(v *fleet.View, r *fleet.Request, variant int) float64 {
+	held, size := r.PromptTokens, 0
+	for _, i := range v.Table.ReplicasOf(variant) {
+		if tokens := v.Table.Replicas[i].KVTokens; tokens > 0 && v.Available(i) {
+			held += int(v.Held[i])
+			size += tokens
+		}
+	}
+	if size == 0 {
+		return 0
+	}
+	return float64(held) / float64(size)
+}
+
+// latency is the predicted time per token of the request, in milliseconds.
+func (p *TaskAware) latency(v *fleet.View, r *fleet.Request, variant int, rate float64) float64 {
+	return p.picked(v, r, variant, func(i int) float64 {
+		return p.tokenTime(i, running(v, i).joinedBy(r), r.PromptTokens, p.neighbours(v, i, rate))
+	})
+}
