@@ -16,6 +16,7 @@ type load struct {
 	// context is the mean of a sequence over its decode steps: a request of L
 	// tokens has prompt + 1 … prompt + L − 1 in them.
 	context float64
+	rate    float64 // requests per second
 }
 
 func newLoad(shape workloads.Shape) load {
@@ -34,6 +35,7 @@ const maxPatterned = 6
 // replica is what a replica's pace depends on.
 type replica struct {
 	variant, kv, limit int
+	others             float64 // replicas on the host beside it
 	profile            *profile.Profile
 	engine             engine.Config
 }
@@ -44,8 +46,9 @@ func classes(c *env.Config, l load) []class {
 	var list []class
 	for h := range c.Table.Hosts {
 		var kind []replica
+		others := float64(len(c.Table.ReplicasOn(h)) - 1)
 		for _, r := range c.Table.ReplicasOn(h) {
-			kind = append(kind, replica{c.Table.Replicas[r].Variant, c.KVTokens[r], c.Table.Replicas[r].Limit, c.Profiles[r], c.Engine})
+			kind = append(kind, replica{c.Table.Replicas[r].Variant, c.KVTokens[r], c.Table.Replicas[r].Limit, others, c.Profiles[r], c.Engine})
 		}
 		same := slices.IndexFunc(kinds, func(k []replica) bool { return slices.Equal(k, kind) })
 		if same < 0 {
@@ -72,7 +75,7 @@ func newClass(kind []replica, l load) class {
 		least := make([]float64, len(kind))
 		for i := range kind {
 			if busy(i) {
-				least[i] = kind[i].leastDuty(float64(len(kind)-1), l)
+				least[i] = kind[i].leastDuty(l)
 			}
 		}
 		c.patterns = append(c.patterns, paces(kind, func(i int) (bool, float64) {
@@ -122,16 +125,29 @@ func (r *replica) pace(neighbours float64, l load) pace {
 	return list
 }
 
-// prefill is the least time in milliseconds that a prompt costs the engine.
+// prefill is the least mean time in milliseconds that a prompt costs the engine.
 func (r *replica) prefill(l load) float64 {
 	if r.engine.Scheduler == engine.ChunkedPrefill {
 		// Beside a decode step that runs anyway: the least slope of its cost.
 		return l.prompt*min(r.profile.Token, r.profile.Weights*r.profile.Growth) + r.profile.Sequence
 	}
+	// Prompts share a step if they arrive within the one before it. Even if every
+	// request were sent to this replica, that is so many to a step on average:
+	n := r.batch(l)
+	longest, _ := r.profile.Step(n, n, int(float64(n)*l.context), r.others)
+	together := min(1+l.rate*longest/1000, float64(r.prompts(l)))
+
+	takes := make([]float64, r.prompts(l)+1) // by prompts
+	for k := range takes {
+		takes[k], _ = r.profile.Step(int(float64(k)*l.prompt), k, 0, 0)
+	}
 	least := math.Inf(1)
-	for prompts := 1; prompts <= r.prompts(l); prompts++ {
-		step, _ := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, 0)
-		least = min(least, step/float64(prompts))
+	for i := 1; float64(i) <= together; i++ {
+		least = min(least, takes[i]/float64(i))
+		for j := int(together) + 1; j < len(takes); j++ { // a mixture of steps with i and with j
+			mixed := takes[i] + (together-float64(i))*(takes[j]-takes[i])/float64(j-i)
+			least = min(least, mixed/together)
+		}
 	}
 	return least
 }
@@ -142,15 +158,15 @@ func (r *replica) prompts(l load) int {
 }
 
 // leastDuty is the least share of a step that loads the GPU, over the steps that
-// the replica may run beside neighbours of that duty at most.
-func (r *replica) leastDuty(neighbours float64, l load) float64 {
+// the replica may run beside neighbours that do all the time.
+func (r *replica) leastDuty(l load) float64 {
 	least := 1.0
 	for n := 1; n <= r.batch(l); n++ {
-		_, duty := r.profile.Step(n, n, int(float64(n)*l.context), neighbours)
+		_, duty := r.profile.Step(n, n, int(float64(n)*l.context), r.others)
 		least = min(least, duty)
 	}
 	for prompts := 1; prompts <= r.prompts(l); prompts++ {
-		_, duty := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, neighbours)
+		_, duty := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, r.others)
 		least = min(least, duty)
 	}
 	return least

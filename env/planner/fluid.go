@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
@@ -45,11 +46,10 @@ import (
 // to answer well, and a burst shorter than the requests meets room that a steady
 // rate does not. For those it is no bound.
 type Fluid struct {
-	table   *fleet.Table
-	shares  []float64 // by task
-	output  float64   // mean tokens
-	classes []class
-	tiers   [][]tier // by task
+	config env.Config
+	load   load
+	shares []float64 // by task
+	tiers  [][]tier  // by task
 }
 
 // class is hosts that are alike, down to the profiles of their replicas.
@@ -85,11 +85,10 @@ func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	if err := shape.Validate(c.Table.Tasks); err != nil {
 		return nil, fmt.Errorf("cannot bound: %w", err)
 	}
-	f := &Fluid{table: c.Table, shares: shape.Mix.Shares(c.Table.Tasks), output: shape.Output.Expected()}
+	f := &Fluid{config: c, load: newLoad(shape), shares: shape.Mix.Shares(c.Table.Tasks)}
 	for i := range c.Table.Tasks {
 		f.tiers = append(f.tiers, tiers(&c.Table.Tasks[i]))
 	}
-	f.classes = classes(&c, newLoad(shape))
 	return f, nil
 }
 
@@ -143,9 +142,9 @@ func (f *Fluid) At(rate float64) (Bound, error) {
 	if err != nil {
 		return Bound{}, fmt.Errorf("cannot bound at %v requests per second: %w", rate, err)
 	}
-	b := Bound{Rate: rate, Utility: -cost / rate, Share: make([][]float64, len(f.shares))}
+	b := Bound{Rate: rate, Utility: min(-cost/rate, f.peak()), Share: make([][]float64, len(f.shares))}
 	for t := range b.Share {
-		b.Share[t] = make([]float64, len(f.table.Variants))
+		b.Share[t] = make([]float64, len(f.config.Table.Variants))
 	}
 	for j, col := range p.columns {
 		if col.answers {
@@ -155,30 +154,55 @@ func (f *Fluid) At(rate float64) (Bound, error) {
 	return b, nil
 }
 
+// peak is the mean utility of the best variant in time, always.
+func (f *Fluid) peak() (mean float64) {
+	for t, share := range f.shares {
+		task := &f.config.Table.Tasks[t]
+		mean += share * task.Weight * slices.Max(task.Quality)
+	}
+	return mean
+}
+
 // Over is the mean of the bound over requests that come at these rates, as if
-// each rate lasted for ever. It is computed at a grid of rates that are at most
-// 1 % below, where the bound is no lower. A rate that is not known, zero, is an
-// error.
+// each rate lasted for ever. Where there are many rates it is computed at a grid,
+// at most 1 % below each, where the bound is no lower. A rate that is not known,
+// zero, is an error.
 func (f *Fluid) Over(rates []float64) (float64, error) {
 	if len(rates) == 0 {
 		return 0, errors.New("cannot bound: no request")
 	}
-	const step = 0.01
-	grid := map[int]float64{}
+	at := func(rate float64) float64 { return rate }
+	if distinct(rates) > exactRates {
+		at = func(rate float64) float64 { return math.Exp(math.Floor(math.Log(rate)/rateStep) * rateStep) }
+	}
+	known := map[float64]float64{}
 	var sum float64
 	for _, rate := range rates {
 		if !(rate > 0) {
 			return 0, errors.New("cannot bound: a request whose rate is not known")
 		}
-		i := int(math.Floor(math.Log(rate) / step))
-		if _, ok := grid[i]; !ok {
-			b, err := f.At(math.Exp(float64(i) * step))
+		utility, ok := known[at(rate)]
+		if !ok {
+			b, err := f.At(at(rate))
 			if err != nil {
 				return 0, err
 			}
-			grid[i] = b.Utility
+			utility = b.Utility
+			known[at(rate)] = utility
 		}
-		sum += grid[i]
+		sum += utility
 	}
 	return sum / float64(len(rates)), nil
+}
+
+// Up to exactRates rates are taken as they are; others in steps of rateStep in
+// the logarithm.
+const exactRates, rateStep = 64, 0.01
+
+func distinct(values []float64) int {
+	seen := map[float64]bool{}
+	for _, v := range values {
+		seen[v] = true
+	}
+	return len(seen)
 }

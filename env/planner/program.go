@@ -1,5 +1,7 @@
 package planner
 
+import "math"
+
 // program is the linear program of [Fluid] at one rate: maximise the worth of
 // the columns, each at least zero, within the limits of the rows.
 type program struct {
@@ -21,8 +23,14 @@ type entry struct {
 	value float64
 }
 
+// ease is by how much a limit is raised. Limits of zero make vertices that fall
+// together, among which the simplex algorithm may turn for ever. Raised a little,
+// each by another amount, they part, and the bound stays one.
+const ease = 1e-7
+
 func (p *program) row(limit float64) int {
-	p.limits = append(p.limits, limit)
+	_, part := math.Modf(float64(len(p.limits)) * math.Phi)
+	p.limits = append(p.limits, limit+ease*(1+part))
 	return len(p.limits) - 1
 }
 
@@ -32,8 +40,11 @@ func (f *Fluid) program(rate float64) *program {
 	for t, share := range f.shares {
 		tasks[t] = p.row(rate * share)
 	}
-	for i := range f.classes {
-		c := &f.classes[i]
+	load := f.load
+	load.rate = rate
+	list := classes(&f.config, load)
+	for i := range list {
+		c := &list[i]
 		capacity, time := make([]int, len(c.replicas)), make([]int, len(c.replicas))
 		for r := range c.replicas {
 			// What is answered is at most what leaves the replica, and what is in
@@ -49,7 +60,7 @@ func (f *Fluid) program(rate float64) *program {
 // addAnswers adds a column for each task and tier that the replica may answer.
 func (f *Fluid) addAnswers(p *program, variant int, tasks []int, capacity, time int) {
 	for t, row := range tasks {
-		task := &f.table.Tasks[t]
+		task := &f.config.Table.Tasks[t]
 		for _, tier := range f.tiers[t] {
 			worth := task.Weight * task.Quality[variant] * tier.factor
 			if worth <= 0 || f.shares[t] == 0 {
@@ -57,7 +68,7 @@ func (f *Fluid) addAnswers(p *program, variant int, tasks []int, capacity, time 
 			}
 			p.columns = append(p.columns, column{
 				worth: worth, answers: true, task: t, variant: variant,
-				entries: []entry{{row, 1}, {capacity, 1}, {time, -tier.allowed * f.output}},
+				entries: []entry{{row, 1}, {capacity, 1}, {time, -tier.allowed * f.load.output}},
 			})
 		}
 	}
