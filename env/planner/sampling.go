@@ -33,7 +33,7 @@ type SamplingOptions struct {
 // DefaultSamplingOptions are those that did best for their cost; Shape and Rates
 // are left to the caller.
 func DefaultSamplingOptions() SamplingOptions {
-	return SamplingOptions{Horizon: DefaultHorizon, Samples: 64, Least: 8, Margin: 1}
+	return SamplingOptions{Horizon: 10 * time.Second, Samples: 64, Least: 8, Margin: 3}
 }
 
 func (o *SamplingOptions) validate(tasks []fleet.Task) error {

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/planner"
+	"gearshift/workloads"
+)
+
+// boundOptions are the flags of bound.
+type boundOptions struct {
+	scenario, store, format  string
+	policies, workloads      []string
+	seeds, requests          int
+	horizon, samplingHorizon time.Duration
+	passes, samples          int
+	margin                   float64
+	fluidOnly                bool
+}
+
+func newBoundCommand() *cobra.Command {
+	o := boundOptions{
+		horizon: planner.DefaultHorizon, passes: 1, policies: []string{"threshold", "slackfit"},
+		samplingHorizon: planner.DefaultSamplingOptions().Horizon, margin: planner.DefaultSamplingOptions().Margin,
+	}
+	c := &cobra.Command{
+		Use:   "bound",
+		Short: "Measure how much better a policy could be",
+		Long: `Play policies, and planners that have them as their base, on workloads over the
+evaluation seeds: a clairvoyant, which tries each choice on the true future, and
+with --samples a planner that tries it on sampled futures and knows no more than a
+router may. Beside them stands the fluid bound, which no policy can exceed at a
+steady rate. docs/planner.md says what each of them means.
+
+Policies:   ` + policyForms + `
+Workloads:  ` + workloads.Forms,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return bound(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	scenarioFlag(c, &o.scenario)
+	storeFlag(c, &o.store)
+	f.StringArrayVar(&o.policies, "policy", o.policies, "`REF` of a base, repeatable")
+	f.StringArrayVar(&o.workloads, "workload", []string{"u1", "u2"}, "`W`, repeatable")
+	f.IntVar(&o.seeds, "seeds", 4, "runs of each policy on each workload")
+	f.IntVar(&o.requests, "requests", 3000, "in a run (the stable workload lasts its phase instead)")
+	f.DurationVar(&o.horizon, "horizon", o.horizon, "of the clairvoyant: how much of the future has arrivals")
+	f.IntVar(&o.passes, "passes", o.passes, "of the clairvoyant over each episode, each improving on the one before")
+	f.IntVar(&o.samples, "samples", 0, "futures that the planner looks at for each choice, at most (0: no planner)")
+	f.DurationVar(&o.samplingHorizon, "sample-horizon", o.samplingHorizon, "of the planner's futures")
+	f.Float64Var(&o.margin, "margin", o.margin, "standard errors by which the planner must see an advantage over its base")
+	f.BoolVar(&o.fluidOnly, "fluid", false, "the fluid bound alone, which takes no simulation")
+	f.StringVar(&o.format, "format", "table", "table, json")
+	return c
+}
+
+func (o *boundOptions) validate() error {
+	switch {
+	case o.seeds < 1:
+		return fmt.Errorf("--seeds %d: at least 1 is needed", o.seeds)
+	case o.requests < 1:
+		return fmt.Errorf("--requests %d: at least 1 is needed", o.requests)
+	case o.passes < 1:
+		return fmt.Errorf("--passes %d: at least 1 is needed", o.passes)
+	case o.samples < 0:
+		return fmt.Errorf("--samples %d is negative", o.samples)
+	case o.horizon < 0 || o.samplingHorizon < 0:
+		return fmt.Errorf("a horizon of %v lies in the past", min(o.horizon, o.samplingHorizon))
+	case !(o.margin >= 0):
+		return fmt.Errorf("--margin %v is not a number from 0 up", o.margin)
+	case !slices.Contains([]string{"table", "json"}, o.format):
+		return fmt.Errorf("--format %q: want one of table, json", o.format)
+	}
+	return nil
+}
+
+// boundReport is what bound prints.
+type boundReport struct {
+	Scenario string     `json:"scenario"`
+	Seeds    int        `json:"seeds"`
+	Rows     []boundRow `json:"rows"`
+	// Fluid is the bound on each workload whose rates are known.
+	Fluid []fluidRow `json:"fluid"`
+}
+
+// boundRow is how a policy, or a planner over it, did on a workload.
+type boundRow struct {
+	Base     string              `json:"base"`
+	Policy   string              `json:"policy"`
+	Workload string              `json:"workload"`
+	Requests int                 `json:"requests"`
+	Utility  evaluation.Interval `json:"utility"`
+	Windows  map[string]float64  `json:"windows"`
+	// MSPerDecision is the time that a choice took on one core, in milliseconds.
+	// It and SimRequestsPerS, on all cores, differ from run to run.
+	MSPerDecision   float64 `json:"ms_per_decision"`
+	SimRequestsPerS float64 `json:"sim_requests_per_s"`
+}
+
+func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return err
+	}
+	work, err := evaluated(s, o.workloads, o.requests)
+	if err != nil {
+		return err
+	}
+	if o.fluidOnly {
+		o.policies = nil
+	}
+	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
+	list, err := references(s, &o, warn)
+	if err != nil {
+		return err
+	}
+	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
+	if report.Fluid, err = fluidRows(s, work, seeds(workloads.Evaluation, o.seeds)); err != nil {
+		return err
+	}
+	for i, c := range list {
+		rows, err := playTimed(ctx, c.contestant, work, seeds(workloads.Evaluation, o.seeds))
+		if err != nil {
+			return err
+		}
+		for j := range rows {
+			rows[j].Base = c.base
+		}
+		report.Rows = append(report.Rows, rows...)
+		if isTerminal(stderr) {
+			fmt.Fprintf(stderr, "\r\x1b[Kplayed %d of %d", i+1, len(list))
+		}
+	}
+	if isTerminal(stderr) {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	if o.format == "json" {
+		return printJSON(stdout, report)
+	}
+	return report.writeTable(stdout)
+}
+
+// reference is a policy and the base that it stands beside.
+type reference struct {
+	base       string
+	contestant evaluation.Contestant
+}
+
+// references is each policy on the whole fleet, followed by its planners.
+func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]reference, error) {
+	var list []reference
+	for _, ref := range o.policies {
+		base, err := onWholeFleet(s, &checkpoints.Store{Path: o.store}, ref, warn)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list,
+			reference{base.Name, base},
+			reference{base.Name, clairvoyantOver(base, planner.ClairvoyantOptions{Horizon: o.horizon, Passes: o.passes})})
+		if o.samples > 0 {
+			options := samplingOptions(s)
+			options.Horizon, options.Samples, options.Margin = o.samplingHorizon, o.samples, o.margin
+			list = append(list, reference{base.Name, samplingOver(base, options)})
+		}
+	}
+	return list, nil
+}
+
+// writeTable prints the rows workload by workload, the fluid bound first.
+func (r *boundReport) writeTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKLOAD\tPOLICY\tUTILITY (95 %)\tWINDOWS ≥ 1.00/.99/.98/.96/.94\tms/DECISION\tREQUESTS/s")
+	for _, name := range r.workloads() {
+		for _, x := range r.Fluid {
+			if x.Workload == name {
+				fmt.Fprintf(t, "%s\tfluid bound\t%.4f\t\t\t\n", name, x.Utility)
+			}
+		}
+		for _, x := range r.Rows {
+			if x.Workload != name {
+				continue
+			}
+			var windows []string
+			for _, level := range evaluation.WindowLevels {
+				windows = append(windows, fmt.Sprintf("%.0f", x.Windows[evaluation.LevelName(level)]))
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.4f (%.4f–%.4f)\t%s\t%.3g\t%.0f\n", name, x.Policy,
+				x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, strings.Join(windows, " "), x.MSPerDecision, x.SimRequestsPerS)
+		}
+	}
+	return t.Flush()
+}
+
+// workloads lists the names in order of first appearance.
+func (r *boundReport) workloads() []string {
+	var names []string
+	for _, x := range r.Rows {
+		names = append(names, x.Workload)
+	}
+	for _, x := range r.Fluid {
+		names = append(names, x.Workload)
+	}
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"slices"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/planner"
+)
+
+// fluidRow is the fluid bound on a workload, the mean over its requests.
+type fluidRow struct {
+	Workload string  `json:"workload"`
+	Utility  float64 `json:"utility"`
+}
+
+// fluidRows bounds the utility on each workload, by the true rates of the very
+// requests that are played. Workloads whose rates nobody knows have no row.
+func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
+	config, err := simulation(s)
+	if err != nil {
+		return nil, err
+	}
+	f, err := planner.NewFluid(config, s.Workload)
+	if err != nil {
+		return nil, err
+	}
+	var rows []fluidRow
+	for _, w := range work {
+		rates, err := trueRates(w, seeds)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(rates, 0) {
+			continue
+		}
+		utility, err := f.Over(rates)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, fluidRow{w.Name, utility})
+	}
+	return append(rows, groupRows(rows, work)...), nil
+}
+
+// groupRows is the mean of each group whose workloads all have a row.
+func groupRows(rows []fluidRow, work []evaluation.Workload) []fluidRow {
+	var groups []fluidRow
+	members := map[string][]float64{}
+	for _, w := range work {
+		i := slices.IndexFunc(rows, func(r fluidRow) bool { return r.Workload == w.Name })
+		if w.Group == "" || i < 0 {
+			continue
+		}
+		if members[w.Group] == nil {
+			groups = append(groups, fluidRow{Workload: w.Group})
+		}
+		members[w.Group] = append(members[w.Group], rows[i].Utility)
+	}
+	for i := range groups {
+		groups[i].Utility = average(members[groups[i].Workload])
+	}
+	return groups
+}
+
+// trueRates is the rate at which each request of all seeds came.
+func trueRates(w evaluation.Workload, seeds []uint64) ([]float64, error) {
+	var rates []float64
+	for _, seed := range seeds {
+		stream, err := w.Open(seed)
+		if err != nil {
+			return nil, err
+		}
+		for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+			rates = append(rates, a.Rate)
+		}
+	}
+	return rates, nil
+}
+
+// average is the mean of the values.
+func average(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
+}

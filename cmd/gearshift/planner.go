@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/env/planner"
+)
+
+// plannedForms is how a planner over another policy is referred to.
+const plannedForms = "clairvoyant:REF[@HORIZON[,PASSES]] or planner:REF[@HORIZON[,SAMPLES[,MARGIN]]]"
+
+// planned is a reference to a planner, read.
+type planned struct {
+	kind, base  string
+	clairvoyant planner.ClairvoyantOptions
+	sampling    planner.SamplingOptions
+}
+
+// The kinds of planners.
+const (
+	clairvoyantKind = "clairvoyant"
+	samplingKind    = "planner"
+)
+
+// isPlanned says whether a reference has the form of a planner, right or wrong.
+func isPlanned(ref string) bool {
+	kind, _, _ := strings.Cut(ref, ":")
+	return kind == clairvoyantKind || kind == samplingKind
+}
+
+// parsePlanned reads a reference to a planner. What the planner on samples is
+// told of the world is the scenario's.
+func parsePlanned(s *scenario.Scenario, ref string) (planned, error) {
+	p := planned{clairvoyant: planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon, Passes: 1}, sampling: samplingOptions(s)}
+	fault := func(what string) (planned, error) {
+		return planned{}, fmt.Errorf("cannot use policy %q: %s; want %s", ref, what, plannedForms)
+	}
+	p.kind, p.base, _ = strings.Cut(ref, ":")
+	if at := strings.LastIndexByte(p.base, '@'); at >= 0 {
+		fields := strings.Split(p.base[at+1:], ",")
+		// A policy's own version follows an @ too; it is a bare number.
+		if horizon, err := time.ParseDuration(fields[0]); err == nil && strings.ContainsAny(fields[0], "smh") {
+			p.base = p.base[:at]
+			if wrong := p.set(horizon, fields[1:]); wrong != "" {
+				return fault(wrong)
+			}
+		}
+	}
+	switch {
+	case p.base == "":
+		return fault("no policy to plan with follows the colon")
+	case isPlanned(p.base):
+		return fault("a planner over a planner would take for ever")
+	}
+	return p, nil
+}
+
+// set takes the options that follow the @. It returns what is wrong, or nothing.
+func (p *planned) set(horizon time.Duration, rest []string) (wrong string) {
+	p.clairvoyant.Horizon, p.sampling.Horizon = horizon, horizon
+	options := []any{&p.clairvoyant.Passes}
+	if p.kind == samplingKind {
+		options = []any{&p.sampling.Samples, &p.sampling.Margin}
+	}
+	for i, field := range rest {
+		if i == len(options) {
+			return fmt.Sprintf("there is no option for %q", field)
+		}
+		var err error
+		switch option := options[i].(type) {
+		case *int:
+			*option, err = strconv.Atoi(field)
+		case *float64:
+			*option, err = strconv.ParseFloat(field, 64)
+		}
+		if err != nil {
+			return fmt.Sprintf("%q is not a number", field)
+		}
+	}
+	return ""
+}
+
+// samplingOptions is the planner on samples that the scenario describes: its
+// requests, and its training load for the rates at which they may come.
+func samplingOptions(s *scenario.Scenario) planner.SamplingOptions {
+	o := planner.DefaultSamplingOptions()
+	load := s.Training.Load
+	o.Shape = s.Workload
+	o.Rates = planner.Rates{
+		Least: load.MinRate, Most: load.MaxRate,
+		Phase: time.Duration((load.MinPhase + load.MaxPhase) / 2 * float64(time.Second)),
+	}
+	return o
+}
+
+// plannedContestant is the planner that ref names, on the scenario's whole
+// fleet, even where its base would be evaluated alone.
+func plannedContestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+	p, err := parsePlanned(s, ref)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	base, err := onWholeFleet(s, store, p.base, warn)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	if p.kind == clairvoyantKind {
+		return clairvoyantOver(base, p.clairvoyant), nil
+	}
+	return samplingOver(base, p.sampling), nil
+}
+
+// onWholeFleet is the policy with every replica to choose from, be it static.
+func onWholeFleet(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+	c, err := contestant(s, store, ref, warn)
+	if err != nil {
+		return c, err
+	}
+	c.Fleet, err = simulation(s)
+	return c, err
+}
+
+// clairvoyantOver is the clairvoyant whose base is the contestant's policy.
+func clairvoyantOver(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
+	c := base
+	c.Name = fmt.Sprintf("%s:%s@%s", clairvoyantKind, base.Name, short(o.Horizon))
+	if o.Passes > 1 {
+		c.Name += fmt.Sprintf(",%d", o.Passes)
+	}
+	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
+		return planner.NewClairvoyant(e, seed, base.Decider, o)
+	}
+	return c
+}
+
+// samplingOver is the planner on samples whose base is the contestant's policy.
+func samplingOver(base evaluation.Contestant, o planner.SamplingOptions) evaluation.Contestant {
+	c := base
+	c.Name = fmt.Sprintf("%s:%s@%s,%d,%v", samplingKind, base.Name, short(o.Horizon), o.Samples, o.Margin)
+	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
+		return planner.NewSampling(e, seed, base.Decider, o)
+	}
+	return c
+}
+
+// short writes a duration without the zeros that follow from its parts.
+func short(d time.Duration) string {
+	if d%time.Second == 0 {
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	}
+	return d.String()
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+)
+
+func TestPlannedReferences(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, name := range map[string]string{
+		"clairvoyant:threshold:8":          "clairvoyant:threshold:8@25s",
+		"clairvoyant:threshold:8@10s":      "clairvoyant:threshold:8@10s",
+		"clairvoyant:slackfit:0.9@1m30s,4": "clairvoyant:slackfit:0.9@90s,4",
+		"clairvoyant:static:large@500ms":   "clairvoyant:static:large@500ms",
+		"planner:threshold:8@10s":          "planner:threshold:8@10s,64,3",
+		"planner:threshold:8@10s,16":       "planner:threshold:8@10s,16,3",
+		"planner:threshold:8@2.5s,128,1.5": "planner:threshold:8@2.5s,128,1.5",
+		"clairvoyant:clairvoyantly@2":      "", // a stored policy that is not there
+		"clairvoyant:store:first@2@25s":    "",
+		"clairvoyant:":                     "",
+		"clairvoyant:planner:threshold:8":  "",
+		"clairvoyant:threshold:8@25s,many": "",
+		"clairvoyant:threshold:8@25s,2,3":  "",
+		"planner:threshold:8@25s,1,2,3":    "",
+		"planner:static:none":              "",
+	} {
+		if !isPlanned(ref) {
+			t.Errorf("%s is not a planner", ref)
+		}
+		c, err := plannedContestant(s, &checkpoints.Store{Path: t.TempDir() + "/none.db"}, ref, nil)
+		if (err == nil) != (name != "") || c.Name != name && err == nil {
+			t.Errorf("%s is %q, %v; want %q", ref, c.Name, err, name)
+		}
+		if err == nil && len(c.Fleet.Table.Replicas) != len(s.Table().Replicas) {
+			t.Errorf("%s plays on %d replicas, not on the whole fleet", ref, len(c.Fleet.Table.Replicas))
+		}
+	}
+	p, err := parsePlanned(s, "clairvoyant:store:first@2@25s,3")
+	if err != nil || p.base != "store:first@2" || p.clairvoyant.Horizon != 25*time.Second || p.clairvoyant.Passes != 3 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if isPlanned("threshold:8") || isPlanned("clairvoyance") {
+		t.Error("another policy is taken for a planner")
+	}
+}
+
+// boundOf runs bound and leaves out what differs from run to run.
+func boundOf(t *testing.T, cores int) boundReport {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--policy", "static:large",
+		"--workload", "poisson:6", "--workload", "gamma:6,2", "--requests", "60", "--seeds", "2",
+		"--passes", "2", "--samples", "8", "--sample-horizon", "2s", "--format", "json")
+	var r boundReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Rows {
+		if r.Rows[i].MSPerDecision <= 0 {
+			t.Errorf("%s took no time", r.Rows[i].Policy)
+		}
+		r.Rows[i].MSPerDecision, r.Rows[i].SimRequestsPerS = 0, 0
+	}
+	return r
+}
+
+// Each policy stands beside its planners, which do better, and beside the fluid
+// bound of the workloads whose rates are known; on one core as on two.
+func TestBound(t *testing.T) {
+	r := boundOf(t, 2)
+	if again := boundOf(t, 1); !reflect.DeepEqual(r, again) {
+		t.Errorf("on two cores %+v\non one %+v", r, again)
+	}
+	if len(r.Rows) != 2*3*2 || r.Seeds != 2 || r.Scenario != "tiny" {
+		t.Fatalf("%d rows of %d seeds of %s", len(r.Rows), r.Seeds, r.Scenario)
+	}
+	base := map[string]float64{}
+	for _, x := range r.Rows {
+		at := x.Base + " on " + x.Workload
+		switch {
+		case x.Policy == x.Base:
+			base[at] = x.Utility.Mean
+		case strings.HasPrefix(x.Policy, "clairvoyant:") && x.Utility.Mean <= base[at]:
+			t.Errorf("%s: the base earns %v, the clairvoyant %v", at, base[at], x.Utility.Mean)
+		}
+		if x.Requests != 120 {
+			t.Errorf("%s: %d requests", x.Policy, x.Requests)
+		}
+	}
+	if len(r.Fluid) != 2 || r.Fluid[0].Workload != "poisson:6" || r.Fluid[0].Utility < 0.8 || math.Abs(r.Fluid[0].Utility-r.Fluid[1].Utility) > 1e-9 {
+		t.Errorf("fluid bounds %+v", r.Fluid)
+	}
+	if len(base) != 4 {
+		t.Errorf("bases %v", base)
+	}
+}
+
+func TestBoundOfASweep(t *testing.T) {
+	out := succeed(t, "bound", "--scenario", "tiny", "--fluid", "--workload", "stable", "--seeds", "1")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "stable ") || len(lines) < 5 {
+		t.Errorf("the sweep's mean does not end the table:\n%s", out)
+	}
+}
+
+func TestBoundRefuses(t *testing.T) {
+	for flag, value := range map[string]string{
+		"--seeds": "0", "--requests": "0", "--passes": "0", "--samples": "-1", "--margin": "-1", "--format": "csv",
+	} {
+		fail(t, []string{"bound", "--scenario", "tiny", flag, value}, flag)
+	}
+	fail(t, []string{"bound", "--scenario", "tiny", "--horizon", "-1s"}, "horizon")
+	fail(t, []string{"bound", "--scenario", "tiny", "--policy", "clairvoyant:threshold"}, "clairvoyant")
+}
