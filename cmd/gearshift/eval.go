@@ -26,6 +26,7 @@ type evalOptions struct {
 	scenario, store, format, out, trace string
 	policies, workloads                 []string
 	seeds, requests                     int
+	tune                                tuneOptions
 }
 
 func newEvalCommand() *cobra.Command {
@@ -38,6 +39,11 @@ sees, and report utility, deadlines met, windows near peak performance, the mix 
 sizes and latencies, with 95 % bootstrap intervals over the seeds. Static policies
 run alone with the whole memory.
 
+With --tune, every rule with parameters is tuned first: a search over them on training
+seeds of the same workloads, reported with its score, the mean utility over the
+workloads. The best of each rule is then evaluated beside the policies given, and what
+is not a rule is held against the rule that does best, paired by seed.
+
 Policies:   ` + policyForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
@@ -49,13 +55,14 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f := c.Flags()
 	scenarioFlag(c, &o.scenario)
 	storeFlag(c, &o.store)
-	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit)")
-	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2)")
+	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit; with --tune every static)")
+	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2; with --tune stable too)")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
 	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload lasts its phase instead)")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
-	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv")
+	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
+	tuneFlags(c, &o.tune)
 	return c
 }
 
@@ -70,7 +77,7 @@ func (o *evalOptions) validate() error {
 	if o.requests < 0 {
 		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, o.tune.validate())...)
 }
 
 // defaults fills what the flags leave open.
@@ -80,12 +87,17 @@ func (o *evalOptions) defaults(s *scenario.Scenario) {
 	}
 	if len(o.workloads) == 0 {
 		o.workloads = []string{"u1", "u2"}
+		if o.tune.on {
+			o.workloads = append(o.workloads, "stable")
+		}
 	}
 	if len(o.policies) == 0 {
 		for _, v := range s.Variants {
 			o.policies = append(o.policies, "static:"+v.Name)
 		}
-		o.policies = append(o.policies, "threshold", "slackfit")
+		if !o.tune.on {
+			o.policies = append(o.policies, "threshold", "slackfit")
+		}
 	}
 }
 
@@ -98,12 +110,11 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.defaults(s)
-	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
-	list, err := contestants(s, &checkpoints.Store{Path: o.store}, o.policies, warn)
+	work, err := evaluated(s, o.workloads, o.requests)
 	if err != nil {
 		return err
 	}
-	work, err := evaluated(s, o.workloads, o.requests)
+	list, tuning, err := lineUp(ctx, s, o, work, stderr)
 	if err != nil {
 		return err
 	}
@@ -111,7 +122,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	plan := evaluation.Plan{
 		Contestants: list, Workloads: work, Seeds: seeds(workloads.Evaluation, o.seeds),
 		Clock:    func() time.Duration { return time.Since(began) },
-		Progress: evalProgress(stderr),
+		Progress: counting(stderr, "evaluating"),
 	}
 	trace, err := traceFirstRun(&plan, o.trace)
 	if err != nil {
@@ -125,19 +136,42 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	report := evaluation.Report{Scenario: s.Name, Seeds: o.seeds, Results: results, Variants: list[0].Fleet.Table.Variants}
-	if err := writeReports(&report, o.out); err != nil {
+	if tuning != nil {
+		report.Tuning = tuning.Brief()
+		if err := writeReports(tuning, o.out, "tune"); err != nil {
+			return err
+		}
+	}
+	if err := writeReports(&report, o.out, "eval"); err != nil {
 		return err
 	}
 	return report.Write(stdout, o.format)
 }
 
-// evalProgress counts on a terminal, and is silent elsewhere.
-func evalProgress(stderr io.Writer) func(done, total int) {
+// lineUp is the policies asked for and, if a search is, the best rules that it
+// finds, with its report.
+func lineUp(ctx context.Context, s *scenario.Scenario, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
+	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
+	store := &checkpoints.Store{Path: o.store}
+	list, err := contestants(s, store, o.policies, warn)
+	if err != nil || !o.tune.on {
+		return list, nil, err
+	}
+	tuning, err := tune(ctx, s, o.tune, work, stderr)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := contestants(s, store, further(o.policies, tuning), warn)
+	return append(list, rules...), tuning, err
+}
+
+// counting counts on a terminal what is being done, and is silent elsewhere.
+func counting(stderr io.Writer, what string) func(done, total int) {
 	if !isTerminal(stderr) {
 		return nil
 	}
 	return func(done, total int) {
-		fmt.Fprintf(stderr, "\r\x1b[Kevaluating %d/%d", done, total)
+		fmt.Fprintf(stderr, "\r\x1b[K%s %d/%d", what, done, total)
 		if done == total {
 			fmt.Fprint(stderr, "\r\x1b[K")
 		}
@@ -165,8 +199,13 @@ func traceFirstRun(plan *evaluation.Plan, path string) (finish func() error, err
 	return func() error { return errors.Join(trace.Close(), f.Close()) }, nil
 }
 
-// writeReports writes the report to a folder, for programs and spreadsheets.
-func writeReports(r *evaluation.Report, folder string) error {
+// written is what [writeReports] writes.
+type written interface {
+	Write(w io.Writer, format string) error
+}
+
+// writeReports writes a report to a folder, for programs and spreadsheets.
+func writeReports(r written, folder, name string) error {
 	if folder == "" {
 		return nil
 	}
@@ -174,7 +213,7 @@ func writeReports(r *evaluation.Report, folder string) error {
 		return fmt.Errorf("cannot make folder for reports: %w", err)
 	}
 	for _, format := range []string{"json", "csv"} {
-		f, err := os.Create(filepath.Join(folder, "eval."+format))
+		f, err := os.Create(filepath.Join(folder, name+"."+format))
 		if err != nil {
 			return fmt.Errorf("cannot write report: %w", err)
 		}

@@ -8,12 +8,23 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 )
 
 // policyForms is how a policy is referred to.
 const policyForms = policy.RuleForms + ", store:NAME[@VERSION] or NAME"
+
+// ruleMaker makes the rules for the scenario's fleet, whose table may be that of
+// an evaluation or of a router.
+func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
+	balancer, err := balance.ByName(s.Serving.Balancer)
+	if err != nil {
+		return nil, err
+	}
+	return &policy.Maker{Table: t, Profiles: s.Profiles(), Lengths: ruleLengths(s), Balancer: balancer}, nil
+}
 
 // stored loads the policy that ref names from the store and fits it to the
 // table, which must have the tasks and variants that it was trained for.
@@ -62,7 +73,11 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 		}
 		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet}, nil
 	}
-	rule, err := policy.Parse(ref, fleet.Table, fleet.Profiles, ruleLengths(s))
+	maker, err := ruleMaker(s, fleet.Table)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	rule, err := maker.Parse(ref)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
@@ -75,5 +90,5 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 			return evaluation.Contestant{}, err
 		}
 	}
-	return evaluation.Contestant{Name: rule.Name(), Decider: rule, Fleet: fleet}, nil
+	return evaluation.Contestant{Name: rule.Name(), Decider: rule, Fleet: fleet, Rule: true}, nil
 }

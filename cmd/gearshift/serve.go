@@ -83,7 +83,11 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 // newCore is the router with the scenario's fallback and no policy yet.
 func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	table := s.ServingTable()
-	fallback, err := policy.Parse(s.Serving.Fallback, table, s.Profiles(), ruleLengths(s))
+	rules, err := ruleMaker(s, table)
+	if err != nil {
+		return nil, err
+	}
+	fallback, err := rules.Parse(s.Serving.Fallback)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +109,11 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *slog.Logger) error {
 	store := &checkpoints.Store{Path: o.store}
 	if policy.IsRule(o.policy) {
-		rule, err := policy.Parse(o.policy, core.Table(), s.Profiles(), ruleLengths(s))
+		rules, err := ruleMaker(s, core.Table())
+		if err != nil {
+			return err
+		}
+		rule, err := rules.Parse(o.policy)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ type Report struct {
 	Scenario string   `json:"scenario"`
 	Seeds    int      `json:"seeds"`
 	Results  []Result `json:"results"`
+	// Tuning is the search that found the parameters of rules; nil if there was none.
+	Tuning *TuningReport `json:"tuning,omitempty"`
 	// Variants orders the columns of tables; the JSON names them in each row.
 	Variants []fleet.Variant `json:"-"`
 }
@@ -29,6 +31,12 @@ var Formats = []string{"table", "json", "csv"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "table":
+		if r.Tuning != nil {
+			if err := r.Tuning.Write(w, format); err != nil {
+				return err
+			}
+			fmt.Fprintln(w)
+		}
 		return r.writeTable(w)
 	case "json":
 		e := json.NewEncoder(w)
@@ -37,6 +45,10 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case "csv":
 		return r.writeCSV(w)
 	}
+	return unknownFormat(format)
+}
+
+func unknownFormat(format string) error {
 	return fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats, ", "))
 }
 
@@ -46,7 +58,12 @@ func (r *Report) writeTable(w io.Writer) error {
 	for _, v := range r.Variants {
 		mix = append(mix, v.Name)
 	}
-	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99\n", strings.Join(mix, "/"))
+	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99", strings.Join(mix, "/"))
+	compared := slices.ContainsFunc(r.Results, func(x Result) bool { return x.BestRule != nil })
+	if compared {
+		fmt.Fprint(t, "\tOVER THE BEST RULE (95 %, paired)")
+	}
+	fmt.Fprintln(t)
 	for _, x := range r.byWorkload() {
 		var windows, share []string
 		for _, level := range WindowLevels {
@@ -55,9 +72,15 @@ func (r *Report) writeTable(w io.Writer) error {
 		for _, v := range mix {
 			share = append(share, fmt.Sprintf("%.0f%%", 100*x.Share[v]))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.3f (%.3f–%.3f)\t%.1f%%\t%s\t%s\t%.0f/%.0f ms\t%.0f/%.0f ms\n",
+		fmt.Fprintf(t, "%s\t%s\t%.3f (%.3f–%.3f)\t%.1f%%\t%s\t%s\t%.0f/%.0f ms\t%.0f/%.0f ms",
 			x.Workload, x.Policy, x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, 100*x.DeadlineMet.Mean,
 			strings.Join(windows, " "), strings.Join(share, "/"), x.TPOT.P50, x.TPOT.P99, x.TTFT.P50, x.TTFT.P99)
+		if b := x.BestRule; b != nil {
+			fmt.Fprintf(t, "\t%+.4f (%+.4f to %+.4f), %s", b.Utility.Mean, b.Utility.Lo, b.Utility.Hi, b.Policy)
+		} else if compared {
+			fmt.Fprint(t, "\t")
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }

@@ -3,7 +3,6 @@ package evaluation
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -25,13 +24,15 @@ type Result struct {
 	// SimRequestsPerS is the simulator's speed on all cores used; the one
 	// figure that differs between two runs of the same evaluation.
 	SimRequestsPerS float64 `json:"sim_requests_per_s"`
-}
-
-// Interval is a mean over seeds with its 95 % bootstrap interval.
-type Interval struct {
-	Mean float64 `json:"mean"`
-	Lo   float64 `json:"lo"`
-	Hi   float64 `json:"hi"`
+	// UtilityIQM is the interquartile mean over seeds of the mean per request.
+	UtilityIQM Interval `json:"utility_iqm"`
+	// BestRule is the difference to the rule that did best on the workload; nil
+	// for a rule, or if there is none.
+	BestRule *Versus `json:"vs_best_rule,omitempty"`
+	// Rule is whether the policy is one that is written down, not learned.
+	Rule bool `json:"-"`
+	// Runs is the mean utility per request of each run, in the order of the seeds.
+	Runs []float64 `json:"-"`
 }
 
 // Percentiles over all requests of all seeds.
@@ -43,22 +44,22 @@ type Percentiles struct {
 func summarise(c *Contestant, workload string, runs []tally, speed float64) Result {
 	variants := c.Fleet.Table.Variants
 	r := Result{
-		Policy: c.Name, Workload: workload,
+		Policy: c.Name, Workload: workload, Rule: c.Rule,
 		Windows: map[string]float64{}, Share: map[string]float64{},
 		SimRequestsPerS: math.Round(speed),
 	}
-	// mean sums before it divides, so that equal values give themselves.
-	mean := func(of func(*tally) float64) (sum float64) {
+	// average sums before it divides, so that equal values give themselves.
+	average := func(of func(*tally) float64) (sum float64) {
 		for i := range runs {
 			sum += of(&runs[i])
 		}
 		return sum / float64(len(runs))
 	}
 	for l, level := range WindowLevels {
-		r.Windows[LevelName(level)] = mean(func(t *tally) float64 { return t.windows[l] })
+		r.Windows[LevelName(level)] = average(func(t *tally) float64 { return t.windows[l] })
 	}
 	for v := range variants {
-		r.Share[variants[v].Name] = mean(func(t *tally) float64 { return t.share[v] })
+		r.Share[variants[v].Name] = average(func(t *tally) float64 { return t.share[v] })
 	}
 	var utility, met []float64
 	var ttft, tpot []float32
@@ -69,40 +70,14 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 		ttft = append(ttft, runs[i].ttft...)
 		tpot = append(tpot, runs[i].tpot...)
 	}
-	r.Utility, r.DeadlineMet = Bootstrap(utility), Bootstrap(met)
+	r.Utility, r.UtilityIQM, r.DeadlineMet = Bootstrap(utility), InterquartileMean(utility), Bootstrap(met)
+	r.Runs = utility
 	r.TTFT, r.TPOT = percentiles(ttft), percentiles(tpot)
 	return r
 }
 
 // LevelName is how a window level is written, "0.96".
 func LevelName(level float64) string { return fmt.Sprintf("%.2f", level) }
-
-const resamples = 2000
-
-// Bootstrap is the mean of the values with the percentile bootstrap's 95 %
-// interval. The resampling has a fixed seed, so equal values give equal
-// intervals.
-func Bootstrap(values []float64) Interval {
-	n := len(values)
-	if n == 0 {
-		return Interval{}
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	means := make([]float64, resamples)
-	for i := range means {
-		var s float64
-		for range n {
-			s += values[rng.IntN(n)]
-		}
-		means[i] = s / float64(n)
-	}
-	slices.Sort(means)
-	return Interval{
-		Mean: sum(values) / float64(n),
-		Lo:   means[int(0.025*resamples)],
-		Hi:   means[int(0.975*resamples)-1],
-	}
-}
 
 // percentiles sorts v in place; nearest rank.
 func percentiles(v []float32) Percentiles {

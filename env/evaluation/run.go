@@ -35,6 +35,9 @@ type Contestant struct {
 	Open func(e *env.Environment, seed uint64) (Decider, error)
 	// Fleet holds all of the environment but its workload.
 	Fleet env.Config
+	// Rule is whether the policy is one that is written down, beside which the
+	// others are judged.
+	Rule bool
 }
 
 // Workload is a family of request streams, one for each seed.
@@ -48,6 +51,14 @@ type Workload struct {
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
+}
+
+// headline is the name that the workload counts under as a whole.
+func (w *Workload) headline() string {
+	if w.Group != "" {
+		return w.Group
+	}
+	return w.Name
 }
 
 // Plan is what to evaluate.
@@ -95,6 +106,7 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 			results = append(results, summarise(&p.Contestants[i], g.name, g.merged(), g.speed()))
 		}
 	}
+	compare(results)
 	return results, nil
 }
 

@@ -11,32 +11,31 @@ import (
 //
 //	weight·quality − w·work
 //
-// among those whose work is at most b seconds; if none is, the one with the
-// least.
+// among those whose work is at most b; if none is, the one with the least.
 //
 // The work of a variant is that of its replica with the least, joined by the
-// request: the requests in flight, each of mean length, at the speed of a full
-// batch,
+// request: the time that the requests in flight, each of mean length, take at
+// the speed of a full batch, as a share of the time that one is allowed,
 //
-//	(n+1) · Output · step(N)/N
+//	(n+1) · step(N)/N / deadline
 //
 // where N is the largest batch that keeps the request's deadline and the KV
-// cache beside the host's busy neighbours. At n = N it is the time that one
-// request takes, some seconds for a variant of any size: that makes work
-// comparable across sizes, and is why one bound can do for all.
+// cache beside the host's busy neighbours. For a variant whose batches the
+// deadline bounds it is about 1 at n+1 = N, less where the cache does: that makes
+// work comparable across sizes, so that one bound can do for all.
 type LeastWork struct {
 	predictor
-	bound, weight float64 // seconds; quality per second
+	bound, weight float64 // b; w, in quality
 	name          string
 }
 
 var leastWorkForm = form{
 	kind: "least-work", rule: "a least-work policy",
 	parameters: []parameter{
-		{letter: "b", name: "bound", standard: 5, most: 1000, open: true,
-			grid: []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 12, 20}},
-		{letter: "w", name: "weight", standard: 0, most: 100,
-			grid: []float64{0, 0.01, 0.02, 0.04, 0.08, 0.16}},
+		{letter: "b", name: "bound", standard: 1, most: 1000, open: true,
+			grid: []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1, 1.5, 2.5}},
+		{letter: "w", name: "weight", standard: 0.5, most: 1000,
+			grid: []float64{0, 0.1, 0.2, 0.4, 0.7, 1.2}},
 	},
 }
 
@@ -77,14 +76,14 @@ func (p *LeastWork) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	return best
 }
 
-// least is the work, in seconds, of the variant's available replica with the
-// least, joined by the request.
+// least is the work of the variant's available replica with the least, joined by
+// the request.
 func (p *LeastWork) least(v *fleet.View, r *fleet.Request, variant int) float64 {
 	least, deadline := math.Inf(1), allowed(v, r)
 	for _, i := range v.Table.ReplicasOf(variant) {
 		if v.Available(i) {
 			outstanding := float64(v.InFlight[i] + 1)
-			least = min(least, outstanding*p.work(v.Table, i, deadline, p.neighbours(v, i, 0)))
+			least = min(least, outstanding*p.share(v.Table, i, deadline, p.neighbours(v, i, 0))/deadline)
 		}
 	}
 	return least

@@ -219,12 +219,11 @@ func (p *predictor) full(t *fleet.Table, replica int, deadline, neighbours float
 	return fits
 }
 
-// work is the time, in seconds, that a request of mean length takes of the
-// replica when its batch is full.
-func (p *predictor) work(t *fleet.Table, replica int, deadline, neighbours float64) float64 {
+// share is a request's share of the time per token of a full batch.
+func (p *predictor) share(t *fleet.Table, replica int, deadline, neighbours float64) float64 {
 	n := p.full(t, replica, deadline, neighbours)
 	ms, _ := p.profiles[replica].Step(n, n, int(float64(n)*p.lengths.Context), neighbours)
-	return p.lengths.Output * ms / float64(n) / 1000
+	return ms / float64(n)
 }
 
 // recentRate is the arrival rate per second over the last seconds: the highest

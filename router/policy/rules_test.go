@@ -45,21 +45,21 @@ func TestTaskThresholdsAreEachTasksOwn(t *testing.T) {
 
 func TestLeastWork(t *testing.T) {
 	table := conformance.Fleet(0)
-	// At full batches within 40 ms a request takes 1.46 s of OPT-6.7B (7 together:
-	// 40.0 ms × 256 ÷ 7), 0.13 s of 1.3B (51) and 0.06 s of 125M (98).
+	// Of the 40 ms a request takes 0.143 of OPT-6.7B (7 together in 39.9), 0.013
+	// of 1.3B (51 in 26.7) and 0.006 of 125M (98 in 24.5).
 	for _, test := range []struct {
 		what, ref string
 		view      *fleet.View
 		task      int
 		want      int
 	}{
-		{"idle", "least-work:5", idle(table), copa, 2},
-		{"idle, a low bound", "least-work:1", idle(table), copa, 1},
-		{"three large ones each: 4 × 1.46 s", "least-work:5", load(idle(table), 2, 3), copa, 1},
-		{"nothing within the bound: the least work", "least-work:0.01", load(idle(table), 0, 9), copa, 1},
-		{"a price that the gain is worth", "least-work:5,0.1", idle(table), hellaswag, 2},
-		{"a price that it is not", "least-work:5,0.1", idle(table), copa, 1},
-		{"one replica has less work than the others", "least-work:5", only(load(idle(table), 2, 9), 5), copa, 2},
+		{"idle", "least-work:0.5,0", idle(table), copa, 2},
+		{"idle, a low bound", "least-work:0.1,0", idle(table), copa, 1},
+		{"three large ones each: 4 × 0.143", "least-work:0.5,0", load(idle(table), 2, 3), copa, 1},
+		{"nothing within the bound: the least work", "least-work:0.001,0", load(idle(table), 0, 9), copa, 1},
+		{"a price that the gain is worth", "least-work:1,1", idle(table), hellaswag, 2},
+		{"a price that it is not", "least-work:1,1", idle(table), copa, 1},
+		{"one replica has less work than the others", "least-work:0.5,0", only(load(idle(table), 2, 9), 5), copa, 2},
 	} {
 		if got := parse(t, test.ref, table).Decide(test.view, &fleet.Request{Task: test.task, PromptTokens: 90}, nil); got != test.want {
 			t.Errorf("%s: chose %d, want %d", test.what, got, test.want)

@@ -81,9 +81,9 @@ func (p *TaskAware) demands(t *fleet.Table, task int) []float64 {
 	for m := range demand {
 		replicas := t.ReplicasOf(m)
 		for _, i := range replicas {
-			demand[m] += p.work(t, i, deadline, 0)
+			demand[m] += p.share(t, i, deadline, 0) * p.lengths.Output / 1000 // seconds
 		}
-		demand[m] /= max(1, float64(len(replicas)*len(replicas))) // the mean work, over all replicas
+		demand[m] /= max(1, float64(len(replicas)*len(replicas))) // the mean, over all replicas
 	}
 	return demand
 }

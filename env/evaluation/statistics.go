@@ -1,0 +1,74 @@
+package evaluation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Interval is an estimate over seeds with its 95 % bootstrap interval.
+type Interval struct {
+	Mean float64 `json:"mean"`
+	Lo   float64 `json:"lo"`
+	Hi   float64 `json:"hi"`
+}
+
+const resamples = 2000
+
+// Bootstrap is the mean of the values with the percentile bootstrap's 95 %
+// interval. The resampling has a fixed seed, so equal values give equal
+// intervals.
+func Bootstrap(values []float64) Interval { return bootstrap(values, mean) }
+
+// InterquartileMean is the mean of the values without the lowest and the
+// highest quarter (⌊n/4⌋ each), with the percentile bootstrap's 95 % interval:
+// less moved by single seeds than the mean, less noisy than the median (Agarwal
+// et al., "Deep Reinforcement Learning at the Edge of the Statistical
+// Precipice", the rliable library).
+func InterquartileMean(values []float64) Interval { return bootstrap(values, interquartileMean) }
+
+// Paired is the mean of a − b over the same seeds, with its 95 % bootstrap
+// interval: what the seeds have in common drops out, so it tells policies apart
+// whose own intervals overlap. The values are in the order of the same seeds; it
+// is an error if they differ in number.
+func Paired(a, b []float64) (Interval, error) {
+	if len(a) != len(b) {
+		return Interval{}, fmt.Errorf("cannot compare %d runs with %d: a paired difference takes the same seeds", len(a), len(b))
+	}
+	difference := make([]float64, len(a))
+	for i := range a {
+		difference[i] = a[i] - b[i]
+	}
+	return Bootstrap(difference), nil
+}
+
+// bootstrap is the statistic of the values and its interval. The statistic may
+// change the order of the values that it gets.
+func bootstrap(values []float64, statistic func([]float64) float64) Interval {
+	n := len(values)
+	if n == 0 {
+		return Interval{}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	estimates, sample := make([]float64, resamples), make([]float64, n)
+	for i := range estimates {
+		for j := range sample {
+			sample[j] = values[rng.IntN(n)]
+		}
+		estimates[i] = statistic(sample)
+	}
+	slices.Sort(estimates)
+	return Interval{
+		Mean: statistic(slices.Clone(values)),
+		Lo:   estimates[int(0.025*resamples)],
+		Hi:   estimates[int(0.975*resamples)-1],
+	}
+}
+
+func mean(values []float64) float64 { return sum(values) / float64(len(values)) }
+
+func interquartileMean(values []float64) float64 {
+	slices.Sort(values)
+	cut := len(values) / 4
+	return mean(values[cut : len(values)-cut])
+}

@@ -1,0 +1,151 @@
+package evaluation_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"gearshift/env/evaluation"
+	"gearshift/router/fleet"
+)
+
+// ladder chooses the large variant while fewer than so many are in flight.
+type ladder int
+
+func (ladder) Scratch() int { return 0 }
+func (l ladder) Decide(v *fleet.View, _ *fleet.Request, _ []float32) int {
+	if v.VariantInFlight(0)+v.VariantInFlight(1) < int(l) {
+		return 1
+	}
+	return 0
+}
+
+// tuning searches over the ladder's limit, on the workloads of [plan].
+func tuning(t *testing.T) evaluation.Tuning {
+	p := plan(t)
+	return evaluation.Tuning{
+		Families: []evaluation.Family{{
+			Name: "ladder", Axes: []evaluation.Axis{{Name: "limit", Grid: []float64{1, 4, 16, 64}}},
+			Make: func(values []float64) (string, evaluation.Decider, error) {
+				limit := int(math.Round(values[0]))
+				return fmt.Sprintf("ladder:%d", limit), ladder(limit), nil
+			},
+		}},
+		Fleet: p.Contestants[0].Fleet, Workloads: p.Workloads, Seeds: p.Seeds, Trials: 20,
+	}
+}
+
+// The score of a trial is what an evaluation of its policy says, and the best
+// beats its neighbours.
+func TestTuningFindsTheBest(t *testing.T) {
+	tune := tuning(t)
+	trials, err := tune.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := tune.Report(trials, "training seeds")
+	best := report.Best[0]
+	if len(report.Best) != 1 || best.Trials != len(trials) || len(trials) < 5 || len(trials) > 20 {
+		t.Fatalf("%d trials, best %+v", len(trials), report.Best)
+	}
+	for i, trial := range trials {
+		if coarse := i < 4; coarse != (trial.Stage == evaluation.Coarse) || !coarse && trial.Stage != evaluation.Refined {
+			t.Errorf("trial %d is %s", i, trial.Stage)
+		}
+		if trial.Score > best.Score {
+			t.Errorf("%s scores more than the best, %s", trial.Policy, best.Policy)
+		}
+		for j := range trials[:i] {
+			if trials[j].Policy == trial.Policy {
+				t.Errorf("%s is played twice", trial.Policy)
+			}
+		}
+	}
+	p := plan(t)
+	p.Contestants = []evaluation.Contestant{{Name: best.Policy, Decider: ladder(int(math.Round(best.Values[0]))), Fleet: tune.Fleet}}
+	results, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := results[len(results)-1] // the group of both workloads
+	if both.Workload != "both" || math.Abs(both.Utility.Mean-best.Score) > 1e-12 || best.Utility["both"] != best.Score {
+		t.Errorf("%s scores %v (%v), evaluation says %+v", best.Policy, best.Score, best.Utility, both.Utility)
+	}
+}
+
+func TestTuningRepeats(t *testing.T) {
+	run := func(cores int) []evaluation.Trial {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		tune := tuning(t)
+		trials, err := tune.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trials
+	}
+	if one, two := run(1), run(2); !reflect.DeepEqual(one, two) {
+		t.Errorf("on one core %+v\non two %+v", one, two)
+	}
+}
+
+func TestTuningErrors(t *testing.T) {
+	none := tuning(t)
+	none.Families[0].Make = func([]float64) (string, evaluation.Decider, error) {
+		return "", nil, errors.New("never")
+	}
+	if _, err := none.Run(context.Background()); err == nil || err.Error() != "cannot tune ladder: no values of its grid make a policy" {
+		t.Errorf("a family without policies: %v", err)
+	}
+	seedless := tuning(t)
+	seedless.Seeds = nil
+	if _, err := seedless.Run(context.Background()); err == nil {
+		t.Error("a search without seeds succeeds")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	cancelled := tuning(t)
+	if _, err := cancelled.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled search: %v", err)
+	}
+}
+
+func TestTuningReportFormats(t *testing.T) {
+	tune := tuning(t)
+	trials, err := tune.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := tune.Report(trials, "training seeds")
+	write := func(format string) string {
+		t.Helper()
+		var b strings.Builder
+		if err := report.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	if table := write("table"); !strings.HasPrefix(table, "Tuned on 3 training seeds of both:\n") || strings.Count(table, "\n") != 3 {
+		t.Errorf("table:\n%s", table)
+	}
+	rows, err := csv.NewReader(strings.NewReader(write("csv"))).ReadAll()
+	if err != nil || len(rows) != 1+len(trials) || strings.Join(rows[0], ",") != "family,trial,stage,policy,score,utility_both" {
+		t.Errorf("CSV: %v, %v", rows, err)
+	}
+	var back evaluation.TuningReport
+	if err := json.Unmarshal([]byte(write("json")), &back); err != nil || !reflect.DeepEqual(&back, report) {
+		t.Errorf("JSON: %+v, %v", back, err)
+	}
+	if brief := report.Brief(); brief.Trials != nil || len(brief.Best) != 1 || report.Trials == nil {
+		t.Errorf("the brief report: %+v", brief)
+	}
+	if report.Write(&strings.Builder{}, "xml") == nil {
+		t.Error("format xml is written")
+	}
+}
