@@ -18,11 +18,11 @@ type Config struct {
 	FinalLearningRate float64 `yaml:"final_learning_rate" json:"final_learning_rate"`
 	FinalShare        float64 `yaml:"final_share" json:"final_share"` // of the run, at the final learning rate
 
-	Discount   Discount `yaml:"discount" json:"discount"`
-	TargetSync int      `yaml:"target_sync" json:"target_sync"` // gradient steps between copies to the target network
-	// TargetRate moves the target network towards the online one at each gradient
-	// step, by this share of their difference, instead of copying it every
-	// TargetSync steps. 0: copies.
+	Discount Discount `yaml:"discount" json:"discount"`
+	// The target network is a copy of the online one, made anew every TargetSync
+	// gradient steps (the paper's, LBE-14), or moves towards it at each step by
+	// TargetRate of their difference. Exactly one is set.
+	TargetSync int     `yaml:"target_sync,omitempty" json:"target_sync,omitempty"`
 	TargetRate float64 `yaml:"target_rate,omitempty" json:"target_rate,omitempty"`
 	Epsilon    Epsilon `yaml:"epsilon" json:"epsilon"`
 	// NStep is over how many decisions a return sums rewards before it counts
@@ -127,7 +127,11 @@ func (c *Config) Validate() error {
 			f.add("n_step_s", "needs discount.time_constant_s")
 		}
 	}
-	f.atLeast("target_sync", c.TargetSync, 1)
+	if (c.TargetSync != 0) == (c.TargetRate != 0) {
+		f.add("target_sync", "exactly one of it and target_rate is needed")
+	} else {
+		f.atLeast("target_sync", c.TargetSync, 0)
+	}
 	f.share("target_rate", c.TargetRate)
 	f.share("epsilon.start", c.Epsilon.Start)
 	f.share("epsilon.end", c.Epsilon.End)

@@ -11,6 +11,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
+	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/workloads"
 )
@@ -129,7 +130,8 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := &scripted{encoder: encoder}
-	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: script, Balancer: script})
+	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: script, Balancer: script,
+		Forecaster: profile.NewForecaster(s.Profiles())})
 	if err != nil {
 		t.Fatal(err)
 	}

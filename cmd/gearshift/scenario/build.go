@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 
+	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
@@ -136,14 +137,16 @@ func (s *Scenario) KVTokens() []int {
 }
 
 // Alone is the same scenario with the replicas of one variant only, each on
-// its host with the memory of evaluation.static_memory (LBE-18). Tasks and
-// variants stay, and with them their indexes.
+// its host with the memory of evaluation.static_memory, and with requests going
+// to the smallest batch, as the paper runs its baselines (LBE-8, LBE-18). Tasks
+// and variants stay, and with them their indexes.
 func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	if s.variantIndex(variant) < 0 {
 		return nil, fmt.Errorf("cannot place %q alone: no such variant; %s", variant, hint(variant, s.variantNames()))
 	}
 	alone := *s
 	alone.Replicas = nil
+	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
 	for _, p := range s.Replicas {
 		if p.Variant == variant {
 			p.Memory = Memory{Share: s.Evaluation.StaticMemory}

@@ -31,7 +31,7 @@ func check(r *report, s *Scenario) {
 	c.evaluation()
 	c.training()
 	c.serving()
-	c.fallback()
+	c.rules()
 }
 
 // own reports what another package finds wrong with its section: joined

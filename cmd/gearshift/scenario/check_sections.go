@@ -192,16 +192,21 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	}
 }
 
-// fallback comes last: a rule is made of the whole fleet.
-func (c *checker) fallback() {
-	const key = "serving.fallback"
-	ref := c.s.Serving.Fallback
+// rules come last: they are made of the whole fleet.
+func (c *checker) rules() {
+	c.rule("serving.fallback", c.s.Serving.Fallback)
+	for i, ref := range c.s.Evaluation.Rules {
+		c.rule(item("evaluation.rules", i), ref)
+	}
+}
+
+func (c *checker) rule(key, ref string) {
 	if !policy.IsRule(ref) {
 		c.judge(key, "%q is not a rule; want %s", ref, policy.RuleForms)
 		return
 	}
 	for _, f := range c.faults {
-		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") {
+		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") && !strings.HasPrefix(f.Key, "evaluation.rules") {
 			return // the fleet cannot be built
 		}
 	}

@@ -94,6 +94,9 @@ type Evaluation struct {
 	// RateScale is how many times as fast as in the paper the workloads run
 	// whose rates are the paper's; see [workloads.Scaled].
 	RateScale Scale `yaml:"rate_scale,omitempty"`
+	// Rules are references to the best rules known for the scenario, which a
+	// policy must beat to be promoted; gearshift eval --tune finds them.
+	Rules []string `yaml:"rules,omitempty"`
 }
 
 // Training is what a policy sees and how it learns.
@@ -205,12 +208,13 @@ func (s *Scenario) fillMix() {
 }
 
 // Hash identifies the world that a policy is trained and judged in: all of the
-// scenario but its name, the presets (a checkpoint holds the one it used) and,
+// scenario but its name, the rules to beat, the presets (a checkpoint holds the one it used) and,
 // of the serving section, all but the balancer. Comments, order of keys, ways to write a number, and
 // whether a default is written out do not count.
 func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
+	world.Evaluation.Rules = nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Serving = Serving{Balancer: s.Serving.Balancer}
 	b, err := yaml.Marshal(world)
