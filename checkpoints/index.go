@@ -38,6 +38,7 @@ type version struct {
 	Digest  string    `json:"digest"`
 	Size    int       `json:"size"`
 	Meta    Meta      `json:"meta"`
+	Forced  string    `json:"forced,omitempty"` // see [Entry]
 }
 
 // run is the stored progress of one training run, in Chunks pieces.

@@ -7,8 +7,9 @@ import (
 
 // Promote puts a version of a policy in production, or its newest if version is
 // 0, and returns the version. The one that was in production becomes the
-// previous. From now on, this policy is the store's [Store.Production].
-func (s *Store) Promote(name string, version int) (int, error) {
+// previous. From now on, this policy is the store's [Store.Production]. Forced is
+// kept as the [Entry]'s.
+func (s *Store) Promote(name string, version int, forced string) (int, error) {
 	var v int
 	err := s.update(func(t *tx) error {
 		p, err := s.policy(t.index, name)
@@ -20,6 +21,7 @@ func (s *Store) Promote(name string, version int) (int, error) {
 			return err
 		}
 		v = p.Versions[i].Version
+		p.Versions[i].Forced = forced
 		if v != p.Production {
 			p.Previous, p.Production = p.Production, v
 		}

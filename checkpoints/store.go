@@ -39,6 +39,9 @@ type Entry struct {
 	Size    int       // of the checkpoint, in bytes
 	Aliases []string  // sorted
 	Meta    Meta
+	// Forced is the reason for which the version was last promoted although its
+	// evaluation did not warrant it; empty if it did, or if it never was.
+	Forced string
 }
 
 // Ref points at this very version.
@@ -204,7 +207,7 @@ func (s *Store) Remove(ref Ref, force bool) ([]int, error) {
 func (p *policy) entry(name string, i int) Entry {
 	r := &p.Versions[i]
 	return Entry{Name: name, Version: r.Version, Created: r.Created, Digest: r.Digest, Size: r.Size,
-		Aliases: p.aliases(r.Version), Meta: r.Meta}
+		Aliases: p.aliases(r.Version), Meta: r.Meta, Forced: r.Forced}
 }
 
 // resolve is the entry that ref points at.

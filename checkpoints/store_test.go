@@ -188,7 +188,7 @@ func TestMissingThingsAreNamed(t *testing.T) {
 		_, err = s.Lookup(checkpoints.Ref{Name: "chat", Alias: alias})
 		wantError(t, err, checkpoints.ErrNotFound, `policy "chat" has no version called "`+alias+`"`)
 	}
-	_, err = s.Promote("chat", 3)
+	_, err = s.Promote("chat", 3, "")
 	wantError(t, err, checkpoints.ErrNotFound, `cannot promote policy "chat": policy "chat" has no version 3; it has 1, 2`)
 	_, err = s.Production()
 	wantError(t, err, checkpoints.ErrNotFound, "no policy of store "+s.Path+" is in production; `gearshift policy promote` puts one there")
@@ -251,7 +251,7 @@ func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[str
 		"Lookup":         func() error { _, err := s.Lookup(ref); return err },
 		"List":           func() error { _, err := s.List(); return err },
 		"Remove":         func() error { _, err := s.Remove(ref, true); return err },
-		"Promote":        func() error { _, err := s.Promote(ref.Name, ref.Version); return err },
+		"Promote":        func() error { _, err := s.Promote(ref.Name, ref.Version, ""); return err },
 		"Rollback":       func() error { _, err := s.Rollback(ref.Name); return err },
 		"Production":     func() error { _, err := s.Production(); return err },
 		"PutTraining":    func() error { return s.PutTraining("run", nil, []byte("progress")) },
@@ -274,7 +274,7 @@ func prefix(operation string) string {
 
 func promote(t *testing.T, s *checkpoints.Store, name string, version, want int) {
 	t.Helper()
-	if v, err := s.Promote(name, version); err != nil || v != want {
+	if v, err := s.Promote(name, version, ""); err != nil || v != want {
 		t.Fatalf("Promote(%q, %d) = %d, %v; want %d", name, version, v, err, want)
 	}
 }

@@ -112,7 +112,13 @@ func TestPolicyCommands(t *testing.T) {
 	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"sha256"`) || !strings.Contains(out, `"small"`) {
 		t.Errorf("show: %s", out)
 	}
-	succeed(t, at("promote", "store:mine@1")...)
+	fail(t, at("promote", "mine"), "mine@1", "no stored comparison")
+	fail(t, at("promote", "mine", "--force"), "--reason")
+	fail(t, at("promote", "mine", "--reason", "why not"), "--force")
+	succeed(t, at("promote", "store:mine@1", "--force", "--reason", "a test")...)
+	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"forced": "a test"`) {
+		t.Errorf("the reason is not kept: %s", out)
+	}
 	fail(t, at("rm", "mine"), "production")
 	fail(t, at("rollback", "mine"), "mine")
 	fail(t, at("promote", "mine@2"), "mine", "2")

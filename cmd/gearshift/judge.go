@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
@@ -22,13 +23,14 @@ type judge struct {
 	spec  observation.Spec
 	fleet env.Config
 	plan  evaluation.Plan
+	rules []evaluation.Contestant
 }
 
 // validationSeeds is how many runs of each workload a validation takes.
 const validationSeeds = 4
 
 func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
-	list, err := evaluated(s, []string{"u1", "u2", "stable"}, s.Evaluation.Requests)
+	list, err := evaluated(s, mainWorkloads, s.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +38,11 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &judge{spec: spec, fleet: fleet, plan: evaluation.Plan{
+	rules, err := contestants(s, nil, opponents(s), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &judge{spec: spec, fleet: fleet, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
 	}}, nil
 }
@@ -79,22 +85,52 @@ func (j *judge) score(ctx context.Context) func(*nn.MLP) (float64, error) {
 		}
 		var sum float64
 		rows := j.headline(results)
-		for _, w := range []string{"u1", "u2", "stable"} {
+		for _, w := range mainWorkloads {
 			sum += rows[w]
 		}
 		return sum / float64(len(rows)), nil
 	}
 }
 
+// heldOutSeeds is how many runs of each workload the comparison with rules takes.
+const heldOutSeeds = 10
+
 // summary is the evaluation that a checkpoint carries.
-func (j *judge) summary(network *nn.MLP) (json.RawMessage, error) {
-	results, err := j.play(context.Background(), network)
+func (j *judge) summary(ctx context.Context, network *nn.MLP) (json.RawMessage, error) {
+	results, err := j.play(ctx, network)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
 	}
-	return json.Marshal(struct {
-		On      string             `json:"on"`
-		Seeds   int                `json:"seeds"`
-		Utility map[string]float64 `json:"utility"`
-	}{"validation seeds", validationSeeds, j.headline(results)})
+	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
+	if s.HeldOut, err = j.besideRules(ctx, network); err != nil {
+		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
+	}
+	return json.Marshal(s)
+}
+
+// besideRules plays the policy and the scenario's rules on held-out seeds: the
+// evaluation's, which training and the choice of weights never see.
+func (j *judge) besideRules(ctx context.Context, network *nn.MLP) (heldOut, error) {
+	p, err := policy.NewLearned("policy", j.spec, network, j.fleet.Table)
+	if err != nil {
+		return heldOut{}, err
+	}
+	plan := j.plan
+	plan.Seeds = seeds(workloads.Evaluation, heldOutSeeds)
+	plan.Contestants = append([]evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}, j.rules...)
+	results, err := plan.Evaluate(ctx)
+	if err != nil {
+		return heldOut{}, err
+	}
+	return compareHeldOut(results, mainWorkloads, heldOutSeeds)
+}
+
+// opponents are the rules that a policy of the scenario must beat: those that it
+// lists, the plain ones, and each static size.
+func opponents(s *scenario.Scenario) []string {
+	refs := slices.Clone(s.Evaluation.Rules)
+	for _, v := range s.Variants {
+		refs = append(refs, "static:"+v.Name)
+	}
+	return append(refs, "threshold", "slackfit")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -67,18 +68,25 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 			return printJSON(c.OutOrStdout(), struct {
 				Policy  string           `json:"policy"`
 				Aliases []string         `json:"aliases,omitempty"`
+				Forced  string           `json:"forced,omitempty"`
 				Created time.Time        `json:"created"`
 				SHA256  string           `json:"sha256"`
 				Layers  []int            `json:"layers"`
 				Meta    checkpoints.Meta `json:"meta"`
-			}{entry.Ref().String(), entry.Aliases, entry.Created, entry.Digest, network.Network.Sizes, entry.Meta})
+			}{entry.Ref().String(), entry.Aliases, entry.Forced, entry.Created, entry.Digest, network.Network.Sizes, entry.Meta})
 		},
 	}
 }
 
 func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
-	return &cobra.Command{
-		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it", Args: one,
+	var force bool
+	var reason string
+	c := &cobra.Command{
+		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it",
+		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
+beat the best of the scenario's rules on held-out seeds: the 95 % interval of the
+difference must lie above zero. --force promotes it regardless, and keeps the reason.`,
+		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			ref, err := storedRef(args[0])
 			if err != nil {
@@ -87,13 +95,28 @@ func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 			if ref.Alias != "" {
 				return fmt.Errorf("cannot promote %q: want NAME or NAME@VERSION", args[0])
 			}
-			if ref.Version, err = store().Promote(ref.Name, ref.Version); err != nil {
+			if force != (strings.TrimSpace(reason) != "") {
+				return errors.New("--force and --reason go together: the reason is kept with the policy")
+			}
+			if !force {
+				_, entry, err := store().Get(ref)
+				if err != nil {
+					return err
+				}
+				if err := admit(entry, c.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
+			if ref.Version, err = store().Promote(ref.Name, ref.Version, strings.TrimSpace(reason)); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", ref)
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&force, "force", false, "promote it whatever its evaluation says; needs --reason")
+	c.Flags().StringVar(&reason, "reason", "", "`why` it is promoted by force, kept with the policy")
+	return c
 }
 
 func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {

@@ -29,7 +29,9 @@ import (
 
 var trainingStack = "gorgonia, " + dqn.BLAS()
 
-func trainCommands() []*cobra.Command { return []*cobra.Command{newTrainCommand()} }
+func trainCommands() []*cobra.Command {
+	return []*cobra.Command{newTrainCommand(), newPaperCommand()}
+}
 
 // trainOptions are the flags of train.
 type trainOptions struct {
@@ -86,6 +88,11 @@ func newTrainingRun(o trainOptions) (*trainingRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newTrainingRunOn(o, s)
+}
+
+// newTrainingRunOn is newTrainingRun on a scenario that need not be a file's.
+func newTrainingRunOn(o trainOptions, s *scenario.Scenario) (*trainingRun, error) {
 	if o.name == "" {
 		o.name = s.Name
 	}
@@ -159,6 +166,12 @@ func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	return r.run(ctx, stdout, stderr)
+}
+
+// run trains, from the stored progress if the run is to be resumed, and stores
+// the policy.
+func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 	from, err := r.begin(stderr)
 	if err != nil {
 		return err
@@ -174,7 +187,7 @@ func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return r.explain(err, result.Decisions)
 	}
-	return r.finish(result, stdout)
+	return r.finish(ctx, result, stdout)
 }
 
 // begin decides where the run starts: at its stored progress, or anew.
@@ -276,10 +289,10 @@ func (r *trainingRun) explain(err error, decisions int) error {
 }
 
 // finish stores the policy and says how to use it.
-func (r *trainingRun) finish(result rl.Result, stdout io.Writer) error {
+func (r *trainingRun) finish(ctx context.Context, result rl.Result, stdout io.Writer) error {
 	var err error
 	r.meta.Decisions = result.Decisions
-	if r.meta.Evaluation, err = r.judge.summary(result.Network); err != nil {
+	if r.meta.Evaluation, err = r.judge.summary(ctx, result.Network); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: result.Network}

@@ -1,0 +1,106 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+)
+
+// beyondSection is what neither the paper nor training had: recorded arrivals,
+// other bursts, a lost host, and profiles or lengths that are not as declared.
+func (p *paper) beyondSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "beyond", Title: "Beyond the paper: what training never saw",
+		Text: "Recorded arrivals are rescaled in time to a multiple of the rate up to which the middle size alone meets 95 % of its deadlines. " +
+			"Where a departure is named, the policies still go by what the scenario declares: outputs of another length, GPUs slower (x1.25) or quicker (x0.75), a host lost on the way.",
+	}
+	knee, err := p.knee(ctx)
+	if err != nil {
+		return out, err
+	}
+	groups := []struct {
+		id, title string
+		names     []string
+	}{
+		{"traces", fmt.Sprintf("Recorded arrivals at ½, 1 and 2 times %g requests/s", knee), nil},
+		{"bursts", "Bursts of other kinds", []string{"short-bursts", "long-bursts", "clusters", "u2-uniform"}},
+		{"departures", "The world is not as declared", []string{
+			"u1+gpu:x1.25", "u1+gpu:x0.75", "u1+outputs:x0.5", "u1+outputs:x2", "u1+lost:" + p.scenario.Hosts[0].Name + "@300-1200",
+		}},
+	}
+	for _, trace := range []string{"azure-code", "arena"} {
+		for _, factor := range []float64{0.5, 1, 2} {
+			groups[0].names = append(groups[0].names, fmt.Sprintf("trace:%s@%g", trace, factor*knee))
+		}
+	}
+	for _, g := range groups {
+		table, err := p.besideRules(ctx, g.id, g.title, g.names)
+		if err != nil {
+			return out, err
+		}
+		out.Tables = append(out.Tables, table)
+	}
+	return out, nil
+}
+
+// knee is the highest rate of the sweep at which the middle size alone meets
+// 95 % of its deadlines.
+func (p *paper) knee(ctx context.Context) (float64, error) {
+	middle := "static:" + p.scenario.Variants[len(p.scenario.Variants)/2].Name
+	all, err := p.evaluate(ctx, "hard", p.scenario, []string{middle}, append(stableNames(p.scenario), "stable"))
+	if err != nil {
+		return 0, err
+	}
+	knee := p.scenario.Evaluation.StableRates[0]
+	for _, rate := range p.scenario.Evaluation.StableRates {
+		if all[[2]string{middle, stableName(rate)}].DeadlineMet.Mean >= 0.95 {
+			knee = rate
+		}
+	}
+	return knee, nil
+}
+
+// besideRules is a table of the policy, the rules and the static sizes on some
+// workloads, with the paired difference to the best rule of each.
+func (p *paper) besideRules(ctx context.Context, id, title string, names []string) (report.Table, error) {
+	t := report.Table{
+		ID: id, Title: title,
+		Columns: []report.Column{
+			{Key: "workload", Title: "Workload", Kind: report.KindText},
+			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
+			{Key: "best", Title: "Best rule", Kind: report.KindText},
+			{Key: "rule", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
+			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 3},
+			{Key: "static", Title: "Best static size", Kind: report.KindInterval, Decimals: 3},
+		},
+		Note: "The best rule is picked on each workload from the same runs.",
+	}
+	for _, name := range names {
+		all, err := p.evaluate(ctx, "hard", p.scenario, append(append([]string{p.hard}, p.rules...), statics(p.scenario)...), []string{name})
+		if err != nil {
+			return t, err
+		}
+		own := all[[2]string{p.hard, name}]
+		rule, best := bestOf(all, p.rules, name)
+		_, static := bestOf(all, statics(p.scenario), name)
+		t.Rows = append(t.Rows, []report.Cell{
+			report.Text(name), interval(own.Utility), report.Text(rule), interval(best.Utility),
+			interval(paired(own, best)), interval(static.Utility),
+		})
+	}
+	return t, nil
+}
+
+// bestOf is the policy with the highest mean utility on the workload.
+func bestOf(all rows, refs []string, name string) (ref string, best evaluation.Result) {
+	for _, r := range refs {
+		if x, ok := all[[2]string{r, name}]; ok && (ref == "" || x.Utility.Mean > best.Utility.Mean) {
+			ref, best = r, x
+		}
+	}
+	return ref, best
+}

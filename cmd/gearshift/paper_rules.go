@@ -1,0 +1,229 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	"gearshift/env/planner"
+)
+
+// tune finds the best of each family of rules on training seeds.
+func (p *paper) tune(ctx context.Context) error {
+	o := tuneOptions{seeds: 4, trials: 150}
+	if p.options.quick {
+		o.seeds, o.trials = 1, 12
+	}
+	work, err := evaluated(p.scenario, mainWorkloads, p.scenario.Evaluation.Requests)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stderr, "tuning the rules on training seeds")
+	found, err := tune(ctx, p.scenario, o, work, p.stderr)
+	if err != nil {
+		return err
+	}
+	p.tuned = found.Best
+	slices.SortStableFunc(p.tuned, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
+	for _, b := range p.tuned {
+		p.rules = append(p.rules, b.Policy)
+	}
+	return nil
+}
+
+// rulesSection is the question of the report: does learning beat good rules?
+func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "rules", Title: "The policy against every rule",
+		Text: "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves.",
+	}
+	refs := append(append([]string{p.hard}, p.rules...), statics(p.scenario)...)
+	all, err := p.evaluate(ctx, "hard", p.scenario, refs, mainWorkloads)
+	if err != nil {
+		return out, err
+	}
+	t := report.Table{
+		ID: "all-rules", Title: "Mean utility per request", Columns: append(utilityColumns("Policy"),
+			report.Column{Key: "iqm", Title: "u1, interquartile mean", Kind: report.KindInterval, Decimals: 3},
+			report.Column{Key: "score", Title: "Score when tuned", Kind: report.KindNumber, Decimals: 4}),
+		Note: "Intervals are 95 %, by bootstrap over the seeds.",
+	}
+	for i, ref := range refs {
+		score := report.Cell{}
+		if i > 0 && i <= len(p.tuned) {
+			score = report.Number(p.tuned[i-1].Score)
+		}
+		t.Rows = append(t.Rows, append(utilityRow(ref, all, ref), interval(all[[2]string{ref, "u1"}].UtilityIQM), score))
+	}
+	beside, err := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", mainWorkloads)
+	if err != nil {
+		return out, err
+	}
+	out.Tables = []report.Table{beside, t}
+	sentence := "Against the best tuned rule of each workload the policy is"
+	for i, name := range mainWorkloads {
+		_, best := bestOf(all, p.rules, name)
+		d := paired(all[[2]string{p.hard, name}], best)
+		sentence += fmt.Sprintf("%s %+.4f (%+.4f to %+.4f) on %s", []string{"", ",", " and"}[i], d.Mean, d.Lo, d.Hi, name)
+	}
+	p.headline = append(p.headline, sentence+".")
+	return out, nil
+}
+
+// paired is the difference of two policies on the same workload and seeds.
+func paired(a, b evaluation.Result) evaluation.Interval {
+	d, err := evaluation.Paired(a.Runs, b.Runs)
+	if err != nil {
+		panic(err) // all results of a report have its seeds
+	}
+	return d
+}
+
+// cached is a result that an earlier section has asked for.
+func (p *paper) cached(world, ref, name string) (evaluation.Result, bool) {
+	for _, asked := range []string{name, "stable"} {
+		if r, ok := p.cache[world+" "+ref+" "+asked][[2]string{ref, name}]; ok {
+			return r, true
+		}
+	}
+	return evaluation.Result{}, false
+}
+
+// ceilingSection is how far the policy is on the way to the best possible.
+func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "ceiling", Title: "The distance to the best possible",
+		Text: "A clairvoyant simulates, at each decision, every choice forward on the true future, arrivals and output lengths and all, with a base policy for the requests after; it takes the best. No router can know that much. " +
+			"The share is that of the distance from the best tuned rule to the best clairvoyant that the policy has gone, on the same runs.",
+	}
+	requests, runs := 3000, 4
+	if p.options.quick {
+		requests, runs = 600, 2
+	}
+	bases := []string{p.hard, p.rules[0]}
+	t := report.Table{
+		ID: "clairvoyants", Title: fmt.Sprintf("Clairvoyants over %d runs of %d requests", runs, requests),
+		Columns: []report.Column{
+			{Key: "workload", Title: "Workload", Kind: report.KindText},
+			{Key: "rule", Title: "Best tuned rule", Kind: report.KindNumber, Decimals: 4},
+			{Key: "policy", Title: "Policy", Kind: report.KindNumber, Decimals: 4},
+			{Key: "clairvoyant_rule", Title: "Clairvoyant on the rule", Kind: report.KindNumber, Decimals: 4},
+			{Key: "clairvoyant_policy", Title: "Clairvoyant on the policy", Kind: report.KindNumber, Decimals: 4},
+			{Key: "share", Title: "Share of the distance gone", Unit: "%", Kind: report.KindNumber, Decimals: 0},
+		},
+	}
+	sentence := "Of the distance from the best rule to the best clairvoyant seen it has gone"
+	for i, name := range []string{"u1", "u2"} {
+		rule, err := p.short(ctx, p.rules, name, requests, runs, nil)
+		if err != nil {
+			return out, err
+		}
+		own, err := p.short(ctx, []string{p.hard}, name, requests, runs, nil)
+		if err != nil {
+			return out, err
+		}
+		var sighted []float64
+		for _, base := range bases {
+			best, err := p.short(ctx, []string{base}, name, requests, runs, clairvoyant)
+			if err != nil {
+				return out, err
+			}
+			sighted = append(sighted, best)
+		}
+		ceiling := max(sighted[0], sighted[1])
+		share := 100 * (own - rule) / (ceiling - rule)
+		t.Rows = append(t.Rows, []report.Cell{
+			report.Text(name), report.Number(rule), report.Number(own), report.Number(sighted[1]), report.Number(sighted[0]), report.Number(share),
+		})
+		sentence += fmt.Sprintf("%s %.0f %% on %s", []string{"", " and"}[i], share, name)
+	}
+	fluid, err := p.fluid(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Tables, out.Figures = []report.Table{t}, []report.Figure{fluid}
+	p.headline = append(p.headline, sentence+".", "Everything here is simulated under the profile "+p.scenario.Name+"; what a profile misses, it misses for all policies alike.")
+	return out, nil
+}
+
+// short is the highest mean utility among the policies over a few short runs,
+// each wrapped if wrap is not nil.
+func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, wrap func(evaluation.Contestant) evaluation.Contestant) (float64, error) {
+	var best float64
+	for _, ref := range refs {
+		list, err := contestants(p.scenario, p.store, []string{ref}, func(string) {})
+		if err != nil {
+			return 0, err
+		}
+		work, err := evaluated(p.scenario, []string{name}, requests)
+		if err != nil {
+			return 0, err
+		}
+		if wrap != nil {
+			fmt.Fprintf(p.stderr, "clairvoyant on %s, %s\n", ref, name)
+			list[0] = wrap(list[0])
+		}
+		plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds[:min(runs, len(p.seeds))]}
+		results, err := plan.Evaluate(ctx)
+		if err != nil {
+			return 0, err
+		}
+		best = max(best, results[0].Utility.Mean)
+	}
+	return best, nil
+}
+
+// clairvoyant plays the contestant's policy as the base of a clairvoyant.
+func clairvoyant(c evaluation.Contestant) evaluation.Contestant {
+	base := c.Decider
+	c.Name = "clairvoyant:" + c.Name
+	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
+		return planner.NewClairvoyant(e, seed, base, planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
+	}
+	return c
+}
+
+// fluid is the figure of the linear program's bound over the rates.
+func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
+	f := report.Figure{ID: "fluid", Title: "The policy under the fluid bound, at each rate", X: rateAxis, Y: utilityAxis}
+	all, err := p.evaluate(ctx, "hard", p.scenario, []string{p.hard}, []string{"stable"})
+	if err != nil {
+		return f, err
+	}
+	config, err := simulation(p.scenario)
+	if err != nil {
+		return f, err
+	}
+	bound, err := planner.NewFluid(config, p.scenario.Workload)
+	if err != nil {
+		return f, err
+	}
+	series := report.Series{Name: "fluid bound", Style: report.Line, X: p.scenario.Evaluation.StableRates}
+	for _, rate := range series.X {
+		b, err := bound.At(rate)
+		if err != nil {
+			return f, err
+		}
+		series.Y = append(series.Y, b.Utility)
+	}
+	f.Series = []report.Series{byRate(p.scenario, all, p.hard, "policy", utilityOf), series}
+	f.Note = fmt.Sprintf("The bound is for a steady flow. A sweep lasts %v from an idle fleet, which a policy may use up: at high rates it can come close to the bound, or pass it.", time.Duration(p.scenario.Evaluation.PhaseS*float64(time.Second)))
+	return f, nil
+}
+
+// writeSurface writes the decision surface of the hard policy and of the best rule.
+func (p *paper) writeSurface() error {
+	list, err := contestants(p.scenario, p.store, []string{p.hard, p.rules[0]}, func(string) {})
+	if err != nil {
+		return err
+	}
+	return newSurface(p.scenario).write(filepath.Join(p.options.out, "surface.csv"), list)
+}

@@ -1,0 +1,185 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+)
+
+// rows are results by policy and workload, both as they were asked for.
+type rows map[[2]string]evaluation.Result
+
+// evaluate plays the policies on the workloads, over all evaluation seeds. The
+// world's name tells scenarios apart whose results are kept for later sections.
+func (p *paper) evaluate(ctx context.Context, world string, s *scenario.Scenario, refs, names []string) (rows, error) {
+	all := rows{}
+	for _, ref := range refs {
+		for _, name := range names {
+			key := strings.Join([]string{world, ref, name}, " ")
+			kept, ok := p.cache[key]
+			if !ok {
+				var err error
+				if kept, err = p.play(ctx, s, ref, name); err != nil {
+					return nil, err
+				}
+				p.cache[key] = kept
+			}
+			for k, r := range kept {
+				all[k] = r
+			}
+		}
+	}
+	return all, nil
+}
+
+// play evaluates one policy on one workload; a sweep gives a row for each rate
+// and one for all.
+func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string) (rows, error) {
+	list, work, err := p.stage(s, ref, name)
+	if err != nil {
+		return nil, err
+	}
+	plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds}
+	results, err := plan.Evaluate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := rows{}
+	for _, r := range results {
+		out[[2]string{ref, r.Workload}] = r
+	}
+	return out, nil
+}
+
+// stage is a policy and a workload ready to be played.
+func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload, error) {
+	fmt.Fprintf(p.stderr, "evaluating %s on %s\n", ref, name)
+	list, err := contestants(s, p.store, []string{ref}, func(string) {}) // the report says what departs from training
+	if err != nil {
+		return nil, nil, err
+	}
+	work, err := evaluated(s, []string{name}, s.Evaluation.Requests)
+	return list, work, err
+}
+
+// sample plays runs of one policy on one workload over the first seeds.
+func (p *paper) sample(ctx context.Context, s *scenario.Scenario, ref, name string, runs int) ([][]evaluation.Sample, error) {
+	list, work, err := p.stage(s, ref, name)
+	if err != nil {
+		return nil, err
+	}
+	var all [][]evaluation.Sample
+	for _, seed := range p.seeds[:min(runs, len(p.seeds))] {
+		samples, err := evaluation.Samples(ctx, &list[0], &work[0], seed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, samples)
+	}
+	return all, nil
+}
+
+// statics are the policies that always choose one variant.
+func statics(s *scenario.Scenario) []string {
+	var refs []string
+	for _, v := range s.Variants {
+		refs = append(refs, "static:"+v.Name)
+	}
+	return refs
+}
+
+// largest is the best variant of the scenario.
+func largest(s *scenario.Scenario) string { return s.Variants[len(s.Variants)-1].Name }
+
+// stableNames are the workloads of the sweep, one for each rate.
+func stableNames(s *scenario.Scenario) []string {
+	var names []string
+	for _, rate := range s.Evaluation.StableRates {
+		names = append(names, stableName(rate))
+	}
+	return names
+}
+
+func stableName(rate float64) string { return fmt.Sprintf("stable:%g", rate) }
+
+// byRate is a series of a quantity over the rates of the sweep.
+func byRate(s *scenario.Scenario, all rows, ref, name string, of func(evaluation.Result) evaluation.Interval) report.Series {
+	series := report.Series{Name: name, Style: report.Line}
+	for _, rate := range s.Evaluation.StableRates {
+		v := of(all[[2]string{ref, stableName(rate)}])
+		series.X, series.Y = append(series.X, rate), append(series.Y, v.Mean)
+		series.Lo, series.Hi = append(series.Lo, v.Lo), append(series.Hi, v.Hi)
+	}
+	return series
+}
+
+func utilityOf(r evaluation.Result) evaluation.Interval { return r.Utility }
+
+func perRate(label, unit string) report.Axis { return report.Axis{Label: label, Unit: unit, Log: true} }
+
+var rateAxis = perRate("Arrival rate", "requests/s")
+
+var utilityAxis = report.Axis{Label: "Utility per request", Range: &report.Range{Min: 0, Max: 1.02}}
+
+func interval(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
+
+// windowed is the running mean over the last [evaluation.WindowSize] utilities.
+func windowed(samples []evaluation.Sample, of func(evaluation.Sample) float64) (x, y []float64) {
+	var sum float64
+	for i, s := range samples {
+		sum += of(s)
+		if i >= evaluation.WindowSize {
+			sum -= of(samples[i-evaluation.WindowSize])
+		}
+		if i >= evaluation.WindowSize-1 {
+			x, y = append(x, float64(i+1)), append(y, sum/evaluation.WindowSize)
+		}
+	}
+	return x, y
+}
+
+// running is the mean over all requests so far.
+func running(samples []evaluation.Sample) (x, y []float64) {
+	var sum float64
+	for i, s := range samples {
+		sum += s.Utility
+		x, y = append(x, float64(i+1)), append(y, sum/float64(i+1))
+	}
+	return x, y
+}
+
+// relative is a share of peak performance, NaN if the peak is none.
+func relative(s evaluation.Sample) float64 {
+	if s.Peak == 0 {
+		return math.NaN()
+	}
+	return s.Utility / s.Peak
+}
+
+// choices counts by task and variant.
+func choices(s *scenario.Scenario, runs [][]evaluation.Sample) [][]float64 {
+	share := make([][]float64, len(s.Tasks))
+	for t := range share {
+		share[t] = make([]float64, len(s.Variants))
+		var n float64
+		for _, run := range runs {
+			for _, x := range run {
+				if x.Task == t {
+					share[t][x.Variant]++
+					n++
+				}
+			}
+		}
+		for v := range share[t] {
+			share[t][v] /= max(1, n)
+		}
+	}
+	return share
+}

@@ -1,0 +1,175 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+)
+
+// shiftSection is Figures 8, 9 and 14: other mixes of tasks than in training.
+func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "shift", Title: "One task at a time, without retraining",
+		Text: "The hard policy, trained on all tasks alike, serves one task alone (LBE-29); and the soft policy serves HellaSwag and COPA alone on the first unpredictable workload.",
+	}
+	table := report.Table{
+		ID: "shift-rates", Title: "The policy against the best static size, by task: the worst rate of the sweep",
+		Columns: []report.Column{
+			{Key: "task", Title: "Task", Kind: report.KindText},
+			{Key: "mean", Title: "Mean over the sweep", Kind: report.KindNumber, Decimals: 3},
+			{Key: "envelope", Title: "Mean of the best static at each rate", Kind: report.KindNumber, Decimals: 3},
+			{Key: "worst", Title: "Worst difference", Kind: report.KindNumber, Decimals: 3},
+			{Key: "rate", Title: "At rate", Unit: "requests/s", Kind: report.KindNumber, Decimals: 2},
+		},
+	}
+	for t, task := range taskNames(p.scenario) {
+		s := only(p.scenario, task)
+		w, err := p.sweep(ctx, "only "+task, s, p.hard)
+		if err != nil {
+			return out, err
+		}
+		out.Figures = append(out.Figures,
+			w.utility("fig8-"+task, "Figure 8: utility with "+task+" alone"),
+			w.choices("fig9-"+task, "Figure 9: choices with "+task+" alone", t))
+		table.Rows = append(table.Rows, w.worst(task))
+	}
+	out.Tables = []report.Table{table}
+	s := only(softened(p.scenario), "hellaswag", "copa")
+	figures, err := p.timeline(ctx, s, "fig14", "Figure 14, soft, HellaSwag and COPA alone", "u1", p.soft)
+	out.Figures = append(out.Figures, figures...)
+	return out, err
+}
+
+// worst is a row: where the policy is furthest below the best static size.
+func (w *sweep) worst(task string) []report.Cell {
+	rates := w.scenario.Evaluation.StableRates
+	var mean, envelope, worst, at float64
+	for i, rate := range rates {
+		own := w.all[[2]string{w.policy, stableName(rate)}].Utility.Mean
+		var best float64
+		for _, ref := range statics(w.scenario) {
+			best = max(best, w.all[[2]string{ref, stableName(rate)}].Utility.Mean)
+		}
+		mean, envelope = mean+own/float64(len(rates)), envelope+best/float64(len(rates))
+		if d := own - best; i == 0 || d < worst {
+			worst, at = d, rate
+		}
+	}
+	return []report.Cell{report.Text(task), report.Number(mean), report.Number(envelope), report.Number(worst), report.Number(at)}
+}
+
+// deadlineSection is Figures 12 and 13.
+func (p *paper) deadlineSection(ctx context.Context) (report.Section, error) {
+	s := otherDeadlines(p.scenario, paperDeadlines)
+	w, err := p.sweep(ctx, "deadlines", s, p.deadlines)
+	if err != nil {
+		return report.Section{}, err
+	}
+	out := report.Section{
+		ID: "deadlines", Title: "Different deadlines",
+		Text: "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.",
+		Figures: []report.Figure{
+			w.utility("fig12-utility", "Figure 12, left: utility by rate"),
+			w.choices("fig12-choices", "Figure 12, right: what the policy chooses", -1),
+		},
+	}
+	for t, task := range taskNames(s) {
+		out.Figures = append(out.Figures, w.choices("fig13-"+task, "Figure 13: choices for "+task, t))
+	}
+	return out, nil
+}
+
+// hardwareSection is Figures 10 and 11: utility per GPU against twice the GPUs.
+func (p *paper) hardwareSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "hardware", Title: "Hardware utility: utility per host",
+		Text: fmt.Sprintf("The policy on %d hosts against %s alone on %d (LBE-30).", len(p.scenario.Hosts), largest(p.scenario), 2*len(p.scenario.Hosts)),
+	}
+	large := "static:" + largest(p.scenario)
+	for _, kind := range []string{"hard", "soft"} {
+		s, policy := p.scenario, p.hard
+		if kind == "soft" {
+			s, policy = softened(p.scenario), p.soft
+		}
+		all, err := p.evaluate(ctx, kind, s, []string{policy, large}, stableNames(s))
+		if err != nil {
+			return out, err
+		}
+		twice, err := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, stableNames(s))
+		if err != nil {
+			return out, err
+		}
+		per := func(hosts int) func(evaluation.Result) evaluation.Interval {
+			return func(r evaluation.Result) evaluation.Interval { return scaled(r.Utility, 1/float64(hosts)) }
+		}
+		n := len(s.Hosts)
+		out.Figures = append(out.Figures, report.Figure{
+			ID: "fig10-" + kind, Title: "Figure 10: utility per host, " + kind + " deadlines", X: rateAxis,
+			Y: report.Axis{Label: "Utility per request and host"}, Half: true,
+			Series: []report.Series{
+				byRate(s, all, policy, "policy", per(n)), byRate(s, all, large, large, per(n)),
+				byRate(s, twice, large, fmt.Sprintf("%s on %d", large, 2*n), per(2*n)),
+			},
+		})
+	}
+	figure, table, err := p.hardwareOnU1(ctx, large)
+	out.Figures, out.Tables = append(out.Figures, figure), append(out.Tables, table)
+	return out, err
+}
+
+func scaled(i evaluation.Interval, by float64) evaluation.Interval {
+	return evaluation.Interval{Mean: by * i.Mean, Lo: by * i.Lo, Hi: by * i.Hi}
+}
+
+// hardwareOnU1 is Figure 11 and its figures in the text.
+func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, report.Table, error) {
+	n := float64(len(p.scenario.Hosts))
+	ours, err := p.sample(ctx, p.scenario, p.hard, "u1", len(p.seeds))
+	if err != nil {
+		return report.Figure{}, report.Table{}, err
+	}
+	theirs, err := p.sample(ctx, doubled(p.scenario), large, "u1", len(p.seeds))
+	if err != nil {
+		return report.Figure{}, report.Table{}, err
+	}
+	figure := report.Figure{
+		ID: "fig11", Title: "Figure 11: utility per host over the last 20 requests, u1", X: report.Axis{Label: "Request"},
+		Y: report.Axis{Label: "Utility per request and host"},
+	}
+	for i, runs := range [][][]evaluation.Sample{ours, theirs} {
+		x, y := windowed(runs[0], func(s evaluation.Sample) float64 { return s.Utility / (n * float64(1+i)) })
+		figure.Series = append(figure.Series, report.Series{Name: []string{"policy", large + " on twice the hosts"}[i], Style: report.Line, X: x, Y: y})
+	}
+	var higher, windows, a, b, nearA, nearB float64
+	for i := range ours {
+		_, x := windowed(ours[i], relative)
+		_, y := windowed(theirs[i], relative)
+		for j := range x {
+			windows++
+			a, b = a+x[j]/n, b+y[j]/(2*n)
+			if x[j]/n > y[j]/(2*n) {
+				higher++
+			}
+			if x[j] >= 0.9 {
+				nearA++
+			}
+			if y[j] >= 0.9 {
+				nearB++
+			}
+		}
+	}
+	table := report.Table{
+		ID: "hardware-u1", Title: "Utility per host on u1, the policy against " + large + " on twice the hosts",
+		Columns: []report.Column{{Key: "figure", Title: "Figure", Kind: report.KindText}, {Key: "value", Title: "Value", Kind: report.KindBeside, Decimals: 2}},
+		Rows: [][]report.Cell{
+			{report.Text("windows in which the policy's is higher, %"), report.Beside(100*higher/windows, 97.03)},
+			{report.Text("ratio of the means"), report.Beside(a/b, 3.94)},
+			{report.Text("ratio of the windows at 90 % of peak or more"), report.Beside(nearA/nearB, 1.51)},
+		},
+	}
+	return figure, table, nil
+}

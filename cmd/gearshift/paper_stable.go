@@ -1,0 +1,178 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+)
+
+// sweep is one stable workload, played by a policy beside the static sizes.
+type sweep struct {
+	scenario *scenario.Scenario
+	policy   string
+	all      rows
+	// share[rate][task][variant] of the policy's choices.
+	share [][][]float64
+}
+
+// sweepRuns is how many runs the choices by task are counted over.
+const sweepRuns = 10
+
+func (p *paper) sweep(ctx context.Context, world string, s *scenario.Scenario, policy string, beside ...string) (*sweep, error) {
+	all, err := p.evaluate(ctx, world, s, append(append([]string{policy}, statics(s)...), beside...), append(stableNames(s), "stable"))
+	if err != nil {
+		return nil, err
+	}
+	w := &sweep{scenario: s, policy: policy, all: all}
+	for _, name := range stableNames(s) {
+		runs, err := p.sample(ctx, s, policy, name, sweepRuns)
+		if err != nil {
+			return nil, err
+		}
+		w.share = append(w.share, choices(s, runs))
+	}
+	return w, nil
+}
+
+// utility is the figure of all policies' utilities by rate.
+func (w *sweep) utility(id, title string, beside ...string) report.Figure {
+	f := report.Figure{ID: id, Title: title, X: rateAxis, Y: utilityAxis, Half: true}
+	f.Series = append(f.Series, byRate(w.scenario, w.all, w.policy, "policy", utilityOf))
+	for _, ref := range append(statics(w.scenario), beside...) {
+		f.Series = append(f.Series, byRate(w.scenario, w.all, ref, ref, utilityOf))
+	}
+	return f
+}
+
+// choices is the figure of the policy's shares by rate: of one task, or of all
+// if task is negative.
+func (w *sweep) choices(id, title string, task int) report.Figure {
+	f := report.Figure{ID: id, Title: title, X: rateAxis, Y: report.Axis{Label: "Share of requests", Range: &report.Range{Min: 0, Max: 1}}, Half: true}
+	for v, variant := range w.scenario.Variants {
+		s := report.Series{Name: variant.Name, Style: report.Line, X: w.scenario.Evaluation.StableRates}
+		for i := range s.X {
+			s.Y = append(s.Y, w.shareAt(i, task, v))
+		}
+		f.Series = append(f.Series, s)
+	}
+	return f
+}
+
+func (w *sweep) shareAt(rate, task, variant int) float64 {
+	if task >= 0 {
+		return w.share[rate][task][variant]
+	}
+	r := w.all[[2]string{w.policy, stableName(w.scenario.Evaluation.StableRates[rate])}]
+	return r.Share[w.scenario.Variants[variant].Name]
+}
+
+// usage is the integral of a variant's share of a task's requests over the rate,
+// by the trapezoidal rule: the paper's measure of Table 2, in requests/s.
+func (w *sweep) usage(task, variant int) float64 {
+	var sum float64
+	rates := w.scenario.Evaluation.StableRates
+	for i := 1; i < len(rates); i++ {
+		sum += (rates[i] - rates[i-1]) * (w.share[i][task][variant] + w.share[i-1][task][variant]) / 2
+	}
+	return sum
+}
+
+// stableSection is Figures 2 and 3, and what the rules do at the same rates.
+func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
+	w, err := p.sweep(ctx, "hard", p.scenario, p.hard, p.rules[0])
+	if err != nil {
+		return report.Section{}, err
+	}
+	out := report.Section{
+		ID: "stable", Title: "Stable workload, hard deadlines",
+		Text: fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS),
+		Figures: []report.Figure{
+			w.utility("fig2-utility", "Figure 2, left: utility by rate, hard deadlines", p.rules[0]),
+			w.choices("fig2-choices", "Figure 2, right: what the policy chooses", -1),
+		},
+		Tables: []report.Table{p.rateTable(w)},
+	}
+	for t, task := range taskNames(p.scenario) {
+		out.Figures = append(out.Figures, w.choices("fig3-"+task, "Figure 3: choices for "+task+", hard deadlines", t))
+	}
+	return out, nil
+}
+
+// rateTable holds the policy against the best of everything else at each rate.
+func (p *paper) rateTable(w *sweep) report.Table {
+	t := report.Table{
+		ID: "stable-rates", Title: "The policy against the best of all baselines at each rate",
+		Columns: []report.Column{
+			{Key: "rate", Title: "Rate", Unit: "requests/s", Kind: report.KindNumber, Decimals: 2},
+			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
+			{Key: "best", Title: "Best baseline", Kind: report.KindText},
+			{Key: "baseline", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
+			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 3},
+		},
+		Note: "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison.",
+	}
+	for _, rate := range p.scenario.Evaluation.StableRates {
+		own := w.all[[2]string{p.hard, stableName(rate)}]
+		best, name := evaluation.Result{}, ""
+		for _, ref := range append(statics(p.scenario), p.rules...) {
+			if r, ok := p.cached("hard", ref, stableName(rate)); ok && (name == "" || r.Utility.Mean > best.Utility.Mean) {
+				best, name = r, ref
+			}
+		}
+		t.Rows = append(t.Rows, []report.Cell{
+			report.Number(rate), interval(own.Utility), report.Text(name), interval(best.Utility), interval(paired(own, best)),
+		})
+	}
+	return t
+}
+
+// softSection is Figures 4 and 5, and Table 2.
+func (p *paper) softSection(ctx context.Context) (report.Section, error) {
+	hard, err := p.sweep(ctx, "hard", p.scenario, p.hard)
+	if err != nil {
+		return report.Section{}, err
+	}
+	s := softened(p.scenario)
+	w, err := p.sweep(ctx, "soft", s, p.soft)
+	if err != nil {
+		return report.Section{}, err
+	}
+	out := report.Section{
+		ID: "soft", Title: "Stable workload, soft deadlines",
+		Text: "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25).",
+		Figures: []report.Figure{
+			w.utility("fig4-utility", "Figure 4, left: utility by rate, soft deadlines"),
+			w.choices("fig4-choices", "Figure 4, right: what the soft policy chooses", -1),
+		},
+	}
+	table := report.Table{
+		ID: "table2", Title: "Table 2: use of " + largest(s) + " by task, the integral of its share over the rate",
+		Columns: []report.Column{
+			{Key: "task", Title: "Task", Kind: report.KindText},
+			{Key: "hard", Title: "Hard", Unit: "requests/s", Kind: report.KindBeside, Decimals: 2},
+			{Key: "soft", Title: "Soft", Unit: "requests/s", Kind: report.KindBeside, Decimals: 2},
+			{Key: "change", Title: "Change", Unit: "%", Kind: report.KindBeside, Decimals: 0},
+		},
+	}
+	for t, task := range taskNames(s) {
+		out.Figures = append(out.Figures, w.choices("fig5-"+task, "Figure 5: choices for "+task+", soft deadlines", t))
+		v := len(s.Variants) - 1
+		a, b, theirs := hard.usage(t, v), w.usage(t, v), paperUsage[task]
+		table.Rows = append(table.Rows, []report.Cell{
+			report.Text(task), report.Beside(a, theirs[0]), report.Beside(b, theirs[1]),
+			report.Beside(100*(b/a-1), 100*(theirs[1]/theirs[0]-1)),
+		})
+	}
+	out.Tables = []report.Table{table}
+	return out, nil
+}
+
+// paperUsage is the paper's Table 2: hard, soft.
+var paperUsage = map[string][2]float64{
+	"hellaswag": {2.53, 3.86}, "copa": {1.08, 1.16}, "piqa": {1.22, 1.33}, "openbookqa": {1.30, 1.34},
+}

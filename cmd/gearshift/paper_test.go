@@ -1,0 +1,89 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+)
+
+func titan(t *testing.T) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The paper's other worlds differ from the first in what they say, and leave it
+// as it was.
+func TestPaperWorlds(t *testing.T) {
+	s := titan(t)
+	hash := s.Hash()
+	for _, task := range softened(s).Tasks {
+		if task.Decay != scenario.Soft {
+			t.Errorf("%s is %s", task.Name, task.Decay)
+		}
+	}
+	other := otherDeadlines(s, paperDeadlines).Tasks
+	for i, want := range []float64{40, 32, 40, 80} { // LBE-5
+		if other[i].DeadlineMS != want {
+			t.Errorf("%s has %v ms, want %v", other[i].Name, other[i].DeadlineMS, want)
+		}
+	}
+	twice, err := contestants(doubled(s), nil, []string{"static:opt-6.7b", "threshold"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := len(twice[0].Fleet.Table.Replicas), len(twice[1].Fleet.Table.Replicas); a != 8 || b != 24 {
+		t.Errorf("on twice the hosts there are %d and %d replicas, want 8 and 24", a, b)
+	}
+	p := &paper{scenario: s, seeds: []uint64{1}, stderr: t.Output()}
+	runs, err := p.sample(t.Context(), only(s, "copa"), "static:opt-125m", "stable:4", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(runs[0], func(x evaluation.Sample) bool { return x.Task != 1 }) {
+		t.Error("with COPA alone another task arrives")
+	}
+	if s.Hash() != hash {
+		t.Error("the scenario was changed")
+	}
+}
+
+func TestPaperNeedsItsTasks(t *testing.T) {
+	fail(t, []string{"paper"}, "--out")
+	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", "tiny"}, "tiny", "hellaswag")
+	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--seeds", "1"}, "--seeds")
+}
+
+// The share of a variant that falls from all to none between two rates has the
+// area of a trapezium.
+func TestUsageIsTheAreaUnderTheShare(t *testing.T) {
+	s := titan(t)
+	s.Evaluation.StableRates = []float64{1, 2, 4}
+	w := &sweep{scenario: s, share: [][][]float64{{{1}}, {{1}}, {{0}}}}
+	if got := w.usage(0, 0); math.Abs(got-2) > 1e-12 {
+		t.Errorf("%v, want 1 + 2/2", got)
+	}
+}
+
+func TestRunningAndWindowedMeans(t *testing.T) {
+	var samples []evaluation.Sample
+	for i := range 30 {
+		samples = append(samples, evaluation.Sample{Utility: float64(i % 2), Peak: 2})
+	}
+	x, y := windowed(samples, relative)
+	if len(x) != 11 || x[0] != 20 || math.Abs(y[10]-0.25) > 1e-12 {
+		t.Errorf("windows at %v are %v: want 11 from request 20 on, each 0.25", x, y)
+	}
+	if _, y := running(samples[:3]); math.Abs(y[2]-1./3) > 1e-12 {
+		t.Errorf("running means %v", y)
+	}
+}

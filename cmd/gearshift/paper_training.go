@@ -1,0 +1,158 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	"gearshift/rl"
+	"gearshift/router/observation"
+)
+
+// trainingSection is what the learner's result depends on: the seed, and each of
+// its ingredients.
+func (p *paper) trainingSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "training", Title: "Training: seeds and ingredients",
+		Text: "The same preset from other seeds. Then one ingredient of the preset changed at a time, all else equal; where the change is to the fleet or the observation, so is the policy's.",
+	}
+	seeds, err := p.seedTable(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.Tables = append(out.Tables, seeds)
+	if !p.options.ablations {
+		return out, nil
+	}
+	ablations, err := p.ablationTable(ctx)
+	out.Tables = append(out.Tables, ablations)
+	return out, err
+}
+
+func utilityColumns(first string) []report.Column {
+	return []report.Column{
+		{Key: "policy", Title: first, Kind: report.KindText},
+		{Key: "u1", Title: "u1", Kind: report.KindInterval, Decimals: 3},
+		{Key: "u2", Title: "u2", Kind: report.KindInterval, Decimals: 3},
+		{Key: "stable", Title: "Stable sweep", Kind: report.KindInterval, Decimals: 3},
+	}
+}
+
+func utilityRow(label string, all rows, ref string) []report.Cell {
+	row := []report.Cell{report.Text(label)}
+	for _, name := range mainWorkloads {
+		row = append(row, interval(all[[2]string{ref, name}].Utility))
+	}
+	return row
+}
+
+// seedTable trains from several seeds.
+func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
+	t := report.Table{ID: "training-seeds", Title: "Policies by training seed", Columns: utilityColumns("Seed")}
+	means := map[string][]float64{}
+	for seed := 1; seed <= p.options.trainingSeeds; seed++ {
+		ref := p.hard
+		if seed > 1 {
+			var err error
+			if ref, err = p.trained(ctx, fmt.Sprintf("hard-seed-%d", seed), p.scenario, p.options.preset, uint64(seed), ""); err != nil {
+				return t, err
+			}
+		}
+		all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, mainWorkloads)
+		if err != nil {
+			return t, err
+		}
+		t.Rows = append(t.Rows, utilityRow(fmt.Sprint(seed), all, ref))
+		for _, name := range mainWorkloads {
+			means[name] = append(means[name], all[[2]string{ref, name}].Utility.Mean)
+		}
+	}
+	t.Note = "Spread between seeds, highest less lowest:"
+	for _, name := range mainWorkloads {
+		t.Note += fmt.Sprintf(" %s %.4f", name, slices.Max(means[name])-slices.Min(means[name]))
+	}
+	t.Note += "."
+	return t, nil
+}
+
+// ablation changes one ingredient of a preset, or of the scenario.
+type ablation struct {
+	name   string
+	change func(s *scenario.Scenario, p *scenario.Preset)
+}
+
+var ablations = []ablation{
+	{"none", func(*scenario.Scenario, *scenario.Preset) {}},
+	{"dueling head", func(_ *scenario.Scenario, p *scenario.Preset) { p.Dueling = true }},
+	{"returns of up to 0.3 s", func(_ *scenario.Scenario, p *scenario.Preset) { p.NStep, p.NStepTime = 32, 0.3 }},
+	{"target copied every 500 steps (LBE-14)", func(_ *scenario.Scenario, p *scenario.Preset) { p.TargetRate, p.TargetSync = 0, 500 }},
+	{"discount per step (LBE-14)", func(_ *scenario.Scenario, p *scenario.Preset) { p.Discount = rl.Discount{PerStep: 0.99} }},
+	{"rewards not centred", func(_ *scenario.Scenario, p *scenario.Preset) { p.CentreRewards = false }},
+	{"weights not averaged", func(_ *scenario.Scenario, p *scenario.Preset) { p.WeightAverage = 0 }},
+	{"rates uniform in training (LBE-16)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.UniformShare = 1 }},
+	{"phases by time alone", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.MinPhaseRequests = 0 }},
+	{"no forecasts observed", func(s *scenario.Scenario, _ *scenario.Preset) {
+		s.Training.Observation = without(s.Training.Observation, observation.Pace, observation.Harm)
+	}},
+	{"no KV use observed", func(s *scenario.Scenario, _ *scenario.Preset) {
+		s.Training.Observation = without(s.Training.Observation, observation.KVUse)
+	}},
+	{"no smoothed rates observed", func(s *scenario.Scenario, _ *scenario.Preset) {
+		s.Training.Observation = without(s.Training.Observation, observation.SmoothedRate, observation.LogSmoothedRate)
+	}},
+	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
+}
+
+func without(features []observation.Feature, kinds ...observation.Kind) []observation.Feature {
+	return slices.DeleteFunc(slices.Clone(features), func(f observation.Feature) bool { return slices.Contains(kinds, f.Kind) })
+}
+
+// ablationSeeds is how many training seeds each ablation is the mean of.
+const ablationSeeds = 3
+
+// ablated is the scenario whose preset, and whatever else, is changed.
+func ablated(s *scenario.Scenario, presetName string, a ablation) *scenario.Scenario {
+	c := *s
+	preset := c.Training.Presets[presetName]
+	a.change(&c, &preset)
+	c.Training.Presets = maps.Clone(s.Training.Presets)
+	c.Training.Presets[presetName] = preset
+	return &c
+}
+
+func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
+	const preset = "quick"
+	t := report.Table{
+		ID: "ablations", Title: "One ingredient changed, preset " + preset, Columns: utilityColumns("Changed"),
+		Note: fmt.Sprintf("Means over %d training seeds, with intervals over those and the evaluation seeds.", ablationSeeds),
+	}
+	for i, a := range ablations {
+		s := ablated(p.scenario, preset, a)
+		runs := map[string][]float64{}
+		for seed := uint64(1); seed <= ablationSeeds; seed++ {
+			ref, err := p.trained(ctx, fmt.Sprintf("ablation-%d-seed-%d", i, seed), s, preset, seed, "")
+			if err != nil {
+				return t, err
+			}
+			all, err := p.evaluate(ctx, a.name, s, []string{ref}, mainWorkloads)
+			if err != nil {
+				return t, err
+			}
+			for _, name := range mainWorkloads {
+				runs[name] = append(runs[name], all[[2]string{ref, name}].Runs...)
+			}
+		}
+		row := []report.Cell{report.Text(a.name)}
+		for _, name := range mainWorkloads {
+			row = append(row, interval(evaluation.Bootstrap(runs[name])))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}

@@ -1,0 +1,94 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/workloads"
+)
+
+// The paper's other worlds, made of its first: copies that differ in one thing.
+
+// softened has soft deadlines on all tasks (LBE-3).
+func softened(s *scenario.Scenario) *scenario.Scenario {
+	c := *s
+	c.Tasks = slices.Clone(s.Tasks)
+	for i := range c.Tasks {
+		c.Tasks[i].Decay = scenario.Soft
+	}
+	return &c
+}
+
+// otherDeadlines gives each task named its deadline times the factor (LBE-5).
+func otherDeadlines(s *scenario.Scenario, factors map[string]float64) *scenario.Scenario {
+	c := *s
+	c.Tasks = slices.Clone(s.Tasks)
+	for i := range c.Tasks {
+		if factor, ok := factors[c.Tasks[i].Name]; ok {
+			c.Tasks[i].DeadlineMS *= factor
+		}
+	}
+	return &c
+}
+
+// only has requests of the tasks named, alike often (LBE-29).
+func only(s *scenario.Scenario, tasks ...string) *scenario.Scenario {
+	c := *s
+	c.Workload.Mix = workloads.Mix{}
+	for _, t := range s.Tasks {
+		c.Workload.Mix[t.Name] = 0
+		if slices.Contains(tasks, t.Name) {
+			c.Workload.Mix[t.Name] = 1
+		}
+	}
+	return &c
+}
+
+// doubled has each host twice, with what stands on it (LBE-30).
+func doubled(s *scenario.Scenario) *scenario.Scenario {
+	c := *s
+	twin := func(host string) string { return host + "-twin" }
+	c.Hosts = slices.Clone(s.Hosts)
+	for _, h := range s.Hosts {
+		h.Name = twin(h.Name)
+		c.Hosts = append(c.Hosts, h)
+	}
+	twice := func(hosts []string) []string {
+		all := slices.Clone(hosts)
+		for _, h := range hosts {
+			all = append(all, twin(h))
+		}
+		return all
+	}
+	c.Replicas = slices.Clone(s.Replicas)
+	for i := range c.Replicas {
+		c.Replicas[i].Hosts = twice(c.Replicas[i].Hosts)
+	}
+	c.Models = slices.Clone(s.Models)
+	for i := range c.Models {
+		c.Models[i].Hosts = twice(c.Models[i].Hosts)
+	}
+	return &c
+}
+
+// taskNames lists the tasks in the scenario's order.
+func taskNames(s *scenario.Scenario) []string {
+	names := make([]string, len(s.Tasks))
+	for i, t := range s.Tasks {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// needTasks says which of the paper's tasks the scenario lacks.
+func needTasks(s *scenario.Scenario) error {
+	for _, name := range []string{"hellaswag", "copa", "piqa", "openbookqa"} {
+		if !slices.Contains(taskNames(s), name) {
+			return fmt.Errorf("scenario %s has no task %q; the paper's evaluation needs its four tasks: start from titan-rtx-opt", s.Name, name)
+		}
+	}
+	return nil
+}
