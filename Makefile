@@ -40,6 +40,10 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 quality: build ## Train the default preset and evaluate it in full (SEED=n SEEDS=n)
 	@scripts/quality.sh
 
+.PHONY: paper
+paper: build ## The paper's whole evaluation, and more, as one report in paper-out (hours)
+	bin/gearshift paper --out paper-out
+
 .PHONY: notebooks
 notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
 	@scripts/setup.sh notebooks
