@@ -10,6 +10,7 @@ import (
 	"gearshift/env"
 	"gearshift/env/engine"
 	"gearshift/router/balance"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -54,7 +55,8 @@ func TestCopyGoesOnAlike(t *testing.T) {
 		c := twoByTwo(t)
 		c.Engine.Scheduler = []string{engine.PrefillFirst, engine.ChunkedPrefill}[seed%2]
 		c.Engine.MaxBatchTokens = 64 + rng.IntN(512)
-		c.Balancer = []env.Balancer{balance.SmallestBatch{}, balance.PowerOfTwo{}, balance.SmallestFitting{}}[seed%3]
+		c.Balancer = []env.Balancer{balance.SmallestBatch{}, balance.PowerOfTwo{}, balance.LeastHarm{}}[seed%3]
+		c.Forecaster = profile.NewForecaster(c.Profiles)
 		arrivals := *poisson(seed, 2+30*rng.Float64(), requests)
 		c.Open = of(arrivals...)
 		if seed%4 == 3 {
@@ -80,12 +82,54 @@ func TestCopyGoesOnAlike(t *testing.T) {
 		into.CopyFrom(e, rest())
 		third := new(env.Environment)
 		third.CopyFrom(into, rest()) // a copy of a copy
+		if e.Fingerprint() != third.Fingerprint() {
+			t.Errorf("seed %d: a copy has another fingerprint", seed)
+		}
 		for name, x := range map[string]*env.Environment{"copy": into, "copy of the copy": third, "original": e} {
 			got := playOn(t, x, actions[at:])
 			if !reflect.DeepEqual(got.steps, want.steps[at:]) || !reflect.DeepEqual(got.observations, want.observations[at:]) {
 				t.Fatalf("seed %d: from step %d on the %s goes another way", seed, at, name)
 			}
 		}
+	}
+}
+
+// Fingerprints are equal where histories have met, whatever they were before,
+// and nowhere else: after them equal actions lead to equal outcomes.
+func TestFingerprint(t *testing.T) {
+	met, parted := 0, 0
+	for seed := range uint64(8) {
+		c := twoByTwo(t)
+		c.Engine.Scheduler = []string{engine.PrefillFirst, engine.ChunkedPrefill}[seed%2]
+		const requests = 120
+		arrivals := *poisson(seed, 0.7, requests) // calm enough for hosts to fall idle
+		c.Open = of(arrivals...)
+		actions := randomActions(rand.New(rand.NewPCG(seed, 9)), requests)
+		a, b := make2(t, c), make2(t, c)
+		for _, e := range []*env.Environment{a, b} {
+			if _, err := e.Reset(seed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		playOn(t, a, []int{0})
+		playOn(t, b, []int{1})
+		for n := 1; n < requests-1; n++ {
+			playOn(t, a, actions[n:n+1])
+			playOn(t, b, actions[n:n+1])
+			if a.Fingerprint() != b.Fingerprint() {
+				parted++
+				continue
+			}
+			met++
+			one, other := playOn(t, a, actions[n+1:]), playOn(t, b, actions[n+1:])
+			if !reflect.DeepEqual(one.steps, other.steps) {
+				t.Fatalf("seed %d: equal fingerprints after step %d, and the ways part", seed, n)
+			}
+			break
+		}
+	}
+	if met < 5 || parted < 5 {
+		t.Errorf("%d of 8 histories met, after %d steps in all: too easy a test", met, parted)
 	}
 }
 

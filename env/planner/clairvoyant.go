@@ -95,23 +95,28 @@ func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	until := r.Arrival + c.horizon
 	own := c.base.Decide(v, r, c.scratch)
 	c.follow(int(r.ID), own)
-	c.trunk.extend(c.base, c.scratch, until)
-	highest, possible := c.trunk.value(&c.drained, &c.outcomes)
+	c.trunk.extend(c.base, c.scratch, until, nil)
+	c.trunk.finish(&c.drained, &c.outcomes)
+	highest, possible := c.trunk.value(nil)
 	choice := own
 	for action := range v.Table.Variants {
 		if action == own || !v.VariantAvailable(action) {
 			continue
 		}
 		c.other.begin(c.real, c.tape, action)
-		c.other.extend(c.base, c.scratch, until)
-		value, ok := c.other.value(&c.drained, &c.outcomes)
+		c.other.extend(c.base, c.scratch, until, c.trunk)
+		c.other.finish(&c.drained, &c.outcomes)
+		value, ok := c.other.value(c.trunk)
 		if ok && (!possible || value > highest+tie) {
-			highest, possible = value, true
+			highest, possible, choice = value, true, action
 			c.other, c.best = c.best, c.other
-			choice = action
 		}
 	}
-	if choice != own {
+	switch {
+	case choice == own:
+	case c.best.met:
+		c.trunk.adopt(c.best)
+	default:
 		c.trunk, c.best = c.best, c.trunk
 	}
 	return choice

@@ -140,7 +140,7 @@ func TestClairvoyantAgainstReplays(t *testing.T) {
 		c := pair(t)
 		c.Engine.Scheduler = []string{engine.PrefillFirst, engine.ChunkedPrefill}[seed%2]
 		c.Open = bursts(t, c, 60)
-		horizon := []time.Duration{0, 2 * time.Second, 5 * time.Second}[seed%3]
+		horizon := []time.Duration{0, 2 * time.Second, time.Hour}[seed%3]
 		base := limit(5)
 		e := begin(t, c, seed)
 		got, _ := play(t, e, clairvoyant(t, e, seed, base, planner.ClairvoyantOptions{Horizon: horizon}))

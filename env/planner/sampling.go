@@ -75,9 +75,9 @@ type Sampling struct {
 	scratch []float32
 
 	imagined env.Environment // the present, with other lengths
-	branch   branch
 	tape     tape
-	outcomes []env.Outcome
+	trunk    branch // the base's way into a future
+	other    branch
 	rivals   []rival
 	sampled  int
 }
@@ -96,8 +96,8 @@ func (r *rival) add(advantage float64) {
 	r.squares += delta * (advantage - r.mean)
 }
 
-// error is the standard error of the mean.
-func (r *rival) error() float64 { return math.Sqrt(r.squares / (r.n - 1) / r.n) }
+// deviation is the standard error of the mean.
+func (r *rival) deviation() float64 { return math.Sqrt(r.squares / (r.n - 1) / r.n) }
 
 // samplingStream is the planner's own source under a seed.
 const samplingStream = 0x706c616e6e6572
@@ -145,7 +145,8 @@ func (s *Sampling) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	return s.winner(own)
 }
 
-// imagine draws a future.
+// imagine draws a future. It fails only for a shape that is not valid, which
+// none is that got here.
 func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
 	s.sampled++
 	s.imagined.CopyFrom(s.real, nil)
@@ -170,28 +171,26 @@ func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
 // compare adds one future's advantages. A rival that leads nowhere in it, or is
 // compared with a base that does, is left as it is.
 func (s *Sampling) compare(own int) {
-	base, ok := s.value(own)
+	s.trunk.begin(&s.imagined, &s.tape, own)
+	s.trunk.extend(s.base, s.scratch, math.MaxInt64, nil)
+	base, ok := s.trunk.value(nil)
 	if !ok {
 		return
 	}
 	for i := range s.rivals {
-		if value, ok := s.value(s.rivals[i].action); ok {
+		s.other.begin(&s.imagined, &s.tape, s.rivals[i].action)
+		s.other.extend(s.base, s.scratch, math.MaxInt64, &s.trunk)
+		if value, ok := s.other.value(&s.trunk); ok {
 			s.rivals[i].add(value - base)
 		}
 	}
-}
-
-func (s *Sampling) value(action int) (float64, bool) {
-	s.branch.begin(&s.imagined, &s.tape, action)
-	s.branch.extend(s.base, s.scratch, math.MaxInt64)
-	return s.branch.value(nil, nil)
 }
 
 // ruleOut drops the rivals that are not worth another future.
 func (s *Sampling) ruleOut() {
 	left := s.rivals[:0]
 	for _, r := range s.rivals {
-		if r.n > 1 && r.mean+s.options.Margin*r.error() > tie {
+		if r.n > 1 && r.mean+s.options.Margin*r.deviation() > tie {
 			left = append(left, r)
 		}
 	}
@@ -203,7 +202,7 @@ func (s *Sampling) winner(own int) int {
 	choice, highest := own, tie
 	for i := range s.rivals {
 		r := &s.rivals[i]
-		if r.n > 1 && r.mean > highest && r.mean > s.options.Margin*r.error()+tie {
+		if r.n > 1 && r.mean > highest && r.mean > s.options.Margin*r.deviation()+tie {
 			choice, highest = r.action, r.mean
 		}
 	}

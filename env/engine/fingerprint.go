@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"math"
+	"time"
+)
+
+// Fingerprint is a hash of all that decides what the host does from now on, the
+// time included. Hosts of the same configuration with equal fingerprints go the
+// same way if the same sequences are submitted, but for a chance of one in 2⁶⁴:
+// histories that differ may so be found to have met. Identity gives a sequence's
+// ID, which is arbitrary, a number that is the same in all histories.
+func (h *Host) Fingerprint(identity func(id uint64) uint64) uint64 {
+	var sum uint64
+	for i, e := range h.engines {
+		end := time.Duration(-1)
+		if e.step.busy {
+			end = h.ends[i]
+		}
+		sum = mix(sum ^ e.fingerprint(end, identity))
+	}
+	return sum
+}
+
+func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64) uint64 {
+	s := &e.step
+	one := func(q *sequence, generated int, place uint64) uint64 {
+		x := mix(identity(q.id) ^ place<<48)
+		x = mix(x ^ uint64(q.output)<<32 ^ uint64(generated))
+		// Which of two is the newer counts when one is preempted.
+		return mix(x ^ (e.admitted - q.order))
+	}
+	var sum uint64 // the running ones lie in a heap, whose layout is arbitrary
+	for i := range e.running {
+		q := &e.running[i]
+		sum += one(q, q.generated+int(e.decodes-q.joined), 1)
+	}
+	for i := range s.joining {
+		sum = mix(sum ^ one(&s.joining[i], s.joining[i].generated, 2))
+	}
+	if s.hasPart {
+		sum = mix(sum ^ one(&s.partial, s.partial.generated, 3) ^ uint64(s.prefilled))
+	}
+	for i := range e.waiting.size {
+		q := *e.waiting.at(i)
+		q.order = e.admitted // it will be admitted anew
+		sum = mix(sum ^ one(&q, q.generated, 4))
+	}
+	if s.busy && s.decoding {
+		sum = mix(sum ^ 5)
+	}
+	return mix(mix(sum^uint64(end)) ^ math.Float64bits(s.duty))
+}
+
+// mix is the splitmix64 step, whose results for neighbouring arguments look
+// unrelated.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
