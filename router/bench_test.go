@@ -8,11 +8,29 @@ import (
 	"time"
 
 	"gearshift/router"
+	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
+	"gearshift/router/profile"
 )
+
+// whole makes a core that forecasts, as the default scenario's does.
+func whole(c *router.Config) {
+	sizes := []*profile.Profile{
+		{LaunchFloor: 3.24, Weights: 0.636, Growth: 0.003, Token: 0.0035, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 6.48, Weights: 6.69, Growth: 0.003, Token: 0.0368, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+		{LaunchFloor: 8.64, Weights: 33.83, Growth: 0.003, Token: 0.186, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
+	}
+	var v fleet.View
+	c.Ledger.View(0, &v)
+	var profiles []*profile.Profile
+	for _, r := range v.Table.Replicas {
+		profiles = append(profiles, sizes[r.Variant])
+	}
+	c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles)
+}
 
 // learned is a policy with the default observation and random weights.
 func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
@@ -20,6 +38,11 @@ func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
 	spec, err := observation.NewSpec(table, []observation.Feature{
 		{Kind: observation.TaskOneHot},
 		{Kind: observation.InFlight, Scale: []float64{25, 25, 5}},
+		{Kind: observation.KVUse, Scale: []float64{1, 1, 1}},
+		{Kind: observation.Pace, Scale: []float64{1, 1, 1}},
+		{Kind: observation.Harm, Scale: []float64{1, 1, 1}},
+		{Kind: observation.SmoothedRate, Scale: []float64{24, 24}},
+		{Kind: observation.LogSmoothedRate, Scale: []float64{4, 4}},
 		{Kind: observation.Rate, Scale: []float64{24}},
 		{Kind: observation.LogRate, Scale: []float64{4}},
 	})
@@ -41,7 +64,7 @@ func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
 // TestDecisionAllocatesNothing covers the whole way from arrival to the end of
 // the lease.
 func TestDecisionAllocatesNothing(t *testing.T) {
-	core := newCore(t, 512, nil)
+	core := newCore(t, 512, whole)
 	setPolicy(t, core, learned(t, core.Table(), 128))
 	r := &fleet.Request{PromptTokens: 90}
 	var now time.Duration
@@ -57,14 +80,14 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkDecision times one decision: rate, view, encoding, network,
-// balancer, lease and its end, with 12 replicas and 40 requests in flight.
+// BenchmarkDecision times one decision: rate, view, forecasts, encoding,
+// network, balancer, lease and its end, with 12 replicas and 40 requests in flight.
 //
 //	go test ./router -run '^$' -bench Decision
 func BenchmarkDecision(b *testing.B) {
 	for _, hidden := range []int{128, 256} {
-		b.Run(fmt.Sprintf("9-%d-%d-3", hidden, hidden), func(b *testing.B) {
-			core := newCore(b, 512, nil)
+		b.Run(fmt.Sprintf("22-%d-%d-3", hidden, hidden), func(b *testing.B) {
+			core := newCore(b, 512, whole)
 			setPolicy(b, core, learned(b, core.Table(), hidden))
 			measure(b, core)
 		})
