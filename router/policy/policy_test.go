@@ -88,8 +88,8 @@ func TestParse(t *testing.T) {
 		"task-threshold:1,2/3,4/5, 6/7,8": "task-threshold:1,2/3,4/5,6/7,8",
 		"least-work":                      "least-work:1,0.5",
 		"least-work:2":                    "least-work:2,0.5",
-		"priced":                          "priced:1,0.03,1,0.1,2",
-		"priced:2,0.1":                    "priced:2,0.1,1,0.1,2",
+		"priced":                          "priced:1,0.05,0.5,0.4,1",
+		"priced:2,0.1":                    "priced:2,0.1,0.5,0.4,1",
 		"task-aware":                      "task-aware:1,0.08,1,0.5,2",
 		"task-aware:0.97,0":               "task-aware:0.97,0,1,0.5,2",
 	} {

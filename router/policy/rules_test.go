@@ -81,14 +81,14 @@ func TestPriced(t *testing.T) {
 		task      int
 		want      int
 	}{
-		{"idle", "priced", idle(table), copa, 2},
-		{"too many to be in time", "priced", fill(idle(table), 2, 20, 200), copa, 1},
+		{"idle", "priced:1,0.03,1,0.1", idle(table), copa, 2},
+		{"too many to be in time", "priced:1,0.03,1,0.1", fill(idle(table), 2, 20, 200), copa, 1},
 		{"a miss that costs nothing", "priced:0", fill(idle(table), 2, 20, 200), copa, 2},
 		// 35.9 ms of 40 at a spread of 5 %: late with probability 0.12. COPA
 		// gains 0.05 by the large variant, HellaSwag 0.22.
 		{"an uncertain gain", "priced:1,0.05,1,0.1,0", idle(table), copa, 1},
 		{"a gain that is worth it", "priced:1,0.05,1,0.1,0", idle(table), hellaswag, 2},
-		{"caches that overflow", "priced", fill(fill(idle(table), 2, 20, 200), 1, 45, 350), copa, 0},
+		{"caches that overflow", "priced:1,0.03,1,0.1", fill(fill(idle(table), 2, 20, 200), 1, 45, 350), copa, 0},
 		{"caches that would, were it certain", "priced:1,0.03,1,0.01", fill(fill(idle(table), 2, 20, 200), 1, 20, 350), copa, 1},
 	} {
 		if got := parse(t, test.ref, table).Decide(test.view, &fleet.Request{Task: test.task, PromptTokens: 90}, nil); got != test.want {
@@ -202,7 +202,7 @@ func TestPredictionsAskTheBalancer(t *testing.T) {
 	v := idle(table)
 	v.InFlight[5], v.Held[5] = 20, 4000 // one large replica of four
 	request := &fleet.Request{Task: copa, PromptTokens: 90}
-	for _, ref := range []string{"priced", "task-aware"} {
+	for _, ref := range []string{"priced:1,0.03,1,0.1", "task-aware"} {
 		maker := policy.Maker{Table: table, Profiles: titan(table), Lengths: lengths}
 		for _, test := range []struct {
 			balancer policy.Balancer

@@ -40,7 +40,7 @@ var slackFitForm = form{
 	kind: "slackfit", rule: "a slack-fit policy",
 	parameters: []parameter{
 		{letter: "f", name: "factor", standard: DefaultFactor, most: 10, open: true, // keeps a mistyped percentage out
-			grid: []float64{0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 1, 1.03}},
+			grid: []float64{0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 0.97, 1.02}},
 		{letter: "k", name: "KV share", most: 10, open: true, optional: true,
 			grid: []float64{0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2}},
 	},

@@ -45,7 +45,7 @@ var taskAwareForm = form{
 	kind: "task-aware", rule: "a task-aware policy",
 	parameters: []parameter{
 		{letter: "f", name: "factor", standard: 1, most: 10, open: true,
-			grid: []float64{0.9, 0.95, 0.98, 0.99, 1, 1.01}},
+			grid: []float64{0.9, 0.95, 0.98, 1, 1.02, 1.1, 1.25}},
 		{letter: "g", name: "reserve", standard: 0.08, most: 10,
 			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},
 		{letter: "k", name: "KV share", standard: 1, most: 10, open: true,
