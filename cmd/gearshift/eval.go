@@ -45,6 +45,7 @@ workloads. The best of each rule is then evaluated beside the policies given, an
 is not a rule is held against the rule that does best, paired by seed.
 
 Policies:   ` + policyForms + `
+            ` + plannedForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		Args: cobra.NoArgs,

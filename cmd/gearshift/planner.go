@@ -53,11 +53,8 @@ func parsePlanned(s *scenario.Scenario, ref string) (planned, error) {
 			}
 		}
 	}
-	switch {
-	case p.base == "":
+	if p.base == "" {
 		return fault("no policy to plan with follows the colon")
-	case isPlanned(p.base):
-		return fault("a planner over a planner would take for ever")
 	}
 	return p, nil
 }
@@ -119,6 +116,9 @@ func plannedContestant(s *scenario.Scenario, store *checkpoints.Store, ref strin
 
 // onWholeFleet is the policy with every replica to choose from, be it static.
 func onWholeFleet(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+	if isPlanned(ref) {
+		return evaluation.Contestant{}, fmt.Errorf("cannot plan with %q as the base: a planner over a planner takes too long", ref)
+	}
 	c, err := contestant(s, store, ref, warn)
 	if err != nil {
 		return c, err

@@ -114,6 +114,16 @@ func TestBoundOfASweep(t *testing.T) {
 	}
 }
 
+// Planners stand among other policies in an evaluation.
+func TestEvalOfPlanners(t *testing.T) {
+	out := succeed(t, "eval", "--scenario", "tiny", "--policy", "threshold:8", "--policy", "clairvoyant:threshold:8@5s",
+		"--workload", "poisson:4", "--requests", "40", "--seeds", "1", "--format", "csv")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.Contains(lines[2], "clairvoyant:threshold:8@5s,") {
+		t.Errorf("eval prints\n%s", out)
+	}
+	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "planner:"}, "planner:", "REF")
+}
+
 func TestBoundRefuses(t *testing.T) {
 	for flag, value := range map[string]string{
 		"--seeds": "0", "--requests": "0", "--passes": "0", "--samples": "-1", "--margin": "-1", "--format": "csv",

@@ -58,6 +58,9 @@ func contestants(s *scenario.Scenario, store *checkpoints.Store, refs []string, 
 }
 
 func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+	if isPlanned(ref) {
+		return plannedContestant(s, store, ref, warn)
+	}
 	fleet, err := simulation(s)
 	if err != nil {
 		return evaluation.Contestant{}, err
