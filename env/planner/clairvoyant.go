@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"gearshift/env"
@@ -45,9 +46,10 @@ func (o ClairvoyantOptions) validate() error {
 //
 // The way of the action taken is, from the next request on, the way of the
 // base's choice there. So it is kept and extended by the few requests that come
-// into the horizon, and of n actions only n − 1 are simulated anew. If the
-// horizon holds the whole episode, each choice keeps all that was gained before:
-// then no pass is worse than the one before it, nor the first than the base.
+// into the horizon, and of n actions only n − 1 are simulated anew, each until it
+// meets the base's way again. If the horizon holds the whole episode, each choice
+// keeps all that was gained before: then no pass is worse than the one before it,
+// nor the first than the base.
 type Clairvoyant struct {
 	real    *env.Environment
 	base    Decider
@@ -92,7 +94,7 @@ func (c *Clairvoyant) Scratch() int { return 0 }
 // Decide chooses for the present request of the environment that c was made
 // for, whose view and request the arguments must be.
 func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
-	until := r.Arrival + c.horizon
+	until := r.Arrival + min(c.horizon, math.MaxInt64-r.Arrival)
 	own := c.base.Decide(v, r, c.scratch)
 	c.follow(int(r.ID), own)
 	c.trunk.extend(c.base, c.scratch, until, nil)
