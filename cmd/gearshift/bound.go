@@ -189,7 +189,11 @@ func (r *boundReport) writeTable(w io.Writer) error {
 	for _, name := range r.workloads() {
 		for _, x := range r.Fluid {
 			if x.Workload == name {
-				fmt.Fprintf(t, "%s\tfluid bound\t%.4f\t\t\t\n", name, x.Utility)
+				label := "fluid bound"
+				if !x.Steady {
+					label = "fluid, rate by rate"
+				}
+				fmt.Fprintf(t, "%s\t%s\t%.4f\t\t\t\n", name, label, x.Utility)
 			}
 		}
 		for _, x := range r.Rows {

@@ -12,6 +12,9 @@ import (
 type fluidRow struct {
 	Workload string  `json:"workload"`
 	Utility  float64 `json:"utility"`
+	// Steady says that all requests came at one rate. Else the figure is the mean
+	// of the bounds at their rates, as if each lasted: a guide, not a bound.
+	Steady bool `json:"steady"`
 }
 
 // fluidRows bounds the utility on each workload, by the true rates of the very
@@ -38,7 +41,7 @@ func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, fluidRow{w.Name, utility})
+		rows = append(rows, fluidRow{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
 	}
 	return append(rows, groupRows(rows, work)...), nil
 }
@@ -53,7 +56,7 @@ func groupRows(rows []fluidRow, work []evaluation.Workload) []fluidRow {
 			continue
 		}
 		if members[w.Group] == nil {
-			groups = append(groups, fluidRow{Workload: w.Group})
+			groups = append(groups, fluidRow{Workload: w.Group, Steady: true})
 		}
 		members[w.Group] = append(members[w.Group], rows[i].Utility)
 	}
