@@ -90,8 +90,8 @@ func TestParse(t *testing.T) {
 		"least-work:2":                    "least-work:2,0.5",
 		"priced":                          "priced:1,0.05,0.5,0.4,1",
 		"priced:2,0.1":                    "priced:2,0.1,0.5,0.4,1",
-		"task-aware":                      "task-aware:1,0.08,1,0.5,2",
-		"task-aware:0.97,0":               "task-aware:0.97,0,1,0.5,2",
+		"task-aware":                      "task-aware:1,0.08,1,1,0.5",
+		"task-aware:0.97,0":               "task-aware:0.97,0,1,1,0.5",
 	} {
 		rule := parse(t, ref, table)
 		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {

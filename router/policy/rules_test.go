@@ -118,7 +118,7 @@ func TestPricedCountsItsNeighbours(t *testing.T) {
 
 func TestTaskAwareServesThoseFirstThatGainMost(t *testing.T) {
 	table := conformance.Fleet(0)
-	rule := parse(t, "task-aware:1,0.08,1,0.5,0", table)
+	rule := parse(t, "task-aware:1,0.08,1,1,0", table)
 	for _, test := range []struct {
 		what string
 		view *fleet.View

@@ -13,7 +13,7 @@ import (
 // available one if none has. There is room if
 //
 //	predicted time per token ≤ (f − g·lack) · deadline
-//	predicted use of the KV caches ≤ k − h·lack·demand
+//	predicted use of the KV caches ≤ k − h·lack²·demand
 //
 // Lack is how much less the task gains by the variant, over the best smaller
 // one, than the task that gains most: 0 for that task, near 1 for one that
@@ -30,7 +30,8 @@ import (
 // The use of the KV caches is over all replicas of the variant together. Demand
 // is the share of the variant's time that all arrivals would take at full
 // batches (see [LeastWork]), by the recent rate: in a calm the caches may fill;
-// in a burst those tasks that gain little keep out before they have.
+// in a burst those tasks that gain little keep out before they have. The square
+// makes them do so well before those that gain more.
 type TaskAware struct {
 	predictor
 	factor, reserve   float64 // f, g
@@ -50,10 +51,10 @@ var taskAwareForm = form{
 			grid: []float64{0, 0.03, 0.06, 0.1, 0.2}},
 		{letter: "k", name: "KV share", standard: 1, most: 10, open: true,
 			grid: []float64{0.6, 0.8, 0.9, 1, 1.1, 1.2}},
-		{letter: "h", name: "KV reserve", standard: 0.5, most: 10,
-			grid: []float64{0, 0.2, 0.4, 0.6, 0.9, 1.4}},
-		{letter: "b", name: "foresight", standard: 2, most: 100,
-			grid: []float64{0, 1, 2, 4}},
+		{letter: "h", name: "KV reserve", standard: 1, most: 10,
+			grid: []float64{0, 0.3, 0.6, 1, 1.5, 2.2}},
+		{letter: "b", name: "foresight", standard: 0.5, most: 100,
+			grid: []float64{0, 0.3, 1, 2, 4}},
 	},
 }
 
@@ -149,7 +150,7 @@ func (p *TaskAware) room(v *fleet.View, r *fleet.Request, variant int, rate floa
 	if math.IsInf(lack, 1) {
 		return false
 	}
-	return p.use(v, r, variant) <= p.fill-p.fillReserve*lack*rate*p.demand[r.Task][variant] &&
+	return p.use(v, r, variant) <= p.fill-p.fillReserve*lack*lack*rate*p.demand[r.Task][variant] &&
 		p.latency(v, r, variant, rate) <= (p.factor-p.reserve*lack)*allowed(v, r)
 }
 
