@@ -21,8 +21,7 @@ type SamplingOptions struct {
 	// Least is how many it looks at before it rules an action out.
 	Least int
 	// Margin is by how many standard errors the mean advantage over the base's
-	// choice must exceed zero for another to be taken. An action that is behind
-	// by as much is ruled out.
+	// choice must exceed zero for another to be taken.
 	Margin float64
 	// Shape is what requests look like; Rates is how they arrive, unless the
 	// environment declares the true rate.
@@ -83,7 +82,8 @@ type Sampling struct {
 }
 
 // rival is an action that the base does not choose, with the running mean and
-// sum of squared deviations of its advantage.
+// sum of squared deviations of its advantage. It begins with one future of none,
+// so that a few equal values do not pass for certainty.
 type rival struct {
 	action           int
 	n, mean, squares float64
@@ -130,16 +130,20 @@ func (s *Sampling) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	s.rivals = s.rivals[:0]
 	for action := range v.Table.Variants {
 		if action != own && v.VariantAvailable(action) {
-			s.rivals = append(s.rivals, rival{action: action})
+			s.rivals = append(s.rivals, rival{action: action, n: 1})
 		}
 	}
-	for n := 0; n < s.options.Samples && len(s.rivals) > 0; n++ {
+	for n := 1; n <= s.options.Samples && len(s.rivals) > 0; n++ {
 		if err := s.imagine(v, r); err != nil {
 			return own
 		}
 		s.compare(own)
-		if n+1 >= s.options.Least {
-			s.ruleOut()
+		if n < s.options.Least {
+			continue
+		}
+		s.ruleOut()
+		if len(s.rivals) == 1 && s.ahead(&s.rivals[0]) {
+			break
 		}
 	}
 	return s.winner(own)
@@ -186,23 +190,31 @@ func (s *Sampling) compare(own int) {
 	}
 }
 
-// ruleOut drops the rivals that are not worth another future.
+// hopeless is by how many standard errors an action is behind the base's choice
+// when it is looked at no further. To drop a good one leaves things as they were,
+// so this is less than a margin is.
+const hopeless = 1
+
 func (s *Sampling) ruleOut() {
 	left := s.rivals[:0]
 	for _, r := range s.rivals {
-		if r.n > 1 && r.mean+s.options.Margin*r.deviation() > tie {
+		if r.n > 1 && r.mean+hopeless*r.deviation() > tie {
 			left = append(left, r)
 		}
 	}
 	s.rivals = left
 }
 
-// winner is the rival that is furthest ahead, if it is far enough.
+// ahead says whether the rival is far enough ahead of the base's choice.
+func (s *Sampling) ahead(r *rival) bool {
+	return r.n > 1 && r.mean > s.options.Margin*r.deviation()+tie
+}
+
+// winner is the rival that is furthest ahead, if any is far enough.
 func (s *Sampling) winner(own int) int {
-	choice, highest := own, tie
+	choice, highest := own, 0.
 	for i := range s.rivals {
-		r := &s.rivals[i]
-		if r.n > 1 && r.mean > highest && r.mean > s.options.Margin*r.deviation()+tie {
+		if r := &s.rivals[i]; r.mean > highest && s.ahead(r) {
 			choice, highest = r.action, r.mean
 		}
 	}
