@@ -67,8 +67,11 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 // length, as length returns it for the request's decision and the tokens that it
 // has generated: a state that looks the same to all who do not know the lengths.
 // One that has to be longer, since it still runs, or shorter to fit the KV cache,
-// is taken as the nearest that may be.
+// is taken as the nearest that may be. Losses of hosts that are still to come
+// will not come.
 func (e *Environment) Redraw(length func(decision, generated int) int) {
+	e.sim.losses = e.sim.losses[:e.sim.nextLoss]
+	e.config.Losses = e.sim.losses
 	e.arrival.OutputTokens = max(1, length(e.decisions, 0))
 	e.sim.redraw(length)
 }

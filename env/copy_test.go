@@ -94,6 +94,42 @@ func TestCopyGoesOnAlike(t *testing.T) {
 	}
 }
 
+// A redrawn copy knows of no loss of a host that is still to come, and of those
+// that have begun.
+func TestRedrawForgetsLosses(t *testing.T) {
+	c := twoByTwo(t)
+	arrivals := *poisson(1, 10, 100)
+	c.Losses = []env.HostLoss{{Host: 0, From: arrivals[90].At, To: 0}, {Host: 1, From: arrivals[30].At, To: arrivals[60].At}}
+	c.Open = of(arrivals...)
+	e := make2(t, c)
+	if _, err := e.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	playOn(t, e, make([]int, 40))
+	var into env.Environment
+	rest := arrivals[41:]
+	into.CopyFrom(e, &rest)
+	into.Redraw(func(decision, _ int) int { return 50 })
+	if !into.View().Down[1] || into.View().Down[0] {
+		t.Errorf("down: %v", into.View().Down)
+	}
+	playOn(t, &into, make([]int, 30))
+	if into.View().Down[1] {
+		t.Error("the host that was down does not come back")
+	}
+	for _, step := range playOn(t, &into, make([]int, 30)).steps {
+		for _, o := range step.Info.Outcomes {
+			if o.Failed {
+				t.Fatalf("decision %d fails by a loss that nobody foresaw", o.Decision)
+			}
+		}
+	}
+	playOn(t, e, make([]int, 55)) // the original still has both
+	if !e.View().Down[0] {
+		t.Error("the original forgot its losses")
+	}
+}
+
 // Fingerprints are equal where histories have met, whatever they were before,
 // and nowhere else: after them equal actions lead to equal outcomes.
 func TestFingerprint(t *testing.T) {

@@ -155,6 +155,10 @@ func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
 	s.sampled++
 	s.imagined.CopyFrom(s.real, nil)
 	s.imagined.Redraw(func(_, generated int) int { return s.lengths.above(generated, s.rng) })
+	s.tape = tape{first: int(r.ID) + 1, arrivals: s.tape.arrivals[:0]}
+	if s.options.Horizon == 0 {
+		return nil // which would be no limit
+	}
 	process := ahead{belief: s.belief}
 	if s.real.Config().KnownRate {
 		process.known = v.Rate
@@ -163,8 +167,6 @@ func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
 	if err != nil {
 		return err
 	}
-	s.tape.stream = nil
-	s.tape.first, s.tape.arrivals = int(r.ID)+1, s.tape.arrivals[:0]
 	for a, ok := stream.Next(); ok; a, ok = stream.Next() {
 		a.At += r.Arrival
 		s.tape.arrivals = append(s.tape.arrivals, a)

@@ -84,6 +84,25 @@ func TestSamplingImprovesOnItsBase(t *testing.T) {
 	}
 }
 
+// Without a horizon there are no arrivals to come, rather than no end of them;
+// a declared rate is what they come at.
+func TestSamplingHorizonAndDeclaredRate(t *testing.T) {
+	c := pair(t)
+	c.Open = bursts(t, c, 40)
+	choices := func(horizon time.Duration, known bool) []int {
+		c.KnownRate = known
+		o := options()
+		o.Horizon = horizon
+		e := begin(t, c, 1)
+		got, _ := play(t, e, sampling(t, e, limit(4), o))
+		return got
+	}
+	none, some, told := choices(0, false), choices(3*time.Second, false), choices(3*time.Second, true)
+	if slices.Equal(none, some) || slices.Equal(some, told) {
+		t.Errorf("no horizon %v, some %v, with the rate declared %v: the same choices", none, some, told)
+	}
+}
+
 // A margin that nothing passes leaves every choice to the base.
 func TestSamplingMargin(t *testing.T) {
 	c := pair(t)
