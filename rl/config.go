@@ -39,6 +39,15 @@ type Config struct {
 	// of the actions (Wang et al. 2016, eq. 9), which share the hidden layers.
 	Dueling bool `yaml:"dueling,omitempty" json:"dueling,omitempty"`
 
+	// Members is how many networks are trained, each on its own in a world of its
+	// own; the policy acts by their mean. 0 stands for 1.
+	Members int `yaml:"members,omitempty" json:"members,omitempty"`
+	// AdviceMargin is by how much an action must be worth more than the advised
+	// one to be chosen in its place (compare SPIBB, Laroche et al. 2019). The
+	// observation then begins with one number per action, 1 for the advised one
+	// and else 0. 0 stands for no advice.
+	AdviceMargin float64 `yaml:"advice_margin,omitempty" json:"advice_margin,omitempty"`
+
 	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
 	ClipNorm float64 `yaml:"clip_norm" json:"clip_norm"` // bound on the gradient's global norm
 	// CentreRewards subtracts from each utility the mean of its stratum; see
@@ -95,6 +104,17 @@ func (e Epsilon) At(decision, total int) float64 {
 	return e.Start + (e.End-e.Start)*float64(decision)/length
 }
 
+// Advise adds the margin to the value of the action that the observation advises.
+func (c *Config) Advise(values, observation []float32) {
+	if c.AdviceMargin == 0 {
+		return
+	}
+	margin := float32(c.AdviceMargin)
+	for i := range values {
+		values[i] += margin * observation[i]
+	}
+}
+
 // LearningRateAt is the learning rate at a decision of the run: LearningRate,
 // and FinalLearningRate in the final share.
 func (c *Config) LearningRateAt(decision int) float64 {
@@ -141,6 +161,10 @@ func (c *Config) Validate() error {
 		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
 	}
 	f.atLeast("warmup", c.Warmup, 0)
+	f.atLeast("members", c.Members, 0)
+	if c.AdviceMargin != 0 {
+		f.positive("advice_margin", c.AdviceMargin)
+	}
 	f.positive("huber", c.Huber)
 	f.positive("clip_norm", c.ClipNorm)
 	if !(c.WeightAverage >= 0 && c.WeightAverage < 1) {

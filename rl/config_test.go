@@ -38,6 +38,8 @@ func TestConfigFaultsAreNamedByTheirKeys(t *testing.T) {
 		"warmup: ":                                              func(c *rl.Config) { c.Warmup = -1 },
 		"huber: ":                                               func(c *rl.Config) { c.Huber = 0 },
 		"clip_norm: ":                                           func(c *rl.Config) { c.ClipNorm = 0 },
+		"members: must be at least 0":                           func(c *rl.Config) { c.Members = -1 },
+		"advice_margin: must be positive":                       func(c *rl.Config) { c.AdviceMargin = -0.1 },
 		"n_step: ":                                              func(c *rl.Config) { c.NStep = -1 },
 		"episode: ":                                             func(c *rl.Config) { c.Episode = 0 },
 		"validate_every: ":                                      func(c *rl.Config) { c.ValidateEvery = 0 },

@@ -55,6 +55,9 @@ type Result struct {
 	Network   *nn.MLP // the best-scoring weights, or the last where nothing is validated
 	Score     float64 // of Network; 0 where nothing is validated
 	Decisions int
+	// Seen is the largest value of each input that the run has met since its
+	// exploration ended; nil if it has not.
+	Seen []float32
 }
 
 // ErrEnvironment is wrapped by Train when an environment does not keep its
@@ -93,6 +96,7 @@ func (t *trainer) train(ctx context.Context) error {
 		}
 
 		// Collect: one decision, ε-greedy on the online network.
+		t.note()
 		action := t.choose(cfg.Epsilon.At(t.p.Decisions, cfg.Decisions))
 		step := t.step(action)
 		t.p.Decisions++

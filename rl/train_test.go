@@ -258,6 +258,28 @@ func TestResumeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// The identity's observation is the advice to do what is right: within the margin,
+// nothing else is done.
+func TestAdviceIsTakenWithinTheMargin(t *testing.T) {
+	follows := func(margin float64) float64 {
+		cfg := rltest.Config()
+		cfg.Decisions, cfg.Warmup, cfg.Epsilon, cfg.AdviceMargin = 200, 200, rl.Epsilon{}, margin
+		r := rltest.NewRun(t, rltest.NewLinear, cfg, &rltest.Identity{Size: 3}, 3, 7)
+		var utility float64
+		r.Report = func(report rl.Report) { utility = report.Utility }
+		if _, err := rl.Train(context.Background(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		return utility
+	}
+	if u := follows(100); u != 1 {
+		t.Errorf("the advised action was taken in a share %v of the decisions", u)
+	}
+	if u := follows(0); u == 1 {
+		t.Error("advice is taken without a margin")
+	}
+}
+
 func TestHookErrorsEndTheRun(t *testing.T) {
 	boom := errors.New("boom")
 	r := chainRun(t)

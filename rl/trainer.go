@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gearshift/router/nn"
 )
@@ -31,6 +32,9 @@ type trainer struct {
 	best   *nn.MLP // nil before the first validation
 	// average of the online weights; nil where none is kept.
 	average *nn.MLP
+	// seen is the largest value of each input since exploration has ended; nil
+	// before.
+	seen []float32
 
 	observation []float32 // asks for the next decision
 	values      []float32 // of the actions
@@ -66,12 +70,25 @@ func newTrainer(r Run) (*trainer, error) {
 	return t, nil
 }
 
+// note keeps the range of what the policy meets by its own choices.
+func (t *trainer) note() {
+	switch cfg := &t.run.Config; {
+	case t.seen != nil:
+		for i, x := range t.observation {
+			t.seen[i] = max(t.seen[i], x)
+		}
+	case cfg.Epsilon.At(t.p.Decisions, cfg.Decisions) == cfg.Epsilon.End:
+		t.seen = slices.Clone(t.observation)
+	}
+}
+
 // choose picks an action: with probability epsilon any, else the best.
 func (t *trainer) choose(epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
 		return t.exploration.Int32N(int32(len(t.values)))
 	}
 	t.run.Learner.Act().Forward(t.values, t.observation, t.scratch)
+	t.run.Config.Advise(t.values, t.observation)
 	best := 0
 	for i, v := range t.values {
 		if v > t.values[best] {
@@ -187,6 +204,7 @@ func (t *trainer) encode() error {
 	if t.average != nil {
 		t.p.Average, errs[5] = t.average.MarshalBinary()
 	}
+	t.p.Seen = appendFloats(t.p.Seen[:0], t.seen)
 	return errors.Join(errs[:]...)
 }
 
@@ -221,8 +239,11 @@ func (t *trainer) candidate() *nn.MLP {
 }
 
 func (t *trainer) result() Result {
+	r := Result{Decisions: t.p.Decisions, Seen: slices.Clone(t.seen)}
 	if t.best == nil {
-		return Result{Network: t.candidate().Clone(), Decisions: t.p.Decisions}
+		r.Network = t.candidate().Clone()
+		return r
 	}
-	return Result{Network: t.best.Clone(), Score: t.p.BestScore, Decisions: t.p.Decisions}
+	r.Network, r.Score = t.best.Clone(), t.p.BestScore
+	return r
 }

@@ -59,7 +59,7 @@ func record(t *testing.T, s *scenario.Scenario) (history []event, observations [
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Encoder, err = observation.NewEncoder(everything(t, config.Table), config.Table); err != nil {
+	if config.Encoder, err = observation.NewEncoder(everything(t, config.Table), config.Table, nil); err != nil {
 		t.Fatal(err)
 	}
 	config.Open = func(seed uint64) (workloads.Stream, error) {
@@ -125,7 +125,7 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 	}
 	history, want := record(t, s)
 	table := s.Table()
-	encoder, err := observation.NewEncoder(everything(t, table), table)
+	encoder, err := observation.NewEncoder(everything(t, table), table, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,11 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	if config.Encoder, err = observation.NewEncoder(spec, config.Table); err != nil {
+	maker, err := ruleMaker(s, config.Table)
+	if err != nil {
+		return nil, err
+	}
+	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
 	load, err := workloads.NewRandomSwitching(s.Training.Load)

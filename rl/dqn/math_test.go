@@ -183,6 +183,27 @@ func TestDoubleDQNTargets(t *testing.T) {
 	}
 }
 
+// Where s' advises an action, it is what follows, unless another is worth more by
+// the margin; the margin is no part of the value.
+func TestTargetsFollowAdvice(t *testing.T) {
+	cfg := testConfig(2, 4)
+	cfg.AdviceMargin = 3.5
+	l := newTestLearner(t, cfg, 3, 3, 1)
+	clear(l.online.flat)
+	clear(l.target.flat)
+	copy(l.online.Biases[1], []float32{1, 5, 2}) // 1 is 3 above 2, and 4 above 0
+	copy(l.target.Biases[1], []float32{10, 20, 30})
+	b := rl.NewBatch(2, 3)
+	copy(b.Discounts, []float32{1, 1})
+	copy(b.Next, []float32{0, 0, 1, 1, 0, 0}) // advise 2, then 0
+	l.setTargets(b)
+	for i, want := range []float32{30, 20} {
+		if l.graph.targets[i] != want {
+			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
+		}
+	}
+}
+
 // Three steps of Adam on one weight, by hand from the paper's algorithm 1 with
 // rate 0.1: gradients 1, −0.5, 0.25.
 func TestAdamAgainstReference(t *testing.T) {

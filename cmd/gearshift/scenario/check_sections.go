@@ -76,6 +76,9 @@ func (c *checker) training() {
 		c.name(key, name)
 		c.own(key, preset.Validate())
 		c.observation(child(key, "observation"), preset.Observation)
+		if trained := c.s.Trained(preset).Training.Observation; preset.AdviceMargin > 0 && (len(trained) == 0 || trained[0].Kind != observation.Advice) {
+			c.judge(child(key, "advice_margin"), "the observation gives no advice; want {kind: advice, rule: …} as its first feature")
+		}
 		if preset.Load != (workloads.Load{}) {
 			c.own(child(key, "load"), preset.Load.Validate())
 		}
@@ -94,6 +97,9 @@ func (c *checker) observation(key string, features []observation.Feature) {
 			}
 			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
 			continue
+		}
+		if i > 0 && f.Kind == observation.Advice {
+			c.judge(at, "advice comes before every other feature, and once")
 		}
 		if _, err := observation.NewSpec(names, []observation.Feature{f}); err != nil && !c.unread["variants"] {
 			c.judge(at, "%s", strings.TrimPrefix(err.Error(), "feature 0: "))
@@ -194,9 +200,21 @@ func (c *checker) endpoint(key string, e Endpoint) {
 
 // rules come last: they are made of the whole fleet.
 func (c *checker) rules() {
+	c.advice("training.observation", c.s.Training.Observation)
+	for name, preset := range sorted(c.s.Training.Presets) {
+		c.advice(child(child("training.presets", name), "observation"), preset.Observation)
+	}
 	c.rule("serving.fallback", c.s.Serving.Fallback)
 	for i, ref := range c.s.Evaluation.Rules {
 		c.rule(item("evaluation.rules", i), ref)
+	}
+}
+
+func (c *checker) advice(key string, features []observation.Feature) {
+	for i, f := range features {
+		if f.Kind == observation.Advice && f.Rule != "" {
+			c.rule(child(item(key, i), "rule"), f.Rule)
+		}
 	}
 }
 
