@@ -7,8 +7,8 @@ import (
 )
 
 // Load is the configuration of a training load: the "load" key of a scenario's
-// training section. All keys are needed but for uniform_share and
-// min_phase_requests.
+// training section. All keys are needed but for uniform_share,
+// min_phase_requests and known_share.
 type Load struct {
 	// MinRate and MaxRate bound the rates drawn, per second.
 	MinRate float64 `yaml:"min_rate"`
@@ -23,6 +23,9 @@ type Load struct {
 	// slow phases last longer for it, or they would be a vanishing share of the
 	// decisions that are learnt from. Zero is 5.
 	MinPhaseRequests float64 `yaml:"min_phase_requests,omitempty"`
+	// KnownShare of the episodes tell the policy the true rate, as some workloads
+	// do (LBE-19), in place of estimates. It is no part of the process.
+	KnownShare float64 `yaml:"known_share,omitempty"`
 }
 
 // Validate names every key that is out of bounds, as joined [KeyError].
@@ -47,6 +50,9 @@ func (l Load) Validate() error {
 	}
 	if !(l.MinPhaseRequests >= 0 && l.MinPhaseRequests <= maxPhase) {
 		f.add("min_phase_requests", "%v is not a number of requests from 0 to %v", l.MinPhaseRequests, maxPhase)
+	}
+	if !(l.KnownShare >= 0 && l.KnownShare <= 1) {
+		f.add("known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
 	}
 	return f.err()
 }
