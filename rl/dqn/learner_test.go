@@ -50,10 +50,15 @@ func TestLearnRefusesWhatItWouldMisread(t *testing.T) {
 	before := slices.Clone(l.online.flat)
 	action := randomBatch(rng, 8, 5, 3)
 	action.Actions[7] = 3
+	fewWeights, noErrors := randomBatch(rng, 8, 5, 3), randomBatch(rng, 8, 5, 3)
+	fewWeights.Weights = []float32{1}
+	noErrors.TDErrors = nil
 	for name, b := range map[string]*rl.Batch{
 		"another size": randomBatch(rng, 9, 5, 3),
 		"other inputs": randomBatch(rng, 8, 6, 3),
 		"action":       action,
+		"few weights":  fewWeights,
+		"no TD errors": noErrors,
 	} {
 		if _, err := l.Learn(b); err == nil {
 			t.Errorf("%s: accepted", name)
