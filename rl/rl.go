@@ -94,6 +94,8 @@ type Batch struct {
 	Weights []float32
 
 	TDErrors []float32 // (n): |y − Q(s, a)| before the step, unweighted; Learn's answer
+
+	places []int32 // (n): where in replay each transition lies
 }
 
 // NewBatch allocates a batch of n transitions, without weights.
@@ -105,6 +107,7 @@ func NewBatch(n, inputs int) *Batch {
 		Rewards:      make([]float32, n),
 		Discounts:    make([]float32, n),
 		TDErrors:     make([]float32, n),
+		places:       make([]int32, n),
 	}
 }
 

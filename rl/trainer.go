@@ -46,11 +46,14 @@ func newTrainer(r Run) (*trainer, error) {
 		run:         r,
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
-		replay:      NewReplay(r.Config.Replay, network.Inputs(), r.Config.CentreRewards),
+		replay:      r.Config.newReplay(network.Inputs()),
 		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, network.Inputs()),
 		values:      make([]float32, network.Outputs()),
 		scratch:     make([]float32, network.Scratch()),
+	}
+	if r.Config.Priority != nil {
+		t.batch.Weights = make([]float32, r.Config.Batch)
 	}
 	if r.Config.WeightAverage > 0 {
 		t.average = network.Clone()
@@ -64,6 +67,14 @@ func newTrainer(r Run) (*trainer, error) {
 	t.explorationSource, t.samplingSource = Exploration.PCG(r.Seed), Sampling.PCG(r.Seed)
 	t.exploration, t.sampling = rand.New(t.explorationSource), rand.New(t.samplingSource)
 	return t, nil
+}
+
+// newReplay makes the run's empty replay buffer.
+func (c *Config) newReplay(inputs int) *Replay {
+	if c.Priority != nil {
+		return NewPrioritisedReplay(c.Replay, inputs, c.CentreRewards, c.Priority.Exponent)
+	}
+	return NewReplay(c.Replay, inputs, c.CentreRewards)
 }
 
 // choose picks an action: with probability epsilon any, else the best.

@@ -102,6 +102,13 @@ func TestTargetFollowsOnlyAtSync(t *testing.T) {
 // The loop's own resumption, with this learner: straight and in two parts.
 func TestResumeIsBitEqual(t *testing.T) {
 	cfg := rltest.Config()
+	t.Run("uniform", func(t *testing.T) { resumes(t, cfg) })
+	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+	t.Run("prioritised", func(t *testing.T) { resumes(t, cfg) })
+}
+
+func resumes(t *testing.T, cfg rl.Config) {
+	t.Helper()
 	cfg.Decisions = 600
 	var progress [2][]byte
 	for i, stop := range []int{0, 333} {

@@ -25,9 +25,16 @@ func TestLearner(t *testing.T, make New) {
 		"per step":     {PerStep: 0.9},
 		"elapsed time": {TimeConstant: 10},
 	} {
-		t.Run("chain, truncated, "+name, func(t *testing.T) { testChain(t, make, discount, false) })
-		t.Run("chain, terminated, "+name, func(t *testing.T) { testChain(t, make, discount, true) })
+		cfg := Config()
+		cfg.Discount = discount
+		t.Run("chain, truncated, "+name, func(t *testing.T) { testChain(t, make, cfg, false) })
+		t.Run("chain, terminated, "+name, func(t *testing.T) { testChain(t, make, cfg, true) })
 	}
+	t.Run("chain, prioritised replay", func(t *testing.T) {
+		cfg := Config()
+		cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+		testChain(t, make, cfg, false)
+	})
 	t.Run("same seed, same weights", func(t *testing.T) { testSameSeed(t, make) })
 	t.Run("weights and TD errors", func(t *testing.T) { testWeights(t, make) })
 	t.Run("decoded learner goes on bit-equal", func(t *testing.T) { testDecode(t, make) })
@@ -104,9 +111,7 @@ func testIdentity(t *testing.T, make New) {
 	}
 }
 
-func testChain(t *testing.T, make New, discount rl.Discount, terminates bool) {
-	cfg := Config()
-	cfg.Discount = discount
+func testChain(t *testing.T, make New, cfg rl.Config, terminates bool) {
 	m := trained(t, NewRun(t, make, cfg, &Chain{Terminates: terminates}, 2, 1))
 	if Greedy(m, Start) != 1 {
 		t.Error("the learner prefers the small utility now to the large one later")
