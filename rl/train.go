@@ -129,10 +129,16 @@ func (t *trainer) train(ctx context.Context) error {
 func (t *trainer) learn() error {
 	cfg := &t.run.Config
 	t.replay.Sample(t.batch, t.sampling)
+	if cfg.Priority != nil {
+		t.replay.Weigh(t.batch, cfg.Priority.CorrectionAt(t.p.Decisions, cfg.Decisions))
+	}
 	t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
 	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
 	if err != nil {
 		return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
+	}
+	if cfg.Priority != nil {
+		t.replay.Reprioritise(t.batch)
 	}
 	t.p.GradientSteps++
 	t.p.Loss.add(stats.Loss, recentSteps)

@@ -50,11 +50,14 @@ func newTrainer(r Run) (*trainer, error) {
 		run:         r,
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
-		replay:      NewReplay(r.Config.Replay, network.Inputs(), r.Config.CentreRewards),
+		replay:      r.Config.newReplay(network.Inputs()),
 		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, network.Inputs()),
 		values:      make([]float32, network.Outputs()),
 		scratch:     make([]float32, network.Scratch()),
+	}
+	if r.Config.Priority != nil {
+		t.batch.Weights = make([]float32, r.Config.Batch)
 	}
 	if r.Config.WeightAverage > 0 {
 		t.average = network.Clone()
@@ -80,6 +83,14 @@ func (t *trainer) note() {
 	case cfg.Epsilon.At(t.p.Decisions, cfg.Decisions) == cfg.Epsilon.End:
 		t.seen = slices.Clone(t.observation)
 	}
+}
+
+// newReplay makes the run's empty replay buffer.
+func (c *Config) newReplay(inputs int) *Replay {
+	if c.Priority != nil {
+		return NewPrioritisedReplay(c.Replay, inputs, c.CentreRewards, c.Priority.Exponent)
+	}
+	return NewReplay(c.Replay, inputs, c.CentreRewards)
 }
 
 // choose picks an action: with probability epsilon any, else the best.

@@ -131,6 +131,9 @@ var ablations = []ablation{
 		s.Training.Observation = without(s.Training.Observation, observation.SmoothedRate, observation.LogSmoothedRate)
 	}},
 	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
+	{"prioritised replay", func(_ *scenario.Scenario, p *scenario.Preset) {
+		p.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+	}},
 }
 
 func without(features []observation.Feature, kinds ...observation.Kind) []observation.Feature {

@@ -113,9 +113,11 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	l.setTargets(b)
 	copy(l.graph.observations, b.Observations)
 	copy(l.graph.actions, b.Actions)
+	l.setWeights(b)
 	if err := l.graph.run(); err != nil {
 		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
 	}
+	copy(b.TDErrors, l.graph.loss.tdErrors)
 	stats := rl.Stats{
 		Loss:         float64(*l.graph.loss.loss),
 		TDError:      l.graph.loss.tdError,
@@ -145,10 +147,22 @@ func (l *Learner) setTargets(b *rl.Batch) {
 	}
 }
 
+// setWeights writes the batch's weights, 1 where it has none.
+func (l *Learner) setWeights(b *rl.Batch) {
+	if b.Weights != nil {
+		copy(l.graph.weights, b.Weights)
+		return
+	}
+	for i := range l.graph.weights {
+		l.graph.weights[i] = 1
+	}
+}
+
 // check refuses a batch that the graph would misread.
 func (l *Learner) check(b *rl.Batch) error {
 	n := len(l.graph.actions)
 	if len(b.Actions) != n || len(b.Rewards) != n || len(b.Discounts) != n ||
+		len(b.TDErrors) != n || (b.Weights != nil && len(b.Weights) != n) ||
 		len(b.Observations) != l.observations || len(b.Next) != l.observations {
 		return fmt.Errorf("cannot learn from a batch of %d: the learner takes %d", len(b.Actions), n)
 	}
