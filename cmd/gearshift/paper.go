@@ -144,7 +144,10 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 	if p.hard, err = p.trained(ctx, "hard", p.scenario, p.options.preset, 1, ""); err != nil {
 		return err
 	}
-	if p.soft, err = p.trained(ctx, "soft", softened(p.scenario), p.options.preset, 1, p.hard); err != nil {
+	shorter := ablated(softened(p.scenario), p.options.preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
+		preset.Decisions /= 4 // it begins where the hard one ends
+	}})
+	if p.soft, err = p.trained(ctx, "soft", shorter, p.options.preset, 1, p.hard); err != nil {
 		return err
 	}
 	other := otherDeadlines(p.scenario, paperDeadlines)

@@ -39,6 +39,9 @@ func (p *paper) tuneForWindows(ctx context.Context) error {
 // search is the best of each family of rules, the best of all first.
 func (p *paper) search(ctx context.Context, aim string, names []string) ([]evaluation.Best, error) {
 	o := tuneOptions{seeds: 4, trials: 150, aim: aim}
+	if aim == aimWindows {
+		o.seeds, o.trials = 2, 60
+	}
 	if p.options.quick {
 		o.seeds, o.trials = 1, 12
 	}
