@@ -83,8 +83,8 @@ func TestOneFaultAtATime(t *testing.T) {
 func TestFaultWithinAlias(t *testing.T) {
 	text := minimal(t, "    quick:\n", "    quick: &quick\n", "warmup: 200", "warmup: -1") + "    other: *quick\n"
 	_, err := scenario.Parse("test.yaml", []byte(text))
-	want := `test.yaml:59: training.presets.other.warmup: must be at least 0, not -1
-test.yaml:59: training.presets.quick.warmup: must be at least 0, not -1`
+	want := `test.yaml:60: training.presets.other.warmup: must be at least 0, not -1
+test.yaml:60: training.presets.quick.warmup: must be at least 0, not -1`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
