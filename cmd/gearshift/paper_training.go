@@ -113,7 +113,14 @@ type ablation struct {
 
 var ablations = []ablation{
 	{"none", func(*scenario.Scenario, *scenario.Preset) {}},
-	{"dueling head", func(_ *scenario.Scenario, p *scenario.Preset) { p.Dueling = true }},
+	{"no advice of a rule", func(s *scenario.Scenario, p *scenario.Preset) {
+		p.AdviceMargin = 0
+		s.Training.Observation = without(s.Training.Observation, observation.Advice)
+	}},
+	{"advice observed, no margin for it", func(_ *scenario.Scenario, p *scenario.Preset) { p.AdviceMargin = 0 }},
+	{"one network", func(_ *scenario.Scenario, p *scenario.Preset) { p.Members = 1 }},
+	{"no dueling head", func(_ *scenario.Scenario, p *scenario.Preset) { p.Dueling = false }},
+	{"true rates never known", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.KnownShare = 0 }},
 	{"returns of up to 0.3 s", func(_ *scenario.Scenario, p *scenario.Preset) { p.NStep, p.NStepTime = 32, 0.3 }},
 	{"target copied every 500 steps (LBE-14)", func(_ *scenario.Scenario, p *scenario.Preset) { p.TargetRate, p.TargetSync = 0, 500 }},
 	{"discount per step (LBE-14)", func(_ *scenario.Scenario, p *scenario.Preset) { p.Discount = rl.Discount{PerStep: 0.99} }},
