@@ -12,25 +12,41 @@ const Bound = 10
 
 // Encoder writes observations of one Spec. It holds no state: goroutines may
 // share it.
-type Encoder struct{ spec Spec }
+type Encoder struct {
+	spec Spec
+	dim  int
+}
 
 // NewEncoder checks the Spec against the fleet; see [Spec.Match].
 func NewEncoder(s Spec, t *fleet.Table) (*Encoder, error) {
 	if err := s.Match(t); err != nil {
 		return nil, err
 	}
-	return &Encoder{spec: s}, nil
+	return &Encoder{spec: s, dim: s.Dim() + len(t.Replicas)*s.Own()}, nil
 }
 
 // Spec is the encoder's Spec.
 func (e *Encoder) Spec() Spec { return e.spec }
 
-// Dim is the length of the observations.
-func (e *Encoder) Dim() int { return e.spec.Dim() }
+// Dim is the length of the observations of the fleet.
+func (e *Encoder) Dim() int { return e.dim }
 
 // Encode writes the observation of v and r into dst, whose length is Dim.
 // Every number lies in [0, Bound]. It allocates nothing.
 func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
+	e.EncodeFeatures(dst, v, r)
+	if !e.spec.Places() {
+		return
+	}
+	own := e.spec.Own()
+	rows := dst[e.spec.Dim():]
+	for i := range v.Table.Replicas {
+		e.EncodeCandidate(rows[i*own:(i+1)*own], v, r, i)
+	}
+}
+
+// EncodeFeatures writes the part that the Features make, the Spec's Dim numbers.
+func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request) {
 	at := 0
 	put := func(x float64) {
 		dst[at] = float32(min(x, Bound))
@@ -81,6 +97,18 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 		case LogSmoothedRate:
 			for i, scale := range f.Scale {
 				put(math.Log1p(v.Smoothed[i]) / scale)
+			}
+		case HostRate:
+			hosts := float64(hostsUp(v))
+			put(v.Rate / hosts / f.Scale[0])
+			for i, scale := range f.Scale[1:] {
+				put(v.Smoothed[i] / hosts / scale)
+			}
+		case LogHostRate:
+			hosts := float64(hostsUp(v))
+			put(math.Log1p(v.Rate/hosts) / f.Scale[0])
+			for i, scale := range f.Scale[1:] {
+				put(math.Log1p(v.Smoothed[i]/hosts) / scale)
 			}
 		}
 	}
