@@ -15,6 +15,7 @@ type Run struct {
 	Seed    uint64 // of exploration and sampling; the learner has drawn its weights
 	Env     Env
 	Learner Learner
+	Rows    Rows // of the observations; zero where the network sees them whole
 
 	// EpisodeSeed gives the environment's seed of each episode, counted from 0.
 	EpisodeSeed func(episode uint64) uint64

@@ -33,6 +33,7 @@ type trainer struct {
 	average *nn.MLP
 
 	observation []float32 // asks for the next decision
+	row         []float32 // of one action
 	values      []float32 // of the actions
 	scratch     []float32
 }
@@ -42,14 +43,19 @@ func newTrainer(r Run) (*trainer, error) {
 		return nil, err
 	}
 	network := r.Learner.Act()
+	if err := r.Rows.check(network); err != nil {
+		return nil, err
+	}
+	inputs := r.Rows.dim(network)
 	t := &trainer{
 		run:         r,
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
-		replay:      NewReplay(r.Config.Replay, network.Inputs(), r.Config.CentreRewards),
-		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
-		batch:       NewBatch(r.Config.Batch, network.Inputs()),
-		values:      make([]float32, network.Outputs()),
+		replay:      NewReplay(r.Config.Replay, inputs, r.Config.CentreRewards),
+		joiner:      newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount()),
+		batch:       NewBatch(r.Config.Batch, inputs),
+		row:         make([]float32, r.Rows.Inputs()),
+		values:      make([]float32, r.Rows.actions(network)),
 		scratch:     make([]float32, network.Scratch()),
 	}
 	if r.Config.WeightAverage > 0 {
@@ -69,9 +75,9 @@ func newTrainer(r Run) (*trainer, error) {
 // choose picks an action: with probability epsilon any, else the best.
 func (t *trainer) choose(epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
-		return t.exploration.Int32N(int32(len(t.values)))
+		return t.run.Rows.random(t.exploration, t.observation, len(t.values))
 	}
-	t.run.Learner.Act().Forward(t.values, t.observation, t.scratch)
+	t.run.Rows.values(t.values, t.run.Learner.Act(), t.observation, t.row, t.scratch)
 	best := 0
 	for i, v := range t.values {
 		if v > t.values[best] {
@@ -121,8 +127,8 @@ func (t *trainer) reset() error {
 }
 
 func (t *trainer) checkObservation() error {
-	if want := t.run.Learner.Act().Inputs(); len(t.observation) != want {
-		return fmt.Errorf("%w: an observation of %d numbers, the network has %d inputs", ErrEnvironment, len(t.observation), want)
+	if want := t.run.Rows.dim(t.run.Learner.Act()); len(t.observation) != want {
+		return fmt.Errorf("%w: an observation of %d numbers, the network takes %d", ErrEnvironment, len(t.observation), want)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
 func (j *judge) play(ctx context.Context, network *nn.MLP) ([]evaluation.Result, error) {
-	p, err := policy.NewLearned("candidate", j.spec, network, j.fleet.Table)
+	p, err := policy.NewNetwork("candidate", j.spec, network, j.fleet.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (j *judge) summary(ctx context.Context, network *nn.MLP) (json.RawMessage, 
 // besideRules plays the policy and the scenario's rules on held-out seeds: the
 // evaluation's, which training and the choice of weights never see.
 func (j *judge) besideRules(ctx context.Context, network *nn.MLP) (heldOut, error) {
-	p, err := policy.NewLearned("policy", j.spec, network, j.fleet.Table)
+	p, err := policy.NewNetwork("policy", j.spec, network, j.fleet.Table)
 	if err != nil {
 		return heldOut{}, err
 	}

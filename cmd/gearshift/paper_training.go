@@ -106,7 +106,21 @@ var ablations = []ablation{
 	{"no smoothed rates observed", func(s *scenario.Scenario, _ *scenario.Preset) {
 		s.Training.Observation = without(s.Training.Observation, observation.SmoothedRate, observation.LogSmoothedRate)
 	}},
+	{"replica chosen by the policy", func(_ *scenario.Scenario, p *scenario.Preset) { p.Candidate, p.Dueling = candidates, false }},
 	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
+}
+
+// candidates suit any fleet.
+var candidates = []observation.Feature{
+	{Kind: observation.VariantOneHot},
+	{Kind: observation.Quality, Scale: []float64{1}},
+	{Kind: observation.Gain, Scale: []float64{0.5}},
+	{Kind: observation.InFlight, Scale: []float64{20}},
+	{Kind: observation.LogInFlight, Scale: []float64{3}},
+	{Kind: observation.KVUse, Scale: []float64{1}},
+	{Kind: observation.Pace, Scale: []float64{1}},
+	{Kind: observation.Harm, Scale: []float64{1}},
+	{Kind: observation.Neighbours, Scale: []float64{20, 4}},
 }
 
 func without(features []observation.Feature, kinds ...observation.Kind) []observation.Feature {

@@ -28,14 +28,31 @@ type event struct {
 	progress map[int]int // tokens generated, by decision
 }
 
-// everything is a Spec of all kinds of features.
+// everything is a Spec of all kinds of features, and of candidates.
 func everything(t *testing.T, table *fleet.Table) observation.Spec {
 	t.Helper()
-	var features []observation.Feature
-	for _, kind := range observation.Kinds {
+	features := ofEach(t, observation.Kinds, func(f observation.Feature) error {
+		_, err := observation.NewSpec(table, []observation.Feature{f})
+		return err
+	})
+	candidates := ofEach(t, observation.CandidateKinds, func(f observation.Feature) error {
+		_, err := observation.NewSpec(table, features, f)
+		return err
+	})
+	spec, err := observation.NewSpec(table, features, candidates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// ofEach is a feature of each kind, with as many scales as check asks for.
+func ofEach(t *testing.T, kinds []observation.Kind, check func(observation.Feature) error) (features []observation.Feature) {
+	t.Helper()
+	for _, kind := range kinds {
 		f := observation.Feature{Kind: kind}
 		for n := range 10 {
-			if _, err := observation.NewSpec(table, []observation.Feature{f}); err == nil {
+			if err := check(f); err == nil {
 				features = append(features, f)
 				break
 			} else if n == 9 {
@@ -44,11 +61,7 @@ func everything(t *testing.T, table *fleet.Table) observation.Spec {
 			f.Scale = append(f.Scale, 10)
 		}
 	}
-	spec, err := observation.NewSpec(table, features)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return features
 }
 
 // record plays a random policy in the simulator and notes every event, and the

@@ -244,8 +244,7 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 }
 
 func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainingLog) (rl.Result, error) {
-	spec := r.meta.Spec
-	learner, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rand.New(rl.Weights.PCG(r.options.seed)))
+	learner, rows, err := r.newLearner()
 	if err != nil {
 		return rl.Result{}, err
 	}
@@ -261,7 +260,7 @@ func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainin
 	log.start(r, learner.Act().Parameters(), from)
 	return rl.Train(ctx, rl.Run{
 		Config: r.config, Seed: r.options.seed, Stop: r.options.steps,
-		Env: r.env, Learner: learner,
+		Env: r.env, Learner: learner, Rows: rows,
 		EpisodeSeed: func(episode uint64) uint64 {
 			return workloads.Seed(workloads.Training, r.options.seed<<24|episode&(1<<24-1))
 		},
@@ -275,6 +274,25 @@ func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainin
 		},
 		Report: log.report,
 	}, from)
+}
+
+// learner is what a run needs of one, of either kind.
+type learner interface {
+	rl.Learner
+	StartFrom(m *nn.MLP) error
+}
+
+// newLearner makes the learner of the Spec's kind of policy, and says how its
+// observations divide.
+func (r *trainingRun) newLearner() (learner, rl.Rows, error) {
+	spec, rng := r.meta.Spec, rand.New(rl.Weights.PCG(r.options.seed))
+	if !spec.Places() {
+		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
+		return l, rl.Rows{}, err
+	}
+	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas)}
+	l, err := dqn.NewRows(r.config, rows, rng)
+	return l, rows, err
 }
 
 // explain says what an error of the run means to its user.

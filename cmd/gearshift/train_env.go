@@ -17,6 +17,7 @@ import (
 // mend; it is kept, and ends the run.
 type trainingEnv struct {
 	*env.Environment
+	places    bool  // actions are replicas, not variants
 	strata    []int // of the episode's decisions
 	completed []rl.Completion
 	err       error
@@ -51,7 +52,7 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	return &trainingEnv{Environment: e}, nil
+	return &trainingEnv{Environment: e, places: spec.Places()}, nil
 }
 
 // Reset implements [rl.Env].
@@ -64,7 +65,11 @@ func (t *trainingEnv) Reset(seed uint64) []float32 {
 // Step implements [rl.Env].
 func (t *trainingEnv) Step(action int) rl.Step {
 	t.strata = append(t.strata, stratum(t.Arrival().Rate))
-	step, err := t.Environment.Step(action)
+	route := t.Environment.Step
+	if t.places {
+		route = t.Place
+	}
+	step, err := route(action)
 	if err != nil {
 		t.err = err
 		return rl.Step{}
