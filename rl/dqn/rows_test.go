@@ -174,3 +174,16 @@ func TestRowsRefuseWhatTheyWouldMisread(t *testing.T) {
 		t.Error("a run of other rows than the learner's begins")
 	}
 }
+
+// go test -run '^$' -bench LearnRows ./rl/dqn [-tags openblas]
+func BenchmarkLearnRows(b *testing.B) {
+	rows := rl.Rows{Shared: 18, Own: 13, Count: 12}
+	l := newRows(b, testConfig(256, 64, 64), rows, 1)
+	batch := rowBatch(rand.New(rand.NewPCG(1, 2)), 256, rows)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := l.Learn(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
