@@ -42,6 +42,9 @@ type Meta struct {
 	// From is the digest of the checkpoint whose weights training began with,
 	// empty if they were drawn.
 	From string `json:"from,omitempty"`
+	// Seen is the largest value of each input that training has met; empty if
+	// that is not known.
+	Seen []float32 `json:"seen,omitempty"`
 	// Evaluation is the summary of the policy's results, in its writer's form.
 	Evaluation json.RawMessage `json:"evaluation,omitempty"`
 }

@@ -65,7 +65,7 @@ func twoByTwo(t testing.TB) env.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder, err := observation.NewEncoder(spec, table)
+	encoder, err := observation.NewEncoder(spec, table, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

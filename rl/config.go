@@ -34,10 +34,21 @@ type Config struct {
 
 	Replay int `yaml:"replay" json:"replay"` // transitions kept
 	Warmup int `yaml:"warmup" json:"warmup"` // decisions before the first gradient step
+	// Priority draws transitions from replay by their TD errors. Nil: uniformly.
+	Priority *Priority `yaml:"priority,omitempty" json:"priority,omitempty"`
 
 	// Dueling splits the values into that of the observation and the advantages
 	// of the actions (Wang et al. 2016, eq. 9), which share the hidden layers.
 	Dueling bool `yaml:"dueling,omitempty" json:"dueling,omitempty"`
+
+	// Members is how many networks are trained, each on its own in a world of its
+	// own; the policy acts by their mean. 0 stands for 1.
+	Members int `yaml:"members,omitempty" json:"members,omitempty"`
+	// AdviceMargin is by how much an action must be worth more than the advised
+	// one to be chosen in its place (compare SPIBB, Laroche et al. 2019). The
+	// observation then begins with one number per action, 1 for the advised one
+	// and else 0. 0 stands for no advice.
+	AdviceMargin float64 `yaml:"advice_margin,omitempty" json:"advice_margin,omitempty"`
 
 	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
 	ClipNorm float64 `yaml:"clip_norm" json:"clip_norm"` // bound on the gradient's global norm
@@ -95,6 +106,33 @@ func (e Epsilon) At(decision, total int) float64 {
 	return e.Start + (e.End-e.Start)*float64(decision)/length
 }
 
+// Advise adds the margin to the value of the action that the observation advises.
+func (c *Config) Advise(values, observation []float32) {
+	if c.AdviceMargin == 0 {
+		return
+	}
+	margin := float32(c.AdviceMargin)
+	for i := range values {
+		values[i] += margin * observation[i]
+	}
+}
+
+// Priority is prioritised experience replay (Schaul et al. 2016, the proportional
+// variant): a transition is drawn with a probability proportional to the power
+// Exponent of its absolute TD error when it was last drawn. What is drawn more
+// often than others counts for less, by the weights of importance sampling to the
+// power of Correction at the beginning of the run, rising linearly to 1, which
+// makes up for it in full, at the end. Both are above 0 and at most 1.
+type Priority struct {
+	Exponent   float64 `yaml:"exponent" json:"exponent"`     // α
+	Correction float64 `yaml:"correction" json:"correction"` // β at the beginning
+}
+
+// CorrectionAt is the correction at a decision of a run of total decisions.
+func (p *Priority) CorrectionAt(decision, total int) float64 {
+	return p.Correction + (1-p.Correction)*float64(decision)/float64(total)
+}
+
 // LearningRateAt is the learning rate at a decision of the run: LearningRate,
 // and FinalLearningRate in the final share.
 func (c *Config) LearningRateAt(decision int) float64 {
@@ -141,6 +179,14 @@ func (c *Config) Validate() error {
 		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
 	}
 	f.atLeast("warmup", c.Warmup, 0)
+	f.atLeast("members", c.Members, 0)
+	if c.AdviceMargin != 0 {
+		f.positive("advice_margin", c.AdviceMargin)
+	}
+	if c.Priority != nil {
+		f.aboveZero("priority.exponent", c.Priority.Exponent)
+		f.aboveZero("priority.correction", c.Priority.Correction)
+	}
 	f.positive("huber", c.Huber)
 	f.positive("clip_norm", c.ClipNorm)
 	if !(c.WeightAverage >= 0 && c.WeightAverage < 1) {
@@ -156,9 +202,9 @@ func (d Discount) validate(f *faults) {
 	switch {
 	case (d.PerStep != 0) == (d.TimeConstant != 0):
 		f.add("discount", "exactly one of per_step and time_constant_s is needed")
-	case d.PerStep != 0 && !(d.PerStep > 0 && d.PerStep <= 1):
-		f.add("discount.per_step", "must be above 0 and at most 1, not %v", d.PerStep)
-	case d.TimeConstant != 0:
+	case d.PerStep != 0:
+		f.aboveZero("discount.per_step", d.PerStep)
+	default:
 		f.positive("discount.time_constant_s", d.TimeConstant)
 	}
 }
@@ -180,6 +226,13 @@ func (f *faults) atLeast(key string, v, least int) {
 func (f *faults) positive(key string, v float64) {
 	if !(v > 0 && v <= math.MaxFloat64) {
 		f.add(key, "must be positive and finite, not %v", v)
+	}
+}
+
+// aboveZero is share without 0.
+func (f *faults) aboveZero(key string, v float64) {
+	if !(v > 0 && v <= 1) {
+		f.add(key, "must be above 0 and at most 1, not %v", v)
 	}
 }
 

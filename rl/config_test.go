@@ -36,8 +36,12 @@ func TestConfigFaultsAreNamedByTheirKeys(t *testing.T) {
 		"replay: must be at least 1":                            func(c *rl.Config) { c.Replay = 0 },
 		"replay: 31 transitions cannot fill a batch of 32":      func(c *rl.Config) { c.Replay = 31 },
 		"warmup: ":                                              func(c *rl.Config) { c.Warmup = -1 },
+		"priority.exponent: must be above 0 and at most 1":      func(c *rl.Config) { c.Priority = &rl.Priority{Correction: 0.4} },
+		"priority.correction: must be above 0":                  func(c *rl.Config) { c.Priority = &rl.Priority{Exponent: 1, Correction: math.NaN()} },
 		"huber: ":                                               func(c *rl.Config) { c.Huber = 0 },
 		"clip_norm: ":                                           func(c *rl.Config) { c.ClipNorm = 0 },
+		"members: must be at least 0":                           func(c *rl.Config) { c.Members = -1 },
+		"advice_margin: must be positive":                       func(c *rl.Config) { c.AdviceMargin = -0.1 },
 		"n_step: ":                                              func(c *rl.Config) { c.NStep = -1 },
 		"episode: ":                                             func(c *rl.Config) { c.Episode = 0 },
 		"validate_every: ":                                      func(c *rl.Config) { c.ValidateEvery = 0 },
@@ -93,6 +97,12 @@ func TestSchedules(t *testing.T) {
 	}
 	if got := (rl.Epsilon{Start: 1, End: 0.5}).At(0, 100); got != 0.5 {
 		t.Errorf("ε without a share is %v", got)
+	}
+	p := rl.Priority{Exponent: 0.6, Correction: 0.4}
+	for decision, want := range map[int]float64{0: 0.4, 50: 0.7, 100: 1} {
+		if got := p.CorrectionAt(decision, 100); math.Abs(got-want) > 1e-15 {
+			t.Errorf("correction at %d is %v, not %v", decision, got, want)
+		}
 	}
 	c := rl.Config{Decisions: 100, LearningRate: 5, FinalLearningRate: 1, FinalShare: 0.3}
 	for decision, want := range map[int]float64{0: 5, 69: 5, 70: 1, 100: 1} {

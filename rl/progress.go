@@ -22,6 +22,7 @@ type Progress struct {
 	Learner     []byte // as the learner encodes itself
 	Best        []byte // the network of the best validation so far; empty before the first
 	Average     []byte // the average network; empty where none is kept
+	Seen        []byte // the largest inputs seen, as floats; empty before exploration has ended
 	BestScore   float64
 	Validated   int // Decisions at the last validation
 
@@ -124,7 +125,7 @@ func (p *Progress) UnmarshalBinary(data []byte) error {
 }
 
 func (p *Progress) sections() []*[]byte {
-	return []*[]byte{&p.Exploration, &p.Sampling, &p.Replay, &p.Learner, &p.Best, &p.Average}
+	return []*[]byte{&p.Exploration, &p.Sampling, &p.Replay, &p.Learner, &p.Best, &p.Average, &p.Seen}
 }
 
 // numbers lists the scalar fields, in the order of the encoding.

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 )
 
-// Replay keeps the latest transitions, and draws from them uniformly with
-// replacement. If it centres rewards, it keeps the mean utility of each stratum
-// too, and subtracts the present one from what it draws. All its memory is
-// allocated at the start.
+// Replay keeps the latest transitions, and draws from them with replacement,
+// uniformly or, if it is prioritised, by their TD errors. If it centres rewards, it
+// keeps the mean utility of each stratum too, and subtracts the present one from
+// what it draws. All its memory is allocated at the start.
 type Replay struct {
 	inputs   int
 	capacity int
@@ -28,6 +28,8 @@ type Replay struct {
 
 	centred bool
 	means   [Strata]Average // of the utilities, over about centreWindow of them
+
+	priorities *priorities // of the transitions; nil: they are drawn uniformly
 }
 
 // centreWindow is how many of its latest utilities a stratum's mean follows.
@@ -48,6 +50,14 @@ func NewReplay(capacity, inputs int, centred bool) *Replay {
 		discounts:    make([]float32, capacity),
 		centred:      centred,
 	}
+}
+
+// NewPrioritisedReplay is NewReplay for a buffer that draws transitions by their
+// TD errors to the power of exponent; see [Priority].
+func NewPrioritisedReplay(capacity, inputs int, centred bool, exponent float64) *Replay {
+	r := NewReplay(capacity, inputs, centred)
+	r.priorities = newPriorities(capacity, exponent)
+	return r
 }
 
 // Len is the number of transitions kept.
@@ -74,18 +84,46 @@ func (r *Replay) Add(t Transition) {
 	copy(r.following[at*r.inputs:(at+1)*r.inputs], t.Next)
 	r.actions[at], r.utilities[at], r.weights[at] = t.Action, t.Return, t.Weight
 	r.strata[at], r.discounts[at] = int32(t.Stratum), t.Discount
+	if r.priorities != nil {
+		r.priorities.add(at)
+	}
 	r.next = (at + 1) % r.capacity
 	r.length = min(r.length+1, r.capacity)
 }
 
-// Sample fills b with transitions drawn by rng. The buffer must not be empty.
+// Sample fills b, but for its weights, with transitions drawn by rng. The buffer
+// must not be empty.
 func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
 	n := r.inputs
 	for i := range b.Actions {
-		k := rng.IntN(r.length)
+		k := r.draw(i, len(b.Actions), rng)
+		b.places[i] = int32(k)
 		copy(b.Observations[i*n:(i+1)*n], r.observations[k*n:(k+1)*n])
 		copy(b.Next[i*n:(i+1)*n], r.following[k*n:(k+1)*n])
 		b.Actions[i], b.Rewards[i], b.Discounts[i] = r.actions[k], r.reward(k), r.discounts[k]
+	}
+}
+
+// draw picks the place of the i-th transition of a batch of n.
+func (r *Replay) draw(i, n int, rng *rand.Rand) int {
+	if r.priorities == nil {
+		return rng.IntN(r.length)
+	}
+	return r.priorities.draw(i, n, rng)
+}
+
+// Weigh fills in the weights of a batch that Sample has just drawn from a
+// prioritised buffer: those of importance sampling, to the power of correction, of
+// which the batch's largest is 1.
+func (r *Replay) Weigh(b *Batch, correction float64) {
+	r.priorities.weigh(b.Weights, b.places, correction)
+}
+
+// Reprioritise gives the transitions of a batch, drawn from a prioritised buffer
+// that has got no others since, the priorities of their TD errors.
+func (r *Replay) Reprioritise(b *Batch) {
+	for i, k := range b.places {
+		r.priorities.learnt(int(k), b.TDErrors[i])
 	}
 }
 
@@ -102,7 +140,7 @@ const replayHeader = 4*8 + Strata*16
 
 // MarshalBinary encodes, little-endian, the inputs, capacity, length and
 // position (64-bit), the means of the strata (64-bit each, and a count), then
-// the transitions kept, field by field.
+// the transitions kept, field by field, and their priorities if there are any.
 func (r *Replay) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
 
 // AppendBinary appends what MarshalBinary returns.
@@ -120,17 +158,31 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 	out = appendFloats(out, r.utilities[:r.length])
 	out = appendFloats(out, r.weights[:r.length])
 	out = appendInts(out, r.strata[:r.length])
-	return appendFloats(out, r.discounts[:r.length]), nil
+	out = appendFloats(out, r.discounts[:r.length])
+	if r.priorities != nil {
+		out = r.priorities.appendBinary(out, r.length)
+	}
+	return out, nil
 }
 
 // encodedSize is the length of the encoding.
-func (r *Replay) encodedSize() int { return replayHeader + r.length*r.transitionSize() }
+func (r *Replay) encodedSize() int { return replayHeader + r.contentSize(r.length) }
 
-// transitionSize is the encoded length of one transition.
+// contentSize is the encoded length of n transitions, with their priorities.
+func (r *Replay) contentSize(n int) int {
+	size := n * r.transitionSize()
+	if r.priorities != nil {
+		size += r.priorities.encodedSize(n)
+	}
+	return size
+}
+
+// transitionSize is the encoded length of one transition without its priority.
 func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 5) }
 
 // UnmarshalBinary restores what MarshalBinary wrote, from a buffer of the same
-// capacity and observation length. On error r is unchanged.
+// capacity and observation length, prioritised or not as r is. On error r is
+// unchanged.
 func (r *Replay) UnmarshalBinary(data []byte) error {
 	if len(data) < replayHeader {
 		return errors.New("cannot decode replay buffer: it is cut short")
@@ -149,11 +201,18 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 	length := int(h[2])
 	means := data[4*8 : replayHeader]
 	data = data[replayHeader:]
-	if len(data) != length*r.transitionSize() {
-		return fmt.Errorf("cannot decode replay buffer: %d bytes of transitions, %d expected", len(data), length*r.transitionSize())
+	if want := r.contentSize(length); len(data) != want {
+		return fmt.Errorf("cannot decode replay buffer: %d bytes of transitions, %d expected", len(data), want)
 	}
 	if !validStrata(data[length*4*(2*r.inputs+3):][:4*length]) {
 		return errors.New("cannot decode replay buffer: a stratum is out of range")
+	}
+	if r.priorities != nil {
+		masses := data[length*r.transitionSize():]
+		if err := r.priorities.check(masses); err != nil {
+			return err
+		}
+		r.priorities.restore(masses)
 	}
 	r.length, r.next = length, int(h[3])
 	data = readFloats(r.observations[:length*r.inputs], data)
@@ -164,7 +223,7 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 	data = readInts(r.strata[:length], data)
 	readFloats(r.discounts[:length], data)
 	for i := range r.means {
-		r.means[i].Mean = math.Float64frombits(binary.LittleEndian.Uint64(means[16*i:]))
+		r.means[i].Mean = readFloat64(means[16*i:])
 		r.means[i].Count = binary.LittleEndian.Uint64(means[16*i+8:])
 	}
 	return nil
@@ -206,4 +265,8 @@ func readFloats(dst []float32, data []byte) []byte {
 		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return data[4*len(dst):]
+}
+
+func readFloat64(data []byte) float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(data))
 }

@@ -131,11 +131,16 @@ func TestReplayEncoding(t *testing.T) {
 func FuzzReplayUnmarshal(f *testing.F) {
 	for _, n := range []int{0, 4, 13} {
 		data, _ := filled(n).MarshalBinary()
-		f.Add(data)
-		f.Add(data[:len(data)/2])
+		f.Add(data, false)
+		f.Add(data[:len(data)/2], false)
+		data, _ = prioritised(n, 0.5).MarshalBinary()
+		f.Add(data, true)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte, byPriority bool) {
 		r := filled(3)
+		if byPriority {
+			r = prioritised(3, 0.5)
+		}
 		before, _ := r.MarshalBinary()
 		if r.UnmarshalBinary(data) != nil {
 			if after, _ := r.MarshalBinary(); !bytes.Equal(before, after) {

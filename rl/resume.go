@@ -49,6 +49,13 @@ func (t *trainer) restore(p *Progress) error {
 	if (t.average != nil) != (t.run.Config.WeightAverage > 0) {
 		return errors.New("its average network is missing, or should be")
 	}
+	if len(p.Seen) > 0 {
+		if t.seen = make([]float32, t.run.Learner.Act().Inputs()); len(p.Seen) != 4*len(t.seen) {
+			return fmt.Errorf("%d bytes of its inputs' range, %d expected", len(p.Seen), 4*len(t.seen))
+		}
+		readFloats(t.seen, p.Seen)
+	}
+	t.p.Seen = nil
 	return t.run.Learner.UnmarshalBinary(p.Learner)
 }
 

@@ -67,7 +67,8 @@ type Learner interface {
 	// next Learn changes in place. The pointer stays the same for the
 	// learner's life.
 	Act() *nn.MLP
-	// Learn takes one gradient step on b, which it does not keep.
+	// Learn takes one gradient step on b, which it does not keep, and fills in
+	// b's TDErrors.
 	Learn(b *Batch) (Stats, error)
 	// MoveTarget moves the target network towards the online network by a share
 	// of their difference; 1 copies it.
@@ -89,9 +90,16 @@ type Batch struct {
 	Actions      []int32   // (n): a, the index of an output
 	Rewards      []float32 // (n): the utility, less the mean of its stratum where rewards are centred
 	Discounts    []float32 // (n): γ or exp(−Δt/τ); 0 where s' is terminal
+	// Weights (n) multiply each transition's part in the loss, which is summed
+	// over the batch and divided by n whatever they are. Nil: all are 1.
+	Weights []float32
+
+	TDErrors []float32 // (n): |y − Q(s, a)| before the step, unweighted; Learn's answer
+
+	places []int32 // (n): where in replay each transition lies
 }
 
-// NewBatch allocates a batch of n transitions.
+// NewBatch allocates a batch of n transitions, without weights.
 func NewBatch(n, inputs int) *Batch {
 	return &Batch{
 		Observations: make([]float32, n*inputs),
@@ -99,6 +107,8 @@ func NewBatch(n, inputs int) *Batch {
 		Actions:      make([]int32, n),
 		Rewards:      make([]float32, n),
 		Discounts:    make([]float32, n),
+		TDErrors:     make([]float32, n),
+		places:       make([]int32, n),
 	}
 }
 
@@ -107,7 +117,7 @@ func (b *Batch) Len() int { return len(b.Actions) }
 
 // Stats describes one gradient step: means over its minibatch.
 type Stats struct {
-	Loss         float64 // the Huber loss
+	Loss         float64 // the Huber loss, weighted
 	TDError      float64 // |y − Q(s, a)|
 	MeanQ        float64 // Q(s, a)
 	GradientNorm float64 // the global norm, before clipping

@@ -50,10 +50,15 @@ func (r Rows) actions(network *nn.MLP) int {
 	return r.Count
 }
 
-// check holds the network against the division.
-func (r Rows) check(network *nn.MLP) error {
-	if r.Count != 0 && (r.Own < 1 || network.Inputs() != r.Inputs() || network.Outputs() != 1) {
+// check holds the network, and what is configured, against the division.
+func (r Rows) check(c *Config, network *nn.MLP) error {
+	switch {
+	case r.Count == 0:
+		return nil
+	case r.Own < 1 || network.Inputs() != r.Inputs() || network.Outputs() != 1:
 		return fmt.Errorf("the network maps %d inputs to %d outputs, rows of %d are to be mapped to 1", network.Inputs(), network.Outputs(), r.Inputs())
+	case c.AdviceMargin != 0:
+		return fmt.Errorf("observations of rows advise no action; want an advice margin of 0, not %v", c.AdviceMargin)
 	}
 	return nil
 }

@@ -56,6 +56,9 @@ type Result struct {
 	Network   *nn.MLP // the best-scoring weights, or the last where nothing is validated
 	Score     float64 // of Network; 0 where nothing is validated
 	Decisions int
+	// Seen is the largest value of each input that the run has met since its
+	// exploration ended; nil if it has not, or if there are rows.
+	Seen []float32
 }
 
 // ErrEnvironment is wrapped by Train when an environment does not keep its
@@ -94,6 +97,7 @@ func (t *trainer) train(ctx context.Context) error {
 		}
 
 		// Collect: one decision, ε-greedy on the online network.
+		t.note()
 		action := t.choose(cfg.Epsilon.At(t.p.Decisions, cfg.Decisions))
 		step := t.step(action)
 		t.p.Decisions++
@@ -126,10 +130,16 @@ func (t *trainer) train(ctx context.Context) error {
 func (t *trainer) learn() error {
 	cfg := &t.run.Config
 	t.replay.Sample(t.batch, t.sampling)
+	if cfg.Priority != nil {
+		t.replay.Weigh(t.batch, cfg.Priority.CorrectionAt(t.p.Decisions, cfg.Decisions))
+	}
 	t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
 	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
 	if err != nil {
 		return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
+	}
+	if cfg.Priority != nil {
+		t.replay.Reprioritise(t.batch)
 	}
 	t.p.GradientSteps++
 	t.p.Loss.add(stats.Loss, recentSteps)

@@ -76,6 +76,11 @@ func TestResumeIsBitEqual(t *testing.T) {
 		cfg.CentreRewards, cfg.WeightAverage = false, 0
 		resumes(t, cfg)
 	})
+	t.Run("prioritised", func(t *testing.T) {
+		cfg := rltest.Config()
+		cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+		resumes(t, cfg)
+	})
 }
 
 func resumes(t *testing.T, cfg rl.Config) {
@@ -204,6 +209,45 @@ func TestSavesAndReports(t *testing.T) {
 	}
 }
 
+// weighed is a learner that keeps the weights of the batches it learns from.
+type weighed struct {
+	rl.Learner
+	weights [][]float32
+}
+
+func (l *weighed) Learn(b *rl.Batch) (rl.Stats, error) {
+	l.weights = append(l.weights, slices.Clone(b.Weights))
+	return l.Learner.Learn(b)
+}
+
+// The first batch is drawn from transitions of one priority, so its weights are 1;
+// the later ones are not.
+func TestBatchesAreWeighedByPriority(t *testing.T) {
+	cfg := rltest.Config()
+	for _, priority := range []*rl.Priority{nil, {Exponent: 0.6, Correction: 0.4}} {
+		cfg.Priority = priority
+		r := chainRunOf(t, cfg)
+		l := &weighed{Learner: r.Learner}
+		r.Learner = l
+		if _, err := rl.Train(context.Background(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		if priority == nil {
+			if l.weights[0] != nil {
+				t.Error("uniform batches have weights")
+			}
+			continue
+		}
+		first, last := l.weights[0], l.weights[len(l.weights)-1]
+		if slices.Min(first) != 1 || slices.Max(first) != 1 {
+			t.Errorf("the first batch has weights %v", first)
+		}
+		if slices.Min(last) == 1 || slices.Max(last) != 1 {
+			t.Errorf("the last batch has weights %v", last)
+		}
+	}
+}
+
 // broken wraps an environment and spoils its steps.
 type broken struct {
 	rl.Env
@@ -240,6 +284,7 @@ func TestResumeRefusesWhatDoesNotFit(t *testing.T) {
 	}
 	for name, change := range map[string]func(*rl.Run, *rl.Progress){
 		"replay buffer": func(r *rl.Run, _ *rl.Progress) { r.Config.Replay++ },
+		"transitions":   func(r *rl.Run, _ *rl.Progress) { r.Config.Priority = &rl.Priority{Exponent: 1, Correction: 1} },
 		"decisions":     func(r *rl.Run, _ *rl.Progress) { r.Config.Decisions = 716 },
 		"action":        func(_ *rl.Run, p *rl.Progress) { p.Actions[0] = 2 },
 		"counts":        func(_ *rl.Run, p *rl.Progress) { p.Episode = 718 },
@@ -255,6 +300,28 @@ func TestResumeRefusesWhatDoesNotFit(t *testing.T) {
 		if _, err := rl.Train(context.Background(), r, p); err == nil || !strings.Contains(err.Error(), "resume") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// The identity's observation is the advice to do what is right: within the margin,
+// nothing else is done.
+func TestAdviceIsTakenWithinTheMargin(t *testing.T) {
+	follows := func(margin float64) float64 {
+		cfg := rltest.Config()
+		cfg.Decisions, cfg.Warmup, cfg.Epsilon, cfg.AdviceMargin = 200, 200, rl.Epsilon{}, margin
+		r := rltest.NewRun(t, rltest.NewLinear, cfg, &rltest.Identity{Size: 3}, 3, 7)
+		var utility float64
+		r.Report = func(report rl.Report) { utility = report.Utility }
+		if _, err := rl.Train(context.Background(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		return utility
+	}
+	if u := follows(100); u != 1 {
+		t.Errorf("the advised action was taken in a share %v of the decisions", u)
+	}
+	if u := follows(0); u == 1 {
+		t.Error("advice is taken without a margin")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"gearshift/router/nn"
 )
@@ -31,6 +32,9 @@ type trainer struct {
 	best   *nn.MLP // nil before the first validation
 	// average of the online weights; nil where none is kept.
 	average *nn.MLP
+	// seen is the largest value of each input since exploration has ended; nil
+	// before, and where there are rows.
+	seen []float32
 
 	observation []float32 // asks for the next decision
 	row         []float32 // of one action
@@ -43,7 +47,7 @@ func newTrainer(r Run) (*trainer, error) {
 		return nil, err
 	}
 	network := r.Learner.Act()
-	if err := r.Rows.check(network); err != nil {
+	if err := r.Rows.check(&r.Config, network); err != nil {
 		return nil, err
 	}
 	inputs := r.Rows.dim(network)
@@ -51,12 +55,15 @@ func newTrainer(r Run) (*trainer, error) {
 		run:         r,
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
-		replay:      NewReplay(r.Config.Replay, inputs, r.Config.CentreRewards),
+		replay:      r.Config.newReplay(inputs),
 		joiner:      newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, inputs),
 		row:         make([]float32, r.Rows.Inputs()),
 		values:      make([]float32, r.Rows.actions(network)),
 		scratch:     make([]float32, network.Scratch()),
+	}
+	if r.Config.Priority != nil {
+		t.batch.Weights = make([]float32, r.Config.Batch)
 	}
 	if r.Config.WeightAverage > 0 {
 		t.average = network.Clone()
@@ -72,12 +79,34 @@ func newTrainer(r Run) (*trainer, error) {
 	return t, nil
 }
 
+// note keeps the range of what the policy meets by its own choices.
+func (t *trainer) note() {
+	switch cfg := &t.run.Config; {
+	case t.run.Rows.Count != 0: // as many numbers as there are rows
+	case t.seen != nil:
+		for i, x := range t.observation {
+			t.seen[i] = max(t.seen[i], x)
+		}
+	case cfg.Epsilon.At(t.p.Decisions, cfg.Decisions) == cfg.Epsilon.End:
+		t.seen = slices.Clone(t.observation)
+	}
+}
+
+// newReplay makes the run's empty replay buffer.
+func (c *Config) newReplay(inputs int) *Replay {
+	if c.Priority != nil {
+		return NewPrioritisedReplay(c.Replay, inputs, c.CentreRewards, c.Priority.Exponent)
+	}
+	return NewReplay(c.Replay, inputs, c.CentreRewards)
+}
+
 // choose picks an action: with probability epsilon any, else the best.
 func (t *trainer) choose(epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
 		return t.run.Rows.random(t.exploration, t.observation, len(t.values))
 	}
 	t.run.Rows.values(t.values, t.run.Learner.Act(), t.observation, t.row, t.scratch)
+	t.run.Config.Advise(t.values, t.observation)
 	best := 0
 	for i, v := range t.values {
 		if v > t.values[best] {
@@ -193,6 +222,7 @@ func (t *trainer) encode() error {
 	if t.average != nil {
 		t.p.Average, errs[5] = t.average.MarshalBinary()
 	}
+	t.p.Seen = appendFloats(t.p.Seen[:0], t.seen)
 	return errors.Join(errs[:]...)
 }
 
@@ -227,8 +257,11 @@ func (t *trainer) candidate() *nn.MLP {
 }
 
 func (t *trainer) result() Result {
+	r := Result{Decisions: t.p.Decisions, Seen: slices.Clone(t.seen)}
 	if t.best == nil {
-		return Result{Network: t.candidate().Clone(), Decisions: t.p.Decisions}
+		r.Network = t.candidate().Clone()
+		return r
 	}
-	return Result{Network: t.best.Clone(), Score: t.p.BestScore, Decisions: t.p.Decisions}
+	r.Network, r.Score = t.best.Clone(), t.p.BestScore
+	return r
 }

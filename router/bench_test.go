@@ -54,7 +54,7 @@ func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
 		t.Fatal(err)
 	}
 	net.Randomise(rand.New(rand.NewPCG(5, 6)))
-	p, err := policy.NewLearned(fmt.Sprintf("random-%d@1", hidden), spec, net, table)
+	p, err := (&policy.Maker{Table: table}).Learned(fmt.Sprintf("random-%d@1", hidden), spec, net, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

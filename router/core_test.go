@@ -291,7 +291,7 @@ func TestSetPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := policy.NewLearned("other@1", spec, net, other)
+	stranger, err := (&policy.Maker{Table: other}).Learned("other@1", spec, net, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func placing(t testing.TB, table *fleet.Table) *policy.Placing {
 		t.Fatal(err)
 	}
 	net.Randomise(rand.New(rand.NewPCG(5, 6)))
-	p, err := policy.NewPlacing("placing@1", spec, net, table)
+	p, err := (&policy.Maker{Table: table}).Placing("placing@1", spec, net)
 	if err != nil {
 		t.Fatal(err)
 	}

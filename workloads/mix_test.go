@@ -85,10 +85,7 @@ func TestLoadFaults(t *testing.T) {
 		"max_rate: 0.1 is below min_rate, 0.25":        func(l *Load) { l.MaxRate = 0.1 },
 		"uniform_share: 30 is not a share":             func(l *Load) { l.UniformShare = 30 },
 		"min_phase_s: 0 is not a number of seconds":    func(l *Load) { l.MinPhase = 0 },
-		"surge_rate: 40 is below max_rate, 48":         func(l *Load) { l.SurgeShare, l.SurgeRate = 0.1, 40 },
-		"surge_rate: rate 0 is outside":                func(l *Load) { l.SurgeShare = 0.1 },
-		"surge_share: it is needed beside surge_rate":  func(l *Load) { l.SurgeRate = 100 },
-		"surge_share: 0.8 is not a share that leaves":  func(l *Load) { l.SurgeShare, l.SurgeRate = 0.8, 100 },
+		"known_share: -1 is not a share":               func(l *Load) { l.KnownShare = -1 },
 		"max_phase_s: 5 is not a number of seconds":    func(l *Load) { l.MaxPhase = 5 },
 		"max_phase_s: +Inf is not a number of seconds": func(l *Load) { l.MaxPhase = math.Inf(1) },
 	} {

@@ -239,28 +239,6 @@ func TestRandomSwitching(t *testing.T) {
 	}
 }
 
-func TestSurges(t *testing.T) {
-	load := Load{MinRate: 0.25, MaxRate: 48, UniformShare: 0.3, MinPhase: 10, MaxPhase: 60, SurgeShare: 0.1, SurgeRate: 200}
-	p := must(NewRandomSwitching(load))
-	const requests = 2_000_000
-	m := Measure(open(t, p, 1, Limit{Requests: requests}))
-	near(t, "mean rate", m.MeanRate, p.MeanRate(), 2.5*math.Sqrt(dispersion(t, p, Forever)/requests))
-
-	rng := rand.New(rand.NewPCG(1, 2))
-	var surges int
-	const n = 100_000
-	for range n {
-		rate, seconds, _ := switchingPhases{&load}.next(rng)
-		if rate > load.MaxRate {
-			surges++
-			if rate > load.SurgeRate || seconds != load.MinPhase {
-				t.Fatalf("a surge of %v/s for %v s", rate, seconds)
-			}
-		}
-	}
-	near(t, "share of surges", float64(surges)/n, load.SurgeShare, 0.05)
-}
-
 func TestConstructorsRefuse(t *testing.T) {
 	ok := [][]float64{{-1, 1}, {1, -1}}
 	fails := map[string]error{}

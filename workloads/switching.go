@@ -8,7 +8,7 @@ import (
 
 // Load is the configuration of a training load: the "load" key of a scenario's
 // training section. All keys are needed but for uniform_share,
-// min_phase_requests and those of surges.
+// min_phase_requests and known_share.
 type Load struct {
 	// MinRate and MaxRate bound the rates drawn, per second.
 	MinRate float64 `yaml:"min_rate"`
@@ -23,11 +23,9 @@ type Load struct {
 	// slow phases last longer for it, or they would be a vanishing share of the
 	// decisions that are learnt from. Zero is 5.
 	MinPhaseRequests float64 `yaml:"min_phase_requests,omitempty"`
-	// SurgeShare of the phases are surges instead: rates uniform from MaxRate to
-	// SurgeRate, for MinPhase each, so that bursts beyond the usual are not
-	// unheard of.
-	SurgeShare float64 `yaml:"surge_share,omitempty"`
-	SurgeRate  float64 `yaml:"surge_rate,omitempty"`
+	// KnownShare of the episodes tell the policy the true rate, as some workloads
+	// do (LBE-19), in place of estimates. It is no part of the process.
+	KnownShare float64 `yaml:"known_share,omitempty"`
 }
 
 // Validate names every key that is out of bounds, as joined [KeyError].
@@ -53,23 +51,10 @@ func (l Load) Validate() error {
 	if !(l.MinPhaseRequests >= 0 && l.MinPhaseRequests <= maxPhase) {
 		f.add("min_phase_requests", "%v is not a number of requests from 0 to %v", l.MinPhaseRequests, maxPhase)
 	}
-	if !(l.SurgeShare >= 0 && l.UniformShare+l.SurgeShare <= 1) {
-		f.add("surge_share", "%v is not a share that leaves room for uniform_share, %v", l.SurgeShare, l.UniformShare)
-	} else if l.SurgeShare > 0 || l.SurgeRate != 0 {
-		l.validateSurge(&f)
+	if !(l.KnownShare >= 0 && l.KnownShare <= 1) {
+		f.add("known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
 	}
 	return f.err()
-}
-
-func (l *Load) validateSurge(f *faults) {
-	if err := checkRate(l.SurgeRate); err != nil {
-		f.add("surge_rate", "%v", err)
-	} else if l.SurgeRate < l.MaxRate {
-		f.add("surge_rate", "%v is below max_rate, %v", l.SurgeRate, l.MaxRate)
-	}
-	if l.SurgeShare == 0 {
-		f.add("surge_share", "it is needed beside surge_rate")
-	}
 }
 
 // maxPhase is the longest phase in seconds: eleven days.
@@ -133,50 +118,21 @@ func (l Load) quantiles(f func(weight, rate float64)) {
 	const n = 1 << 14
 	for i := range n {
 		u := (float64(i) + 0.5) / n
-		f(l.UniformShare/n, l.rate(uniformRates, u))
-		f((1-l.UniformShare-l.SurgeShare)/n, l.rate(logUniformRates, u))
-		if l.SurgeShare > 0 {
-			f(l.SurgeShare/n, l.rate(surges, u))
-		}
+		f(l.UniformShare/n, l.rate(true, u))
+		f((1-l.UniformShare)/n, l.rate(false, u))
 	}
 }
 
-// law is one of those that phases' rates are drawn from.
-type law int
-
-const (
-	uniformRates law = iota
-	logUniformRates
-	surges
-)
-
-// law is the one of quantile u.
-func (l Load) law(u float64) law {
-	switch {
-	case u < l.UniformShare:
-		return uniformRates
-	case u < 1-l.SurgeShare:
-		return logUniformRates
-	}
-	return surges
-}
-
-// rate is the quantile u of the law.
-func (l Load) rate(law law, u float64) float64 {
-	switch law {
-	case uniformRates:
+// rate is the quantile u of one of the two laws.
+func (l Load) rate(uniformly bool, u float64) float64 {
+	if uniformly {
 		return l.MinRate + u*(l.MaxRate-l.MinRate)
-	case surges:
-		return l.MaxRate + u*(l.SurgeRate-l.MaxRate)
 	}
 	return l.MinRate * math.Pow(l.MaxRate/l.MinRate, u)
 }
 
 // duration is the length of a phase at quantile u.
 func (l Load) duration(rate, u float64) float64 {
-	if rate > l.MaxRate {
-		return l.MinPhase
-	}
 	return max(l.MinPhase+u*(l.MaxPhase-l.MinPhase), l.shortest(rate))
 }
 
@@ -184,9 +140,6 @@ func (l Load) duration(rate, u float64) float64 {
 // to there, U beyond.
 func (l Load) durationMoments(rate float64) (first, second float64) {
 	p, q := l.MinPhase, l.MaxPhase
-	if rate > l.MaxRate {
-		return p, p * p
-	}
 	x := l.shortest(rate)
 	if x >= q {
 		return x, x * x
@@ -205,6 +158,6 @@ func (s RandomSwitching) Times(rng *rand.Rand) Times {
 type switchingPhases struct{ load *Load }
 
 func (s switchingPhases) next(rng *rand.Rand) (rate, seconds float64, ok bool) {
-	rate = s.load.rate(s.load.law(rng.Float64()), rng.Float64())
+	rate = s.load.rate(rng.Float64() < s.load.UniformShare, rng.Float64())
 	return rate, s.load.duration(rate, rng.Float64()), true
 }

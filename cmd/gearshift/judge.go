@@ -22,6 +22,7 @@ import (
 type judge struct {
 	spec  observation.Spec
 	fleet env.Config
+	maker *policy.Maker
 	plan  evaluation.Plan
 	rules []evaluation.Contestant
 }
@@ -38,19 +39,23 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	maker, err := ruleMaker(s, fleet.Table)
+	if err != nil {
+		return nil, err
+	}
 	rules, err := contestants(s, nil, opponents(s), nil)
 	if err != nil {
 		return nil, err
 	}
-	return &judge{spec: spec, fleet: fleet, rules: rules, plan: evaluation.Plan{
+	return &judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
 	}}, nil
 }
 
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
-func (j *judge) play(ctx context.Context, network *nn.MLP) ([]evaluation.Result, error) {
-	p, err := policy.NewNetwork("candidate", j.spec, network, j.fleet.Table)
+func (j *judge) play(ctx context.Context, network *nn.MLP, seen []float32) ([]evaluation.Result, error) {
+	p, err := j.maker.Network("candidate", j.spec, network, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -77,32 +82,30 @@ func (j *judge) headline(results []evaluation.Result) map[string]float64 {
 
 // score is the mean utility over U1, U2 and the stable sweep, each weighing the
 // same.
-func (j *judge) score(ctx context.Context) func(*nn.MLP) (float64, error) {
-	return func(network *nn.MLP) (float64, error) {
-		results, err := j.play(ctx, network)
-		if err != nil {
-			return 0, err
-		}
-		var sum float64
-		rows := j.headline(results)
-		for _, w := range mainWorkloads {
-			sum += rows[w]
-		}
-		return sum / float64(len(rows)), nil
+func (j *judge) score(ctx context.Context, network *nn.MLP) (float64, error) {
+	results, err := j.play(ctx, network, nil)
+	if err != nil {
+		return 0, err
 	}
+	var sum float64
+	rows := j.headline(results)
+	for _, w := range mainWorkloads {
+		sum += rows[w]
+	}
+	return sum / float64(len(rows)), nil
 }
 
 // heldOutSeeds is how many runs of each workload the comparison with rules takes.
 const heldOutSeeds = 10
 
 // summary is the evaluation that a checkpoint carries.
-func (j *judge) summary(ctx context.Context, network *nn.MLP) (json.RawMessage, error) {
-	results, err := j.play(ctx, network)
+func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32) (json.RawMessage, error) {
+	results, err := j.play(ctx, network, seen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
 	}
 	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
-	if s.HeldOut, err = j.besideRules(ctx, network); err != nil {
+	if s.HeldOut, err = j.besideRules(ctx, network, seen); err != nil {
 		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
 	}
 	return json.Marshal(s)
@@ -110,8 +113,8 @@ func (j *judge) summary(ctx context.Context, network *nn.MLP) (json.RawMessage, 
 
 // besideRules plays the policy and the scenario's rules on held-out seeds: the
 // evaluation's, which training and the choice of weights never see.
-func (j *judge) besideRules(ctx context.Context, network *nn.MLP) (heldOut, error) {
-	p, err := policy.NewNetwork("policy", j.spec, network, j.fleet.Table)
+func (j *judge) besideRules(ctx context.Context, network *nn.MLP, seen []float32) (heldOut, error) {
+	p, err := j.maker.Network("policy", j.spec, network, seen)
 	if err != nil {
 		return heldOut{}, err
 	}

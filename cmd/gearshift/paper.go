@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ import (
 type paperOptions struct {
 	scenario, out, preset string
 	seeds, trainingSeeds  int
+	longer                int
 	quick, ablations      bool
 }
 
@@ -51,6 +53,7 @@ continues an interrupted training.`,
 	f.StringVar(&o.preset, "preset", "", "training preset (default: default, or quick with --quick)")
 	f.IntVar(&o.seeds, "seeds", 0, "evaluation runs of each policy on each workload (default 20, or 3 with --quick)")
 	f.IntVar(&o.trainingSeeds, "training-seeds", 0, "policies trained from different seeds (default 5, or 1 with --quick)")
+	f.IntVar(&o.longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
 	f.BoolVar(&o.ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
 	return c
 }
@@ -59,9 +62,9 @@ func (o *paperOptions) defaults() error {
 	if o.out == "" {
 		return errors.New("--out is missing: the folder for the report")
 	}
-	preset, seeds, training := "default", 20, 5
+	preset, seeds, training, longer := "default", 20, 5, 4
 	if o.quick {
-		preset, seeds, training = "quick", 3, 1
+		preset, seeds, training, longer = "quick", 3, 1, 1
 	}
 	if o.preset == "" {
 		o.preset = preset
@@ -72,8 +75,11 @@ func (o *paperOptions) defaults() error {
 	if o.trainingSeeds == 0 {
 		o.trainingSeeds = training
 	}
-	if o.seeds < 2 || o.trainingSeeds < 1 {
-		return fmt.Errorf("--seeds %d and --training-seeds %d: at least 2 and 1 are needed", o.seeds, o.trainingSeeds)
+	if o.longer == 0 {
+		o.longer = longer
+	}
+	if o.seeds < 2 || o.trainingSeeds < 1 || o.longer < 1 {
+		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.seeds, o.trainingSeeds, o.longer)
 	}
 	return nil
 }
@@ -89,6 +95,7 @@ type paper struct {
 	// Policies, as references into the store.
 	hard, soft, deadlines string
 	rules                 []string // tuned, the best first
+	windows               string   // the rule tuned for windows near peak performance
 	tuned                 []evaluation.Best
 	cache                 map[string]rows
 	headline              []string // the verdict's sentences
@@ -137,14 +144,20 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 	if p.hard, err = p.trained(ctx, "hard", p.scenario, p.options.preset, 1, ""); err != nil {
 		return err
 	}
-	if p.soft, err = p.trained(ctx, "soft", softened(p.scenario), p.options.preset, 1, p.hard); err != nil {
+	shorter := ablated(softened(p.scenario), p.options.preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
+		preset.Decisions /= 4 // it begins where the hard one ends
+	}})
+	if p.soft, err = p.trained(ctx, "soft", shorter, p.options.preset, 1, p.hard); err != nil {
 		return err
 	}
 	other := otherDeadlines(p.scenario, paperDeadlines)
 	if p.deadlines, err = p.trained(ctx, "deadlines", other, p.options.preset, 1, ""); err != nil {
 		return err
 	}
-	return p.tune(ctx)
+	if err := p.tune(ctx); err != nil {
+		return err
+	}
+	return p.tuneForWindows(ctx)
 }
 
 // paperDeadlines are the factors of the paper's section 4.7 (LBE-5).
@@ -158,10 +171,14 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 		Repeat: fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d --training-seeds %d --out %s\ngearshift %s",
 			p.options.scenario, p.options.preset, p.options.seeds, p.options.trainingSeeds, "DIR", version),
 	}
-	for _, section := range []func(context.Context) (report.Section, error){
+	sections := []func(context.Context) (report.Section, error){
 		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.softSection,
-		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection, p.trainingSection,
-	} {
+		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection, p.othersSection, p.trainingSection,
+	}
+	if p.options.quick {
+		sections = slices.Delete(sections, len(sections)-2, len(sections)-1) // other fleets take long
+	}
+	for _, section := range sections {
 		part, err := section(ctx)
 		if err != nil {
 			return nil, err

@@ -17,26 +17,45 @@ import (
 )
 
 // tune finds the best of each family of rules on training seeds.
-func (p *paper) tune(ctx context.Context) error {
-	o := tuneOptions{seeds: 4, trials: 150}
-	if p.options.quick {
-		o.seeds, o.trials = 1, 12
-	}
-	work, err := evaluated(p.scenario, mainWorkloads, p.scenario.Evaluation.Requests)
-	if err != nil {
+func (p *paper) tune(ctx context.Context) (err error) {
+	if p.tuned, err = p.search(ctx, aimUtility, mainWorkloads); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.stderr, "tuning the rules on training seeds")
-	found, err := tune(ctx, p.scenario, o, work, p.stderr)
-	if err != nil {
-		return err
-	}
-	p.tuned = found.Best
-	slices.SortStableFunc(p.tuned, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
 	for _, b := range p.tuned {
 		p.rules = append(p.rules, b.Policy)
 	}
 	return nil
+}
+
+// tuneForWindows finds the rule with the most windows near peak performance.
+func (p *paper) tuneForWindows(ctx context.Context) error {
+	found, err := p.search(ctx, aimWindows, []string{"u1", "u2"})
+	if err == nil {
+		p.windows = found[0].Policy
+	}
+	return err
+}
+
+// search is the best of each family of rules, the best of all first.
+func (p *paper) search(ctx context.Context, aim string, names []string) ([]evaluation.Best, error) {
+	o := tuneOptions{seeds: 4, trials: 150, aim: aim}
+	if aim == aimWindows {
+		o.seeds, o.trials = 2, 60
+	}
+	if p.options.quick {
+		o.seeds, o.trials = 1, 12
+	}
+	work, err := evaluated(p.scenario, names, p.scenario.Evaluation.Requests)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, aim)
+	found, err := tune(ctx, p.scenario, o, work, p.stderr)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found.Best, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
+	return found.Best, nil
 }
 
 // rulesSection is the question of the report: does learning beat good rules?

@@ -73,12 +73,36 @@ func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 			means[name] = append(means[name], all[[2]string{ref, name}].Utility.Mean)
 		}
 	}
+	if err := p.longer(ctx, &t); err != nil {
+		return t, err
+	}
 	t.Note = "Spread between seeds, highest less lowest:"
 	for _, name := range mainWorkloads {
 		t.Note += fmt.Sprintf(" %s %.4f", name, slices.Max(means[name])-slices.Min(means[name]))
 	}
 	t.Note += "."
 	return t, nil
+}
+
+// longer adds the row of a run that is several times as long.
+func (p *paper) longer(ctx context.Context, t *report.Table) error {
+	if p.options.longer == 1 {
+		return nil
+	}
+	s := ablated(p.scenario, p.options.preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
+		preset.Decisions *= p.options.longer
+	}})
+	ref, err := p.trained(ctx, "hard-longer", s, p.options.preset, 1, "")
+	if err != nil {
+		return err
+	}
+	all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, mainWorkloads)
+	if err != nil {
+		return err
+	}
+	label := fmt.Sprintf("1, %d times as long", p.options.longer)
+	t.Rows = append(t.Rows, utilityRow(label, all, ref))
+	return nil
 }
 
 // ablation changes one ingredient of a preset, or of the scenario.
@@ -108,6 +132,9 @@ var ablations = []ablation{
 	}},
 	{"replica chosen by the policy", func(_ *scenario.Scenario, p *scenario.Preset) { p.Candidate, p.Dueling = candidates, false }},
 	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
+	{"prioritised replay", func(_ *scenario.Scenario, p *scenario.Preset) {
+		p.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+	}},
 }
 
 // candidates suit any fleet.

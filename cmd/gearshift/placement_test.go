@@ -32,9 +32,9 @@ func trainPlacing(t *testing.T, path, store string, flags ...string) string {
 }
 
 // N+M decisions straight are the same bytes as N, a stop, and M more, with this
-// kind of policy too.
+// kind of policy too, and several of its networks.
 func TestPlacementTrainingResumes(t *testing.T) {
-	path, store := placingTiny(t), storePath(t)
+	path, store := edited(t, "tiny", "    quick:\n", "    quick:\n      members: 2"+candidate+"\n"), storePath(t)
 	straight := trainPlacing(t, path, storePath(t), "--steps", "3000")
 	trainPlacing(t, path, store, "--steps", "1234")
 	if resumed := trainPlacing(t, path, store, "--steps", "3000", "--resume"); resumed == "" || resumed != straight {

@@ -27,8 +27,8 @@ func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
 }
 
 // stored loads the policy that ref names from the store and fits it to the
-// table, which must have what [observation.Spec.Match] asks of it.
-func stored(store *checkpoints.Store, ref string, t *fleet.Table) (policy.Network, checkpoints.Entry, error) {
+// maker's fleet, which must have what [observation.Spec.Match] asks of it.
+func stored(store *checkpoints.Store, ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
 	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
 	if err != nil {
 		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, policyForms)
@@ -37,7 +37,7 @@ func stored(store *checkpoints.Store, ref string, t *fleet.Table) (policy.Networ
 	if err != nil {
 		return nil, entry, err
 	}
-	p, err := policy.NewNetwork(entry.Ref().String(), c.Meta.Spec, c.Network, t)
+	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, c.Network, c.Meta.Seen)
 	return p, entry, err
 }
 
@@ -65,8 +65,12 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
+	maker, err := ruleMaker(s, fleet.Table)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
 	if !policy.IsRule(ref) {
-		p, entry, err := stored(store, ref, fleet.Table)
+		p, entry, err := stored(store, ref, maker)
 		if err != nil {
 			return evaluation.Contestant{}, err
 		}
@@ -75,10 +79,6 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 				entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, s.Name, s.Hash()))
 		}
 		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet}, nil
-	}
-	maker, err := ruleMaker(s, fleet.Table)
-	if err != nil {
-		return evaluation.Contestant{}, err
 	}
 	rule, err := maker.Parse(ref)
 	if err != nil {

@@ -108,12 +108,12 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 // fallback routes.
 func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *slog.Logger) error {
 	store := &checkpoints.Store{Path: o.store}
+	maker, err := ruleMaker(s, core.Table())
+	if err != nil {
+		return err
+	}
 	if policy.IsRule(o.policy) {
-		rules, err := ruleMaker(s, core.Table())
-		if err != nil {
-			return err
-		}
-		rule, err := rules.Parse(o.policy)
+		rule, err := maker.Parse(o.policy)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *
 		}
 		ref = production.String()
 	}
-	p, entry, err := stored(store, ref, core.Table())
+	p, entry, err := stored(store, ref, maker)
 	if err == nil {
 		err = core.SetPolicy(p)
 	}

@@ -11,9 +11,9 @@ import (
 	"io"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,9 +22,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
-	"gearshift/router/nn"
 	"gearshift/router/policy"
-	"gearshift/workloads"
 )
 
 var trainingStack = "gorgonia, " + dqn.BLAS()
@@ -77,9 +75,9 @@ type trainingRun struct {
 	scenario *scenario.Scenario
 	config   rl.Config
 	store    *checkpoints.Store
-	env      *trainingEnv
+	members  []*member
+	saving   sync.Mutex
 	judge    *judge
-	from     *nn.MLP // the weights to begin with; nil if they are drawn
 	meta     checkpoints.Meta
 }
 
@@ -110,10 +108,10 @@ func newTrainingRunOn(o trainOptions, s *scenario.Scenario) (*trainingRun, error
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
 		Preset: o.presetName, Config: encoded, Seed: o.seed,
 	}
-	if r.env, err = newTrainingEnv(r.scenario, spec, preset.Episode); err != nil {
+	if r.judge, err = newJudge(r.scenario, spec); err != nil {
 		return nil, err
 	}
-	if r.judge, err = newJudge(r.scenario, spec); err != nil {
+	if err := r.addMembers(); err != nil {
 		return nil, err
 	}
 	return r, r.startFrom(o.from)
@@ -135,8 +133,15 @@ func (r *trainingRun) startFrom(text string) error {
 	case c.Meta.SpecHash != r.meta.SpecHash:
 		return fmt.Errorf("--from %q: %s observes other numbers than preset %s of scenario %s does", text, entry.Ref(), r.meta.Preset, r.scenario.Name)
 	}
-	r.from, r.meta.From = c.Network, entry.Digest
+	r.meta.From = entry.Digest
 	r.config.Epsilon.Start = r.config.Epsilon.End
+	weights, err := c.Network.Split(len(r.members), r.config.Hidden)
+	if err != nil {
+		return fmt.Errorf("--from %q: %w", text, err)
+	}
+	for i, m := range r.members {
+		m.from = weights[i]
+	}
 	return nil
 }
 
@@ -172,30 +177,32 @@ func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error 
 // run trains, from the stored progress if the run is to be resumed, and stores
 // the policy.
 func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
-	from, err := r.begin(stderr)
+	for _, m := range r.members {
+		var err error
+		if m.progress, err = r.begin(m, stderr); err != nil {
+			return err
+		}
+	}
+	log, err := newTrainingLog(r, stderr)
 	if err != nil {
 		return err
 	}
-	log, err := newTrainingLog(r.options.out, stderr, from != nil)
-	if err != nil {
-		return err
-	}
-	result, err := r.train(ctx, from, log)
+	err = r.train(ctx, log)
 	if closing := log.Close(); err == nil {
 		err = closing
 	}
 	if err != nil {
-		return r.explain(err, result.Decisions)
+		return r.explain(err)
 	}
-	return r.finish(ctx, result, stdout)
+	return r.finish(ctx, stdout)
 }
 
-// begin decides where the run starts: at its stored progress, or anew.
-func (r *trainingRun) begin(stderr io.Writer) (*rl.Progress, error) {
-	stored, err := r.store.GetTraining(r.options.name)
+// begin decides where a member starts: at its stored progress, or anew.
+func (r *trainingRun) begin(m *member, stderr io.Writer) (*rl.Progress, error) {
+	stored, err := r.store.GetTraining(m.run)
 	switch {
 	case errors.Is(err, checkpoints.ErrNotFound):
-		if r.options.resume {
+		if r.options.resume && m.number == 0 {
 			return nil, fmt.Errorf("cannot resume: %w", err)
 		}
 		return nil, nil
@@ -207,7 +214,7 @@ func (r *trainingRun) begin(stderr io.Writer) (*rl.Progress, error) {
 		return nil, fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
 	}
 	if !r.options.resume {
-		if stored.Policy.Name == "" {
+		if stored.Policy.Name == "" && m.number == 0 {
 			fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.name, progress.Decisions)
 		}
 		return nil, nil
@@ -243,77 +250,30 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 	return nil
 }
 
-func (r *trainingRun) train(ctx context.Context, from *rl.Progress, log *trainingLog) (rl.Result, error) {
-	learner, rows, err := r.newLearner()
-	if err != nil {
-		return rl.Result{}, err
-	}
-	if r.from != nil {
-		if err := learner.StartFrom(r.from); err != nil {
-			return rl.Result{}, fmt.Errorf("--from %q: %w", r.options.from, err)
+// explain says what an error of the run means to its user.
+func (r *trainingRun) explain(err error) error {
+	for _, m := range r.members {
+		if m.env.err != nil {
+			return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, m.env.err)
 		}
 	}
-	meta, err := json.Marshal(r.meta)
-	if err != nil {
-		return rl.Result{}, err
-	}
-	log.start(r, learner.Act().Parameters(), from)
-	return rl.Train(ctx, rl.Run{
-		Config: r.config, Seed: r.options.seed, Stop: r.options.steps,
-		Env: r.env, Learner: learner, Rows: rows,
-		EpisodeSeed: func(episode uint64) uint64 {
-			return workloads.Seed(workloads.Training, r.options.seed<<24|episode&(1<<24-1))
-		},
-		Validate: r.judge.score(ctx),
-		Save: func(p *rl.Progress) error {
-			b, err := p.MarshalBinary()
-			if err != nil {
-				return err
-			}
-			return r.store.PutTraining(r.options.name, meta, b)
-		},
-		Report: log.report,
-	}, from)
-}
-
-// learner is what a run needs of one, of either kind.
-type learner interface {
-	rl.Learner
-	StartFrom(m *nn.MLP) error
-}
-
-// newLearner makes the learner of the Spec's kind of policy, and says how its
-// observations divide.
-func (r *trainingRun) newLearner() (learner, rl.Rows, error) {
-	spec, rng := r.meta.Spec, rand.New(rl.Weights.PCG(r.options.seed))
-	if !spec.Places() {
-		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
-		return l, rl.Rows{}, err
-	}
-	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas)}
-	l, err := dqn.NewRows(r.config, rows, rng)
-	return l, rows, err
-}
-
-// explain says what an error of the run means to its user.
-func (r *trainingRun) explain(err error, decisions int) error {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("stopped after %d decisions; the same command with --resume continues: %w", decisions, err)
-	case r.env.err != nil:
-		return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, r.env.err)
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stopped after %d decisions; the same command with --resume continues: %w", r.decisions(), err)
 	}
 	return err
 }
 
 // finish stores the policy and says how to use it.
-func (r *trainingRun) finish(ctx context.Context, result rl.Result, stdout io.Writer) error {
-	var err error
-	r.meta.Decisions = result.Decisions
-	if r.meta.Evaluation, err = r.judge.summary(ctx, result.Network); err != nil {
+func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
+	network, err := r.network()
+	if err != nil {
 		return err
 	}
-	c := &checkpoints.Checkpoint{Meta: r.meta, Network: result.Network}
+	r.meta.Decisions, r.meta.Seen = r.decisions(), r.seen()
+	if r.meta.Evaluation, err = r.judge.summary(ctx, network, r.meta.Seen); err != nil {
+		return err
+	}
+	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
 	version, err := r.store.Finish(r.options.name, r.options.name, c, time.Now())
 	if err != nil {
 		return err
@@ -323,7 +283,7 @@ func (r *trainingRun) finish(ctx context.Context, result rl.Result, stdout io.Wr
 		return err
 	}
 	ref := checkpoints.Ref{Name: r.options.name, Version: version}
-	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, result.Decisions, checkpoints.Digest(data))
+	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy threshold --policy slackfit --workload u1\n", r.options.scenario, r.store.Path, ref)
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.scenario, r.store.Path, ref)
 	return nil

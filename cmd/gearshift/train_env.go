@@ -4,6 +4,7 @@ package main
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
@@ -16,12 +17,17 @@ import (
 // simulator is a fault of the program or of the scenario that no action can
 // mend; it is kept, and ends the run.
 type trainingEnv struct {
-	*env.Environment
-	places    bool  // actions are replicas, not variants
-	strata    []int // of the episode's decisions
-	completed []rl.Completion
-	err       error
+	*env.Environment                  // of the present episode
+	estimating, told *env.Environment // the rate is estimated, or is known
+	knownShare       float64          // of the episodes
+	places           bool             // actions are replicas, not variants
+	strata           []int            // of the episode's decisions
+	completed        []rl.Completion
+	err              error
 }
+
+// knownStream is the PCG stream that draws whether an episode's rate is known.
+const knownStream = 0x6b6e6f776e
 
 // stratum numbers the bands of the true arrival rate, four to an octave from
 // 1/16 per second up. The band around 1 per second is as wide as two, because
@@ -37,7 +43,11 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	if config.Encoder, err = observation.NewEncoder(spec, config.Table); err != nil {
+	maker, err := ruleMaker(s, config.Table)
+	if err != nil {
+		return nil, err
+	}
+	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
 	load, err := workloads.NewRandomSwitching(s.Training.Load)
@@ -48,15 +58,22 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return workloads.New(load, config.Table.Tasks, s.Workload, seed, workloads.Limit{})
 	}
-	e, err := env.New(config)
-	if err != nil {
+	t := &trainingEnv{knownShare: s.Training.Load.KnownShare, places: spec.Places()}
+	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}
-	return &trainingEnv{Environment: e, places: spec.Places()}, nil
+	config.KnownRate = true
+	t.told, err = env.New(config)
+	t.Environment = t.estimating
+	return t, err
 }
 
 // Reset implements [rl.Env].
 func (t *trainingEnv) Reset(seed uint64) []float32 {
+	t.Environment = t.estimating
+	if rand.New(rand.NewPCG(seed, knownStream)).Float64() < t.knownShare {
+		t.Environment = t.told
+	}
 	observation, err := t.Environment.Reset(seed)
 	t.strata, t.err = t.strata[:0], err
 	return observation

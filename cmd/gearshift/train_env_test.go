@@ -69,16 +69,16 @@ func TestTrainingEnvJoinsOutcomes(t *testing.T) {
 
 // The log counts to where the call stops, and ends its line however it stops.
 func TestTrainingLogLines(t *testing.T) {
-	r := &trainingRun{options: trainOptions{name: "mine", steps: 2000}, scenario: &scenario.Scenario{Name: "tiny"}, config: rl.Config{Decisions: 9000}}
+	r := &trainingRun{options: trainOptions{name: "mine", steps: 2000}, scenario: &scenario.Scenario{Name: "tiny"}, config: rl.Config{Decisions: 9000}, members: []*member{{}}}
 	for _, decisions := range []int{1000, 2000} {
 		var out bytes.Buffer
-		l, err := newTrainingLog("", &out, false)
+		l, err := newTrainingLog(r, &out)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.terminal = true
-		l.start(r, 5, nil)
-		l.report(rl.Report{Decisions: decisions, Total: 9000})
+		l.start(r)
+		l.report(0, rl.Report{Decisions: decisions, Total: 9000})
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"gearshift/rl"
@@ -23,19 +24,43 @@ type trainingLog struct {
 	last     int // decisions when it will end
 	shown    time.Time
 
+	mu     sync.Mutex // members report at the same time
+	latest []rl.Report
+	curves []*curves // of each member; none if nothing is to be written
+}
+
+// newTrainingLog opens the files in the run's folder, if it has one: those of the
+// first member there, of each other in a folder below.
+func newTrainingLog(r *trainingRun, stderr io.Writer) (*trainingLog, error) {
+	l := &trainingLog{stderr: stderr, terminal: isTerminal(stderr), latest: make([]rl.Report, len(r.members))}
+	for _, m := range r.members {
+		out := r.options.out
+		if out == "" {
+			continue
+		}
+		if m.number > 0 {
+			out = filepath.Join(out, fmt.Sprintf("member-%d", m.number+1))
+		}
+		c, err := newCurves(out, m.progress != nil)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.curves = append(l.curves, c)
+	}
+	return l, nil
+}
+
+// curves are the files of one member.
+type curves struct {
 	files       []io.Closer
 	csv         *rl.CSVWriter
 	tensorboard *rl.TensorBoardWriter
 	err         error // the first of a write
 }
 
-// newTrainingLog opens the files in folder out, if there is one. A resumed run
-// appends to its progress.csv, and to an event file begun in the same second.
-func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, error) {
-	l := &trainingLog{stderr: stderr, terminal: isTerminal(stderr), began: time.Now()}
-	if out == "" {
-		return l, nil
-	}
+// newCurves opens the files in a folder. A resumed run appends to its
+// progress.csv, and to an event file begun in the same second.
+func newCurves(out string, resumed bool) (*curves, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make folder for training curves: %w", err)
 	}
@@ -47,45 +72,82 @@ func newTrainingLog(out string, stderr io.Writer, resumed bool) (*trainingLog, e
 	if err != nil {
 		return nil, fmt.Errorf("cannot write training curves: %w", err)
 	}
-	events, err := os.OpenFile(filepath.Join(out, rl.EventFileName(l.began)), os.O_CREATE|os.O_WRONLY|mode, 0o644)
+	events, err := os.OpenFile(filepath.Join(out, rl.EventFileName(time.Now())), os.O_CREATE|os.O_WRONLY|mode, 0o644)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), table.Close())
 	}
-	l.files = []io.Closer{table, events}
+	c := &curves{files: []io.Closer{table, events}}
 	info, err := table.Stat()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("cannot write training curves: %w", err), c.close())
 	}
-	l.csv, l.tensorboard = rl.NewCSVWriter(table, info.Size() == 0), rl.NewTensorBoardWriter(events)
-	return l, nil
+	c.csv, c.tensorboard = rl.NewCSVWriter(table, info.Size() == 0), rl.NewTensorBoardWriter(events)
+	return c, nil
 }
 
-// start announces the run, which goes on from an earlier one's progress if that
-// is not nil.
-func (l *trainingLog) start(r *trainingRun, parameters int, from *rl.Progress) {
-	if from != nil {
-		l.first = from.Decisions
+func (c *curves) close() error {
+	errs := []error{c.err}
+	for _, f := range c.files {
+		errs = append(errs, f.Close())
 	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot write training curves: %w", err)
+	}
+	return nil
+}
+
+// start announces the run.
+func (l *trainingLog) start(r *trainingRun) {
+	for i, m := range r.members {
+		if m.progress != nil {
+			l.latest[i].Decisions = m.progress.Decisions
+		}
+	}
+	l.first = l.together().Decisions
 	l.last = r.config.Decisions
 	if r.options.steps > 0 {
 		l.last = r.options.steps
 	}
-	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions, %d parameters (%s)\n",
-		r.options.name, r.scenario.Name, r.options.presetName, r.options.seed, l.last, parameters, trainingStack)
+	of := ""
+	if n := len(r.members); n > 1 {
+		of = fmt.Sprintf(" of each of %d networks", n)
+	}
+	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions%s (%s)\n",
+		r.options.name, r.scenario.Name, r.options.presetName, r.options.seed, l.last, of, trainingStack)
 	l.began = time.Now()
 }
 
 // report is the training loop's hook.
-func (l *trainingLog) report(r rl.Report) {
+func (l *trainingLog) report(member int, r rl.Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
 	elapsed := now.Sub(l.began)
-	fps := float64(r.Decisions-l.first) / max(elapsed.Seconds(), 1e-9)
-	l.show(r, now, fps)
-	if l.csv == nil || l.err != nil {
+	l.latest[member] = r
+	together := l.together()
+	fps := float64(together.Decisions-l.first) / max(elapsed.Seconds(), 1e-9)
+	l.show(together, now, fps)
+	if len(l.curves) == 0 || l.curves[member].err != nil {
 		return
 	}
-	t := rl.Timing{Wall: now, Elapsed: elapsed, FPS: fps}
-	l.err = errors.Join(l.csv.Write(r, t), l.tensorboard.Write(r, t))
+	c, t := l.curves[member], rl.Timing{Wall: now, Elapsed: elapsed, FPS: fps}
+	c.err = errors.Join(c.csv.Write(r, t), c.tensorboard.Write(r, t))
+}
+
+// together is how the members go: as far as the slowest, as well as all in the
+// mean.
+func (l *trainingLog) together() rl.Report {
+	all := l.latest[0]
+	n := float64(len(l.latest))
+	all.Utility, all.TDError, all.Score, all.BestScore = 0, 0, 0, 0
+	for _, r := range l.latest {
+		all.Decisions, all.Validations = min(all.Decisions, r.Decisions), min(all.Validations, r.Validations)
+		all.Utility += r.Utility / n
+		all.TDError += r.TDError / n
+		all.Score += r.Score / n
+		all.BestScore += r.BestScore / n
+	}
+	return all
 }
 
 // show prints a line: on a terminal over the last one, elsewhere every 10 s.
@@ -120,12 +182,9 @@ func (l *trainingLog) Close() error {
 	if l.open {
 		fmt.Fprintln(l.stderr)
 	}
-	errs := []error{l.err}
-	for _, f := range l.files {
-		errs = append(errs, f.Close())
+	var errs []error
+	for _, c := range l.curves {
+		errs = append(errs, c.close())
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("cannot write training curves: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

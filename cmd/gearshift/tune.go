@@ -19,13 +19,21 @@ import (
 type tuneOptions struct {
 	on            bool
 	seeds, trials int
+	aim           string
 }
+
+// What a search may look for.
+const (
+	aimUtility = "utility"
+	aimWindows = "windows"
+)
 
 func tuneFlags(c *cobra.Command, o *tuneOptions) {
 	f := c.Flags()
 	f.BoolVar(&o.on, "tune", false, "search for the best parameters of each rule first, on training seeds, and evaluate those rules too")
 	f.IntVar(&o.seeds, "tune-seeds", 4, "training runs of each workload that a point of the search takes")
 	f.IntVar(&o.trials, "tune-trials", 150, "points of the search for each rule at most")
+	f.StringVar(&o.aim, "tune-for", aimUtility, "what is best: utility, or windows of 20 requests near peak performance")
 }
 
 func (o *tuneOptions) validate() error {
@@ -35,6 +43,9 @@ func (o *tuneOptions) validate() error {
 	}
 	if o.trials < 1 {
 		faults = append(faults, fmt.Errorf("--tune-trials %d: at least 1 is needed", o.trials))
+	}
+	if o.aim != aimUtility && o.aim != aimWindows {
+		faults = append(faults, fmt.Errorf("--tune-for %q: want %s or %s", o.aim, aimUtility, aimWindows))
 	}
 	return errors.Join(faults...)
 }
@@ -51,7 +62,7 @@ func tune(ctx context.Context, s *scenario.Scenario, o tuneOptions, work []evalu
 	}
 	t := evaluation.Tuning{
 		Families: families, Fleet: fleet, Workloads: work,
-		Seeds: seeds(workloads.Training, o.seeds), Trials: o.trials,
+		Seeds: seeds(workloads.Training, o.seeds), Trials: o.trials, Windows: o.aim == aimWindows,
 		Progress: counting(stderr, "tuning"),
 	}
 	trials, err := t.Run(ctx)

@@ -103,4 +103,5 @@ func TestTuningPlaysTrainingSeeds(t *testing.T) {
 func TestTuneFlagErrors(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-seeds", "0"}, "--tune-seeds 0", "at least 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-trials", "-1"}, "--tune-trials -1", "at least 1")
+	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-for", "speed"}, "--tune-for", "utility or windows")
 }

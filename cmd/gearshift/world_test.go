@@ -23,7 +23,7 @@ func TestBuiltInScenariosKeepTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if config.Encoder, err = observation.NewEncoder(s.Spec(), config.Table); err != nil {
+			if config.Encoder, err = observation.NewEncoder(s.Spec(), config.Table, nil); err != nil {
 				t.Fatal(err)
 			}
 			config.Check, config.Engine.Scheduler = true, scheduler

@@ -43,6 +43,10 @@ type Tuning struct {
 	Seeds []uint64
 	// Trials is the most that a family may take.
 	Trials int
+	// Windows has the search score policies by their windows near peak performance
+	// in place of their mean utility: by the share of all windows that are at or
+	// above a level, in the mean over [WindowLevels].
+	Windows bool
 	// Progress, if set, is called after each trial. The total is a bound.
 	Progress func(done, total int)
 }
@@ -54,9 +58,9 @@ type Trial struct {
 	Stage  string    `json:"stage"` // Coarse or Refined
 	Values []float64 `json:"values"`
 	// Score is the mean over the workloads, a group counting as one, of the mean
-	// utility per request over the seeds.
+	// utility per request over the seeds, or of what stands in for it.
 	Score float64 `json:"score"`
-	// Utility is that mean by workload.
+	// Utility is the mean utility by workload.
 	Utility map[string]float64 `json:"utility"`
 }
 
@@ -102,16 +106,18 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	}
 	c := Contestant{Name: name, Decider: decider, Fleet: t.Fleet}
 	utility := make([]float64, len(t.Workloads)*len(t.Seeds))
+	near := make([]float64, len(utility))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
-			g.Go(func() (err error) {
-				utility[i*len(t.Seeds)+j], err = meanUtility(ctx, &c, &t.Workloads[i], seed)
+			g.Go(func() error {
+				run, err := t.measure(ctx, &c, &t.Workloads[i], seed)
 				if err != nil {
-					err = fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
+					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
 				}
-				return err
+				utility[i*len(t.Seeds)+j], near[i*len(t.Seeds)+j] = run.utility, run.near()
+				return nil
 			})
 		}
 	}
@@ -120,18 +126,27 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	}
 	trial := Trial{Family: f.Name, Policy: name, Values: values}
 	trial.Score, trial.Utility = t.score(utility)
+	if t.Windows {
+		trial.Score, _ = t.score(near)
+	}
 	return trial, nil
 }
 
-// meanUtility is the mean utility per request of one run.
-func meanUtility(ctx context.Context, c *Contestant, w *Workload, seed uint64) (float64, error) {
-	var total float64
-	var requests int
-	err := play(ctx, c, w, seed, observer{ended: func(o *env.Outcome) {
-		total += o.Utility
-		requests++
-	}})
-	return total / float64(requests), err
+// measure is one run's tally.
+func (t *Tuning) measure(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
+	r := newRecorder(c.Fleet.Table)
+	err := play(ctx, c, w, seed, observer{ended: r.add})
+	return r.tally(), err
+}
+
+// near is the share of all windows at or above a level, in the mean over the
+// levels.
+func (t *tally) near() float64 {
+	windows := t.requests - WindowSize + 1
+	if windows < 1 {
+		return 0
+	}
+	return sum(t.windows[:]) / float64(len(t.windows)*windows)
 }
 
 // score averages the runs' utilities, by workload and seed.

@@ -80,6 +80,37 @@ func TestTuningFindsTheBest(t *testing.T) {
 	}
 }
 
+// Aimed at windows, a trial's score is the mean share of the windows at the levels,
+// by what an evaluation of its policy counts.
+func TestTuningForWindows(t *testing.T) {
+	tune := tuning(t)
+	tune.Windows, tune.Trials = true, 4
+	trials, err := tune.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := trials[2]
+	p := plan(t)
+	p.Contestants = []evaluation.Contestant{{Name: trial.Policy, Decider: ladder(int(math.Round(trial.Values[0]))), Fleet: tune.Fleet}}
+	results, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want float64
+	for _, r := range results[:len(results)-1] { // but the group
+		windows := float64(r.Requests/len(p.Seeds) - evaluation.WindowSize + 1)
+		for _, level := range evaluation.WindowLevels {
+			want += r.Windows[evaluation.LevelName(level)] / windows / float64(len(evaluation.WindowLevels)*(len(results)-1))
+		}
+	}
+	if math.Abs(trial.Score-want) > 1e-9 || want == 0 {
+		t.Errorf("%s scores %v, want %v", trial.Policy, trial.Score, want)
+	}
+	if trial.Utility["both"] == trial.Score {
+		t.Error("its utility is taken for its windows")
+	}
+}
+
 func TestTuningRepeats(t *testing.T) {
 	run := func(cores int) []evaluation.Trial {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))

@@ -15,14 +15,16 @@ import (
 var building sync.Mutex
 
 // graph is the differentiable part of a step: from a batch of observations,
-// actions and targets to the loss and its gradient in every weight. It runs on
-// Gorgonia's tape machine over memory that stays where it is.
+// actions, targets and weights of the samples to the loss and its gradient in
+// every weight of the network. It runs on Gorgonia's tape machine over memory
+// that stays where it is.
 type graph struct {
 	gradients *nn.MLP // each run writes them, in the shape of the network
 
 	observations []float32
 	actions      []int32
 	targets      []float32
+	weights      []float32
 
 	loss       *huberOp
 	machine    gorgonia.VM
@@ -39,27 +41,29 @@ func newGraph(network *network, gradients *nn.MLP, n int, delta float32) (*graph
 		observations: make([]float32, n*network.Inputs()),
 		actions:      make([]int32, n),
 		targets:      make([]float32, n),
+		weights:      make([]float32, n),
 	}
 	e := gorgonia.NewGraph()
 	layer := variable(e, "observations", g.observations, n, network.Inputs())
 	var b builder
-	var weights gorgonia.Nodes
+	var parameters gorgonia.Nodes
 	for i := range network.Weights {
 		in, out := network.Sizes[i], network.Sizes[i+1]
 		w := variable(e, fmt.Sprintf("w%d", i), network.Weights[i], in, out)
 		bias := variable(e, fmt.Sprintf("b%d", i), network.Biases[i], out)
-		weights = append(weights, w, bias)
+		parameters = append(parameters, w, bias)
 		layer = b.apply(g.newDense(i, n, out, i < len(network.Weights)-1), layer, w, bias)
 	}
 	if network.dueling {
 		layer = b.apply(g.newDuel(n, network.q.Outputs()), layer)
 	}
-	g.loss = g.newHuber(delta)
-	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n), variable(e, "targets", g.targets, n))
+	g.loss = g.newHuber(n, delta)
+	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n),
+		variable(e, "targets", g.targets, n), variable(e, "weights", g.weights, n))
 	if b.err != nil {
 		return nil, b.err
 	}
-	if _, err := gorgonia.Grad(cost, weights...); err != nil {
+	if _, err := gorgonia.Grad(cost, parameters...); err != nil {
 		return nil, err
 	}
 	g.machine = gorgonia.NewTapeMachine(e)
@@ -79,7 +83,7 @@ func variable(e *gorgonia.ExprGraph, name string, backing any, shape ...int) *go
 }
 
 // run computes the loss and the gradients from what lies in observations,
-// actions and targets.
+// actions, targets and weights.
 func (g *graph) run() error {
 	err := g.machine.RunAll()
 	g.machine.Reset()

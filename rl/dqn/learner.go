@@ -28,7 +28,7 @@ type Learner struct {
 	gradients      network
 	graph          *graph
 	adam           adam
-	clipNorm       float64
+	config         rl.Config
 
 	pass         *batchForward
 	choice       []float32 // (batch, actions): Q_online(s')
@@ -43,7 +43,7 @@ var _ rl.Learner = (*Learner)(nil)
 // the online one.
 func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 	sizes := append(append([]int{inputs}, cfg.Hidden...), actions)
-	l := &Learner{clipNorm: cfg.ClipNorm, observations: cfg.Batch * inputs}
+	l := &Learner{config: cfg, observations: cfg.Batch * inputs}
 	for _, n := range []*network{&l.online, &l.target, &l.gradients} {
 		made, err := newNetwork(sizes, cfg.Dueling)
 		if err != nil {
@@ -113,9 +113,11 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	l.setTargets(b)
 	copy(l.graph.observations, b.Observations)
 	copy(l.graph.actions, b.Actions)
+	l.setWeights(b)
 	if err := l.graph.run(); err != nil {
 		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
 	}
+	copy(b.TDErrors, l.graph.loss.tdErrors)
 	stats := rl.Stats{
 		Loss:         float64(*l.graph.loss.loss),
 		TDError:      l.graph.loss.tdError,
@@ -125,20 +127,34 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
 		return stats, ErrDiverged
 	}
-	l.adam.step(l.online.flat, l.gradients.flat, clip(stats.GradientNorm, l.clipNorm))
+	l.adam.step(l.online.flat, l.gradients.flat, clip(stats.GradientNorm, l.config.ClipNorm))
 	l.online.fold()
 	return stats, nil
 }
 
-// setTargets writes y = r + discount·Q_target(s', argmax_a Q_online(s', a)).
+// setTargets writes y = r + discount·Q_target(s', a'), where a' is what the policy
+// would do: argmax_a Q_online(s', a), with the margin of what s' advises.
 func (l *Learner) setTargets(b *rl.Batch) {
 	l.pass.run(l.choice, b.Next, l.online.q.Weights, l.online.q.Biases)
 	l.pass.run(l.value, b.Next, l.target.q.Weights, l.target.q.Biases)
-	actions := l.online.q.Outputs()
+	actions, inputs := l.online.q.Outputs(), l.online.q.Inputs()
 	for i := range l.graph.targets {
 		row := i * actions
-		best := argmax(l.choice[row : row+actions])
+		choice := l.choice[row : row+actions]
+		l.config.Advise(choice, b.Next[i*inputs:(i+1)*inputs])
+		best := argmax(choice)
 		l.graph.targets[i] = b.Rewards[i] + b.Discounts[i]*l.value[row+best]
+	}
+}
+
+// setWeights writes the batch's weights, 1 where it has none.
+func (l *Learner) setWeights(b *rl.Batch) {
+	if b.Weights != nil {
+		copy(l.graph.weights, b.Weights)
+		return
+	}
+	for i := range l.graph.weights {
+		l.graph.weights[i] = 1
 	}
 }
 
@@ -146,6 +162,7 @@ func (l *Learner) setTargets(b *rl.Batch) {
 func (l *Learner) check(b *rl.Batch) error {
 	n := len(l.graph.actions)
 	if len(b.Actions) != n || len(b.Rewards) != n || len(b.Discounts) != n ||
+		len(b.TDErrors) != n || (b.Weights != nil && len(b.Weights) != n) ||
 		len(b.Observations) != l.observations || len(b.Next) != l.observations {
 		return fmt.Errorf("cannot learn from a batch of %d: the learner takes %d", len(b.Actions), n)
 	}

@@ -50,10 +50,15 @@ func TestLearnRefusesWhatItWouldMisread(t *testing.T) {
 	before := slices.Clone(l.online.flat)
 	action := randomBatch(rng, 8, 5, 3)
 	action.Actions[7] = 3
+	fewWeights, noErrors := randomBatch(rng, 8, 5, 3), randomBatch(rng, 8, 5, 3)
+	fewWeights.Weights = []float32{1}
+	noErrors.TDErrors = nil
 	for name, b := range map[string]*rl.Batch{
 		"another size": randomBatch(rng, 9, 5, 3),
 		"other inputs": randomBatch(rng, 8, 6, 3),
 		"action":       action,
+		"few weights":  fewWeights,
+		"no TD errors": noErrors,
 	} {
 		if _, err := l.Learn(b); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -97,6 +102,13 @@ func TestTargetFollowsOnlyAtSync(t *testing.T) {
 // The loop's own resumption, with this learner: straight and in two parts.
 func TestResumeIsBitEqual(t *testing.T) {
 	cfg := rltest.Config()
+	t.Run("uniform", func(t *testing.T) { resumes(t, cfg) })
+	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+	t.Run("prioritised", func(t *testing.T) { resumes(t, cfg) })
+}
+
+func resumes(t *testing.T, cfg rl.Config) {
+	t.Helper()
 	cfg.Decisions = 600
 	var progress [2][]byte
 	for i, stop := range []int{0, 333} {

@@ -74,11 +74,13 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 	for _, dueling := range []bool{false, true} {
 		cfg := testConfig(11, 7, 6)
 		cfg.Huber, cfg.Dueling = 0.7, dueling
-		holdGradient(t, cfg)
+		for _, weighted := range []bool{false, true} {
+			holdGradient(t, cfg, weighted)
+		}
 	}
 }
 
-func holdGradient(t *testing.T, cfg rl.Config) {
+func holdGradient(t *testing.T, cfg rl.Config, weighted bool) {
 	t.Helper()
 	l := newTestLearner(t, cfg, 5, 3, 2)
 	rng := rand.New(rand.NewPCG(4, 4))
@@ -89,6 +91,12 @@ func holdGradient(t *testing.T, cfg rl.Config) {
 	copy(l.graph.observations, b.Observations)
 	copy(l.graph.actions, b.Actions)
 	copy(l.graph.targets, b.Rewards)
+	if weighted {
+		for range cfg.Batch {
+			b.Weights = append(b.Weights, 3*rng.Float32())
+		}
+	}
+	l.setWeights(b)
 	if err := l.graph.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +126,8 @@ func holdGradient(t *testing.T, cfg rl.Config) {
 	}
 }
 
-// doubleLoss is the loss against the batch's rewards, in float64 throughout.
+// doubleLoss is the weighted loss against the batch's rewards, in float64
+// throughout.
 func doubleLoss(l *Learner, b *rl.Batch, weights []float64) float64 {
 	sizes := l.online.Sizes
 	var sum float64
@@ -154,13 +163,51 @@ func doubleLoss(l *Learner, b *rl.Batch, weights []float64) float64 {
 			x = x[1:]
 		}
 		e, delta := math.Abs(x[a]-float64(b.Rewards[r])), float64(l.graph.loss.delta)
+		loss := delta * (e - delta/2)
 		if e <= delta {
-			sum += e * e / 2
-		} else {
-			sum += delta * (e - delta/2)
+			loss = e * e / 2
 		}
+		if b.Weights != nil {
+			loss *= float64(b.Weights[r])
+		}
+		sum += loss
 	}
 	return sum / float64(len(b.Actions))
+}
+
+// A transition of weight 2 counts as if it were in the batch twice, and one of
+// weight 0 as if it were not; TD errors are those of the transitions themselves.
+func TestWeightsCountTransitions(t *testing.T) {
+	cfg := testConfig(4, 7)
+	weighted, twice := newTestLearner(t, cfg, 5, 3, 1), newTestLearner(t, cfg, 5, 3, 1)
+	a, b := randomBatch(rand.New(rand.NewPCG(1, 1)), 4, 5, 3), rl.NewBatch(4, 5)
+	a.Weights = []float32{2, 1, 1, 0}
+	for i, k := range []int{0, 0, 1, 2} {
+		copy(b.Observations[5*i:5*i+5], a.Observations[5*k:5*k+5])
+		copy(b.Next[5*i:5*i+5], a.Next[5*k:5*k+5])
+		b.Actions[i], b.Rewards[i], b.Discounts[i] = a.Actions[k], a.Rewards[k], a.Discounts[k]
+	}
+	want, err := twice.Learn(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := weighted.Learn(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(got.Loss-want.Loss) > 1e-6 || math.Abs(got.GradientNorm-want.GradientNorm) > 1e-6 {
+		t.Errorf("loss %v, gradient's norm %v; want %v, %v", got.Loss, got.GradientNorm, want.Loss, want.GradientNorm)
+	}
+	for i, g := range twice.gradients.flat {
+		if math.Abs(float64(weighted.gradients.flat[i]-g)) > 1e-6 {
+			t.Errorf("parameter %d: gradient %v, not %v", i, weighted.gradients.flat[i], g)
+		}
+	}
+	for i, k := range []int{0, 0, 1, 2} {
+		if math.Abs(float64(a.TDErrors[k]-b.TDErrors[i])) > 1e-6 {
+			t.Errorf("transition %d: TD errors %v and %v", k, a.TDErrors[k], b.TDErrors[i])
+		}
+	}
 }
 
 // y = r + discount·Q_target(s', argmax Q_online(s')): the two networks are set so
@@ -177,6 +224,27 @@ func TestDoubleDQNTargets(t *testing.T) {
 	copy(b.Discounts, []float32{1, 0.5, 0})
 	l.setTargets(b)
 	for i, want := range []float32{21, 12, 3} {
+		if l.graph.targets[i] != want {
+			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
+		}
+	}
+}
+
+// Where s' advises an action, it is what follows, unless another is worth more by
+// the margin; the margin is no part of the value.
+func TestTargetsFollowAdvice(t *testing.T) {
+	cfg := testConfig(2, 4)
+	cfg.AdviceMargin = 3.5
+	l := newTestLearner(t, cfg, 3, 3, 1)
+	clear(l.online.flat)
+	clear(l.target.flat)
+	copy(l.online.Biases[1], []float32{1, 5, 2}) // 1 is 3 above 2, and 4 above 0
+	copy(l.target.Biases[1], []float32{10, 20, 30})
+	b := rl.NewBatch(2, 3)
+	copy(b.Discounts, []float32{1, 1})
+	copy(b.Next, []float32{0, 0, 1, 1, 0, 0}) // advise 2, then 0
+	l.setTargets(b)
+	for i, want := range []float32{30, 20} {
 		if l.graph.targets[i] != want {
 			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
 		}

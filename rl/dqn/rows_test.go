@@ -71,6 +71,7 @@ func TestRowsLearnTheMarket(t *testing.T) {
 func TestRowsResumeIsBitEqual(t *testing.T) {
 	cfg := rltest.Config()
 	cfg.Decisions = 600
+	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
 	var progress [2][]byte
 	for i, stop := range []int{0, 333} {
 		var from *rl.Progress
@@ -147,6 +148,32 @@ func TestRowsTargets(t *testing.T) {
 		if got := l.graph.observations[i*rows.Inputs() : (i+1)*rows.Inputs()]; !slices.Equal(got, x) {
 			t.Errorf("transition %d: learns from %v, taken was %v", i, got, x)
 		}
+		online.Forward(q, x, scratch)
+		if e := math.Abs(float64(q[0] - want)); math.Abs(e-float64(b.TDErrors[i])) > 1e-5 {
+			t.Errorf("transition %d: TD error %v, want %v", i, b.TDErrors[i], e)
+		}
+	}
+}
+
+// Weights of 1 are no weights, and those of 0 leave nothing to learn.
+func TestRowsHeedWeights(t *testing.T) {
+	rows := rl.Rows{Shared: 2, Own: 3, Count: 4}
+	const n = 16
+	var learnt [3][]float32
+	for i, weights := range [][]float32{nil, slices.Repeat([]float32{1}, n), make([]float32, n)} {
+		l := newRows(t, testConfig(n, 8), rows, 1)
+		b := rowBatch(rand.New(rand.NewPCG(1, 1)), n, rows)
+		b.Weights = weights
+		if _, err := l.Learn(b); err != nil {
+			t.Fatal(err)
+		}
+		learnt[i] = slices.Clone(l.online.flat)
+	}
+	if !slices.Equal(learnt[0], learnt[1]) {
+		t.Error("weights of 1 are not the same as none")
+	}
+	if !slices.Equal(learnt[2], newRows(t, testConfig(n, 8), rows, 1).online.flat) {
+		t.Error("weights of 0 change the network")
 	}
 }
 
@@ -172,6 +199,11 @@ func TestRowsRefuseWhatTheyWouldMisread(t *testing.T) {
 	r.Rows.Own++
 	if _, err := rl.Train(t.Context(), r, nil); err == nil {
 		t.Error("a run of other rows than the learner's begins")
+	}
+	cfg := rltest.Config()
+	cfg.AdviceMargin = 0.1
+	if _, err := rl.Train(t.Context(), marketRun(t, cfg, &rltest.Market{Size: 4}), nil); err == nil {
+		t.Error("a run of rows begins that is to heed advice")
 	}
 }
 

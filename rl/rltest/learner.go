@@ -3,6 +3,7 @@ package rltest
 import (
 	"bytes"
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -24,10 +25,18 @@ func TestLearner(t *testing.T, make New) {
 		"per step":     {PerStep: 0.9},
 		"elapsed time": {TimeConstant: 10},
 	} {
-		t.Run("chain, truncated, "+name, func(t *testing.T) { testChain(t, make, discount, false) })
-		t.Run("chain, terminated, "+name, func(t *testing.T) { testChain(t, make, discount, true) })
+		cfg := Config()
+		cfg.Discount = discount
+		t.Run("chain, truncated, "+name, func(t *testing.T) { testChain(t, make, cfg, false) })
+		t.Run("chain, terminated, "+name, func(t *testing.T) { testChain(t, make, cfg, true) })
 	}
+	t.Run("chain, prioritised replay", func(t *testing.T) {
+		cfg := Config()
+		cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
+		testChain(t, make, cfg, false)
+	})
 	t.Run("same seed, same weights", func(t *testing.T) { testSameSeed(t, make) })
+	t.Run("weights and TD errors", func(t *testing.T) { testWeights(t, make) })
 	t.Run("decoded learner goes on bit-equal", func(t *testing.T) { testDecode(t, make) })
 	t.Run("bad encodings are refused", func(t *testing.T) { testBadEncodings(t, make) })
 }
@@ -102,9 +111,7 @@ func testIdentity(t *testing.T, make New) {
 	}
 }
 
-func testChain(t *testing.T, make New, discount rl.Discount, terminates bool) {
-	cfg := Config()
-	cfg.Discount = discount
+func testChain(t *testing.T, make New, cfg rl.Config, terminates bool) {
 	m := trained(t, NewRun(t, make, cfg, &Chain{Terminates: terminates}, 2, 1))
 	if Greedy(m, Start) != 1 {
 		t.Error("the learner prefers the small utility now to the large one later")
@@ -123,6 +130,39 @@ func testSameSeed(t *testing.T, make New) {
 	}
 	if bytes.Equal(networks[0], networks[2]) {
 		t.Error("two seeds give one network")
+	}
+}
+
+// Weights of 1 are no weights, and those of 0 leave nothing to learn; whatever the
+// weights, a transition's TD error is its own.
+func testWeights(t *testing.T, make New) {
+	const inputs, actions = 5, 3
+	cfg := Config()
+	same := func(weight float32) []float32 { return slices.Repeat([]float32{weight}, cfg.Batch) }
+	var learnt [3][]byte
+	for i, weights := range [][]float32{nil, same(1), same(0)} {
+		b := randomBatch(rand.New(rand.NewPCG(1, 1)), cfg.Batch, inputs, actions)
+		b.Weights = weights
+		l := learner(t, make, cfg, inputs, actions, 1)
+		l.SetLearningRate(1e-2)
+		stats, err := l.Learn(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		learnt[i] = encoded(t, l.Act())
+		var mean float64
+		for _, e := range b.TDErrors {
+			mean += float64(e) / float64(cfg.Batch)
+		}
+		if mean == 0 || math.Abs(mean-stats.TDError) > 1e-5 {
+			t.Errorf("TD errors have mean %v, the step's is %v", mean, stats.TDError)
+		}
+	}
+	if !bytes.Equal(learnt[0], learnt[1]) {
+		t.Error("weights of 1 are not the same as none")
+	}
+	if !bytes.Equal(learnt[2], encoded(t, learner(t, make, cfg, inputs, actions, 1).Act())) {
+		t.Error("weights of 0 change the network")
 	}
 }
 

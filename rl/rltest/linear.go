@@ -68,13 +68,18 @@ func (l *Linear) Learn(b *rl.Batch) (rl.Stats, error) {
 		l.target.Forward(l.following, following, l.scratch)
 		best := slices.Index(l.next, slices.Max(l.next))
 		td := l.now[a] - (b.Rewards[i] + b.Discounts[i]*l.following[best])
-		step := float32(l.rate) * td
+		weight := float32(1)
+		if b.Weights != nil {
+			weight = b.Weights[i]
+		}
+		b.TDErrors[i] = float32(math.Abs(float64(td)))
+		step := float32(l.rate) * weight * td
 		for k, v := range x {
 			l.online.Weights[0][k*outputs+int(a)] -= step * v
 		}
 		l.online.Biases[0][a] -= step
 		n := float64(len(b.Actions))
-		s.Loss += float64(td*td) / 2 / n
+		s.Loss += float64(weight*td*td) / 2 / n
 		s.TDError += math.Abs(float64(td)) / n
 		s.MeanQ += float64(l.now[a]) / n
 	}

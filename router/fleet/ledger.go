@@ -92,11 +92,14 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
 	v.Held = append(v.Held[:0], l.held...)
 	v.Down = append(v.Down[:0], l.down...)
-	v.Smoothed = l.rate.smoothed
-	v.Rate = l.declared
-	if v.Rate == 0 {
-		v.Rate = l.rate.perSecond()
+	if l.declared > 0 {
+		v.Rate = l.declared
+		for i := range v.Smoothed {
+			v.Smoothed[i] = l.declared
+		}
+		return
 	}
+	v.Rate, v.Smoothed = l.rate.perSecond(), l.rate.smoothed
 }
 
 // Begin takes a place on the replica. It reports false, and takes nothing, if
@@ -173,8 +176,8 @@ type View struct {
 	// Rate of arrivals per second: declared, or the unbiased estimate over the
 	// last [RateWindow] gaps.
 	Rate float64
-	// Smoothed is the rates of arrivals as remembered over [RateHorizons],
-	// whatever has been declared.
+	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
+	// declared one for each.
 	Smoothed SmoothedRates
 }
 

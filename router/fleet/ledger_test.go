@@ -133,6 +133,9 @@ func compare(t *testing.T, l *Ledger, m *model, now time.Duration, seed uint64, 
 	if l.InFlight() != total || v.VariantInFlight(0)+v.VariantInFlight(1) != total {
 		t.Fatalf("seed %d, step %d: %d in flight, want %d", seed, step, l.InFlight(), total)
 	}
+	if m.declared > 0 && v.Smoothed != (SmoothedRates{m.declared, m.declared}) {
+		t.Fatalf("seed %d, step %d: smoothed rates %v, declared %v", seed, step, v.Smoothed, m.declared)
+	}
 	if diff := v.Rate - m.rate(); diff > 1e-9 || diff < -1e-9 || v.Now != now || v.Table != m.table {
 		t.Fatalf("seed %d, step %d: rate %v at %v, want %v at %v", seed, step, v.Rate, v.Now, m.rate(), now)
 	}

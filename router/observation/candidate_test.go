@@ -33,7 +33,7 @@ func placing(t *testing.T, table *fleet.Table, features ...observation.Feature) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := observation.NewEncoder(s, table)
+	e, err := observation.NewEncoder(s, table, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +150,10 @@ func TestCandidateFaults(t *testing.T) {
 		if _, err := observation.NewSpec(table, paper(), f); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
+	}
+	advised := append([]observation.Feature{{Kind: observation.Advice, Rule: "threshold"}}, paper()...)
+	if _, err := observation.NewSpec(table, advised, candidates()...); err == nil || !strings.Contains(err.Error(), "advice is of variants") {
+		t.Errorf("advice beside candidates: %v", err)
 	}
 	for _, kind := range observation.CandidateKinds {
 		if !slices.ContainsFunc(candidates(), func(f observation.Feature) bool { return f.Kind == kind }) {

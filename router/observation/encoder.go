@@ -1,6 +1,7 @@
 package observation
 
 import (
+	"fmt"
 	"math"
 
 	"gearshift/router/fleet"
@@ -10,19 +11,40 @@ import (
 // unbounded, a network's inputs must not be.
 const Bound = 10
 
+// Advisor chooses a variant by a rule, or −1 if none is available. It is pure,
+// and needs no scratch. Match explains why it cannot advise for t.
+type Advisor interface {
+	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
+	Match(t *fleet.Table) error
+}
+
 // Encoder writes observations of one Spec. It holds no state: goroutines may
 // share it.
 type Encoder struct {
-	spec Spec
-	dim  int
+	spec    Spec
+	advisor Advisor
+	dim     int
 }
 
-// NewEncoder checks the Spec against the fleet; see [Spec.Match].
-func NewEncoder(s Spec, t *fleet.Table) (*Encoder, error) {
+// NewEncoder checks the Spec against the fleet; see [Spec.Match]. The advisor is
+// the rule that [Spec.Advice] refers to, and nil where it refers to none.
+func NewEncoder(s Spec, t *fleet.Table, advisor Advisor) (*Encoder, error) {
 	if err := s.Match(t); err != nil {
 		return nil, err
 	}
-	return &Encoder{spec: s, dim: s.Dim() + len(t.Replicas)*s.Own()}, nil
+	if rule := s.Advice(); (rule != "") != (advisor != nil) {
+		return nil, fmt.Errorf("the observation has the advice of rule %q, and its advisor is %v", rule, advisor)
+	}
+	return &Encoder{spec: s, advisor: advisor, dim: s.Dim() + len(t.Replicas)*s.Own()}, nil
+}
+
+// Match explains why the encoder cannot observe the fleet, or returns nil.
+func (e *Encoder) Match(t *fleet.Table) error {
+	err := e.spec.Match(t)
+	if err == nil && e.advisor != nil {
+		err = e.advisor.Match(t)
+	}
+	return err
 }
 
 // Spec is the encoder's Spec.
@@ -55,6 +77,11 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 	for i := range e.spec.Features {
 		f := &e.spec.Features[i]
 		switch f.Kind {
+		case Advice:
+			advised := e.advisor.Decide(v, r, nil)
+			for m := range e.spec.Variants {
+				put(indicator(m == advised))
+			}
 		case TaskID:
 			put(float64(r.Task) / f.Scale[0])
 		case TaskOneHot:

@@ -39,7 +39,7 @@ func spec(t *testing.T, table *fleet.Table, features []observation.Feature) obse
 
 func encoder(t *testing.T, table *fleet.Table, features []observation.Feature) *observation.Encoder {
 	t.Helper()
-	e, err := observation.NewEncoder(spec(t, table, features), table)
+	e, err := observation.NewEncoder(spec(t, table, features), table, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +125,47 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// advisor always advises one variant.
+type advisor int
+
+func (a advisor) Decide(*fleet.View, *fleet.Request, []float32) int { return int(a) }
+
+func (a advisor) Match(*fleet.Table) error { return nil }
+
+// TestAdvice holds that an observation tells what the rule would choose, all
+// zeros if that is nothing, and that rule and Spec go together.
+func TestAdvice(t *testing.T) {
+	table := conformance.Fleet(0)
+	advice := observation.Feature{Kind: observation.Advice, Rule: "threshold"}
+	s := spec(t, table, append([]observation.Feature{advice}, paper()...))
+	if s.Advice() != "threshold" || s.Dim() != 8 {
+		t.Errorf("advice of %q in %d numbers", s.Advice(), s.Dim())
+	}
+	for advised, want := range map[advisor][]float32{0: {1, 0, 0}, 2: {0, 0, 1}, -1: {0, 0, 0}} {
+		e, err := observation.NewEncoder(s, table, advised)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]float32, e.Dim())
+		e.Encode(got, &fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12)}, new(fleet.Request))
+		if !slices.Equal(got[:3], want) {
+			t.Errorf("advised %d: %v", advised, got)
+		}
+	}
+	if _, err := observation.NewEncoder(s, table, nil); err == nil {
+		t.Error("advice without a rule")
+	}
+	for what, features := range map[string][]observation.Feature{
+		"no rule":                {{Kind: observation.Advice}},
+		"not first":              {{Kind: observation.TaskOneHot}, advice},
+		"a rule of another kind": {{Kind: observation.TaskOneHot, Rule: "threshold"}},
+	} {
+		if _, err := observation.NewSpec(table, features); err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+}
+
 // TestEncodeInOrder holds that features follow each other as the Spec lists
 // them, and that every number is written.
 func TestEncodeInOrder(t *testing.T) {
@@ -133,11 +174,12 @@ func TestEncodeInOrder(t *testing.T) {
 	v := fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12), Rate: 48}
 	v.InFlight[2] = 20
 	got := slices.Repeat([]float32{float32(math.NaN())}, e.Dim())
-	e.Encode(got, &v, &fleet.Request{Task: 1})
+	r := &fleet.Request{Task: 1}
+	e.Encode(got, &v, r)
 	if want := []float32{0, 1, 0, 0, 0, 0, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("observation %v, want %v", got, want)
 	}
-	if n := testing.AllocsPerRun(100, func() { e.Encode(got, &v, &fleet.Request{Task: 1}) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { e.Encode(got, &v, r) }); n != 0 {
 		t.Errorf("Encode allocates %v times", n)
 	}
 }
@@ -212,7 +254,7 @@ func TestMatchSaysWhatDiffers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
-		if _, err := observation.NewEncoder(s, table); err == nil {
+		if _, err := observation.NewEncoder(s, table, nil); err == nil {
 			t.Errorf("an encoder is made of a Spec that is refused: %s", want)
 		}
 	}

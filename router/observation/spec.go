@@ -22,6 +22,9 @@ type Kind string
 // The kinds. Scales divide the raw number, so that typical values lie near
 // [0, 1]; the kinds that say "per variant" take one scale each.
 const (
+	// Advice is one number per variant: 1 for what a rule would choose, else 0. It
+	// takes no scale, and comes before every other feature.
+	Advice Kind = "advice"
 	// TaskID is the task's index ÷ scale: one number (LBE-9).
 	TaskID Kind = "task-id"
 	// TaskOneHot is one number per task; it takes no scale.
@@ -60,7 +63,7 @@ const (
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -70,6 +73,8 @@ const Version = 1
 type Feature struct {
 	Kind  Kind      `json:"kind" yaml:"kind"`
 	Scale []float64 `json:"scale,omitempty" yaml:"scale,omitempty,flow"`
+	// Rule refers to the rule whose choice [Advice] tells.
+	Rule string `json:"rule,omitempty" yaml:"rule,omitempty"`
 }
 
 // Spec says what an observation holds and in which order, and for which tasks
@@ -110,6 +115,12 @@ func (s Spec) validate() error {
 		if err := s.validateFeature(f); err != nil {
 			faults = append(faults, fmt.Errorf("feature %d: %w", i, err))
 		}
+		if i > 0 && f.Kind == Advice {
+			faults = append(faults, fmt.Errorf("feature %d: advice comes before every other feature, and once", i))
+		}
+	}
+	if s.Places() && s.Advice() != "" {
+		faults = append(faults, errors.New("advice is of variants, candidates are replicas: an observation has one or the other"))
 	}
 	for i, f := range s.Candidate {
 		if err := s.validateCandidate(f); err != nil {
@@ -121,8 +132,11 @@ func (s Spec) validate() error {
 
 func (s Spec) validateFeature(f Feature) error {
 	var want int
+	if (f.Kind == Advice) != (f.Rule != "") {
+		return fmt.Errorf("%s with rule %q: advice needs a rule, and nothing else has one", f.Kind, f.Rule)
+	}
 	switch f.Kind {
-	case TaskOneHot:
+	case TaskOneHot, Advice:
 	case TaskID, Rate, LogRate:
 		want = 1
 	case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
@@ -163,7 +177,7 @@ func (s Spec) width(f Feature) int {
 	switch f.Kind {
 	case TaskOneHot:
 		return len(s.Tasks)
-	case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 		return len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		return len(fleet.RateHorizons)
@@ -172,6 +186,15 @@ func (s Spec) width(f Feature) int {
 	default:
 		return 1
 	}
+}
+
+// Advice refers to the rule whose choice the observation begins with; empty if
+// it tells none.
+func (s Spec) Advice() string {
+	if len(s.Features) == 0 {
+		return ""
+	}
+	return s.Features[0].Rule
 }
 
 // Hash identifies the Spec: equal hashes mean equal inputs and actions.

@@ -13,20 +13,25 @@ import (
 // the value Q(observation, variant) that training estimated. Equal values go
 // to the smaller variant.
 //
+// Where its observation tells a rule's advice, the advice is taken if any number
+// observed is above all that training has seen: there the values mean nothing.
+//
 // Its scratch holds, in this order, the observation (Dim numbers), the values
 // (one per variant) and the network's own scratch.
 type Learned struct {
 	name    string
 	encoder *observation.Encoder
 	net     *nn.MLP
+	seen    []float32 // the largest of each input in training; nil where no advice stands in
 }
 
-// NewLearned makes the policy that net is for the fleet t. It returns an error
-// if the network's inputs or outputs are not those of the Spec, or if the Spec
-// is not the fleet's ([observation.Spec.Match]). Name is what Name returns,
-// "name@version". The network must not change while the policy is in use.
-func NewLearned(name string, s observation.Spec, net *nn.MLP, t *fleet.Table) (*Learned, error) {
-	encoder, err := observation.NewEncoder(s, t)
+// Learned makes the policy that net is for the maker's fleet. It returns an
+// error if the network's inputs or outputs are not those of the Spec, or if the
+// Spec is not the fleet's ([observation.Spec.Match]). Name is what Name returns,
+// "name@version". Seen is the largest value of each input in training, nil if it
+// is not known. Neither it nor the network may change while the policy is in use.
+func (m *Maker) Learned(name string, s observation.Spec, net *nn.MLP, seen []float32) (*Learned, error) {
+	encoder, err := m.Encoder(s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
 	}
@@ -37,7 +42,14 @@ func NewLearned(name string, s observation.Spec, net *nn.MLP, t *fleet.Table) (*
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for %d variants",
 			name, net.Inputs(), net.Outputs(), s.Dim(), len(s.Variants))
 	}
-	return &Learned{name: name, encoder: encoder, net: net}, nil
+	if len(seen) != 0 && len(seen) != s.Dim() {
+		return nil, fmt.Errorf("cannot load policy %q: the range of %d inputs is known, its observation has %d", name, len(seen), s.Dim())
+	}
+	p := &Learned{name: name, encoder: encoder, net: net}
+	if s.Advice() != "" {
+		p.seen = seen
+	}
+	return p, nil
 }
 
 // Name is the stored policy's "name@version".
@@ -46,8 +58,8 @@ func (p *Learned) Name() string { return p.name }
 // Spec is the Spec of the policy's observations.
 func (p *Learned) Spec() observation.Spec { return p.encoder.Spec() }
 
-// Match checks the Spec against t.
-func (p *Learned) Match(t *fleet.Table) error { return p.encoder.Spec().Match(t) }
+// Match checks the Spec, and the rule whose advice it tells, against t.
+func (p *Learned) Match(t *fleet.Table) error { return p.encoder.Match(t) }
 
 // Scratch is the length of the layout above.
 func (p *Learned) Scratch() int { return p.net.Inputs() + p.net.Outputs() + p.net.Scratch() }
@@ -56,6 +68,9 @@ func (p *Learned) Scratch() int { return p.net.Inputs() + p.net.Outputs() + p.ne
 // is not finite: then the weights are damaged, and no value can be trusted.
 func (p *Learned) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	values := p.Values(v, r, scratch)
+	if p.beyond(scratch) {
+		values = scratch[:len(values)] // the advice, with which the observation begins
+	}
 	best := -1
 	for m, q := range values {
 		if q64 := float64(q); math.IsNaN(q64) || math.IsInf(q64, 0) {
@@ -66,6 +81,16 @@ func (p *Learned) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 		}
 	}
 	return best
+}
+
+// beyond says whether an observation has a number above all seen in training.
+func (p *Learned) beyond(x []float32) bool {
+	for i, most := range p.seen {
+		if x[i] > most {
+			return true
+		}
+	}
+	return false
 }
 
 // Values encodes the view and the request and returns the network's value of

@@ -33,7 +33,7 @@ func learned(t testing.TB, table *fleet.Table, seed uint64) *policy.Learned {
 		t.Fatal(err)
 	}
 	net.Randomise(rand.New(rand.NewPCG(seed, 0)))
-	p, err := policy.NewLearned("test@1", spec(t, table), net, table)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), net, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +51,50 @@ func linear(t *testing.T, biases ...float32) *nn.MLP {
 	return net
 }
 
+// Beyond what training has seen, the rule chooses, not the network; where its
+// choice is not available, any that is.
+func TestLearnedTakesAdviceBeyondItsTraining(t *testing.T) {
+	table := conformance.Fleet(4)
+	s, err := observation.NewSpec(table, []observation.Feature{
+		{Kind: observation.Advice, Rule: "threshold:2,4"},
+		{Kind: observation.Rate, Scale: []float64{1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := nn.New(s.Dim(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(net.Biases[0], []float32{0, 5, 0}) // always the middle one
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, []float32{1, 1, 1, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := make([]float32, p.Scratch())
+	for _, test := range []struct {
+		rate float64
+		view *fleet.View
+		want int
+	}{
+		{4, idle(table), 1},
+		{4.5, idle(table), 2},
+		{4.5, load(idle(table), 2, 1), 0},
+		{4.5, down(idle(table), 2), 1},
+	} {
+		test.view.Rate = test.rate
+		if got := p.Decide(test.view, &fleet.Request{}, scratch); got != test.want {
+			t.Errorf("at rate %v chose %d, want %d", test.rate, got, test.want)
+		}
+	}
+	if _, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, []float32{1}); err == nil {
+		t.Error("the range of one input stands for four")
+	}
+}
+
 func TestLearnedTakesTheBestThatIsAvailable(t *testing.T) {
 	table := conformance.Fleet(4)
-	p, err := policy.NewLearned("test@1", spec(t, table), linear(t, -3, 5, 2), table)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, -3, 5, 2), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +121,7 @@ func TestLearnedDistrustsDamagedWeights(t *testing.T) {
 		for at := range 3 {
 			biases := []float32{1, 2, 3}
 			biases[at] = float32(bad)
-			p, err := policy.NewLearned("test@1", spec(t, table), linear(t, biases...), table)
+			p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, biases...), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,13 +139,13 @@ func TestLearnedRefusesOtherShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = policy.NewLearned("paper@2", s, small, table)
+	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, small, nil)
 	want := `cannot load policy "paper@2": the network maps 5 inputs to 3 outputs, its observation has 9 numbers for 3 variants`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	s.Variants = []string{"opt-125m", "opt-1.3b", "opt-13b"}
-	_, err = policy.NewLearned("paper@2", s, linear(t), table)
+	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, linear(t), nil)
 	want = `cannot load policy "paper@2": the policy was trained for variants [opt-125m opt-1.3b opt-13b], the scenario has [opt-125m opt-1.3b opt-6.7b]`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

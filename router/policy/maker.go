@@ -2,10 +2,11 @@ package policy
 
 import (
 	"gearshift/router/fleet"
+	"gearshift/router/observation"
 	"gearshift/router/profile"
 )
 
-// Maker makes rules of what is known of a fleet.
+// Maker makes policies of what is known of a fleet.
 type Maker struct {
 	Table *fleet.Table
 	// Profiles are by replica index of the table. Like the lengths, static and
@@ -16,6 +17,19 @@ type Maker struct {
 	// the rules that predict what the request would meet there. Nil is one that
 	// picks the replica with the fewest requests in flight.
 	Balancer Balancer
+}
+
+// Encoder makes the encoder of s, with the rule whose advice it tells.
+func (m *Maker) Encoder(s observation.Spec) (*observation.Encoder, error) {
+	ref := s.Advice()
+	if ref == "" {
+		return observation.NewEncoder(s, m.Table, nil)
+	}
+	rule, err := m.Parse(ref)
+	if err != nil {
+		return nil, err
+	}
+	return observation.NewEncoder(s, m.Table, rule)
 }
 
 // Lengths is what a rule expects of a request whose output length it cannot

@@ -15,15 +15,15 @@ type Network interface {
 	Match(t *fleet.Table) error
 }
 
-// NewNetwork makes the kind of policy that the Spec says; see [NewLearned] and
-// [NewPlacing].
-func NewNetwork(name string, s observation.Spec, net *nn.MLP, t *fleet.Table) (Network, error) {
+// Network makes the kind of policy that the Spec says; see [Maker.Learned] and
+// [Maker.Placing], which has no use for what training has seen.
+func (m *Maker) Network(name string, s observation.Spec, net *nn.MLP, seen []float32) (Network, error) {
 	var n Network
 	var err error
 	if s.Places() {
-		n, err = NewPlacing(name, s, net, t)
+		n, err = m.Placing(name, s, net)
 	} else {
-		n, err = NewLearned(name, s, net, t)
+		n, err = m.Learned(name, s, net, seen)
 	}
 	if err != nil {
 		return nil, err // and no interface over a nil pointer

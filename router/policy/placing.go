@@ -25,9 +25,10 @@ type Placing struct {
 	shared  int // inputs that all replicas have in common
 }
 
-// NewPlacing is [NewLearned] for a Spec with candidates.
-func NewPlacing(name string, s observation.Spec, net *nn.MLP, t *fleet.Table) (*Placing, error) {
-	encoder, err := observation.NewEncoder(s, t)
+// Placing is [Maker.Learned] for a Spec with candidates. It has no advice that could
+// stand in beyond what training has seen, so it need not know that.
+func (m *Maker) Placing(name string, s observation.Spec, net *nn.MLP) (*Placing, error) {
+	encoder, err := m.Encoder(s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
 	}
@@ -45,7 +46,7 @@ func NewPlacing(name string, s observation.Spec, net *nn.MLP, t *fleet.Table) (*
 func (p *Placing) Name() string { return p.name }
 
 // Match checks the Spec against t.
-func (p *Placing) Match(t *fleet.Table) error { return p.encoder.Spec().Match(t) }
+func (p *Placing) Match(t *fleet.Table) error { return p.encoder.Match(t) }
 
 // Scratch is the length of the layout above.
 func (p *Placing) Scratch() int { return p.net.Inputs() + 1 + p.net.Scratch() }

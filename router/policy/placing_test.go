@@ -40,7 +40,7 @@ func placing(t testing.TB, table *fleet.Table, seed uint64) *policy.Placing {
 		t.Fatal(err)
 	}
 	net.Randomise(rand.New(rand.NewPCG(seed, 0)))
-	p, err := policy.NewPlacing("placing@1", placingSpec(t, table), net, table)
+	p, err := (&policy.Maker{Table: table}).Placing("placing@1", placingSpec(t, table), net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestPlacingDistrustsDamagedWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		net.Biases[0][0] = float32(bad)
-		p, err := policy.NewPlacing("placing@1", placingSpec(t, table), net, table)
+		p, err := (&policy.Maker{Table: table}).Placing("placing@1", placingSpec(t, table), net)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,25 +154,26 @@ func TestPlacingDistrustsDamagedWeights(t *testing.T) {
 // The Spec says which kind of policy a network makes; the other is refused.
 func TestNetworkIsOfItsSpecsKind(t *testing.T) {
 	table := conformance.Fleet(0)
+	m := &policy.Maker{Table: table}
 	rows, err := nn.New(12, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := policy.NewNetwork("a@1", placingSpec(t, table), rows, table); err != nil {
+	if p, err := m.Network("a@1", placingSpec(t, table), rows, nil); err != nil {
 		t.Error(err)
 	} else if _, ok := p.(*policy.Placing); !ok {
 		t.Errorf("a Spec with candidates makes a %T", p)
 	}
-	if p, err := policy.NewNetwork("a@1", spec(t, table), linear(t), table); err != nil {
+	if p, err := m.Network("a@1", spec(t, table), linear(t), nil); err != nil {
 		t.Error(err)
 	} else if _, ok := p.(*policy.Learned); !ok {
 		t.Errorf("a Spec without candidates makes a %T", p)
 	}
 	for want, err := range map[string]error{
-		`cannot load policy "a@1": it values replicas, not variants`: second(policy.NewLearned("a@1", placingSpec(t, table), rows, table)),
-		`cannot load policy "a@1": it values variants, not replicas`: second(policy.NewPlacing("a@1", spec(t, table), linear(t), table)),
+		`cannot load policy "a@1": it values replicas, not variants`: second(m.Learned("a@1", placingSpec(t, table), rows, nil)),
+		`cannot load policy "a@1": it values variants, not replicas`: second(m.Placing("a@1", spec(t, table), linear(t))),
 		`cannot load policy "a@1": the network maps 9 inputs to 3 outputs, its observation has 12 numbers for a replica, to be mapped to 1`: second(
-			policy.NewNetwork("a@1", placingSpec(t, table), linear(t), table)),
+			m.Network("a@1", placingSpec(t, table), linear(t), nil)),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)

@@ -77,6 +77,7 @@ func (c *checker) training() {
 		c.own(key, preset.Validate())
 		c.observation(child(key, "observation"), preset.Observation)
 		c.candidate(key, preset)
+		c.advised(key, preset)
 		if preset.Load != (workloads.Load{}) {
 			c.own(child(key, "load"), preset.Load.Validate())
 		}
@@ -106,6 +107,9 @@ func (c *checker) features(key string, features []observation.Feature, known []o
 			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
 			continue
 		}
+		if i > 0 && f.Kind == observation.Advice {
+			c.judge(at, "advice comes before every other feature, and once")
+		}
 		if err := spec(names, f); err != nil && !c.unread["variants"] {
 			c.judge(at, "%s", strings.TrimPrefix(err.Error(), prefix))
 		}
@@ -122,6 +126,19 @@ func (c *checker) candidate(preset string, p Preset) {
 	})
 	if len(p.Candidate) > 0 && p.Dueling {
 		c.judge(child(preset, "dueling"), "has no meaning with candidates, whose network has one output; want false, or no candidate")
+	}
+}
+
+// advised holds what the preset says of advice, which is of variants, against the
+// observation that it trains on.
+func (c *checker) advised(preset string, p Preset) {
+	features := c.s.Trained(p).Training.Observation
+	advice := len(features) > 0 && features[0].Kind == observation.Advice
+	switch {
+	case len(p.Candidate) > 0 && (advice || p.AdviceMargin > 0):
+		c.judge(child(preset, "candidate"), "advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate")
+	case p.AdviceMargin > 0 && !advice:
+		c.judge(child(preset, "advice_margin"), "the observation gives no advice; want {kind: advice, rule: …} as its first feature")
 	}
 }
 
@@ -218,9 +235,21 @@ func (c *checker) endpoint(key string, e Endpoint) {
 
 // rules come last: they are made of the whole fleet.
 func (c *checker) rules() {
+	c.advice("training.observation", c.s.Training.Observation)
+	for name, preset := range sorted(c.s.Training.Presets) {
+		c.advice(child(child("training.presets", name), "observation"), preset.Observation)
+	}
 	c.rule("serving.fallback", c.s.Serving.Fallback)
 	for i, ref := range c.s.Evaluation.Rules {
 		c.rule(item("evaluation.rules", i), ref)
+	}
+}
+
+func (c *checker) advice(key string, features []observation.Feature) {
+	for i, f := range features {
+		if f.Kind == observation.Advice && f.Rule != "" {
+			c.rule(child(item(key, i), "rule"), f.Rule)
+		}
 	}
 }
 

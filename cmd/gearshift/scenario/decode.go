@@ -49,6 +49,9 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer: // to a section without which the file means something else
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(key, n, v.Elem())
 	case reflect.Struct:
 		d.structure(key, n, v)
 	case reflect.Map:

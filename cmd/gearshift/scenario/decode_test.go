@@ -20,6 +20,7 @@ type shelf struct {
 	Frame `yaml:",inline"`
 	Since time.Duration `yaml:"since,omitempty"`
 	Lent  bool          `yaml:"lent,omitempty"`
+	Lamp  *lamp         `yaml:"lamp,omitempty"`
 
 	Other int
 }
@@ -31,6 +32,10 @@ type Frame struct {
 type book struct {
 	Pages int    `yaml:"pages"`
 	Shown string `yaml:"shown"`
+}
+
+type lamp struct {
+	Watts float64 `yaml:"watts"`
 }
 
 func (b *book) defaults() { b.Shown = "spine" }
@@ -46,13 +51,13 @@ func decodeShelf(text string) (shelf, string) {
 }
 
 func TestDecode(t *testing.T) {
-	got, err := decodeShelf("label: &l a\nwidth: 1_0.5\nlegs: 4\nsince: 1m\nlent: true\nbooks: [{pages: 3}, {pages: 0, shown: *l}]\ntags: {x.y: 1, *l : 2}\n")
+	got, err := decodeShelf("label: &l a\nwidth: 1_0.5\nlegs: 4\nsince: 1m\nlent: true\nlamp: {watts: 5}\nbooks: [{pages: 3}, {pages: 0, shown: *l}]\ntags: {x.y: 1, *l : 2}\n")
 	want := shelf{
-		Label: "a", Width: 10.5, Size: 1, Frame: Frame{Legs: 4}, Since: time.Minute, Lent: true,
+		Label: "a", Width: 10.5, Size: 1, Frame: Frame{Legs: 4}, Since: time.Minute, Lent: true, Lamp: &lamp{5},
 		Books: []book{{3, "spine"}, {0, "a"}},
 		Tags:  map[string]float64{"x.y": 1},
 	}
-	if !strings.Contains(err, "f:7: tags: a key must be plain text") {
+	if !strings.Contains(err, "f:8: tags: a key must be plain text") {
 		t.Errorf("alias as a key: %s", err)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -65,12 +70,15 @@ func TestDecodeFaults(t *testing.T) {
 		"label: a\nwidth: 1\nlegs: 4": "",
 		"{}":                          "f:1: label: missing; it has no default\nf:1: width: missing; it has no default\nf:1: legs: missing; it has no default",
 		"label: a\nwdith: 1\nlegs: 4": `f:2: wdith: unknown key; did you mean "width"?`,
-		"label: a\nwidth: 1\nlegs: 4\nhidden: 1\nOther: 2":    "f:4: hidden: unknown key; known here: label, width, books, tags, size, legs, since, lent\nf:5: Other: unknown key; known here: label, width, books, tags, size, legs, since, lent",
-		"label: a\nwidth: 1\nlegs: 4\nbooks:\n- {}\n- 7":      "f:5: books[0].pages: missing; it has no default\nf:6: books[1]: want a mapping, found 7",
-		"label: a\nwidth: 1\nlegs: 4\ntags:\n  x.y: b\n":      `f:5: tags.x.y: want a number, found "b"`,
-		"label: a\nwidth: 1\nlegs: 4\nlegs: 5\nlegs: 6\n":     "f:4: legs: duplicate key; the first is on line 3\nf:5: legs: duplicate key; the first is on line 3",
-		"label: a\nwidth: 1\nlegs: 99999999999999999999999\n": "f:3: legs: want a whole number, found 99999999999999999999999",
-		"label: !!int a\nwidth: !!float b\nlegs: !!int c\n":   "f:1: label: want text, found a\nf:2: width: want a number, found b\nf:3: legs: want a whole number, found c",
+		"label: a\nwidth: 1\nlegs: 4\nhidden: 1\nOther: 2":        "f:4: hidden: unknown key; known here: label, width, books, tags, size, legs, since, lent, lamp\nf:5: Other: unknown key; known here: label, width, books, tags, size, legs, since, lent, lamp",
+		"label: a\nwidth: 1\nlegs: 4\nbooks:\n- {}\n- 7":          "f:5: books[0].pages: missing; it has no default\nf:6: books[1]: want a mapping, found 7",
+		"label: a\nwidth: 1\nlegs: 4\nlamp:\n  wats: 1\n  hue: 2": "f:5: lamp.wats: unknown key; did you mean \"watts\"?\nf:6: lamp.hue: unknown key; known here: watts",
+		"label: a\nwidth: 1\nlegs: 4\nlamp: {}":                   "f:4: lamp.watts: missing; it has no default",
+		"label: a\nwidth: 1\nlegs: 4\nlamp: ~":                    "f:4: lamp: want a mapping, found nothing",
+		"label: a\nwidth: 1\nlegs: 4\ntags:\n  x.y: b\n":          `f:5: tags.x.y: want a number, found "b"`,
+		"label: a\nwidth: 1\nlegs: 4\nlegs: 5\nlegs: 6\n":         "f:4: legs: duplicate key; the first is on line 3\nf:5: legs: duplicate key; the first is on line 3",
+		"label: a\nwidth: 1\nlegs: 99999999999999999999999\n":     "f:3: legs: want a whole number, found 99999999999999999999999",
+		"label: !!int a\nwidth: !!float b\nlegs: !!int c\n":       "f:1: label: want text, found a\nf:2: width: want a number, found b\nf:3: legs: want a whole number, found c",
 	} {
 		if _, got := decodeShelf(text); got != want {
 			t.Errorf("%q:\n%s\nwant:\n%s", text, got, want)
@@ -106,7 +114,7 @@ func TestEveryFieldIsDecodable(t *testing.T) {
 		switch v.Kind() {
 		case reflect.Struct:
 			eachField(v, func(name string, field reflect.Value, _ bool) { walk(child(path, name), field) })
-		case reflect.Map, reflect.Slice:
+		case reflect.Map, reflect.Slice, reflect.Pointer:
 			walk(path, reflect.New(v.Type().Elem()).Elem())
 		default:
 			if !slices.Contains(known, v.Kind()) && !v.Addr().Type().Implements(textUnmarshaler) {
@@ -126,7 +134,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	walk = func(path string, v reflect.Value) {
 		switch {
 		case v.Addr().Type().Implements(textUnmarshaler):
-		case v.Kind() == reflect.Map, v.Kind() == reflect.Slice:
+		case v.Kind() == reflect.Map, v.Kind() == reflect.Slice, v.Kind() == reflect.Pointer:
 			walk(path, reflect.New(v.Type().Elem()).Elem())
 		case v.Kind() == reflect.Struct:
 			eachField(v, func(name string, field reflect.Value, _ bool) {

@@ -62,12 +62,18 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"memory: 20%", "memory: lots", `replicas[0].memory: want a size such as 5GiB or a share of the host such as 20%, found "lots"`},
 		{"weights_ms: 2\n", "weights_ms: .inf\n", "profiles[0].weights_ms: want a number, found .inf"},
 		{"batch: 64", "batch: 1e300", "training.presets.quick.batch: want a whole number, found 1e300"},
+		{"warmup: 200", "warmup: 200\n      priority: {exponent: 0.6, corection: 0.4}", `training.presets.quick.priority.corection: unknown key; did you mean "correction"?`},
+		{"warmup: 200", "warmup: 200\n      priority: {exponent: 0.6}", "training.presets.quick.priority.correction: missing; it has no default"},
+		{"warmup: 200", "warmup: 200\n      priority: {exponent: 1.2, correction: 0.4}", "training.presets.quick.priority.exponent: must be above 0 and at most 1, not 1.2"},
+		{"warmup: 200", "warmup: 200\n      priority: high", `training.presets.quick.priority: want a mapping, found "high"`},
 		{"    quick:\n", "    \"\": {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"    quick:\n", "    [a]: {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"per_token: 32_768", "per_token: 2_000_000_000_000", "profiles[0].kv_bytes_per_token: a cached token takes at least 1 byte and at most 1099511627776, not 2000000000000"},
 		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: rate, scale: [1]}]\n", `training.presets.quick.candidate[0].kind: unknown kind "rate"; known here: variant-one-hot, quality, gain, in-flight, log-in-flight, kv-use, pace, harm, neighbours`},
 		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: pace}]\n", "training.presets.quick.candidate[0]: pace takes 1 scales, has 0"},
 		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: variant-one-hot}]\n      dueling: true\n", "training.presets.quick.dueling: has no meaning with candidates, whose network has one output; want false, or no candidate"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: variant-one-hot}]\n      advice_margin: 0.1\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: variant-one-hot}]\n      observation: [{kind: advice, rule: threshold}]\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
 		{"name: chat", "name: &x [*x]", "tasks[0].name: want text, found a list"},
 	} {
 		_, err := scenario.Parse("test.yaml", []byte(minimal(t, c.old, c.new)))

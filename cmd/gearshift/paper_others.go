@@ -1,0 +1,74 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"slices"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation/report"
+	"gearshift/workloads"
+)
+
+// othersSection asks the report's question on the other built-in scenarios whose
+// presets are this one's: nothing is tuned to them but the rules.
+func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
+	out := report.Section{
+		ID: "others", Title: "Other fleets, the same hyper-parameters",
+		Text: "On each fleet the preset trains a policy of its own, and the rules are tuned on that fleet's training seeds.",
+	}
+	t := report.Table{
+		ID: "other-scenarios", Title: "The policy less the best rule of each workload",
+		Columns: []report.Column{
+			{Key: "scenario", Title: "Scenario", Kind: report.KindText},
+			{Key: "workload", Title: "Workload", Kind: report.KindText},
+			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
+			{Key: "best", Title: "Best rule", Kind: report.KindText},
+			{Key: "rule", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
+			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 4},
+		},
+	}
+	for _, name := range workloads.ScenarioNames() {
+		s, err := scenario.Load(name)
+		if err != nil {
+			return out, err
+		}
+		if name == p.scenario.Name || s.Training.PresetsFrom != p.scenario.Name {
+			continue
+		}
+		rows, err := p.elsewhere(ctx, s)
+		if err != nil {
+			return out, err
+		}
+		t.Rows = append(t.Rows, rows...)
+	}
+	out.Tables = []report.Table{t}
+	return out, nil
+}
+
+// elsewhere is the rows of one scenario.
+func (p *paper) elsewhere(ctx context.Context, s *scenario.Scenario) ([][]report.Cell, error) {
+	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
+	q.options.scenario = s.Name
+	var err error
+	if q.hard, err = q.trained(ctx, "hard-"+s.Name, s, q.options.preset, 1, ""); err != nil {
+		return nil, err
+	}
+	if err := q.tune(ctx); err != nil {
+		return nil, err
+	}
+	all, err := q.evaluate(ctx, "hard", s, slices.Concat([]string{q.hard}, q.rules, statics(s)), mainWorkloads)
+	if err != nil {
+		return nil, err
+	}
+	var list [][]report.Cell
+	for _, name := range mainWorkloads {
+		own := all[[2]string{q.hard, name}]
+		rule, best := bestOf(all, append(statics(s), q.rules...), name)
+		list = append(list, []report.Cell{
+			report.Text(s.Name), report.Text(name), interval(own.Utility), report.Text(rule), interval(best.Utility), interval(paired(own, best)),
+		})
+	}
+	return list, nil
+}

@@ -1,0 +1,159 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"gearshift/rl"
+	"gearshift/rl/dqn"
+	"gearshift/router/nn"
+	"gearshift/workloads"
+)
+
+// member is one of a run's networks, whose mean is the policy. Each learns on its
+// own, from a seed of its own, at the same time as the others.
+type member struct {
+	number   int    // from 0
+	run      string // the name that its progress is stored under
+	seed     uint64
+	env      *trainingEnv
+	from     *nn.MLP      // the weights to begin with; nil if they are drawn
+	progress *rl.Progress // to go on from; nil if it begins
+	result   rl.Result
+}
+
+// addMembers makes the members; the first is what a run of one network is.
+func (r *trainingRun) addMembers() error {
+	for i := range max(1, r.config.Members) {
+		m := &member{number: i, run: r.options.name, seed: r.options.seed + uint64(i)<<32}
+		if i > 0 {
+			m.run = fmt.Sprintf("%s+%d", r.options.name, i+1) // no policy's name has a +
+		}
+		var err error
+		if m.env, err = newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode); err != nil {
+			return err
+		}
+		r.members = append(r.members, m)
+	}
+	return nil
+}
+
+// train trains the members.
+func (r *trainingRun) train(ctx context.Context, log *trainingLog) error {
+	meta, err := json.Marshal(r.meta)
+	if err != nil {
+		return err
+	}
+	log.start(r)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, m := range r.members {
+		group.Go(func() error { return r.trainMember(ctx, m, meta, log) })
+	}
+	return group.Wait()
+}
+
+func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, log *trainingLog) error {
+	learner, rows, err := r.newLearner(m.seed)
+	if err != nil {
+		return err
+	}
+	if m.from != nil {
+		if err := learner.StartFrom(m.from); err != nil {
+			return fmt.Errorf("--from %q: %w", r.options.from, err)
+		}
+	}
+	m.result, err = rl.Train(ctx, rl.Run{
+		Config: r.config, Seed: m.seed, Stop: r.options.steps,
+		Env: m.env, Learner: learner, Rows: rows,
+		EpisodeSeed: func(episode uint64) uint64 {
+			return workloads.Seed(workloads.Training, m.seed<<24|episode&(1<<24-1))
+		},
+		Validate: func(network *nn.MLP) (float64, error) {
+			network, err := r.deployed(network)
+			if err != nil {
+				return 0, err
+			}
+			return r.judge.score(ctx, network)
+		},
+		Save: func(p *rl.Progress) error {
+			b, err := p.MarshalBinary()
+			if err != nil {
+				return err
+			}
+			r.saving.Lock() // one at a time may open the store
+			defer r.saving.Unlock()
+			return r.store.PutTraining(m.run, meta, b)
+		},
+		Report: func(report rl.Report) { log.report(m.number, report) },
+	}, m.progress)
+	return err
+}
+
+// learner is what a member needs of one, of either kind.
+type learner interface {
+	rl.Learner
+	StartFrom(m *nn.MLP) error
+}
+
+// newLearner makes the learner of the Spec's kind of policy, with weights drawn by
+// the seed, and says how its observations divide.
+func (r *trainingRun) newLearner(seed uint64) (learner, rl.Rows, error) {
+	spec, rng := r.meta.Spec, rand.New(rl.Weights.PCG(seed))
+	if !spec.Places() {
+		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
+		return l, rl.Rows{}, err
+	}
+	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas)}
+	l, err := dqn.NewRows(r.config, rows, rng)
+	return l, rows, err
+}
+
+// decisions is how many every member has taken.
+func (r *trainingRun) decisions() int {
+	least := r.members[0].result.Decisions
+	for _, m := range r.members[1:] {
+		least = min(least, m.result.Decisions)
+	}
+	return least
+}
+
+// network is that of the policy.
+func (r *trainingRun) network() (*nn.MLP, error) {
+	networks := make([]*nn.MLP, len(r.members))
+	for i, m := range r.members {
+		networks[i] = m.result.Network
+	}
+	return r.deployed(networks...)
+}
+
+// seen is the largest value of each input that any member has met; nil if one's
+// exploration has not ended, or if the policy places.
+func (r *trainingRun) seen() []float32 {
+	seen := slices.Clone(r.members[0].result.Seen)
+	for _, m := range r.members[1:] {
+		if len(m.result.Seen) == 0 {
+			return nil
+		}
+		for i := range seen {
+			seen[i] = max(seen[i], m.result.Seen[i])
+		}
+	}
+	return seen
+}
+
+// deployed is what a policy acts by: the networks' mean, with the margin that
+// what is advised has.
+func (r *trainingRun) deployed(networks ...*nn.MLP) (*nn.MLP, error) {
+	mean, err := nn.Mean(networks...)
+	if err != nil || r.config.AdviceMargin == 0 {
+		return mean, err
+	}
+	return mean.Favouring(float32(r.config.AdviceMargin))
+}
