@@ -130,7 +130,10 @@ var ablations = []ablation{
 	{"no smoothed rates observed", func(s *scenario.Scenario, _ *scenario.Preset) {
 		s.Training.Observation = without(s.Training.Observation, observation.SmoothedRate, observation.LogSmoothedRate)
 	}},
-	{"replica chosen by the policy", func(_ *scenario.Scenario, p *scenario.Preset) { p.Candidate, p.Dueling = candidates, false }},
+	{"replica chosen by the policy, without advice", func(s *scenario.Scenario, p *scenario.Preset) {
+		s.Training.Observation = without(s.Training.Observation, observation.Advice)
+		p.Candidate, p.Dueling, p.AdviceMargin = candidates, false, 0
+	}},
 	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
 	{"prioritised replay", func(_ *scenario.Scenario, p *scenario.Preset) {
 		p.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}

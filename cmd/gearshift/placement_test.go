@@ -20,9 +20,10 @@ const candidate = `
         - {kind: harm, scale: [1]}
         - {kind: neighbours, scale: [10, 5]}`
 
-// placingTiny is the tiny scenario with a quick preset that places.
+// placingTiny is the tiny scenario with a quick preset that places, of two networks.
 func placingTiny(t *testing.T) string {
-	return edited(t, "tiny", "    quick:\n", "    quick:"+candidate+"\n")
+	without := edited(t, "tiny", "      advice_margin: 0.02", "      #")
+	return edited(t, without, "    quick:\n", "    quick:"+candidate+"\n")
 }
 
 func trainPlacing(t *testing.T, path, store string, flags ...string) string {
@@ -34,7 +35,7 @@ func trainPlacing(t *testing.T, path, store string, flags ...string) string {
 // N+M decisions straight are the same bytes as N, a stop, and M more, with this
 // kind of policy too, and several of its networks.
 func TestPlacementTrainingResumes(t *testing.T) {
-	path, store := edited(t, "tiny", "    quick:\n", "    quick:\n      members: 2"+candidate+"\n"), storePath(t)
+	path, store := placingTiny(t), storePath(t)
 	straight := trainPlacing(t, path, storePath(t), "--steps", "3000")
 	trainPlacing(t, path, store, "--steps", "1234")
 	if resumed := trainPlacing(t, path, store, "--steps", "3000", "--resume"); resumed == "" || resumed != straight {
