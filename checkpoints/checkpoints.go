@@ -23,7 +23,7 @@ import (
 // route: where it comes from, what it observes, how well it did.
 type Checkpoint struct {
 	Meta    Meta
-	Network *nn.MLP // maps an observation of Meta.Spec to one value per variant
+	Network *nn.MLP // maps Meta.Spec.Inputs numbers to Meta.Spec.Outputs values
 }
 
 // Meta describes a checkpoint. It holds no wall-clock time: the same run makes

@@ -136,9 +136,11 @@ func check(c *Checkpoint) error {
 		return &fault{ErrContent, "it has no network"}
 	case !whole(c.Network):
 		return &fault{ErrContent, fmt.Sprintf("its network's weights and biases are not those of layers of %v", c.Network.Sizes)}
-	case c.Network.Inputs() != s.Dim():
-		return &fault{ErrContent, fmt.Sprintf("its network takes %d inputs, its Spec's observations hold %d", c.Network.Inputs(), s.Dim())}
-	case c.Network.Outputs() != len(s.Variants):
+	case c.Network.Inputs() != s.Inputs():
+		return &fault{ErrContent, fmt.Sprintf("its network takes %d inputs, its Spec's observations hold %d", c.Network.Inputs(), s.Inputs())}
+	case s.Places() && c.Network.Outputs() != 1:
+		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec wants 1 for a candidate", c.Network.Outputs())}
+	case c.Network.Outputs() != s.Outputs():
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), len(s.Variants))}
 	}
 	for i := range c.Network.Weights {

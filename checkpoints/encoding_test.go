@@ -101,9 +101,13 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 func TestEncodeRefusesWhatMakesNoPolicy(t *testing.T) {
 	for text, spoil := range map[string]func(c *checkpoints.Checkpoint){
 		"it has no network": func(c *checkpoints.Checkpoint) { c.Network = nil },
-		"its network's weights and biases are not those of layers of [5 8 2]":    func(c *checkpoints.Checkpoint) { c.Network.Biases[1] = nil },
-		"its network takes 5 inputs, its Spec's observations hold 3":             func(c *checkpoints.Checkpoint) { c.Meta.Spec.Features = c.Meta.Spec.Features[1:] },
-		"its network has 2 outputs, its Spec 3 variants":                         func(c *checkpoints.Checkpoint) { respec(c, []string{"a", "b", "c"}) },
+		"its network's weights and biases are not those of layers of [5 8 2]": func(c *checkpoints.Checkpoint) { c.Network.Biases[1] = nil },
+		"its network takes 5 inputs, its Spec's observations hold 3":          func(c *checkpoints.Checkpoint) { c.Meta.Spec.Features = c.Meta.Spec.Features[1:] },
+		"its network has 2 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { respec(c, []string{"a", "b", "c"}) },
+		"its network has 2 outputs, its Spec wants 1 for a candidate": func(c *checkpoints.Checkpoint) {
+			c.Meta.Spec.Features = c.Meta.Spec.Features[:1]
+			c.Meta.Spec.Candidate = []observation.Feature{{Kind: observation.Neighbours, Scale: []float64{20, 4}}}
+		},
 		"layer 1 of its network holds a weight that is not finite":               func(c *checkpoints.Checkpoint) { c.Network.Biases[1][0] = float32(math.NaN()) },
 		"layer 0 of its network holds a weight that is not finite":               func(c *checkpoints.Checkpoint) { c.Network.Weights[0][3] = float32(math.Inf(-1)) },
 		`its Spec hash is "", its Spec's hash is "` + sample(t, 1).Meta.SpecHash: func(c *checkpoints.Checkpoint) { c.Meta.SpecHash = "" },

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -23,6 +24,8 @@ import (
 // truncated when the limit of decisions is reached. In both cases the requests
 // still in flight run to their end, with no further arrivals, and are part of
 // the last step's Outcomes.
+//
+// Place is a step, too, for policies that choose the replica themselves.
 //
 // Where hosts are lost (Config.Losses), the requests on them end as failed, and
 // the mask forbids what has no replica left.
@@ -154,13 +157,39 @@ func (e *Environment) arrive(a workloads.Arrival) {
 }
 
 // Step routes the present request to the variant and runs until the next one
-// arrives. It is an error to step before Reset or after the episode's end, or
-// with an action that the mask forbids.
+// arrives; the balancer picks the replica. It is an error to step before Reset or
+// after the episode's end, or with an action that the mask forbids.
 func (e *Environment) Step(action int) (Step, error) {
 	if e.over {
-		return Step{}, fmt.Errorf("cannot step: the episode is over; call Reset")
+		return Step{}, errOver
 	}
-	if err := e.dispatch(action); err != nil {
+	if action < 0 || action >= e.Actions() {
+		return Step{}, fmt.Errorf("cannot step: action %d is not in 0 … %d", action, e.Actions()-1)
+	}
+	replica := e.config.Balancer.Pick(&e.view, &e.request, action, e.random.Uint64())
+	if replica < 0 {
+		return Step{}, fmt.Errorf("cannot step: no replica of %s is available", e.config.Table.Variants[action].Name)
+	}
+	return e.run(replica)
+}
+
+// Place is Step with the replica chosen by the caller, who needs no balancer. The
+// replica must be available in the view.
+func (e *Environment) Place(replica int) (Step, error) {
+	if e.over {
+		return Step{}, errOver
+	}
+	if replica < 0 || replica >= len(e.config.Table.Replicas) {
+		return Step{}, fmt.Errorf("cannot step: replica %d is not in 0 … %d", replica, len(e.config.Table.Replicas)-1)
+	}
+	return e.run(replica)
+}
+
+var errOver = errors.New("cannot step: the episode is over; call Reset")
+
+// run sends the present request to the replica and runs until the next arrives.
+func (e *Environment) run(replica int) (Step, error) {
+	if err := e.dispatch(replica); err != nil {
 		return Step{}, fmt.Errorf("cannot step: %w", err)
 	}
 	e.decisions++
@@ -181,17 +210,10 @@ func (e *Environment) Step(action int) (Step, error) {
 	return e.report(Step{}, next.At-since), nil
 }
 
-func (e *Environment) dispatch(action int) error {
-	if action < 0 || action >= e.Actions() {
-		return fmt.Errorf("action %d is not in 0 … %d", action, e.Actions()-1)
-	}
-	replica := e.config.Balancer.Pick(&e.view, &e.request, action, e.random.Uint64())
-	if replica < 0 {
-		return fmt.Errorf("no replica of %s is available", e.config.Table.Variants[action].Name)
-	}
+func (e *Environment) dispatch(replica int) error {
 	lease, ok := e.ledger.Begin(replica)
 	if !ok {
-		return fmt.Errorf("replica %s has no place left", e.config.Table.Replicas[replica].Name)
+		return fmt.Errorf("replica %s is down or has no place left", e.config.Table.Replicas[replica].Name)
 	}
 	if err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, replica, lease, e.arrival.At); err != nil {
 		lease.End()

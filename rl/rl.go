@@ -82,7 +82,8 @@ type Learner interface {
 	UnmarshalBinary(data []byte) error
 }
 
-// Batch is a minibatch of n transitions in row-major order.
+// Batch is a minibatch of n transitions in row-major order. Inputs is the length of
+// an observation: the network's inputs or, where there are rows, their Dim.
 type Batch struct {
 	Observations []float32 // (n, inputs): s
 	Next         []float32 // (n, inputs): s'

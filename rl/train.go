@@ -15,6 +15,7 @@ type Run struct {
 	Seed    uint64 // of exploration and sampling; the learner has drawn its weights
 	Env     Env
 	Learner Learner
+	Rows    Rows // of the observations; zero where the network sees them whole
 
 	// EpisodeSeed gives the environment's seed of each episode, counted from 0.
 	EpisodeSeed func(episode uint64) uint64
@@ -56,7 +57,7 @@ type Result struct {
 	Score     float64 // of Network; 0 where nothing is validated
 	Decisions int
 	// Seen is the largest value of each input that the run has met since its
-	// exploration ended; nil if it has not.
+	// exploration ended; nil if it has not, or if there are rows.
 	Seen []float32
 }
 

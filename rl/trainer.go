@@ -33,10 +33,11 @@ type trainer struct {
 	// average of the online weights; nil where none is kept.
 	average *nn.MLP
 	// seen is the largest value of each input since exploration has ended; nil
-	// before.
+	// before, and where there are rows.
 	seen []float32
 
 	observation []float32 // asks for the next decision
+	row         []float32 // of one action
 	values      []float32 // of the actions
 	scratch     []float32
 }
@@ -46,14 +47,19 @@ func newTrainer(r Run) (*trainer, error) {
 		return nil, err
 	}
 	network := r.Learner.Act()
+	if err := r.Rows.check(&r.Config, network); err != nil {
+		return nil, err
+	}
+	inputs := r.Rows.dim(network)
 	t := &trainer{
 		run:         r,
 		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
-		replay:      r.Config.newReplay(network.Inputs()),
-		joiner:      newJoiner(network.Inputs(), r.Config.NStep, r.Config.leastDiscount()),
-		batch:       NewBatch(r.Config.Batch, network.Inputs()),
-		values:      make([]float32, network.Outputs()),
+		replay:      r.Config.newReplay(inputs),
+		joiner:      newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount()),
+		batch:       NewBatch(r.Config.Batch, inputs),
+		row:         make([]float32, r.Rows.Inputs()),
+		values:      make([]float32, r.Rows.actions(network)),
 		scratch:     make([]float32, network.Scratch()),
 	}
 	if r.Config.Priority != nil {
@@ -76,6 +82,7 @@ func newTrainer(r Run) (*trainer, error) {
 // note keeps the range of what the policy meets by its own choices.
 func (t *trainer) note() {
 	switch cfg := &t.run.Config; {
+	case t.run.Rows.Count != 0: // as many numbers as there are rows
 	case t.seen != nil:
 		for i, x := range t.observation {
 			t.seen[i] = max(t.seen[i], x)
@@ -96,9 +103,9 @@ func (c *Config) newReplay(inputs int) *Replay {
 // choose picks an action: with probability epsilon any, else the best.
 func (t *trainer) choose(epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
-		return t.exploration.Int32N(int32(len(t.values)))
+		return t.run.Rows.random(t.exploration, t.observation, len(t.values))
 	}
-	t.run.Learner.Act().Forward(t.values, t.observation, t.scratch)
+	t.run.Rows.values(t.values, t.run.Learner.Act(), t.observation, t.row, t.scratch)
 	t.run.Config.Advise(t.values, t.observation)
 	best := 0
 	for i, v := range t.values {
@@ -149,8 +156,8 @@ func (t *trainer) reset() error {
 }
 
 func (t *trainer) checkObservation() error {
-	if want := t.run.Learner.Act().Inputs(); len(t.observation) != want {
-		return fmt.Errorf("%w: an observation of %d numbers, the network has %d inputs", ErrEnvironment, len(t.observation), want)
+	if want := t.run.Rows.dim(t.run.Learner.Act()); len(t.observation) != want {
+		return fmt.Errorf("%w: an observation of %d numbers, the network takes %d", ErrEnvironment, len(t.observation), want)
 	}
 	return nil
 }

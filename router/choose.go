@@ -7,32 +7,33 @@ import "gearshift/router/fleet"
 // where a policy or the balancer fails, what stands behind it chooses.
 // The caller holds c.mu.
 func (c *Core) choose(pinned int, r *fleet.Request, random uint64) Choice {
-	choice := Choice{Variant: pinned, Policy: Pinned}
+	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
 	if pinned < 0 {
-		choice = c.chooseVariant(r)
+		choice = c.ask(r)
 	}
-	replica := c.pick(r, choice.Variant, random)
-	if replica < 0 {
-		replica = emptiest(&c.view, choice.Variant)
+	if choice.Replica < 0 {
+		choice.Replica = c.pick(r, choice.Variant, random)
+	}
+	if choice.Replica < 0 {
+		choice.Replica = emptiest(&c.view, choice.Variant)
 		choice.Fallback = true
 		if choice.Reason == "" {
 			choice.Reason = ReasonBalancer
 		}
 	}
-	choice.Replica = replica
 	return choice
 }
 
-// chooseVariant asks the policy, then the fallback, then takes the first
-// variant that is available.
-func (c *Core) chooseVariant(r *fleet.Request) Choice {
-	variant, reason := c.decide(&c.policy, r)
+// ask asks the policy, then the fallback, then takes the first variant that is
+// available. The replica is −1 unless who decided is a Placer.
+func (c *Core) ask(r *fleet.Request) Choice {
+	variant, replica, reason := c.decide(&c.policy, r)
 	if reason == "" {
-		return Choice{Variant: variant, Policy: c.policy.name}
+		return Choice{Variant: variant, Replica: replica, Policy: c.policy.name}
 	}
-	choice := Choice{Fallback: true, Reason: reason}
-	if variant, reason = c.decide(&c.fallback, r); reason == "" {
-		choice.Variant, choice.Policy = variant, c.fallback.name
+	choice := Choice{Replica: -1, Fallback: true, Reason: reason}
+	if variant, replica, reason = c.decide(&c.fallback, r); reason == "" {
+		choice.Variant, choice.Replica, choice.Policy = variant, replica, c.fallback.name
 		return choice
 	}
 	for !c.view.VariantAvailable(choice.Variant) {
@@ -42,27 +43,47 @@ func (c *Core) chooseVariant(r *fleet.Request) Choice {
 	return choice
 }
 
-// decide asks one policy. Reason is empty if its answer can be followed.
-func (c *Core) decide(s *seat, r *fleet.Request) (variant int, reason string) {
+// decide asks one policy. Reason is empty if its answer can be followed; the
+// replica is −1 where the balancer is to choose it.
+func (c *Core) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
 	if s.policy == nil {
-		return -1, ReasonMissing
+		return -1, -1, ReasonMissing
 	}
 	defer func() {
 		if value := recover(); value != nil {
 			c.panicked(s.name, value)
-			variant, reason = -1, ReasonPanic
+			variant, replica, reason = -1, -1, ReasonPanic
 		}
 	}()
+	if s.placer != nil {
+		return c.place(s, r)
+	}
 	variant = s.policy.Decide(&c.view, r, s.scratch)
 	switch {
 	case variant == -1:
-		return variant, ReasonNoChoice
+		reason = ReasonNoChoice
 	case variant < 0 || variant >= len(c.table.Variants):
-		return variant, ReasonOutOfRange
+		reason = ReasonOutOfRange
 	case !c.view.VariantAvailable(variant):
-		return variant, ReasonUnavailable
+		reason = ReasonUnavailable
 	}
-	return variant, ""
+	return variant, -1, reason
+}
+
+// place is decide for a Placer. A placement that cannot be followed is the
+// policy's failure, not the balancer's: what it says of the variant is not
+// trusted either.
+func (c *Core) place(s *seat, r *fleet.Request) (variant, replica int, reason string) {
+	replica = s.placer.Place(&c.view, r, s.scratch)
+	switch {
+	case replica == -1:
+		return -1, -1, ReasonNoChoice
+	case replica < 0 || replica >= len(c.table.Replicas):
+		return -1, -1, ReasonOutOfRange
+	case !c.view.Available(replica):
+		return -1, -1, ReasonUnavailable
+	}
+	return c.table.Replicas[replica].Variant, replica, ""
 }
 
 // pick asks the balancer. It returns −1 unless the answer is an available

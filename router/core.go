@@ -53,6 +53,7 @@ type Core struct {
 // seat is a policy in place: with its name, asked once, and its scratch.
 type seat struct {
 	policy  Policy
+	placer  Placer // nil if the balancer chooses the replica
 	name    string
 	scratch []float32
 }
@@ -102,7 +103,8 @@ func (c *Core) seat(p Policy) (seat, error) {
 			return seat{}, err
 		}
 	}
-	return seat{policy: p, name: p.Name(), scratch: make([]float32, max(0, p.Scratch()))}, nil
+	placer, _ := p.(Placer)
+	return seat{policy: p, placer: placer, name: p.Name(), scratch: make([]float32, max(0, p.Scratch()))}, nil
 }
 
 // PolicyName names the policy in charge, or the fallback if there is none.

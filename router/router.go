@@ -34,6 +34,13 @@ type Matcher interface {
 	Match(t *fleet.Table) error
 }
 
+// Placer is what a policy adds if it chooses the replica too, so that no balancer
+// is asked. Place returns a replica i for which view.Available(i), or −1 if there
+// is none; otherwise it is bound as Decide is, which gives the replica's variant.
+type Placer interface {
+	Place(v *fleet.View, r *fleet.Request, scratch []float32) (replica int)
+}
+
 // Balancer chooses the replica that runs a request, among those of the chosen
 // variant that are available. It returns −1 if none is. Random is uniform over
 // 64 bits and the only source of chance: the same arguments give the same
@@ -91,11 +98,13 @@ const (
 const (
 	// ReasonMissing: no policy has been set.
 	ReasonMissing = "no policy"
-	// ReasonNoChoice: the policy returned −1 while a variant was available.
+	// ReasonNoChoice: the policy returned −1 while a replica was available.
 	ReasonNoChoice = "policy made no choice"
-	// ReasonOutOfRange: the policy returned an index that is no variant's.
+	// ReasonOutOfRange: the policy returned an index that is no variant's, or as
+	// a [Placer] no replica's.
 	ReasonOutOfRange = "policy chose no known variant"
-	// ReasonUnavailable: the policy chose a variant with no available replica.
+	// ReasonUnavailable: the policy chose a variant with no available replica, or
+	// as a [Placer] a replica that is not available.
 	ReasonUnavailable = "policy chose an unavailable variant"
 	// ReasonPanic: the policy panicked; see [Config.OnPanic].
 	ReasonPanic = "policy panicked"

@@ -58,6 +58,9 @@ func (w *stopwatch) on(c evaluation.Contestant) evaluation.Contestant {
 		began := time.Now()
 		decider, err := open(e, seed)
 		w.spent.Add(int64(time.Since(began)))
+		if placer, ok := decider.(evaluation.Placer); ok {
+			return timedPlacer{decider, placer, w}, err
+		}
 		return timedDecider{decider, w}, err
 	}
 	return c
@@ -84,4 +87,20 @@ func (d timedDecider) Decide(v *fleet.View, r *fleet.Request, scratch []float32)
 	d.watch.spent.Add(int64(time.Since(began)))
 	d.watch.decisions.Add(1)
 	return variant
+}
+
+// timedPlacer is a timedDecider that chooses the replica.
+type timedPlacer struct {
+	evaluation.Decider
+	placer evaluation.Placer
+	watch  *stopwatch
+}
+
+// Place implements [evaluation.Placer].
+func (d timedPlacer) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	began := time.Now()
+	replica := d.placer.Place(v, r, scratch)
+	d.watch.spent.Add(int64(time.Since(began)))
+	d.watch.decisions.Add(1)
+	return replica
 }

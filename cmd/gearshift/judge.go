@@ -55,7 +55,7 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
 func (j *judge) play(ctx context.Context, network *nn.MLP, seen []float32) ([]evaluation.Result, error) {
-	p, err := j.maker.Learned("candidate", j.spec, network, seen)
+	p, err := j.maker.Network("candidate", j.spec, network, seen)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32) (j
 // besideRules plays the policy and the scenario's rules on held-out seeds: the
 // evaluation's, which training and the choice of weights never see.
 func (j *judge) besideRules(ctx context.Context, network *nn.MLP, seen []float32) (heldOut, error) {
-	p, err := j.maker.Learned("policy", j.spec, network, seen)
+	p, err := j.maker.Network("policy", j.spec, network, seen)
 	if err != nil {
 		return heldOut{}, err
 	}

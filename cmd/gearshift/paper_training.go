@@ -137,10 +137,27 @@ var ablations = []ablation{
 	{"no smoothed rates observed", func(s *scenario.Scenario, _ *scenario.Preset) {
 		s.Training.Observation = without(s.Training.Observation, observation.SmoothedRate, observation.LogSmoothedRate)
 	}},
+	{"replica chosen by the policy, without advice", func(s *scenario.Scenario, p *scenario.Preset) {
+		s.Training.Observation = without(s.Training.Observation, observation.Advice)
+		p.Candidate, p.Dueling, p.AdviceMargin = candidates, false, 0
+	}},
 	{"smallest batch dispatched to (LBE-8)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Serving.Balancer = "smallest-batch" }},
 	{"prioritised replay", func(_ *scenario.Scenario, p *scenario.Preset) {
 		p.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
 	}},
+}
+
+// candidates suit any fleet.
+var candidates = []observation.Feature{
+	{Kind: observation.VariantOneHot},
+	{Kind: observation.Quality, Scale: []float64{1}},
+	{Kind: observation.Gain, Scale: []float64{0.5}},
+	{Kind: observation.InFlight, Scale: []float64{20}},
+	{Kind: observation.LogInFlight, Scale: []float64{3}},
+	{Kind: observation.KVUse, Scale: []float64{1}},
+	{Kind: observation.Pace, Scale: []float64{1}},
+	{Kind: observation.Harm, Scale: []float64{1}},
+	{Kind: observation.Neighbours, Scale: []float64{20, 4}},
 }
 
 func without(features []observation.Feature, kinds ...observation.Kind) []observation.Feature {

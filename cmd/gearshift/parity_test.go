@@ -28,14 +28,56 @@ type event struct {
 	progress map[int]int // tokens generated, by decision
 }
 
-// everything is a Spec of all kinds of features.
-func everything(t *testing.T, table *fleet.Table) observation.Spec {
+// everything is a Spec of all kinds of features or, with candidates, of all kinds
+// that go with them, and of theirs.
+func everything(t *testing.T, table *fleet.Table, places bool) observation.Spec {
 	t.Helper()
-	var features []observation.Feature
-	for _, kind := range observation.Kinds {
+	kinds := observation.Kinds
+	if places {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(k observation.Kind) bool { return k == observation.Advice })
+	}
+	features := ofEach(t, kinds, func(f observation.Feature) error {
+		_, err := observation.NewSpec(table, []observation.Feature{f})
+		return err
+	})
+	var candidates []observation.Feature
+	if places {
+		candidates = ofEach(t, observation.CandidateKinds, func(f observation.Feature) error {
+			_, err := observation.NewSpec(table, features, f)
+			return err
+		})
+	}
+	spec, err := observation.NewSpec(table, features, candidates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// encoderOf makes the encoder of everything.
+func encoderOf(t *testing.T, s *scenario.Scenario, table *fleet.Table, places bool) *observation.Encoder {
+	t.Helper()
+	maker, err := ruleMaker(s, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := maker.Encoder(everything(t, table, places))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// ofEach is a feature of each kind, with as many scales as check asks for.
+func ofEach(t *testing.T, kinds []observation.Kind, check func(observation.Feature) error) (features []observation.Feature) {
+	t.Helper()
+	for _, kind := range kinds {
 		f := observation.Feature{Kind: kind}
+		if kind == observation.Advice {
+			f.Rule = "least-work"
+		}
 		for n := range 10 {
-			if _, err := observation.NewSpec(table, []observation.Feature{f}); err == nil {
+			if err := check(f); err == nil {
 				features = append(features, f)
 				break
 			} else if n == 9 {
@@ -44,24 +86,18 @@ func everything(t *testing.T, table *fleet.Table) observation.Spec {
 			f.Scale = append(f.Scale, 10)
 		}
 	}
-	spec, err := observation.NewSpec(table, features)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return features
 }
 
 // record plays a random policy in the simulator and notes every event, and the
 // observation of each decision.
-func record(t *testing.T, s *scenario.Scenario) (history []event, observations [][]float32) {
+func record(t *testing.T, s *scenario.Scenario, places bool) (history []event, observations [][]float32) {
 	t.Helper()
 	config, err := simulation(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Encoder, err = observation.NewEncoder(everything(t, config.Table), config.Table, nil); err != nil {
-		t.Fatal(err)
-	}
+	config.Encoder = encoderOf(t, s, config.Table, places)
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		spec := workloads.Spec{Form: "u1"}
 		return spec.Open(settings(s, 3000), seed)
@@ -123,13 +159,15 @@ func TestSimulatorAndServerShowTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	history, want := record(t, s)
-	table := s.Table()
-	encoder, err := observation.NewEncoder(everything(t, table), table, nil)
-	if err != nil {
-		t.Fatal(err)
+	for name, places := range map[string]bool{"variants": false, "replicas": true} {
+		t.Run(name, func(t *testing.T) { showsTheSame(t, s, places) })
 	}
-	script := &scripted{encoder: encoder}
+}
+
+func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
+	history, want := record(t, s, places)
+	table := s.Table()
+	script := &scripted{encoder: encoderOf(t, s, table, places)}
 	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: script, Balancer: script,
 		Forecaster: profile.NewForecaster(s.Profiles())})
 	if err != nil {

@@ -123,6 +123,9 @@ func onWholeFleet(s *scenario.Scenario, store *checkpoints.Store, ref string, wa
 	if err != nil {
 		return c, err
 	}
+	if _, ok := c.Decider.(evaluation.Placer); ok {
+		return c, fmt.Errorf("cannot plan with %q as the base: it chooses replicas, a planner plans with variants", ref)
+	}
 	c.Fleet, err = simulation(s)
 	return c, err
 }

@@ -27,8 +27,8 @@ func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
 }
 
 // stored loads the policy that ref names from the store and fits it to the
-// maker's fleet, which must have the tasks and variants that it was trained for.
-func stored(store *checkpoints.Store, ref string, m *policy.Maker) (*policy.Learned, checkpoints.Entry, error) {
+// maker's fleet, which must have what [observation.Spec.Match] asks of it.
+func stored(store *checkpoints.Store, ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
 	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
 	if err != nil {
 		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, policyForms)
@@ -37,7 +37,7 @@ func stored(store *checkpoints.Store, ref string, m *policy.Maker) (*policy.Lear
 	if err != nil {
 		return nil, entry, err
 	}
-	p, err := m.Learned(entry.Ref().String(), c.Meta.Spec, c.Network, c.Meta.Seen)
+	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, c.Network, c.Meta.Seen)
 	return p, entry, err
 }
 

@@ -20,6 +20,7 @@ type trainingEnv struct {
 	*env.Environment                  // of the present episode
 	estimating, told *env.Environment // the rate is estimated, or is known
 	knownShare       float64          // of the episodes
+	places           bool             // actions are replicas, not variants
 	strata           []int            // of the episode's decisions
 	completed        []rl.Completion
 	err              error
@@ -57,7 +58,7 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return workloads.New(load, config.Table.Tasks, s.Workload, seed, workloads.Limit{})
 	}
-	t := &trainingEnv{knownShare: s.Training.Load.KnownShare}
+	t := &trainingEnv{knownShare: s.Training.Load.KnownShare, places: spec.Places()}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,11 @@ func (t *trainingEnv) Reset(seed uint64) []float32 {
 // Step implements [rl.Env].
 func (t *trainingEnv) Step(action int) rl.Step {
 	t.strata = append(t.strata, stratum(t.Arrival().Rate))
-	step, err := t.Environment.Step(action)
+	route := t.Environment.Step
+	if t.places {
+		route = t.Place
+	}
+	step, err := route(action)
 	if err != nil {
 		t.err = err
 		return rl.Step{}

@@ -60,8 +60,7 @@ func (r *trainingRun) train(ctx context.Context, log *trainingLog) error {
 }
 
 func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, log *trainingLog) error {
-	spec := r.meta.Spec
-	learner, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rand.New(rl.Weights.PCG(m.seed)))
+	learner, rows, err := r.newLearner(m.seed)
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 	}
 	m.result, err = rl.Train(ctx, rl.Run{
 		Config: r.config, Seed: m.seed, Stop: r.options.steps,
-		Env: m.env, Learner: learner,
+		Env: m.env, Learner: learner, Rows: rows,
 		EpisodeSeed: func(episode uint64) uint64 {
 			return workloads.Seed(workloads.Training, m.seed<<24|episode&(1<<24-1))
 		},
@@ -97,6 +96,25 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 	return err
 }
 
+// learner is what a member needs of one, of either kind.
+type learner interface {
+	rl.Learner
+	StartFrom(m *nn.MLP) error
+}
+
+// newLearner makes the learner of the Spec's kind of policy, with weights drawn by
+// the seed, and says how its observations divide.
+func (r *trainingRun) newLearner(seed uint64) (learner, rl.Rows, error) {
+	spec, rng := r.meta.Spec, rand.New(rl.Weights.PCG(seed))
+	if !spec.Places() {
+		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
+		return l, rl.Rows{}, err
+	}
+	rows := rl.Rows{Shared: spec.Dim(), Own: spec.Own(), Count: len(r.scenario.Table().Replicas)}
+	l, err := dqn.NewRows(r.config, rows, rng)
+	return l, rows, err
+}
+
 // decisions is how many every member has taken.
 func (r *trainingRun) decisions() int {
 	least := r.members[0].result.Decisions
@@ -116,7 +134,7 @@ func (r *trainingRun) network() (*nn.MLP, error) {
 }
 
 // seen is the largest value of each input that any member has met; nil if one's
-// exploration has not ended.
+// exploration has not ended, or if the policy places.
 func (r *trainingRun) seen() []float32 {
 	seen := slices.Clone(r.members[0].result.Seen)
 	for _, m := range r.members[1:] {

@@ -6,7 +6,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/engine"
-	"gearshift/router/observation"
 	"gearshift/workloads"
 )
 
@@ -23,7 +22,11 @@ func TestBuiltInScenariosKeepTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if config.Encoder, err = observation.NewEncoder(s.Spec(), config.Table, nil); err != nil {
+			maker, err := ruleMaker(s, config.Table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Encoder, err = maker.Encoder(s.Spec()); err != nil {
 				t.Fatal(err)
 			}
 			config.Check, config.Engine.Scheduler = true, scheduler

@@ -253,3 +253,31 @@ func TestSamplesAreWhatResultsSumUp(t *testing.T) {
 		t.Errorf("%d samples of mean utility %v, %v met; the result is %+v", len(samples), utility, met, r)
 	}
 }
+
+// placing chooses one replica.
+type placing struct{ always }
+
+func (p placing) Place(*fleet.View, *fleet.Request, []float32) int { return int(p.always) }
+
+// noBalancer has nothing to pick.
+type noBalancer struct{}
+
+func (noBalancer) Pick(*fleet.View, *fleet.Request, int, uint64) int { return -1 }
+
+// A decider that chooses the replica is followed, and no balancer asked.
+func TestPlacersAreFollowed(t *testing.T) {
+	p := plan(t)
+	want, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Contestants {
+		c := &p.Contestants[i]
+		// The fleet has one replica of each variant.
+		c.Decider, c.Fleet.Balancer = placing{c.Decider.(always)}, noBalancer{}
+	}
+	got, err := p.Evaluate(context.Background())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v: %+v\nwant %+v", err, got, want)
+	}
+}

@@ -24,6 +24,12 @@ type Decider interface {
 	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 }
 
+// Placer is what a Decider adds if it chooses the replica too: it is asked to
+// place, and no balancer picks. See router.Placer.
+type Placer interface {
+	Place(v *fleet.View, r *fleet.Request, scratch []float32) (replica int)
+}
+
 // Contestant is a policy and the fleet that it is evaluated on. A static policy
 // has a fleet of its own, with all the memory (LBE-18).
 type Contestant struct {
@@ -200,7 +206,7 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 		if o.due != nil {
 			o.due(e)
 		}
-		step, err := e.Step(decider.Decide(e.View(), e.Request(), scratch))
+		step, err := route(e, decider, scratch)
 		if err != nil {
 			return err
 		}
@@ -214,4 +220,12 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 			return err
 		}
 	}
+}
+
+// route lets the decider route the present request, as far as it does.
+func route(e *env.Environment, d Decider, scratch []float32) (env.Step, error) {
+	if p, ok := d.(Placer); ok {
+		return e.Place(p.Place(e.View(), e.Request(), scratch))
+	}
+	return e.Step(d.Decide(e.View(), e.Request(), scratch))
 }

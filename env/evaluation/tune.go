@@ -141,12 +141,12 @@ func (t *Tuning) measure(ctx context.Context, c *Contestant, w *Workload, seed u
 
 // near is the share of all windows at or above a level, in the mean over the
 // levels.
-func (t *tally) near() float64 {
-	windows := t.requests - WindowSize + 1
+func (r *tally) near() float64 {
+	windows := r.requests - WindowSize + 1
 	if windows < 1 {
 		return 0
 	}
-	return sum(t.windows[:]) / float64(len(t.windows)*windows)
+	return sum(r.windows[:]) / float64(len(r.windows)*windows)
 }
 
 // score averages the runs' utilities, by workload and seed.

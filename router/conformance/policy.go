@@ -33,6 +33,7 @@ var policyChecks = []policyCheck{
 	{"is pure", policyPurity},
 	{"allocates nothing", policyAllocations},
 	{"is shared by goroutines", policySharing},
+	{"places where it decides", policyPlacing},
 }
 
 func policyIntroduction(table *fleet.Table, p router.Policy) error {

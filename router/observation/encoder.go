@@ -23,6 +23,7 @@ type Advisor interface {
 type Encoder struct {
 	spec    Spec
 	advisor Advisor
+	dim     int
 }
 
 // NewEncoder checks the Spec against the fleet; see [Spec.Match]. The advisor is
@@ -34,7 +35,7 @@ func NewEncoder(s Spec, t *fleet.Table, advisor Advisor) (*Encoder, error) {
 	if rule := s.Advice(); (rule != "") != (advisor != nil) {
 		return nil, fmt.Errorf("the observation has the advice of rule %q, and its advisor is %v", rule, advisor)
 	}
-	return &Encoder{spec: s, advisor: advisor}, nil
+	return &Encoder{spec: s, advisor: advisor, dim: s.Dim() + len(t.Replicas)*s.Own()}, nil
 }
 
 // Match explains why the encoder cannot observe the fleet, or returns nil.
@@ -49,12 +50,25 @@ func (e *Encoder) Match(t *fleet.Table) error {
 // Spec is the encoder's Spec.
 func (e *Encoder) Spec() Spec { return e.spec }
 
-// Dim is the length of the observations.
-func (e *Encoder) Dim() int { return e.spec.Dim() }
+// Dim is the length of the observations of the fleet.
+func (e *Encoder) Dim() int { return e.dim }
 
 // Encode writes the observation of v and r into dst, whose length is Dim.
 // Every number lies in [0, Bound]. It allocates nothing.
 func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
+	e.EncodeFeatures(dst, v, r)
+	if !e.spec.Places() {
+		return
+	}
+	own := e.spec.Own()
+	rows := dst[e.spec.Dim():]
+	for i := range v.Table.Replicas {
+		e.EncodeCandidate(rows[i*own:(i+1)*own], v, r, i)
+	}
+}
+
+// EncodeFeatures writes the part that the Features make, the Spec's Dim numbers.
+func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request) {
 	at := 0
 	put := func(x float64) {
 		dst[at] = float32(min(x, Bound))
@@ -110,6 +124,18 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 		case LogSmoothedRate:
 			for i, scale := range f.Scale {
 				put(math.Log1p(v.Smoothed[i]) / scale)
+			}
+		case HostRate:
+			hosts := float64(hostsUp(v))
+			put(v.Rate / hosts / f.Scale[0])
+			for i, scale := range f.Scale[1:] {
+				put(v.Smoothed[i] / hosts / scale)
+			}
+		case LogHostRate:
+			hosts := float64(hostsUp(v))
+			put(math.Log1p(v.Rate/hosts) / f.Scale[0])
+			for i, scale := range f.Scale[1:] {
+				put(math.Log1p(v.Smoothed[i]/hosts) / scale)
 			}
 		}
 	}

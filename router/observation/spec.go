@@ -55,10 +55,15 @@ const (
 	SmoothedRate Kind = "smoothed-rate"
 	// LogSmoothedRate is log(1 + smoothed rate) ÷ scale, for each.
 	LogSmoothedRate Kind = "log-smoothed-rate"
+	// HostRate is the arrival rate, then each of the smoothed ones, ÷ the hosts
+	// that are up ÷ its scale: the same load for a fleet of any size.
+	HostRate Kind = "host-rate"
+	// LogHostRate is log(1 + rate ÷ hosts) ÷ scale, for each.
+	LogHostRate Kind = "log-host-rate"
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -73,18 +78,28 @@ type Feature struct {
 }
 
 // Spec says what an observation holds and in which order, and for which tasks
-// and variants. Action i of a policy with this Spec is Variants[i].
+// and variants. Action i of a policy with this Spec is Variants[i] or, if there are
+// candidates, replica i of the fleet.
+//
+// With candidates an observation is what the Features make, then for each
+// replica of the fleet its availability and what its Candidate features make. One
+// network values the replicas one by one, each from the Features' numbers and its
+// own, so that a policy is not tied to how many there are.
 type Spec struct {
 	Version  int       `json:"version"`
 	Tasks    []string  `json:"tasks"`
 	Variants []string  `json:"variants"`
 	Features []Feature `json:"features"`
+	// Candidate features tell the replicas apart, for policies that choose one;
+	// see [CandidateKinds].
+	Candidate []Feature `json:"candidate,omitempty"`
 }
 
-// NewSpec is the Spec of these features over a fleet's tasks and variants.
-func NewSpec(t *fleet.Table, features []Feature) (Spec, error) {
+// NewSpec is the Spec of these features over a fleet's tasks and variants, with
+// these candidates, if any.
+func NewSpec(t *fleet.Table, features []Feature, candidate ...Feature) (Spec, error) {
 	tasks, variants := names(t)
-	s := Spec{Version: Version, Tasks: tasks, Variants: variants, Features: features}
+	s := Spec{Version: Version, Tasks: tasks, Variants: variants, Features: features, Candidate: candidate}
 	return s, s.validate()
 }
 
@@ -104,6 +119,14 @@ func (s Spec) validate() error {
 			faults = append(faults, fmt.Errorf("feature %d: advice comes before every other feature, and once", i))
 		}
 	}
+	if s.Places() && s.Advice() != "" {
+		faults = append(faults, errors.New("advice is of variants, candidates are replicas: an observation has one or the other"))
+	}
+	for i, f := range s.Candidate {
+		if err := s.validateCandidate(f); err != nil {
+			faults = append(faults, fmt.Errorf("candidate feature %d: %w", i, err))
+		}
+	}
 	return errors.Join(faults...)
 }
 
@@ -120,9 +143,15 @@ func (s Spec) validateFeature(f Feature) error {
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
+	case HostRate, LogHostRate:
+		want = 1 + len(fleet.RateHorizons)
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
 	}
+	return checkScales(f, want)
+}
+
+func checkScales(f Feature, want int) error {
 	if len(f.Scale) != want {
 		return fmt.Errorf("%s takes %d scales, has %d", f.Kind, want, len(f.Scale))
 	}
@@ -134,7 +163,8 @@ func (s Spec) validateFeature(f Feature) error {
 	return nil
 }
 
-// Dim is the length of an observation.
+// Dim is the length of what the Features make: of the whole observation, if
+// there are no candidates.
 func (s Spec) Dim() int {
 	var n int
 	for _, f := range s.Features {
@@ -151,6 +181,8 @@ func (s Spec) width(f Feature) int {
 		return len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		return len(fleet.RateHorizons)
+	case HostRate, LogHostRate:
+		return 1 + len(fleet.RateHorizons)
 	default:
 		return 1
 	}
@@ -176,15 +208,19 @@ func (s Spec) Hash() string {
 }
 
 // Match explains why a policy with Spec s cannot route for the fleet, or
-// returns nil if it can.
+// returns nil if it can. The fleet needs the Spec's tasks and variants, in their
+// order; with candidates only the tasks if a feature is of them ([TaskID],
+// [TaskOneHot]), and only the variants if one has a number or scale for each. Its
+// hosts and replicas are its own.
 func (s Spec) Match(t *fleet.Table) error {
 	tasks, variants := names(t)
+	byTask, byVariant := s.boundTo()
 	switch {
 	case s.Version != Version:
 		return fmt.Errorf("the policy was trained for observation version %d, this router encodes version %d", s.Version, Version)
-	case !slices.Equal(s.Variants, variants):
+	case byVariant && !slices.Equal(s.Variants, variants):
 		return fmt.Errorf("the policy was trained for variants %v, the scenario has %v", s.Variants, variants)
-	case !slices.Equal(s.Tasks, tasks):
+	case byTask && !slices.Equal(s.Tasks, tasks):
 		return fmt.Errorf("the policy was trained for tasks %v, the scenario has %v", s.Tasks, tasks)
 	}
 	return s.validate()

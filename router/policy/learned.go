@@ -35,6 +35,9 @@ func (m *Maker) Learned(name string, s observation.Spec, net *nn.MLP, seen []flo
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
 	}
+	if s.Places() {
+		return nil, fmt.Errorf("cannot load policy %q: it values replicas, not variants", name)
+	}
 	if net.Inputs() != s.Dim() || net.Outputs() != len(s.Variants) {
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for %d variants",
 			name, net.Inputs(), net.Outputs(), s.Dim(), len(s.Variants))

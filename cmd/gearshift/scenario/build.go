@@ -158,7 +158,7 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 
 // Spec is what a policy of this scenario sees and chooses from.
 func (s *Scenario) Spec() observation.Spec {
-	spec, err := observation.NewSpec(s.Table(), s.Training.Observation)
+	spec, err := observation.NewSpec(s.Table(), s.Training.Observation, s.Training.Candidate...)
 	if err != nil {
 		panic(err) // Parse has checked every feature
 	}
@@ -166,9 +166,10 @@ func (s *Scenario) Spec() observation.Spec {
 }
 
 // Trained is the scenario as the preset trains on it: with its observation and
-// load, where it has its own.
+// load, where it has its own, and its candidates.
 func (s *Scenario) Trained(p Preset) *Scenario {
 	trained := *s
+	trained.Training.Candidate = p.Candidate
 	if len(p.Observation) > 0 {
 		trained.Training.Observation = p.Observation
 	}

@@ -76,9 +76,8 @@ func (c *checker) training() {
 		c.name(key, name)
 		c.own(key, preset.Validate())
 		c.observation(child(key, "observation"), preset.Observation)
-		if trained := c.s.Trained(preset).Training.Observation; preset.AdviceMargin > 0 && (len(trained) == 0 || trained[0].Kind != observation.Advice) {
-			c.judge(child(key, "advice_margin"), "the observation gives no advice; want {kind: advice, rule: …} as its first feature")
-		}
+		c.candidate(key, preset)
+		c.advised(key, preset)
 		if preset.Load != (workloads.Load{}) {
 			c.own(child(key, "load"), preset.Load.Validate())
 		}
@@ -87,12 +86,22 @@ func (c *checker) training() {
 
 // observation holds each feature by itself against the Spec's own rules.
 func (c *checker) observation(key string, features []observation.Feature) {
+	c.features(key, features, observation.Kinds, "feature 0: ", func(t *fleet.Table, f observation.Feature) error {
+		_, err := observation.NewSpec(t, []observation.Feature{f})
+		return err
+	})
+}
+
+// features holds each feature's kind against those known, then the feature
+// against the Spec that it alone makes, whose faults begin with the prefix.
+func (c *checker) features(key string, features []observation.Feature, known []observation.Kind, prefix string,
+	spec func(*fleet.Table, observation.Feature) error) {
 	names := &fleet.Table{Tasks: c.s.tasks(), Variants: c.s.variants()}
 	for i, f := range features {
 		at := item(key, i)
-		if !slices.Contains(observation.Kinds, f.Kind) {
+		if !slices.Contains(known, f.Kind) {
 			var kinds []string
-			for _, k := range observation.Kinds {
+			for _, k := range known {
 				kinds = append(kinds, string(k))
 			}
 			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
@@ -101,9 +110,35 @@ func (c *checker) observation(key string, features []observation.Feature) {
 		if i > 0 && f.Kind == observation.Advice {
 			c.judge(at, "advice comes before every other feature, and once")
 		}
-		if _, err := observation.NewSpec(names, []observation.Feature{f}); err != nil && !c.unread["variants"] {
-			c.judge(at, "%s", strings.TrimPrefix(err.Error(), "feature 0: "))
+		if err := spec(names, f); err != nil && !c.unread["variants"] {
+			c.judge(at, "%s", strings.TrimPrefix(err.Error(), prefix))
 		}
+	}
+}
+
+// candidate holds each feature that tells replicas apart by itself against the
+// Spec's own rules.
+func (c *checker) candidate(preset string, p Preset) {
+	key := child(preset, "candidate")
+	c.features(key, p.Candidate, observation.CandidateKinds, "candidate feature 0: ", func(t *fleet.Table, f observation.Feature) error {
+		_, err := observation.NewSpec(t, []observation.Feature{{Kind: observation.TaskOneHot}}, f)
+		return err
+	})
+	if len(p.Candidate) > 0 && p.Dueling {
+		c.judge(child(preset, "dueling"), "has no meaning with candidates, whose network has one output; want false, or no candidate")
+	}
+}
+
+// advised holds what the preset says of advice, which is of variants, against the
+// observation that it trains on.
+func (c *checker) advised(preset string, p Preset) {
+	features := c.s.Trained(p).Training.Observation
+	advice := len(features) > 0 && features[0].Kind == observation.Advice
+	switch {
+	case len(p.Candidate) > 0 && (advice || p.AdviceMargin > 0):
+		c.judge(child(preset, "candidate"), "advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate")
+	case p.AdviceMargin > 0 && !advice:
+		c.judge(child(preset, "advice_margin"), "the observation gives no advice; want {kind: advice, rule: …} as its first feature")
 	}
 }
 

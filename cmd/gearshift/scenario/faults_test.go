@@ -69,6 +69,11 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"    quick:\n", "    \"\": {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"    quick:\n", "    [a]: {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"per_token: 32_768", "per_token: 2_000_000_000_000", "profiles[0].kv_bytes_per_token: a cached token takes at least 1 byte and at most 1099511627776, not 2000000000000"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: rate, scale: [1]}]\n", `training.presets.quick.candidate[0].kind: unknown kind "rate"; known here: variant-one-hot, quality, gain, in-flight, log-in-flight, kv-use, pace, harm, neighbours`},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: pace}]\n", "training.presets.quick.candidate[0]: pace takes 1 scales, has 0"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: variant-one-hot}]\n      dueling: true\n", "training.presets.quick.dueling: has no meaning with candidates, whose network has one output; want false, or no candidate"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      observation: [{kind: task-one-hot}]\n      candidate: [{kind: variant-one-hot}]\n      advice_margin: 0.1\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
+		{"      decisions: 6000\n", "      decisions: 6000\n      candidate: [{kind: variant-one-hot}]\n", "training.presets.quick.candidate: advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate"},
 		{"name: chat", "name: &x [*x]", "tasks[0].name: want text, found a list"},
 	} {
 		_, err := scenario.Parse("test.yaml", []byte(minimal(t, c.old, c.new)))

@@ -102,7 +102,9 @@ type Evaluation struct {
 // Training is what a policy sees and how it learns.
 type Training struct {
 	Observation []observation.Feature `yaml:"observation"`
-	Load        workloads.Load        `yaml:"load"`
+	// Candidate is that of the preset in use; see [Scenario.Trained].
+	Candidate []observation.Feature `yaml:"-"`
+	Load      workloads.Load        `yaml:"load"`
 	// PresetsFrom names a built-in scenario that lends its presets, but for
 	// those with an observation or load of their own.
 	PresetsFrom string            `yaml:"presets_from,omitempty"`
@@ -115,6 +117,9 @@ type Preset struct {
 	// Observation and Load, where given, stand in for those of the section.
 	Observation []observation.Feature `yaml:"observation,omitempty" json:"observation,omitempty"`
 	Load        workloads.Load        `yaml:"load,omitempty" json:"load,omitzero"`
+	// Candidate features make a policy that values the replicas one by one and
+	// chooses among them; without, it chooses a variant.
+	Candidate []observation.Feature `yaml:"candidate,omitempty" json:"candidate,omitempty"`
 }
 
 func (s *Scenario) defaults() {

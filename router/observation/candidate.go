@@ -1,0 +1,184 @@
+package observation
+
+import (
+	"fmt"
+	"math"
+
+	"gearshift/router/fleet"
+)
+
+// The kinds of a Spec's candidates tell one replica from the others. [InFlight],
+// [LogInFlight], [KVUse], [Pace] and [Harm] are here those of the replica itself,
+// and take one scale.
+const (
+	// VariantOneHot is one number per variant, for the replica's; it takes no
+	// scale.
+	VariantOneHot Kind = "variant-one-hot"
+	// Quality is what the task's answer is worth from the replica's variant,
+	// quality × weight ÷ scale.
+	Quality Kind = "quality"
+	// Gain is how much more that is than from the next smaller variant ÷ scale; 0
+	// for the smallest.
+	Gain Kind = "gain"
+	// Neighbours is the requests in flight on the same host, on smaller variants
+	// and on larger ones ÷ a scale each.
+	Neighbours Kind = "neighbours"
+)
+
+// CandidateKinds lists all that a candidate's features may be.
+var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, Neighbours}
+
+// Places says whether a policy with this Spec chooses a replica rather than a
+// variant: it has candidates.
+func (s Spec) Places() bool { return len(s.Candidate) > 0 }
+
+// Own is how many numbers of an observation belong to one replica alone; 0
+// without candidates. The first is 1 if the replica is available, else 0.
+func (s Spec) Own() int {
+	if !s.Places() {
+		return 0
+	}
+	own := 1
+	for _, f := range s.Candidate {
+		own += s.candidateWidth(f.Kind)
+	}
+	return own
+}
+
+// Inputs is how many numbers a network sees at once: the whole observation or,
+// with candidates, what belongs to all replicas followed by a replica's own.
+func (s Spec) Inputs() int { return s.Dim() + s.Own() }
+
+// Outputs is how many values a network gives: one per variant or, with
+// candidates, that of the one replica.
+func (s Spec) Outputs() int {
+	if s.Places() {
+		return 1
+	}
+	return len(s.Variants)
+}
+
+func (s Spec) candidateWidth(k Kind) int {
+	switch k {
+	case VariantOneHot:
+		return len(s.Variants)
+	case Neighbours:
+		return 2
+	default:
+		return 1
+	}
+}
+
+func (s Spec) validateCandidate(f Feature) error {
+	switch f.Kind {
+	case VariantOneHot:
+		return checkScales(f, 0)
+	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, Neighbours:
+		return checkScales(f, s.candidateWidth(f.Kind))
+	default:
+		return fmt.Errorf("unknown kind %q", f.Kind)
+	}
+}
+
+// boundTo says whether the meaning of an observation hangs on which tasks there
+// are, and on which variants. Without candidates the actions do: both.
+func (s Spec) boundTo() (tasks, variants bool) {
+	if !s.Places() {
+		return true, true
+	}
+	for _, f := range s.Features {
+		switch f.Kind {
+		case TaskID, TaskOneHot:
+			tasks = true
+		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+			variants = true
+		}
+	}
+	for _, f := range s.Candidate {
+		variants = variants || f.Kind == VariantOneHot
+	}
+	return tasks, variants
+}
+
+// EncodeCandidate writes the replica's own numbers into dst, whose length is the
+// Spec's Own. Every number lies in [0, Bound]. It allocates nothing.
+func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request, replica int) {
+	task, variant := &v.Table.Tasks[r.Task], v.Table.Replicas[replica].Variant
+	dst[0] = float32(indicator(v.Available(replica)))
+	at := 1
+	put := func(x float64) {
+		dst[at] = float32(min(x, Bound))
+		at++
+	}
+	for i := range e.spec.Candidate {
+		f := &e.spec.Candidate[i]
+		switch f.Kind {
+		case VariantOneHot:
+			for m := range e.spec.Variants {
+				put(indicator(m == variant))
+			}
+		case Quality:
+			put(task.Weight * task.Quality[variant] / f.Scale[0])
+		case Gain:
+			put(gain(task, variant) / f.Scale[0])
+		case InFlight:
+			put(float64(v.InFlight[replica]) / f.Scale[0])
+		case LogInFlight:
+			put(math.Log1p(float64(v.InFlight[replica])) / f.Scale[0])
+		case KVUse:
+			put(v.KVUse(replica) / f.Scale[0])
+		case Pace:
+			put(forecast(v, replica).Pace / f.Scale[0])
+		case Harm:
+			put(max(0, forecast(v, replica).Misses) / f.Scale[0])
+		case Neighbours:
+			smaller, larger := neighbours(v, replica)
+			put(float64(smaller) / f.Scale[0])
+			put(float64(larger) / f.Scale[1])
+		}
+	}
+}
+
+func gain(task *fleet.Task, variant int) float64 {
+	if variant == 0 {
+		return 0
+	}
+	return max(0, task.Weight*(task.Quality[variant]-task.Quality[variant-1]))
+}
+
+// forecast is the replica's, beyond all bounds where nobody forecasts.
+func forecast(v *fleet.View, replica int) fleet.Forecast {
+	if len(v.Forecasts) == 0 {
+		return fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1)}
+	}
+	return v.Forecasts[replica]
+}
+
+// neighbours counts the requests in flight on the replica's host, on smaller
+// variants than its own and on larger ones.
+func neighbours(v *fleet.View, replica int) (smaller, larger int) {
+	own := &v.Table.Replicas[replica]
+	for _, i := range v.Table.ReplicasOn(own.Host) {
+		switch other := v.Table.Replicas[i].Variant; {
+		case other < own.Variant:
+			smaller += int(v.InFlight[i])
+		case other > own.Variant:
+			larger += int(v.InFlight[i])
+		}
+	}
+	return smaller, larger
+}
+
+// hostsUp counts the hosts with a replica that is up, at least one.
+func hostsUp(v *fleet.View) int {
+	up := 0
+	for h := range v.Table.Hosts {
+		for _, i := range v.Table.ReplicasOn(h) {
+			if !v.Down[i] {
+				up++
+				break
+			}
+		}
+	}
+	return max(1, up)
+}

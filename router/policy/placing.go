@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"gearshift/router/fleet"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
+)
+
+// Placing is a learned policy that chooses the replica itself: the available one
+// with the highest output of a network, which values the replicas one by one.
+// Equal values go to the first in the table. It satisfies router.Placer.
+//
+// Nothing in it counts the replicas, so one policy routes for a fleet of any
+// number of hosts; [observation.Spec.Match] says what must stay.
+//
+// Its scratch holds, in this order, the network's inputs, its output and the
+// network's own scratch.
+type Placing struct {
+	name    string
+	encoder *observation.Encoder
+	net     *nn.MLP
+	shared  int // inputs that all replicas have in common
+}
+
+// Placing is [Maker.Learned] for a Spec with candidates. It has no advice that could
+// stand in beyond what training has seen, so it need not know that.
+func (m *Maker) Placing(name string, s observation.Spec, net *nn.MLP) (*Placing, error) {
+	encoder, err := m.Encoder(s)
+	if err != nil {
+		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
+	}
+	if !s.Places() {
+		return nil, fmt.Errorf("cannot load policy %q: it values variants, not replicas", name)
+	}
+	if net.Inputs() != s.Inputs() || net.Outputs() != 1 {
+		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for a replica, to be mapped to 1",
+			name, net.Inputs(), net.Outputs(), s.Inputs())
+	}
+	return &Placing{name: name, encoder: encoder, net: net, shared: s.Dim()}, nil
+}
+
+// Name is the stored policy's "name@version".
+func (p *Placing) Name() string { return p.name }
+
+// Match checks the Spec against t.
+func (p *Placing) Match(t *fleet.Table) error { return p.encoder.Match(t) }
+
+// Scratch is the length of the layout above.
+func (p *Placing) Scratch() int { return p.net.Inputs() + 1 + p.net.Scratch() }
+
+// Decide implements router.Policy: it is the variant of what Place chooses.
+func (p *Placing) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	if replica := p.Place(v, r, scratch); replica >= 0 {
+		return v.Table.Replicas[replica].Variant
+	}
+	return -1
+}
+
+// Place implements router.Placer. It returns −1 also if the network's output for
+// an available replica is not finite: then the weights are damaged, and no value
+// can be trusted.
+func (p *Placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	in := p.net.Inputs()
+	x, value, rest := scratch[:in], scratch[in:in+1], scratch[in+1:]
+	p.encoder.EncodeFeatures(x[:p.shared], v, r)
+	best, highest := -1, float32(0)
+	for i := range v.Table.Replicas {
+		if !v.Available(i) {
+			continue
+		}
+		p.encoder.EncodeCandidate(x[p.shared:], v, r, i)
+		p.net.Forward(value, x, rest)
+		if q := float64(value[0]); math.IsNaN(q) || math.IsInf(q, 0) {
+			return -1
+		}
+		if best < 0 || value[0] > highest {
+			best, highest = i, value[0]
+		}
+	}
+	return best
+}
