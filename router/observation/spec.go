@@ -132,8 +132,11 @@ func (s Spec) validate() error {
 
 func (s Spec) validateFeature(f Feature) error {
 	var want int
-	if (f.Kind == Advice) != (f.Rule != "") {
-		return fmt.Errorf("%s with rule %q: advice needs a rule, and nothing else has one", f.Kind, f.Rule)
+	switch {
+	case f.Kind == Advice && f.Rule == "":
+		return fmt.Errorf("%s needs a rule to tell the choice of, such as slackfit", f.Kind)
+	case f.Kind != Advice && f.Rule != "":
+		return fmt.Errorf("%s takes no rule", f.Kind)
 	}
 	switch f.Kind {
 	case TaskOneHot, Advice:
