@@ -91,6 +91,8 @@ type paper struct {
 	store    *checkpoints.Store
 	seeds    []uint64
 	stderr   io.Writer
+	// elsewhere is for another fleet than the report's own: searches are coarser.
+	elsewhere bool
 
 	// Policies, as references into the store.
 	hard, soft, deadlines string

@@ -37,7 +37,7 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 		if name == p.scenario.Name || s.Training.PresetsFrom != p.scenario.Name {
 			continue
 		}
-		rows, err := p.elsewhere(ctx, s)
+		rows, err := p.onFleet(ctx, s)
 		if err != nil {
 			return out, err
 		}
@@ -47,9 +47,9 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 	return out, nil
 }
 
-// elsewhere is the rows of one scenario.
-func (p *paper) elsewhere(ctx context.Context, s *scenario.Scenario) ([][]report.Cell, error) {
-	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
+// onFleet is the rows of one scenario.
+func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) ([][]report.Cell, error) {
+	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}, elsewhere: true}
 	q.options.scenario = s.Name
 	var err error
 	if q.hard, err = q.trained(ctx, "hard-"+s.Name, s, q.options.preset, 1, ""); err != nil {

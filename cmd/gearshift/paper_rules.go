@@ -18,7 +18,11 @@ import (
 
 // tune finds the best of each family of rules on training seeds.
 func (p *paper) tune(ctx context.Context) (err error) {
-	if p.tuned, err = p.search(ctx, aimUtility, mainWorkloads); err != nil {
+	o := tuneOptions{seeds: 4, trials: 150, aim: aimUtility}
+	if p.elsewhere {
+		o.seeds, o.trials = 2, 60
+	}
+	if p.tuned, err = p.search(ctx, o, mainWorkloads); err != nil {
 		return err
 	}
 	for _, b := range p.tuned {
@@ -29,7 +33,7 @@ func (p *paper) tune(ctx context.Context) (err error) {
 
 // tuneForWindows finds the rule with the most windows near peak performance.
 func (p *paper) tuneForWindows(ctx context.Context) error {
-	found, err := p.search(ctx, aimWindows, []string{"u1", "u2"})
+	found, err := p.search(ctx, tuneOptions{seeds: 2, trials: 60, aim: aimWindows}, []string{"u1", "u2"})
 	if err == nil {
 		p.windows = found[0].Policy
 	}
@@ -37,11 +41,7 @@ func (p *paper) tuneForWindows(ctx context.Context) error {
 }
 
 // search is the best of each family of rules, the best of all first.
-func (p *paper) search(ctx context.Context, aim string, names []string) ([]evaluation.Best, error) {
-	o := tuneOptions{seeds: 4, trials: 150, aim: aim}
-	if aim == aimWindows {
-		o.seeds, o.trials = 2, 60
-	}
+func (p *paper) search(ctx context.Context, o tuneOptions, names []string) ([]evaluation.Best, error) {
 	if p.options.quick {
 		o.seeds, o.trials = 1, 12
 	}
@@ -49,7 +49,7 @@ func (p *paper) search(ctx context.Context, aim string, names []string) ([]evalu
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, aim)
+	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.aim)
 	found, err := tune(ctx, p.scenario, o, work, p.stderr)
 	if err != nil {
 		return nil, err

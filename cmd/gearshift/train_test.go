@@ -62,6 +62,41 @@ func TestTrainingResumes(t *testing.T) {
 	}
 }
 
+// The networks of a run are trained apart, each with progress and curves of its
+// own; the policy is their mean, on top of the rule's advice.
+func TestMembersAreTrainedApart(t *testing.T) {
+	path, out := storePath(t), t.TempDir()
+	trainTiny(t, path, "--out", out)
+	store := &checkpoints.Store{Path: path}
+	c, _, err := store.Get(checkpoints.Ref{Name: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two of 32 units, and one for each size to pass the advice on.
+	if want := []int{c.Meta.Spec.Dim(), 2*32 + 2, 2}; !slices.Equal(c.Network.Sizes, want) {
+		t.Errorf("layers %v, want %v", c.Network.Sizes, want)
+	}
+	if len(c.Meta.Seen) != c.Meta.Spec.Dim() {
+		t.Errorf("the range of %d inputs is stored, of %d", len(c.Meta.Seen), c.Meta.Spec.Dim())
+	}
+	first, err := store.GetTraining("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := store.GetTraining("tiny+2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(first.Progress, second.Progress) {
+		t.Error("both networks are the same")
+	}
+	for _, file := range []string{"progress.csv", "member-2/progress.csv"} {
+		if info, err := os.Stat(filepath.Join(out, file)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 // A training process killed at any moment leaves a store that opens, and a run
 // that resumes to the bytes of an undisturbed one.
 func TestTrainingSurvivesKill(t *testing.T) {
