@@ -42,6 +42,9 @@ type Meta struct {
 	// From is the digest of the checkpoint whose weights training began with,
 	// empty if they were drawn.
 	From string `json:"from,omitempty"`
+	// AdviceMargin is what departing from the observation's advice must be worth;
+	// the network has it built in. 0: it takes none.
+	AdviceMargin float64 `json:"advice_margin,omitempty"`
 	// Seen is the largest value of each input that training has met; empty if
 	// that is not known.
 	Seen []float32 `json:"seen,omitempty"`

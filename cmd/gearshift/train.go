@@ -265,7 +265,7 @@ func (r *trainingRun) explain(err error) error {
 
 // finish stores the policy and says how to use it.
 func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
-	network, err := r.network()
+	network, err := r.network(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -76,11 +77,7 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 			return workloads.Seed(workloads.Training, m.seed<<24|episode&(1<<24-1))
 		},
 		Validate: func(network *nn.MLP) (float64, error) {
-			network, err := r.deployed(network)
-			if err != nil {
-				return 0, err
-			}
-			return r.judge.score(ctx, network)
+			return r.score(ctx, r.config.AdviceMargin, network)
 		},
 		Save: func(p *rl.Progress) error {
 			b, err := p.MarshalBinary()
@@ -124,13 +121,43 @@ func (r *trainingRun) decisions() int {
 	return least
 }
 
-// network is that of the policy.
-func (r *trainingRun) network() (*nn.MLP, error) {
+// network is that of the policy. The margin by which it departs from advice is the
+// one trained with, or as many doublings of it as validate best: values are as
+// uncertain as the world is, and where they are worth nothing the advice is left.
+func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
 	networks := make([]*nn.MLP, len(r.members))
 	for i, m := range r.members {
 		networks[i] = m.result.Network
 	}
-	return r.deployed(networks...)
+	r.meta.AdviceMargin = r.config.AdviceMargin
+	if r.config.AdviceMargin == 0 {
+		return deployed(0, networks...)
+	}
+	margin, best := r.config.AdviceMargin, math.Inf(-1)
+	for range marginDoublings + 1 {
+		score, err := r.score(ctx, margin, networks...)
+		if err != nil {
+			return nil, err
+		}
+		if score > best {
+			r.meta.AdviceMargin, best = margin, score
+		}
+		margin *= 2
+	}
+	return deployed(r.meta.AdviceMargin, networks...)
+}
+
+// marginDoublings is how often the margin is doubled at most; after so many there
+// is next to nothing that a policy departs for.
+const marginDoublings = 6
+
+// score validates the policy of the networks.
+func (r *trainingRun) score(ctx context.Context, margin float64, networks ...*nn.MLP) (float64, error) {
+	network, err := deployed(margin, networks...)
+	if err != nil {
+		return 0, err
+	}
+	return r.judge.score(ctx, network)
 }
 
 // seen is the largest value of each input that any member has met; nil if one's
@@ -150,10 +177,10 @@ func (r *trainingRun) seen() []float32 {
 
 // deployed is what a policy acts by: the networks' mean, with the margin that
 // what is advised has.
-func (r *trainingRun) deployed(networks ...*nn.MLP) (*nn.MLP, error) {
+func deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
 	mean, err := nn.Mean(networks...)
-	if err != nil || r.config.AdviceMargin == 0 {
+	if err != nil || margin == 0 {
 		return mean, err
 	}
-	return mean.Favouring(float32(r.config.AdviceMargin))
+	return mean.Favouring(float32(margin))
 }
