@@ -18,24 +18,31 @@ import (
 
 // whole makes a core that forecasts, as the default scenario's does.
 func whole(c *router.Config) {
+	var v fleet.View
+	c.Ledger.View(0, &v)
+	c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles(v.Table))
+}
+
+// profiles are those of the paper's system, by replica.
+func profiles(t *fleet.Table) []*profile.Profile {
 	sizes := []*profile.Profile{
 		{LaunchFloor: 3.24, Weights: 0.636, Growth: 0.003, Token: 0.0035, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
 		{LaunchFloor: 6.48, Weights: 6.69, Growth: 0.003, Token: 0.0368, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
 		{LaunchFloor: 8.64, Weights: 33.83, Growth: 0.003, Token: 0.186, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
 	}
-	var v fleet.View
-	c.Ledger.View(0, &v)
-	var profiles []*profile.Profile
-	for _, r := range v.Table.Replicas {
-		profiles = append(profiles, sizes[r.Variant])
+	var list []*profile.Profile
+	for _, r := range t.Replicas {
+		list = append(list, sizes[r.Variant])
 	}
-	c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles)
+	return list
 }
 
-// learned is a policy with the default observation and random weights.
-func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
+// learned is a policy with the default observation, a rule's advice among it, and
+// as many networks as given, of random weights.
+func learned(t testing.TB, table *fleet.Table, members, hidden int) *policy.Learned {
 	t.Helper()
 	spec, err := observation.NewSpec(table, []observation.Feature{
+		{Kind: observation.Advice, Rule: "task-aware"},
 		{Kind: observation.TaskOneHot},
 		{Kind: observation.InFlight, Scale: []float64{25, 25, 5}},
 		{Kind: observation.KVUse, Scale: []float64{1, 1, 1}},
@@ -49,12 +56,24 @@ func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, err := nn.New(spec.Dim(), hidden, hidden, len(spec.Variants))
+	var nets []*nn.MLP
+	for i := range members {
+		net, err := nn.New(spec.Dim(), hidden, hidden, len(spec.Variants))
+		if err != nil {
+			t.Fatal(err)
+		}
+		net.Randomise(rand.New(rand.NewPCG(5, uint64(i))))
+		nets = append(nets, net)
+	}
+	net, err := nn.Mean(nets...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	net.Randomise(rand.New(rand.NewPCG(5, 6)))
-	p, err := (&policy.Maker{Table: table}).Learned(fmt.Sprintf("random-%d@1", hidden), spec, net, nil)
+	if net, err = net.Favouring(0.03); err != nil {
+		t.Fatal(err)
+	}
+	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: policy.Lengths{Context: 218, Output: 256}, Balancer: balance.LeastHarm{}}
+	p, err := maker.Learned("random@1", spec, net, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +84,7 @@ func learned(t testing.TB, table *fleet.Table, hidden int) *policy.Learned {
 // the lease.
 func TestDecisionAllocatesNothing(t *testing.T) {
 	core := newCore(t, 512, whole)
-	setPolicy(t, core, learned(t, core.Table(), 128))
+	setPolicy(t, core, learned(t, core.Table(), 4, 64))
 	r := &fleet.Request{PromptTokens: 90}
 	var now time.Duration
 	if n := testing.AllocsPerRun(500, func() {
@@ -85,10 +104,10 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 //
 //	go test ./router -run '^$' -bench Decision
 func BenchmarkDecision(b *testing.B) {
-	for _, hidden := range []int{128, 256} {
-		b.Run(fmt.Sprintf("22-%d-%d-3", hidden, hidden), func(b *testing.B) {
+	for _, members := range []int{1, 2, 4} {
+		b.Run(fmt.Sprintf("%d×25-64-64-3", members), func(b *testing.B) {
 			core := newCore(b, 512, whole)
-			setPolicy(b, core, learned(b, core.Table(), hidden))
+			setPolicy(b, core, learned(b, core.Table(), members, 64))
 			measure(b, core)
 		})
 	}

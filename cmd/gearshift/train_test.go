@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +79,9 @@ func TestMembersAreTrainedApart(t *testing.T) {
 	}
 	if len(c.Meta.Seen) != c.Meta.Spec.Dim() {
 		t.Errorf("the range of %d inputs is stored, of %d", len(c.Meta.Seen), c.Meta.Spec.Dim())
+	}
+	if doublings := math.Log2(c.Meta.AdviceMargin / 0.02); doublings < 0 || doublings > marginDoublings || doublings != math.Trunc(doublings) {
+		t.Errorf("the margin is %v, which is no doubling of the preset's", c.Meta.AdviceMargin)
 	}
 	first, err := store.GetTraining("tiny")
 	if err != nil {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -40,6 +41,9 @@ func TestMean(t *testing.T) {
 		}
 		for _, x := range inputs(4) {
 			got := output(mean, x)
+			if banded := output(mean.Banded(), x); !slices.Equal(banded, got) {
+				t.Errorf("sizes %v: %v, and %v without the zeros", sizes, got, banded)
+			}
 			for j := range got {
 				var want float64
 				for _, m := range members {

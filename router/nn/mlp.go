@@ -19,6 +19,37 @@ type MLP struct {
 	Weights [][]float32
 	// Biases[i] has length Sizes[i+1].
 	Biases [][]float32
+
+	bands [][]band // see Banded; nil where weights may change
+}
+
+// band is where a row of weights is not zero: all of that is in [from, to).
+type band struct{ from, to int32 }
+
+// Banded is m for as long as its weights do not change, quicker where many are
+// zero, as of a [Mean]. It shares m's memory.
+func (m *MLP) Banded() *MLP {
+	b := *m
+	b.bands = make([][]band, len(m.Weights))
+	for i, w := range m.Weights {
+		for n := m.Sizes[i+1]; len(w) > 0; w = w[n:] {
+			b.bands[i] = append(b.bands[i], bandOf(w[:n]))
+		}
+	}
+	return &b
+}
+
+func bandOf(row []float32) band {
+	var b band
+	for i, x := range row {
+		if x != 0 {
+			if b.to == 0 {
+				b.from = int32(i)
+			}
+			b.to = int32(i + 1)
+		}
+	}
+	return b
 }
 
 // New makes a network of zero weights. It needs at least an input and an
@@ -87,7 +118,14 @@ func (m *MLP) Forward(dst, x, scratch []float32) {
 		if i < last {
 			out = scratch[(i%2)*half:][:m.Sizes[i+1]]
 		}
-		dense(out, in, w, m.Biases[i], i < last)
+		if m.bands != nil {
+			banded(out, in, w, m.Biases[i], m.bands[i])
+		} else {
+			dense(out, in, w, m.Biases[i])
+		}
+		if i < last {
+			rectify(out)
+		}
 		in = out
 	}
 }
@@ -97,9 +135,9 @@ func (m *MLP) Forward(dst, x, scratch []float32) {
 // for each row.
 var blas gonum.Implementation
 
-// dense computes out = x·w + b, then ReLU if asked. After a ReLU about half of
-// x is zero, and a row of w whose input is zero is never read.
-func dense(out, x, w, b []float32, relu bool) {
+// dense computes out = x·w + b. After a ReLU about half of x is zero, and a row
+// of w whose input is zero is never read.
+func dense(out, x, w, b []float32) {
 	n := len(out)
 	copy(out, b)
 	for i, xi := range x {
@@ -107,9 +145,21 @@ func dense(out, x, w, b []float32, relu bool) {
 			blas.Saxpy(n, xi, w[i*n:i*n+n], 1, out, 1)
 		}
 	}
-	if relu {
-		for i, v := range out {
-			out[i] = max(v, 0)
+}
+
+// banded is dense that leaves out the zeros of w.
+func banded(out, x, w, b []float32, bands []band) {
+	n := len(out)
+	copy(out, b)
+	for i, xi := range x {
+		if band := bands[i]; xi != 0 && band.from < band.to {
+			blas.Saxpy(int(band.to-band.from), xi, w[i*n+int(band.from):i*n+int(band.to)], 1, out[band.from:band.to], 1)
 		}
+	}
+}
+
+func rectify(v []float32) {
+	for i, x := range v {
+		v[i] = max(x, 0)
 	}
 }

@@ -45,7 +45,7 @@ func (m *Maker) Learned(name string, s observation.Spec, net *nn.MLP, seen []flo
 	if len(seen) != 0 && len(seen) != s.Dim() {
 		return nil, fmt.Errorf("cannot load policy %q: the range of %d inputs is known, its observation has %d", name, len(seen), s.Dim())
 	}
-	p := &Learned{name: name, encoder: encoder, net: net}
+	p := &Learned{name: name, encoder: encoder, net: net.Banded()}
 	if s.Advice() != "" {
 		p.seen = seen
 	}
