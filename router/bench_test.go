@@ -85,6 +85,11 @@ func learned(t testing.TB, table *fleet.Table, members, hidden int) *policy.Lear
 func TestDecisionAllocatesNothing(t *testing.T) {
 	core := newCore(t, 512, whole)
 	setPolicy(t, core, learned(t, core.Table(), 4, 64))
+	allocatesNothing(t, core)
+}
+
+func allocatesNothing(t *testing.T, core *router.Core) {
+	t.Helper()
 	r := &fleet.Request{PromptTokens: 90}
 	var now time.Duration
 	if n := testing.AllocsPerRun(500, func() {

@@ -3,7 +3,6 @@ package router_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
@@ -53,18 +52,7 @@ func placing(t testing.TB, table *fleet.Table) *policy.Placing {
 func TestPlacingAllocatesNothing(t *testing.T) {
 	core := newCore(t, 512, whole)
 	setPolicy(t, core, placing(t, core.Table()))
-	r := &fleet.Request{PromptTokens: 90}
-	var now time.Duration
-	if n := testing.AllocsPerRun(500, func() {
-		now += time.Millisecond
-		choice, err := core.Route(r, now)
-		if err != nil || choice.Fallback {
-			t.Fatal(choice, err)
-		}
-		choice.Lease.End()
-	}); n != 0 {
-		t.Errorf("a decision allocates %v times", n)
-	}
+	allocatesNothing(t, core)
 }
 
 // BenchmarkPlacing is BenchmarkDecision where the policy places.

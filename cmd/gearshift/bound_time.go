@@ -66,6 +66,12 @@ func (w *stopwatch) on(c evaluation.Contestant) evaluation.Contestant {
 	return c
 }
 
+// decided counts a decision that began at a time and is made.
+func (w *stopwatch) decided(began time.Time) {
+	w.spent.Add(int64(time.Since(began)))
+	w.decisions.Add(1)
+}
+
 // lap is the milliseconds per decision since the last lap.
 func (w *stopwatch) lap() float64 {
 	spent, decisions := w.spent.Swap(0), w.decisions.Swap(0)
@@ -84,8 +90,7 @@ type timedDecider struct {
 func (d timedDecider) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	began := time.Now()
 	variant := d.Decider.Decide(v, r, scratch)
-	d.watch.spent.Add(int64(time.Since(began)))
-	d.watch.decisions.Add(1)
+	d.watch.decided(began)
 	return variant
 }
 
@@ -100,7 +105,6 @@ type timedPlacer struct {
 func (d timedPlacer) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	began := time.Now()
 	replica := d.placer.Place(v, r, scratch)
-	d.watch.spent.Add(int64(time.Since(began)))
-	d.watch.decisions.Add(1)
+	d.watch.decided(began)
 	return replica
 }

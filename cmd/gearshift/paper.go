@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,9 +90,6 @@ type paper struct {
 	store    *checkpoints.Store
 	seeds    []uint64
 	stderr   io.Writer
-	// elsewhere is for another fleet than the report's own: searches are coarser.
-	elsewhere bool
-
 	// Policies, as references into the store.
 	hard, soft, deadlines string
 	rules                 []string // tuned, the best first
@@ -156,7 +152,7 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 	if p.deadlines, err = p.trained(ctx, "deadlines", other, p.options.preset, 1, ""); err != nil {
 		return err
 	}
-	if err := p.tune(ctx); err != nil {
+	if err := p.tune(ctx, thorough); err != nil {
 		return err
 	}
 	return p.tuneForWindows(ctx)
@@ -175,12 +171,12 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 	}
 	sections := []func(context.Context) (report.Section, error){
 		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.softSection,
-		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection, p.othersSection, p.trainingSection,
+		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection,
 	}
-	if p.options.quick {
-		sections = slices.Delete(sections, len(sections)-2, len(sections)-1) // other fleets take long
+	if !p.options.quick { // other fleets take long
+		sections = append(sections, p.othersSection)
 	}
-	for _, section := range sections {
+	for _, section := range append(sections, p.trainingSection) {
 		part, err := section(ctx)
 		if err != nil {
 			return nil, err

@@ -49,13 +49,13 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 
 // onFleet is the rows of one scenario.
 func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) ([][]report.Cell, error) {
-	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}, elsewhere: true}
+	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
 	q.options.scenario = s.Name
 	var err error
 	if q.hard, err = q.trained(ctx, "hard-"+s.Name, s, q.options.preset, 1, ""); err != nil {
 		return nil, err
 	}
-	if err := q.tune(ctx); err != nil {
+	if err := q.tune(ctx, coarse); err != nil {
 		return nil, err
 	}
 	all, err := q.evaluate(ctx, "hard", s, slices.Concat([]string{q.hard}, q.rules, statics(s)), mainWorkloads)

@@ -16,12 +16,14 @@ import (
 	"gearshift/env/planner"
 )
 
+// The searches of a report: of its own fleet's rules, and of others.
+var (
+	thorough = tuneOptions{seeds: 4, trials: 150, aim: aimUtility}
+	coarse   = tuneOptions{seeds: 2, trials: 60, aim: aimUtility}
+)
+
 // tune finds the best of each family of rules on training seeds.
-func (p *paper) tune(ctx context.Context) (err error) {
-	o := tuneOptions{seeds: 4, trials: 150, aim: aimUtility}
-	if p.elsewhere {
-		o.seeds, o.trials = 2, 60
-	}
+func (p *paper) tune(ctx context.Context, o tuneOptions) (err error) {
 	if p.tuned, err = p.search(ctx, o, mainWorkloads); err != nil {
 		return err
 	}
@@ -33,7 +35,9 @@ func (p *paper) tune(ctx context.Context) (err error) {
 
 // tuneForWindows finds the rule with the most windows near peak performance.
 func (p *paper) tuneForWindows(ctx context.Context) error {
-	found, err := p.search(ctx, tuneOptions{seeds: 2, trials: 60, aim: aimWindows}, []string{"u1", "u2"})
+	o := coarse
+	o.aim = aimWindows
+	found, err := p.search(ctx, o, []string{"u1", "u2"})
 	if err == nil {
 		p.windows = found[0].Policy
 	}

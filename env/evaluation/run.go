@@ -154,16 +154,18 @@ func perSecond(n int, d time.Duration) float64 {
 
 // playSeed is one episode of the plan.
 func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
-	record := newRecorder(c.Fleet.Table)
-	err := play(ctx, c, w, seed, observer{
-		begun: func(e *env.Environment) {
-			if p.Observe != nil {
-				p.Observe(Run{c.Name, w.Name, seed}, e)
-			}
-		},
-		ended: record.add,
+	return recorded(ctx, c, w, seed, func(e *env.Environment) {
+		if p.Observe != nil {
+			p.Observe(Run{c.Name, w.Name, seed}, e)
+		}
 	})
-	if err != nil {
+}
+
+// recorded is what one episode comes to. Begun, if not nil, is told of its
+// beginning.
+func recorded(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
+	record := newRecorder(c.Fleet.Table)
+	if err := play(ctx, c, w, seed, observer{begun: begun, ended: record.add}); err != nil {
 		return tally{}, err
 	}
 	return record.tally(), nil

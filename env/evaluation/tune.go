@@ -112,7 +112,7 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
 			g.Go(func() error {
-				run, err := t.measure(ctx, &c, &t.Workloads[i], seed)
+				run, err := recorded(ctx, &c, &t.Workloads[i], seed, nil)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
 				}
@@ -130,13 +130,6 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 		trial.Score, _ = t.score(near)
 	}
 	return trial, nil
-}
-
-// measure is one run's tally.
-func (t *Tuning) measure(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
-	r := newRecorder(c.Fleet.Table)
-	err := play(ctx, c, w, seed, observer{ended: r.add})
-	return r.tally(), err
 }
 
 // near is the share of all windows at or above a level, in the mean over the

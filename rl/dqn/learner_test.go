@@ -102,19 +102,22 @@ func TestTargetFollowsOnlyAtSync(t *testing.T) {
 // The loop's own resumption, with this learner: straight and in two parts.
 func TestResumeIsBitEqual(t *testing.T) {
 	cfg := rltest.Config()
-	t.Run("uniform", func(t *testing.T) { resumes(t, cfg) })
+	cfg.Decisions = 600
+	chain := func(t *testing.T) rl.Run { return rltest.NewRun(t, newForKit, cfg, &rltest.Chain{}, 2, 3) }
+	t.Run("uniform", func(t *testing.T) { resumes(t, chain) })
 	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
-	t.Run("prioritised", func(t *testing.T) { resumes(t, cfg) })
+	t.Run("prioritised", func(t *testing.T) { resumes(t, chain) })
 }
 
-func resumes(t *testing.T, cfg rl.Config) {
+// resumes holds that a run in two parts, of which the first has 333 decisions,
+// ends as it does straight.
+func resumes(t *testing.T, run func(t *testing.T) rl.Run) {
 	t.Helper()
-	cfg.Decisions = 600
 	var progress [2][]byte
 	for i, stop := range []int{0, 333} {
 		var from *rl.Progress
 		for part := range 2 {
-			r := rltest.NewRun(t, newForKit, cfg, &rltest.Chain{}, 2, 3)
+			r := run(t)
 			r.Save = func(p *rl.Progress) (err error) {
 				progress[i], err = p.MarshalBinary()
 				return err

@@ -1,7 +1,6 @@
 package dqn
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -72,30 +71,7 @@ func TestRowsResumeIsBitEqual(t *testing.T) {
 	cfg := rltest.Config()
 	cfg.Decisions = 600
 	cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
-	var progress [2][]byte
-	for i, stop := range []int{0, 333} {
-		var from *rl.Progress
-		for part := range 2 {
-			r := marketRun(t, cfg, &rltest.Market{Size: 4})
-			r.Save = func(p *rl.Progress) (err error) {
-				progress[i], err = p.MarshalBinary()
-				return err
-			}
-			if part == 0 {
-				r.Stop = stop
-			}
-			if _, err := rl.Train(t.Context(), r, from); err != nil {
-				t.Fatal(err)
-			}
-			from = new(rl.Progress)
-			if err := from.UnmarshalBinary(progress[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if !bytes.Equal(progress[0], progress[1]) {
-		t.Error("resumed training ends elsewhere than straight training")
-	}
+	resumes(t, func(t *testing.T) rl.Run { return marketRun(t, cfg, &rltest.Market{Size: 4}) })
 }
 
 // rowBatch draws a batch in which half of the next rows are closed.

@@ -33,9 +33,7 @@ func Mean(members ...*MLP) (*MLP, error) {
 	at := make([]int, len(sizes)) // where the next member's units begin
 	for _, m := range members {
 		mean.place(m, at, 1/float32(len(members)))
-		for i := 1; i < last; i++ {
-			at[i] += m.Sizes[i]
-		}
+		advance(at, m.Sizes)
 	}
 	return mean, nil
 }
@@ -48,9 +46,9 @@ func (m *MLP) place(o *MLP, at []int, share float32) {
 		if i == len(o.Weights)-1 {
 			scale = share
 		}
-		in, out, width := o.Sizes[i], o.Sizes[i+1], m.Sizes[i+1]
+		in, out := o.Sizes[i], o.Sizes[i+1]
 		for r := range in {
-			row := m.Weights[i][(at[i]+r)*width+at[i+1]:]
+			row := m.row(i, at[i]+r, at[i+1])
 			for c, x := range w[r*out : (r+1)*out] {
 				row[c] += scale * x
 			}
@@ -58,6 +56,18 @@ func (m *MLP) place(o *MLP, at []int, share float32) {
 		for c, x := range o.Biases[i] {
 			m.Biases[i][at[i+1]+c] += scale * x
 		}
+	}
+}
+
+// row is the weights of layer i from one of its inputs, to its units from one on.
+func (m *MLP) row(i, input, from int) []float32 {
+	return m.Weights[i][input*m.Sizes[i+1]:][from:m.Sizes[i+1]]
+}
+
+// advance moves at past the hidden units of a network of the sizes.
+func advance(at, sizes []int) {
+	for i := 1; i < len(sizes)-1; i++ {
+		at[i] += sizes[i]
 	}
 }
 
@@ -78,14 +88,14 @@ func (m *MLP) Favouring(weight float32) (*MLP, error) {
 	}
 	at := make([]int, len(sizes))
 	f.place(m, at, 1)
-	copy(at[1:last], m.Sizes[1:last])
-	for i, w := range f.Weights {
+	advance(at, m.Sizes)
+	for i := range f.Weights {
 		pass := float32(1)
 		if i == last-1 {
 			pass = weight
 		}
 		for k := range outputs {
-			w[(at[i]+k)*f.Sizes[i+1]+at[i+1]+k] += pass
+			f.row(i, at[i]+k, at[i+1])[k] += pass
 		}
 	}
 	return f, nil
@@ -95,20 +105,20 @@ func (m *MLP) Favouring(weight float32) (*MLP, error) {
 // has added is left out.
 func (m *MLP) Split(n int, hidden []int) ([]*MLP, error) {
 	sizes := append(append([]int{m.Inputs()}, hidden...), m.Outputs())
-	last := len(sizes) - 1
-	for i := 1; i < last; i++ {
-		if len(m.Sizes) != len(sizes) || (m.Sizes[i] != n*hidden[i-1] && m.Sizes[i] != n*hidden[i-1]+m.Outputs()) {
-			return nil, fmt.Errorf("layers %v are not those of %d networks of hidden layers %v", m.Sizes, n, hidden)
-		}
+	fits := len(m.Sizes) == len(sizes)
+	for i := 0; fits && i < len(hidden); i++ {
+		favouring := m.Sizes[i+1] - n*hidden[i] // units that it has added
+		fits = favouring == 0 || favouring == m.Outputs()
+	}
+	if !fits {
+		return nil, fmt.Errorf("layers %v are not those of %d networks of hidden layers %v", m.Sizes, n, hidden)
 	}
 	members := make([]*MLP, n)
 	at := make([]int, len(sizes))
 	for k := range members {
 		members[k], _ = New(sizes...)
 		m.extract(members[k], at, float32(n))
-		for i := 1; i < last; i++ {
-			at[i] += sizes[i]
-		}
+		advance(at, sizes)
 	}
 	return members, nil
 }
@@ -120,9 +130,9 @@ func (m *MLP) extract(o *MLP, at []int, n float32) {
 		if i == len(o.Weights)-1 {
 			scale = n
 		}
-		in, out, width := o.Sizes[i], o.Sizes[i+1], m.Sizes[i+1]
+		in, out := o.Sizes[i], o.Sizes[i+1]
 		for r := range in {
-			row := m.Weights[i][(at[i]+r)*width+at[i+1]:]
+			row := m.row(i, at[i]+r, at[i+1])
 			for c := range out {
 				w[r*out+c] = scale * row[c]
 			}
