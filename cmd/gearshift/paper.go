@@ -83,6 +83,19 @@ func (o *paperOptions) defaults() error {
 	return nil
 }
 
+// command is what makes the same report.
+func (o *paperOptions) command() string {
+	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d --training-seeds %d --longer %d",
+		o.scenario, o.preset, o.seeds, o.trainingSeeds, o.longer)
+	if o.quick {
+		c += " --quick"
+	}
+	if o.ablations {
+		c += " --ablations"
+	}
+	return c + " --out DIR"
+}
+
 // paper is the making of one report.
 type paper struct {
 	options  paperOptions
@@ -166,8 +179,7 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 	r := &report.Report{
 		Title:    "Learned best-effort serving: the policy, the rules, and the best possible",
 		Scenario: fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", p.scenario.Name, p.options.preset, p.options.seeds),
-		Repeat: fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d --training-seeds %d --out %s\ngearshift %s",
-			p.options.scenario, p.options.preset, p.options.seeds, p.options.trainingSeeds, "DIR", version),
+		Repeat:   p.options.command() + "\ngearshift " + version,
 	}
 	sections := []func(context.Context) (report.Section, error){
 		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.softSection,

@@ -63,6 +63,18 @@ func TestPaperNeedsItsTasks(t *testing.T) {
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--seeds", "1"}, "--seeds")
 }
 
+// What a report says of how to repeat it names all that it was made with.
+func TestPaperSaysHowToRepeatIt(t *testing.T) {
+	o := paperOptions{scenario: "titan-rtx-opt", out: "x", quick: true, ablations: true}
+	if err := o.defaults(); err != nil {
+		t.Fatal(err)
+	}
+	want := "gearshift paper --scenario titan-rtx-opt --preset quick --seeds 3 --training-seeds 1 --longer 1 --quick --ablations --out DIR"
+	if got := o.command(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 // The share of a variant that falls from all to none between two rates has the
 // area of a trapezium.
 func TestUsageIsTheAreaUnderTheShare(t *testing.T) {
