@@ -7,8 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"gonum.org/v1/gonum/blas/gonum"
 )
 
 // MLP is a stack of dense layers with ReLU between them and a linear output.
@@ -20,36 +18,7 @@ type MLP struct {
 	// Biases[i] has length Sizes[i+1].
 	Biases [][]float32
 
-	bands [][]band // see Banded; nil where weights may change
-}
-
-// band is where a row of weights is not zero: all of that is in [from, to).
-type band struct{ from, to int32 }
-
-// Banded is m for as long as its weights do not change, quicker where many are
-// zero, as of a [Mean]. It shares m's memory.
-func (m *MLP) Banded() *MLP {
-	b := *m
-	b.bands = make([][]band, len(m.Weights))
-	for i, w := range m.Weights {
-		for n := m.Sizes[i+1]; len(w) > 0; w = w[n:] {
-			b.bands[i] = append(b.bands[i], bandOf(w[:n]))
-		}
-	}
-	return &b
-}
-
-func bandOf(row []float32) band {
-	var b band
-	for i, x := range row {
-		if x != 0 {
-			if b.to == 0 {
-				b.from = int32(i)
-			}
-			b.to = int32(i + 1)
-		}
-	}
-	return b
+	blocks [][]block // see Banded; nil where weights may change
 }
 
 // New makes a network of zero weights. It needs at least an input and an
@@ -101,65 +70,4 @@ func (m *MLP) Clone() *MLP {
 		c.Biases = append(c.Biases, slices.Clone(m.Biases[i]))
 	}
 	return c
-}
-
-// Scratch is the length of the scratch buffer that Forward needs.
-func (m *MLP) Scratch() int { return 2 * slices.Max(m.Sizes) }
-
-// Forward writes the network's output for x into dst. len(x) is Inputs,
-// len(dst) is Outputs, len(scratch) at least Scratch. It allocates nothing and
-// only reads the network, so goroutines with their own buffers may share it.
-func (m *MLP) Forward(dst, x, scratch []float32) {
-	half := len(scratch) / 2
-	last := len(m.Weights) - 1
-	in := x
-	for i, w := range m.Weights {
-		out := dst
-		if i < last {
-			out = scratch[(i%2)*half:][:m.Sizes[i+1]]
-		}
-		if m.bands != nil {
-			banded(out, in, w, m.Biases[i], m.bands[i])
-		} else {
-			dense(out, in, w, m.Biases[i])
-		}
-		if i < last {
-			rectify(out)
-		}
-		in = out
-	}
-}
-
-// blas is gonum's own, whatever implementation a program has chosen with
-// blas32.Use: a policy decides the same in every build, and pays no cgo call
-// for each row.
-var blas gonum.Implementation
-
-// dense computes out = x·w + b. After a ReLU about half of x is zero, and a row
-// of w whose input is zero is never read.
-func dense(out, x, w, b []float32) {
-	n := len(out)
-	copy(out, b)
-	for i, xi := range x {
-		if xi != 0 {
-			blas.Saxpy(n, xi, w[i*n:i*n+n], 1, out, 1)
-		}
-	}
-}
-
-// banded is dense that leaves out the zeros of w.
-func banded(out, x, w, b []float32, bands []band) {
-	n := len(out)
-	copy(out, b)
-	for i, xi := range x {
-		if band := bands[i]; xi != 0 && band.from < band.to {
-			blas.Saxpy(int(band.to-band.from), xi, w[i*n+int(band.from):i*n+int(band.to)], 1, out[band.from:band.to], 1)
-		}
-	}
-}
-
-func rectify(v []float32) {
-	for i, x := range v {
-		v[i] = max(x, 0)
-	}
 }

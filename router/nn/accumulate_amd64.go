@@ -1,0 +1,39 @@
+package nn
+
+import "golang.org/x/sys/cpu"
+
+// accumulate adds x·w to out, where w has len(x) rows, stride apart.
+func accumulate(out, x, w []float32, stride int) {
+	if !cpu.X86.HasAVX {
+		accumulateRows(out, x, w, stride)
+		return
+	}
+	if len(out) == 0 || len(x) == 0 {
+		return
+	}
+	_ = w[(len(x)-1)*stride+len(out)-1] // the last that is read
+	accumulateAVX(&out[0], &x[0], &w[0], len(out), len(x), stride)
+}
+
+// rectify sets what is negative in v to zero, and leaves NaN.
+func rectify(v []float32) {
+	if !cpu.X86.HasAVX {
+		rectifyEach(v)
+		return
+	}
+	whole := len(v) &^ 7
+	if whole > 0 {
+		rectifyAVX(&v[0], whole)
+	}
+	rectifyEach(v[whole:])
+}
+
+// accumulateAVX is accumulate, to the bit. None of the numbers may be 0.
+//
+//go:noescape
+func accumulateAVX(out, x, w *float32, columns, rows, stride int)
+
+// rectifyAVX is rectify of n numbers, a multiple of 8.
+//
+//go:noescape
+func rectifyAVX(v *float32, n int)
