@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/blas"
+
+	"gearshift/router/nn"
 )
 
 // The arithmetic of a dense layer over a batch of n rows, all row-major. Each
@@ -18,23 +20,13 @@ func forward(y, x, w, b []float32, n int, relu bool) {
 	}
 	library.Sgemm(blas.NoTrans, blas.NoTrans, n, out, in, 1, x, in, w, out, 1, y, out)
 	if relu {
-		rectify(y)
-	}
-}
-
-// The sign of an activation is as good as random, so a branch on it would be
-// mispredicted half of the time: the two functions below mask bits instead.
-
-// rectify sets what is negative in y to zero.
-func rectify(y []float32) {
-	for i, v := range y {
-		bits := math.Float32bits(v)
-		y[i] = math.Float32frombits(bits &^ uint32(int32(bits)>>31))
+		nn.Rectify(y)
 	}
 }
 
 // unrectify computes g = dy where y is positive, else 0: the gradient before
-// the ReLU whose output is y.
+// the ReLU whose output is y. The sign of an activation is as good as random, so
+// that a branch on it would be mispredicted half of the time: it masks bits instead.
 func unrectify(g, dy, y []float32) {
 	g, dy = g[:len(y)], dy[:len(y)]
 	for i, v := range y {

@@ -6,8 +6,7 @@ import "gonum.org/v1/gonum/blas/gonum"
 // blas32.Use: a cgo call for each row would cost more than it gains.
 var blas gonum.Implementation
 
-// accumulateRows adds x·w to out, where w has len(x) rows, stride apart. After a
-// ReLU about half of x is zero, and a row whose input is zero is never read.
+// accumulateRows is accumulate, row by row. After a ReLU about half of x is zero, and a row whose input is zero is never read.
 func accumulateRows(out, x, w []float32, stride int) {
 	n := len(out)
 	for i, xi := range x {
@@ -17,7 +16,7 @@ func accumulateRows(out, x, w []float32, stride int) {
 	}
 }
 
-// rectifyEach sets what is negative in v to zero, and leaves NaN.
+// rectifyEach is Rectify, one by one.
 func rectifyEach(v []float32) {
 	for i, x := range v {
 		v[i] = max(x, 0)

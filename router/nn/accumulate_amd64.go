@@ -15,8 +15,8 @@ func accumulate(out, x, w []float32, stride int) {
 	accumulateAVX(&out[0], &x[0], &w[0], len(out), len(x), stride)
 }
 
-// rectify sets what is negative in v to zero, and leaves NaN.
-func rectify(v []float32) {
+// Rectify sets what is negative in v to zero, and leaves NaN.
+func Rectify(v []float32) {
 	if !cpu.X86.HasAVX {
 		rectifyEach(v)
 		return
@@ -33,7 +33,7 @@ func rectify(v []float32) {
 //go:noescape
 func accumulateAVX(out, x, w *float32, columns, rows, stride int)
 
-// rectifyAVX is rectify of n numbers, a multiple of 8.
+// rectifyAVX is Rectify of n numbers, a multiple of 8.
 //
 //go:noescape
 func rectifyAVX(v *float32, n int)

@@ -130,6 +130,7 @@ TEXT ·rectifyAVX(SB), NOSPLIT, $0-16
 eight:
 	VMOVUPS (DI), Y1
 	VMAXPS  Y1, Y0, Y1 // of a NaN and a number, the NaN: it comes first here
+	VADDPS  Y0, Y1, Y1 // no −0
 	VMOVUPS Y1, (DI)
 	ADDQ    $32, DI
 	SUBQ    $8, CX

@@ -2,6 +2,8 @@
 
 package nn
 
+// accumulate adds x·w to out, where w has len(x) rows, stride apart.
 func accumulate(out, x, w []float32, stride int) { accumulateRows(out, x, w, stride) }
 
-func rectify(v []float32) { rectifyEach(v) }
+// Rectify sets what is negative in v to zero, and leaves NaN.
+func Rectify(v []float32) { rectifyEach(v) }

@@ -48,7 +48,7 @@ func TestRectify(t *testing.T) {
 		v[n/2] = nan
 		want := slices.Clone(v)
 		rectifyEach(want[:n])
-		rectify(v[:n])
+		Rectify(v[:n])
 		if fmt.Sprint(v) != fmt.Sprint(want) { // which has NaN equal NaN
 			t.Errorf("rectified to %v, want %v", v, want)
 		}

@@ -28,7 +28,7 @@ func (m *MLP) Forward(dst, x, scratch []float32) {
 			}
 		}
 		if i < last {
-			rectify(out)
+			Rectify(out)
 		}
 		x = out
 	}
