@@ -98,15 +98,18 @@ func (j *judge) score(ctx context.Context, network *nn.MLP) (float64, error) {
 // heldOutSeeds is how many runs of each workload the comparison with rules takes.
 const heldOutSeeds = 10
 
-// summary is the evaluation that a checkpoint carries.
-func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32) (json.RawMessage, error) {
+// summary is the evaluation that a checkpoint carries, with the comparison with
+// the rules or without it.
+func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32, compared bool) (json.RawMessage, error) {
 	results, err := j.play(ctx, network, seen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
 	}
 	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
-	if s.HeldOut, err = j.besideRules(ctx, network, seen); err != nil {
-		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
+	if compared {
+		if s.HeldOut, err = j.besideRules(ctx, network, seen); err != nil {
+			return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
+		}
 	}
 	return json.Marshal(s)
 }

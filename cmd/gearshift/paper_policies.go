@@ -16,17 +16,22 @@ import (
 // trained is the policy of that name in the report's store. It is trained if
 // the store has none of the same ingredients; an interrupted run goes on.
 func (p *paper) trained(ctx context.Context, name string, s *scenario.Scenario, presetName string, seed uint64, from string) (string, error) {
-	o := trainOptions{scenario: p.options.scenario, presetName: presetName, store: p.store.Path, name: name, from: from, seed: seed}
+	return p.train(ctx, s, trainOptions{presetName: presetName, name: name, from: from, seed: seed})
+}
+
+// train is trained by the options, but for the scenario and the store.
+func (p *paper) train(ctx context.Context, s *scenario.Scenario, o trainOptions) (string, error) {
+	o.scenario, o.store = p.options.scenario, p.store.Path
 	r, err := newTrainingRunOn(o, s)
 	if err != nil {
 		return "", err
 	}
-	if entry, ok := p.stored(name); ok && sameTraining(entry.Meta, r.meta) {
+	if entry, ok := p.stored(o.name); ok && sameTraining(entry.Meta, r.meta) {
 		return entry.Ref().String(), nil
 	}
-	r.options.resume = p.interrupted(name, r)
-	fmt.Fprintf(p.stderr, "training %s (preset %s, seed %d)\n", name, presetName, seed)
-	return name, r.run(ctx, io.Discard, p.stderr)
+	r.options.resume = p.interrupted(o.name, r)
+	fmt.Fprintf(p.stderr, "training %s (preset %s, seed %d)\n", o.name, o.presetName, o.seed)
+	return o.name, r.run(ctx, io.Discard, p.stderr)
 }
 
 // stored is the newest version of the name in the report's store.

@@ -187,7 +187,9 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 		s := ablated(p.scenario, preset, a)
 		runs := map[string][]float64{}
 		for seed := uint64(1); seed <= ablationSeeds; seed++ {
-			ref, err := p.trained(ctx, fmt.Sprintf("ablation-%d-seed-%d", i, seed), s, preset, seed, "")
+			ref, err := p.train(ctx, s, trainOptions{
+				presetName: preset, name: fmt.Sprintf("ablation-%d-seed-%d", i, seed), seed: seed, uncompared: true,
+			})
 			if err != nil {
 				return t, err
 			}
