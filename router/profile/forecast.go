@@ -51,10 +51,18 @@ func (f *Forecaster) Forecast(v *fleet.View, r *fleet.Request) {
 // load is what a replica's batch is now. One that is idle has, for the harm that
 // others may do it, a single sequence.
 type load struct {
+	profile *Profile
 	n, held int
 	weight  float64 // requests
+	gpu     float64 // the GPU part of a step
 	duty    float64 // the share of a step in which the batch loads the GPU
 	misses  float64 // probability for each of its requests, as things are
+}
+
+// missing is the probability that one of the batch's requests misses its deadline
+// beside neighbours.
+func (l *load) missing(neighbours, perDeadline float64) float64 {
+	return miss(l.profile.beside(l.gpu, l.n, neighbours) * perDeadline)
 }
 
 // host fills in the forecasts of the replicas of one host.
@@ -63,33 +71,34 @@ func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float
 	loads := room[:0]
 	var duties float64
 	for _, i := range on {
-		l := load{n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i])}
+		l := load{profile: f.profiles[i], n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i])}
 		if l.n > 0 {
-			_, l.duty = f.profiles[i].Step(l.n, l.n, l.held, 0)
+			l.gpu, l.duty = l.profile.alone(l.n, l.held)
 		} else {
 			l.n, l.held, l.weight = 1, idleContext, idleWeight
+			l.gpu = l.profile.GPU(l.n, l.held)
 		}
 		duties += l.duty
 		loads = append(loads, l)
 	}
 	for k := range loads {
 		l := &loads[k]
-		l.misses = miss(f.pace(on[k], l.n, l.held, duties-l.duty) * perDeadline)
+		l.misses = l.missing(duties-l.duty, perDeadline)
 	}
 	for k, i := range on {
-		v.Forecasts[i] = f.join(loads, on, k, prompt, duties, perDeadline)
+		v.Forecasts[i] = join(loads, k, prompt, duties, perDeadline)
 	}
 }
 
 // join is the forecast for a request on the k-th replica of a host.
-func (f *Forecaster) join(loads []load, on []int, k, prompt int, duties, perDeadline float64) fleet.Forecast {
-	l := loads[k]
+func join(loads []load, k, prompt int, duties, perDeadline float64) fleet.Forecast {
+	l := &loads[k]
 	n, held := l.n+1, l.held+prompt
 	if l.weight < 1 { // idle
 		n, held = 1, prompt
 	}
-	_, duty := f.profiles[on[k]].Step(n, n, held, 0)
-	pace := f.pace(on[k], n, held, duties-l.duty) * perDeadline
+	gpu, duty := l.profile.alone(n, held)
+	pace := l.profile.beside(gpu, n, duties-l.duty) * perDeadline
 	own := miss(pace)
 	misses := own
 	if n > 1 {
@@ -97,16 +106,10 @@ func (f *Forecaster) join(loads []load, on []int, k, prompt int, duties, perDead
 	}
 	for j := range loads {
 		if o := &loads[j]; j != k {
-			misses += o.weight * (miss(f.pace(on[j], o.n, o.held, duties-o.duty+duty-l.duty)*perDeadline) - o.misses)
+			misses += o.weight * (o.missing(duties-o.duty+duty-l.duty, perDeadline) - o.misses)
 		}
 	}
 	return fleet.Forecast{Pace: pace, Misses: misses}
-}
-
-// pace is the time of a step of n sequences, in milliseconds.
-func (f *Forecaster) pace(i, n, held int, neighbours float64) float64 {
-	ms, _ := f.profiles[i].Step(n, n, held, neighbours)
-	return ms
 }
 
 // miss is the probability of a miss at a pace relative to the deadline. Most

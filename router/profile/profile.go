@@ -51,11 +51,26 @@ func (p *Profile) GPU(tokens, context int) float64 {
 // Neighbours is the sum of the duties of the host's other busy engines.
 func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, duty float64) {
 	gpu := p.GPU(tokens, context)
-	ms = max(p.LaunchFloor, gpu*(1+p.Contention*neighbours)) + p.Overhead + float64(sequences)*p.Sequence
+	ms = p.beside(gpu, sequences, neighbours)
 	if ms > 0 {
 		duty = gpu / ms
 	}
 	return ms, duty
+}
+
+// beside is the time of a step with that GPU part beside neighbours.
+func (p *Profile) beside(gpu float64, sequences int, neighbours float64) float64 {
+	return max(p.LaunchFloor, gpu*(1+p.Contention*neighbours)) + p.Overhead + float64(sequences)*p.Sequence
+}
+
+// alone is the GPU part of a decode step of n sequences, and its duty where
+// nobody else is busy.
+func (p *Profile) alone(n, held int) (gpu, duty float64) {
+	gpu = p.GPU(n, held)
+	if ms := p.beside(gpu, n, 0); ms > 0 {
+		duty = gpu / ms
+	}
+	return gpu, duty
 }
 
 // KVTokens is how many tokens the KV cache holds in a replica of so many
