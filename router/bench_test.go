@@ -3,7 +3,9 @@ package router_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +92,9 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 
 func allocatesNothing(t *testing.T, core *router.Core) {
 	t.Helper()
+	if raced {
+		t.Skip("the pool of desks forgets at random under the race detector")
+	}
 	r := &fleet.Request{PromptTokens: 90}
 	var now time.Duration
 	if n := testing.AllocsPerRun(500, func() {
@@ -116,6 +121,34 @@ func BenchmarkDecision(b *testing.B) {
 			measure(b, core)
 		})
 	}
+}
+
+// BenchmarkDecisionsAtOnce is BenchmarkDecision, with four networks, from eight
+// goroutines.
+func BenchmarkDecisionsAtOnce(b *testing.B) {
+	core := newCore(b, 512, whole)
+	setPolicy(b, core, learned(b, core.Table(), 4, 64))
+	b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
+	b.ReportAllocs()
+	var moments atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		var live [5]router.Choice
+		r := &fleet.Request{PromptTokens: 90}
+		for i := 0; pb.Next(); i++ {
+			r.Task = i % 4
+			choice, err := core.Route(r, time.Duration(moments.Add(1))*20*time.Millisecond)
+			if err != nil || choice.Fallback {
+				b.Error(choice, err)
+				return
+			}
+			live[i%len(live)].Lease.End()
+			live[i%len(live)] = choice
+		}
+		for _, choice := range live {
+			choice.Lease.End()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
 
 // measure reports the median and the 99th percentile of single decisions, in

@@ -2,41 +2,56 @@ package router
 
 import "gearshift/router/fleet"
 
-// choose picks variant and replica from c.view, on which at least one replica
+// choose picks variant and replica from d.view, on which at least one replica
 // is available (of the pinned variant, if there is one). It always succeeds:
 // where a policy or the balancer fails, what stands behind it chooses.
-// The caller holds c.mu.
-func (c *Core) choose(pinned int, r *fleet.Request, random uint64) Choice {
+func (d *desk) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
 	if pinned < 0 {
-		choice = c.ask(r)
+		choice = d.ask(r)
 	}
 	if choice.Replica < 0 {
-		choice.Replica = c.pick(r, choice.Variant, random)
-	}
-	if choice.Replica < 0 {
-		choice.Replica = emptiest(&c.view, choice.Variant)
-		choice.Fallback = true
-		if choice.Reason == "" {
-			choice.Reason = ReasonBalancer
-		}
+		d.settle(&choice, r, random)
 	}
 	return choice
 }
 
+// again is choose after d.view has changed: the variant stays, if it can, and
+// the replica is picked anew.
+func (d *desk) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
+	if d.policy.placer != nil || choice.Fallback || !d.view.VariantAvailable(choice.Variant) {
+		return d.choose(pinned, r, random)
+	}
+	d.settle(&choice, r, random)
+	return choice
+}
+
+// settle completes the choice by the replica.
+func (d *desk) settle(choice *Choice, r *fleet.Request, random uint64) {
+	choice.Replica = d.pick(r, choice.Variant, random)
+	if choice.Replica >= 0 {
+		return
+	}
+	choice.Replica = emptiest(&d.view, choice.Variant)
+	choice.Fallback = true
+	if choice.Reason == "" {
+		choice.Reason = ReasonBalancer
+	}
+}
+
 // ask asks the policy, then the fallback, then takes the first variant that is
 // available. The replica is −1 unless who decided is a Placer.
-func (c *Core) ask(r *fleet.Request) Choice {
-	variant, replica, reason := c.decide(&c.policy, r)
+func (d *desk) ask(r *fleet.Request) Choice {
+	variant, replica, reason := d.decide(d.policy, r)
 	if reason == "" {
-		return Choice{Variant: variant, Replica: replica, Policy: c.policy.name}
+		return Choice{Variant: variant, Replica: replica, Policy: d.policy.name}
 	}
 	choice := Choice{Replica: -1, Fallback: true, Reason: reason}
-	if variant, replica, reason = c.decide(&c.fallback, r); reason == "" {
-		choice.Variant, choice.Replica, choice.Policy = variant, replica, c.fallback.name
+	if variant, replica, reason = d.decide(&d.fallback, r); reason == "" {
+		choice.Variant, choice.Replica, choice.Policy = variant, replica, d.fallback.name
 		return choice
 	}
-	for !c.view.VariantAvailable(choice.Variant) {
+	for !d.view.VariantAvailable(choice.Variant) {
 		choice.Variant++
 	}
 	choice.Policy = LastResort
@@ -45,26 +60,31 @@ func (c *Core) ask(r *fleet.Request) Choice {
 
 // decide asks one policy. Reason is empty if its answer can be followed; the
 // replica is −1 where the balancer is to choose it.
-func (c *Core) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
+func (d *desk) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
 	if s.policy == nil {
 		return -1, -1, ReasonMissing
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			c.panicked(s.name, value)
+			d.panicked(s.name, value)
 			variant, replica, reason = -1, -1, ReasonPanic
 		}
 	}()
-	if s.placer != nil {
-		return c.place(s, r)
+	need := max(0, s.policy.Scratch())
+	if need > len(d.scratch) {
+		d.scratch = make([]float32, need)
 	}
-	variant = s.policy.Decide(&c.view, r, s.scratch)
+	scratch := d.scratch[:need]
+	if s.placer != nil {
+		return d.place(s.placer, r, scratch)
+	}
+	variant = s.policy.Decide(&d.view, r, scratch)
 	switch {
 	case variant == -1:
 		reason = ReasonNoChoice
-	case variant < 0 || variant >= len(c.table.Variants):
+	case variant < 0 || variant >= len(d.table.Variants):
 		reason = ReasonOutOfRange
-	case !c.view.VariantAvailable(variant):
+	case !d.view.VariantAvailable(variant):
 		reason = ReasonUnavailable
 	}
 	return variant, -1, reason
@@ -73,31 +93,31 @@ func (c *Core) decide(s *seat, r *fleet.Request) (variant, replica int, reason s
 // place is decide for a Placer. A placement that cannot be followed is the
 // policy's failure, not the balancer's: what it says of the variant is not
 // trusted either.
-func (c *Core) place(s *seat, r *fleet.Request) (variant, replica int, reason string) {
-	replica = s.placer.Place(&c.view, r, s.scratch)
+func (d *desk) place(p Placer, r *fleet.Request, scratch []float32) (variant, replica int, reason string) {
+	replica = p.Place(&d.view, r, scratch)
 	switch {
 	case replica == -1:
 		return -1, -1, ReasonNoChoice
-	case replica < 0 || replica >= len(c.table.Replicas):
+	case replica < 0 || replica >= len(d.table.Replicas):
 		return -1, -1, ReasonOutOfRange
-	case !c.view.Available(replica):
+	case !d.view.Available(replica):
 		return -1, -1, ReasonUnavailable
 	}
-	return c.table.Replicas[replica].Variant, replica, ""
+	return d.table.Replicas[replica].Variant, replica, ""
 }
 
 // pick asks the balancer. It returns −1 unless the answer is an available
 // replica of the variant.
-func (c *Core) pick(r *fleet.Request, variant int, random uint64) (replica int) {
+func (d *desk) pick(r *fleet.Request, variant int, random uint64) (replica int) {
 	defer func() {
 		if value := recover(); value != nil {
-			c.panicked(c.balancer.Name(), value)
+			d.panicked(d.balancer.Name(), value)
 			replica = -1
 		}
 	}()
-	replica = c.balancer.Pick(&c.view, r, variant, random)
-	if replica < 0 || replica >= len(c.table.Replicas) ||
-		c.table.Replicas[replica].Variant != variant || !c.view.Available(replica) {
+	replica = d.balancer.Pick(&d.view, r, variant, random)
+	if replica < 0 || replica >= len(d.table.Replicas) ||
+		d.table.Replicas[replica].Variant != variant || !d.view.Available(replica) {
 		return -1
 	}
 	return replica

@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/router/fleet"
 )
 
-// attempts bounds how often a choice is made anew because its replica went
-// down, or was filled by someone beside this Core, between view and lease.
-const attempts = 8
+// attempts bounds how often a replica is picked anew because others took places
+// meanwhile. Each time at least one of them has got its own, so it takes a crowd
+// to come near it.
+const attempts = 64
 
-// balancerStream is the PCG stream of the balancer's random numbers.
+// balancerStream sets the balancer's random numbers apart from others of a seed.
 const balancerStream = 0x62616c616e636572
 
 // Config is what a Core is made of. Ledger, Fallback and Balancer are needed.
@@ -28,33 +30,42 @@ type Config struct {
 	// Seed of the random numbers that the balancer gets.
 	Seed uint64
 	// OnPanic, if not nil, is told what a policy or balancer panicked with, on
-	// the panicking stack. It is called within the choice: it must be quick
-	// and must not call the Core.
+	// the panicking stack. It is called within the choice, by any goroutine.
 	OnPanic func(name string, value any)
 }
 
 // Core makes choices. Its methods may be called from any goroutine.
+//
+// Requests are decided side by side, each on a view of its own. What comes at
+// once is the last step: a place is taken only if no other has been since the
+// view. If one has, the replica is picked anew, on what is now; the variant stays
+// as decided a few microseconds before. So requests that come at the same moment
+// spread as the balancer says, and wait for no lock but the ledger's.
 type Core struct {
 	ledger     *fleet.Ledger
 	table      *fleet.Table
 	balancer   Balancer
 	forecaster Forecaster
 	onPanic    func(string, any)
-
-	// mu protects all below. It is held from a view to the lease taken on it,
-	// so no other choice comes between them.
-	mu       sync.Mutex
-	policy   seat
-	fallback seat
-	random   *rand.PCG
-	view     fleet.View
+	fallback   seat
+	policy     atomic.Pointer[seat]
+	seed       uint64
+	routed     atomic.Uint64 // requests so far, which number their random draws
+	desks      sync.Pool     // of *desk
 }
 
-// seat is a policy in place: with its name, asked once, and its scratch.
+// seat is a policy in place, with its name, asked once.
 type seat struct {
-	policy  Policy
-	placer  Placer // nil if the balancer chooses the replica
-	name    string
+	policy Policy
+	placer Placer // nil if the balancer chooses the replica
+	name   string
+}
+
+// desk is where one request at a time is decided.
+type desk struct {
+	*Core
+	policy  *seat // in charge of this request
+	view    fleet.View
 	scratch []float32
 }
 
@@ -69,10 +80,11 @@ func New(c Config) (*Core, error) {
 		balancer:   c.Balancer,
 		forecaster: c.Forecaster,
 		onPanic:    c.OnPanic,
-		random:     rand.NewPCG(c.Seed, balancerStream),
+		seed:       c.Seed ^ balancerStream,
+		table:      c.Ledger.Table(),
 	}
-	c.Ledger.View(0, &core.view)
-	core.table = core.view.Table
+	core.desks.New = func() any { return &desk{Core: core} }
+	core.policy.Store(&seat{})
 	var err error
 	if core.fallback, err = core.seat(c.Fallback); err != nil {
 		return nil, fmt.Errorf("cannot use fallback policy %q: %w", c.Fallback.Name(), err)
@@ -88,9 +100,7 @@ func (c *Core) SetPolicy(p Policy) error {
 	if err != nil {
 		return fmt.Errorf("cannot use policy %q: %w", p.Name(), err)
 	}
-	c.mu.Lock()
-	c.policy = next
-	c.mu.Unlock()
+	c.policy.Store(&next)
 	return nil
 }
 
@@ -104,17 +114,15 @@ func (c *Core) seat(p Policy) (seat, error) {
 		}
 	}
 	placer, _ := p.(Placer)
-	return seat{policy: p, placer: placer, name: p.Name(), scratch: make([]float32, max(0, p.Scratch()))}, nil
+	return seat{policy: p, placer: placer, name: p.Name()}, nil
 }
 
 // PolicyName names the policy in charge, or the fallback if there is none.
 func (c *Core) PolicyName() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.policy.policy == nil {
-		return c.fallback.name
+	if s := c.policy.Load(); s.policy != nil {
+		return s.name
 	}
-	return c.policy.name
+	return c.fallback.name
 }
 
 // Ledger is the ledger that the Core chooses on.
@@ -144,40 +152,57 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, e
 	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
 		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
 	}
-	// Arrival, view, choice and lease are one atomic step, under one lock.
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.ledger.Arrive(now)
-	random := c.random.Uint64()
+	random := c.draw()
+	d := c.desks.Get().(*desk)
+	defer c.desks.Put(d)
+	d.policy = c.policy.Load()
+	if err := d.look(pinned, r, now); err != nil {
+		return Choice{}, err
+	}
+	choice := d.choose(pinned, r, random)
 	for range attempts {
-		c.ledger.View(now, &c.view)
-		if c.forecaster != nil {
-			c.forecaster.Forecast(&c.view, r)
-		}
-		if err := c.hopeless(pinned); err != nil {
-			return Choice{}, err
-		}
-		choice := c.choose(pinned, r, random)
-		if lease, ok := c.ledger.Begin(choice.Replica); ok {
+		if lease, ok := c.ledger.BeginOn(&d.view, choice.Replica); ok {
 			choice.Lease = lease
 			return choice, nil
 		}
+		if err := d.look(pinned, r, now); err != nil {
+			return Choice{}, err
+		}
+		choice = d.again(choice, pinned, r, random)
 	}
 	return Choice{}, ErrSaturated
 }
 
+// draw is the next request's random number.
+func (c *Core) draw() uint64 {
+	var source rand.PCG
+	source.Seed(c.seed, c.routed.Add(1))
+	return source.Uint64()
+}
+
+// look brings the desk's view up to date. The error says why no replica can take
+// the request.
+func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
+	d.ledger.View(now, &d.view)
+	if d.forecaster != nil {
+		d.forecaster.Forecast(&d.view, r)
+	}
+	return d.hopeless(pinned)
+}
+
 // hopeless says why no replica can take the request, or returns nil if one
 // can. A pinned variant below zero stands for any.
-func (c *Core) hopeless(pinned int) error {
+func (d *desk) hopeless(pinned int) error {
 	up := false
-	for i := range c.table.Replicas {
-		if pinned >= 0 && c.table.Replicas[i].Variant != pinned {
+	for i := range d.table.Replicas {
+		if pinned >= 0 && d.table.Replicas[i].Variant != pinned {
 			continue
 		}
-		if c.view.Available(i) {
+		if d.view.Available(i) {
 			return nil
 		}
-		up = up || !c.view.Down[i]
+		up = up || !d.view.Down[i]
 	}
 	if up {
 		return ErrSaturated

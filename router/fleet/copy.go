@@ -11,7 +11,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.inFlight = append(l.inFlight[:0], o.inFlight...)
 	l.held = append(l.held[:0], o.held...)
 	l.down = append(l.down[:0], o.down...)
-	l.rate, l.declared = o.rate, o.declared
+	l.rate, l.declared, l.taken = o.rate, o.declared, o.taken
 	l.slots = append(l.slots[:0], o.slots...)
 	l.free = append(l.free[:0], o.free...)
 }

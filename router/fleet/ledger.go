@@ -21,9 +21,8 @@ type Request struct {
 // went down) into the counters that policies see. The simulator and the live
 // router move the same ledger, so a policy sees bit-equal views in both.
 //
-// Its methods may be called from any goroutine. A choice is atomic only if the
-// caller lets no other Begin come between View and Begin; Begin still refuses
-// a replica with no place left.
+// Its methods may be called from any goroutine. Choices that others make between
+// View and Begin are not on the view; BeginOn refuses to begin then.
 type Ledger struct {
 	table *Table
 
@@ -35,6 +34,7 @@ type Ledger struct {
 	declared float64
 	slots    []slot
 	free     []uint32
+	taken    uint64 // places so far, and turns of replicas up or down
 }
 
 // slot is the place of one lease; its generation makes old leases inert.
@@ -52,6 +52,9 @@ func NewLedger(t *Table) *Ledger {
 		down:     make([]bool, len(t.Replicas)),
 	}
 }
+
+// Table is the fleet that the ledger counts.
+func (l *Ledger) Table() *Table { return l.table }
 
 // Arrive notes that a request arrived, which moves the rate estimate.
 func (l *Ledger) Arrive(now time.Duration) {
@@ -81,6 +84,7 @@ func (l *Ledger) Hold(replica, tokens int) {
 func (l *Ledger) SetUp(replica int, up bool) {
 	l.mu.Lock()
 	l.down[replica] = !up
+	l.taken++
 	l.mu.Unlock()
 }
 
@@ -88,7 +92,7 @@ func (l *Ledger) SetUp(replica int, up bool) {
 func (l *Ledger) View(now time.Duration, v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v.Table, v.Now = l.table, now
+	v.Table, v.Now, v.taken = l.table, now, l.taken
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
 	v.Held = append(v.Held[:0], l.held...)
 	v.Down = append(v.Down[:0], l.down...)
@@ -107,10 +111,26 @@ func (l *Ledger) View(now time.Duration, v *View) {
 func (l *Ledger) Begin(replica int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.begin(replica)
+}
+
+// BeginOn is Begin for a choice made on the view v. It also reports false if a
+// place has been taken since then, or a replica has gone down or come up.
+func (l *Ledger) BeginOn(v *View, replica int) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken != v.taken {
+		return Lease{}, false
+	}
+	return l.begin(replica)
+}
+
+func (l *Ledger) begin(replica int) (Lease, bool) {
 	if !available(l.table, l.inFlight, l.down, replica) {
 		return Lease{}, false
 	}
 	l.inFlight[replica]++
+	l.taken++
 	var n uint32
 	if last := len(l.free) - 1; last >= 0 {
 		n, l.free = l.free[last], l.free[:last]
@@ -179,6 +199,8 @@ type View struct {
 	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
 	// declared one for each.
 	Smoothed SmoothedRates
+
+	taken uint64 // the ledger's, when the view was
 }
 
 // Forecast is what a further request is expected to do on a replica.

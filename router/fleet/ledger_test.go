@@ -175,6 +175,30 @@ func TestLeaseIsInertOnceEnded(t *testing.T) {
 }
 
 // TestConcurrentLeases has goroutines compete for five places.
+func TestBeginOnAView(t *testing.T) {
+	l := NewLedger(table(t))
+	var v View
+	l.View(0, &v)
+	first, ok := l.BeginOn(&v, 2)
+	if !ok {
+		t.Fatal("nothing came between, and no place is given")
+	}
+	if _, ok := l.BeginOn(&v, 3); ok {
+		t.Error("a place is given on a view from before the last choice")
+	}
+	l.View(0, &v)
+	l.Hold(2, 100)
+	first.End()
+	if _, ok := l.BeginOn(&v, 3); !ok {
+		t.Error("no place is given, but nobody has taken one since the view")
+	}
+	l.View(0, &v)
+	l.SetUp(0, false)
+	if _, ok := l.BeginOn(&v, 3); ok {
+		t.Error("a place is given on a view from before a replica went down")
+	}
+}
+
 func TestConcurrentLeases(t *testing.T) {
 	l := NewLedger(table(t))
 	var group sync.WaitGroup
