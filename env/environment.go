@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gearshift/router/fleet"
@@ -37,6 +38,7 @@ type Environment struct {
 	ledger *fleet.Ledger
 	stream workloads.Stream
 	random *rand.PCG // for the balancer
+	seed   uint64    // of the episode
 
 	view        fleet.View
 	request     fleet.Request
@@ -122,6 +124,7 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.sim, e.stream = sim, stream
 	e.ledger = fleet.NewLedger(e.config.Table)
 	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
+	e.seed = seed
 	e.decisions, e.over = 0, false
 	arrival, ok := stream.Next()
 	if !ok {
@@ -142,10 +145,7 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	}
 	e.ledger.Arrive(a.At)
 	e.markLosses(a.At)
-	for r := range e.config.Table.Replicas {
-		e.ledger.Hold(r, e.sim.Held(r))
-	}
-	e.ledger.View(a.At, &e.view)
+	e.look(a.At)
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}
 	if e.config.Forecaster != nil {
@@ -154,6 +154,27 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	if e.config.Encoder != nil {
 		e.config.Encoder.Encode(e.observation, &e.view, &e.request)
 	}
+}
+
+// look makes the view of the present moment. In a large fleet it is of a sample,
+// unless that has no place left or the observation lists all replicas.
+func (e *Environment) look(now time.Duration) {
+	e.view.Sample(e.config.Table, e.seed+uint64(e.decisions))
+	if e.config.Encoder != nil && e.config.Encoder.Spec().Places() {
+		e.view.Whole()
+	}
+	e.fillView(now)
+	if e.view.Sampled() && !slices.ContainsFunc(e.view.Replicas(), e.view.Available) {
+		e.view.Whole()
+		e.fillView(now)
+	}
+}
+
+func (e *Environment) fillView(now time.Duration) {
+	for _, r := range e.view.Replicas() {
+		e.ledger.Hold(r, e.sim.Held(r))
+	}
+	e.ledger.View(now, &e.view)
 }
 
 // Step routes the present request to the variant and runs until the next one

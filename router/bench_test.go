@@ -11,6 +11,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/balance"
+	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
@@ -118,6 +119,22 @@ func BenchmarkDecision(b *testing.B) {
 		b.Run(fmt.Sprintf("%d×25-64-64-3", members), func(b *testing.B) {
 			core := newCore(b, 512, whole)
 			setPolicy(b, core, learned(b, core.Table(), members, 64))
+			measure(b, core)
+		})
+	}
+}
+
+// BenchmarkDecisionInFleet is BenchmarkDecision, with four networks, in fleets of
+// so many replicas.
+func BenchmarkDecisionInFleet(b *testing.B) {
+	for _, hosts := range []int{4, 6, 22, 86, 342} {
+		b.Run(fmt.Sprintf("%d", 3*hosts), func(b *testing.B) {
+			core := newCore(b, 0, func(c *router.Config) {
+				table := conformance.FleetOf(hosts, 512)
+				c.Ledger, c.Fallback = fleet.NewLedger(table), static(b, table, 1)
+				c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles(table))
+			})
+			setPolicy(b, core, learned(b, core.Table(), 4, 64))
 			measure(b, core)
 		})
 	}

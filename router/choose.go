@@ -133,7 +133,7 @@ func (c *Core) panicked(name string, value any) {
 // requests in flight.
 func emptiest(v *fleet.View, variant int) int {
 	shortest := v.Shortest(variant)
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if v.Available(i) && int(v.InFlight[i]) == shortest {
 			return i
 		}

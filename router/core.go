@@ -157,6 +157,7 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, e
 	d := c.desks.Get().(*desk)
 	defer c.desks.Put(d)
 	d.policy = c.policy.Load()
+	d.view.Sample(c.table, random)
 	if err := d.look(pinned, r, now); err != nil {
 		return Choice{}, err
 	}
@@ -182,20 +183,25 @@ func (c *Core) draw() uint64 {
 }
 
 // look brings the desk's view up to date. The error says why no replica can take
-// the request.
+// the request. A sample with no place for it makes way for the whole fleet.
 func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
 	d.ledger.View(now, &d.view)
-	if d.forecaster != nil {
+	err := d.hopeless(pinned)
+	if err != nil && d.view.Sampled() {
+		d.view.Whole()
+		err = d.hopeless(pinned)
+	}
+	if err == nil && d.forecaster != nil {
 		d.forecaster.Forecast(&d.view, r)
 	}
-	return d.hopeless(pinned)
+	return err
 }
 
 // hopeless says why no replica can take the request, or returns nil if one
 // can. A pinned variant below zero stands for any.
 func (d *desk) hopeless(pinned int) error {
 	up := false
-	for i := range d.table.Replicas {
+	for _, i := range d.view.Replicas() {
 		if pinned >= 0 && d.table.Replicas[i].Variant != pinned {
 			continue
 		}

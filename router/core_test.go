@@ -270,6 +270,25 @@ func TestReplicaLostBetweenViewAndLease(t *testing.T) {
 	}
 }
 
+// TestLargeFleet fills a fleet of which each decision sees a part: no request is
+// refused while there is a place, wherever it is.
+func TestLargeFleet(t *testing.T) {
+	const hosts, limit = 30, 2
+	core := newCore(t, 0, func(c *router.Config) {
+		table := conformance.FleetOf(hosts, limit)
+		c.Ledger, c.Fallback = fleet.NewLedger(table), static(t, table, 1)
+	})
+	setPolicy(t, core, static(t, core.Table(), 2))
+	for i := range 3 * hosts * limit {
+		if _, err := core.Route(&fleet.Request{}, time.Duration(i)); err != nil {
+			t.Fatalf("request %d of %d: %v", i, 3*hosts*limit, err)
+		}
+	}
+	if _, err := core.Route(&fleet.Request{}, time.Hour); !errors.Is(err, router.ErrSaturated) {
+		t.Errorf("a request to a full fleet: %v", err)
+	}
+}
+
 func TestSetPolicy(t *testing.T) {
 	core := newCore(t, 0, nil)
 	if core.PolicyName() != "static:opt-1.3b" {

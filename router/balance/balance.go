@@ -42,7 +42,7 @@ func eligible(v *fleet.View, replica int, most int32) bool {
 // count is the number of the variant's eligible replicas.
 func count(v *fleet.View, variant int, most int32) int {
 	var n int
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if eligible(v, i, most) {
 			n++
 		}
@@ -52,7 +52,7 @@ func count(v *fleet.View, variant int, most int32) int {
 
 // nth is the n-th eligible replica of the variant, counted from zero, or −1.
 func nth(v *fleet.View, variant int, most int32, n int) int {
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if !eligible(v, i, most) {
 			continue
 		}
@@ -68,7 +68,7 @@ func nth(v *fleet.View, variant int, most int32, n int) int {
 // equals by the random number, or −1 if none is available.
 func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View, a, b int) int) int {
 	best, ties := -1, 0
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if !v.Available(i) {
 			continue
 		}
@@ -87,7 +87,7 @@ func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View,
 		return best
 	}
 	n := below(random, ties)
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if !v.Available(i) || compare(v, i, best) != 0 {
 			continue
 		}

@@ -14,11 +14,11 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, limit := range []int{0, 8} {
-		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestBatch{})
-		conformance.Balancer(t, conformance.Fleet(limit), balance.SmallestFitting{})
-		conformance.Balancer(t, conformance.Fleet(limit), balance.LeastHarm{})
-		conformance.Balancer(t, conformance.Fleet(limit), balance.PowerOfTwo{})
+	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8)} {
+		conformance.Balancer(t, table, balance.SmallestBatch{})
+		conformance.Balancer(t, table, balance.SmallestFitting{})
+		conformance.Balancer(t, table, balance.LeastHarm{})
+		conformance.Balancer(t, table, balance.PowerOfTwo{})
 	}
 }
 

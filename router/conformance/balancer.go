@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"gearshift/router"
@@ -64,8 +65,7 @@ func validPick(x *example, variant, replica int) bool {
 	if !x.view.VariantAvailable(variant) {
 		return replica == -1
 	}
-	replicas := x.view.Table.Replicas
-	return replica >= 0 && replica < len(replicas) && replicas[replica].Variant == variant && x.view.Available(replica)
+	return slices.Contains(x.view.ReplicasOf(variant), replica) && x.view.Available(replica)
 }
 
 // balancerPurity picks for each view twice, the second time in reverse order.

@@ -27,7 +27,10 @@ var kvTokens = [...]int{21_376, 11_296, 10_528}
 
 // Fleet is the paper's: three variants side by side on each of four hosts, and
 // four tasks. Each replica takes limit requests at once; zero is no limit.
-func Fleet(limit int) *fleet.Table {
+func Fleet(limit int) *fleet.Table { return FleetOf(4, limit) }
+
+// FleetOf is [Fleet] with so many hosts.
+func FleetOf(size, limit int) *fleet.Table {
 	tasks := []fleet.Task{
 		{Name: "hellaswag", Quality: []float64{0.45, 0.78, 1}},
 		{Name: "copa", Quality: []float64{0.80, 0.95, 1}},
@@ -40,7 +43,7 @@ func Fleet(limit int) *fleet.Table {
 	variants := []fleet.Variant{{Name: "opt-125m"}, {Name: "opt-1.3b"}, {Name: "opt-6.7b"}}
 	var hosts []fleet.Host
 	var replicas []fleet.Replica
-	for h := range 4 {
+	for h := range size {
 		hosts = append(hosts, fleet.Host{Name: fmt.Sprintf("gpu%d", h)})
 		for m, v := range variants {
 			name := fmt.Sprintf("%s@gpu%d", v.Name, h)
@@ -63,7 +66,8 @@ type example struct {
 }
 
 // draw makes the example of a seed. Views range from an idle fleet that is all
-// up to one that is all down or all full.
+// up to one that is all down or all full. In a large fleet half of them are of a
+// sample.
 func draw(t *fleet.Table, seed uint64) *example {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := &example{seed: seed, random: rng.Uint64()}
@@ -92,6 +96,9 @@ func draw(t *fleet.Table, seed uint64) *example {
 	if rng.IntN(3) == 0 {
 		x.request.Deadline = time.Duration(1+rng.IntN(200)) * time.Millisecond
 	}
+	if seed%2 == 1 {
+		x.view.Sample(t, x.random)
+	}
 	return x
 }
 
@@ -119,7 +126,7 @@ func (x *example) String() string {
 func busy(t *fleet.Table) *example {
 	for seed := uint64(0); ; seed++ {
 		x := draw(t, seed)
-		if !slices.Contains(x.view.Down, true) && slices.Max(x.view.InFlight) > 0 && available(&x.view) == len(t.Replicas) {
+		if !slices.Contains(x.view.Down, true) && slices.Max(x.view.InFlight) > 0 && available(&x.view) == len(x.view.Replicas()) {
 			return x
 		}
 	}
@@ -127,7 +134,7 @@ func busy(t *fleet.Table) *example {
 
 func available(v *fleet.View) int {
 	var n int
-	for i := range v.Table.Replicas {
+	for _, i := range v.Replicas() {
 		if v.Available(i) {
 			n++
 		}

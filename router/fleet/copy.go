@@ -24,8 +24,10 @@ func (x Lease) On(l *Ledger) Lease {
 
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
-	inFlight, held, down, forecasts := v.InFlight, v.Held, v.Down, v.Forecasts
+	inFlight, held, down, forecasts, sample := v.InFlight, v.Held, v.Down, v.Forecasts, v.sample
 	*v = *o
+	v.sample = sample
+	v.sample.copyFrom(&o.sample)
 	v.InFlight = append(inFlight[:0], o.InFlight...)
 	v.Held = append(held[:0], o.Held...)
 	v.Down = append(down[:0], o.Down...)

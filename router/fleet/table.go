@@ -29,6 +29,7 @@ type Table struct {
 	Replicas []Replica
 
 	byVariant, byHost [][]int
+	hosts, replicas   []int // all indices
 }
 
 // NewTable checks the parts against each other and indexes them. Every fault
@@ -45,6 +46,10 @@ func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica
 	for i, r := range replicas {
 		t.byVariant[r.Variant] = append(t.byVariant[r.Variant], i)
 		t.byHost[r.Host] = append(t.byHost[r.Host], i)
+		t.replicas = append(t.replicas, i)
+	}
+	for i := range hosts {
+		t.hosts = append(t.hosts, i)
 	}
 	return t, nil
 }

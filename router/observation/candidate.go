@@ -169,10 +169,11 @@ func neighbours(v *fleet.View, replica int) (smaller, larger int) {
 	return smaller, larger
 }
 
-// hostsUp counts the hosts with a replica that is up, at least one.
-func hostsUp(v *fleet.View) int {
+// hostsUp counts the hosts with a replica that is up, at least one, or reckons
+// them from those of the sample.
+func hostsUp(v *fleet.View) float64 {
 	up := 0
-	for h := range v.Table.Hosts {
+	for _, h := range v.Hosts() {
 		for _, i := range v.Table.ReplicasOn(h) {
 			if !v.Down[i] {
 				up++
@@ -180,5 +181,5 @@ func hostsUp(v *fleet.View) int {
 			}
 		}
 	}
-	return max(1, up)
+	return max(1, float64(up*len(v.Table.Hosts))/float64(len(v.Hosts())))
 }

@@ -90,7 +90,7 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			}
 		case InFlight:
 			for m, scale := range f.Scale {
-				replicas := max(1, len(v.Table.ReplicasOf(m)))
+				replicas := max(1, len(v.ReplicasOf(m)))
 				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
 			}
 		case LogInFlight:
@@ -126,13 +126,13 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 				put(math.Log1p(v.Smoothed[i]) / scale)
 			}
 		case HostRate:
-			hosts := float64(hostsUp(v))
+			hosts := hostsUp(v)
 			put(v.Rate / hosts / f.Scale[0])
 			for i, scale := range f.Scale[1:] {
 				put(v.Smoothed[i] / hosts / scale)
 			}
 		case LogHostRate:
-			hosts := float64(hostsUp(v))
+			hosts := hostsUp(v)
 			put(math.Log1p(v.Rate/hosts) / f.Scale[0])
 			for i, scale := range f.Scale[1:] {
 				put(math.Log1p(v.Smoothed[i]/hosts) / scale)
@@ -144,7 +144,7 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 // least is the smallest value over the variant's available replicas, or −1.
 func least(v *fleet.View, variant int, of func(replica int) float64) float64 {
 	best := -1.0
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if v.Available(i) && len(v.Forecasts) > 0 && (best < 0 || of(i) < best) {
 			best = max(0, of(i))
 		}

@@ -80,7 +80,7 @@ func (p *LeastWork) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 // the request.
 func (p *LeastWork) least(v *fleet.View, r *fleet.Request, variant int) float64 {
 	least, deadline := math.Inf(1), allowed(v, r)
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if v.Available(i) {
 			outstanding := float64(v.InFlight[i] + 1)
 			least = min(least, outstanding*p.share(v.Table, i, deadline, p.neighbours(v, i, 0))/deadline)

@@ -67,7 +67,7 @@ func (p *Placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int 
 	x, value, rest := scratch[:in], scratch[in:in+1], scratch[in+1:]
 	p.encoder.EncodeFeatures(x[:p.shared], v, r)
 	best, highest := -1, float32(0)
-	for i := range v.Table.Replicas {
+	for _, i := range v.Replicas() {
 		if !v.Available(i) {
 			continue
 		}

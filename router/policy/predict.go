@@ -59,7 +59,7 @@ func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(
 	for k := range uint64(picks) {
 		i := p.balancer.Pick(v, r, variant, k*(1<<64/picks))
 		if i < 0 {
-			i = v.Table.ReplicasOf(variant)[0]
+			i = v.ReplicasOf(variant)[0]
 		}
 		if i != before {
 			before, last = i, f(i)
@@ -75,13 +75,13 @@ type emptiest struct{}
 
 func (emptiest) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
 	shortest, ties := v.Shortest(variant), 0
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if likely(v, i, shortest) {
 			ties++
 		}
 	}
 	n, _ := bits.Mul64(random, uint64(ties))
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if !likely(v, i, shortest) {
 			continue
 		}

@@ -85,7 +85,7 @@ func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 // the variant's available replicas with the fewest requests in flight.
 func (p *SlackFit) latency(v *fleet.View, r *fleet.Request, variant, shortest int) float64 {
 	var slowest float64
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if likely(v, i, shortest) {
 			slowest = max(slowest, p.predict(v, r, i))
 		}
@@ -98,7 +98,7 @@ func (p *SlackFit) room(v *fleet.View, r *fleet.Request, variant, shortest int) 
 	if p.fill == 0 {
 		return true
 	}
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if likely(v, i, shortest) && p.kvPeak(v, i, running(v, i).joinedBy(r)) > p.fill {
 			return false
 		}

@@ -158,7 +158,7 @@ func (p *TaskAware) room(v *fleet.View, r *fleet.Request, variant int, rate floa
 // their requests and this one fill; 0 if their size is unknown.
 func (p *TaskAware) use(v *fleet.View, r *fleet.Request, variant int) float64 {
 	held, size := r.PromptTokens, 0
-	for _, i := range v.Table.ReplicasOf(variant) {
+	for _, i := range v.ReplicasOf(variant) {
 		if tokens := v.Table.Replicas[i].KVTokens; tokens > 0 && v.Available(i) {
 			held += int(v.Held[i])
 			size += tokens

@@ -35,15 +35,15 @@ const (
 // NewForecaster makes a forecaster of profiles by replica index.
 func NewForecaster(profiles []*Profile) *Forecaster { return &Forecaster{profiles: profiles} }
 
-// Forecast writes the forecasts for r into v.Forecasts, reusing its memory.
+// Forecast writes the forecasts for r into v.Forecasts, reusing its memory. Those
+// of replicas that v is not a view of mean nothing.
 func (f *Forecaster) Forecast(v *fleet.View, r *fleet.Request) {
 	t := v.Table
-	v.Forecasts = v.Forecasts[:0]
-	for range t.Replicas {
-		v.Forecasts = append(v.Forecasts, fleet.Forecast{})
+	if len(v.Forecasts) != len(t.Replicas) {
+		v.Forecasts = make([]fleet.Forecast, len(t.Replicas))
 	}
 	deadline := float64(t.Tasks[r.Task].Allowed(r.Deadline)) / float64(time.Millisecond)
-	for h := range t.Hosts {
+	for _, h := range v.Hosts() {
 		f.host(v, t.ReplicasOn(h), r.PromptTokens, 1/deadline)
 	}
 }

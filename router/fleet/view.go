@@ -1,0 +1,105 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+// View is what a policy may know at one moment. The buffers belong to the
+// caller of [Ledger.View]; policies only read it.
+type View struct {
+	Table *Table
+	Now   time.Duration
+	// InFlight counts the requests on each replica, waiting and running.
+	InFlight []int32
+	// Held is the tokens that the requests on each replica hold there: their
+	// prompts and what they have generated so far. A waiting request counts too.
+	Held []int32
+	Down []bool
+	// Forecasts are, by replica, what the request to be routed would do there;
+	// empty where nobody forecasts.
+	Forecasts []Forecast
+	// Rate of arrivals per second: declared, or the unbiased estimate over the
+	// last [RateWindow] gaps.
+	Rate float64
+	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
+	// declared one for each.
+	Smoothed SmoothedRates
+
+	taken  uint64 // the ledger's, when the view was
+	sample sample
+}
+
+// Forecast is what a further request is expected to do on a replica.
+type Forecast struct {
+	// Pace is the time per output token of the batch that it would join, as a
+	// multiple of the request's deadline.
+	Pace float64
+	// Misses is the number of missed deadlines that it would add, its own and
+	// those of the requests that it slows.
+	Misses float64
+}
+
+// Available is the one predicate of eligibility: the replica is up and has a
+// place left.
+func (v *View) Available(replica int) bool {
+	return available(v.Table, v.InFlight, v.Down, replica)
+}
+
+func available(t *Table, inFlight []int32, down []bool, replica int) bool {
+	limit := t.Replicas[replica].Limit
+	return !down[replica] && (limit == 0 || int(inFlight[replica]) < limit)
+}
+
+// VariantAvailable says whether any replica of the variant is available, of those
+// in the sample if there is one.
+func (v *View) VariantAvailable(variant int) bool {
+	return slices.ContainsFunc(v.ReplicasOf(variant), v.Available)
+}
+
+// VariantInFlight sums the requests on all replicas of a variant, or reckons the
+// sum from those of the sample.
+func (v *View) VariantInFlight(variant int) int {
+	var sum int
+	seen := v.ReplicasOf(variant)
+	for _, r := range seen {
+		sum += int(v.InFlight[r])
+	}
+	if all := len(v.Table.ReplicasOf(variant)); all > len(seen) {
+		sum = (sum*all + len(seen)/2) / len(seen)
+	}
+	return sum
+}
+
+// KVUse is the share of a replica's KV cache that its requests fill, above 1
+// if some must wait; 0 if the cache's size is unknown.
+func (v *View) KVUse(replica int) float64 {
+	if size := v.Table.Replicas[replica].KVTokens; size > 0 {
+		return float64(v.Held[replica]) / float64(size)
+	}
+	return 0
+}
+
+// LeastKVUse is the smallest [View.KVUse] of the variant's available replicas,
+// or −1 if none is available.
+func (v *View) LeastKVUse(variant int) float64 {
+	least := -1.0
+	for _, r := range v.ReplicasOf(variant) {
+		if use := v.KVUse(r); v.Available(r) && (least < 0 || use < least) {
+			least = use
+		}
+	}
+	return least
+}
+
+// Shortest is the fewest requests in flight on an available replica of the
+// variant, or −1 if none is available.
+func (v *View) Shortest(variant int) int {
+	shortest := -1
+	for _, r := range v.ReplicasOf(variant) {
+		if n := int(v.InFlight[r]); v.Available(r) && (shortest < 0 || n < shortest) {
+			shortest = n
+		}
+	}
+	return shortest
+}
