@@ -48,6 +48,8 @@ var table = []room{
 		"a learner learns from batches: where they come from is the loop's business"},
 	{"checkpoints", []string{"router/nn", "router/observation"},
 		"a stored policy can be read without the code that trained it"},
+	{"checkpoints/onnx", []string{"checkpoints", "router/nn"},
+		"a file of another format holds a stored policy: what runs or judges it is not its business"},
 	{"serving/wire", nil,
 		"the OpenAI wire format is bytes and words, whoever reads or writes it"},
 	{"serving/backend", []string{"router/fleet", "router/profile", "env/engine", "serving/wire"},
