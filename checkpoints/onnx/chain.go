@@ -49,7 +49,7 @@ func (f *file) network() (*nn.MLP, error) {
 	}
 	for _, n := range f.nodes {
 		if err := c.follow(n); err != nil {
-			return nil, fmt.Errorf("node %.60q (%.60s): %w", n.label(), n.operator(), err)
+			return nil, fmt.Errorf("%s: %w", n.title(), err)
 		}
 	}
 	switch last := f.outputs[0].name; {
@@ -114,12 +114,14 @@ func (c *chain) make(name string) error {
 	return nil
 }
 
-// label is the node's name or, if it has none, that of its output.
-func (n *node) label() string {
-	if n.name == "" && len(n.outputs) > 0 {
-		return n.outputs[0]
+// title names the node, or its output if it has no name, and its operator.
+func (n *node) title() string {
+	name := n.name
+	if name == "" && len(n.outputs) > 0 {
+		name = n.outputs[0]
 	}
-	return n.name
+	operator := fmt.Sprintf("%.60q", n.operator()) // escaped: it comes from outside
+	return fmt.Sprintf("node %.60q (%s)", name, operator[1:len(operator)-1])
 }
 
 // operator is the node's, with the domain if it is not ONNX's own.
