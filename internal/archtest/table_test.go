@@ -50,6 +50,8 @@ var table = []room{
 		"a stored policy can be read without the code that trained it"},
 	{"checkpoints/onnx", []string{"checkpoints", "router/nn"},
 		"a file of another format holds a stored policy: what runs or judges it is not its business"},
+	{"router/ort", nil,
+		"a network of another kind is met through the policy's own interface: the model comes to it as bytes"},
 	{"serving/wire", nil,
 		"the OpenAI wire format is bytes and words, whoever reads or writes it"},
 	{"serving/backend", []string{"router/fleet", "router/profile", "env/engine", "serving/wire"},
