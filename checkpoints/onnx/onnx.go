@@ -44,7 +44,7 @@ type Model struct {
 }
 
 // Encode makes the ONNX file of a policy: equal policies make equal bytes. It
-// refuses what [checkpoints.Encode] refuses.
+// refuses what [checkpoints.Encode] refuses, and what is too large for [Decode].
 func Encode(c *checkpoints.Checkpoint) ([]byte, error) {
 	if _, err := checkpoints.Encode(c); err != nil {
 		return nil, fmt.Errorf("cannot write ONNX: %w", err)
@@ -62,6 +62,9 @@ func Encode(c *checkpoints.Checkpoint) ([]byte, error) {
 	m := encode(c.Network)
 	m.property(metaKey, string(description))
 	m.property(digestKey, sum)
+	if len(m) > MaxSize {
+		return nil, fmt.Errorf("cannot write ONNX: the file would be larger than the %d MiB that are read again", MaxSize>>20)
+	}
 	return m, nil
 }
 

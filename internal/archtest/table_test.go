@@ -92,6 +92,8 @@ var fences = []fence{
 		"metrics are read off the ledger by the server, never fed from below"},
 	{[]string{"go.etcd.io/bbolt"}, []string{"checkpoints"},
 		"the store is opened, copied out of and closed in one place"},
+	{[]string{"github.com/yalue/onnxruntime_go"}, []string{"router/ort"},
+		"a C library is loaded in one place, behind the build tag that asks for it"},
 	{[]string{"github.com/spf13", "go.yaml.in/yaml", "golang.org/x/term"}, []string{"cmd"},
 		"flags, files and terminals are for the command: a library takes values"},
 	{[]string{"net/http"}, []string{"serving", "cmd"},
