@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -212,6 +213,28 @@ func TestForeignNetworks(t *testing.T) {
 		}
 		if m.Meta != nil || !reflect.DeepEqual(m.Network, c.want) {
 			t.Errorf("%s: came as %v, want %v", name, m.Network, c.want)
+		}
+	}
+}
+
+// testdata/q_net.onnx is what torch.onnx.export of PyTorch 1.13 writes of a module
+// built as the q_net of stable-baselines3's DQN is; the values are PyTorch's own.
+func TestExportOfPyTorch(t *testing.T) {
+	data, err := os.ReadFile("testdata/q_net.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decode(t, data)
+	for _, c := range []struct{ x, want []float32 }{
+		{[]float32{0.5, -1, 2}, []float32{-0.1070844829082489, 0.4316869378089905}},
+		{[]float32{3, 0.25, -0.75}, []float32{-0.08292494714260101, 0.4586832523345947}},
+	} {
+		got := make([]float32, m.Network.Outputs())
+		m.Network.Forward(got, c.x, make([]float32, m.Network.Scratch()))
+		for i := range got {
+			if math.Abs(float64(got[i]-c.want[i])) > 1e-6 {
+				t.Errorf("values of %v are %v, want %v", c.x, got, c.want)
+			}
 		}
 	}
 }
