@@ -166,7 +166,7 @@ type reference struct {
 func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]reference, error) {
 	var list []reference
 	for _, ref := range o.policies {
-		base, err := onWholeFleet(s, &checkpoints.Store{Path: o.store}, ref, warn)
+		base, err := onWholeFleet(s, &policySource{store: &checkpoints.Store{Path: o.store}}, ref, warn)
 		if err != nil {
 			return nil, err
 		}

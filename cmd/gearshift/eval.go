@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -23,10 +22,10 @@ import (
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
-	scenario, store, format, out, trace string
-	policies, workloads                 []string
-	seeds, requests                     int
-	tune                                tuneOptions
+	scenario, store, engine, format, out, trace string
+	policies, workloads                         []string
+	seeds, requests                             int
+	tune                                        tuneOptions
 }
 
 func newEvalCommand() *cobra.Command {
@@ -56,6 +55,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f := c.Flags()
 	scenarioFlag(c, &o.scenario)
 	storeFlag(c, &o.store)
+	engineFlag(c, &o.engine)
 	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit; with --tune every static)")
 	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2; with --tune stable too)")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
@@ -115,7 +115,11 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	list, tuning, err := lineUp(ctx, s, o, work, stderr)
+	source, err := newPolicySource(o.store, o.engine)
+	if err != nil {
+		return err
+	}
+	list, tuning, err := lineUp(ctx, s, source, o, work, stderr)
 	if err != nil {
 		return err
 	}
@@ -151,10 +155,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 
 // lineUp is the policies asked for and, if a search is, the best rules that it
 // finds, with its report.
-func lineUp(ctx context.Context, s *scenario.Scenario, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
+func lineUp(ctx context.Context, s *scenario.Scenario, source *policySource, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
 	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
-	store := &checkpoints.Store{Path: o.store}
-	list, err := contestants(s, store, o.policies, warn)
+	list, err := contestants(s, source, o.policies, warn)
 	if err != nil || !o.tune.on {
 		return list, nil, err
 	}
@@ -162,7 +165,7 @@ func lineUp(ctx context.Context, s *scenario.Scenario, o evalOptions, work []eva
 	if err != nil {
 		return nil, nil, err
 	}
-	rules, err := contestants(s, store, further(o.policies, tuning), warn)
+	rules, err := contestants(s, source, further(o.policies, tuning), warn)
 	return append(list, rules...), tuning, err
 }
 

@@ -103,12 +103,12 @@ const heldOutSeeds = 10
 func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32, compared bool) (json.RawMessage, error) {
 	results, err := j.play(ctx, network, seen)
 	if err != nil {
-		return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
+		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
 	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
 	if compared {
 		if s.HeldOut, err = j.besideRules(ctx, network, seen); err != nil {
-			return nil, fmt.Errorf("cannot evaluate the trained policy: %w", err)
+			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 		}
 	}
 	return json.Marshal(s)

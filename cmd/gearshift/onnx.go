@@ -1,4 +1,4 @@
-//go:build onnx
+//go:build onnx && cgo
 
 package main
 
@@ -7,29 +7,42 @@ import (
 	"os"
 	"path/filepath"
 
-	ort "github.com/yalue/onnxruntime_go"
+	"gearshift/checkpoints/onnx"
+	"gearshift/router/nn"
+	"gearshift/router/ort"
+	"gearshift/router/policy"
 )
 
 // onnxLibrary is the file that `make onnxruntime` fetches.
 const onnxLibrary = "libonnxruntime.so.1"
 
-// onnxRuntime loads the ONNX Runtime library and says which it is. It looks at
-// GEARSHIFT_ONNXRUNTIME, beside the binary and in the tree that built it, then
-// where the system keeps libraries.
+// onnxRuntime says which ONNX Runtime library there is.
 func onnxRuntime() string {
-	path := os.Getenv("GEARSHIFT_ONNXRUNTIME")
-	if path == "" {
-		path = findONNX()
-	}
-	ort.SetSharedLibraryPath(path)
-	if err := ort.InitializeEnvironment(); err != nil {
+	path := findONNX()
+	version, err := ort.Load(path)
+	if err != nil {
 		return fmt.Sprintf("in this build, but its library does not load: %v", err)
 	}
-	defer func() { _ = ort.DestroyEnvironment() }()
-	return fmt.Sprintf("%s (%s)", ort.GetVersion(), path)
+	return fmt.Sprintf("%s (%s)", version, path)
 }
 
+// newONNXEngine runs networks by ONNX Runtime.
+func newONNXEngine() (runner, error) {
+	if _, err := ort.Load(findONNX()); err != nil {
+		return nil, fmt.Errorf("%w; fetch the library by `make onnxruntime`, or name it in GEARSHIFT_ONNXRUNTIME", err)
+	}
+	return func(n *nn.MLP) (policy.ValueFunction, error) {
+		return ort.New(onnx.EncodeNetwork(n), onnx.Input, onnx.Output, n.Inputs(), n.Outputs())
+	}, nil
+}
+
+// findONNX is the path of the library. It looks at GEARSHIFT_ONNXRUNTIME, beside
+// the binary and in the tree that built it, then where the system keeps
+// libraries.
 func findONNX() string {
+	if path := os.Getenv("GEARSHIFT_ONNXRUNTIME"); path != "" {
+		return path
+	}
 	if self, err := os.Executable(); err == nil {
 		for _, folder := range []string{".", "../.cache/onnxruntime"} {
 			path := filepath.Join(filepath.Dir(self), folder, onnxLibrary)

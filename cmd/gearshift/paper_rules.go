@@ -182,7 +182,7 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, wrap func(evaluation.Contestant) evaluation.Contestant) (float64, error) {
 	var best float64
 	for _, ref := range refs {
-		list, err := contestants(p.scenario, p.store, []string{ref}, func(string) {})
+		list, err := contestants(p.scenario, &policySource{store: p.store}, []string{ref}, func(string) {})
 		if err != nil {
 			return 0, err
 		}
@@ -244,7 +244,7 @@ func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
 
 // writeSurface writes the decision surface of the hard policy and of the best rule.
 func (p *paper) writeSurface() error {
-	list, err := contestants(p.scenario, p.store, []string{p.hard, p.rules[0]}, func(string) {})
+	list, err := contestants(p.scenario, &policySource{store: p.store}, []string{p.hard, p.rules[0]}, func(string) {})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -99,12 +98,12 @@ func samplingOptions(s *scenario.Scenario) planner.SamplingOptions {
 
 // plannedContestant is the planner that ref names, on the scenario's whole
 // fleet, even where its base would be evaluated alone.
-func plannedContestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+func plannedContestant(s *scenario.Scenario, source *policySource, ref string, warn func(string)) (evaluation.Contestant, error) {
 	p, err := parsePlanned(s, ref)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
-	base, err := onWholeFleet(s, store, p.base, warn)
+	base, err := onWholeFleet(s, source, p.base, warn)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
@@ -115,11 +114,11 @@ func plannedContestant(s *scenario.Scenario, store *checkpoints.Store, ref strin
 }
 
 // onWholeFleet is the policy with every replica to choose from, be it static.
-func onWholeFleet(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+func onWholeFleet(s *scenario.Scenario, source *policySource, ref string, warn func(string)) (evaluation.Contestant, error) {
 	if isPlanned(ref) {
 		return evaluation.Contestant{}, fmt.Errorf("cannot plan with %q as the base: a planner over a planner takes too long", ref)
 	}
-	c, err := contestant(s, store, ref, warn)
+	c, err := contestant(s, source, ref, warn)
 	if err != nil {
 		return c, err
 	}

@@ -39,7 +39,7 @@ func TestPlannedReferences(t *testing.T) {
 		if !isPlanned(ref) {
 			t.Errorf("%s is not a planner", ref)
 		}
-		c, err := plannedContestant(s, &checkpoints.Store{Path: t.TempDir() + "/none.db"}, ref, nil)
+		c, err := plannedContestant(s, &policySource{store: &checkpoints.Store{Path: t.TempDir() + "/none.db"}}, ref, nil)
 		if (err == nil) != (name != "") || c.Name != name && err == nil {
 			t.Errorf("%s is %q, %v; want %q", ref, c.Name, err, name)
 		}

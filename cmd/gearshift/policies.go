@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"gearshift/checkpoints"
@@ -26,28 +28,50 @@ func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
 	return &policy.Maker{Table: t, Profiles: s.Profiles(), Lengths: ruleLengths(s), Balancer: balancer}, nil
 }
 
-// stored loads the policy that ref names from the store and fits it to the
+// findPreset is the training preset of the name.
+func findPreset(s *scenario.Scenario, name string) (scenario.Preset, error) {
+	p, ok := s.Training.Presets[name]
+	if !ok {
+		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, name,
+			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	}
+	return p, nil
+}
+
+// checkPolicyName refuses a --name that a stored policy cannot have.
+func checkPolicyName(name string) error {
+	if ref, err := checkpoints.ParseRef(name); err != nil || ref != (checkpoints.Ref{Name: name}) || policy.IsRule(name) {
+		return fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", name)
+	}
+	return nil
+}
+
+// stored loads the policy that ref names from its source and fits it to the
 // maker's fleet, which must have what [observation.Spec.Match] asks of it.
-func stored(store *checkpoints.Store, ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
+func stored(source *policySource, ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
 	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
 	if err != nil {
 		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, policyForms)
 	}
-	c, entry, err := store.Get(parsed)
+	c, entry, err := source.store.Get(parsed)
 	if err != nil {
 		return nil, entry, err
 	}
-	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, c.Network, c.Meta.Seen)
+	network, err := source.values(c.Network)
+	if err != nil {
+		return nil, entry, fmt.Errorf("cannot load policy %q: %w", entry.Ref().String(), err)
+	}
+	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, network, c.Meta.Seen)
 	return p, entry, err
 }
 
 // contestants turns references into the policies of an evaluation. warn is told
 // of a policy that was trained in another world.
-func contestants(s *scenario.Scenario, store *checkpoints.Store, refs []string, warn func(string)) ([]evaluation.Contestant, error) {
+func contestants(s *scenario.Scenario, source *policySource, refs []string, warn func(string)) ([]evaluation.Contestant, error) {
 	var list []evaluation.Contestant
 	var faults []error
 	for _, ref := range refs {
-		c, err := contestant(s, store, ref, warn)
+		c, err := contestant(s, source, ref, warn)
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -57,9 +81,9 @@ func contestants(s *scenario.Scenario, store *checkpoints.Store, refs []string, 
 	return list, errors.Join(faults...)
 }
 
-func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn func(string)) (evaluation.Contestant, error) {
+func contestant(s *scenario.Scenario, source *policySource, ref string, warn func(string)) (evaluation.Contestant, error) {
 	if isPlanned(ref) {
-		return plannedContestant(s, store, ref, warn)
+		return plannedContestant(s, source, ref, warn)
 	}
 	fleet, err := simulation(s)
 	if err != nil {
@@ -70,7 +94,7 @@ func contestant(s *scenario.Scenario, store *checkpoints.Store, ref string, warn
 		return evaluation.Contestant{}, err
 	}
 	if !policy.IsRule(ref) {
-		p, entry, err := stored(store, ref, maker)
+		p, entry, err := stored(source, ref, maker)
 		if err != nil {
 			return evaluation.Contestant{}, err
 		}

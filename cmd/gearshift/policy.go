@@ -16,9 +16,10 @@ import (
 func newPolicyCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c := group("policy", "List, show and promote stored policies",
+	c := group("policy", "List, show, promote, export and import stored policies",
 		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
 		newPolicyRollback(store), newPolicyRemove(store),
+		newPolicyExport(store), newPolicyImport(store),
 	)
 	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
 	return c

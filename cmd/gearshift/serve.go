@@ -23,7 +23,7 @@ import (
 )
 
 // serveOptions are the flags of serve.
-type serveOptions struct{ scenario, store, policy, addr string }
+type serveOptions struct{ scenario, store, engine, policy, addr string }
 
 func newServeCommand() *cobra.Command {
 	var o serveOptions
@@ -40,6 +40,7 @@ Policies: ` + policyForms,
 	}
 	scenarioFlag(c, &o.scenario)
 	storeFlag(c, &o.store)
+	engineFlag(c, &o.engine)
 	c.Flags().StringVar(&o.policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	return c
@@ -107,7 +108,10 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 // cannot route is an error; one in production that cannot is left out, and the
 // fallback routes.
 func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *slog.Logger) error {
-	store := &checkpoints.Store{Path: o.store}
+	source, err := newPolicySource(o.store, o.engine)
+	if err != nil {
+		return err
+	}
 	maker, err := ruleMaker(s, core.Table())
 	if err != nil {
 		return err
@@ -121,7 +125,7 @@ func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *
 	}
 	ref := o.policy
 	if ref == "" {
-		production, err := store.Production()
+		production, err := source.store.Production()
 		switch {
 		case errors.Is(err, checkpoints.ErrNotFound):
 			log.Warn("no policy is in production: the fallback routes", "fallback", core.PolicyName(),
@@ -132,7 +136,7 @@ func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *
 		}
 		ref = production.String()
 	}
-	p, entry, err := stored(store, ref, maker)
+	p, entry, err := stored(source, ref, maker)
 	if err == nil {
 		err = core.SetPolicy(p)
 	}

@@ -9,10 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +19,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
-	"gearshift/router/policy"
 )
 
 var trainingStack = "gorgonia, " + dqn.BLAS()
@@ -150,11 +146,10 @@ func (r *trainingRun) startFrom(text string) error {
 
 // preset finds the preset in the scenario and holds the flags against it.
 func (o *trainOptions) preset(s *scenario.Scenario) (scenario.Preset, error) {
-	p, ok := s.Training.Presets[o.presetName]
+	p, err := findPreset(s, o.presetName)
 	switch {
-	case !ok:
-		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, o.presetName,
-			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	case err != nil:
+		return p, err
 	case o.seed > maxSeed:
 		return p, fmt.Errorf("--seed %d is too large; at most %d", o.seed, uint64(maxSeed))
 	case o.steps < 0:
@@ -163,10 +158,7 @@ func (o *trainOptions) preset(s *scenario.Scenario) (scenario.Preset, error) {
 		return p, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
 			o.steps, p.Decisions, o.presetName, o.presetName)
 	}
-	if ref, err := checkpoints.ParseRef(o.name); err != nil || ref != (checkpoints.Ref{Name: o.name}) || policy.IsRule(o.name) {
-		return p, fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", o.name)
-	}
-	return p, nil
+	return p, checkPolicyName(o.name)
 }
 
 func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error {

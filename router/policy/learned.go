@@ -21,7 +21,7 @@ import (
 type Learned struct {
 	name    string
 	encoder *observation.Encoder
-	net     *nn.MLP
+	net     ValueFunction
 	seen    []float32 // the largest of each input in training; nil where no advice stands in
 }
 
@@ -30,7 +30,7 @@ type Learned struct {
 // Spec is not the fleet's ([observation.Spec.Match]). Name is what Name returns,
 // "name@version". Seen is the largest value of each input in training, nil if it
 // is not known. Neither it nor the network may change while the policy is in use.
-func (m *Maker) Learned(name string, s observation.Spec, net *nn.MLP, seen []float32) (*Learned, error) {
+func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, seen []float32) (*Learned, error) {
 	encoder, err := m.Encoder(s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
@@ -45,7 +45,10 @@ func (m *Maker) Learned(name string, s observation.Spec, net *nn.MLP, seen []flo
 	if len(seen) != 0 && len(seen) != s.Dim() {
 		return nil, fmt.Errorf("cannot load policy %q: the range of %d inputs is known, its observation has %d", name, len(seen), s.Dim())
 	}
-	p := &Learned{name: name, encoder: encoder, net: net.Banded()}
+	if m, ok := net.(*nn.MLP); ok {
+		net = m.Banded()
+	}
+	p := &Learned{name: name, encoder: encoder, net: net}
 	if s.Advice() != "" {
 		p.seen = seen
 	}

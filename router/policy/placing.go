@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"gearshift/router/fleet"
-	"gearshift/router/nn"
 	"gearshift/router/observation"
 )
 
@@ -21,13 +20,13 @@ import (
 type Placing struct {
 	name    string
 	encoder *observation.Encoder
-	net     *nn.MLP
+	net     ValueFunction
 	shared  int // inputs that all replicas have in common
 }
 
 // Placing is [Maker.Learned] for a Spec with candidates. It has no advice that could
 // stand in beyond what training has seen, so it need not know that.
-func (m *Maker) Placing(name string, s observation.Spec, net *nn.MLP) (*Placing, error) {
+func (m *Maker) Placing(name string, s observation.Spec, net ValueFunction) (*Placing, error) {
 	encoder, err := m.Encoder(s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/scenario"
+)
+
+func newPolicyExport(store func() *checkpoints.Store) *cobra.Command {
+	var path string
+	var force bool
+	c := &cobra.Command{
+		Use: "export NAME[@VERSION] --onnx FILE", Short: "Write a policy as an ONNX file",
+		Long: `Write a policy as an ONNX file: a plain network for any ONNX program, with all that is
+known of the policy in its metadata, so that import brings it back as it was.`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			if path == "" {
+				return errors.New("--onnx FILE is missing: where to write the policy")
+			}
+			ref, err := storedRef(args[0])
+			if err != nil {
+				return err
+			}
+			policy, entry, err := store().Get(ref)
+			if err != nil {
+				return err
+			}
+			data, err := onnx.Encode(policy)
+			if err == nil {
+				err = install(path, data, force)
+			}
+			if err != nil {
+				return fmt.Errorf("cannot export %s: %w", entry.Ref(), err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "wrote %s to %s: layers %v, input %q, output %q\n", entry.Ref(), path, policy.Network.Sizes, onnx.Input, onnx.Output)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&path, "onnx", "", "`FILE` to write")
+	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
+	return c
+}
+
+// install writes a file that appears whole. One that is there is replaced only
+// by force.
+func install(path string, data []byte, force bool) (err error) {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return fmt.Errorf("%s is there already; --force replaces it", path)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// importOptions are the flags of policy import.
+type importOptions struct{ scenario, preset, name string }
+
+func newPolicyImport(store func() *checkpoints.Store) *cobra.Command {
+	var o importOptions
+	c := &cobra.Command{
+		Use: "import FILE --name NAME", Short: "Store a policy that an ONNX file holds",
+		Long: `Store a policy that an ONNX file holds. One that export wrote comes back as it was,
+with its evaluation. A network that was trained elsewhere is taken for a policy of the
+scenario: its inputs are the observation of the preset, in that order, and its outputs
+the values of the variants, from the quickest on. It is evaluated beside the scenario's
+rules, which takes a while, so that promote can judge it.`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkPolicyName(o.name); err != nil {
+				return err
+			}
+			policy, err := o.read(c.Context(), args[0], c.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("cannot import %s: %w", args[0], err)
+			}
+			to := store()
+			version, err := to.Put(o.name, policy, time.Now())
+			if err != nil {
+				return err
+			}
+			ref := checkpoints.Ref{Name: o.name, Version: version}
+			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
+			return nil
+		},
+	}
+	scenarioFlag(c, &o.scenario)
+	c.Flags().StringVar(&o.preset, "preset", "default", "training preset of the scenario whose observation the network takes")
+	c.Flags().StringVar(&o.name, "name", "", "of the policy")
+	return c
+}
+
+// read makes the checkpoint of the file's policy.
+func (o *importOptions) read(ctx context.Context, path string, stderr io.Writer) (*checkpoints.Checkpoint, error) {
+	data, err := readAtMost(path, onnx.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	model, err := onnx.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	if model.Meta != nil {
+		return &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}, nil
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return nil, err
+	}
+	c := &checkpoints.Checkpoint{Network: model.Network}
+	trained, err := o.describe(c, s)
+	if err != nil {
+		return nil, err
+	}
+	c.Meta.Evaluation, err = evaluateImported(ctx, trained, c, stderr)
+	return c, err
+}
+
+// importedPreset is what takes a preset's place where a network was trained
+// elsewhere.
+const importedPreset = "imported"
+
+// describe makes the description of a network that was trained elsewhere: it
+// observes what the preset does. The scenario returned is the preset's.
+func (o *importOptions) describe(c *checkpoints.Checkpoint, s *scenario.Scenario) (*scenario.Scenario, error) {
+	preset, err := findPreset(s, o.preset)
+	if err != nil {
+		return nil, err
+	}
+	trained := s.Trained(preset)
+	spec := trained.Spec()
+	if c.Network.Inputs() != spec.Inputs() || c.Network.Outputs() != spec.Outputs() {
+		of := fmt.Sprintf("%d variants", len(spec.Variants))
+		if spec.Places() {
+			of = "the value of a replica"
+		}
+		return nil, fmt.Errorf("its network maps %d inputs to %d outputs, preset %s of scenario %s wants %d inputs and %d outputs (%s)",
+			c.Network.Inputs(), c.Network.Outputs(), o.preset, s.Name, spec.Inputs(), spec.Outputs(), of)
+	}
+	c.Meta = checkpoints.Meta{
+		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: importedPreset,
+	}
+	return trained, nil
+}
+
+// readAtMost reads a file; of one larger than most, in bytes, one byte more than
+// that.
+func readAtMost(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	var data bytes.Buffer
+	_, err = io.Copy(&data, io.LimitReader(f, most+1))
+	return data.Bytes(), err
+}

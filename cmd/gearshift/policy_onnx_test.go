@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/checkpoints"
+	"gearshift/checkpoints/onnx"
+	"gearshift/router/nn"
+)
+
+// shown is what policy show prints of a policy.
+type shown struct {
+	SHA256 string
+	Layers []int
+	Meta   checkpoints.Meta
+}
+
+func show(t *testing.T, store, ref string) shown {
+	t.Helper()
+	var s shown
+	if err := json.Unmarshal([]byte(succeed(t, "policy", "show", ref, "--store", store)), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// randomNetwork is one whose choices differ from view to view.
+func randomNetwork(t *testing.T, sizes ...int) *nn.MLP {
+	t.Helper()
+	n, err := nn.New(sizes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Randomise(rand.New(rand.NewPCG(4, 0)))
+	return n
+}
+
+// A policy that is exported and imported is the one that it was, and a file is
+// not replaced unasked.
+func TestPolicyExportImport(t *testing.T) {
+	store, dir := storeOf(t, "tiny", "mine"), t.TempDir()
+	path := filepath.Join(dir, "mine.onnx")
+	export := []string{"policy", "export", "mine@1", "--store", store, "--onnx", path}
+	if out := succeed(t, export...); !strings.Contains(out, "mine@1") || !strings.Contains(out, path) {
+		t.Errorf("export: %s", out)
+	}
+	first, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail(t, export, path, "is there already", "--force")
+	succeed(t, append(export, "--force")...)
+	if again, err := os.ReadFile(path); err != nil || !slices.Equal(again, first) {
+		t.Errorf("exported again it is another file (%v)", err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the folder holds %v (%v)", files, err)
+	}
+	other := filepath.Join(dir, "other.db")
+	if out := succeed(t, "policy", "import", path, "--store", other, "--name", "back"); !strings.Contains(out, "back@1") || !strings.Contains(out, "preset quick") {
+		t.Errorf("import: %s", out)
+	}
+	if was, is := show(t, store, "mine"), show(t, other, "back"); is.SHA256 != was.SHA256 {
+		t.Errorf("it came back as %+v, was %+v", is, was)
+	}
+}
+
+func TestPolicyExportImportRefuse(t *testing.T) {
+	store := storeOf(t, "tiny", "mine")
+	fail(t, []string{"policy", "export", "mine", "--store", store}, "--onnx FILE")
+	fail(t, []string{"policy", "export", "yours", "--store", store, "--onnx", filepath.Join(t.TempDir(), "x")}, "yours", "mine")
+	fail(t, []string{"policy", "export", "mine", "--store", store, "--onnx", filepath.Join(t.TempDir(), "none", "x")}, "mine@1", "none")
+
+	network := write(t, "q_net.onnx", string(onnx.EncodeNetwork(randomNetwork(t, 9, 4, 5))))
+	fail(t, []string{"policy", "import", network, "--store", store}, "--name")
+	fail(t, []string{"policy", "import", network, "--store", store, "--name", "slackfit"}, "slackfit", "rules")
+	at := []string{"--store", store, "--name", "foreign", "--scenario", "tiny"}
+	fail(t, append([]string{"policy", "import", network}, at...), network, "maps 9 inputs to 5 outputs", "wants 8 inputs and 2 outputs (2 variants)")
+	fail(t, append([]string{"policy", "import", network, "--preset", "swift"}, at...), `no preset "swift"`, "quick")
+	fail(t, append([]string{"policy", "import", write(t, "text.onnx", "text")}, at...), "text.onnx", "no ONNX file")
+	fail(t, append([]string{"policy", "import", filepath.Join(t.TempDir(), "none.onnx")}, at...), "none.onnx")
+}
