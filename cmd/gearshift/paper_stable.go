@@ -10,6 +10,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/env/planner"
 )
 
 // sweep is one stable workload, played by a policy beside the static sizes.
@@ -96,13 +97,16 @@ func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 			w.utility("fig2-utility", "Figure 2, left: utility by rate, hard deadlines", p.rules[0]),
 			w.choices("fig2-choices", "Figure 2, right: what the policy chooses", -1),
 		},
-		Tables: []report.Table{p.rateTable(w)},
+	}
+	rates, err := p.rateTable(w)
+	if err != nil {
+		return out, err
 	}
 	availability, err := p.availability(ctx, w)
 	if err != nil {
 		return out, err
 	}
-	out.Tables = append(out.Tables, availability)
+	out.Tables = append(out.Tables, rates, availability)
 	for t, task := range taskNames(p.scenario) {
 		out.Figures = append(out.Figures, w.choices("fig3-"+task, "Figure 3: choices for "+task+", hard deadlines", t))
 	}
@@ -110,7 +114,7 @@ func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 }
 
 // rateTable holds the policy against the best of everything else at each rate.
-func (p *paper) rateTable(w *sweep) report.Table {
+func (p *paper) rateTable(w *sweep) (report.Table, error) {
 	t := report.Table{
 		ID: "stable-rates", Title: "The policy against the best of all baselines at each rate",
 		Columns: []report.Column{
@@ -119,8 +123,17 @@ func (p *paper) rateTable(w *sweep) report.Table {
 			{Key: "best", Title: "Best baseline", Kind: report.KindText},
 			{Key: "baseline", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
 			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 3},
+			{Key: "fluid", Title: "Fluid bound", Kind: report.KindNumber, Decimals: 3},
 		},
-		Note: "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison.",
+		Note: "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
+	}
+	config, err := simulation(p.scenario)
+	if err != nil {
+		return t, err
+	}
+	fluid, err := planner.NewFluid(config, p.scenario.Workload)
+	if err != nil {
+		return t, err
 	}
 	for _, rate := range p.scenario.Evaluation.StableRates {
 		own := w.all[[2]string{p.hard, stableName(rate)}]
@@ -130,11 +143,15 @@ func (p *paper) rateTable(w *sweep) report.Table {
 				best, name = r, ref
 			}
 		}
+		bound, err := fluid.Over([]float64{rate})
+		if err != nil {
+			return t, err
+		}
 		t.Rows = append(t.Rows, []report.Cell{
-			report.Number(rate), interval(own.Utility), report.Text(name), interval(best.Utility), interval(paired(own, best)),
+			report.Number(rate), interval(own.Utility), report.Text(name), interval(best.Utility), interval(paired(own, best)), report.Number(bound),
 		})
 	}
-	return t
+	return t, nil
 }
 
 // available is the share of deadlines that counts as available (the paper's section 4.2).
