@@ -35,7 +35,7 @@ def measure(step: Callable[[], object], seconds: float) -> tuple[int, float]:
 
 def report(name: str, n: int, ns: float, **metrics: float) -> None:
     """Prints one result as `go test -bench` does; per_s stands for /s."""
-    extra = "".join(f" {value:.9g} {unit.replace('_per_s', '/s')}" for unit, value in metrics.items())
+    extra = "".join(f" {value} {unit.replace('_per_s', '/s')}" for unit, value in metrics.items())
     print(f"Benchmark{name} {n} {ns:.1f} ns/op{extra}", flush=True)
 
 

@@ -70,8 +70,8 @@ class Learner:
         self.target = copy.deepcopy(self.online)
         self.parameters = list(self.online.parameters())
         self.targets = list(self.target.parameters())
-        # foreach is the quickest of PyTorch's own loops over the parameters.
-        self.adam = torch.optim.Adam(self.parameters, lr=shape.rate, foreach=True)
+        # On a processor foreach=True is no quicker.
+        self.adam = torch.optim.Adam(self.parameters, lr=shape.rate)
 
     def step(self, b: Batch) -> Tensor:
         with torch.no_grad():
