@@ -95,7 +95,7 @@ bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 		$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 .PHONY: bench-compare
-bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s)
+bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s DOC=file)
 	@scripts/bench-compare.sh
 
 .PHONY: benchstat

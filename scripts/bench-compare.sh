@@ -6,6 +6,8 @@
 #   ROUNDS=n    how often each runs (5)
 #   TIME=s      seconds that each benchmark runs for (1)
 #   PYTHON=...  a Python with torch and numpy
+#   DOC=file    to put the tables into, between its lines "bench-compare: begin"
+#               and "bench-compare: end"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,7 +62,11 @@ load() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
 # ours CORES BINARY PATTERN TIME runs benchmarks of ours.
 ours() {
 	printf 'side: ours\ncores: %s\n' "$1"
-	"$work/$2.test" -test.run '^$' -test.cpu "$1" -test.bench "$3" -test.benchtime "$4" | grep '^Benchmark' || true
+	"$work/$2.test" -test.run '^$' -test.cpu "$1" -test.bench "$3" -test.benchtime "$4" >"$work/results" || {
+		cat "$work/results" >&2
+		exit 1
+	}
+	grep '^Benchmark' "$work/results" || true # there may be none
 }
 
 # torch PEER [FLAG...] runs one with the kernels that OpenBLAS chooses by itself
@@ -102,3 +108,6 @@ for ((i = 1; i <= rounds; i++)); do
 done
 echo "load-after: $(load)" >>"$log"
 "$python" scripts/peers/compare.py "$log" | tee "$out/compare.md"
+if [ -n "${DOC-}" ]; then
+	sed -i -e '/bench-compare: begin/,/bench-compare: end/{//!d}' -e "/bench-compare: begin/r $out/compare.md" "$DOC"
+fi

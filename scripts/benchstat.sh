@@ -16,10 +16,11 @@ commit() { git rev-parse --verify --quiet "$1^{commit}" || die "no commit $1 her
 
 [ -n "${1-}" ] || die "name a commit to compare with: make benchstat OLD=main"
 : "${BENCHSTAT:?as go run takes it, such as golang.org/x/perf/cmd/benchstat@latest}"
-old=$(commit "$1") new=$(commit "${2:-HEAD}")
+old=$(commit "$1")
+new=$(commit "${2:-HEAD}")
 readonly old new bench=${BENCH:-.} count=${COUNT:-6} time=${TIME:-1}
 
-# The binary chooses the kernels itself, and one core is what is compared.
+# The binary is to choose the kernels itself.
 unset OPENBLAS_CORETYPE
 tags=$(scripts/tags.sh)
 work=$(mktemp -d)

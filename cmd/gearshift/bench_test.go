@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -22,6 +23,9 @@ func BenchmarkSimulation(b *testing.B) {
 
 // simulate plays so many seeds at the same time.
 func simulate(b *testing.B, ref string, seeds int) {
+	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < seeds {
+		b.Skipf("fewer than %d cores", seeds)
+	}
 	s, err := scenario.Load("titan-rtx-opt")
 	if err != nil {
 		b.Fatal(err)

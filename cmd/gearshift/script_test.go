@@ -125,8 +125,8 @@ func BenchmarkEnvironment(b *testing.B) {
 
 // playScripted plays so many environments at the same time.
 func playScripted(b *testing.B, environments int) {
-	if runtime.GOMAXPROCS(0) < environments {
-		b.Skipf("GOMAXPROCS is below %d", environments)
+	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < environments {
+		b.Skipf("fewer than %d cores", environments)
 	}
 	const requests = 2000
 	var list []*env.Environment
