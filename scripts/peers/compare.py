@@ -105,7 +105,8 @@ def step(r: Rounds) -> None:
         row = [name.removeprefix("Step/"), r.cell(*ours, milliseconds)]
         for side in (DEFAULT, TUNED):
             row += [r.cell(side, name, "ns/op", milliseconds), "**" + r.ratio((side, name, "ns/op"), ours) + "**"]
-        rows.append([*row, r.agree(name, TUNED, 1e-3, "losses after 50 steps")])
+        apart = [r.agree(name, side, 1e-3, "losses after 50 steps") for side in (DEFAULT, TUNED)]
+        rows.append([*row, ", ".join(filter(None, apart))])
     a, b = titles(r)
     table(["ms a step", "ours", a, "× ours", b, "× ours", "losses after 50 steps differ by"], rows)
 
