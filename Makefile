@@ -21,11 +21,15 @@ COUNT ?= 1
 DATA ?=
 MAKE_DATA = bin/gearshift paper --quick --out notebooks-out/data
 
+# What `make benchstat` compares the present commit with.
+OLD ?=
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing (quick when nothing is)
@@ -89,6 +93,14 @@ plain: ## Build without C, with the training stack and without it
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \
 		$$(grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' . | xargs -n1 dirname | sort -u)
+
+.PHONY: bench-compare
+bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s DOC=file)
+	@scripts/bench-compare.sh
+
+.PHONY: benchstat
+benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
+	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
 
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage

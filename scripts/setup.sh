@@ -86,12 +86,26 @@ check_notebooks() {
 	exit 1
 }
 
+# PyTorch is what bench-compare measures against; nothing else needs it.
+check_peers() {
+	local python=${PYTHON:-/usr/bin/python3}
+	"$python" -c 'import torch' 2>/dev/null && return
+	if [ -z "${PYTHON-}" ] && install_debian python3-torch && "$python" -c 'import torch' 2>/dev/null; then
+		return
+	fi
+	say "no Python with PyTorch: $python cannot import torch." >&2
+	say "  Debian, Ubuntu: apt-get install python3-torch" >&2
+	say "  elsewhere: python3 -m pip install torch numpy in an environment, and PYTHON=its python" >&2
+	exit 1
+}
+
 check_go
 go mod download
 check_openblas
 case ${1-} in
 build) ;;
 notebooks) check_notebooks ;;
+peers) check_peers ;;
 *) check_node_client ;;
 esac
 say "ready (build tags: $(scripts/tags.sh | sed 's/^$/none/'))"

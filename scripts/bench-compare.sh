@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Measures ours and the peers in turn, on this machine, and prints Markdown tables
+# of the ratios between runs that were a moment apart. bench-out keeps the tables
+# and every single result.
+#
+#   ROUNDS=n    how often each runs (5)
+#   TIME=s      seconds that each benchmark runs for (1)
+#   PYTHON=...  a Python with torch and numpy
+#   DOC=file    to put the tables into, between its lines "bench-compare: begin"
+#               and "bench-compare: end"
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly rounds=${ROUNDS:-5} seconds=${TIME:-1} python=${PYTHON:-/usr/bin/python3}
+readonly out=bench-out
+
+# What the user's shell says of threads and kernels must not reach either side.
+unset OPENBLAS_CORETYPE OMP_NUM_THREADS MKL_NUM_THREADS GOMAXPROCS GOGC GOMEMLIMIT ATEN_CPU_CAPABILITY
+export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+
+scripts/setup.sh peers >&2
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+readonly log=$out/compare.txt
+
+tags=$(scripts/tags.sh)
+for package in rl/dqn cmd/gearshift router; do
+	go test -c -tags="$tags" -o "$work/$(basename "$package").test" "./$package"
+done
+
+has() { grep -m1 '^flags' /proc/cpuinfo 2>/dev/null | grep -qw "$1"; }
+
+# tuned names the OpenBLAS kernels for this processor, as our binary chooses them.
+tuned() {
+	if has avx512bw && has avx512vl; then
+		echo SkylakeX
+	elif has avx2; then
+		echo Haswell
+	fi
+}
+kernels=$(tuned)
+readonly kernels
+
+describe() {
+	local model
+	model=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || true)
+	echo "date: $(date -u +%F)"
+	echo "commit: $(git rev-parse --short HEAD)$(git diff --quiet HEAD -- || echo ', with changes')"
+	echo "processor: ${model:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores$(grep -qw hypervisor /proc/cpuinfo 2>/dev/null && echo ', of a virtual machine, which may share them with others')"
+	echo "system: $(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME, ")$(uname -sr)"
+	echo "ours: $(go env GOVERSION), build tags ${tags:-none}"
+	echo "peers: $("$python" -c 'import platform, torch; print("Python", platform.python_version(), "and PyTorch", torch.__version__)'), one thread"
+	echo "rounds: $rounds, of $seconds s for each benchmark"
+	echo "load-before: $(load)"
+}
+
+# load is how busy the machine has been; before a run it should be near 0, and
+# after it near 1.
+load() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
+
+# ours CORES BINARY PATTERN TIME runs benchmarks of ours.
+ours() {
+	printf 'side: ours\ncores: %s\n' "$1"
+	"$work/$2.test" -test.run '^$' -test.cpu "$1" -test.bench "$3" -test.benchtime "$4" >"$work/results" || {
+		cat "$work/results" >&2
+		exit 1
+	}
+	grep '^Benchmark' "$work/results" || true # there may be none
+}
+
+# torch PEER [FLAG...] runs one with the kernels that OpenBLAS chooses by itself
+# and with tuned ones.
+torch() {
+	echo "side: pytorch-default"
+	"$python" "scripts/peers/$1.py" "${@:2}"
+	[ -n "$kernels" ] || return 0
+	echo "side: pytorch-tuned"
+	OPENBLAS_CORETYPE=$kernels "$python" "scripts/peers/$1.py" "${@:2}"
+}
+
+round() {
+	echo "round: $1"
+	ours 1 dqn '^BenchmarkStep$' "${seconds}s"
+	torch learner --seconds "$seconds"
+
+	# As many decisions as the peer takes: both play the same requests.
+	ours 1 gearshift '^BenchmarkTraining$/^9-256' 200x
+	ours 1 gearshift '^BenchmarkTraining$/^(9-64|default)' 1000x
+	torch training
+
+	ours 1 gearshift '^BenchmarkEnvironment$/^one-core' "${seconds}s"
+	ours 1 gearshift '^BenchmarkSimulation$/^threshold' "${seconds}s"
+	ours 2 gearshift '^Benchmark(Environment|Simulation)$/^two-cores' "${seconds}s"
+	echo "side: python"
+	"$python" scripts/peers/environment.py --seconds "$seconds"
+
+	ours 1 router '^BenchmarkDecision$/^4×' "${seconds}s"
+	# A benchmark of the router whose name holds ONNX, and that reports p50-µs and
+	# p99-µs, has a row of its own.
+	ours 1 router 'ONNX' "${seconds}s"
+}
+
+describe >"$log"
+for ((i = 1; i <= rounds; i++)); do
+	echo "bench-compare: round $i of $rounds" >&2
+	round "$i" >>"$log"
+done
+echo "load-after: $(load)" >>"$log"
+"$python" scripts/peers/compare.py "$log" | tee "$out/compare.md"
+if [ -n "${DOC-}" ]; then
+	sed -i -e '/bench-compare: begin/,/bench-compare: end/{//!d}' -e "/bench-compare: begin/r $out/compare.md" "$DOC"
+fi
