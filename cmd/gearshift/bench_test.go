@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 	"runtime"
+	"strings"
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -15,26 +18,57 @@ import (
 //
 //	go test -bench Simulation ./cmd/gearshift
 func BenchmarkSimulation(b *testing.B) {
-	for _, ref := range []string{"static:opt-1.3b", "threshold", "slackfit"} {
-		b.Run(ref, func(b *testing.B) { simulate(b, ref, 1) })
-	}
-	b.Run("two-cores/threshold", func(b *testing.B) { simulate(b, "threshold", 2) })
-}
-
-// simulate plays so many seeds at the same time.
-func simulate(b *testing.B, ref string, seeds int) {
-	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < seeds {
-		b.Skipf("fewer than %d cores", seeds)
-	}
 	s, err := scenario.Load("titan-rtx-opt")
 	if err != nil {
 		b.Fatal(err)
+	}
+	for _, ref := range []string{"static:opt-1.3b", "threshold", "slackfit"} {
+		b.Run(ref, func(b *testing.B) { simulate(b, s, ref, "u1", 1) })
+	}
+	b.Run("two-cores/threshold", func(b *testing.B) { simulate(b, s, "threshold", "u1", 2) })
+}
+
+// BenchmarkSimulationOfFleet plays Poisson requests on fleets of so many replicas,
+// 1.5 a second for each host, on one core.
+func BenchmarkSimulationOfFleet(b *testing.B) {
+	for _, hosts := range []int{4, 22, 86, 342} {
+		b.Run(fmt.Sprint(3*hosts), func(b *testing.B) {
+			simulate(b, fleetOf(b, hosts), "threshold", fmt.Sprintf("poisson:%g", 1.5*float64(hosts)), 1)
+		})
+	}
+}
+
+// fleetOf is titan-rtx-opt with so many hosts.
+func fleetOf(b *testing.B, hosts int) *scenario.Scenario {
+	b.Helper()
+	text, err := workloads.Scenario("titan-rtx-opt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var list, names []string
+	for h := range hosts {
+		list = append(list, fmt.Sprintf("  - {name: gpu%d, memory: 24GiB}\n", h))
+		names = append(names, fmt.Sprintf("gpu%d", h))
+	}
+	larger := regexp.MustCompile(`(?m)^hosts:\n(?:  - .*\n)+`).ReplaceAllString(string(text), "hosts:\n"+strings.Join(list, ""))
+	larger = strings.ReplaceAll(larger, "[gpu0, gpu1, gpu2, gpu3]", "["+strings.Join(names, ", ")+"]")
+	s, err := scenario.Parse("fleet.yaml", []byte(larger))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// simulate plays so many seeds at the same time.
+func simulate(b *testing.B, s *scenario.Scenario, ref, workload string, seeds int) {
+	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < seeds {
+		b.Skipf("fewer than %d cores", seeds)
 	}
 	c, err := contestant(s, nil, ref, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	list, err := evaluated(s, []string{"u1"}, s.Evaluation.Requests)
+	list, err := evaluated(s, []string{workload}, s.Evaluation.Requests)
 	if err != nil {
 		b.Fatal(err)
 	}
