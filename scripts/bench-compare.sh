@@ -25,7 +25,7 @@ trap 'rm -rf "$work"' EXIT
 readonly log=$out/compare.txt
 
 tags=$(scripts/tags.sh)
-for package in rl/dqn cmd/gearshift router; do
+for package in rl/dqn cmd/gearshift; do
 	go test -c -tags="$tags" -o "$work/$(basename "$package").test" "./$package"
 done
 
@@ -95,10 +95,7 @@ round() {
 	echo "side: python"
 	"$python" scripts/peers/environment.py --seconds "$seconds"
 
-	ours 1 router '^BenchmarkDecision$/^4×' "${seconds}s"
-	# A benchmark of the router whose name holds ONNX, and that reports p50-µs and
-	# p99-µs, has a row of its own.
-	ours 1 router 'ONNX' "${seconds}s"
+	ours 1 gearshift '^BenchmarkDecision$' "${seconds}s"
 }
 
 describe >"$log"

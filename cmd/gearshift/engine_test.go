@@ -17,7 +17,7 @@ import (
 )
 
 // needONNX skips the test where there is no ONNX Runtime to test with.
-func needONNX(t *testing.T) {
+func needONNX(t testing.TB) {
 	t.Helper()
 	if onnxRuntime() == "not in this build (tag onnx)" {
 		t.Skip("this build lacks the tag onnx")

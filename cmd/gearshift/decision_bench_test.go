@@ -1,0 +1,94 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/nn"
+)
+
+// BenchmarkDecision times a decision as the server makes it, from the arrival to
+// the end of the lease, with four networks of random weights and 40 requests in
+// flight: run natively, and by ONNX Runtime.
+func BenchmarkDecision(b *testing.B) {
+	b.Run("native", func(b *testing.B) { decide(b, nativeEngine) })
+	b.Run("ONNX", func(b *testing.B) {
+		needONNX(b)
+		decide(b, onnxEngine)
+	})
+}
+
+func decide(b *testing.B, engine string) {
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	core, err := newCore(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	maker, err := ruleMaker(s, core.Table())
+	if err != nil {
+		b.Fatal(err)
+	}
+	source, err := newPolicySource("", engine)
+	if err != nil {
+		b.Fatal(err)
+	}
+	spec := s.Spec()
+	var members []*nn.MLP
+	for i := range uint64(4) {
+		net, err := nn.New(spec.Inputs(), 64, 64, spec.Outputs())
+		if err != nil {
+			b.Fatal(err)
+		}
+		net.Randomise(rand.New(rand.NewPCG(1, i)))
+		members = append(members, net)
+	}
+	net, err := deployed(0.03, members...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	values, err := source.values(net)
+	if err != nil {
+		b.Fatal(err)
+	}
+	policy, err := maker.Network("random@1", spec, values, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := core.SetPolicy(policy); err != nil {
+		b.Fatal(err)
+	}
+	measure(b, core)
+}
+
+// measure reports the median and the 99th percentile of single decisions.
+func measure(b *testing.B, core *router.Core) {
+	var live [40]router.Choice
+	var times []float64
+	r := &fleet.Request{PromptTokens: 90}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		r.Task = i % 4
+		from := time.Now()
+		choice, err := core.Route(r, time.Duration(i)*20*time.Millisecond)
+		live[i%len(live)].Lease.End()
+		times = append(times, float64(time.Since(from))/float64(time.Microsecond))
+		if err != nil || choice.Fallback {
+			b.Fatal(choice, err)
+		}
+		live[i%len(live)] = choice
+	}
+	slices.Sort(times)
+	b.ReportMetric(times[len(times)/2], "p50-µs")
+	b.ReportMetric(times[len(times)*99/100], "p99-µs")
+}
