@@ -44,9 +44,9 @@ type Config struct {
 	// Members is how many networks are trained, each on its own in a world of its
 	// own; the policy acts by their mean. 0 stands for 1.
 	Members int `yaml:"members,omitempty" json:"members,omitempty"`
-	// Environments is how many of them a network learns from at a time: each takes
-	// a decision, by the same weights, and while they all go on to their next ones
-	// the network learns from what they led to before. 0 stands for 1, which waits.
+	// Environments is how many a network learns from at a time. With several, each
+	// takes a decision by the same weights, and the network learns from what was
+	// stored before while all of them step. 0 stands for 1.
 	Environments int `yaml:"environments,omitempty" json:"environments,omitempty"`
 	// AdviceMargin is by how much an action must be worth more than the advised
 	// one to be chosen in its place (compare SPIBB, Laroche et al. 2019). The
@@ -69,8 +69,8 @@ type Config struct {
 	CheckpointEvery int `yaml:"checkpoint_every" json:"checkpoint_every"` // decisions
 }
 
-// maxEnvironments is far more than cores gain from: beyond some, actions are by ever
-// older weights.
+// maxEnvironments is more than there are cores for; the more there are, the older
+// are the weights that they act by.
 const maxEnvironments = 256
 
 // Discount says how much a later reward is worth: a factor per decision (the

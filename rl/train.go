@@ -23,9 +23,8 @@ type Run struct {
 
 	// Stop ends the call after that many decisions in all, with the progress
 	// saved, as an interruption would; the schedules keep to the run's whole
-	// length. 0 runs to the end. Where several environments take a decision each
-	// before anything else is done, this and all the like count from the first
-	// such round on that reaches them.
+	// length. 0 runs to the end. Several environments end the round of decisions
+	// that reaches it first, as with all that is due after so many decisions.
 	Stop int
 
 	// Validate scores a network, higher is better; it must not keep it. The
@@ -86,9 +85,8 @@ func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	return t.result(), err
 }
 
-// train is the loop: collect, store, learn, log. Several worlds move while the
-// network learns from what was stored before; of one, everything waits for the
-// other, so that what completes is learnt from at once.
+// train is the loop: collect, store, learn, log. Several worlds step while the
+// network learns from what was stored before. With one it learns after storing.
 func (t *trainer) train(ctx context.Context) error {
 	several := len(t.worlds) > 1
 	if t.validateDue() { // interrupted in the middle of it
