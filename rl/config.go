@@ -44,6 +44,10 @@ type Config struct {
 	// Members is how many networks are trained, each on its own in a world of its
 	// own; the policy acts by their mean. 0 stands for 1.
 	Members int `yaml:"members,omitempty" json:"members,omitempty"`
+	// Environments is how many a network learns from at a time. With several, each
+	// takes a decision by the same weights, and the network learns from what was
+	// stored before while all of them step. 0 stands for 1.
+	Environments int `yaml:"environments,omitempty" json:"environments,omitempty"`
 	// AdviceMargin is by how much an action must be worth more than the advised
 	// one to be chosen in its place (compare SPIBB, Laroche et al. 2019). The
 	// observation then begins with one number per action, 1 for the advised one
@@ -64,6 +68,10 @@ type Config struct {
 	ValidateEvery   int `yaml:"validate_every" json:"validate_every"`     // decisions
 	CheckpointEvery int `yaml:"checkpoint_every" json:"checkpoint_every"` // decisions
 }
+
+// maxEnvironments is more than there are cores for; the more there are, the older
+// are the weights that they act by.
+const maxEnvironments = 256
 
 // Discount says how much a later reward is worth: a factor per decision (the
 // paper's, LBE-14), or one per elapsed time, exp(−Δt/τ), where the decisions of
@@ -130,7 +138,7 @@ type Priority struct {
 
 // CorrectionAt is the correction at a decision of a run of total decisions.
 func (p *Priority) CorrectionAt(decision, total int) float64 {
-	return p.Correction + (1-p.Correction)*float64(decision)/float64(total)
+	return p.Correction + (1-p.Correction)*float64(min(decision, total))/float64(total)
 }
 
 // LearningRateAt is the learning rate at a decision of the run: LearningRate,
@@ -180,6 +188,9 @@ func (c *Config) Validate() error {
 	}
 	f.atLeast("warmup", c.Warmup, 0)
 	f.atLeast("members", c.Members, 0)
+	if c.Environments < 0 || c.Environments > maxEnvironments {
+		f.add("environments", "must be from 1 to %d, or 0 for 1, not %d", maxEnvironments, c.Environments)
+	}
 	if c.AdviceMargin != 0 {
 		f.positive("advice_margin", c.AdviceMargin)
 	}

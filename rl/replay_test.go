@@ -157,17 +157,21 @@ func FuzzReplayUnmarshal(f *testing.F) {
 
 func FuzzProgressUnmarshal(f *testing.F) {
 	p := Progress{
-		Decisions: 1, GradientSteps: 2, Episode: 3, Actions: []int32{4, 5}, BestScore: math.Pi,
+		Decisions: 1, GradientSteps: 2, Episodes: []Episode{{3, []int32{4, 5}}}, BestScore: math.Pi,
 		Exploration: []byte{6}, Replay: []byte{7, 8}, Utility: Average{Mean: 9, Count: 10},
 	}
 	data, _ := p.MarshalBinary()
 	f.Add(data)
 	f.Add(data[:len(data)-1])
 	f.Add(append(slices.Clone(data), 0))
+	p.Episodes = append(p.Episodes, Episode{Number: 5}, Episode{4, []int32{0}})
+	data, _ = p.MarshalBinary()
+	f.Add(data)
+	f.Add(data[:len(data)-4])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var p Progress
 		if p.UnmarshalBinary(data) != nil {
-			if p.Decisions != 0 || p.Actions != nil || p.Replay != nil {
+			if p.Decisions != 0 || p.Episodes != nil || p.Replay != nil {
 				t.Fatal("a failed decoding changed the progress")
 			}
 			return
@@ -291,15 +295,17 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 	factor := float32(math.Exp(-3.0 / 15))
 	for terminates, want := range map[bool][]float32{true: {factor, 0}, false: {factor, factor}} {
 		tr := &trainer{
-			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, Env: &onePlace{terminates: terminates}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
+			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
 			replay: NewReplay(10, 1, false),
-			joiner: newJoiner(1, 1, 0),
 		}
-		if err := tr.reset(); err != nil {
+		w := &world{env: &onePlace{terminates: terminates}, joiner: newJoiner(1, 1, 0)}
+		if err := tr.nextEpisode(w); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := tr.store(tr.step(0), tr.replay); err != nil {
+			w.take(0)
+			w.step()
+			if err := tr.store(w, tr.replay); err != nil {
 				t.Fatal(err)
 			}
 		}

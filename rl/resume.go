@@ -8,28 +8,45 @@ import (
 	"gearshift/router/nn"
 )
 
-// begin starts the first episode, or puts everything back to where p was saved.
+// begin starts the first episodes, or puts everything back to where p was saved.
 func (t *trainer) begin(p *Progress) error {
 	if p == nil {
-		return t.reset()
+		for _, w := range t.worlds {
+			if err := t.nextEpisode(w); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	if err := t.restore(p); err != nil {
 		return err
 	}
-	return t.replayEpisode(p.Actions)
+	for i, w := range t.worlds {
+		if err := t.replayEpisode(w, p.Episodes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restore takes over what p has stored. The learner, which the caller owns, is
 // changed last.
 func (t *trainer) restore(p *Progress) error {
-	if p.Decisions > t.run.Config.Decisions {
+	if p.Decisions > t.end {
 		return fmt.Errorf("it has %d decisions, the run %d", p.Decisions, t.run.Config.Decisions)
 	}
-	if p.Episode > uint64(p.Decisions) || len(p.Actions) > p.Decisions {
-		return errors.New("its counts contradict each other")
+	n := len(t.worlds)
+	if len(p.Episodes) != n {
+		return fmt.Errorf("it is of %d environments, the run of %d", len(p.Episodes), n)
+	}
+	for _, e := range p.Episodes {
+		if e.Number >= uint64(p.Decisions+n) || len(e.Actions) > p.Decisions/n || p.Decisions%n != 0 {
+			return errors.New("its counts contradict each other")
+		}
+		t.episodes = max(t.episodes, e.Number+1)
 	}
 	t.p = *p
-	t.p.Actions, t.p.Replay = nil, nil
+	t.p.Episodes, t.p.Replay = nil, nil
 	if err := t.explorationSource.UnmarshalBinary(p.Exploration); err != nil {
 		return fmt.Errorf("the exploration source: %w", err)
 	}
@@ -74,22 +91,24 @@ func (t *trainer) network(what string, data []byte) (*nn.MLP, error) {
 	return m, nil
 }
 
-// replayEpisode plays the present episode again, up to where it was, which puts
-// the environment and the transitions still held back in place.
-func (t *trainer) replayEpisode(actions []int32) error {
-	if err := t.reset(); err != nil {
+// replayEpisode plays a world's present episode again, up to where it was, which
+// puts the environment and the transitions still held back in place.
+func (t *trainer) replayEpisode(w *world, e Episode) error {
+	w.episode.Number = e.Number
+	if err := t.reset(w); err != nil {
 		return err
 	}
-	for i, a := range actions {
+	for i, a := range e.Actions {
 		if a < 0 || int(a) >= len(t.values) {
 			return fmt.Errorf("action %d of the episode is %d, of %d", i, a, len(t.values))
 		}
-		s := t.step(a)
-		if err := t.store(s, nil); err != nil {
+		w.take(a)
+		w.step()
+		if err := t.store(w, nil); err != nil {
 			return err
 		}
-		if s.Terminated || s.Truncated {
-			return fmt.Errorf("%w: episode %d ends earlier than before, after %d decisions", ErrEnvironment, t.p.Episode, i+1)
+		if w.over() {
+			return fmt.Errorf("%w: episode %d ends earlier than before, after %d decisions", ErrEnvironment, e.Number, i+1)
 		}
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 
 // Env is an environment of discrete actions. The same seed and the same actions
 // give the same observations and completions: a resumed run replays the present
-// episode to find its way back. Only one goroutine uses an Env.
+// episode to find its way back. Only one goroutine at a time uses an Env, but those
+// of a run are used side by side, and while its learner learns: they share nothing.
 type Env interface {
 	// Reset begins an episode and returns its first observation, which is
 	// valid until the next call.

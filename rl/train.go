@@ -13,16 +13,18 @@ import (
 type Run struct {
 	Config  Config
 	Seed    uint64 // of exploration and sampling; the learner has drawn its weights
-	Env     Env
+	Envs    []Env  // as many as Config.Environments says, each used by nobody else
 	Learner Learner
 	Rows    Rows // of the observations; zero where the network sees them whole
 
-	// EpisodeSeed gives the environment's seed of each episode, counted from 0.
+	// EpisodeSeed gives the seed of each episode, counted from 0 over all
+	// environments.
 	EpisodeSeed func(episode uint64) uint64
 
 	// Stop ends the call after that many decisions in all, with the progress
 	// saved, as an interruption would; the schedules keep to the run's whole
-	// length. 0 runs to the end.
+	// length. 0 runs to the end. Several environments end the round of decisions
+	// that reaches it first, as with all that is due after so many decisions.
 	Stop int
 
 	// Validate scores a network, higher is better; it must not keep it. The
@@ -42,7 +44,7 @@ type Run struct {
 type Report struct {
 	Decisions, Total int
 	GradientSteps    int
-	Episode          uint64
+	Episode          uint64 // the latest that has begun
 	Epsilon          float64
 	LearningRate     float64
 	Utility          float64 // per completed request
@@ -83,9 +85,10 @@ func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	return t.result(), err
 }
 
-// train is the loop: collect, store, learn, log.
+// train is the loop: collect, store, learn, log. Several worlds step while the
+// network learns from what was stored before. With one it learns after storing.
 func (t *trainer) train(ctx context.Context) error {
-	cfg := &t.run.Config
+	several := len(t.worlds) > 1
 	if t.validateDue() { // interrupted in the middle of it
 		if err := t.log(); err != nil {
 			return err
@@ -96,24 +99,29 @@ func (t *trainer) train(ctx context.Context) error {
 			return fmt.Errorf("training interrupted after %d decisions: %w", t.p.Decisions, err)
 		}
 
-		// Collect: one decision, ε-greedy on the online network.
-		t.note()
-		action := t.choose(cfg.Epsilon.At(t.p.Decisions, cfg.Decisions))
-		step := t.step(action)
-		t.p.Decisions++
-
-		// Store: what completed goes into replay, joined to its transition.
-		if err := t.store(step, t.replay); err != nil {
+		// Collect: one decision in each world, ε-greedy on the online network.
+		for _, w := range t.worlds {
+			t.decide(w)
+		}
+		if !several {
+			t.worlds[0].step()
+		} else if err := stepAll(t.worlds, t.learn); err != nil {
 			return err
 		}
-		if step.Terminated || step.Truncated {
-			t.p.Episode++
-			if err := t.reset(); err != nil {
+
+		// Store: what completed goes into replay, joined to its transition.
+		for _, w := range t.worlds {
+			if err := t.store(w, t.replay); err != nil {
 				return err
+			}
+			if w.over() {
+				if err := t.nextEpisode(w); err != nil {
+					return err
+				}
 			}
 		}
 
-		if t.learnDue() {
+		if !several {
 			if err := t.learn(); err != nil {
 				return err
 			}
@@ -126,14 +134,27 @@ func (t *trainer) train(ctx context.Context) error {
 	return nil
 }
 
-// learn is one gradient step: sample, target, learn, average, sync.
+// learn takes the gradient steps that follow the latest decisions, one of each world.
 func (t *trainer) learn() error {
+	for d := t.p.Decisions - len(t.worlds) + 1; d <= t.p.Decisions; d++ {
+		if !t.learnDue(d) {
+			continue
+		}
+		if err := t.gradientStep(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gradientStep is one, after a decision: sample, target, learn, average, sync.
+func (t *trainer) gradientStep(decision int) error {
 	cfg := &t.run.Config
 	t.replay.Sample(t.batch, t.sampling)
 	if cfg.Priority != nil {
-		t.replay.Weigh(t.batch, cfg.Priority.CorrectionAt(t.p.Decisions, cfg.Decisions))
+		t.replay.Weigh(t.batch, cfg.Priority.CorrectionAt(decision, cfg.Decisions))
 	}
-	t.run.Learner.SetLearningRate(cfg.LearningRateAt(t.p.Decisions))
+	t.run.Learner.SetLearningRate(cfg.LearningRateAt(decision))
 	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
 	if err != nil {
 		return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
@@ -164,12 +185,12 @@ func (t *trainer) log() error {
 		}
 	}
 	done := t.p.Decisions
-	if done == t.stop || done%t.run.Config.CheckpointEvery == 0 {
+	if done == t.stop || t.passed(t.run.Config.CheckpointEvery) {
 		if err := t.save(); err != nil {
 			return err
 		}
 	}
-	if done == t.stop || done%t.reportEvery == 0 {
+	if done == t.stop || t.passed(t.reportEvery) {
 		t.report()
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func chainRunOf(t *testing.T, cfg rl.Config) rl.Run {
 	cfg.ValidateEvery = 250
 	cfg.CheckpointEvery = 200
 	r := rltest.NewRun(t, rltest.NewLinear, cfg, banded{&rltest.Chain{}}, 2, 7)
+	for len(r.Envs) < cfg.Environments {
+		r.Envs = append(r.Envs, banded{&rltest.Chain{}})
+	}
 	r.Validate = func(m *nn.MLP) (float64, error) { return float64(m.Weights[0][0]), nil }
 	return r
 }
@@ -81,6 +85,11 @@ func TestResumeIsBitEqual(t *testing.T) {
 		cfg.Priority = &rl.Priority{Exponent: 0.6, Correction: 0.4}
 		resumes(t, cfg)
 	})
+	t.Run("several environments", func(t *testing.T) {
+		cfg := rltest.Config()
+		cfg.Environments = 7
+		resumes(t, cfg)
+	})
 }
 
 func resumes(t *testing.T, cfg rl.Config) {
@@ -106,7 +115,7 @@ func resumes(t *testing.T, cfg rl.Config) {
 			if err != nil {
 				t.Fatalf("stops %v: %v", stops, err)
 			}
-			if i < len(stops) && stop > 0 && got.Decisions != stop {
+			if i < len(stops) && stop > 0 && got.Decisions != rounds(cfg, stop) {
 				t.Fatalf("stops %v: stopped after %d decisions", stops, got.Decisions)
 			}
 			if i == len(stops) && (!bytes.Equal(marshal(t, got.Network), marshal(t, want.Network)) || got.Score != want.Score) {
@@ -117,6 +126,12 @@ func resumes(t *testing.T, cfg rl.Config) {
 			t.Errorf("stops %v: another progress", stops)
 		}
 	}
+}
+
+// rounds is where a run that is to stop after so many decisions does.
+func rounds(cfg rl.Config, decisions int) int {
+	n := max(1, cfg.Environments)
+	return (decisions + n - 1) / n * n
 }
 
 func TestInterruptionSaves(t *testing.T) {
@@ -268,7 +283,7 @@ func TestEnvironmentFaults(t *testing.T) {
 		"short observation": func(s *rl.Step) { s.Observation = s.Observation[:1] },
 	} {
 		r := chainRun(t)
-		r.Env = broken{r.Env, spoil}
+		r.Envs[0] = broken{r.Envs[0], spoil}
 		if _, err := rl.Train(context.Background(), r, nil); !errors.Is(err, rl.ErrEnvironment) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -286,13 +301,17 @@ func TestResumeRefusesWhatDoesNotFit(t *testing.T) {
 		"replay buffer": func(r *rl.Run, _ *rl.Progress) { r.Config.Replay++ },
 		"transitions":   func(r *rl.Run, _ *rl.Progress) { r.Config.Priority = &rl.Priority{Exponent: 1, Correction: 1} },
 		"decisions":     func(r *rl.Run, _ *rl.Progress) { r.Config.Decisions = 716 },
-		"action":        func(_ *rl.Run, p *rl.Progress) { p.Actions[0] = 2 },
-		"counts":        func(_ *rl.Run, p *rl.Progress) { p.Episode = 718 },
+		"action":        func(_ *rl.Run, p *rl.Progress) { p.Episodes[0].Actions[0] = 2 },
+		"counts":        func(_ *rl.Run, p *rl.Progress) { p.Episodes[0].Number = 718 },
 		"exploration":   func(_ *rl.Run, p *rl.Progress) { p.Exploration = nil },
 		"network":       func(_ *rl.Run, p *rl.Progress) { p.Best = []byte{1} },
 		"learner":       func(_ *rl.Run, p *rl.Progress) { p.Learner = nil },
+		"environments": func(r *rl.Run, _ *rl.Progress) {
+			r.Config.Environments = 2
+			r.Envs = append(r.Envs, &rltest.Chain{})
+		},
 		"ends earlier": func(r *rl.Run, _ *rl.Progress) {
-			r.Env = broken{r.Env, func(s *rl.Step) { s.Truncated = true }}
+			r.Envs[0] = broken{r.Envs[0], func(s *rl.Step) { s.Truncated = true }}
 		},
 	} {
 		r, p := chainRun(t), s.load(t)
@@ -341,11 +360,21 @@ func TestHookErrorsEndTheRun(t *testing.T) {
 
 // go test -run '^$' -bench Decision ./rl
 func BenchmarkDecision(b *testing.B) {
+	for _, environments := range []int{1, 4} {
+		b.Run(fmt.Sprintf("environments=%d", environments), func(b *testing.B) { benchmarkDecision(b, environments) })
+	}
+}
+
+func benchmarkDecision(b *testing.B, environments int) {
 	cfg := rltest.Config()
+	cfg.Environments = environments
 	cfg.Decisions = 1 << 30
 	cfg.Warmup = 1 << 30 // no gradient steps: the loop, a small environment and network alone
 	cfg.CheckpointEvery = 1 << 30
 	r := rltest.NewRun(b, rltest.NewLinear, cfg, &rltest.Chain{}, 2, 7)
+	for len(r.Envs) < environments {
+		r.Envs = append(r.Envs, &rltest.Chain{})
+	}
 	r.Stop = b.N
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -19,32 +19,35 @@ const (
 // for the encoded parts, which save fills in.
 type trainer struct {
 	run         Run
-	stop        int
+	end, stop   int // decisions, in whole rounds of the worlds
 	reportEvery int
 	p           Progress
 
 	explorationSource, samplingSource *rand.PCG
 	exploration, sampling             *rand.Rand
 
-	replay *Replay
-	joiner *joiner
-	batch  *Batch
-	best   *nn.MLP // nil before the first validation
+	worlds   []*world
+	episodes uint64 // begun
+	replay   *Replay
+	batch    *Batch
+	best     *nn.MLP // nil before the first validation
 	// average of the online weights; nil where none is kept.
 	average *nn.MLP
 	// seen is the largest value of each input since exploration has ended; nil
 	// before, and where there are rows.
 	seen []float32
 
-	observation []float32 // asks for the next decision
-	row         []float32 // of one action
-	values      []float32 // of the actions
-	scratch     []float32
+	row     []float32 // of one action
+	values  []float32 // of the actions
+	scratch []float32
 }
 
 func newTrainer(r Run) (*trainer, error) {
 	if err := r.Config.Validate(); err != nil {
 		return nil, err
+	}
+	if n := max(1, r.Config.Environments); len(r.Envs) != n {
+		return nil, fmt.Errorf("the run has %d environments, its configuration %d", len(r.Envs), n)
 	}
 	network := r.Learner.Act()
 	if err := r.Rows.check(&r.Config, network); err != nil {
@@ -53,10 +56,8 @@ func newTrainer(r Run) (*trainer, error) {
 	inputs := r.Rows.dim(network)
 	t := &trainer{
 		run:         r,
-		stop:        r.Config.Decisions,
 		reportEvery: r.ReportEvery,
 		replay:      r.Config.newReplay(inputs),
-		joiner:      newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount()),
 		batch:       NewBatch(r.Config.Batch, inputs),
 		row:         make([]float32, r.Rows.Inputs()),
 		values:      make([]float32, r.Rows.actions(network)),
@@ -68,8 +69,12 @@ func newTrainer(r Run) (*trainer, error) {
 	if r.Config.WeightAverage > 0 {
 		t.average = network.Clone()
 	}
-	if r.Stop > 0 {
-		t.stop = min(r.Stop, t.stop)
+	for _, env := range r.Envs {
+		t.worlds = append(t.worlds, &world{env: env, joiner: newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount())})
+	}
+	t.end = t.rounds(r.Config.Decisions)
+	if t.stop = t.end; r.Stop > 0 {
+		t.stop = min(t.rounds(r.Stop), t.end)
 	}
 	if t.reportEvery <= 0 {
 		t.reportEvery = 1000
@@ -79,16 +84,33 @@ func newTrainer(r Run) (*trainer, error) {
 	return t, nil
 }
 
+// rounds is the least number of decisions, not below the given one, that ends a
+// round of one decision in each world.
+func (t *trainer) rounds(decisions int) int {
+	n := len(t.worlds)
+	return (decisions + n - 1) / n * n
+}
+
+// passed tells whether the latest round has reached a multiple of every.
+func (t *trainer) passed(every int) bool { return t.p.Decisions%every < len(t.worlds) }
+
+// decide takes the world's next decision, ε-greedy on the online network.
+func (t *trainer) decide(w *world) {
+	t.note(w.observation)
+	w.take(t.choose(w.observation, t.run.Config.Epsilon.At(t.p.Decisions, t.run.Config.Decisions)))
+	t.p.Decisions++
+}
+
 // note keeps the range of what the policy meets by its own choices.
-func (t *trainer) note() {
+func (t *trainer) note(observation []float32) {
 	switch cfg := &t.run.Config; {
 	case t.run.Rows.Count != 0: // as many numbers as there are rows
 	case t.seen != nil:
-		for i, x := range t.observation {
+		for i, x := range observation {
 			t.seen[i] = max(t.seen[i], x)
 		}
 	case cfg.Epsilon.At(t.p.Decisions, cfg.Decisions) == cfg.Epsilon.End:
-		t.seen = slices.Clone(t.observation)
+		t.seen = slices.Clone(observation)
 	}
 }
 
@@ -101,12 +123,12 @@ func (c *Config) newReplay(inputs int) *Replay {
 }
 
 // choose picks an action: with probability epsilon any, else the best.
-func (t *trainer) choose(epsilon float64) int32 {
+func (t *trainer) choose(observation []float32, epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
-		return t.run.Rows.random(t.exploration, t.observation, len(t.values))
+		return t.run.Rows.random(t.exploration, observation, len(t.values))
 	}
-	t.run.Rows.values(t.values, t.run.Learner.Act(), t.observation, t.row, t.scratch)
-	t.run.Config.Advise(t.values, t.observation)
+	t.run.Rows.values(t.values, t.run.Learner.Act(), observation, t.row, t.scratch)
+	t.run.Config.Advise(t.values, observation)
 	best := 0
 	for i, v := range t.values {
 		if v > t.values[best] {
@@ -116,56 +138,10 @@ func (t *trainer) choose(epsilon float64) int32 {
 	return int32(best)
 }
 
-// step takes an action and holds its transition.
-func (t *trainer) step(action int32) Step {
-	t.joiner.begin(t.observation, action)
-	t.p.Actions = append(t.p.Actions, action)
-	s := t.run.Env.Step(int(action))
-	t.observation = s.Observation
-	return s
-}
-
-// store ends the latest transition and moves those that completed to replay. A
-// nil replay drops them, as when an episode is played again.
-func (t *trainer) store(s Step, replay *Replay) error {
-	if err := t.checkObservation(); err != nil {
-		return err
-	}
-	discount := t.run.Config.Discount.Factor(s.Elapsed)
-	if s.Terminated {
-		discount = 0
-	}
-	t.joiner.end(s.Observation, float32(discount), s.Terminated || s.Truncated)
-	for _, c := range s.Completed {
-		if err := t.joiner.complete(c, replay); err != nil {
-			return fmt.Errorf("%w: %w", ErrEnvironment, err)
-		}
-		if replay != nil {
-			t.p.Utility.add(c.Utility, recentRequests)
-		}
-	}
-	return nil
-}
-
-// reset begins the present episode.
-func (t *trainer) reset() error {
-	t.joiner.reset()
-	t.p.Actions = t.p.Actions[:0]
-	t.observation = t.run.Env.Reset(t.run.EpisodeSeed(t.p.Episode))
-	return t.checkObservation()
-}
-
-func (t *trainer) checkObservation() error {
-	if want := t.run.Rows.dim(t.run.Learner.Act()); len(t.observation) != want {
-		return fmt.Errorf("%w: an observation of %d numbers, the network takes %d", ErrEnvironment, len(t.observation), want)
-	}
-	return nil
-}
-
-// learnDue tells whether a gradient step follows the latest decision.
-func (t *trainer) learnDue() bool {
+// learnDue tells whether a gradient step follows a decision, counted from 1.
+func (t *trainer) learnDue(decision int) bool {
 	cfg := &t.run.Config
-	return t.p.Decisions >= cfg.Warmup && t.p.Decisions%cfg.TrainEvery == 0 && t.replay.Len() >= cfg.Batch
+	return decision >= cfg.Warmup && decision%cfg.TrainEvery == 0 && t.replay.Len() >= cfg.Batch
 }
 
 // validateDue tells whether the weights are to be scored now and have not been.
@@ -176,7 +152,7 @@ func (t *trainer) validateDue() bool {
 	if t.run.Validate == nil || t.p.Validated == done {
 		return false
 	}
-	return done == t.run.Config.Decisions || (done%t.run.Config.ValidateEvery == 0 && t.p.GradientSteps > 0)
+	return done == t.end || (t.passed(t.run.Config.ValidateEvery) && t.p.GradientSteps > 0)
 }
 
 // validate scores the online network, and keeps its weights if they are the best.
@@ -211,6 +187,10 @@ func (t *trainer) save() error {
 
 // encode fills in the encoded parts of the progress.
 func (t *trainer) encode() error {
+	t.p.Episodes = t.p.Episodes[:0]
+	for _, w := range t.worlds {
+		t.p.Episodes = append(t.p.Episodes, w.episode)
+	}
 	var errs [6]error
 	t.p.Exploration, errs[0] = t.explorationSource.MarshalBinary()
 	t.p.Sampling, errs[1] = t.samplingSource.MarshalBinary()
@@ -235,7 +215,7 @@ func (t *trainer) report() {
 		Decisions:     t.p.Decisions,
 		Total:         cfg.Decisions,
 		GradientSteps: t.p.GradientSteps,
-		Episode:       t.p.Episode,
+		Episode:       t.episodes - 1,
 		Epsilon:       cfg.Epsilon.At(t.p.Decisions, cfg.Decisions),
 		LearningRate:  cfg.LearningRateAt(t.p.Decisions),
 		Utility:       t.p.Utility.Mean,

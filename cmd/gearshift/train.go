@@ -248,8 +248,10 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 // explain says what an error of the run means to its user.
 func (r *trainingRun) explain(err error) error {
 	for _, m := range r.members {
-		if m.env.err != nil {
-			return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, m.env.err)
+		for _, e := range m.envs {
+			if e.err != nil {
+				return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, e.err)
+			}
 		}
 	}
 	if errors.Is(err, context.Canceled) {

@@ -70,7 +70,7 @@ func trainEachDecision(b *testing.B, c rl.Config, e rl.Env, inputs int) {
 		b.Fatal(err)
 	}
 	run := rl.Run{
-		Config: c, Seed: 1, Env: e, Learner: l,
+		Config: c, Seed: 1, Envs: []rl.Env{e}, Learner: l,
 		EpisodeSeed: func(episode uint64) uint64 { return workloads.Seed(workloads.Training, 3+episode) },
 		ReportEvery: warmup,
 		Report: func(r rl.Report) {

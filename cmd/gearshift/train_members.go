@@ -24,7 +24,7 @@ type member struct {
 	number   int    // from 0
 	run      string // the name that its progress is stored under
 	seed     uint64
-	env      *trainingEnv
+	envs     []*trainingEnv
 	from     *nn.MLP      // the weights to begin with; nil if they are drawn
 	progress *rl.Progress // to go on from; nil if it begins
 	result   rl.Result
@@ -37,9 +37,12 @@ func (r *trainingRun) addMembers() error {
 		if i > 0 {
 			m.run = fmt.Sprintf("%s+%d", r.options.name, i+1) // no policy's name has a +
 		}
-		var err error
-		if m.env, err = newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode); err != nil {
-			return err
+		for range max(1, r.config.Environments) {
+			e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
+			if err != nil {
+				return err
+			}
+			m.envs = append(m.envs, e)
 		}
 		r.members = append(r.members, m)
 	}
@@ -70,9 +73,13 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 			return fmt.Errorf("--from %q: %w", r.options.from, err)
 		}
 	}
+	envs := make([]rl.Env, len(m.envs))
+	for i, e := range m.envs {
+		envs[i] = e
+	}
 	m.result, err = rl.Train(ctx, rl.Run{
 		Config: r.config, Seed: m.seed, Stop: r.options.steps,
-		Env: m.env, Learner: learner, Rows: rows,
+		Envs: envs, Learner: learner, Rows: rows,
 		EpisodeSeed: func(episode uint64) uint64 {
 			return workloads.Seed(workloads.Training, m.seed<<24|episode&(1<<24-1))
 		},

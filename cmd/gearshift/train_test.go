@@ -63,6 +63,29 @@ func TestTrainingResumes(t *testing.T) {
 	}
 }
 
+// A network of several environments is the same on one core and on two, and where
+// it was stopped on the way.
+func TestTrainingInSeveralEnvironments(t *testing.T) {
+	scenario := edited(t, "tiny", "members: 2 ", "environments: 3 ")
+	train := func(store string, flags ...string) string {
+		return trainTiny(t, store, append([]string{"--scenario", scenario, "--steps", "3000"}, flags...)...)
+	}
+	want := train(storePath(t))
+	procs := runtime.GOMAXPROCS(1)
+	alone := train(storePath(t))
+	runtime.GOMAXPROCS(procs)
+	if alone != want {
+		t.Errorf("%s on one core, else %s", alone, want)
+	}
+	store := storePath(t)
+	train(store, "--steps", "1234")
+	if got := train(store, "--resume"); got != want {
+		t.Errorf("resumed %s, straight %s", got, want)
+	}
+	many := edited(t, "tiny", "members: 2 ", "environments: -3 ")
+	fail(t, []string{"train", "--scenario", many, "--preset", "quick"}, "edited.yaml", "training.presets.quick.environments", "-3")
+}
+
 // The networks of a run are trained apart, each with progress and curves of its
 // own; the policy is their mean, on top of the rule's advice.
 func TestMembersAreTrainedApart(t *testing.T) {

@@ -23,7 +23,7 @@ func newRows(t testing.TB, cfg rl.Config, rows rl.Rows, seed uint64) *RowLearner
 func marketRun(t testing.TB, cfg rl.Config, env *rltest.Market) rl.Run {
 	t.Helper()
 	return rl.Run{
-		Config: cfg, Seed: 1, Env: env, Rows: env.Rows(), Learner: newRows(t, cfg, env.Rows(), 1),
+		Config: cfg, Seed: 1, Envs: []rl.Env{env}, Rows: env.Rows(), Learner: newRows(t, cfg, env.Rows(), 1),
 		EpisodeSeed: func(k uint64) uint64 { return 1<<32 + k },
 	}
 }

@@ -77,7 +77,7 @@ func NewRun(t testing.TB, make New, cfg rl.Config, env rl.Env, actions int, seed
 	return rl.Run{
 		Config:      cfg,
 		Seed:        seed,
-		Env:         env,
+		Envs:        []rl.Env{env},
 		Learner:     learner,
 		EpisodeSeed: func(k uint64) uint64 { return seed<<32 + k },
 	}
