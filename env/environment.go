@@ -171,9 +171,7 @@ func (e *Environment) look(now time.Duration) {
 }
 
 func (e *Environment) fillView(now time.Duration) {
-	for _, r := range e.view.Replicas() {
-		e.ledger.Hold(r, e.sim.Held(r))
-	}
+	e.ledger.HoldEach(e.view.Replicas(), e.sim)
 	e.ledger.View(now, &e.view)
 }
 

@@ -79,6 +79,18 @@ func (l *Ledger) Hold(replica, tokens int) {
 	l.mu.Unlock()
 }
 
+// HoldEach is Hold for each of the replicas, all at once.
+func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
+	l.mu.Lock()
+	for _, r := range replicas {
+		l.held[r] = int32(tokens.Held(r))
+	}
+	l.mu.Unlock()
+}
+
+// Holder knows how many tokens the requests on a replica hold there.
+type Holder interface{ Held(replica int) int }
+
 // SetUp marks a replica as able, or unable, to take new requests.
 func (l *Ledger) SetUp(replica int, up bool) {
 	l.mu.Lock()

@@ -175,6 +175,20 @@ func TestLeaseIsInertOnceEnded(t *testing.T) {
 }
 
 // TestConcurrentLeases has goroutines compete for five places.
+type tenfold struct{}
+
+func (tenfold) Held(replica int) int { return 10 * replica }
+
+func TestHoldEach(t *testing.T) {
+	l := NewLedger(table(t))
+	l.HoldEach([]int{3, 1}, tenfold{})
+	var v View
+	l.View(0, &v)
+	if !slices.Equal(v.Held, []int32{0, 10, 0, 30}) {
+		t.Errorf("held %v", v.Held)
+	}
+}
+
 func TestBeginOnAView(t *testing.T) {
 	l := NewLedger(table(t))
 	var v View

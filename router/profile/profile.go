@@ -40,10 +40,18 @@ type Profile struct {
 
 // GPU is the uncontended GPU part of a step, in milliseconds.
 func (p *Profile) GPU(tokens, context int) float64 {
+	// Comparisons, since min and max mind NaN and signed zeros, and this is where a
+	// simulation spends its time.
 	n := float64(tokens)
 	arithmetic := n * p.Token
-	read := min(p.Weights*(1+p.Growth*(n-1)), p.Weights+arithmetic)
-	return max(arithmetic, read) + float64(context)*p.Context
+	bound := p.Weights * (1 + p.Growth*(n-1))
+	if after := p.Weights + arithmetic; after < bound {
+		bound = after
+	}
+	if arithmetic > bound {
+		bound = arithmetic
+	}
+	return bound + float64(context)*p.Context
 }
 
 // Step is the time of one iteration in milliseconds, and the engine's duty in
@@ -60,7 +68,11 @@ func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, 
 
 // beside is the time of a step with that GPU part beside neighbours.
 func (p *Profile) beside(gpu float64, sequences int, neighbours float64) float64 {
-	return max(p.LaunchFloor, gpu*(1+p.Contention*neighbours)) + p.Overhead + float64(sequences)*p.Sequence
+	slowed := gpu * (1 + p.Contention*neighbours)
+	if slowed < p.LaunchFloor {
+		slowed = p.LaunchFloor
+	}
+	return slowed + p.Overhead + float64(sequences)*p.Sequence
 }
 
 // alone is the GPU part of a decode step of n sequences, and its duty where
