@@ -67,7 +67,7 @@ func (l *load) missing(neighbours, perDeadline float64) float64 {
 
 // host fills in the forecasts of the replicas of one host.
 func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float64) {
-	var room [16]load // more replicas on one host would allocate
+	var room [8]load // more replicas on one host would allocate; to clear it costs time
 	loads := room[:0]
 	var duties float64
 	for _, i := range on {
