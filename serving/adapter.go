@@ -38,6 +38,8 @@ type Adapter struct {
 	clock  Clock
 	held   []atomic.Int64 // by replica: tokens that its requests hold
 
+	replicas []int // all indices
+
 	mu   sync.Mutex // makes the router see times in order; protects last
 	last uint64
 }
@@ -45,8 +47,15 @@ type Adapter struct {
 // NewAdapter makes an Adapter. All the router's requests should come through
 // it, or the router's times get out of order.
 func NewAdapter(r Router, clock Clock) *Adapter {
-	return &Adapter{router: r, clock: clock, held: make([]atomic.Int64, len(r.Table().Replicas))}
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, len(r.Table().Replicas))}
+	for i := range a.held {
+		a.replicas = append(a.replicas, i)
+	}
+	return a
 }
+
+// Held implements fleet.Holder.
+func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
 
 // Work is a routed request until its End.
 type Work struct {
@@ -65,9 +74,7 @@ func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last++
-	for i := range a.held {
-		a.router.Ledger().Hold(i, int(a.held[i].Load()))
-	}
+	a.router.Ledger().HoldEach(a.replicas, a)
 	w.Request.ID, w.Request.Arrival = a.last, a.clock()
 	var err error
 	if variant == Auto {

@@ -18,7 +18,7 @@ func TestLedgerCopy(t *testing.T) {
 		l.Arrive(time.Duration(i*i) * time.Second)
 	}
 	l.SetUp(1, false)
-	l.Hold(0, 70)
+	l.HoldEach([]int{0}, alike(70))
 	lease, ok := l.Begin(0)
 	if !ok {
 		t.Fatal("no place")

@@ -71,15 +71,8 @@ func (l *Ledger) DeclareRate(perSecond float64) {
 	l.mu.Unlock()
 }
 
-// Hold replaces the number of tokens that the requests on a replica hold there:
-// their prompts and what they have generated so far.
-func (l *Ledger) Hold(replica, tokens int) {
-	l.mu.Lock()
-	l.held[replica] = int32(tokens)
-	l.mu.Unlock()
-}
-
-// HoldEach is Hold for each of the replicas, all at once.
+// HoldEach replaces the number of tokens that the requests on each of the replicas
+// hold there: their prompts and what they have generated so far.
 func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
 	l.mu.Lock()
 	for _, r := range replicas {

@@ -109,7 +109,7 @@ func TestLedgerAgainstModel(t *testing.T) {
 				l.DeclareRate(m.declared)
 			case 8:
 				m.tokens[r] = rng.Int32N(1000)
-				l.Hold(r, int(m.tokens[r]))
+				l.HoldEach([]int{r}, alike(m.tokens[r]))
 			}
 			compare(t, l, m, now, seed, step)
 		}
@@ -175,6 +175,11 @@ func TestLeaseIsInertOnceEnded(t *testing.T) {
 }
 
 // TestConcurrentLeases has goroutines compete for five places.
+// alike is so many tokens on every replica.
+type alike int
+
+func (n alike) Held(int) int { return int(n) }
+
 type tenfold struct{}
 
 func (tenfold) Held(replica int) int { return 10 * replica }
@@ -201,7 +206,7 @@ func TestBeginOnAView(t *testing.T) {
 		t.Error("a place is given on a view from before the last choice")
 	}
 	l.View(0, &v)
-	l.Hold(2, 100)
+	l.HoldEach([]int{2}, alike(100))
 	first.End()
 	if _, ok := l.BeginOn(&v, 3); !ok {
 		t.Error("no place is given, but nobody has taken one since the view")
