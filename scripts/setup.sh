@@ -73,6 +73,11 @@ check_node_client() {
 	npm ci --prefix $dir --loglevel error --no-audit --no-fund
 }
 
+# The tests hold ONNX Runtime against our own engine where its library is at hand.
+check_onnxruntime() {
+	scripts/onnxruntime.sh || say "no ONNX Runtime library: the tests that need it are skipped." >&2
+}
+
 # Jupyter executes the notebooks; nothing else needs it.
 check_notebooks() {
 	scripts/python.sh >/dev/null && return
@@ -106,6 +111,9 @@ case ${1-} in
 build) ;;
 notebooks) check_notebooks ;;
 peers) check_peers ;;
-*) check_node_client ;;
+*)
+	check_node_client
+	check_onnxruntime
+	;;
 esac
 say "ready (build tags: $(scripts/tags.sh | sed 's/^$/none/'))"
