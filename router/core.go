@@ -135,7 +135,16 @@ func (c *Core) Table() *fleet.Table { return c.table }
 // replica, and takes the place there. The caller must end the lease. Errors:
 // [ErrNoReplica], [ErrSaturated], [ErrUnknownTask].
 func (c *Core) Route(r *fleet.Request, now time.Duration) (Choice, error) {
-	return c.route(-1, r, now)
+	return c.route(-1, r, now, nil)
+}
+
+// RouteSeen is Route, or RoutePinned for a variant that is not below zero, and
+// shows the witness what was known, if there is one.
+func (c *Core) RouteSeen(variant int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
+	if variant >= len(c.table.Variants) {
+		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
+	}
+	return c.route(variant, r, now, w)
 }
 
 // RoutePinned is Route for a request whose variant the caller has chosen: the
@@ -145,10 +154,10 @@ func (c *Core) RoutePinned(variant int, r *fleet.Request, now time.Duration) (Ch
 	if variant < 0 || variant >= len(c.table.Variants) {
 		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
 	}
-	return c.route(variant, r, now)
+	return c.route(variant, r, now, nil)
 }
 
-func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, error) {
+func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
 	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
 		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
 	}
@@ -165,6 +174,9 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration) (Choice, e
 	for range attempts {
 		if lease, ok := c.ledger.BeginOn(&d.view, choice.Replica); ok {
 			choice.Lease = lease
+			if w != nil {
+				w.Saw(&d.view, choice)
+			}
 			return choice, nil
 		}
 		if err := d.look(pinned, r, now); err != nil {

@@ -3,6 +3,7 @@ package router_test
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,41 @@ func TestRouteTakesAndGivesBackAPlace(t *testing.T) {
 	}
 	if n := core.Ledger().InFlight(); n != 0 {
 		t.Errorf("%d in flight after the leases ended", n)
+	}
+}
+
+// notes keeps what a witness was shown.
+type notes struct {
+	inFlight []int32
+	choice   router.Choice
+}
+
+func (n *notes) Saw(v *fleet.View, c router.Choice) {
+	n.inFlight, n.choice = slices.Clone(v.InFlight), c
+}
+
+func TestAWitnessSeesWhatTheChoiceWentBy(t *testing.T) {
+	core := newCore(t, 0, nil)
+	setPolicy(t, core, static(t, core.Table(), 2))
+	var seen notes
+	for i := range 2 {
+		choice, err := core.RouteSeen(-1, &fleet.Request{}, 0, &seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum int32
+		for _, n := range seen.inFlight {
+			sum += n
+		}
+		if int(sum) != i || seen.choice != choice {
+			t.Errorf("request %d: %d in flight, %+v; want %d before it, %+v", i, sum, seen.choice, i, choice)
+		}
+	}
+	if choice, err := core.RouteSeen(0, &fleet.Request{}, 0, nil); err != nil || choice.Policy != router.Pinned {
+		t.Errorf("a pinned variant without a witness: %+v, %v", choice, err)
+	}
+	if _, err := core.RouteSeen(3, &fleet.Request{}, 0, nil); !errors.Is(err, router.ErrUnknownVariant) {
+		t.Errorf("a variant beyond the table: %v", err)
 	}
 }
 

@@ -58,6 +58,12 @@ type Forecaster interface {
 	Forecast(v *fleet.View, r *fleet.Request)
 }
 
+// Witness is shown the view on which a request was routed, and the choice, once
+// its place is taken. The view is the router's again when Saw returns.
+type Witness interface {
+	Saw(v *fleet.View, c Choice)
+}
+
 // Errors of [Core.Route] and [Core.RoutePinned].
 var (
 	// ErrNoReplica says that every replica that could answer is down.

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,8 +10,9 @@ import (
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
 type Router interface {
-	Route(r *fleet.Request, now time.Duration) (router.Choice, error)
-	RoutePinned(variant int, r *fleet.Request, now time.Duration) (router.Choice, error)
+	// RouteSeen routes to the variant, or where the policy decides if that is
+	// below zero, and shows the witness what it went by, if there is one.
+	RouteSeen(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
 	PolicyName() string
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
@@ -39,13 +39,10 @@ type Adapter struct {
 	held   []atomic.Int64 // by replica: tokens that its requests hold
 
 	replicas []int // all indices
-
-	mu   sync.Mutex // makes the router see times in order; protects last
-	last uint64
+	last     atomic.Uint64
 }
 
-// NewAdapter makes an Adapter. All the router's requests should come through
-// it, or the router's times get out of order.
+// NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
 	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, len(r.Table().Replicas))}
 	for i := range a.held {
@@ -61,28 +58,23 @@ func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
 type Work struct {
 	router.Choice
 	Request fleet.Request
+	// FirstToken is from arrival to the first token of the answer; zero
+	// without one.
+	FirstToken time.Duration
 
 	adapter *Adapter
 	held    int // tokens on the replica
 }
 
 // Route stamps the request's arrival and number, and routes it to the variant,
-// or where the policy decides if that is [Auto]. The caller must End the work.
-// Errors are the router's.
-func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
+// or where the policy decides if that is [Auto]. The witness, if there is one, is
+// shown what that went by. The caller must End the work. Errors are the router's.
+func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*Work, error) {
 	w := &Work{Request: r, adapter: a}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.last++
 	a.router.Ledger().HoldEach(a.replicas, a)
-	w.Request.ID, w.Request.Arrival = a.last, a.clock()
+	w.Request.ID, w.Request.Arrival = a.last.Add(1), a.clock()
 	var err error
-	if variant == Auto {
-		w.Choice, err = a.router.Route(&w.Request, w.Request.Arrival)
-	} else {
-		w.Choice, err = a.router.RoutePinned(variant, &w.Request, w.Request.Arrival)
-	}
-	if err != nil {
+	if w.Choice, err = a.router.RouteSeen(variant, &w.Request, w.Request.Arrival, witness); err != nil {
 		return nil, err
 	}
 	w.hold(r.PromptTokens)
@@ -91,7 +83,12 @@ func (a *Adapter) Route(r fleet.Request, variant int) (*Work, error) {
 
 // Progress notes how many tokens of the answer have come so far. It must not
 // be called at the same time as Move, End or itself.
-func (w *Work) Progress(generated int) { w.hold(w.Request.PromptTokens + generated) }
+func (w *Work) Progress(generated int) {
+	if generated > 0 && w.FirstToken == 0 {
+		w.FirstToken = w.adapter.clock() - w.Request.Arrival
+	}
+	w.hold(w.Request.PromptTokens + generated)
+}
 
 // hold makes the request hold so many tokens on its replica.
 func (w *Work) hold(tokens int) {
@@ -157,6 +154,8 @@ func (o Outcome) String() string { return outcomes[o] }
 // Result is what ended work was worth.
 type Result struct {
 	Outcome Outcome
+	// Tokens is the length of the answer, as far as it came; zero if unknown.
+	Tokens int
 	// Latency is from arrival to finish, PerToken the same divided by the
 	// output tokens; zero unless completed with a known number of tokens.
 	Latency, PerToken time.Duration
@@ -177,7 +176,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	}
 	w.hold(0)
 	a := w.adapter
-	r := Result{Outcome: outcome, Latency: a.clock() - w.Request.Arrival}
+	r := Result{Outcome: outcome, Tokens: tokens, Latency: a.clock() - w.Request.Arrival}
 	switch outcome {
 	case Failed, TimedOut, Panicked:
 		r.Judged = true

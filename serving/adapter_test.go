@@ -1,7 +1,6 @@
 package serving_test
 
 import (
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -57,7 +56,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := &hand{now: time.Hour}
 			a := serving.NewAdapter(testRouter(t, chooses(small)), h.clock)
-			w, err := a.Route(fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant)
+			w, err := a.Route(fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +64,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 				t.Errorf("work %+v", w)
 			}
 			h.add(c.latency)
-			c.want.Outcome, c.want.Latency = c.outcome, c.latency
+			c.want.Outcome, c.want.Latency, c.want.Tokens = c.outcome, c.latency, c.tokens
 			if got, first := w.End(c.outcome, c.tokens); !first || got != c.want {
 				t.Errorf("got  %+v, %v\nwant %+v", got, first, c.want)
 			}
@@ -79,7 +78,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 func TestWorkEndsOnceAmongMany(t *testing.T) {
 	core := testRouter(t, chooses(small))
 	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := a.Route(fleet.Request{}, serving.Auto)
+	w, err := a.Route(fleet.Request{}, serving.Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestWorkEndsOnceAmongMany(t *testing.T) {
 func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 	core := testRouter(t, chooses(small))
 	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := a.Route(fleet.Request{}, serving.Auto)
+	w, err := a.Route(fleet.Request{}, serving.Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,57 +128,13 @@ func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 	}
 }
 
-// TestTheRouterSeesTimesInOrder drives one Adapter from many goroutines with a
-// clock that gives each reading once: a reading that another overtakes on its
-// way to the router would run time back there.
-func TestTheRouterSeesTimesInOrder(t *testing.T) {
-	h := &hand{}
-	watch := &watched{Core: testRouter(t, chooses(small))}
-	a := serving.NewAdapter(watch, func() time.Duration {
-		h.add(1)
-		return h.clock()
-	})
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 200 {
-				w, err := a.Route(fleet.Request{}, serving.Auto)
-				if errors.Is(err, router.ErrSaturated) {
-					continue
-				}
-				w.End(serving.Completed, 1)
-			}
-		})
-	}
-	all.Wait()
-	if watch.backward > 0 {
-		t.Errorf("time ran back %d times", watch.backward)
-	}
-}
-
-// watched is a router that notes times out of order.
-type watched struct {
-	*router.Core
-	last     time.Duration
-	backward int
-}
-
-func (w *watched) Route(r *fleet.Request, now time.Duration) (router.Choice, error) {
-	if now < w.last || now != r.Arrival {
-		w.backward++
-	}
-	w.last = now
-	return w.Core.Route(r, now)
-}
-
-// The ledger learns with each arrival what all earlier work holds by then.
 func TestHeldTokensFollowTheWork(t *testing.T) {
 	h := &hand{}
 	core := testRouter(t, chooses(small))
 	a := serving.NewAdapter(core, h.clock)
 	held := func() (sum int) {
 		t.Helper()
-		probe, err := a.Route(fleet.Request{}, serving.Auto)
+		probe, err := a.Route(fleet.Request{}, serving.Auto, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,19 +146,27 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 		}
 		return sum
 	}
-	one, err := a.Route(fleet.Request{PromptTokens: 100}, small)
+	one, err := a.Route(fleet.Request{PromptTokens: 100}, small, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := a.Route(fleet.Request{PromptTokens: 20}, large)
+	two, err := a.Route(fleet.Request{PromptTokens: 20}, large, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := held(); n != 120 {
 		t.Errorf("two prompts hold %d tokens, want 120", n)
 	}
+	if one.FirstToken != 0 {
+		t.Errorf("a first token after %v, before any", one.FirstToken)
+	}
+	h.add(time.Second)
 	one.Progress(5)
+	h.add(time.Second)
 	one.Progress(7)
+	if one.FirstToken != time.Second {
+		t.Errorf("the first token came after %v, want 1s", one.FirstToken)
+	}
 	if n := held(); n != 127 {
 		t.Errorf("7 tokens later they hold %d, want 127", n)
 	}

@@ -59,7 +59,7 @@ func (s *Server) complete(c *gin.Context) {
 // begin routes the call. Headers are those of the answer.
 func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 	before := s.clock()
-	work, err := s.adapter.Route(k.fleet, k.variant)
+	work, err := s.adapter.Route(k.fleet, k.variant, nil)
 	s.books.decided(s.clock() - before)
 	if err != nil {
 		s.books.reject(k.fleet.Task, reasonOf(err))
@@ -119,6 +119,9 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 		return r, false
 	}
 	s.books.settle(w, r)
+	for _, watcher := range s.watchers {
+		watcher.Ended(w, r)
+	}
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
 		s.log.Debug("request", "task", s.table.Tasks[w.Request.Task].Name, "replica", s.table.Replicas[w.Replica].Name,
 			"policy", w.Policy, "outcome", outcome.String(), "tokens", tokens, "latency", r.Latency, "utility", r.Utility)

@@ -251,3 +251,23 @@ func TestFallbacksAreSaid(t *testing.T) {
 		t.Errorf("logged %d times, counted %d", n, g.Status().Fallbacks)
 	}
 }
+
+// ended counts the requests that a watcher hears of.
+type ended []serving.Outcome
+
+func (e *ended) Ended(w *serving.Work, r serving.Result) {
+	if !w.Lease.End() { // an ended lease gives nothing back
+		*e = append(*e, r.Outcome)
+	}
+}
+
+func TestWatchersHearOfEachRequestOnceItsPlaceIsFree(t *testing.T) {
+	var heard ended
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Watchers = []serving.Watcher{&heard} })
+	g.do("POST", chat, ask)
+	g.do("POST", chat, `{"model":"none"}`) // never routed
+	g.do("POST", chat, ask)
+	if len(heard) != 2 || heard[0] != serving.Completed || heard[1] != serving.Completed {
+		t.Errorf("heard %v, want two that completed", heard)
+	}
+}

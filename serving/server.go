@@ -39,6 +39,14 @@ type Options struct {
 	Clock Clock
 	// Log gets nothing if nil.
 	Log *slog.Logger
+	// Watchers are told of each routed request, in this order.
+	Watchers []Watcher
+}
+
+// Watcher is told of a routed request once its work is over, whatever way, and
+// its place is free. It is called from any goroutine, and must not wait.
+type Watcher interface {
+	Ended(w *Work, r Result)
 }
 
 // Server is the OpenAI-compatible endpoint. It is ready once made, and until
@@ -54,6 +62,7 @@ type Server struct {
 	books    *books
 	health   *health
 	parked   *parked
+	watchers []Watcher
 	engine   *gin.Engine
 	created  int64 // Unix time, for the list of models
 	started  time.Duration
@@ -70,7 +79,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
-		backends: o.Backends, clock: o.Clock, log: o.Log,
+		backends: o.Backends, clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		created: time.Now().Unix(),
 	}
 	if len(s.backends) != len(s.table.Replicas) {

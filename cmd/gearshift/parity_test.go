@@ -187,7 +187,7 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 		for decision, generated := range history[i].progress {
 			work[decision].Progress(generated)
 		}
-		w, err := adapter.Route(history[i].request, serving.Auto)
+		w, err := adapter.Route(history[i].request, serving.Auto, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
