@@ -78,8 +78,12 @@ lint: ## Check formatting, go vet, staticcheck and the shell scripts' syntax
 	go run $(STATICCHECK) $(GOTAGS) ./...
 	@for script in scripts/*.sh .ci/run; do bash -n "$$script"; done
 
+.PHONY: lint-deploy
+lint-deploy: ## Check what is in deploy/ by what is installed here, or fetched
+	@scripts/lint-deploy.sh
+
 .PHONY: check
-check: lint test plain ## Everything a change must pass: lint, test, the plain builds, tidy modules
+check: lint lint-deploy test plain ## Everything a change must pass: lint, test, the plain builds, tidy modules
 	go mod tidy -diff
 	go mod verify
 
