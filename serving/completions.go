@@ -47,12 +47,30 @@ func (s *Server) complete(c *gin.Context) {
 	response, err := s.dispatch(ctx, c, k, work, received)
 	if err != nil {
 		outcome = s.undone(ctx, c, err)
+		if !unreachable(err) { // dispatch has said so
+			s.report(work.Replica, outcome, 0, true)
+		}
 		return
 	}
 	defer response.Body.Close()
 	var broken bool
-	if outcome, tokens, broken = s.relay(ctx, c, response, work); broken {
+	outcome, tokens, broken = s.relay(ctx, c, response, work)
+	if s.report(work.Replica, outcome, response.StatusCode, broken); broken {
 		panic(http.ErrAbortHandler)
+	}
+}
+
+// report tells of how the replica did by the request's outcome and its answer.
+func (s *Server) report(replica int, outcome Outcome, status int, broken bool) {
+	switch {
+	case outcome == TimedOut:
+		s.health.failed(replica, failedTimeout)
+	case status >= http.StatusInternalServerError:
+		s.health.failed(replica, failedStatus)
+	case outcome == Failed && broken:
+		s.health.failed(replica, failedBroken)
+	case outcome == Completed || outcome == Refused:
+		s.health.succeeded(replica)
 	}
 }
 
@@ -156,7 +174,7 @@ func (s *Server) dispatch(ctx context.Context, c *gin.Context, k call, w *Work, 
 		if err == nil || !unreachable(err) || ctx.Err() != nil {
 			return response, err
 		}
-		s.health.eject(w.Replica)
+		s.health.failed(w.Replica, failedConnect)
 		s.log.Warn("cannot connect to replica", "replica", s.table.Replicas[w.Replica].Name, "cooldown", s.config.Cooldown, "error", err)
 		if retried || !w.Move() {
 			return nil, err

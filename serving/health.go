@@ -26,6 +26,34 @@ func newHealth(l *fleet.Ledger, cooldown time.Duration) *health {
 	return &health{ledger: l, cooldown: cooldown, timers: map[int]*time.Timer{}}
 }
 
+// failure is how a replica failed a request. Its text is the label of metrics.
+type failure string
+
+// The failures. What a client did, by leaving or by asking for something
+// impossible, is none.
+const (
+	// failedConnect: no connection could be made, so nothing was sent.
+	failedConnect failure = "connect"
+	// failedBroken: the connection broke, or what came is no answer.
+	failedBroken failure = "broken"
+	// failedStatus: it answered with a server error (5xx).
+	failedStatus failure = "status"
+	// failedTimeout: it was too slow to answer, or fell silent.
+	failedTimeout failure = "timeout"
+)
+
+// failed is told of each request that the replica failed, as soon as that is
+// known, by any goroutine.
+func (h *health) failed(replica int, why failure) {
+	if why == failedConnect {
+		h.eject(replica)
+	}
+}
+
+// succeeded is told of each request whose answer has come whole from the
+// replica and is no server error, by any goroutine.
+func (h *health) succeeded(replica int) {}
+
 // eject takes the replica down until the cooldown is over. More failures in
 // that time, of requests sent before, do not prolong it.
 func (h *health) eject(replica int) {
