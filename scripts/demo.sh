@@ -53,7 +53,7 @@ start_server() {
 	local log=$out/serve-${1//[:\/]/-}.log tries
 	port=$(free_port)
 	"$gearshift" serve --scenario "$scenario" --store "$out/policies.db" --policy "$1" \
-		--addr "127.0.0.1:$port" >"$log" 2>&1 &
+		--addr "127.0.0.1:$port" --admin-addr off >"$log" 2>&1 &
 	servers+=($!)
 	for ((tries = 0; tries < 100; tries++)); do
 		case $(get "$port" /readyz || true) in *" 200 "*) return ;; esac

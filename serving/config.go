@@ -33,6 +33,11 @@ type Config struct {
 	RetryAfter time.Duration `yaml:"retry_after"`
 	// DrainTimeout bounds the wait for requests in flight at shutdown.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// ReadyGrace is how long the server reports not ready at shutdown and still
+	// takes requests, for load balancers to notice.
+	ReadyGrace time.Duration `yaml:"ready_grace"`
+	// Admin is the operators' listener.
+	Admin AdminConfig `yaml:"admin"`
 }
 
 // DefaultConfig is a server for this machine alone.
@@ -47,6 +52,7 @@ func DefaultConfig() Config {
 		Cooldown:       5 * time.Second,
 		RetryAfter:     time.Second,
 		DrainTimeout:   30 * time.Second,
+		Admin:          DefaultAdminConfig(),
 	}
 }
 
@@ -72,5 +78,9 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s: %v must be positive", t.key, t.value))
 		}
 	}
+	if c.ReadyGrace < 0 {
+		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
+	}
+	faults = append(faults, c.Admin.Validate())
 	return errors.Join(faults...)
 }

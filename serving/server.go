@@ -41,6 +41,8 @@ type Options struct {
 	Log *slog.Logger
 	// Watchers are told of each routed request, in this order.
 	Watchers []Watcher
+	// AdminToken is what the admin API asks for; empty refuses its actions.
+	AdminToken string
 }
 
 // Watcher is told of a routed request once its work is over, whatever way, and
@@ -64,6 +66,8 @@ type Server struct {
 	parked   *parked
 	watchers []Watcher
 	engine   *gin.Engine
+	admin    *admin
+	drain    drain
 	created  int64 // Unix time, for the list of models
 	started  time.Duration
 	task     int // of requests that name none
@@ -81,6 +85,7 @@ func New(o Options) (*Server, error) {
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: o.Backends, clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		created: time.Now().Unix(),
+		drain:   drain{ordered: make(chan struct{})},
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
@@ -105,6 +110,10 @@ func New(o Options) (*Server, error) {
 	s.health = newHealth(s.router.Ledger(), s.config.Cooldown)
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
 	s.engine = s.routes()
+	var err error
+	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
 	return s, nil
 }
 
@@ -137,28 +146,28 @@ func (s *Server) Handler() http.Handler { return s.engine }
 
 // Listen takes the configured address, for Serve.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
+	return listen(ctx, s.config.Addr)
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", s.config.Addr)
+	l, err := lc.Listen(ctx, "tcp", addr)
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err // the rest of it repeats the address
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %q: %w", s.config.Addr, err)
+		return nil, fmt.Errorf("cannot listen on %q: %w", addr, err)
 	}
 	return l, nil
 }
 
-// Serve accepts connections until the context ends. Then it reports not ready,
-// takes no more connections, waits for the requests in flight as long as
-// Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
+// Serve accepts connections until the context ends, or Drain is called. Then it
+// reports not ready, waits out Config.ReadyGrace, takes no more connections, waits
+// for the requests in flight as long as Config.DrainTimeout allows, and cuts off
+// the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{
-		Handler:           s.engine,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	server := s.httpServer(s.engine)
 	defer s.Close()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -167,22 +176,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case err := <-failed:
 		return fmt.Errorf("cannot serve on %q: %w", l.Addr(), err)
 	case <-ctx.Done():
+	case <-s.drain.ordered:
 	}
-	s.draining.Store(true)
-	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
-	defer cancel()
-	err := server.Shutdown(drain)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
-		err = server.Close()
-	}
-	<-failed
-	if err != nil {
-		return fmt.Errorf("cannot shut down: %w", err)
-	}
-	s.log.Info("stopped")
-	return nil
+	return s.retreat(ctx, server, failed)
 }
 
 // Close ends the leases that callers of the route endpoint still hold. Serve

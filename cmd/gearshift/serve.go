@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
@@ -23,7 +25,7 @@ import (
 )
 
 // serveOptions are the flags of serve.
-type serveOptions struct{ scenario, store, engine, policy, addr string }
+type serveOptions struct{ scenario, store, engine, policy, addr, admin string }
 
 func newServeCommand() *cobra.Command {
 	var o serveOptions
@@ -43,6 +45,7 @@ Policies: ` + policyForms,
 	engineFlag(c, &o.engine)
 	c.Flags().StringVar(&o.policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
+	c.Flags().StringVar(&o.admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")
 	return c
 }
 
@@ -68,17 +71,50 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if o.addr != "" {
 		config.Addr = o.addr
 	}
-	server, err := serving.New(serving.Options{Config: config, Router: core, Backends: backends, Log: log})
+	if o.admin != "" {
+		config.Admin.Addr = o.admin
+	}
+	server, err := serving.New(serving.Options{
+		Config: config, Router: core, Backends: backends, Log: log,
+		AdminToken: os.Getenv(config.Admin.TokenEnv),
+	})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	listener, err := server.Listen(ctx)
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
+	return listenAndServe(ctx, server)
+}
+
+// listenAndServe opens the server's listeners and serves them: the operators' one
+// for as long as the clients' one drains.
+func listenAndServe(ctx context.Context, server *serving.Server) error {
+	clients, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
-	return server.Serve(ctx, listener)
+	operators, err := server.ListenAdmin(ctx)
+	if err != nil {
+		return errors.Join(err, clients.Close())
+	}
+	if operators == nil {
+		return server.Serve(ctx, clients)
+	}
+	adminCtx, stopAdmin := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAdmin()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var both errgroup.Group
+	both.Go(func() error {
+		err := server.ServeAdmin(adminCtx, operators)
+		stop(err) // without it nobody could steer
+		return err
+	})
+	both.Go(func() error {
+		defer stopAdmin()
+		return server.Serve(ctx, clients)
+	})
+	return both.Wait()
 }
 
 // newCore is the router with the scenario's fallback and no policy yet.

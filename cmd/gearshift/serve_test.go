@@ -51,7 +51,7 @@ func serveTiny(t *testing.T, args ...string) *served {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	s := &served{log: &serveLog{addr: make(chan string, 1)}, stop: stop, code: make(chan int, 1)}
-	args = append([]string{"serve", "--scenario", "tiny", "--addr", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "none.db")}, args...)
+	args = append([]string{"serve", "--scenario", "tiny", "--addr", "127.0.0.1:0", "--admin-addr", "off", "--store", filepath.Join(t.TempDir(), "none.db")}, args...)
 	go func() { s.code <- run(ctx, args, io.Discard, s.log) }()
 	t.Cleanup(stop)
 	deadline := time.After(10 * time.Second)

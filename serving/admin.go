@@ -1,0 +1,229 @@
+package serving
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/wire"
+)
+
+// AdminOff as the address of [AdminConfig] opens no admin listener.
+const AdminOff = "off"
+
+// AdminConfig is where operators see and steer the router: a listener apart
+// from that of the clients.
+type AdminConfig struct {
+	// Addr is where to listen, host:port, or [AdminOff].
+	Addr string `yaml:"addr"`
+	// TokenEnv names the environment variable that holds the admin token.
+	TokenEnv string `yaml:"token_env"`
+}
+
+// DefaultAdminConfig listens to this machine alone.
+func DefaultAdminConfig() AdminConfig {
+	return AdminConfig{Addr: "127.0.0.1:8081", TokenEnv: "GEARSHIFT_ADMIN_TOKEN"}
+}
+
+// minAdminToken is the fewest characters of an admin token: fewer can be guessed.
+const minAdminToken = 16
+
+// CheckAdminToken refuses a token that could be guessed, or that no header can
+// carry. No token at all is fine: then there are no admin actions.
+func CheckAdminToken(token string) error {
+	switch {
+	case token == "":
+		return nil
+	case len(token) < minAdminToken:
+		return fmt.Errorf("the admin token has %d characters; want at least %d, as from: openssl rand -hex 32", len(token), minAdminToken)
+	case !plain(token):
+		return errors.New("the admin token holds characters that no header can; want letters and digits, at most 128, as from: openssl rand -hex 32")
+	}
+	return nil
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (a AdminConfig) Validate() error {
+	var faults []error
+	if a.Addr != AdminOff {
+		_, port, err := net.SplitHostPort(a.Addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdminConfig().Addr, AdminOff))
+		}
+	}
+	if a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= ") {
+		faults = append(faults, fmt.Errorf("admin.token_env: %q is not the name of an environment variable", a.TokenEnv))
+	}
+	return errors.Join(faults...)
+}
+
+// admin is the operator's side of a Server.
+type admin struct {
+	engine *gin.Engine
+	// token is the SHA-256 of the admin token: comparing sums tells nothing of
+	// its length either. It means nothing without set.
+	token [sha256.Size]byte
+	set   bool
+	// loopback says that only this machine can connect, under its own names.
+	loopback bool
+}
+
+func (s *Server) newAdmin(token string) (*admin, error) {
+	if err := CheckAdminToken(token); err != nil {
+		return nil, err
+	}
+	a := &admin{token: sha256.Sum256([]byte(token)), set: token != ""}
+	if host, _, err := net.SplitHostPort(s.config.Admin.Addr); err == nil {
+		a.loopback = isLoopback(host)
+	}
+	a.engine = s.adminRoutes()
+	return a, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// adminRoutes has pages, which hold no data and are for anyone who can connect,
+// and the rest, of which everything needs the token.
+func (s *Server) adminRoutes() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.Use(s.identify, s.recovery, s.sameOrigin, s.bound)
+	e.NoRoute(s.unknownPath)
+	e.NoMethod(s.wrongMethod)
+	e.GET("/healthz", s.alive)
+
+	private := e.Group("", s.authorise)
+	private.GET("/admin/status", s.status)
+	private.GET("/metrics", gin.WrapH(s.books.handler()))
+	private.POST("/admin/drain", s.orderDrain)
+	return e
+}
+
+// AdminHandler serves the operator's endpoints. Nothing of it is reachable
+// through [Server.Handler].
+func (s *Server) AdminHandler() http.Handler { return s.admin.engine }
+
+// sameOrigin keeps web pages of other sites away from an operator's browser. The
+// token is in no cookie, so that a page of another site has no means to send it;
+// this is the second bar. A page that makes its own name resolve to this machine
+// (DNS rebinding) is known by that name in Host.
+func (s *Server) sameOrigin(c *gin.Context) {
+	h := c.Writer.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	host := c.Request.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if s.admin.loopback && !isLoopback(strings.Trim(host, "[]")) {
+		s.fail(c, http.StatusForbidden, wire.Error{
+			Type: wire.InvalidRequest, Code: "wrong_host",
+			Message: fmt.Sprintf("host %q is not this machine; the admin listener is bound to it, ask as 127.0.0.1 or localhost", c.Request.Host),
+		})
+		return
+	}
+	if err := new(http.CrossOriginProtection).Check(c.Request); err != nil {
+		s.fail(c, http.StatusForbidden, wire.Error{
+			Type: wire.InvalidRequest, Code: "cross_origin", Message: "the admin API takes no requests from pages of other sites",
+		})
+	}
+}
+
+// authorise lets through who has the admin token, in the Authorization header and
+// nowhere else: a URL would end up in logs, a cookie would be sent by itself.
+func (s *Server) authorise(c *gin.Context) {
+	if !s.admin.set {
+		s.fail(c, http.StatusForbidden, wire.Error{
+			Type: wire.InvalidRequest, Code: "admin_disabled",
+			Message: fmt.Sprintf("the admin API is off: start gearshift with a token in the environment variable %s, as from: openssl rand -hex 32", s.config.Admin.TokenEnv),
+		})
+		return
+	}
+	token, ok := bearer(c.Request.Header)
+	sum := sha256.Sum256([]byte(token))
+	if !ok || subtle.ConstantTimeCompare(sum[:], s.admin.token[:]) != 1 {
+		c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
+		s.fail(c, http.StatusUnauthorized, wire.Error{
+			Type: wire.InvalidRequest, Code: "invalid_admin_token",
+			Message: "want the admin token: Authorization: Bearer TOKEN",
+		})
+	}
+}
+
+// bearer is the token of the Authorization header.
+func bearer(h http.Header) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// ListenAdmin takes the admin address, for ServeAdmin; nil if that is off.
+func (s *Server) ListenAdmin(ctx context.Context) (net.Listener, error) {
+	if s.config.Admin.Addr == AdminOff {
+		return nil, nil
+	}
+	l, err := listen(ctx, s.config.Admin.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the admin listener can have another address, or be %s", err, AdminOff)
+	}
+	return l, nil
+}
+
+// adminGrace bounds the wait for requests of the admin API at shutdown.
+const adminGrace = time.Second
+
+// ServeAdmin serves the admin API until the context ends, which should be after
+// the end of Serve, so that a drain can be watched. It closes the listener.
+func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
+	server := s.httpServer(s.admin.engine)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	s.log.Info("admin listening", "addr", l.Addr().String())
+	if !s.admin.set {
+		s.log.Warn("no admin token: the admin API refuses every action", "to_set_one", "export "+s.config.Admin.TokenEnv+"=$(openssl rand -hex 32)")
+	}
+	if !s.admin.loopback {
+		s.log.Warn("the admin listener is open to other machines, and the token passes unencrypted", "addr", l.Addr().String())
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("cannot serve the admin API on %q: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
+	defer cancel()
+	if server.Shutdown(wait) != nil {
+		_ = server.Close() // what is left is cut off
+	}
+	<-failed
+	return nil
+}
+
+// httpServer serves the handler, with bounds on what a connection may cost.
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,62 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// drain is the order to end in peace.
+type drain struct {
+	once    sync.Once
+	ordered chan struct{}
+}
+
+// Drain makes Serve end as if its context had: not ready first, then no more
+// connections, and an end once the requests in flight are over. It returns at
+// once, and a second call changes nothing.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.drain.once.Do(func() { close(s.drain.ordered) })
+}
+
+func (s *Server) orderDrain(c *gin.Context) {
+	s.log.Info("drain ordered", "by", "admin")
+	s.Drain()
+	c.JSON(http.StatusAccepted, gin.H{"draining": true, "in_flight": s.router.Ledger().InFlight()})
+}
+
+// retreat ends a running server: it reports not ready for Config.ReadyGrace, and
+// still answers, so that load balancers turn away before connections are refused;
+// then it finishes what is in flight.
+func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan error) error {
+	s.Drain()
+	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
+	if s.config.ReadyGrace > 0 {
+		grace := time.NewTimer(s.config.ReadyGrace)
+		defer grace.Stop()
+		select {
+		case err := <-failed:
+			return fmt.Errorf("cannot serve: %w", err)
+		case <-grace.C:
+		}
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
+	defer cancel()
+	err := server.Shutdown(wait)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
+		err = server.Close()
+	}
+	<-failed
+	if err != nil {
+		return fmt.Errorf("cannot shut down: %w", err)
+	}
+	s.log.Info("stopped")
+	return nil
+}
