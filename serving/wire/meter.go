@@ -10,15 +10,19 @@ const meterLimit = 4 << 20
 
 // Meter reads an answer as its bytes pass and counts its output tokens. It
 // takes the usage that the answer states; without one it counts the events
-// with content, or the words of an answer in one piece.
+// with content, or the words of an answer in one piece. It knows the answers of
+// chats, of completions and of the Responses API.
 type Meter struct {
 	events   bool
 	pending  []byte // the line, or the whole answer, so far
 	overflow bool
 	pieces   int
 	stated   int // −1: not stated
+	begun    bool
 	finished bool
 	failed   bool
+	garbled  bool
+	fault    int // the status that an error names; zero if none does
 }
 
 // NewMeter makes a Meter for a stream of server-sent events, or for an answer
@@ -68,7 +72,7 @@ func (m *Meter) line() {
 // Close tells the Meter that the answer has ended.
 func (m *Meter) Close() {
 	if !m.events && !m.overflow {
-		m.read(m.pending, whole)
+		m.garbled = !m.read(m.pending, whole)
 	}
 	m.pending = nil
 }
@@ -84,18 +88,32 @@ func (m *Meter) Tokens() int {
 // Started says that some content has arrived.
 func (m *Meter) Started() bool { return m.pieces > 0 }
 
+// Begun says that an event has arrived which is more than the announcement of
+// an answer.
+func (m *Meter) Begun() bool { return m.begun }
+
 // Finished says that the stream's last event has arrived.
 func (m *Meter) Finished() bool { return m.finished }
 
 // Failed says that the answer, or an event of it, is an error.
 func (m *Meter) Failed() bool { return m.failed }
 
+// Fault is the status that such an error names for itself, as engines do whose
+// stream has begun with 200; zero if it names none.
+func (m *Meter) Fault() int { return m.fault }
+
+// Garbled says that an answer in one piece, now closed, was no JSON object.
+func (m *Meter) Garbled() bool { return m.garbled }
+
 // AtLineStart says that no line is half written, so an event may follow after
 // a blank line.
 func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow }
 
-func (m *Meter) read(object []byte, measure func(choice []byte) int) {
-	Members(object, func(key string, start, end int) bool {
+// read takes in an event or a whole answer. It reports false for what is no
+// object.
+func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
+	announced := false
+	ok := Members(object, func(key string, start, end int) bool {
 		value := object[start:end]
 		switch key {
 		case "choices":
@@ -103,15 +121,69 @@ func (m *Meter) read(object []byte, measure func(choice []byte) int) {
 		case "usage":
 			m.usage(value)
 		case "error":
-			m.failed = m.failed || !isNull(value)
+			m.erred(value)
+		case "type": // of an event of the Responses API, as all below
+			announced = m.kind(value)
+		case "delta":
+			if m.events && !empty(value) {
+				m.pieces++
+			}
+		case "output":
+			if !m.events {
+				m.pieces += PromptTokens(value)
+			}
+		case "response":
+			m.response(value)
+		}
+		return true
+	})
+	m.begun = m.begun || ok && !announced
+	return ok
+}
+
+// kind takes in the type of an event. It reports whether that only announces an
+// answer.
+func (m *Meter) kind(value []byte) bool {
+	switch string(value) {
+	case `"response.created"`, `"response.queued"`, `"response.in_progress"`:
+		return true
+	case `"response.completed"`, `"response.incomplete"`:
+		m.finished = true
+	case `"response.failed"`, `"error"`:
+		m.finished, m.failed = true, true
+	}
+	return false
+}
+
+// response takes in the whole answer that the first and last events carry.
+func (m *Meter) response(value []byte) {
+	Members(value, func(key string, start, end int) bool {
+		switch key {
+		case "usage":
+			m.usage(value[start:end])
+		case "error":
+			m.erred(value[start:end])
 		}
 		return true
 	})
 }
 
+func (m *Meter) erred(value []byte) {
+	if isNull(value) {
+		return
+	}
+	m.failed = true
+	Members(value, func(key string, start, end int) bool {
+		if key == "code" {
+			m.fault, _ = strconv.Atoi(string(value[start:end]))
+		}
+		return key != "code"
+	})
+}
+
 func (m *Meter) usage(value []byte) {
 	Members(value, func(key string, start, end int) bool {
-		if key != "completion_tokens" {
+		if key != "completion_tokens" && key != "output_tokens" {
 			return true
 		}
 		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n >= 0 {

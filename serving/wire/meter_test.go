@@ -12,6 +12,15 @@ const chatStream = ": a comment\n\n" +
 	`event: x` + "\n" + `data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}` + "\n\n" +
 	`data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 
+// responsesStream is an answer of the Responses API without its last event.
+const responsesStream = "event: response.created\n" + `data: {"response":{"error":null,"usage":null},"type":"response.created"}` + "\n\n" +
+	"event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"a"}` + "\n\n" +
+	"event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":" b"}` + "\n\n" +
+	"event: response.output_text.done\n" + `data: {"type":"response.output_text.done","text":"a b"}` + "\n\n"
+
+const responsesEnd = "event: response.completed\n" +
+	`data: {"type":"response.completed","response":{"error":null,"usage":{"input_tokens":3,"output_tokens":7,"total_tokens":10}}}` + "\n\n"
+
 func metered(events bool, text string) *Meter {
 	m := NewMeter(events)
 	_, _ = m.Write([]byte(text))
@@ -30,6 +39,12 @@ func TestMeter(t *testing.T) {
 		{"events without usage", true, chatStream + "data: [DONE]\n\n", 3, false},
 		{"events with usage", true, chatStream + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":42}}` + "\n\ndata: [DONE]\n\n", 42, false},
 		{"completion events", true, `data: {"choices":[{"text":"a"}]}` + "\n\n" + `data: {"choices":[{"text":""}]}` + "\n\n", 1, false},
+		{"responses", true, responsesStream + responsesEnd, 7, false},
+		{"responses without usage", true, responsesStream, 2, false},
+		{"responses that fail", true, responsesStream + `data: {"type":"response.failed","response":{"error":{"code":"server_error"},"usage":null}}` + "\n\n", 2, true},
+		{"response", false, `{"object":"response","error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"a b c"}]}],"usage":{"input_tokens":2,"output_tokens":9}}`, 9, false},
+		{"response without usage", false, `{"error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"a b c"}]}],"usage":null}`, 3, false},
+		{"embeddings", false, `{"object":"list","data":[{"embedding":[0.1,0.2]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`, 0, false},
 		{"error event", true, `data: {"error":{"message":"x"}}` + "\n\n", 0, true},
 		{"broken event", true, `data: {"choices":[{"delta":{"content":` + "\n\n", 0, false},
 		{"answer with usage", false, `{"choices":[{"message":{"content":"a b"}}],"usage":{"completion_tokens":7}}`, 7, false},
@@ -43,10 +58,44 @@ func TestMeter(t *testing.T) {
 			if m.Tokens() != c.tokens || m.Failed() != c.failed {
 				t.Errorf("%d tokens, failed %v; want %d, %v", m.Tokens(), m.Failed(), c.tokens, c.failed)
 			}
-			if done := strings.Contains(c.text, "[DONE]"); m.Finished() != done {
+			if done := strings.Contains(c.text, "[DONE]") || strings.Contains(c.text, "completed") || strings.Contains(c.text, "response.failed"); m.Finished() != done {
 				t.Errorf("finished %v, want %v", m.Finished(), done)
 			}
 		})
+	}
+}
+
+func TestMeterTellsAnAnnouncementFromAnAnswer(t *testing.T) {
+	for text, want := range map[string]bool{
+		": ping\n\n": false,
+		"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{}}\n\n": false,
+		`data: {"type":"response.in_progress"}` + "\n\n":                                     false,
+		`data: {"type":"response.output_item.added","item":{}}` + "\n\n":                     true,
+		`data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n":                        true,
+	} {
+		if m := metered(true, text); m.Begun() != want {
+			t.Errorf("%q has begun an answer: %v, want %v", text, m.Begun(), want)
+		}
+	}
+}
+
+func TestMeterReadsTheStatusOfAnError(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"error":{"message":"x","type":"InternalServerError","code":500}}`: 500,
+		`{"error":{"message":"x","code":"server_error"}}`:                   0,
+		`{"error":"x"}`: 0,
+	} {
+		if m := metered(true, "data: "+text+"\n\n"); !m.Failed() || m.Fault() != want {
+			t.Errorf("%s: failed %v, status %d, want %d", text, m.Failed(), m.Fault(), want)
+		}
+	}
+}
+
+func TestMeterTellsGarbage(t *testing.T) {
+	for text, want := range map[string]bool{``: true, `<html>`: true, `{"a":`: true, `[]`: true, ` {"a":1} `: false} {
+		if m := metered(false, text); m.Garbled() != want {
+			t.Errorf("%q is garbage: %v, want %v", text, m.Garbled(), want)
+		}
 	}
 }
 

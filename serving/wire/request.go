@@ -16,14 +16,17 @@ type Request struct {
 	Model string
 	// Task is metadata.task, empty if there is none.
 	Task string
+	// Stream says that the answer is asked for as events.
+	Stream bool
 
-	models []span // the values of "model": one, but JSON allows more
-	input  span   // of "messages" or "prompt"
+	models       []span // the values of "model": one, but JSON allows more
+	input        span   // of "messages", "prompt" or "input"
+	instructions span   // what the Responses API has beside its input
 }
 
 type span struct{ start, end int }
 
-// ParseRequest reads a completion request. The error is an [Error] that says
+// ParseRequest reads a request of any of the endpoints. The error is an [Error] that says
 // where the text is malformed, or which member has a wrong type. The request
 // keeps body, which must not change.
 func ParseRequest(body []byte) (*Request, error) {
@@ -53,8 +56,16 @@ func (r *Request) member(key string, value []byte, at span) error {
 		r.models = append(r.models, at)
 	case "metadata":
 		return r.metadata(value)
+	case "stream":
+		r.Stream = string(value) == "true"
 	case "messages", "prompt":
 		r.input = at
+	case "input":
+		if r.input == (span{}) { // elsewhere a member that nobody knows
+			r.input = at
+		}
+	case "instructions":
+		r.instructions = at
 	}
 	return nil
 }
@@ -82,7 +93,8 @@ func (r *Request) metadata(value []byte) (fault error) {
 // PromptTokens estimates the length of the prompt: its words, those of text
 // parts alone, or its token ids where the prompt is given as such.
 func (r *Request) PromptTokens() int {
-	return PromptTokens(r.Body[r.input.start:r.input.end])
+	instructions, _ := words(r.Body[r.instructions.start:r.instructions.end])
+	return PromptTokens(r.Body[r.input.start:r.input.end]) + instructions
 }
 
 // WithModel is the body with the model's name replaced and every other byte as

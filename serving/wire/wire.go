@@ -4,7 +4,10 @@
 // again; what the router needs of them is read from their bytes in place.
 package wire
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Optional is a string whose empty value is null in JSON.
 type Optional string
@@ -23,6 +26,8 @@ type Error struct {
 	Type    string   `json:"type"`
 	Param   Optional `json:"param"`
 	Code    Optional `json:"code"`
+	// RequestID is what the header X-Request-Id says too.
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // Error implements the error interface.
@@ -37,6 +42,26 @@ func (e Error) JSON() []byte {
 		panic(err)
 	}
 	return b
+}
+
+// Event is the error as an event of a stream that breaks off. That of the
+// Responses API has a name, and its fields lie open; clients of either kind find
+// what they look for.
+func (e Error) Event(responses bool) []byte {
+	if !responses {
+		return slices.Concat([]byte("data: "), e.JSON(), []byte("\n\n"))
+	}
+	b, err := json.Marshal(struct {
+		Type    string   `json:"type"`
+		Code    Optional `json:"code"`
+		Message string   `json:"message"`
+		Param   Optional `json:"param"`
+		Error   Error    `json:"error"`
+	}{"error", e.Code, e.Message, e.Param, e})
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	return slices.Concat([]byte("event: error\ndata: "), b, []byte("\n\n"))
 }
 
 // The types of errors that OpenAI's clients know.

@@ -106,10 +106,47 @@ func TestPromptTokens(t *testing.T) {
 		{`[{"role":"system","content":"be brief"},{"role":"user","content":"how do gears turn"}]`, 6},
 		{`[{"role":"user","content":[{"type":"text","text":"what is this"},{"type":"image_url","image_url":{"url":"data: a b c"}}]}]`, 3},
 		{`[{"role":"assistant","content":null,"tool_calls":[{"id":"a b"}]}]`, 0},
+		{`[{"role":"user","content":[{"type":"input_text","text":"what is this"}]},{"type":"function_call_output","call_id":"c","output":"four words it says"}]`, 7},
 	} {
 		if got := PromptTokens([]byte(c.input)); got != c.want {
 			t.Errorf("PromptTokens(%s) = %d, want %d", c.input, got, c.want)
 		}
+	}
+}
+
+func TestWhatARequestSays(t *testing.T) {
+	for _, c := range []struct {
+		body   string
+		stream bool
+		tokens int
+	}{
+		{`{"stream":true,"messages":[{"role":"user","content":"a b"}]}`, true, 2},
+		{`{"stream":false,"prompt":"a b c"}`, false, 3},
+		{`{"input":"a b","instructions":"be brief"}`, false, 4},
+		{`{"input":["a b","c"],"instructions":null}`, false, 3},
+		{`{"input":[{"role":"user","content":"a b"}]}`, false, 2},
+		{`{"messages":[{"role":"user","content":"a"}],"input":"b c d"}`, false, 1},
+		{`{"stream":null}`, false, 0},
+	} {
+		r, err := ParseRequest([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Stream != c.stream || r.PromptTokens() != c.tokens {
+			t.Errorf("%s: stream %v, %d tokens, want %v, %d", c.body, r.Stream, r.PromptTokens(), c.stream, c.tokens)
+		}
+	}
+}
+
+func TestErrorEvents(t *testing.T) {
+	e := Error{Message: "gone", Type: Timeout, Code: "idle_timeout", RequestID: "7"}
+	const envelope = `{"message":"gone","type":"timeout_error","param":null,"code":"idle_timeout","request_id":"7"}`
+	if got, want := string(e.Event(false)), `data: {"error":`+envelope+"}\n\n"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	want := `event: error` + "\n" + `data: {"type":"error","code":"idle_timeout","message":"gone","param":null,"error":` + envelope + "}\n\n"
+	if got := string(e.Event(true)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -1,7 +1,7 @@
 package wire
 
-// PromptTokens estimates the length of "messages" or "prompt", given as JSON
-// text. Words stand for tokens: the router has no tokenizer of its own, and
+// PromptTokens estimates the length of "messages", "prompt" or "input", given as
+// JSON text. Words stand for tokens: the router has no tokenizer of its own, and
 // each variant may have another.
 func PromptTokens(input []byte) int {
 	if n, ok := words(input); ok {
@@ -21,7 +21,7 @@ func element(value []byte, depth int) (sum int) {
 		sum, _ = words(value)
 	case '{':
 		Members(value, func(key string, start, end int) bool {
-			if key == "content" {
+			if key == "content" || key == "output" { // what a tool said, in the Responses API
 				sum += content(value[start:end])
 			}
 			return true
