@@ -58,9 +58,16 @@ func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
 type Work struct {
 	router.Choice
 	Request fleet.Request
-	// FirstToken is from arrival to the first token of the answer; zero
-	// without one.
+	// FirstToken is from arrival to the first token of the answer, or to the
+	// beginning of an answer in one piece; zero without one.
 	FirstToken time.Duration
+	// FirstTokenDeadline is what the request asks of it; zero if it asks nothing.
+	FirstTokenDeadline time.Duration
+	// Chosen is the variant that the request was routed to. [Choice.Variant] is the
+	// one that has the work now: another, if no replica of the chosen one answered.
+	Chosen int
+	// Attempts counts the replicas that were asked.
+	Attempts int
 
 	adapter *Adapter
 	held    int // tokens on the replica
@@ -77,6 +84,7 @@ func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*
 	if w.Choice, err = a.router.RouteSeen(variant, &w.Request, w.Request.Arrival, witness); err != nil {
 		return nil, err
 	}
+	w.Chosen = w.Variant
 	w.hold(r.PromptTokens)
 	return w, nil
 }
@@ -84,45 +92,23 @@ func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*
 // Progress notes how many tokens of the answer have come so far. It must not
 // be called at the same time as Move, End or itself.
 func (w *Work) Progress(generated int) {
-	if generated > 0 && w.FirstToken == 0 {
-		w.FirstToken = w.adapter.clock() - w.Request.Arrival
+	if generated > 0 {
+		w.Begun()
 	}
 	w.hold(w.Request.PromptTokens + generated)
+}
+
+// Begun notes that the answer has begun, if that is not known yet.
+func (w *Work) Begun() {
+	if w.FirstToken == 0 {
+		w.FirstToken = w.adapter.clock() - w.Request.Arrival
+	}
 }
 
 // hold makes the request hold so many tokens on its replica.
 func (w *Work) hold(tokens int) {
 	w.adapter.held[w.Replica].Add(int64(tokens - w.held))
 	w.held = tokens
-}
-
-// Move takes the work to another replica of its variant, the one with the
-// fewest requests in flight. It reports false, and changes nothing, if there
-// is none. The arrival has been counted and the variant chosen, so neither the
-// policy nor the rate estimate hears of it.
-func (w *Work) Move() bool {
-	a := w.adapter
-	var v fleet.View
-	a.router.Ledger().View(a.clock(), &v)
-	best := -1
-	for _, i := range v.Table.ReplicasOf(w.Variant) {
-		if i != w.Replica && v.Available(i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return false
-	}
-	lease, ok := a.router.Ledger().Begin(best)
-	if !ok {
-		return false
-	}
-	w.Lease.End()
-	held := w.held
-	w.hold(0)
-	w.Lease, w.Replica = lease, best
-	w.hold(held)
-	return true
 }
 
 // Outcome is how work ended.

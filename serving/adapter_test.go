@@ -111,7 +111,7 @@ func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := w.Replica
-	if !w.Move() || w.Replica == first || core.Table().Replicas[w.Replica].Variant != small {
+	if !w.Move([]int{w.Replica}, false) || w.Replica == first || core.Table().Replicas[w.Replica].Variant != small {
 		t.Fatalf("moved from %d to %d", first, w.Replica)
 	}
 	var v fleet.View
@@ -120,7 +120,7 @@ func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 		t.Errorf("in flight %v after the move", v.InFlight)
 	}
 	core.Ledger().SetUp(first, false)
-	if w.Move() {
+	if w.Move([]int{w.Replica}, false) {
 		t.Errorf("moved to %d, which is down", w.Replica)
 	}
 	if _, first := w.End(serving.Completed, 1); !first || core.Ledger().InFlight() != 0 {
@@ -170,7 +170,7 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 	if n := held(); n != 127 {
 		t.Errorf("7 tokens later they hold %d, want 127", n)
 	}
-	one.Move()
+	one.Move([]int{one.Replica}, false)
 	if n := held(); n != 127 {
 		t.Errorf("after a move they hold %d, want 127", n)
 	}

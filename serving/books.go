@@ -25,7 +25,7 @@ type books struct {
 	deadlines  *prometheus.CounterVec // task, variant, result
 	utility    *prometheus.CounterVec // task, variant
 	fallbacks  *prometheus.CounterVec // reason
-	retries    prometheus.Counter
+	life       *lifeBooks
 	decisions  prometheus.Histogram
 	overheads  prometheus.Histogram
 	latencies  *prometheus.HistogramVec // variant
@@ -82,7 +82,7 @@ func newBooks(r Router, clock Clock) *books {
 	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", "task", "variant", "result")
 	b.utility = counter("utility_total", "Sum of the utility of completed requests.", "task", "variant")
 	b.fallbacks = counter("fallbacks_total", "Requests that the policy did not decide.", "reason")
-	b.retries = counter("retries_total", "Requests moved to another replica because theirs could not be connected to.").WithLabelValues()
+	b.life = newLifeBooks(t, counter)
 	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", requestBuckets, "variant")
@@ -98,8 +98,6 @@ func (b *books) handler() http.Handler { return b.metrics }
 func (b *books) decided(d time.Duration) { b.decisions.Observe(d.Seconds()) }
 
 func (b *books) spent(d time.Duration) { b.overheads.Observe(d.Seconds()) }
-
-func (b *books) retried() { b.retries.Inc() }
 
 // refuse counts a request at fault.
 func (b *books) refuse(status int) { b.refusals.WithLabelValues(strconv.Itoa(status)).Inc() }

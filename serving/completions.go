@@ -1,15 +1,12 @@
 package serving
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,12 +14,9 @@ import (
 	"gearshift/serving/wire"
 )
 
-// errOverdue is the cause of a context whose request took too long.
-var errOverdue = errors.New("the request's time is over")
-
-// complete answers both completion endpoints, streamed or not.
-func (s *Server) complete(c *gin.Context) {
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.config.RequestTimeout, errOverdue)
+// complete answers a request to an endpoint of the replicas, streamed or not.
+func (s *Server) complete(c *gin.Context, e *endpoint) {
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.config.Timeouts.Total, overdue(phaseTotal))
 	defer cancel()
 	body, fault := s.read(c)
 	received := s.clock()
@@ -39,38 +33,19 @@ func (s *Server) complete(c *gin.Context) {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
+	work.FirstTokenDeadline = k.firstToken
 	var outcome Outcome
 	var tokens int
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(work, outcome, tokens) }()
 
-	response, err := s.dispatch(ctx, c, k, work, received)
-	if err != nil {
-		outcome = s.undone(ctx, c, err)
-		if !unreachable(err) { // dispatch has said so
-			s.report(work.Replica, outcome, 0, true)
-		}
-		return
-	}
-	defer response.Body.Close()
+	d := &dispatch{Server: s, ctx: ctx, gin: c, call: k, work: work, endpoint: e, header: forwarded(c.Request.Header), received: received}
+	d.header.Set(headerRequestID, c.Writer.Header().Get(headerRequestID))
+	a := d.run()
+	defer a.close()
 	var broken bool
-	outcome, tokens, broken = s.relay(ctx, c, response, work)
-	if s.report(work.Replica, outcome, response.StatusCode, broken); broken {
+	if outcome, tokens, broken = d.relay(a); broken {
 		panic(http.ErrAbortHandler)
-	}
-}
-
-// report tells of how the replica did by the request's outcome and its answer.
-func (s *Server) report(replica int, outcome Outcome, status int, broken bool) {
-	switch {
-	case outcome == TimedOut:
-		s.health.failed(replica, failedTimeout)
-	case status >= http.StatusInternalServerError:
-		s.health.failed(replica, failedStatus)
-	case outcome == Failed && broken:
-		s.health.failed(replica, failedBroken)
-	case outcome == Completed || outcome == Refused:
-		s.health.succeeded(replica)
 	}
 }
 
@@ -137,6 +112,7 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 		return r, false
 	}
 	s.books.settle(w, r)
+	s.books.life.settle(w, r)
 	for _, watcher := range s.watchers {
 		watcher.Ended(w, r)
 	}
@@ -145,80 +121,4 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 			"policy", w.Policy, "outcome", outcome.String(), "tokens", tokens, "latency", r.Latency, "utility", r.Utility)
 	}
 	return r, true
-}
-
-// dispatch sends the call to its replica. If that cannot be connected to,
-// another of the same variant gets it: nothing has been sent yet.
-func (s *Server) dispatch(ctx context.Context, c *gin.Context, k call, w *Work, received time.Duration) (*http.Response, error) {
-	header := forwarded(c.Request.Header)
-	header.Set(headerRequestID, c.Writer.Header().Get(headerRequestID))
-	for retried := false; ; retried = true {
-		backend := s.backends[w.Replica]
-		model := backend.Model
-		if model == "" {
-			model = s.table.Variants[w.Variant].Name
-		}
-		// The host means nothing: a transport leads to one replica.
-		out, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://replica"+c.FullPath(), bytes.NewReader(k.WithModel(model)))
-		if err != nil {
-			return nil, err
-		}
-		out.Header = header.Clone()
-		c.Header(headerReplica, s.table.Replicas[w.Replica].Name)
-		if !retried {
-			overhead := s.clock() - received
-			c.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
-			s.books.spent(overhead)
-		}
-		response, err := backend.Transport.RoundTrip(out)
-		if err == nil || !unreachable(err) || ctx.Err() != nil {
-			return response, err
-		}
-		s.health.failed(w.Replica, failedConnect)
-		s.log.Warn("cannot connect to replica", "replica", s.table.Replicas[w.Replica].Name, "cooldown", s.config.Cooldown, "error", err)
-		if retried || !w.Move() {
-			return nil, err
-		}
-		s.books.retried()
-	}
-}
-
-// unreachable says that no connection was made, so nothing was sent.
-func unreachable(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// undone answers for a request whose upstream gave none.
-func (s *Server) undone(ctx context.Context, c *gin.Context, err error) Outcome {
-	outcome := s.outcomeOf(ctx, c, err)
-	switch outcome {
-	case Cancelled:
-		// 499 is what proxies log for a client that left; nobody reads it.
-		c.Status(499)
-	case TimedOut:
-		s.fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "upstream_timeout", Message: "the replica did not answer in time"})
-	default:
-		if !unreachable(err) { // dispatch has said so
-			s.log.Warn("replica failed", "replica", c.Writer.Header().Get(headerReplica), "error", err)
-		}
-		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_unavailable", Message: "the replica could not be reached or broke off"})
-	}
-	return outcome
-}
-
-// outcomeOf says whose doing an error of the upstream is.
-func (s *Server) outcomeOf(ctx context.Context, c *gin.Context, err error) Outcome {
-	var timeout interface{ Timeout() bool }
-	switch {
-	case c.Request.Context().Err() != nil:
-		return Cancelled
-	case context.Cause(ctx) == errOverdue:
-		return TimedOut
-	case unreachable(err):
-		return Failed
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return TimedOut
-	}
-	return Failed
 }

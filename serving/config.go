@@ -18,8 +18,10 @@ type Config struct {
 	DefaultTask string `yaml:"default_task"`
 	// BodyTimeout bounds the arrival of a request's body.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
-	// RequestTimeout bounds the whole work on a request.
-	RequestTimeout time.Duration `yaml:"request_timeout"`
+	// Timeouts bound the work on a request, and its phases.
+	Timeouts Timeouts `yaml:"timeouts"`
+	// Retries is how often a request may be tried again.
+	Retries Retries `yaml:"retries"`
 	// WriteTimeout bounds each write to a client. One that stops reading
 	// counts as gone.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
@@ -43,16 +45,17 @@ type Config struct {
 // DefaultConfig is a server for this machine alone.
 func DefaultConfig() Config {
 	return Config{
-		Addr:           "127.0.0.1:8080",
-		MaxBody:        8 << 20,
-		BodyTimeout:    30 * time.Second,
-		RequestTimeout: 10 * time.Minute,
-		WriteTimeout:   30 * time.Second,
-		LeaseTimeout:   10 * time.Minute,
-		Cooldown:       5 * time.Second,
-		RetryAfter:     time.Second,
-		DrainTimeout:   30 * time.Second,
-		Admin:          DefaultAdminConfig(),
+		Addr:         "127.0.0.1:8080",
+		MaxBody:      8 << 20,
+		BodyTimeout:  30 * time.Second,
+		Timeouts:     defaultTimeouts(),
+		Retries:      defaultRetries(),
+		WriteTimeout: 30 * time.Second,
+		LeaseTimeout: 10 * time.Minute,
+		Cooldown:     5 * time.Second,
+		RetryAfter:   time.Second,
+		DrainTimeout: 30 * time.Second,
+		Admin:        DefaultAdminConfig(),
 	}
 }
 
@@ -67,7 +70,6 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{
 		{"body_timeout", c.BodyTimeout},
-		{"request_timeout", c.RequestTimeout},
 		{"write_timeout", c.WriteTimeout},
 		{"lease_timeout", c.LeaseTimeout},
 		{"cooldown", c.Cooldown},
@@ -82,5 +84,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
 	faults = append(faults, c.Admin.Validate())
+	faults = append(faults, c.Timeouts.faults()...)
+	faults = append(faults, c.Retries.faults()...)
 	return errors.Join(faults...)
 }

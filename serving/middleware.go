@@ -20,9 +20,14 @@ const (
 	headerPolicy    = "X-Gearshift-Policy"
 	headerOverhead  = "X-Gearshift-Overhead-Us"
 	headerFallback  = "X-Gearshift-Fallback"
-	// The deadline, in milliseconds per output token; the first one present counts.
-	headerDeadline      = "X-Llm-D-Slo-Tpot-Ms"
-	headerDeadlineAlias = "X-Slo-Tpot-Ms"
+	headerAttempts  = "X-Gearshift-Attempts"
+)
+
+// The headers that set deadlines, in milliseconds: per output token, and for the
+// first of them. The first one present counts.
+var (
+	deadlineHeaders   = []string{"X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"}
+	firstTokenHeaders = []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"}
 )
 
 // identify gives every answer the client's own request ID, or a new one.
@@ -94,6 +99,7 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Type", "Cache-Control", "X-Accel-Buffering", "Etag"} {
 		c.Writer.Header().Del(name)
 	}
+	e.RequestID = c.Writer.Header().Get(headerRequestID)
 	c.Data(status, "application/json", e.JSON())
 	c.Abort()
 }

@@ -21,8 +21,9 @@ import (
 // call is a client's request, understood.
 type call struct {
 	*wire.Request
-	fleet   fleet.Request // without its arrival
-	variant int           // Auto, or pinned
+	fleet      fleet.Request // without its arrival
+	variant    int           // Auto, or pinned
+	firstToken time.Duration // the deadline for it; zero without one
 }
 
 // refusal is an error with the status that says so to the client.
@@ -106,7 +107,7 @@ func (s *Server) oversize() *refusal {
 	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.config.MaxBody))
 }
 
-// understand reads the parameters that route a completion request.
+// understand reads the parameters that route a request.
 func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
 	r, err := wire.ParseRequest(body)
 	if err != nil {
@@ -124,7 +125,10 @@ func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
 	if k.fleet.Task, fault = s.taskNamed(name, param); fault != nil {
 		return k, fault
 	}
-	if k.fleet.Deadline, fault = deadline(h); fault != nil {
+	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
+		return k, fault
+	}
+	if k.firstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
 		return k, fault
 	}
 	k.fleet.PromptTokens = r.PromptTokens()
@@ -168,29 +172,29 @@ func (s *Server) taskNamed(name, param string) (int, *refusal) {
 	return 0, bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
 }
 
-// deadline reads the header; zero stands for the task's own.
-func deadline(h http.Header) (time.Duration, *refusal) {
-	for _, name := range []string{headerDeadline, headerDeadlineAlias} {
+// deadline reads the first of the headers that is there; zero if none is.
+func deadline(h http.Header, names []string, unit string) (time.Duration, *refusal) {
+	for _, name := range names {
 		text := strings.TrimSpace(h.Get(name))
 		if text == "" {
 			continue
 		}
 		ms, err := strconv.ParseFloat(text, 64)
-		d, ok := perToken(ms)
+		d, ok := fromMilliseconds(ms)
 		if err != nil || !ok {
-			return 0, badDeadline(strings.ToLower(name), text)
+			return 0, badDeadline(strings.ToLower(name), text, unit)
 		}
 		return d, nil
 	}
 	return 0, nil
 }
 
-func badDeadline(param, text string) *refusal {
-	return bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of milliseconds per output token", text))
+func badDeadline(param, text, unit string) *refusal {
+	return bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of %s", text, unit))
 }
 
-// perToken converts milliseconds; false unless they are a positive Duration.
-func perToken(ms float64) (time.Duration, bool) {
+// fromMilliseconds is false unless they are a positive Duration.
+func fromMilliseconds(ms float64) (time.Duration, bool) {
 	ns := ms * float64(time.Millisecond)
 	if !(ns >= 1 && ns < math.MaxInt64) { // NaN fails too
 		return 0, false

@@ -132,8 +132,8 @@ func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refus
 	}
 	if in.DeadlineMS != nil {
 		var ok bool
-		if r.Deadline, ok = perToken(*in.DeadlineMS); !ok {
-			return r, badDeadline("deadline_ms", fmt.Sprint(*in.DeadlineMS))
+		if r.Deadline, ok = fromMilliseconds(*in.DeadlineMS); !ok {
+			return r, badDeadline("deadline_ms", fmt.Sprint(*in.DeadlineMS), "milliseconds per output token")
 		}
 	}
 	return r, nil

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,8 @@ type Backend struct {
 	// Model is the name by which the backend knows the variant. Empty is the
 	// variant's own.
 	Model string
+	// Timeouts of this backend's own. Zeros are the server's.
+	Timeouts PhaseTimeouts
 }
 
 // Options is what a Server is made of.
@@ -68,6 +71,7 @@ type Server struct {
 	engine   *gin.Engine
 	admin    *admin
 	drain    drain
+	budget   *budget
 	created  int64 // Unix time, for the list of models
 	started  time.Duration
 	task     int // of requests that name none
@@ -83,12 +87,15 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
-		backends: o.Backends, clock: o.Clock, log: o.Log, watchers: o.Watchers,
+		backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		created: time.Now().Unix(),
 		drain:   drain{ordered: make(chan struct{})},
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+	}
+	for i := range s.backends {
+		s.backends[i].Timeouts = s.backends[i].Timeouts.Or(s.config.Timeouts.PhaseTimeouts)
 	}
 	if s.config.DefaultTask != "" {
 		if s.task = s.table.TaskIndex(s.config.DefaultTask); s.task < 0 {
@@ -108,6 +115,7 @@ func New(o Options) (*Server, error) {
 	s.adapter = NewAdapter(s.router, s.clock)
 	s.books = newBooks(s.router, s.clock)
 	s.health = newHealth(s.router.Ledger(), s.config.Cooldown)
+	s.budget = newBudget(s.config.Retries)
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
 	s.engine = s.routes()
 	var err error
@@ -125,8 +133,9 @@ func (s *Server) routes() *gin.Engine {
 	e.Use(s.identify, s.recovery, s.bound)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
-	e.POST("/v1/chat/completions", s.complete)
-	e.POST("/v1/completions", s.complete)
+	for i := range endpoints {
+		e.POST(endpoints[i].path, s.handler(&endpoints[i]))
+	}
 	e.GET("/v1/models", s.listModels)
 	// Names of models may hold slashes.
 	e.GET("/v1/models/*id", s.oneModel)

@@ -226,13 +226,16 @@ func upstreams(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(),
 	var list []serving.Backend
 	for _, r := range t.Replicas {
 		endpoint := s.Serving.Upstreams[r.Name]
-		u, err := backend.NewUpstream(endpoint.UpstreamConfig)
+		timeouts := endpoint.Timeouts.Or(s.Serving.Server.Timeouts.PhaseTimeouts)
+		config := endpoint.UpstreamConfig
+		config.ConnectTimeout = timeouts.Connect
+		u, err := backend.NewUpstream(config)
 		if err != nil {
 			closeAll()
 			return nil, nil, fmt.Errorf("replica %s: %w", r.Name, err)
 		}
 		open = append(open, u)
-		list = append(list, serving.Backend{Transport: u, Model: endpoint.Model})
+		list = append(list, serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: timeouts})
 	}
 	return list, closeAll, nil
 }

@@ -2,15 +2,14 @@ package backend
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -135,101 +134,95 @@ func TestUpstreamThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = post(t.Context(), u, ChatPath, "{}")
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "dial" {
+	if !dialFailed(err) {
 		t.Errorf("error %v does not say that no connection was made", err)
 	}
 }
 
-// piped is an Upstream whose connections are in memory, so that synctest's
-// clock runs its timeouts. The server sends what serve writes.
-func piped(t *testing.T, c UpstreamConfig, serve func(conn net.Conn)) *Upstream {
-	t.Helper()
-	c.URL = "http://upstream"
-	u, err := NewUpstream(c)
+// dialFailed says that the error is of a connection that was not made.
+func dialFailed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+func TestConnectingIncludesTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		go func() {
-			// An answer ahead of its question would confuse the client.
-			in := bufio.NewReader(server)
-			if r, err := http.ReadRequest(in); err == nil {
-				_, _ = io.Copy(io.Discard, r.Body)
-			}
-			go io.Copy(io.Discard, in)
-			serve(server)
-		}()
-		return client, nil
+	defer l.Close() // it takes connections and says nothing
+	u, err := NewUpstream(UpstreamConfig{URL: "https://" + l.Addr().String(), ConnectTimeout: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return u
+	defer u.Close()
+	_, err = post(t.Context(), u, ChatPath, "{}")
+	var timeout interface{ Timeout() bool }
+	if !dialFailed(err) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("error %v does not say that connecting took too long", err)
+	}
 }
 
-const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-
-func timedOut(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
+func TestACertificateThatNobodyKnowsIsNoConnection(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	u, err := NewUpstream(UpstreamConfig{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if _, err := post(t.Context(), u, ChatPath, "{}"); !dialFailed(err) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("error %v", err)
+	}
 }
 
-func TestUpstreamThatFallsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		u := piped(t, UpstreamConfig{IdleTimeout: 20 * time.Second}, func(conn net.Conn) {
-			_, _ = io.WriteString(conn, streamHead)
-			for range 3 { // slow, but not too slow
-				time.Sleep(15 * time.Second)
-				_, _ = io.WriteString(conn, "data: {}\n\n")
+// TestAnIdleConnectionThatTheServerCloses is what servers with a short keep-alive
+// do to every router now and then: the request goes out on another connection.
+func TestAnIdleConnectionThatTheServerCloses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies []string
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
 			}
-		})
-		defer u.Close()
-		start := time.Now()
-		response, err := post(t.Context(), u, ChatPath, "{}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if strings.Count(string(text), "data:") != 3 || !errors.Is(err, ErrIdle) || !timedOut(err) {
-			t.Errorf("got %q, then %v", text, err)
-		}
-		if took := time.Since(start); took != 65*time.Second {
-			t.Errorf("gave up after %v", took)
-		}
-	})
-}
-
-func TestUpstreamOutlivesASlowClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		u := piped(t, UpstreamConfig{IdleTimeout: 20 * time.Second}, func(conn net.Conn) {
-			_, _ = io.WriteString(conn, streamHead+"data: {}\n\n")
-			_, _ = io.WriteString(conn, "data: [DONE]\n\n")
+			in := bufio.NewReader(conn)
+			for range 2 {
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					break
+				}
+				body, _ := io.ReadAll(r.Body)
+				bodies = append(bodies, string(body)+r.Header.Get("X-Idempotency-Key"))
+				if len(bodies) == 2 { // the second on the first connection
+					break
+				}
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+			}
 			conn.Close()
-		})
-		defer u.Close()
-		response, err := post(t.Context(), u, ChatPath, "{}")
-		if err != nil {
-			t.Fatal(err)
 		}
-		defer response.Body.Close()
-		if _, err := io.ReadFull(response.Body, make([]byte, 4)); err != nil {
-			t.Fatal(err)
+	}()
+	u, err := NewUpstream(UpstreamConfig{URL: "http://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"{1}", "{2}"} {
+		if status, text := answer(t, u, ChatPath, body); status != http.StatusOK || text != "{}" {
+			t.Errorf("%s: status %d, %s", body, status, text)
 		}
-		time.Sleep(time.Minute)
-		if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), "[DONE]") {
-			t.Errorf("after a pause: %q, %v", text, err)
-		}
-	})
-}
-
-func TestUpstreamThatNeverAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		u := piped(t, UpstreamConfig{HeaderTimeout: 7 * time.Second}, func(net.Conn) {})
-		defer u.Close()
-		start := time.Now()
-		_, err := post(t.Context(), u, ChatPath, "{}")
-		if took := time.Since(start); !timedOut(err) || took != 7*time.Second {
-			t.Errorf("error %v after %v", err, took)
-		}
-	})
+	}
+	u.Close()
+	l.Close()
+	<-ended
+	if got := strings.Join(bodies, " "); got != "{1} {2} {2}" {
+		t.Errorf("the server got %q", got)
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -224,12 +223,8 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if e.Key != "" && !envForm.MatchString(e.Key) {
 		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
 	}
-	for name, timeout := range sorted(map[string]time.Duration{
-		"connect_timeout": e.ConnectTimeout, "header_timeout": e.HeaderTimeout, "idle_timeout": e.IdleTimeout,
-	}) {
-		if timeout < 0 {
-			c.judge(child(key, name), "%v is negative", timeout)
-		}
+	for _, name := range e.Timeouts.Negative() {
+		c.judge(child(child(key, "timeouts"), name), "is negative; want a time such as 30s, or 0s for that of serving.timeouts")
 	}
 }
 

@@ -32,6 +32,8 @@ type decoder struct{ *report }
 var lenient = map[reflect.Type]bool{
 	reflect.TypeFor[rl.Discount]():            true,
 	reflect.TypeFor[serving.Config]():         true,
+	reflect.TypeFor[serving.PhaseTimeouts]():  true,
+	reflect.TypeFor[serving.Retries]():        true,
 	reflect.TypeFor[backend.UpstreamConfig](): true,
 }
 

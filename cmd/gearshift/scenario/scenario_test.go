@@ -152,17 +152,22 @@ serving:
   max_body: 2MB
   default_task: chat
   drain_timeout: 1m30s
+  timeouts: {first_token: 20s}
+  retries: {max: 0}
   backend: upstream
   upstreams:
-    small@gpu0: {url: http://gpu0:8000/v1, api_key_env: SMALL_KEY, idle_timeout: 5s, forward_authorization: true}
+    small@gpu0: {url: http://gpu0:8000/v1, api_key_env: SMALL_KEY, timeouts: {idle: 5s}, forward_authorization: true}
     large@gpu0: {url: https://models.example, model: org/large}
 `)
 	c := s.Serving.Config()
 	if c.Addr != ":9000" || c.MaxBody != 2_000_000 || c.DefaultTask != "chat" || c.DrainTimeout != 90*time.Second || c.BodyTimeout <= 0 {
 		t.Errorf("server config %+v", c)
 	}
+	if c.Timeouts.FirstToken != 20*time.Second || c.Timeouts.Idle <= 0 || c.Timeouts.Total <= 0 || c.Retries.Max != 0 || c.Retries.BudgetPercent <= 0 {
+		t.Errorf("timeouts %+v, retries %+v", c.Timeouts, c.Retries)
+	}
 	small, large := s.Serving.Upstreams["small@gpu0"], s.Serving.Upstreams["large@gpu0"]
-	if small.URL != "http://gpu0:8000/v1" || small.Key != "SMALL_KEY" || small.IdleTimeout != 5*time.Second || !small.ForwardAuthorization {
+	if small.URL != "http://gpu0:8000/v1" || small.Key != "SMALL_KEY" || small.Timeouts.Idle != 5*time.Second || !small.ForwardAuthorization {
 		t.Errorf("small: %+v", small)
 	}
 	if large.URL != "https://models.example" || large.Model != "org/large" {

@@ -34,6 +34,8 @@ type Endpoint struct {
 	backend.UpstreamConfig `yaml:",inline"`
 	// Model is what the server calls the variant. Empty: the variant's name.
 	Model string `yaml:"model,omitempty"`
+	// Timeouts of this server's own. Zeros are those of serving.timeouts.
+	Timeouts serving.PhaseTimeouts `yaml:"timeouts,omitempty"`
 }
 
 func (s *Serving) defaults() {

@@ -1,0 +1,194 @@
+package serving
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"sync"
+
+	"gearshift/serving/wire"
+)
+
+// answer is what one attempt at a replica comes to: the beginning of an answer,
+// read before any of it goes to the client, so that another attempt can still
+// take its place; or the error that came instead.
+type answer struct {
+	replica  int
+	response *http.Response // nil if none came
+	// first is what of the body has been read, and err how that reading ended, or
+	// why there was none.
+	first []byte
+	err   error
+
+	media  string // its type, without parameters
+	events bool
+	meter  *wire.Meter
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	watch  watch
+	buffer *[32 << 10]byte
+	// panicked is what the transport panicked with on another goroutine.
+	panicked any
+	reported bool // to health
+}
+
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// send makes the attempt: it returns when the answer has begun, or failed.
+func (a *answer) send(transport http.RoundTripper, out *http.Request, stream bool) {
+	a.watch.begin(a.cancel, stream)
+	a.response, a.err = transport.RoundTrip(out)
+	a.watch.rest()
+	if a.err != nil {
+		a.response, a.err = nil, a.because(a.err)
+		return
+	}
+	a.media, _, _ = mime.ParseMediaType(a.response.Header.Get("Content-Type"))
+	a.events = a.media == "text/event-stream"
+	a.meter = wire.NewMeter(a.events)
+	if !busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
+		a.first, a.err = a.next()
+	}
+}
+
+// busy says that the status asks for another attempt elsewhere.
+func busy(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusBadGateway || status == http.StatusServiceUnavailable
+}
+
+// next waits for more of the body and meters it. What it returns is good until
+// the next call. After the last of it the error is [io.EOF].
+func (a *answer) next() (piece []byte, err error) {
+	if a.buffer == nil {
+		a.buffer = buffers.Get().(*[32 << 10]byte)
+	}
+	var n int
+	for n == 0 && err == nil {
+		// The clock stands still while nobody reads: a slow client is not a
+		// silent replica.
+		if a.events && !a.meter.Begun() {
+			a.watch.firstToken()
+		} else {
+			a.watch.more()
+		}
+		n, err = a.response.Body.Read(a.buffer[:])
+		a.watch.rest()
+	}
+	piece = a.buffer[:n]
+	_, _ = a.meter.Write(piece)
+	switch {
+	case err == io.EOF:
+		if a.cutOff() {
+			err = io.ErrUnexpectedEOF
+		}
+	case err != nil:
+		err = a.because(err)
+	}
+	return piece, err
+}
+
+// cutOff says of a body at its end that it may not be whole. Where nothing but
+// the end of the connection marks the end of a stream, only its last event tells.
+func (a *answer) cutOff() bool {
+	r := a.response
+	unmarked := r.ContentLength < 0 && len(r.TransferEncoding) == 0 && r.ProtoMajor == 1
+	return a.events && unmarked && !a.meter.Finished() && r.StatusCode < http.StatusBadRequest
+}
+
+// because is the error, or the timeout that is its cause.
+func (a *answer) because(err error) error {
+	var late overdue
+	if errors.As(context.Cause(a.ctx), &late) {
+		return late
+	}
+	if timed, unconnected := timeout(err), unreachable(err); timed && unconnected {
+		return errors.Join(overdue(phaseConnect), err)
+	}
+	return err
+}
+
+// close ends the attempt, at whatever point it is. What is left of the answer is
+// not read; its connection breaks, which tells the replica to stop.
+func (a *answer) close() {
+	a.cancel(nil)
+	if a.watch.timer != nil {
+		a.watch.rest()
+	}
+	if a.response != nil {
+		a.response.Body.Close()
+	}
+	if a.buffer != nil {
+		buffers.Put(a.buffer)
+		a.buffer, a.first = nil, nil
+	}
+}
+
+// unfit says why another attempt would better take the place of the answer, and
+// of what kind the replica's failure was. Nothing of it has gone out yet.
+func (a *answer) unfit() (reason failure, unfit bool) {
+	switch {
+	case a.none():
+		return reasonFor(a.err), true
+	case a.response.StatusCode == http.StatusTooManyRequests:
+		return failedBusy, true
+	case busy(a.response.StatusCode):
+		return failedStatus, true
+	case a.garbage():
+		return failedBroken, true
+	case a.events && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() == http.StatusTooManyRequests:
+		return failedBusy, true
+	case a.events && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() >= http.StatusInternalServerError:
+		// The engine had sent its header before it found that it cannot.
+		return failedStatus, true
+	}
+	return "", false
+}
+
+// none says that no answer came, or nothing of its body before it broke off.
+func (a *answer) none() bool {
+	return a.response == nil || len(a.first) == 0 && a.err != nil && a.err != io.EOF
+}
+
+func (a *answer) json() bool { return a.media == "application/json" }
+
+// foreign says that no OpenAI client would understand the answer: the page of
+// something between, or a redirect.
+func (a *answer) foreign() bool {
+	status := a.response.StatusCode
+	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.garbage()
+}
+
+// garbage says that a success has begun with what is no JSON.
+func (a *answer) garbage() bool {
+	if a.response.StatusCode/100 != 2 {
+		return false
+	}
+	text := bytes.TrimLeft(a.first, " \t\r\n")
+	return a.json() && (len(text) == 0 && a.err == io.EOF || len(text) > 0 && text[0] != '{') || a.media == "text/html"
+}
+
+// reasonFor sorts the errors of an attempt.
+func reasonFor(err error) failure {
+	switch {
+	case unreachable(err):
+		return failedConnect
+	case timeout(err):
+		return failedTimeout
+	}
+	return failedBroken
+}
+
+// unreachable says that no connection was made, so nothing was sent.
+func unreachable(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+func timeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}

@@ -1,0 +1,152 @@
+package serving
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// dispatch is a routed call on its way to a replica that answers it.
+//
+// Work of a language model changes nothing and costs only its time, so it is
+// safe to have it done again as long as the client has seen none of it.
+type dispatch struct {
+	*Server
+	ctx      context.Context // ends with the request's total time
+	gin      *gin.Context
+	call     call
+	work     *Work
+	endpoint *endpoint
+	header   http.Header   // what goes to each replica
+	received time.Duration // when the body was there
+	tried    []int         // replicas, in order
+}
+
+// run tries replicas until one begins to answer, or there is nothing left to
+// try; then the last answer stands, whatever it is. The caller closes it.
+func (d *dispatch) run() *answer {
+	d.budget.request(d.clock())
+	defer d.mark()
+	for {
+		a := d.once()
+		reason, unfit := a.unfit()
+		if !unfit {
+			return a
+		}
+		if d.ctx.Err() != nil { // the client left, or the time is over
+			if len(d.tried) == 1 && d.gin.Request.Context().Err() == nil {
+				d.report(a, failedTimeout) // all of it was this replica's
+			}
+			return a
+		}
+		d.report(a, reason)
+		if !d.again(reason) {
+			return a
+		}
+		a.close()
+	}
+}
+
+// once makes one attempt, or one that is hedged.
+func (d *dispatch) once() *answer {
+	if d.config.Retries.HedgeAfter > 0 {
+		return d.hedged()
+	}
+	a := d.attempt(d.work.Replica)
+	defer func() {
+		if v := recover(); v != nil {
+			a.close()
+			panic(v)
+		}
+	}()
+	d.send(a)
+	return a
+}
+
+// attempt prepares one at the replica.
+func (d *dispatch) attempt(replica int) *answer {
+	a := &answer{replica: replica, watch: watch{PhaseTimeouts: d.backends[replica].Timeouts, clock: d.clock}}
+	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
+	if len(d.tried) == 0 {
+		overhead := d.clock() - d.received
+		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
+		d.books.spent(overhead)
+	}
+	d.tried = append(d.tried, replica)
+	return a
+}
+
+// send makes it. It touches nothing that another attempt at the same time does.
+func (d *dispatch) send(a *answer) {
+	backend := d.backends[a.replica]
+	model := backend.Model
+	if model == "" {
+		model = d.table.Variants[d.table.Replicas[a.replica].Variant].Name
+	}
+	// The host means nothing: a transport leads to one replica.
+	out, err := http.NewRequestWithContext(a.ctx, http.MethodPost, "http://replica"+d.endpoint.path, bytes.NewReader(d.call.WithModel(model)))
+	if err != nil {
+		a.err = err
+		return
+	}
+	out.Header = d.header.Clone()
+	a.send(backend.Transport, out, d.call.Stream)
+}
+
+// report tells of an attempt that failed.
+func (d *dispatch) report(a *answer, reason failure) {
+	a.reported = true
+	if reason != failedBusy {
+		d.health.failed(a.replica, reason)
+	}
+	level := slog.LevelWarn
+	if reason == failedBusy {
+		level = slog.LevelDebug
+	}
+	if !d.log.Enabled(d.ctx, level) {
+		return
+	}
+	attributes := []any{"replica", d.table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
+	if a.response != nil {
+		attributes = append(attributes, "status", a.response.StatusCode)
+	}
+	if a.err != nil {
+		attributes = append(attributes, "error", a.err)
+	}
+	d.log.Log(d.ctx, level, "replica failed", attributes...)
+}
+
+// again moves the work on for a retry: to another replica of its variant, or to
+// another variant if the policy had chosen it. It reports false if the request
+// has had its retries, all requests together have, or no replica is left.
+func (d *dispatch) again(reason failure) bool {
+	if len(d.tried) > d.config.Retries.Max {
+		return false // hedges count as well
+	}
+	now := d.clock()
+	if !d.budget.take(now) {
+		d.books.life.exhausted.Inc()
+		return false
+	}
+	variant := d.work.Variant
+	if !d.work.Move(d.tried, d.call.variant == Auto && d.endpoint.alike) {
+		d.budget.giveBack(now)
+		return false
+	}
+	d.books.life.retried(reason, d.work.Variant == variant)
+	return true
+}
+
+// mark names in the answer's header who gave it.
+func (d *dispatch) mark() {
+	d.work.Attempts = len(d.tried)
+	h := d.gin.Writer.Header()
+	h.Set(headerVariant, d.table.Variants[d.work.Variant].Name)
+	h.Set(headerReplica, d.table.Replicas[d.work.Replica].Name)
+	h.Set(headerAttempts, strconv.Itoa(len(d.tried)))
+}

@@ -1,0 +1,27 @@
+package serving
+
+import (
+	"github.com/gin-gonic/gin"
+)
+
+// endpoint is one of those that replicas answer.
+type endpoint struct {
+	path string
+	// alike says that any variant's answer serves the client. Vectors of
+	// different models cannot be compared, so a failure must not mix them.
+	alike bool
+	// named says that the events of its streams have names.
+	named bool
+}
+
+var endpoints = [...]endpoint{
+	{path: "/v1/chat/completions", alike: true},
+	{path: "/v1/completions", alike: true},
+	{path: "/v1/embeddings"},
+	{path: "/v1/responses", alike: true, named: true},
+}
+
+// handler answers the endpoint's requests.
+func (s *Server) handler(e *endpoint) gin.HandlerFunc {
+	return func(c *gin.Context) { s.complete(c, e) }
+}

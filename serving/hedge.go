@@ -1,0 +1,117 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// errOvertaken is the cause of an attempt's end when another answered first.
+var errOvertaken = errors.New("another replica answered first")
+
+// race is two attempts side by side, the second begun when the first is late.
+// The first to answer wins. The other is cancelled, and its place given back at
+// once; what is left of it goes by itself.
+type race struct {
+	*dispatch
+	results chan *answer // with room for both, so that none waits
+	running []*answer
+}
+
+// hedged is one attempt, or two if the first byte of an answer is late.
+func (d *dispatch) hedged() *answer {
+	r := &race{dispatch: d, results: make(chan *answer, 2)}
+	defer r.cancel()
+	first := r.start(d.work.Replica)
+	late := time.NewTimer(d.config.Retries.HedgeAfter)
+	defer late.Stop()
+	select {
+	case <-r.results:
+		return r.finish(first)
+	case <-late.C:
+	}
+	place, ok := d.second()
+	if !ok {
+		<-r.results
+		return r.finish(first)
+	}
+	defer place.end() // unless the work has taken it over
+	second := r.start(place.replica)
+	a, result := r.winner(), "lost"
+	if a == second {
+		d.work.adopt(place)
+		result = "won"
+	}
+	if _, unfit := a.unfit(); unfit {
+		result = "failed"
+	}
+	d.books.life.hedges.WithLabelValues(result).Inc()
+	return a
+}
+
+// second takes a place for the second attempt, if the budget allows and there is
+// a replica.
+func (d *dispatch) second() (*place, bool) {
+	now := d.clock()
+	if d.ctx.Err() != nil || len(d.tried) > d.config.Retries.Max || !d.budget.take(now) {
+		return nil, false
+	}
+	place, ok := d.work.second(d.tried)
+	if !ok {
+		d.budget.giveBack(now)
+	}
+	return place, ok
+}
+
+// start makes an attempt on a goroutine of its own.
+func (r *race) start(replica int) *answer {
+	a := r.attempt(replica)
+	r.running = append(r.running, a)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				a.panicked = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			}
+			r.results <- a
+		}()
+		r.send(a)
+	}()
+	return a
+}
+
+// winner waits for an answer that is fit, or for both.
+func (r *race) winner() *answer {
+	a := r.finish(<-r.results)
+	reason, unfit := a.unfit()
+	if !unfit || r.ctx.Err() != nil {
+		return a
+	}
+	r.report(a, reason)
+	a.close()
+	return r.finish(<-r.results)
+}
+
+// finish takes an answer that has come out of the race. A panic on its way goes
+// on here, where the request's own are dealt with.
+func (r *race) finish(a *answer) *answer {
+	for i := range r.running {
+		if r.running[i] == a {
+			r.running = append(r.running[:i], r.running[i+1:]...)
+			break
+		}
+	}
+	if a.panicked != nil {
+		a.close()
+		panic(a.panicked)
+	}
+	return a
+}
+
+// cancel ends what still runs, and does not wait for it.
+func (r *race) cancel() {
+	for _, a := range r.running {
+		a.cancel(errOvertaken)
+		go func() { (<-r.results).close() }()
+	}
+}

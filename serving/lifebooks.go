@@ -1,0 +1,53 @@
+package serving
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/router/fleet"
+)
+
+// lifeBooks count what happens to requests on their way: further attempts, and
+// the phases that took too long.
+type lifeBooks struct {
+	table       *fleet.Table
+	retries     *prometheus.CounterVec // reason, to
+	exhausted   prometheus.Counter
+	hedges      *prometheus.CounterVec // result
+	timeouts    *prometheus.CounterVec // phase
+	firstTokens *prometheus.CounterVec // variant, result
+}
+
+func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...string) *prometheus.CounterVec) *lifeBooks {
+	return &lifeBooks{
+		table:       t,
+		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", "reason", "to"),
+		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
+		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", "result"),
+		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", "phase"),
+		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token that requests set, met and missed.", "variant", "result"),
+	}
+}
+
+func (b *lifeBooks) retried(reason failure, sameVariant bool) {
+	to := "variant"
+	if sameVariant {
+		to = "replica"
+	}
+	b.retries.WithLabelValues(string(reason), to).Inc()
+}
+
+// settle enters ended work that has a deadline for its first token. One that
+// never came is missed, unless the client did not wait for it or is at fault.
+func (b *lifeBooks) settle(w *Work, r Result) {
+	if w.FirstTokenDeadline == 0 {
+		return
+	}
+	result := "missed"
+	switch {
+	case w.FirstToken > 0 && w.FirstToken <= w.FirstTokenDeadline:
+		result = "met"
+	case w.FirstToken == 0 && (r.Outcome == Cancelled || r.Outcome == Refused || r.Outcome == Expired):
+		return
+	}
+	b.firstTokens.WithLabelValues(b.table.Variants[w.Variant].Name, result).Inc()
+}

@@ -1,0 +1,95 @@
+package serving
+
+import (
+	"slices"
+
+	"gearshift/router/fleet"
+)
+
+// Move takes the work to a replica that is not among those tried: to another of
+// its variant or, if others is set, of another variant. Of each variant it is the
+// replica with the fewest requests in flight. It reports false, and changes
+// nothing, if there is none.
+//
+// Smaller variants come before larger ones, and near ones before far ones: the
+// work has lost time already. The arrival has been counted and the choice made,
+// so neither the rate estimate nor the policy hears of the move.
+func (w *Work) Move(tried []int, others bool) bool {
+	variants := []int{w.Variant}
+	if others {
+		for v := w.Variant - 1; v >= 0; v-- {
+			variants = append(variants, v)
+		}
+		for v := w.Variant + 1; v < len(w.adapter.router.Table().Variants); v++ {
+			variants = append(variants, v)
+		}
+	}
+	for _, v := range variants {
+		if p, ok := w.adapter.take(v, tried); ok {
+			p.hold(w.held)
+			w.adopt(p)
+			return true
+		}
+	}
+	return false
+}
+
+// second takes a place on another replica of the variant for the same request.
+func (w *Work) second(tried []int) (*place, bool) {
+	p, ok := w.adapter.take(w.Variant, tried)
+	if ok {
+		p.hold(w.held)
+	}
+	return p, ok
+}
+
+// adopt moves the work to the place, and gives its own back.
+func (w *Work) adopt(p *place) {
+	w.Lease.End()
+	w.hold(0)
+	w.Lease, w.Replica, w.Variant, w.held = p.lease, p.replica, p.variant, p.held
+	p.lease, p.held = fleet.Lease{}, 0
+}
+
+// place is what a request has on a replica beside that of its work: a lease, and
+// the tokens that it holds there.
+type place struct {
+	adapter          *Adapter
+	lease            fleet.Lease
+	variant, replica int
+	held             int
+}
+
+func (p *place) hold(tokens int) {
+	p.adapter.held[p.replica].Add(int64(tokens - p.held))
+	p.held = tokens
+}
+
+// end gives the place back, unless work has adopted it.
+func (p *place) end() {
+	if p.lease.End() {
+		p.hold(0)
+	}
+}
+
+// take takes a place on the variant's replica with the fewest requests in flight,
+// but for those tried.
+func (a *Adapter) take(variant int, tried []int) (*place, bool) {
+	var v fleet.View
+	for {
+		a.router.Ledger().View(a.clock(), &v)
+		best := -1
+		for _, i := range v.Table.ReplicasOf(variant) {
+			if v.Available(i) && !slices.Contains(tried, i) && (best < 0 || v.InFlight[i] < v.InFlight[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return nil, false
+		}
+		// Others take places too: of those that come at once, each sees the last.
+		if lease, ok := a.router.Ledger().BeginOn(&v, best); ok {
+			return &place{adapter: a, lease: lease, variant: variant, replica: best}, true
+		}
+	}
+}

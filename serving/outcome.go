@@ -1,0 +1,122 @@
+package serving
+
+import (
+	"errors"
+	"net/http"
+
+	"gearshift/serving/wire"
+)
+
+// judge is the outcome of an answer that has gone out whole.
+func (a *answer) judge() Outcome {
+	status := a.response.StatusCode
+	switch {
+	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests:
+		return Failed
+	case status >= http.StatusBadRequest:
+		return Refused
+	case a.meter.Failed() || a.json() && a.meter.Garbled():
+		return Failed
+	}
+	return Completed
+}
+
+// settled tells how the replica did that gave the last answer, unless that has
+// been told.
+func (d *dispatch) settled(a *answer, outcome Outcome) {
+	switch {
+	case a.reported:
+	case outcome == Completed || outcome == Refused:
+		d.health.succeeded(a.replica)
+	case a.response.StatusCode >= http.StatusInternalServerError || a.meter.Fault() >= http.StatusInternalServerError:
+		d.report(a, failedStatus)
+	case a.meter.Garbled():
+		d.report(a, failedBroken)
+	}
+}
+
+// clientGone is what pass returns when the client, not the replica, failed.
+type clientGone struct{ error }
+
+// end is how a request ends whose answer did not come, or not to its end.
+type end struct {
+	outcome       Outcome
+	code, message string
+}
+
+// endOf says whose doing an error of the upstream is.
+func (d *dispatch) endOf(err error) end {
+	var late overdue
+	_, gone := err.(clientGone)
+	switch {
+	case gone || d.gin.Request.Context().Err() != nil:
+		return end{outcome: Cancelled}
+	case errors.As(err, &late):
+		d.books.life.timeouts.WithLabelValues(phases[late]).Inc()
+		return end{TimedOut, late.code(), late.message()}
+	case timeout(err):
+		return end{TimedOut, "upstream_timeout", "the replica did not answer in time"}
+	}
+	return end{Failed, "upstream_unavailable", "the replica could not be reached or broke off"}
+}
+
+// undone answers for a request whose replicas gave no answer.
+func (d *dispatch) undone(err error) Outcome {
+	e := d.endOf(err)
+	switch e.outcome {
+	case Cancelled:
+		// 499 is what proxies log for a client that left; nobody reads it.
+		d.gin.Status(499)
+	case TimedOut:
+		d.fail(d.gin, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message})
+	default:
+		d.fail(d.gin, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message})
+	}
+	return e.outcome
+}
+
+// interrupted deals with an answer that broke off. If nothing of it has gone
+// out, an error can; in a stream, an event can still say so.
+func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bool) {
+	if _, gone := err.(clientGone); !gone && !d.gin.Writer.Written() {
+		return d.undone(err), false
+	}
+	e := d.endOf(err)
+	if e.outcome == Cancelled {
+		return Cancelled, true
+	}
+	if d.ctx.Err() == nil { // else the request took too long, not the replica
+		d.report(a, reasonFor(err))
+	}
+	if a.events && a.meter.AtLineStart() {
+		w := wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message, RequestID: d.gin.Writer.Header().Get(headerRequestID)}
+		if e.outcome == Failed {
+			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
+		}
+		_, _ = d.gin.Writer.Write(append([]byte("\n"), w.Event(d.endpoint.named)...))
+		d.gin.Writer.Flush()
+	}
+	return e.outcome, true
+}
+
+// foreign replaces an answer that no OpenAI client would understand.
+func (d *dispatch) foreign(a *answer) Outcome {
+	r := a.response
+	status, outcome := http.StatusBadGateway, Failed
+	if r.StatusCode >= http.StatusBadRequest {
+		status, outcome = r.StatusCode, a.judge()
+	}
+	e := wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica answered " + r.Status}
+	switch {
+	case outcome == Refused:
+		e.Type = wire.InvalidRequest
+	case r.StatusCode/100 == 2:
+		e.Message = "the replica's answer is no JSON"
+	}
+	if after := r.Header.Get("Retry-After"); after != "" {
+		d.gin.Header("Retry-After", after)
+	}
+	d.fail(d.gin, status, e)
+	d.settled(a, outcome)
+	return outcome
+}

@@ -1,0 +1,122 @@
+package serving
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Retries is how often a request may be tried again, before any of its answer
+// has gone out.
+type Retries struct {
+	// Max bounds the attempts at one request beyond its first. Zero is none.
+	Max int `yaml:"max"`
+	// BudgetPercent bounds the further attempts at all requests together, as a
+	// share of the requests: a fleet in trouble must not get more work for it.
+	BudgetPercent float64 `yaml:"budget_percent"`
+	// BudgetMin is how many there may be in a window however few requests come.
+	BudgetMin int `yaml:"budget_min"`
+	// BudgetWindow is the time over which both are counted.
+	BudgetWindow time.Duration `yaml:"budget_window"`
+	// HedgeAfter is how long the first byte of an answer may take before another
+	// replica of the variant is asked as well. Zero is off.
+	HedgeAfter time.Duration `yaml:"hedge_after"`
+}
+
+func defaultRetries() Retries {
+	return Retries{Max: 2, BudgetPercent: 20, BudgetMin: 10, BudgetWindow: 10 * time.Second}
+}
+
+func (r Retries) faults() (faults []error) {
+	fault := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("retries."+key+": "+format, args...))
+	}
+	if r.Max < 0 {
+		fault("max", "%d is negative; 0 is no retry", r.Max)
+	}
+	if !(r.BudgetPercent >= 0 && r.BudgetPercent <= 1000) {
+		fault("budget_percent", "%v must be at least 0 and at most 1000", r.BudgetPercent)
+	}
+	if r.BudgetMin < 0 {
+		fault("budget_min", "%d is negative; 0 leaves the percentage alone", r.BudgetMin)
+	}
+	if r.BudgetWindow <= 0 {
+		fault("budget_window", "%v must be positive", r.BudgetWindow)
+	}
+	if r.HedgeAfter < 0 {
+		fault("hedge_after", "%v is negative; 0 is off", r.HedgeAfter)
+	}
+	if r.HedgeAfter > 0 && r.Max == 0 {
+		fault("hedge_after", "has no meaning with max: 0; want max: 1 or more")
+	}
+	return faults
+}
+
+// failedBusy is the reason for a retry that is no failure of the replica: it has
+// enough to do (429).
+const failedBusy failure = "busy"
+
+// budgetSlices is into how many slices the window of a budget falls. The oldest
+// leaves it as a whole.
+const budgetSlices = 10
+
+// budget grants further attempts: a share of the requests of the last window,
+// but never fewer than the minimum.
+type budget struct {
+	share   float64
+	minimum int
+	slice   time.Duration
+
+	mu     sync.Mutex // protects all below
+	slices [budgetSlices]spending
+	now    int64 // the number of the present slice
+}
+
+// spending counts what happened in one slice.
+type spending struct{ requests, retries int }
+
+func newBudget(r Retries) *budget {
+	return &budget{share: r.BudgetPercent / 100, minimum: r.BudgetMin, slice: max(1, r.BudgetWindow/budgetSlices)}
+}
+
+// request pays in for a request.
+func (b *budget) request(now time.Duration) {
+	b.mu.Lock()
+	b.present(now).requests++
+	b.mu.Unlock()
+}
+
+// take takes out one retry. It reports false if there is none.
+func (b *budget) take(now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	present := b.present(now)
+	var sum spending
+	for _, s := range b.slices {
+		sum.requests += s.requests
+		sum.retries += s.retries
+	}
+	if float64(sum.retries+1) > max(float64(b.minimum), b.share*float64(sum.requests)) {
+		return false
+	}
+	present.retries++
+	return true
+}
+
+// giveBack undoes a take that has come to nothing.
+func (b *budget) giveBack(now time.Duration) {
+	b.mu.Lock()
+	b.present(now).retries--
+	b.mu.Unlock()
+}
+
+// present is the slice of the time now. Those that have passed begin anew. The
+// caller holds b.mu.
+func (b *budget) present(now time.Duration) *spending {
+	at := max(b.now, int64(now/b.slice)) // a caller may come late to the lock
+	for passed := max(b.now, at-budgetSlices) + 1; passed <= at; passed++ {
+		b.slices[passed%budgetSlices] = spending{}
+	}
+	b.now = at
+	return &b.slices[at%budgetSlices]
+}
