@@ -71,7 +71,10 @@ func (m *Meter) line() {
 
 // Close tells the Meter that the answer has ended.
 func (m *Meter) Close() {
-	if !m.events && !m.overflow {
+	switch {
+	case m.events && len(m.pending) > 0:
+		m.line() // some servers leave out the last line's end
+	case !m.events && !m.overflow:
 		m.garbled = !m.read(m.pending, whole)
 	}
 	m.pending = nil

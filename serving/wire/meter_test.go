@@ -39,6 +39,7 @@ func TestMeter(t *testing.T) {
 		{"events without usage", true, chatStream + "data: [DONE]\n\n", 3, false},
 		{"events with usage", true, chatStream + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":42}}` + "\n\ndata: [DONE]\n\n", 42, false},
 		{"completion events", true, `data: {"choices":[{"text":"a"}]}` + "\n\n" + `data: {"choices":[{"text":""}]}` + "\n\n", 1, false},
+		{"no end of the last line", true, `data: {"choices":[],"usage":{"completion_tokens":42}}`, 42, false},
 		{"responses", true, responsesStream + responsesEnd, 7, false},
 		{"responses without usage", true, responsesStream, 2, false},
 		{"responses that fail", true, responsesStream + `data: {"type":"response.failed","response":{"error":{"code":"server_error"},"usage":null}}` + "\n\n", 2, true},
