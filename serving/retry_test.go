@@ -1,0 +1,279 @@
+package serving_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+)
+
+// fleetOf gives each replica a backend of its own, and notes which were asked.
+func fleetOf(asked *[]string, a, b, large transport) func(*serving.Options) {
+	return func(o *serving.Options) {
+		for i, rt := range []transport{a, b, large} {
+			name := []string{"small@a", "small@b", "large@a"}[i]
+			o.Backends[i].Transport = transport(func(r *http.Request) (*http.Response, error) {
+				*asked = append(*asked, name)
+				return rt(r)
+			})
+		}
+	}
+}
+
+func refuses(*http.Request) (*http.Response, error) { return nil, refused() }
+
+var good = says(http.StatusOK, jsonType, fine)
+
+// cuts sends the text and breaks off.
+func cuts(kind, text string) transport {
+	return func(*http.Request) (*http.Response, error) {
+		return reply(http.StatusOK, kind, breaks{strings.NewReader(text), io.ErrUnexpectedEOF}), nil
+	}
+}
+
+const theirError = `{"error":{"message":"busy","type":"x","param":null,"code":null}}`
+
+func TestWhatIsTriedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		first  transport
+		reason string // empty: the first answer stands
+		status int
+	}{
+		{"no connection", refuses, "connect", 200},
+		{"no connection in time", neverConnects, "connect", 200},
+		{"broken before the header", func(*http.Request) (*http.Response, error) { return nil, io.EOF }, "broken", 200},
+		{"no HTTP", func(*http.Request) (*http.Response, error) { return nil, errors.New("malformed HTTP response") }, "broken", 200},
+		{"broken after the header", cuts(eventType, ""), "broken", 200},
+		{"silent", mute, "timeout", 200},
+		{"silent after the header", scripted(0, eventType), "timeout", 200},
+		{"502", says(502, "text/html", "<html>"), "status", 200},
+		{"503", says(503, jsonType, theirError), "status", 200},
+		{"429", says(429, jsonType, theirError), "busy", 200},
+		{"a page in place of an answer", says(200, "text/html", "<html>"), "broken", 200},
+		{"no JSON", says(200, jsonType, "Traceback"), "broken", 200},
+		{"nothing at all", says(200, jsonType, ""), "broken", 200},
+		{"an error within a success, at once", says(200, eventType, `data: {"error":{"message":"engine is dead","code":500}}`+"\n\n"+done), "status", 200},
+		{"too busy within a success, at once", says(200, eventType, `data: {"error":{"message":"wait","code":429}}`+"\n\n"+done), "busy", 200},
+
+		{"a fault of the client's within a success", says(200, eventType, `data: {"error":{"message":"no images here","code":400}}`+"\n\n"+done), "", 200},
+		{"400", says(400, jsonType, theirError), "", 400},
+		{"500", says(500, jsonType, theirError), "", 500},
+		{"504", says(504, jsonType, theirError), "", 504},
+		{"broken within the answer", cuts(eventType, token), "", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []string
+				g := newRig(t, nil, fleetOf(&asked, c.first, good, good))
+				w, _ := g.visit(askStream)
+				want, attempts, replica := []string{"small@a"}, "1", "small@a"
+				if c.reason != "" {
+					want, attempts, replica = []string{"small@a", "small@b"}, "2", "small@b"
+				}
+				if !slices.Equal(asked, want) || w.Code != c.status || w.Header().Get("X-Gearshift-Attempts") != attempts || w.Header().Get("X-Gearshift-Replica") != replica {
+					t.Errorf("asked %v, status %d, header %v", asked, w.Code, w.Header())
+				}
+				if c.reason != "" && w.Body.String() != fine {
+					t.Errorf("body %s", w.Body)
+				}
+				metrics := g.do("GET", "/metrics", "").Body.String()
+				counted := strings.Contains(metrics, `gearshift_retries_total{reason="`+c.reason+`",to="replica"} 1`)
+				if counted != (c.reason != "") || strings.Count(metrics, "gearshift_retries_total{") > 1 {
+					t.Errorf("counted %v by its reason", counted)
+				}
+				if n := g.core.Ledger().InFlight(); n != 0 {
+					t.Errorf("%d in flight", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAnotherVariantTakesOverWhereThePolicyChose(t *testing.T) {
+	for _, c := range []struct {
+		name, path, body string
+		wants            int
+		asked            []string
+		variant          string
+		status           int
+	}{
+		{"auto", chat, ask, small, []string{"small@a", "small@b", "large@a"}, "large", 200},
+		{"pinned", chat, `{"model":"small"}`, small, []string{"small@a", "small@b"}, "small", 502},
+		// What one model embeds cannot be compared with what another does.
+		{"embeddings", embeddings, `{"model":"auto","input":"a"}`, small, []string{"small@a", "small@b"}, "small", 502},
+		{"responses", responses, `{"model":"auto","input":"a"}`, small, []string{"small@a", "small@b", "large@a"}, "large", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked []string
+			var model string
+			var seen watched
+			g := newRig(t, nil, fleetOf(&asked, refuses, refuses, func(r *http.Request) (*http.Response, error) {
+				body, _ := io.ReadAll(r.Body)
+				model = string(body)
+				return good(r)
+			}), func(o *serving.Options) { o.Watchers = []serving.Watcher{&seen} })
+			w := g.do("POST", c.path, c.body)
+			if !slices.Equal(asked, c.asked) || w.Code != c.status {
+				t.Fatalf("asked %v, want %v; status %d, %s", asked, c.asked, w.Code, w.Body)
+			}
+			if h := w.Header(); h.Get("X-Gearshift-Variant") != c.variant || h.Get("X-Gearshift-Attempts") != fmt.Sprint(len(asked)) {
+				t.Errorf("header %v", h)
+			}
+			work := seen.works[0]
+			if work.Chosen != small || g.core.Table().Variants[work.Variant].Name != c.variant || work.Attempts != len(asked) {
+				t.Errorf("chosen %d, then %d after %d attempts", work.Chosen, work.Variant, work.Attempts)
+			}
+			if c.status != 200 {
+				return
+			}
+			if !strings.Contains(model, `"model":"large"`) {
+				t.Errorf("the large one was asked for %s", model)
+			}
+			if text := g.do("GET", "/metrics", "").Body.String(); !strings.Contains(text, `gearshift_requests_total{outcome="completed",task="chat",variant="large"} 1`) ||
+				!strings.Contains(text, `gearshift_retries_total{reason="connect",to="variant"} 1`) {
+				t.Error("counted for another variant, or not as a retry")
+			}
+		})
+	}
+}
+
+// TestSmallerVariantsComeFirst: the work has lost time already.
+func TestSmallerVariantsComeFirst(t *testing.T) {
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "t", Deadline: time.Second, Weight: 1, Quality: []float64{1, 1, 1, 1}}},
+		[]fleet.Variant{{Name: "0"}, {Name: "1"}, {Name: "2"}, {Name: "3"}}, []fleet.Host{{Name: "h"}},
+		[]fleet.Replica{{Name: "0", Variant: 0}, {Name: "1", Variant: 1}, {Name: "2", Variant: 2}, {Name: "3", Variant: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: fallback{}, Balancer: emptiest{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := serving.NewAdapter(core, (&hand{}).clock).Route(fleet.Request{}, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := []int{w.Replica}
+	for w.Move(tried, true) {
+		tried = append(tried, w.Replica)
+	}
+	if !slices.Equal(tried, []int{2, 1, 0, 3}) {
+		t.Errorf("tried %v", tried)
+	}
+}
+
+// TestARetryIsNoArrival: the policy must not take a fleet in trouble for a rush.
+func TestARetryIsNoArrival(t *testing.T) {
+	h := &hand{}
+	rates := map[bool]float64{}
+	for _, fails := range []bool{false, true} {
+		var asked []string
+		first := good
+		if fails {
+			first = says(503, jsonType, theirError)
+		}
+		g := newRig(t, nil, fleetOf(&asked, first, good, good), func(o *serving.Options) { o.Clock = h.clock })
+		for range 20 {
+			h.add(time.Second)
+			g.do("POST", chat, ask)
+		}
+		rates[fails] = g.Status().ArrivalRate
+		if retried := len(asked) > 20; retried != fails {
+			t.Fatalf("asked %d times", len(asked))
+		}
+	}
+	if rates[true] != rates[false] || rates[true] == 0 {
+		t.Errorf("rates %v", rates)
+	}
+}
+
+func TestRetriesHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		bad := says(503, jsonType, theirError)
+		g := newRig(t, nil, fleetOf(&asked, bad, bad, bad), func(o *serving.Options) {
+			o.Config.Retries = serving.Retries{Max: 5, BudgetPercent: 10, BudgetMin: 3, BudgetWindow: 10 * time.Second}
+		})
+		further := func(requests int) int {
+			asked = nil
+			for range requests {
+				g.do("POST", chat, ask)
+			}
+			return len(asked) - requests
+		}
+		if n := further(10); n != 3 {
+			t.Errorf("%d retries of 10 requests, want the minimum of 3", n)
+		}
+		if n := further(90); n != 7 {
+			t.Errorf("%d further retries of 100 requests, want 7: 10 %%", n)
+		}
+		time.Sleep(5 * time.Second)
+		if n := further(1); n != 0 {
+			t.Errorf("%d retries while the window holds those before", n)
+		}
+		time.Sleep(6 * time.Second)
+		if n := further(1); n != 2 {
+			t.Errorf("%d retries in a new window, want all other replicas", n)
+		}
+		if text := g.do("GET", "/metrics", "").Body.String(); strings.Contains(text, "gearshift_retries_exhausted_total 0") {
+			t.Error("requests that the budget stopped are not counted")
+		}
+	})
+}
+
+func TestWhenNothingIsLeftTheLastAnswerStands(t *testing.T) {
+	var asked []string
+	busy := func(r *http.Request) (*http.Response, error) {
+		answer, err := says(429, jsonType, theirError)(r)
+		answer.Header.Set("Retry-After", "7")
+		return answer, err
+	}
+	g := newRig(t, nil, fleetOf(&asked, refuses, busy, refuses))
+	w := g.do("POST", chat, `{"model":"small"}`)
+	if w.Code != 429 || w.Body.String() != theirError || w.Header().Get("Retry-After") != "7" || len(asked) != 2 {
+		t.Errorf("asked %v, status %d, header %v, %s", asked, w.Code, w.Header(), w.Body)
+	}
+	g.settled(t, "failed")
+}
+
+// TestAnAnswerIsNotTriedAgainOnceItHasBegun holds the commit point: nobody gets
+// two beginnings.
+func TestAnAnswerIsNotTriedAgainOnceItHasBegun(t *testing.T) {
+	for name, backend := range map[string]transport{
+		"a token": cuts(eventType, token), "a comment": cuts(eventType, ": ping\n\n"), "one piece": cuts(jsonType, fine[:9]),
+	} {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, backend, good, good))
+		if w, broken := g.visit(askStream); !broken || len(asked) != 1 || strings.Contains(w.Body.String(), "a b c d") {
+			t.Errorf("%s: broken %v, asked %v, %s", name, broken, asked, w.Body)
+		}
+		g.settled(t, "failed")
+	}
+}
+
+// TestTheTimeOfARequestHoldsItsRetries: they share the total.
+func TestTheTimeOfARequestHoldsItsRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, mute, mute, mute), func(o *serving.Options) {
+			o.Config.Timeouts.FirstToken, o.Config.Timeouts.Total = 20*time.Second, 50*time.Second
+		})
+		start := time.Now()
+		w, _ := g.visit(askStream)
+		if took := time.Since(start); took != 50*time.Second || len(asked) != 3 || !strings.Contains(w.Body.String(), "total_timeout") {
+			t.Errorf("took %v, asked %v, %s", took, asked, w.Body)
+		}
+		g.settled(t, "timed out")
+	})
+}

@@ -1,0 +1,208 @@
+package serving_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving"
+)
+
+const (
+	askStream = `{"model":"auto","stream":true,"messages":[]}`
+	token     = `data: {"choices":[{"delta":{"content":"one"}}]}` + "\n\n"
+	done      = "data: [DONE]\n\n"
+)
+
+// step is a pause of a scripted body, and what it says after it.
+type step struct {
+	after time.Duration
+	text  string
+}
+
+// scripted answers after a time with a body that comes in steps, and then, unless
+// the last step is the end of a stream, says no more.
+func scripted(header time.Duration, kind string, steps ...step) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		ctx := r.Context()
+		if !sleep(ctx, header) {
+			return nil, context.Cause(ctx)
+		}
+		body, out := io.Pipe()
+		context.AfterFunc(ctx, func() { out.CloseWithError(context.Cause(ctx)) })
+		go func() {
+			for _, s := range steps {
+				if !sleep(ctx, s.after) {
+					return
+				}
+				_, _ = io.WriteString(out, s.text)
+				if s.text == done || s.text == fine {
+					out.Close()
+				}
+			}
+		}()
+		return reply(http.StatusOK, kind, body), nil
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// neverConnects is what a transport says whose dialling took too long.
+func neverConnects(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: slow{}}
+}
+
+// alone leaves the request to one attempt.
+func alone(o *serving.Options) { o.Config.Retries.Max = 0 }
+
+// visit is do for an answer that may break off.
+func (g *rig) visit(body string, header ...string) (w *httptest.ResponseRecorder, broken bool) {
+	w = httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodPost, chat, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	func() {
+		defer func() { broken = recover() == http.ErrAbortHandler }()
+		g.Handler().ServeHTTP(w, r)
+	}()
+	return w, broken
+}
+
+func TestEachPhaseHasItsTime(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name    string
+		body    string
+		backend transport
+		code    string // empty: it is answered
+		begun   bool   // part of the answer has gone out
+		took    time.Duration
+	}{
+		{"connect", ask, neverConnects, "connect_timeout", false, 0},
+		{"header, one piece", ask, mute, "header_timeout", false, 40 * s},
+		{"header, stream", askStream, mute, "first_token_timeout", false, 20 * s},
+		{"first token, after the header", askStream, scripted(15*s, eventType), "first_token_timeout", false, 20 * s},
+		{"first token, after pings", askStream, scripted(0, eventType, step{15 * s, ": ping\n\n"}), "first_token_timeout", true, 20 * s},
+		{"first token, after its announcement", askStream, scripted(0, eventType, step{15 * s, `data: {"type":"response.created"}` + "\n\n"}), "first_token_timeout", true, 20 * s},
+		{"an answer in one piece has no first token", ask, scripted(39*s, jsonType, step{0, fine}), "", false, 39 * s},
+		{"idle, stream", askStream, scripted(0, eventType, step{15 * s, token}, step{9 * s, token}), "idle_timeout", true, 34 * s},
+		{"idle, one piece", ask, scripted(30*s, jsonType, step{0, fine[:20]}), "idle_timeout", true, 40 * s},
+		{"idle, one piece, nothing yet", ask, scripted(30*s, jsonType), "idle_timeout", false, 40 * s},
+		{"slow, but not too slow", askStream, scripted(0, eventType, step{19 * s, token}, step{9 * s, token}, step{9 * s, done}), "", true, 37 * s},
+		{"total", askStream, scripted(0, eventType, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}), "total_timeout", true, 50 * s},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, c.backend, alone, func(o *serving.Options) {
+					o.Config.Timeouts = serving.Timeouts{
+						PhaseTimeouts: serving.PhaseTimeouts{Connect: s, Header: 40 * s, FirstToken: 20 * s, Idle: 10 * s}, Total: 50 * s,
+					}
+				})
+				start := time.Now()
+				w, broken := g.visit(c.body)
+				if took := time.Since(start); took != c.took {
+					t.Errorf("took %v, want %v", took, c.took)
+				}
+				if c.code == "" {
+					g.settled(t, "completed")
+					return
+				}
+				stream := w.Header().Get("Content-Type") == eventType
+				if said := strings.Contains(w.Body.String(), `"code":"`+c.code+`"`); said != (!c.begun || stream) {
+					t.Errorf("%s is said: %v, in %s", c.code, said, w.Body)
+				}
+				if broken != c.begun || !c.begun && w.Code != http.StatusGatewayTimeout {
+					t.Errorf("status %d, broken %v", w.Code, broken)
+				}
+				g.settled(t, "timed out")
+				if phase := strings.TrimSuffix(c.code, "_timeout"); !strings.Contains(g.do("GET", "/metrics", "").Body.String(), `gearshift_timeouts_total{phase="`+phase+`"} 1`) {
+					t.Errorf("the phase %s is not counted", phase)
+				}
+			})
+		})
+	}
+}
+
+func TestAReplicaMayHaveTimesOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, transport(mute), alone, func(o *serving.Options) {
+			o.Backends[smallOnA].Timeouts.Header = 3 * time.Second
+		})
+		for _, want := range []time.Duration{3 * time.Second, serving.DefaultConfig().Timeouts.FirstToken} {
+			start, body := time.Now(), ask
+			if want > 3*time.Second {
+				body = askStream // whose first token has the server's own time, a later one
+				g.core.Ledger().SetUp(smallOnA, false)
+			}
+			g.visit(body)
+			if took := time.Since(start); took != want {
+				t.Errorf("took %v, want %v", took, want)
+			}
+		}
+	})
+}
+
+// TestASlowClientIsNoSilentReplica: the clock stands still while the router writes.
+func TestASlowClientIsNoSilentReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		event := "data: " + strings.Repeat("x", 8<<10) + "\n\n"
+		var sent int
+		g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+			return reply(http.StatusOK, eventType, breaks{reads(func(p []byte) (int, error) {
+				if sent++; sent > 4 {
+					return 0, io.EOF
+				}
+				return copy(p, event), nil
+			}), io.EOF}), nil
+		}), func(o *serving.Options) { o.Config.Timeouts.Idle = 5 * time.Second })
+		l, stop, ended := serve(t, g)
+		response, err := l.client().Post("http://router"+chat, jsonType, strings.NewReader(askStream))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		for piece := make([]byte, 4<<10); err == nil; {
+			time.Sleep(2 * time.Second)
+			_, err = io.ReadFull(response.Body, piece)
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) { // that of ReadFull
+			t.Error(err)
+		}
+		g.settled(t, "completed")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAStreamThatOnlyTheConnectionEnds: without its last event, its end cannot be
+// told from a cut.
+func TestAStreamThatOnlyTheConnectionEnds(t *testing.T) {
+	for text, whole := range map[string]bool{token + done: true, token: false} {
+		g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
+			r := reply(http.StatusOK, eventType, io.NopCloser(strings.NewReader(text)))
+			r.ProtoMajor, r.ProtoMinor = 1, 0
+			return r, nil
+		}))
+		w, broken := g.visit(askStream)
+		if broken == whole || strings.Contains(w.Body.String(), "upstream_broke_off") == whole || !strings.HasPrefix(w.Body.String(), text) {
+			t.Errorf("%q: broken %v, %q", text, broken, w.Body)
+		}
+	}
+}
