@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,14 @@ import (
 
 // fleetOf gives each replica a backend of its own, and notes which were asked.
 func fleetOf(asked *[]string, a, b, large transport) func(*serving.Options) {
+	var mu sync.Mutex // of hedges that append at once
 	return func(o *serving.Options) {
 		for i, rt := range []transport{a, b, large} {
 			name := []string{"small@a", "small@b", "large@a"}[i]
 			o.Backends[i].Transport = transport(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
 				*asked = append(*asked, name)
+				mu.Unlock()
 				return rt(r)
 			})
 		}
