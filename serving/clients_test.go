@@ -9,6 +9,7 @@ import (
 
 	"github.com/openai/openai-go"
 	"github.com/openai/openai-go/option"
+	responsesapi "github.com/openai/openai-go/responses"
 
 	"gearshift/env/engine"
 	"gearshift/router/profile"
@@ -101,6 +102,43 @@ func TestGoClient(t *testing.T) {
 
 	status := g.Status()
 	if status.Total.Completed != 3 || status.Tasks[1].Requests != 1 || status.Variants[large].Requests != 1 || status.InFlight != 0 {
+		t.Errorf("status %+v", status)
+	}
+}
+
+// TestGoClientBeyondChats has the SDK read what the other endpoints answer.
+func TestGoClientBeyondChats(t *testing.T) {
+	g, server := liveRig(t)
+	client := openai.NewClient(option.WithBaseURL(server.URL+"/v1"), option.WithAPIKey("unused"), option.WithMaxRetries(0))
+	ctx := t.Context()
+
+	params := responsesapi.ResponseNewParams{
+		Model: serving.AutoModel, Input: responsesapi.ResponseNewParamsInputUnion{OfString: openai.String("how do gears turn")},
+		Metadata: map[string]string{"task": "copy"},
+	}
+	answer, err := client.Responses.New(ctx, params)
+	if err != nil || len(strings.Fields(answer.OutputText())) != 8 || answer.Usage.OutputTokens != 8 || answer.Status != "completed" {
+		t.Fatalf("response %+v, %v", answer, err)
+	}
+	stream := client.Responses.NewStreaming(ctx, params)
+	var text strings.Builder
+	var last responsesapi.ResponseStreamEventUnion
+	for stream.Next() {
+		last = stream.Current()
+		if last.Type == "response.output_text.delta" {
+			text.WriteString(last.AsResponseOutputTextDelta().Delta)
+		}
+	}
+	if stream.Err() != nil || len(strings.Fields(text.String())) != 8 || last.Type != "response.completed" || last.Response.OutputText() != text.String() {
+		t.Errorf("%q, last event %s, %v", text.String(), last.RawJSON(), stream.Err())
+	}
+
+	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "small", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a b", "c"}}})
+	if err != nil || len(vectors.Data) != 2 || len(vectors.Data[1].Embedding) != 16 || vectors.Usage.PromptTokens != 3 {
+		t.Errorf("embeddings %+v, %v", vectors, err)
+	}
+	status := g.Status()
+	if status.Total.Completed != 3 || status.Tasks[1].DeadlineMet+status.Tasks[1].DeadlineMissed != 2 || status.InFlight != 0 {
 		t.Errorf("status %+v", status)
 	}
 }

@@ -1,5 +1,5 @@
 // Package backend has the ends that a router sends work to, each replica an
-// [net/http.RoundTripper] that answers the OpenAI completion endpoints: an
+// [net/http.RoundTripper] that answers OpenAI's endpoints: an
 // upstream server, or an engine simulated in real time. Nothing here knows who
 // calls it, so a backend can stand behind any HTTP client.
 package backend
@@ -17,6 +17,8 @@ import (
 const (
 	ChatPath       = "/v1/chat/completions"
 	CompletionPath = "/v1/completions"
+	EmbeddingsPath = "/v1/embeddings"
+	ResponsesPath  = "/v1/responses"
 )
 
 // respond is a whole answer to a request.

@@ -103,6 +103,22 @@ func decodeEvents(t *testing.T, text string) (all []wire.Answer, done bool) {
 	return all, done
 }
 
+// decodeResponse reads an answer of the Responses API.
+func decodeResponse(t *testing.T, text string) (r struct {
+	Object, Status string
+	Output         []struct{ Content []struct{ Text string } }
+	Usage          struct {
+		Input  int `json:"input_tokens"`
+		Output int `json:"output_tokens"`
+	}
+}) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Output) != 1 || len(r.Output[0].Content) != 1 {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return r
+}
+
 const hello = `"messages":[{"role":"user","content":"how do gears turn"}]`
 
 // conform holds what every backend must do.
@@ -146,6 +162,76 @@ func conform(t *testing.T, rt http.RoundTripper) {
 		all, done := decodeEvents(t, text)
 		if len(all) != drawn+1 || !done || all[drawn].Choices[0].FinishReason != "stop" || all[0].Usage != nil {
 			t.Errorf("events %s", text)
+		}
+	})
+	t.Run("response", func(t *testing.T) {
+		status, text := answer(t, rt, ResponsesPath, `{"model":"small","input":"how do gears turn","instructions":"be brief","max_output_tokens":3,"ignore_eos":true}`)
+		r := decodeResponse(t, text)
+		if status != http.StatusOK || r.Object != "response" || r.Status != "incomplete" || len(strings.Fields(r.Output[0].Content[0].Text)) != 3 || r.Usage.Input != 6 || r.Usage.Output != 3 {
+			t.Errorf("status %d, %s", status, text)
+		}
+	})
+	t.Run("response stream", func(t *testing.T) {
+		_, text := answer(t, rt, ResponsesPath, `{"model":"small","input":[{"role":"user","content":[{"type":"input_text","text":"a b"}]}],"stream":true}`)
+		var kinds []string
+		var last string
+		for event := range strings.SplitSeq(strings.TrimSuffix(text, "\n\n"), "\n\n") {
+			name, data, _ := strings.Cut(event, "\ndata: ")
+			kinds, last = append(kinds, strings.TrimPrefix(name, "event: response.")), data
+		}
+		want := "created in_progress output_item.added content_part.added" + strings.Repeat(" output_text.delta", drawn) +
+			" output_text.done content_part.done output_item.done completed"
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("events %s", got)
+		}
+		var e struct{ Response json.RawMessage }
+		if err := json.Unmarshal([]byte(last), &e); err != nil {
+			t.Fatal(err)
+		}
+		if r := decodeResponse(t, string(e.Response)); r.Status != "completed" || len(strings.Fields(r.Output[0].Content[0].Text)) != drawn || r.Usage.Output != drawn || r.Usage.Input != 2 {
+			t.Errorf("the last event is %s", last)
+		}
+	})
+	t.Run("embeddings", func(t *testing.T) {
+		vectors := func(body string) (all []string) {
+			_, text := answer(t, rt, EmbeddingsPath, body)
+			var a struct {
+				Data  []struct{ Embedding json.RawMessage }
+				Usage struct {
+					Prompt int `json:"prompt_tokens"`
+				}
+			}
+			if err := json.Unmarshal([]byte(text), &a); err != nil || a.Usage.Prompt == 0 {
+				t.Fatalf("%v in %s", err, text)
+			}
+			for _, d := range a.Data {
+				all = append(all, string(d.Embedding))
+			}
+			return all
+		}
+		two := vectors(`{"input":["a b","c"],"dimensions":2}`)
+		if one := vectors(`{"input":"a b","dimensions":2}`); len(two) != 2 || len(one) != 1 || one[0] != two[0] || two[0] == two[1] {
+			t.Errorf("vectors %v and %v", one, two)
+		}
+		if coded := vectors(`{"input":[15496,995],"dimensions":3,"encoding_format":"base64"}`); len(coded) != 1 || len(coded[0]) != len(`""`)+16 {
+			t.Errorf("in base 64: %v", coded)
+		}
+	})
+	t.Run("faults of the others", func(t *testing.T) {
+		for _, c := range []struct{ path, body, param string }{
+			{ResponsesPath, `{}`, "input"},
+			{ResponsesPath, `{"input":[]}`, "input"},
+			{ResponsesPath, `{"input":"a","max_output_tokens":0}`, "max_output_tokens"},
+			{ResponsesPath, `{"input":"a","previous_response_id":"resp_1"}`, "previous_response_id"},
+			{ResponsesPath, `{"input":"a","stream":1}`, "stream"},
+			{EmbeddingsPath, `{}`, "input"},
+			{EmbeddingsPath, `{"input":{}}`, "input"},
+			{EmbeddingsPath, `{"input":"a","encoding_format":"x"}`, "encoding_format"},
+			{EmbeddingsPath, `{"input":"a","dimensions":0}`, "dimensions"},
+		} {
+			if status, text := answer(t, rt, c.path, c.body); status != http.StatusBadRequest || !strings.Contains(text, `"param":"`+c.param+`"`) {
+				t.Errorf("%s %s: status %d, %s", c.path, c.body, status, text)
+			}
 		}
 	})
 	t.Run("fault", func(t *testing.T) {

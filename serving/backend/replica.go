@@ -47,6 +47,14 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot read request: %w", err)
 		}
 	}
+	if request.Method == http.MethodPost {
+		switch request.URL.Path {
+		case EmbeddingsPath:
+			return r.embed(request, body)
+		case ResponsesPath:
+			return r.respond(request, body)
+		}
+	}
 	chat := request.URL.Path == ChatPath
 	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
 		return refuse(request, http.StatusNotFound, invalid("", "the simulated backend has no "+request.Method+" "+request.URL.Path)), nil
