@@ -11,6 +11,9 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.inFlight = append(l.inFlight[:0], o.inFlight...)
 	l.held = append(l.held[:0], o.held...)
 	l.down = append(l.down[:0], o.down...)
+	l.caps = append(l.caps[:0], o.caps...)
+	l.elsewhere = append(l.elsewhere[:0], o.elsewhere...)
+	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)
 	l.rate, l.declared, l.taken = o.rate, o.declared, o.taken
 	l.slots = append(l.slots[:0], o.slots...)
 	l.free = append(l.free[:0], o.free...)
@@ -25,6 +28,7 @@ func (x Lease) On(l *Ledger) Lease {
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
 	inFlight, held, down, forecasts, sample := v.InFlight, v.Held, v.Down, v.Forecasts, v.sample
+	elsewhere, caps := v.Elsewhere, v.Caps
 	*v = *o
 	v.sample = sample
 	v.sample.copyFrom(&o.sample)
@@ -32,4 +36,6 @@ func (v *View) CopyFrom(o *View) {
 	v.Held = append(held[:0], o.Held...)
 	v.Down = append(down[:0], o.Down...)
 	v.Forecasts = append(forecasts[:0], o.Forecasts...)
+	v.Elsewhere = append(elsewhere[:0], o.Elsewhere...)
+	v.Caps = append(caps[:0], o.Caps...)
 }

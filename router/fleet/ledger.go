@@ -34,6 +34,8 @@ type Ledger struct {
 	slots    []slot
 	free     []uint32
 	taken    uint64 // places so far, and turns of replicas up or down
+	// Empty while all are zero; see SetCap and Correct.
+	caps, elsewhere, heldElsewhere []int32
 }
 
 // slot is the place of one lease; its generation makes old leases inert.
@@ -100,6 +102,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
 	v.Held = append(v.Held[:0], l.held...)
 	v.Down = append(v.Down[:0], l.down...)
+	l.copyCorrections(v)
 	if l.declared > 0 {
 		v.Rate = l.declared
 		for i := range v.Smoothed {
@@ -130,7 +133,7 @@ func (l *Ledger) BeginOn(v *View, replica int) (Lease, bool) {
 }
 
 func (l *Ledger) begin(replica int) (Lease, bool) {
-	if !available(l.table, l.inFlight, l.down, replica) {
+	if !available(l.table, l.inFlight[replica], l.down, l.caps, replica) {
 		return Lease{}, false
 	}
 	l.inFlight[replica]++

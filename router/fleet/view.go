@@ -10,12 +10,19 @@ import (
 type View struct {
 	Table *Table
 	Now   time.Duration
-	// InFlight counts the requests on each replica, waiting and running.
+	// InFlight counts the requests on each replica, waiting and running, those of
+	// other routers among them where they are known.
 	InFlight []int32
 	// Held is the tokens that the requests on each replica hold there: their
 	// prompts and what they have generated so far. A waiting request counts too.
 	Held []int32
 	Down []bool
+	// Elsewhere is, by replica, how many of InFlight are not the router's own
+	// ([Ledger.Correct]); empty where all are.
+	Elsewhere []int32
+	// Caps is, by replica, how many requests of its own the router may have there
+	// for now ([Ledger.SetCap]). Zero is no cap; empty where no replica has one.
+	Caps []int32
 	// Forecasts are, by replica, what the request to be routed would do there;
 	// empty where nobody forecasts.
 	Forecasts []Forecast
@@ -41,14 +48,15 @@ type Forecast struct {
 }
 
 // Available is the one predicate of eligibility: the replica is up and has a
-// place left.
+// place left for the router's own requests.
 func (v *View) Available(replica int) bool {
-	return available(v.Table, v.InFlight, v.Down, replica)
+	return available(v.Table, int32(v.Own(replica)), v.Down, v.Caps, replica)
 }
 
-func available(t *Table, inFlight []int32, down []bool, replica int) bool {
+func available(t *Table, own int32, down []bool, caps []int32, replica int) bool {
 	limit := t.Replicas[replica].Limit
-	return !down[replica] && (limit == 0 || int(inFlight[replica]) < limit)
+	return !down[replica] && (limit == 0 || int(own) < limit) &&
+		(len(caps) == 0 || caps[replica] == 0 || own < caps[replica])
 }
 
 // VariantAvailable says whether any replica of the variant is available, of those

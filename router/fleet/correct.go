@@ -1,0 +1,66 @@
+package fleet
+
+import "slices"
+
+// SetCap bounds, for as long as it stands, the requests that the router itself may
+// have on the replica, beside the limit of the table: a replica on trial, or one
+// that comes back, gets little at first. Zero lifts it.
+func (l *Ledger) SetCap(replica, most int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.caps) == 0 && most == 0 {
+		return
+	}
+	l.caps = set(l.caps, len(l.table.Replicas), replica, most)
+}
+
+// Correct says how many requests of others, and tokens that they hold there, the
+// replica has beside the router's own: other routers' and other clients', as its
+// gauges tell. Views add them to the router's own counts; limits, caps and leases
+// know only those. Zeros take the correction back.
+func (l *Ledger) Correct(replica, inFlight, held int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.elsewhere) > 0 || inFlight != 0 {
+		l.elsewhere = set(l.elsewhere, len(l.table.Replicas), replica, inFlight)
+	}
+	if len(l.heldElsewhere) > 0 || held != 0 {
+		l.heldElsewhere = set(l.heldElsewhere, len(l.table.Replicas), replica, held)
+	}
+}
+
+// set puts a value into a list of n that is empty while all are zero, so that
+// views are the same as where such values are never used.
+func set(list []int32, n, i, value int) []int32 {
+	if len(list) == 0 {
+		list = slices.Grow(list, n)[:n]
+		clear(list)
+	}
+	list[i] = int32(value)
+	if value == 0 && !slices.ContainsFunc(list, func(x int32) bool { return x != 0 }) {
+		list = list[:0]
+	}
+	return list
+}
+
+// copyCorrections copies what caps and corrections stand into v, whose counts are
+// the ledger's own until then. The caller holds l.mu.
+func (l *Ledger) copyCorrections(v *View) {
+	v.Caps = append(v.Caps[:0], l.caps...)
+	v.Elsewhere = append(v.Elsewhere[:0], l.elsewhere...)
+	for i, n := range l.elsewhere {
+		v.InFlight[i] += n
+	}
+	for i, n := range l.heldElsewhere {
+		v.Held[i] += n
+	}
+}
+
+// Own is how many of the replica's requests in flight are the router's own.
+func (v *View) Own(replica int) int {
+	own := v.InFlight[replica]
+	if len(v.Elsewhere) > 0 {
+		own -= v.Elsewhere[replica]
+	}
+	return int(own)
+}
