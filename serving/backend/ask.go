@@ -1,0 +1,49 @@
+package backend
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+)
+
+// Get asks the server for a path of its own, such as /health, with its key. It
+// makes a connection for that, so that it also tells whether one can be made. The
+// caller closes the body.
+func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.base.JoinPath(path).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	u.prepare(r.Header)
+	once := u.transport.Clone()
+	once.DisableKeepAlives = true
+	response, err := once.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &onceBody{response.Body, once}
+	return response, nil
+}
+
+// onceBody lets go of what its connection came from.
+type onceBody struct {
+	io.ReadCloser
+	transport *http.Transport
+}
+
+func (b *onceBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.transport.CloseIdleConnections()
+	return err
+}
+
+// Address is where the server listens, host:port: replicas of one address are
+// reached, or not, together.
+func (u *Upstream) Address() string {
+	port := u.base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.base.Scheme]
+	}
+	return net.JoinHostPort(u.base.Hostname(), port)
+}

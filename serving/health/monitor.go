@@ -1,0 +1,211 @@
+package health
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Monitor keeps the state of each replica, and tells the ledger which may be
+// chosen. It raises only what it took down itself.
+//
+// Its methods may be called from any goroutine, with times of one clock. Those
+// that change states return the changes, in order.
+type Monitor struct {
+	config    Config
+	ledger    *fleet.Ledger
+	addresses []string
+
+	signs []atomic.Uint64 // by replica: tokens came, or an answer
+
+	mu       sync.Mutex // protects all below
+	replicas []replica
+	random   *rand.Rand
+	view     fleet.View
+	changes  []Change
+}
+
+// replica is what the Monitor knows of one.
+type replica struct {
+	Standing
+	until time.Duration // the end of the cooldown, if ejected
+	level int           // ejections, each soon after the one before
+	hard  bool          // cannot be reached, or its probes fail
+
+	failures int // in a row
+	timeouts int // how many of these were timeouts
+	trials   int // that have succeeded
+	recent   window
+	spared   bool // said so already
+
+	probe  probe
+	quiet  quiet
+	before int // own requests in flight when it was ejected
+}
+
+// New watches over the replicas of the ledger's table. Addresses are where they
+// are reached, in the table's order: those of one address cannot be connected to
+// all at once. An empty address is a replica's alone. The seed is that of the
+// cooldowns' jitter.
+func New(c Config, l *fleet.Ledger, addresses []string, seed uint64) *Monitor {
+	n := len(l.Table().Replicas)
+	m := &Monitor{
+		config: c, ledger: l, addresses: addresses,
+		signs: make([]atomic.Uint64, n), replicas: make([]replica, n),
+		random: rand.New(rand.NewPCG(seed, 0x6865616c7468)),
+	}
+	return m
+}
+
+// Failed notes that the replica failed a request.
+func (m *Monitor) Failed(i int, why Failure, now time.Duration) []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why == Connect {
+		m.unreachable(i, now)
+		return m.changed()
+	}
+	r := &m.replicas[i]
+	r.recent.add(now, m.config.Window, true)
+	r.failures++
+	if why == Timeout {
+		r.timeouts++
+	}
+	reason := Failing
+	if r.timeouts == r.failures {
+		reason = Silent
+	}
+	switch all, failed := r.recent.sum(); {
+	case r.State == Ejected:
+		// Requests from before; they say nothing new.
+	case r.State == HalfOpen:
+		m.eject(i, reason, now)
+	case m.config.Failures > 0 && r.failures >= m.config.Failures:
+		m.eject(i, reason, now)
+	case m.config.FailureShare > 0 && all >= m.config.WindowRequests && float64(failed) >= m.config.FailureShare*float64(all):
+		m.eject(i, Unreliable, now)
+	}
+	return m.changed()
+}
+
+// Succeeded notes that the replica answered a request whole.
+func (m *Monitor) Succeeded(i int, now time.Duration) []Change {
+	m.Sign(i)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.replicas[i]
+	r.recent.add(now, m.config.Window, false)
+	r.failures, r.timeouts, r.spared = 0, 0, false
+	if r.State != HalfOpen {
+		return nil
+	}
+	if r.trials++; r.trials >= m.config.Trials {
+		m.restart(i, now)
+	}
+	return m.changed()
+}
+
+// unreachable ejects all replicas of the address.
+func (m *Monitor) unreachable(i int, now time.Duration) {
+	m.eject(i, Unreachable, now)
+	if m.addresses[i] == "" {
+		return
+	}
+	for j, address := range m.addresses {
+		if j != i && address == m.addresses[i] {
+			m.eject(j, Unreachable, now)
+		}
+	}
+}
+
+// eject takes the replica out, if that may be. One that is out already stays so
+// for no longer, but it may turn out to be worse off.
+func (m *Monitor) eject(i int, why Reason, now time.Duration) {
+	r := &m.replicas[i]
+	if r.State == Ejected {
+		r.hard = r.hard || why.hard()
+		return
+	}
+	if why != Unreachable && !m.expendable() {
+		if !r.spared {
+			r.spared = true
+			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: why, Spared: true})
+		}
+		r.failures, r.timeouts, r.recent = 0, 0, window{}
+		return
+	}
+	if r.State == Up && now-r.Since > m.config.MaxCooldown {
+		r.level = 0
+	}
+	cooldown := m.cooldown(r.level)
+	r.level++
+	r.until, r.hard = now+cooldown, why.hard()
+	r.probe.passed = false
+	m.ledger.View(now, &m.view)
+	r.before = m.view.Own(i)
+	m.ledger.SetUp(i, false)
+	m.step(i, Ejected, why, now)
+	m.changes[len(m.changes)-1].Cooldown = cooldown
+}
+
+// expendable says whether one more replica may go for what it answered.
+func (m *Monitor) expendable() bool {
+	out := 1
+	for i := range m.replicas {
+		if m.replicas[i].State == Ejected {
+			out++
+		}
+	}
+	return float64(out) <= m.config.MaxEjected*float64(len(m.replicas))
+}
+
+// cooldown after so many ejections before. It is up to a fifth shorter, by
+// chance, so that those that went together do not come back together.
+func (m *Monitor) cooldown(level int) time.Duration {
+	d := m.config.Cooldown
+	for ; level > 0 && d < m.config.MaxCooldown; level-- {
+		d *= 2
+	}
+	d = min(d, m.config.MaxCooldown)
+	return d - time.Duration(m.random.Float64()*float64(d)/5)
+}
+
+// step puts the replica into another state and begins its counts anew.
+func (m *Monitor) step(i int, to State, why Reason, now time.Duration) {
+	r := &m.replicas[i]
+	m.changes = append(m.changes, Change{Replica: i, From: r.State, To: to, Why: why})
+	r.State, r.Since, r.Why = to, now, why
+	r.failures, r.timeouts, r.trials, r.spared, r.recent = 0, 0, 0, false, window{}
+	if to == HalfOpen {
+		r.quiet.since = 0 // a trial has its own time
+	}
+	m.limit(i, 0)
+}
+
+// limit bounds the replica's own requests in flight; zero does not.
+func (m *Monitor) limit(i, most int) {
+	if r := &m.replicas[i]; r.Cap != most {
+		r.Cap = most
+		m.ledger.SetCap(i, most)
+	}
+}
+
+func (m *Monitor) changed() []Change {
+	out := m.changes
+	m.changes = nil
+	return out
+}
+
+// Standings are the states of all replicas.
+func (m *Monitor) Standings() []Standing {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]Standing, len(m.replicas))
+	for i := range m.replicas {
+		out[i] = m.replicas[i].Standing
+	}
+	return out
+}

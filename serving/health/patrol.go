@@ -1,0 +1,162 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// fallbackPath is asked for where there is no probe path: every OpenAI-compatible
+// server lists its models.
+const fallbackPath = "/v1/models"
+
+// soonest is the least time between two probes of a server.
+const soonest = 100 * time.Millisecond
+
+// Server is what a Patrol asks.
+type Server interface {
+	// Get asks for a path of the server's own. The caller closes the body.
+	Get(ctx context.Context, path string) (*http.Response, error)
+}
+
+// Beat is one server of a Patrol, with the replicas that it answers for.
+type Beat struct {
+	Server   Server
+	Replicas []int
+}
+
+// Patrol probes servers, each at its own times.
+type Patrol struct {
+	config Config
+	report func(Beat, Finding)
+	walks  []walk
+	ended  sync.WaitGroup
+}
+
+// walk is the probing of one server.
+type walk struct {
+	Beat
+	path string
+	soon chan struct{}
+	rand *rand.Rand // of its goroutine
+}
+
+// NewPatrol makes a Patrol of the servers. Each finding is reported, by any
+// goroutine. The seed is that of the jitter.
+func NewPatrol(c Config, beats []Beat, seed uint64, report func(Beat, Finding)) *Patrol {
+	p := &Patrol{config: c, report: report, walks: make([]walk, len(beats))}
+	for i, b := range beats {
+		p.walks[i] = walk{Beat: b, path: c.ProbePath, soon: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+	}
+	return p
+}
+
+// Start begins the probes. They go on until the context ends; [Patrol.Wait]
+// waits for that.
+func (p *Patrol) Start(ctx context.Context) {
+	if p.config.ProbeInterval == 0 {
+		return
+	}
+	for i := range p.walks {
+		p.ended.Go(func() { p.walk(ctx, &p.walks[i]) })
+	}
+}
+
+// Wait returns once the probes have ended.
+func (p *Patrol) Wait() { p.ended.Wait() }
+
+// Soon has the servers of these replicas probed at once: there is doubt of them.
+func (p *Patrol) Soon(replica func(int) bool) {
+	for i := range p.walks {
+		w := &p.walks[i]
+		for _, r := range w.Replicas {
+			if replica(r) {
+				select {
+				case w.soon <- struct{}{}:
+				default: // it is to be already
+				}
+				break
+			}
+		}
+	}
+}
+
+// walk probes one server until the context ends: first within one interval, so
+// that the servers are not all asked at once, then at intervals that differ by up
+// to a tenth.
+func (p *Patrol) walk(ctx context.Context, w *walk) {
+	wait := time.Duration(w.rand.Float64() * float64(p.config.ProbeInterval))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-w.soon:
+		}
+		finding := p.ask(ctx, w)
+		if ctx.Err() != nil {
+			return
+		}
+		p.report(w.Beat, finding)
+		select { // so that doubts do not make a storm
+		case <-ctx.Done():
+			return
+		case <-time.After(min(soonest, p.config.ProbeInterval)):
+		}
+		timer.Reset(time.Duration((0.9 + 0.2*w.rand.Float64()) * float64(p.config.ProbeInterval)))
+	}
+}
+
+// ask probes the server once.
+func (p *Patrol) ask(ctx context.Context, w *walk) Finding {
+	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)
+	defer cancel()
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	status, err := get(ctx, w.Server, w.path)
+	if err == nil && w.path != fallbackPath && missing(status) {
+		if status, err = get(ctx, w.Server, fallbackPath); err == nil {
+			w.path = fallbackPath
+		}
+	}
+	var op *net.OpError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case err == nil && (status < http.StatusInternalServerError || missing(status)):
+		return Well
+	case err == nil:
+		return Unsound
+	case errors.As(err, &op) && op.Op == "dial":
+		return Refused
+	case ctx.Err() != nil && !connected.Load():
+		return Unconnected
+	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+		return Late
+	}
+	return Unsound
+}
+
+// missing says that the server has no such path.
+func missing(status int) bool {
+	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented
+}
+
+func get(ctx context.Context, s Server, path string) (status int, err error) {
+	response, err := s.Get(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	// Read to its end, the connection can be used again.
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
+	return response.StatusCode, err
+}
