@@ -36,7 +36,8 @@ const Auto = -1
 type Adapter struct {
 	router Router
 	clock  Clock
-	held   []atomic.Int64 // by replica: tokens that its requests hold
+	held   []atomic.Int64    // by replica: tokens that its requests hold
+	sign   func(replica int) // is told of new tokens, if set
 
 	replicas []int // all indices
 	last     atomic.Uint64
@@ -94,6 +95,9 @@ func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*
 func (w *Work) Progress(generated int) {
 	if generated > 0 {
 		w.Begun()
+	}
+	if w.adapter.sign != nil && w.Request.PromptTokens+generated > w.held {
+		w.adapter.sign(w.Replica)
 	}
 	w.hold(w.Request.PromptTokens + generated)
 }

@@ -18,6 +18,8 @@ import (
 type books struct {
 	table   *fleet.Table
 	metrics http.Handler
+	// registry takes what others measure.
+	registry *prometheus.Registry
 
 	requests   *prometheus.CounterVec // task, variant, outcome
 	rejections *prometheus.CounterVec // task, reason
@@ -66,6 +68,7 @@ func newBooks(r Router, clock Clock) *books {
 		b.tallies[i] = make([]tally, len(t.Variants))
 	}
 	registry := prometheus.NewRegistry()
+	b.registry = registry
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, labels)
 		registry.MustRegister(v)

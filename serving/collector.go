@@ -42,7 +42,7 @@ func (f *fleetCollector) Collect(out chan<- prometheus.Metric) {
 		if v.Down[i] {
 			up = 0
 		}
-		gauge(inFlightDesc, float64(v.InFlight[i]), r.Name, variant)
+		gauge(inFlightDesc, float64(v.Own(i)), r.Name, variant)
 		gauge(upDesc, up, r.Name, variant)
 	}
 	gauge(rateDesc, v.Rate)

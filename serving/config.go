@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gearshift/serving/gauges"
+	"gearshift/serving/health"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that
@@ -38,6 +41,10 @@ type Config struct {
 	// ReadyGrace is how long the server reports not ready at shutdown and still
 	// takes requests, for load balancers to notice.
 	ReadyGrace time.Duration `yaml:"ready_grace"`
+	// Health is when replicas get no requests, and how they come back.
+	Health health.Config `yaml:"health"`
+	// Gauges is how engines are asked for their own counts.
+	Gauges gauges.Config `yaml:"gauges"`
 	// Admin is the operators' listener.
 	Admin AdminConfig `yaml:"admin"`
 }
@@ -55,6 +62,8 @@ func DefaultConfig() Config {
 		Cooldown:     5 * time.Second,
 		RetryAfter:   time.Second,
 		DrainTimeout: 30 * time.Second,
+		Health:       health.DefaultConfig(),
+		Gauges:       gauges.DefaultConfig(),
 		Admin:        DefaultAdminConfig(),
 	}
 }
@@ -86,5 +95,6 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Admin.Validate())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
+	faults = append(faults, c.engineFaults())
 	return errors.Join(faults...)
 }

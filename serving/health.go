@@ -2,83 +2,149 @@ package serving
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/health"
 	"gearshift/serving/wire"
 )
 
-// health keeps replicas that cannot be connected to out of the choice for a
-// while. It raises only what it took down itself.
-type health struct {
-	ledger   *fleet.Ledger
-	cooldown time.Duration
-
-	mu     sync.Mutex // protects all below
-	timers map[int]*time.Timer
-	closed bool
-}
-
-func newHealth(l *fleet.Ledger, cooldown time.Duration) *health {
-	return &health{ledger: l, cooldown: cooldown, timers: map[int]*time.Timer{}}
-}
-
-// failure is how a replica failed a request. Its text is the label of metrics.
-type failure string
+// failure is how a replica failed a request.
+type failure = health.Failure
 
 // The failures. What a client did, by leaving or by asking for something
 // impossible, is none.
 const (
-	// failedConnect: no connection could be made, so nothing was sent.
-	failedConnect failure = "connect"
-	// failedBroken: the connection broke, or what came is no answer.
-	failedBroken failure = "broken"
-	// failedStatus: it answered with a server error (5xx).
-	failedStatus failure = "status"
-	// failedTimeout: it was too slow to answer, or fell silent.
-	failedTimeout failure = "timeout"
+	failedConnect = health.Connect
+	failedBroken  = health.Broken
+	failedStatus  = health.Status
+	failedTimeout = health.Timeout
 )
+
+// listens is in how many parts the time is cut after which a silence counts.
+const listens = 10
+
+// keeper moves the health monitor by what happens and by the clock, and tells of
+// its changes.
+type keeper struct {
+	monitor *health.Monitor
+	patrol  *health.Patrol // nil if no backend can be probed
+	clock   Clock
+	tell    func(health.Change)
+	// waiting fills in how many requests the replicas owe an answer to.
+	waiting  func(into []int)
+	silence  time.Duration
+	siblings [][]int // by replica: those of its host, itself among them
+
+	mu     sync.Mutex // protects all below
+	timer  *time.Timer
+	ear    *time.Timer
+	heard  time.Duration
+	closed bool
+}
+
+// start begins to listen for silence.
+func (k *keeper) start() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.heard = k.clock()
+	if k.silence > 0 {
+		k.ear = time.AfterFunc(k.silence/listens, k.listen)
+	}
+}
 
 // failed is told of each request that the replica failed, as soon as that is
 // known, by any goroutine.
-func (h *health) failed(replica int, why failure) {
-	if why == failedConnect {
-		h.eject(replica)
+func (k *keeper) failed(replica int, why failure) {
+	k.changed(k.monitor.Failed(replica, why, k.clock()))
+	if why == failedConnect || why == failedBroken {
+		k.doubt(replica)
 	}
 }
 
 // succeeded is told of each request whose answer has come whole from the
 // replica and is no server error, by any goroutine.
-func (h *health) succeeded(replica int) {}
+func (k *keeper) succeeded(replica int) {
+	k.changed(k.monitor.Succeeded(replica, k.clock()))
+}
 
-// eject takes the replica down until the cooldown is over. More failures in
-// that time, of requests sent before, do not prolong it.
-func (h *health) eject(replica int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || h.timers[replica] != nil {
+// probed takes in what a probe found.
+func (k *keeper) probed(replicas []int, f health.Finding) {
+	for _, i := range replicas {
+		k.changed(k.monitor.Probed(i, f, k.clock()))
+	}
+}
+
+// doubt has the replica's host probed: its servers may have gone together.
+func (k *keeper) doubt(replica int) {
+	if k.patrol != nil {
+		k.patrol.Soon(func(i int) bool { return slices.Contains(k.siblings[replica], i) })
+	}
+}
+
+// changed tells of the changes, and sees to it that what follows from them
+// happens on time.
+func (k *keeper) changed(changes []health.Change) {
+	if len(changes) == 0 {
 		return
 	}
-	h.ledger.SetUp(replica, false)
-	h.timers[replica] = time.AfterFunc(h.cooldown, func() { h.restore(replica) })
+	for _, c := range changes {
+		k.tell(c)
+		if c.To == health.Ejected && !c.Spared && c.Why == health.Unreachable {
+			k.doubt(c.Replica)
+		}
+	}
+	k.advance()
 }
 
-func (h *health) restore(replica int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.timers, replica)
-	h.ledger.SetUp(replica, true)
+// advance does what is due, and comes back for the rest.
+func (k *keeper) advance() {
+	now := k.clock()
+	changes, next, more := k.monitor.Advance(now)
+	for _, c := range changes {
+		k.tell(c)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || !more {
+		return
+	}
+	if k.timer == nil {
+		k.timer = time.AfterFunc(next-now, k.advance)
+		return
+	}
+	k.timer.Reset(next - now)
 }
 
-func (h *health) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	for _, timer := range h.timers {
-		timer.Stop()
+// listen looks for replicas that keep work and answer nothing.
+func (k *keeper) listen() {
+	work := make([]int, len(k.siblings))
+	k.waiting(work)
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return
+	}
+	now := k.clock()
+	elapsed := now - k.heard
+	k.heard = now
+	k.ear.Reset(k.silence / listens)
+	k.mu.Unlock()
+	k.changed(k.monitor.Listen(work, now, elapsed))
+}
+
+func (k *keeper) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	for _, timer := range []*time.Timer{k.timer, k.ear} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 }
 

@@ -208,6 +208,7 @@ func TestRetriesHaveABudget(t *testing.T) {
 		bad := says(503, jsonType, theirError)
 		g := newRig(t, nil, fleetOf(&asked, bad, bad, bad), func(o *serving.Options) {
 			o.Config.Retries = serving.Retries{Max: 5, BudgetPercent: 10, BudgetMin: 3, BudgetWindow: 10 * time.Second}
+			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0 // all stay up
 		})
 		further := func(requests int) int {
 			asked = nil

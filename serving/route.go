@@ -60,6 +60,15 @@ func (p *parked) end(id string, outcome Outcome, tokens int) (Result, bool) {
 	return p.settle(w.Work, outcome, tokens)
 }
 
+// subtract takes the parked work off the replicas' counts.
+func (p *parked) subtract(from []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.leases {
+		from[w.Replica]--
+	}
+}
+
 func (p *parked) close() {
 	p.mu.Lock()
 	p.closed = true

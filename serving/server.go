@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/gauges"
 )
 
 // AutoModel is the name of the model by which the policy chooses.
@@ -65,7 +66,8 @@ type Server struct {
 	log      *slog.Logger
 	adapter  *Adapter
 	books    *books
-	health   *health
+	health   *keeper
+	scraper  *gauges.Scraper
 	parked   *parked
 	watchers []Watcher
 	engine   *gin.Engine
@@ -75,6 +77,9 @@ type Server struct {
 	created  int64 // Unix time, for the list of models
 	started  time.Duration
 	task     int // of requests that name none
+
+	engineMetrics *engineMetrics
+	stopAsking    context.CancelFunc
 
 	draining   atomic.Bool
 	onFallback atomic.Bool // the last choice was a fallback
@@ -114,7 +119,7 @@ func New(o Options) (*Server, error) {
 	s.started = s.clock()
 	s.adapter = NewAdapter(s.router, s.clock)
 	s.books = newBooks(s.router, s.clock)
-	s.health = newHealth(s.router.Ledger(), s.config.Cooldown)
+	s.watchEngines()
 	s.budget = newBudget(s.config.Retries)
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
 	s.engine = s.routes()
@@ -122,6 +127,7 @@ func New(o Options) (*Server, error) {
 	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
+	s.startEngines()
 	return s, nil
 }
 
@@ -195,5 +201,5 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Close() {
 	s.draining.Store(true)
 	s.parked.close()
-	s.health.close()
+	s.stopEngines()
 }

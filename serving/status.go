@@ -46,6 +46,7 @@ type ReplicaStatus struct {
 	InFlight int32  `json:"in_flight"`
 	// Limit of the requests in flight; zero is none.
 	Limit int `json:"limit"`
+	EngineStatus
 }
 
 func (t tally) counts(name string) Counts {
@@ -65,11 +66,12 @@ func (s *Server) Status() Status {
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
 		Draining: s.draining.Load(), ArrivalRate: v.Rate,
 	}
+	engines := s.engineStatuses(now)
 	for i, r := range s.table.Replicas {
-		out.InFlight += int(v.InFlight[i])
+		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], InFlight: v.InFlight[i], Limit: r.Limit,
+			Up: !v.Down[i], InFlight: int32(v.Own(i)), Limit: r.Limit, EngineStatus: engines[i],
 		})
 	}
 	s.books.sum(&out)

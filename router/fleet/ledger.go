@@ -160,6 +160,13 @@ func (l *Ledger) InFlight() int {
 	return sum
 }
 
+// InFlightOn is the number of leases on one replica.
+func (l *Ledger) InFlightOn(replica int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.inFlight[replica])
+}
+
 // Lease is what the router holds from the choice until the work ends. It is a
 // small value: copies stand for the same lease.
 type Lease struct {

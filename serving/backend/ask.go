@@ -3,8 +3,8 @@ package backend
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
+	"net/url"
 )
 
 // Get asks the server for a path of its own, such as /health, with its key. It
@@ -38,12 +38,8 @@ func (b *onceBody) Close() error {
 	return err
 }
 
-// Address is where the server listens, host:port: replicas of one address are
-// reached, or not, together.
-func (u *Upstream) Address() string {
-	port := u.base.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.base.Scheme]
-	}
-	return net.JoinHostPort(u.base.Hostname(), port)
+// Base is the server's root.
+func (u *Upstream) Base() *url.URL {
+	base := *u.base
+	return &base
 }

@@ -15,6 +15,8 @@ import (
 	"gearshift/rl"
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/gauges"
+	"gearshift/serving/health"
 )
 
 // decoder fills Go values from YAML, going on after each fault so that all are
@@ -34,6 +36,8 @@ var lenient = map[reflect.Type]bool{
 	reflect.TypeFor[serving.Config]():         true,
 	reflect.TypeFor[serving.PhaseTimeouts]():  true,
 	reflect.TypeFor[serving.Retries]():        true,
+	reflect.TypeFor[health.Config]():          true,
+	reflect.TypeFor[gauges.Config]():          true,
 	reflect.TypeFor[backend.UpstreamConfig](): true,
 }
 

@@ -1,0 +1,101 @@
+package serving
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/serving/health"
+)
+
+var (
+	stateDesc      = prometheus.NewDesc("gearshift_replica_state", "1 for the state that the replica is in.", []string{"replica", "variant", "state"}, nil)
+	gaugeAgeDesc   = prometheus.NewDesc("gearshift_gauge_age_seconds", "Age of what the replica's engine last said of itself.", []string{"replica", "variant"}, nil)
+	elsewhereDesc  = prometheus.NewDesc("gearshift_others_in_flight", "Requests of others on the replica, by its engine's gauges less the router's own.", []string{"replica", "variant"}, nil)
+	engineKVDesc   = prometheus.NewDesc("gearshift_engine_kv_use", "Share of the replica's KV cache in use, as its engine says.", []string{"replica", "variant"}, nil)
+	engineBusyDesc = prometheus.NewDesc("gearshift_engine_requests", "Requests of all routers and clients on the replica, as its engine says.", []string{"replica", "variant", "state"}, nil)
+)
+
+// engineMetrics tells how the engines are.
+type engineMetrics struct {
+	server    *Server
+	ejections *prometheus.CounterVec // replica, variant, reason
+	spared    *prometheus.CounterVec // replica, variant, reason
+	probes    *prometheus.CounterVec // replica, variant, finding
+}
+
+func newEngineMetrics(s *Server) *engineMetrics {
+	counter := func(name, help string, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, []string{"replica", "variant", label})
+	}
+	return &engineMetrics{
+		server:    s,
+		ejections: counter("ejections_total", "Times that the replica was taken out of the choice.", "reason"),
+		spared:    counter("ejections_spared_total", "Times that the replica failed and stayed, because too many were out.", "reason"),
+		probes:    counter("probes_total", "Probes of the replica's server, by what they found.", "finding"),
+	}
+}
+
+func (m *engineMetrics) labels(replica int, more ...string) []string {
+	r := m.server.table.Replicas[replica]
+	return append([]string{r.Name, m.server.table.Variants[r.Variant].Name}, more...)
+}
+
+// changed counts ejections.
+func (m *engineMetrics) changed(c health.Change) {
+	switch {
+	case c.Spared:
+		m.spared.WithLabelValues(m.labels(c.Replica, string(c.Why))...).Inc()
+	case c.To == health.Ejected:
+		m.ejections.WithLabelValues(m.labels(c.Replica, string(c.Why))...).Inc()
+	}
+}
+
+func (m *engineMetrics) probed(replicas []int, f health.Finding) {
+	for _, i := range replicas {
+		m.probes.WithLabelValues(m.labels(i, f.String())...).Inc()
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *engineMetrics) Describe(out chan<- *prometheus.Desc) {
+	m.ejections.Describe(out)
+	m.spared.Describe(out)
+	m.probes.Describe(out)
+	for _, d := range []*prometheus.Desc{stateDesc, gaugeAgeDesc, elsewhereDesc, engineKVDesc, engineBusyDesc} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *engineMetrics) Collect(out chan<- prometheus.Metric) {
+	m.ejections.Collect(out)
+	m.spared.Collect(out)
+	m.probes.Collect(out)
+	gauge := func(d *prometheus.Desc, value float64, labels []string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for i, standing := range m.server.health.monitor.Standings() {
+		for _, state := range health.States {
+			value := 0.0
+			if state == standing.State {
+				value = 1
+			}
+			gauge(stateDesc, value, m.labels(i, state.String()))
+		}
+	}
+	now := m.server.clock()
+	for i, g := range m.server.scraper.Gauges() {
+		if !g.Read {
+			continue
+		}
+		gauge(gaugeAgeDesc, (now - g.At).Seconds(), m.labels(i))
+		gauge(elsewhereDesc, float64(g.InFlight), m.labels(i))
+		said := func(d *prometheus.Desc, value float64, labels []string) {
+			if value >= 0 && !g.Stale {
+				gauge(d, value, labels)
+			}
+		}
+		said(engineKVDesc, g.KVUse, m.labels(i))
+		said(engineBusyDesc, g.Running, m.labels(i, "running"))
+		said(engineBusyDesc, g.Waiting, m.labels(i, "waiting"))
+	}
+}

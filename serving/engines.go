@@ -1,0 +1,198 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"gearshift/serving/gauges"
+	"gearshift/serving/health"
+)
+
+// Prober is what a [Backend]'s transport may be as well: a server that can be
+// asked for its health and its gauges.
+type Prober interface {
+	// Get asks for a path of the server's own, on a new connection. The caller
+	// closes the body.
+	Get(ctx context.Context, path string) (*http.Response, error)
+	// Base is the server's root.
+	Base() *url.URL
+}
+
+// engineSeed sets the jitter of probes and scrapes apart from other chance.
+const engineSeed = 0x656e67696e6573
+
+// server is one that several replicas may share.
+type server struct {
+	Prober
+	replicas []int
+	models   []string
+}
+
+// servers groups the replicas by the server that they are behind.
+func (s *Server) servers() []server {
+	var list []server
+	index := map[string]int{}
+	for i, b := range s.backends {
+		p, ok := b.Transport.(Prober)
+		if !ok {
+			continue
+		}
+		base := p.Base().String()
+		n, ok := index[base]
+		if !ok {
+			n = len(list)
+			index[base] = n
+			list = append(list, server{Prober: p})
+		}
+		model := b.Model
+		if model == "" {
+			model = s.table.Variants[s.table.Replicas[i].Variant].Name
+		}
+		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, model)
+	}
+	return list
+}
+
+// addressOf is where the backend is connected to, host:port, and the host alone;
+// both are empty of one within this process.
+func addressOf(b Backend) (address, host string) {
+	p, ok := b.Transport.(Prober)
+	if !ok {
+		return "", ""
+	}
+	base := p.Base()
+	port := base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+	}
+	return net.JoinHostPort(base.Hostname(), port), base.Hostname()
+}
+
+// watchEngines makes what knows the engines: their health and their gauges. It
+// begins with [Server.startEngines].
+func (s *Server) watchEngines() {
+	addresses := make([]string, len(s.backends))
+	hosts := make([]string, len(s.backends))
+	for i, b := range s.backends {
+		addresses[i], hosts[i] = addressOf(b)
+	}
+	c := s.config.Health
+	c.Cooldown = s.config.Cooldown
+	k := &keeper{
+		monitor: health.New(c, s.router.Ledger(), addresses, engineSeed),
+		clock:   s.clock, tell: s.healthChanged, waiting: s.owed, silence: c.SilentAfter,
+		siblings: make([][]int, len(s.backends)),
+	}
+	for i := range k.siblings {
+		for j := range k.siblings {
+			if s.table.Replicas[i].Host == s.table.Replicas[j].Host || hosts[i] != "" && hosts[i] == hosts[j] {
+				k.siblings[i] = append(k.siblings[i], j)
+			}
+		}
+	}
+	var beats []health.Beat
+	var sources []gauges.Source
+	for _, one := range s.servers() {
+		beats = append(beats, health.Beat{Server: one, Replicas: one.replicas})
+		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models})
+	}
+	metrics := newEngineMetrics(s)
+	if len(beats) > 0 {
+		k.patrol = health.NewPatrol(c, beats, engineSeed, func(b health.Beat, f health.Finding) {
+			metrics.probed(b.Replicas, f)
+			k.probed(b.Replicas, f)
+		})
+	}
+	s.scraper = gauges.New(s.config.Gauges, s.router.Ledger(), sources, s.counts, s.clock, engineSeed, s.gaugesRead)
+	s.health, s.adapter.sign = k, k.monitor.Sign
+	s.engineMetrics = metrics
+	s.books.registry.MustRegister(metrics)
+}
+
+// startEngines begins to watch, until stopEngines.
+func (s *Server) startEngines() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopAsking = cancel
+	s.health.start()
+	if s.health.patrol != nil {
+		s.health.patrol.Start(ctx)
+	}
+	s.scraper.Start(ctx)
+}
+
+func (s *Server) stopEngines() {
+	s.health.close()
+	s.stopAsking()
+	if s.health.patrol != nil {
+		s.health.patrol.Wait()
+	}
+	s.scraper.Wait()
+}
+
+// owed is how many requests wait for the replicas' answers: those that callers of
+// the route endpoint dispatch themselves are not seen to progress, and left out.
+func (s *Server) owed(into []int) {
+	for i := range into {
+		into[i], _ = s.counts(i)
+	}
+	s.parked.subtract(into)
+}
+
+// counts are the router's own requests on the replica, and the tokens they hold.
+func (s *Server) counts(replica int) (inFlight, held int) {
+	return s.router.Ledger().InFlightOn(replica), s.adapter.Held(replica)
+}
+
+// healthChanged tells of a replica's new state.
+func (s *Server) healthChanged(c health.Change) {
+	name := s.table.Replicas[c.Replica].Name
+	s.engineMetrics.changed(c)
+	switch {
+	case c.Spared:
+		s.log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
+	case c.To == health.Ejected:
+		s.log.Warn("replica ejected", "replica", name, "why", c.Why, "cooldown", c.Cooldown)
+	case c.To == health.HalfOpen:
+		s.log.Info("replica on trial", "replica", name, "ejected_for", c.Why)
+	case c.To == health.SlowStart:
+		s.log.Info("replica comes back", "replica", name, "slow_start", s.config.Health.SlowStart)
+	default:
+		s.log.Info("replica up again", "replica", name)
+	}
+}
+
+// gaugesRead tells whether an engine's gauges can be gone by.
+func (s *Server) gaugesRead(source gauges.Source, fresh bool, err error) {
+	name := s.table.Replicas[source.Replicas[0]].Name
+	if fresh {
+		s.log.Info("engine gauges are read", "replica", name)
+		return
+	}
+	s.log.Warn("engine gauges are stale or missing: the router goes by its own counts", "replica", name, "error", err)
+}
+
+// engineFaults names the faults of the sections on engines, by their YAML keys.
+func (c Config) engineFaults() error {
+	h := c.Health
+	h.Cooldown = c.Cooldown
+	return errors.Join(under("health", h.Validate()), under("gauges", c.Gauges.Validate()))
+}
+
+// under prefixes each of joined faults with the key of their section.
+func under(key string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []error
+		for _, e := range joined.Unwrap() {
+			faults = append(faults, under(key, e))
+		}
+		return errors.Join(faults...)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s.%w", key, err)
+}

@@ -1,0 +1,64 @@
+// Package gauges reads what inference engines say of themselves at /metrics, and
+// makes of it a correction of what the router counts: work that others have
+// brought to the same engines.
+//
+// The router's own counts come first. Gauges are seconds old, change their names
+// between versions, and may be missing; nothing is decided on them alone.
+package gauges
+
+import "strings"
+
+// quantity is what a gauge measures.
+type quantity uint8
+
+const (
+	running quantity = iota
+	waiting
+	kvUse
+	quantities
+)
+
+// names of the gauges by quantity: of several that a server has, the first
+// counts. Colons and underscores are alike.
+var names = [quantities][]string{
+	running: {
+		"vllm:num_requests_running",
+		"sglang:num_running_reqs",
+		"trtllm_num_requests_running",
+		"llamacpp:requests_processing",
+		"tgi_batch_current_size",
+	},
+	waiting: {
+		"vllm:num_requests_waiting",
+		"sglang:num_queue_reqs",
+		"trtllm_num_requests_waiting",
+		"llamacpp:requests_deferred",
+		"tgi_queue_size",
+	},
+	kvUse: {
+		"vllm:kv_cache_usage_perc",
+		"vllm:gpu_cache_usage_perc", // before 0.10
+		"sglang:token_usage",
+		"trtllm_kv_cache_utilization",
+		"llamacpp:kv_cache_usage_ratio", // of old builds
+	},
+}
+
+// known finds a gauge by its name, as plain has it.
+var known = func() map[string]place {
+	m := map[string]place{}
+	for q, list := range names {
+		for rank, name := range list {
+			m[plain(name)] = place{quantity(q), rank}
+		}
+	}
+	return m
+}()
+
+// place is a gauge's in names.
+type place struct {
+	quantity quantity
+	rank     int
+}
+
+func plain(name string) string { return strings.ReplaceAll(name, ":", "_") }

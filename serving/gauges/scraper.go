@@ -1,0 +1,272 @@
+package gauges
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// biggest page that is read.
+const biggest = 8 << 20
+
+// rarest is how seldom an engine without gauges is asked again, in intervals.
+const rarest = 30
+
+// Server is what has gauges.
+type Server interface {
+	// Get asks for a path of the server's own. The caller closes the body.
+	Get(ctx context.Context, path string) (*http.Response, error)
+}
+
+// Source is one server, with the replicas that it runs.
+type Source struct {
+	Server   Server
+	Replicas []int
+	// Models are the names by which it knows the replicas' variants.
+	Models []string
+}
+
+// Counts is what the router itself has on a replica: requests, and tokens that
+// they hold there.
+type Counts func(replica int) (inFlight, held int)
+
+// Told is told of a server when its gauges are read for the first time, or again
+// after they were stale; and when they have gone stale, or cannot be read from
+// the start, with the last error.
+type Told func(s Source, fresh bool, err error)
+
+// Gauge is the last reading of a replica.
+type Gauge struct {
+	Reading
+	// At is when it was read. There is none if Read is false.
+	At   time.Duration
+	Read bool
+	// Stale says that it is too old to correct anything.
+	Stale bool
+	// InFlight and Held are what the ledger is corrected by now.
+	InFlight, Held int
+}
+
+// Scraper reads the gauges of engines, and corrects the ledger by the work that
+// they have beside the router's own.
+type Scraper struct {
+	config Config
+	clock  func() time.Duration
+	ledger *fleet.Ledger
+	own    Counts
+	told   Told
+	tours  []tour
+	ended  sync.WaitGroup
+
+	mu     sync.Mutex // protects gauges
+	gauges []Gauge
+}
+
+// tour is the asking of one server, by one goroutine.
+type tour struct {
+	Source
+	random *rand.Rand
+	missed int      // in a row
+	err    error    // the last one
+	read   bool     // ever
+	fresh  bool     // what was read last is not stale
+	before [][2]int // own counts at the end of the last scrape, by the Source's replicas
+}
+
+// New makes a Scraper that corrects the ledger. The clock gives the readings
+// their age. The seed is that of the jitter.
+func New(c Config, l *fleet.Ledger, sources []Source, own Counts, clock func() time.Duration, seed uint64, told Told) *Scraper {
+	s := &Scraper{
+		config: c, clock: clock, ledger: l, own: own, told: told,
+		tours: make([]tour, len(sources)), gauges: make([]Gauge, len(l.Table().Replicas)),
+	}
+	for i, source := range sources {
+		s.tours[i] = tour{Source: source, random: rand.New(rand.NewPCG(seed, uint64(i))), before: make([][2]int, len(source.Replicas))}
+	}
+	return s
+}
+
+// Start begins to read. It goes on until the context ends; [Scraper.Wait] waits
+// for that.
+func (s *Scraper) Start(ctx context.Context) {
+	if s.config.Interval == 0 {
+		return
+	}
+	for i := range s.tours {
+		s.ended.Go(func() { s.tour(ctx, &s.tours[i]) })
+	}
+}
+
+// Wait returns once the reading has ended.
+func (s *Scraper) Wait() { s.ended.Wait() }
+
+// Gauges are the last readings, by replica.
+func (s *Scraper) Gauges() []Gauge {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Gauge(nil), s.gauges...)
+}
+
+// tour asks one server until the context ends. One without gauges is asked less
+// and less often; what it said before goes stale on time.
+func (s *Scraper) tour(ctx context.Context, t *tour) {
+	timer := time.NewTimer(time.Duration(t.random.Float64() * float64(s.config.Interval)))
+	defer timer.Stop()
+	due := s.clock()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if s.clock() >= due {
+			err := s.ask(ctx, t)
+			if ctx.Err() != nil {
+				return
+			}
+			s.note(t, err)
+			due = s.clock() + s.pause(t)
+		}
+		next := s.expire(t)
+		timer.Reset(max(min(due, next)-s.clock(), 0))
+	}
+}
+
+// pause until the server is asked again, give or take a tenth.
+func (s *Scraper) pause(t *tour) time.Duration {
+	times := 1 << min(max(0, t.missed-given), 10)
+	return time.Duration((0.9 + 0.2*t.random.Float64()) * float64(s.config.Interval) * float64(min(times, rarest)))
+}
+
+// ask reads the page once, and corrects each replica of the server by it.
+func (s *Scraper) ask(ctx context.Context, t *tour) error {
+	before := s.counts(t)
+	page, err := s.page(ctx, t.Server)
+	if err != nil {
+		return err
+	}
+	readings := make([]Reading, len(t.Replicas))
+	for i, name := range t.Models {
+		if readings[i], err = Parse(bytes.NewReader(page), name); err != nil {
+			return err
+		}
+		if len(t.Replicas) > 1 && !readings[i].named {
+			return fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), name)
+		}
+	}
+	after := s.counts(t)
+	for i, r := range readings {
+		s.correct(t.Replicas[i], r, largest(t.before[i], before[i], after[i]))
+	}
+	copy(t.before, after)
+	return nil
+}
+
+func (s *Scraper) page(ctx context.Context, server Server) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	response, err := server.Get(ctx, s.config.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s with status %d", s.config.Path, response.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, biggest))
+}
+
+// counts are the router's own on the server's replicas.
+func (s *Scraper) counts(t *tour) [][2]int {
+	own := make([][2]int, len(t.Replicas))
+	for i, r := range t.Replicas {
+		own[i][0], own[i][1] = s.own(r)
+	}
+	return own
+}
+
+// largest of each count. Engines' gauges lag behind: only work that none of the
+// router's own around that time explains is another's.
+func largest(counts ...[2]int) (most [2]int) {
+	for _, c := range counts {
+		most[0], most[1] = max(most[0], c[0]), max(most[1], c[1])
+	}
+	return most
+}
+
+// correct tells the ledger what the engine has beside the router's own. A gauge
+// can at most make a replica look full.
+func (s *Scraper) correct(replica int, r Reading, own [2]int) {
+	at := &s.ledger.Table().Replicas[replica]
+	g := Gauge{Reading: r, At: s.clock(), Read: true}
+	if n, ok := r.Requests(); ok {
+		limit := at.Limit
+		if limit == 0 {
+			limit = unlimited
+		}
+		g.InFlight = min(max(0, int(math.Round(n))-own[0]), limit)
+	}
+	if r.KVUse >= 0 {
+		g.Held = max(0, int(min(r.KVUse, 1)*float64(at.KVTokens))-own[1])
+	}
+	s.set(replica, g)
+}
+
+// unlimited bounds the correction of a replica without a limit.
+const unlimited = 4096
+
+func (s *Scraper) set(replica int, g Gauge) {
+	s.mu.Lock()
+	s.gauges[replica] = g
+	s.mu.Unlock()
+	s.ledger.Correct(replica, g.InFlight, g.Held)
+}
+
+// note keeps count of scrapes that failed.
+func (s *Scraper) note(t *tour, err error) {
+	t.err = err
+	if err != nil {
+		if t.missed++; t.missed == given && !t.read {
+			s.told(t.Source, false, err)
+		}
+		return
+	}
+	if t.missed, t.read = 0, true; !t.fresh {
+		t.fresh = true
+		s.told(t.Source, true, nil)
+	}
+}
+
+// given is how many scrapes a server may fail before it counts as one without
+// gauges.
+const given = 3
+
+// expire takes back the corrections of a reading that has become too old. It
+// returns when the present one will be.
+func (s *Scraper) expire(t *tour) time.Duration {
+	if !t.fresh {
+		return math.MaxInt64
+	}
+	now := s.clock()
+	for _, r := range t.Replicas {
+		s.mu.Lock()
+		g := s.gauges[r]
+		s.mu.Unlock()
+		if stale := g.At + s.config.StaleAfter; now < stale {
+			return stale
+		}
+		g.Stale, g.InFlight, g.Held = true, 0, 0
+		s.set(r, g)
+	}
+	t.fresh = false
+	s.told(t.Source, false, t.err)
+	return math.MaxInt64
+}
