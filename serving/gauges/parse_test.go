@@ -1,0 +1,83 @@
+package gauges
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for name, c := range map[string]struct {
+		page string
+		want Reading
+	}{
+		"vllm": {`# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 7.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="m"} 2.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
+`, Reading{7, 2, 0.25, true}},
+		"vllm of old": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.5\n", Reading{1, 0, 0.5, false}},
+		"both names":  {"vllm:gpu_cache_usage_perc 0.9\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, -1, 0.5, false}},
+		"ranks add up": {`vllm:num_requests_running{engine="0",model_name="m"} 7
+vllm:num_requests_running{engine="1",model_name="m"} 5
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.2
+vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.6
+`, Reading{12, -1, 0.4, true}},
+		"other models": {`vllm:num_requests_running{model_name="m"} 7
+vllm:num_requests_running{model_name="n"} 50
+`, Reading{7, -1, -1, true}},
+		"sglang":       {"sglang:num_running_reqs 3\nsglang:num_queue_reqs 4\nsglang:token_usage 0.1\n", Reading{3, 4, 0.1, false}},
+		"underscores":  {"sglang_num_running_reqs 3\n", Reading{3, -1, -1, false}},
+		"tensorrt-llm": {"trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 4\ntrtllm_kv_cache_utilization 0.1\n", Reading{3, 4, 0.1, false}},
+		"llama.cpp":    {"llamacpp:requests_processing 3\nllamacpp:requests_deferred 4\n", Reading{3, 4, -1, false}},
+		"tgi":          {"tgi_batch_current_size 3\ntgi_queue_size 4\n", Reading{3, 4, -1, false}},
+		"garbage in other lines": {"<html>\nfoo{ 1\nvllm:num_requests_running 3\nvllm:num_requests_running_total{x 4\n" +
+			"# TYPE x nonsense\n\xff\xfe\n", Reading{3, -1, -1, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse(strings.NewReader(c.page), "m")
+			if err != nil || got != c.want {
+				t.Errorf("got %+v, %v; want %+v", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	if _, err := Parse(strings.NewReader("go_goroutines 12\n"), ""); !errors.Is(err, ErrNone) {
+		t.Errorf("error %v, want ErrNone", err)
+	}
+	for page, want := range map[string]string{
+		"":                                       "no gauge of a known engine",
+		"vllm:num_requests_running NaN\n":        "the value NaN makes no sense",
+		"vllm:num_requests_running -1\n":         "the value -1 makes no sense",
+		"vllm:num_requests_running +Inf\n":       "the value +Inf makes no sense",
+		"vllm:num_requests_running many\n":       `expected float as value, got "many"`,
+		"vllm:num_requests_running{\n":           "cannot read metrics: text format parsing error in line 1",
+		"x " + strings.Repeat("1", 1<<20) + "\n": "token too long",
+	} {
+		if _, err := Parse(strings.NewReader(page), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: error %v, want %q", page, err, want)
+		}
+	}
+}
+
+// FuzzParse: whatever a server sends, a reading makes sense or is an error.
+func FuzzParse(f *testing.F) {
+	f.Add("vllm:num_requests_running{model_name=\"m\"} 7.0\nvllm:kv_cache_usage_perc 0.5\n")
+	f.Add("sglang:num_running_reqs 3\n# TYPE a b\n")
+	f.Fuzz(func(t *testing.T, page string) {
+		r, err := Parse(strings.NewReader(page), "m")
+		if err != nil {
+			return
+		}
+		for _, value := range []float64{r.Running, r.Waiting, r.KVUse} {
+			if value != -1 && !(value >= 0 && value < 1e15) {
+				t.Fatalf("%+v of %q", r, page)
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package gauges_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gearshift/router/fleet"
+	"gearshift/serving/gauges"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// engine has a page of metrics, or fails.
+type engine struct {
+	mu    sync.Mutex
+	page  string
+	err   error
+	asked int
+}
+
+func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	if e.err != nil {
+		return nil, e.err
+	}
+	status := http.StatusOK
+	if path != "/metrics" || e.page == "" {
+		status = http.StatusNotFound
+	}
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(e.page))}, nil
+}
+
+func (e *engine) says(page string, err error) {
+	e.mu.Lock()
+	e.page, e.err = page, err
+	e.mu.Unlock()
+}
+
+// rig is a scraper of one engine over two replicas, of which the router's own
+// counts are set by the test.
+type rig struct {
+	*gauges.Scraper
+	*engine
+	ledger *fleet.Ledger
+	mu     sync.Mutex
+	own    [2]int
+	told   []string
+}
+
+func newRig(t *testing.T, replicas ...int) *rig {
+	t.Helper()
+	table, err := fleet.NewTable([]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1, 1}}},
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "a"}},
+		[]fleet.Replica{{Name: "small@a", Variant: 0, Limit: 64, KVTokens: 1000}, {Name: "large@a", Variant: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{engine: &engine{}, ledger: fleet.NewLedger(table)}
+	source := gauges.Source{Server: r.engine, Replicas: replicas, Models: []string{"small", "large"}[:len(replicas)]}
+	start := time.Now()
+	clock := func() time.Duration { return time.Since(start) }
+	r.Scraper = gauges.New(gauges.DefaultConfig(), r.ledger, []gauges.Source{source}, r.counts, clock, 1, r.note)
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		stop()
+		r.Wait()
+	})
+	r.Start(ctx)
+	return r
+}
+
+func (r *rig) counts(replica int) (int, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if replica > 0 {
+		return 0, 0
+	}
+	return r.own[0], r.own[1]
+}
+
+func (r *rig) has(requests, tokens int) {
+	r.mu.Lock()
+	r.own = [2]int{requests, tokens}
+	r.mu.Unlock()
+}
+
+func (r *rig) note(_ gauges.Source, fresh bool, err error) {
+	r.mu.Lock()
+	r.told = append(r.told, fmt.Sprint(fresh, " ", err))
+	r.mu.Unlock()
+}
+
+func (r *rig) seen() (inFlight, held int32) {
+	var v fleet.View
+	r.ledger.View(0, &v)
+	return v.InFlight[0], v.Held[0]
+}
+
+// wait lets two scrapes pass.
+func wait() {
+	time.Sleep(2500 * time.Millisecond)
+	synctest.Wait()
+}
+
+func (r *rig) want(t *testing.T, inFlight, held int32) {
+	t.Helper()
+	if n, tokens := r.seen(); n != inFlight || tokens != held {
+		t.Errorf("corrected by %d requests and %d tokens, want %d and %d; %+v", n, tokens, inFlight, held, r.Gauges()[0])
+	}
+}
+
+func TestWorkOfOthersIsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.says("vllm:num_requests_running 10\nvllm:num_requests_waiting 5\nvllm:kv_cache_usage_perc 0.5\n", nil)
+		r.has(4, 200)
+		wait()
+		r.want(t, 11, 300)
+		r.has(20, 800) // the router's own explain it all
+		wait()
+		r.want(t, 0, 0)
+		r.says("vllm:num_requests_running 1e6\n", nil) // it can look full, not more
+		wait()
+		r.want(t, 64, 0)
+	})
+}
+
+// Gauges lag: what the router itself had a moment ago is nobody else's.
+func TestWorkThatHasJustEndedIsNotTakenForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.says("vllm:num_requests_running 40\n", nil)
+		r.has(40, 0)
+		wait()
+		r.has(0, 0)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.want(t, 0, 0)
+		wait()
+		r.want(t, 40, 0) // it is still there: somebody's
+	})
+}
+
+func TestStaleGaugesCorrectNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.says("vllm:num_requests_running 10\n", nil)
+		wait()
+		r.want(t, 10, 0)
+		r.says("", errors.New("gone"))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		r.want(t, 10, 0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		r.want(t, 0, 0)
+		if g := r.Gauges()[0]; !g.Stale || g.Running != 10 {
+			t.Errorf("the gauge is %+v, want a stale one of 10", g)
+		}
+		time.Sleep(time.Minute)
+		r.says("vllm:num_requests_running 3\n", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 3, 0)
+		if got := fmt.Sprint(r.told); got != "[true <nil> false gone true <nil>]" {
+			t.Errorf("told %s", got)
+		}
+	})
+}
+
+// An engine without gauges, as Ollama, is said so once, asked ever less, and
+// nothing is made of it.
+func TestAnEngineWithoutGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		r.want(t, 0, 0)
+		if got := fmt.Sprint(r.told); got != "[false it answers /metrics with status 404]" {
+			t.Errorf("told %s", got)
+		}
+		if r.asked > 35 || r.asked < 15 {
+			t.Errorf("asked %d times in ten minutes", r.asked)
+		}
+	})
+}
+
+func TestAServerOfSeveralReplicasMustSayWhich(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0, 1)
+		r.says("vllm:num_requests_running 10\n", nil)
+		wait()
+		r.want(t, 0, 0)
+		r.says("vllm:num_requests_running{model_name=\"small\"} 10\nvllm:num_requests_running{model_name=\"large\"} 3\n", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 10, 0)
+		if g := r.Gauges()[1]; g.InFlight != 3 {
+			t.Errorf("the other is corrected by %d, want 3", g.InFlight)
+		}
+	})
+}
+
+func TestFaultsOfTheConfiguration(t *testing.T) {
+	err := gauges.Config{Interval: -1, Path: "metrics"}.Validate()
+	for _, want := range []string{"scrape_interval: -1ns", "scrape_timeout: 0s", "stale_after: 0s", `path: "metrics" must begin with /`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}
