@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"gearshift/serving/wire"
 )
@@ -18,6 +19,7 @@ import (
 // take its place; or the error that came instead.
 type answer struct {
 	replica  int
+	sent     time.Duration  // when the attempt began
 	response *http.Response // nil if none came
 	// first is what of the body has been read, and err how that reading ended, or
 	// why there was none.

@@ -70,7 +70,7 @@ func (d *dispatch) once() *answer {
 
 // attempt prepares one at the replica.
 func (d *dispatch) attempt(replica int) *answer {
-	a := &answer{replica: replica, watch: watch{PhaseTimeouts: d.backends[replica].Timeouts, clock: d.clock}}
+	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: d.backends[replica].Timeouts, clock: d.clock}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	if len(d.tried) == 0 {
 		overhead := d.clock() - d.received
@@ -102,7 +102,7 @@ func (d *dispatch) send(a *answer) {
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
 	if reason != failedBusy {
-		d.health.failed(a.replica, reason)
+		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
 	if reason == failedBusy {

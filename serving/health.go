@@ -58,18 +58,18 @@ func (k *keeper) start() {
 }
 
 // failed is told of each request that the replica failed, as soon as that is
-// known, by any goroutine.
-func (k *keeper) failed(replica int, why failure) {
-	k.changed(k.monitor.Failed(replica, why, k.clock()))
+// known, and when it was sent; by any goroutine.
+func (k *keeper) failed(replica int, why failure, sent time.Duration) {
+	k.changed(k.monitor.Failed(replica, why, sent, k.clock()))
 	if why == failedConnect || why == failedBroken {
 		k.doubt(replica)
 	}
 }
 
 // succeeded is told of each request whose answer has come whole from the
-// replica and is no server error, by any goroutine.
-func (k *keeper) succeeded(replica int) {
-	k.changed(k.monitor.Succeeded(replica, k.clock()))
+// replica and is no server error, and when it was sent; by any goroutine.
+func (k *keeper) succeeded(replica int, sent time.Duration) {
+	k.changed(k.monitor.Succeeded(replica, sent, k.clock()))
 }
 
 // probed takes in what a probe found.

@@ -27,7 +27,7 @@ func (d *dispatch) settled(a *answer, outcome Outcome) {
 	switch {
 	case a.reported:
 	case outcome == Completed || outcome == Refused:
-		d.health.succeeded(a.replica)
+		d.health.succeeded(a.replica, a.sent)
 	case a.response.StatusCode >= http.StatusInternalServerError || a.meter.Fault() >= http.StatusInternalServerError:
 		d.report(a, failedStatus)
 	case a.meter.Garbled():

@@ -157,6 +157,17 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 	if err != nil {
 		t.Fatal(err)
 	}
+	maker, err := ruleMaker(s, core.Table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule, err := maker.Parse("priced:1,0.025,0.25,0.6,0.25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := core.SetPolicy(rule); err != nil {
+		t.Fatal(err)
+	}
 	engines, closeEngines, err := newBackends(s, core.Table())
 	if err != nil {
 		t.Fatal(err)

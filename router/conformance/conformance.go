@@ -96,6 +96,11 @@ func draw(t *fleet.Table, seed uint64) *example {
 	if rng.IntN(3) == 0 {
 		x.request.Deadline = time.Duration(1+rng.IntN(200)) * time.Millisecond
 	}
+	if rng.IntN(4) == 0 { // some come back slowly
+		for range t.Replicas {
+			x.view.Caps = append(x.view.Caps, int32(max(0, rng.IntN(60)-30)))
+		}
+	}
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -110,7 +115,7 @@ func (x *example) unchanged() error {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
 	same := x.view.Now == want.view.Now && x.view.Rate == want.view.Rate &&
-		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Forecasts, want.view.Forecasts) && slices.Equal(x.view.Down, want.view.Down)
+		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Forecasts, want.view.Forecasts) && slices.Equal(x.view.Down, want.view.Down) && slices.Equal(x.view.Caps, want.view.Caps)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}
@@ -118,8 +123,8 @@ func (x *example) unchanged() error {
 }
 
 func (x *example) String() string {
-	return fmt.Sprintf("seed %d (in flight %v, held %v, down %v, rate %.2f, request %+v)",
-		x.seed, x.view.InFlight, x.view.Held, x.view.Down, x.view.Rate, x.request)
+	return fmt.Sprintf("seed %d (in flight %v, held %v, down %v, caps %v, rate %.2f, request %+v)",
+		x.seed, x.view.InFlight, x.view.Held, x.view.Down, x.view.Caps, x.view.Rate, x.request)
 }
 
 // busy is a view with some load and everything available, to measure on.

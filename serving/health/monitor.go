@@ -38,6 +38,10 @@ type replica struct {
 	failures int // in a row
 	timeouts int // how many of these were timeouts
 	trials   int // that have succeeded
+	// released is when its trials began, and left how many requests from before
+	// it still has: what becomes of those says nothing of how it is now.
+	released time.Duration
+	left     int
 	recent   window
 	spared   bool // said so already
 
@@ -60,10 +64,13 @@ func New(c Config, l *fleet.Ledger, addresses []string, seed uint64) *Monitor {
 	return m
 }
 
-// Failed notes that the replica failed a request.
-func (m *Monitor) Failed(i int, why Failure, now time.Duration) []Change {
+// Failed notes that the replica failed a request that was sent at the time given.
+func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.old(i, sent) {
+		return nil
+	}
 	if why == Connect {
 		m.unreachable(i, now)
 		return m.changed()
@@ -91,11 +98,15 @@ func (m *Monitor) Failed(i int, why Failure, now time.Duration) []Change {
 	return m.changed()
 }
 
-// Succeeded notes that the replica answered a request whole.
-func (m *Monitor) Succeeded(i int, now time.Duration) []Change {
+// Succeeded notes that the replica answered a request whole that was sent at the
+// time given.
+func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	m.Sign(i)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.old(i, sent) {
+		return nil
+	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, false)
 	r.failures, r.timeouts, r.spared = 0, 0, false
@@ -106,6 +117,20 @@ func (m *Monitor) Succeeded(i int, now time.Duration) []Change {
 		m.restart(i, now)
 	}
 	return m.changed()
+}
+
+// old says that a request that has ended was sent before the replica's trials
+// began. On trial it makes room: it did not count as one.
+func (m *Monitor) old(i int, sent time.Duration) bool {
+	r := &m.replicas[i]
+	if sent >= r.released {
+		return false
+	}
+	if r.State == HalfOpen && r.left > 0 {
+		r.left--
+		m.limit(i, r.left+m.config.Trials)
+	}
+	return true
 }
 
 // unreachable ejects all replicas of the address.

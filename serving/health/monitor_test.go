@@ -65,13 +65,13 @@ func (r *rig) saw(changes []health.Change) {
 
 func (r *rig) fail(replica int, why health.Failure, times int) {
 	for range times {
-		r.saw(r.Failed(replica, why, r.now))
+		r.saw(r.Failed(replica, why, r.now, r.now))
 	}
 }
 
 func (r *rig) succeed(replica, times int) {
 	for range times {
-		r.saw(r.Succeeded(replica, r.now))
+		r.saw(r.Succeeded(replica, r.now, r.now))
 	}
 }
 
@@ -186,7 +186,7 @@ func TestCooldownsDifferByChanceAndSeed(t *testing.T) {
 	until := func() (all []time.Duration) {
 		r := newRig(t, 4)
 		for i := range 4 {
-			changes := r.Failed(i, health.Connect, 0)
+			changes := r.Failed(i, health.Connect, 0, 0)
 			all = append(all, changes[0].Cooldown)
 		}
 		return all
@@ -336,6 +336,34 @@ func TestALoneReplicaComesBackByItsLimit(t *testing.T) {
 	if n := r.takes(0); n < 49 || n > 51 {
 		t.Errorf("half way it takes %d, want half of 100", n)
 	}
+}
+
+// What was sent before the trials began says nothing of how the replica is now,
+// and takes no trial's place.
+func TestRequestsFromBeforeAreNoTrials(t *testing.T) {
+	r := newRig(t, 2)
+	before := r.now
+	for range 7 {
+		if _, ok := r.ledger.Begin(0); !ok {
+			t.Fatal("no place")
+		}
+	}
+	r.fail(0, health.Status, 5)
+	r.pass(5 * time.Second)
+	r.want("0 ejected failures", "0 half_open failures")
+	if n := r.takes(0); n != 2 {
+		t.Errorf("it takes %d trials beside the 7 from before, want 2", n)
+	}
+	r.saw(r.Failed(0, health.Timeout, before, r.now))
+	r.saw(r.Failed(0, health.Connect, before, r.now))
+	r.saw(r.Succeeded(0, before, r.now))
+	r.want()
+	if standing := r.Standings()[0]; standing.Cap != 4+2 {
+		t.Errorf("cap %d with 4 left from before, want 6", standing.Cap)
+	}
+	r.succeed(0, 2)
+	r.saw(r.Failed(0, health.Timeout, before, r.now))
+	r.want("0 slow_start failures")
 }
 
 func TestNoSlowStart(t *testing.T) {

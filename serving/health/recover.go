@@ -51,7 +51,9 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 		return false
 	}
 	m.step(i, HalfOpen, r.Why, now)
-	m.limit(i, m.config.Trials)
+	m.ledger.View(now, &m.view)
+	r.released, r.left = now, m.view.Own(i)
+	m.limit(i, r.left+m.config.Trials)
 	m.ledger.SetUp(i, true)
 	return true
 }

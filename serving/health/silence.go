@@ -33,6 +33,10 @@ func (m *Monitor) Listen(work []int, now, elapsed time.Duration) []Change {
 	defer m.mu.Unlock()
 	for i := range m.replicas {
 		m.hear(i, work[i] > 0, now, elapsed)
+		if r := &m.replicas[i]; r.State == HalfOpen && work[i] < r.left {
+			r.left = work[i] // clients gave up
+			m.limit(i, r.left+m.config.Trials)
+		}
 	}
 	for i := range m.replicas {
 		if q := &m.replicas[i].quiet; q.since >= m.patienceWith(i) && m.othersProgress(i, now) {
