@@ -193,7 +193,8 @@ func TestNothingIsLeftOver(t *testing.T) {
 		backends, stop := s.upstreams()
 		config := serving.DefaultConfig()
 		config.Timeouts.Header, config.Timeouts.FirstToken, config.Timeouts.Idle, config.Timeouts.Total = 9*time.Second, 5*time.Second, 4*time.Second, 20*time.Second
-		config.Retries = serving.Retries{Max: 3, BudgetPercent: 80, BudgetMin: 5, BudgetWindow: 10 * time.Second, HedgeAfter: 2 * time.Second}
+		config.Retries = serving.Retries{Max: 3, BudgetPercent: 50, BudgetMin: 3, BudgetWindow: 10 * time.Second, HedgeAfter: 2 * time.Second}
+		config.Health.MaxEjected = 0.2 // or few would get to the engines, which all misbehave
 		config.WriteTimeout, config.LeaseTimeout = 5*time.Second, 30*time.Second
 		if s.server, err = serving.New(serving.Options{Config: config, Router: core, Backends: backends, Watchers: []serving.Watcher{s}}); err != nil {
 			t.Fatal(err)
