@@ -7,6 +7,7 @@ import (
 
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
+	"gearshift/serving/experience"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that
@@ -47,6 +48,8 @@ type Config struct {
 	Gauges gauges.Config `yaml:"gauges"`
 	// Admin is the operators' listener.
 	Admin AdminConfig `yaml:"admin"`
+	// Experience is the log of routed requests; see [Recorder].
+	Experience experience.Config `yaml:"experience"`
 }
 
 // DefaultConfig is a server for this machine alone.
@@ -65,6 +68,7 @@ func DefaultConfig() Config {
 		Health:       health.DefaultConfig(),
 		Gauges:       gauges.DefaultConfig(),
 		Admin:        DefaultAdminConfig(),
+		Experience:   experience.DefaultConfig(),
 	}
 }
 
@@ -96,5 +100,6 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults())
+	faults = append(faults, faultsUnder("experience", c.Experience.Validate())...)
 	return errors.Join(faults...)
 }

@@ -74,10 +74,16 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if o.admin != "" {
 		config.Admin.Addr = o.admin
 	}
-	server, err := serving.New(serving.Options{
+	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log,
 		AdminToken: os.Getenv(config.Admin.TokenEnv),
-	})
+	}
+	closeLog, err := logExperience(&options, s)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	server, err := serving.New(options)
 	if err != nil {
 		return err
 	}

@@ -113,3 +113,15 @@ func (s *sample) copyFrom(o *sample) {
 		s.byVariant[m] = append(s.byVariant[m][:0], o.byVariant[m]...)
 	}
 }
+
+// Only makes v a view of these hosts of the fleet, in this order, as Sample made
+// one that is to be looked at again.
+func (v *View) Only(t *Table, hosts []int) {
+	s := &v.sample
+	v.Table, s.drawn = t, true
+	s.hosts, s.replicas = s.hosts[:0], s.replicas[:0]
+	s.byVariant = make([][]int, len(t.Variants))
+	for _, h := range hosts {
+		s.add(t, h)
+	}
+}

@@ -1,0 +1,148 @@
+package experience
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// files is the file written to and those that were full. One goroutine uses it.
+type files struct {
+	path   string
+	most   int64 // bytes in a file
+	keep   int   // files, the one written to among them
+	header []byte
+	now    func() time.Time
+
+	file *os.File // nil after a failed write
+	size int64
+}
+
+// open begins a file with the header. One that is there gets another name first:
+// it is of another run, or its last line may break off.
+func (f *files) open() error {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
+		return err
+	}
+	if err := f.retire(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(f.header); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.file, f.size = file, int64(len(f.header))
+	return f.prune()
+}
+
+// retire gives a file that is there the name of a full one.
+func (f *files) retire() error {
+	switch info, err := os.Stat(f.path); {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file", f.path)
+	case info.Size() == 0:
+		return nil
+	}
+	full, err := f.list()
+	if err != nil {
+		return err
+	}
+	name := f.full(f.now())
+	if n := len(full); n > 0 && name <= full[n-1] { // in the same millisecond, or the clock was set back
+		name = f.after(full[n-1])
+	}
+	return os.Rename(f.path, name)
+}
+
+// stamp is in the names of full files, which sort by time.
+const stamp = "20060102T150405.000Z"
+
+var stampForm = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z$`)
+
+// full is the name of a file closed at that time.
+func (f *files) full(at time.Time) string {
+	return f.stem() + at.UTC().Format(stamp) + filepath.Ext(f.path)
+}
+
+// after is the next name after that of a full file.
+func (f *files) after(full string) string {
+	at, err := time.Parse(stamp, full[len(f.stem()):][:len(stamp)])
+	if err != nil { // a time that never was, such as the 40th of a month
+		at = f.now()
+	}
+	return f.full(at.Add(time.Millisecond))
+}
+
+func (f *files) stem() string { return strings.TrimSuffix(f.path, filepath.Ext(f.path)) + "-" }
+
+// list is the full files, the oldest first.
+func (f *files) list() ([]string, error) {
+	folder, stem := filepath.Split(f.stem())
+	entries, err := os.ReadDir(filepath.Clean(folder + "."))
+	var full []string
+	for _, e := range entries {
+		name, own := strings.CutPrefix(e.Name(), stem)
+		if name, ok := strings.CutSuffix(name, filepath.Ext(f.path)); own && ok && stampForm.MatchString(name) {
+			full = append(full, folder+e.Name())
+		}
+	}
+	slices.Sort(full)
+	return full, err
+}
+
+// prune removes the oldest of the full files that are too many, and nothing else.
+func (f *files) prune() error {
+	full, err := f.list()
+	if err != nil {
+		return err
+	}
+	for ; len(full) > f.keep-1; full = full[1:] {
+		if err := os.Remove(full[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// write appends whole lines, to a new file if the present one would be too long.
+// After an error the next write begins a new file: a line may be cut in the
+// middle of this one.
+func (f *files) write(lines []byte) error {
+	if f.file != nil && f.size+int64(len(lines)) > f.most && f.size > int64(len(f.header)) {
+		if err := f.close(); err != nil {
+			return err
+		}
+	}
+	if f.file == nil {
+		if err := f.open(); err != nil {
+			return err
+		}
+	}
+	n, err := f.file.Write(lines)
+	f.size += int64(n)
+	if err != nil {
+		return errors.Join(err, f.close())
+	}
+	return nil
+}
+
+func (f *files) close() error {
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file, f.size = nil, 0
+	return err
+}

@@ -1,0 +1,116 @@
+package experience
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gearshift/router/fleet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testTable is a fleet of so many hosts, each with two sizes.
+func testTable(t testing.TB, hosts int) *fleet.Table {
+	t.Helper()
+	var list []fleet.Host
+	var replicas []fleet.Replica
+	for h := range hosts {
+		name := string(rune('a' + h))
+		list = append(list, fleet.Host{Name: name})
+		for m, size := range []string{"small", "large"} {
+			replicas = append(replicas, fleet.Replica{Name: size + "@" + name, Variant: m, Host: h, Limit: 4})
+		}
+	}
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "chat", Deadline: 40 * time.Millisecond, Weight: 1, Quality: []float64{0.5, 1}}, {Name: "copy", Deadline: time.Second, Weight: 1, Quality: []float64{1, 1}}},
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, list, replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// testRow is a row with a value in every field.
+func testRow(table *fleet.Table, id uint64) *Row {
+	r := &Row{
+		Wall:    time.Date(2026, 7, 8, 10, 11, 12, int(id), time.UTC),
+		Request: fleet.Request{ID: id, Task: 1, PromptTokens: 90, Deadline: 123456789, Arrival: time.Duration(id) * 1_000_000_007},
+		Variant: 1, Replica: 1, Policy: "p@1", Fallback: "policy panicked", Propensity: 0.1,
+		EndVariant: 1, EndReplica: 3, Outcome: Completed, OutputTokens: 7,
+		FirstToken: 1, Latency: 22, PerToken: 3, Judged: true, Met: true, Utility: 1.0 / 3,
+	}
+	r.View = fleet.View{
+		Table: table, Now: r.Request.Arrival + 1, InFlight: make([]int32, len(table.Replicas)), Held: make([]int32, len(table.Replicas)),
+		Down: make([]bool, len(table.Replicas)), Rate: 0.1 + 0.2, Smoothed: fleet.SmoothedRates{1.0 / 3, 2.0 / 7},
+	}
+	for i := range r.View.InFlight {
+		r.View.InFlight[i], r.View.Held[i] = int32(i), int32(100*i)
+	}
+	r.View.Down[1] = true
+	return r
+}
+
+func testConfig(t *testing.T) Config {
+	t.Helper()
+	c := DefaultConfig()
+	c.Path = filepath.Join(t.TempDir(), "logs", "experience.jsonl")
+	return c
+}
+
+// testStore is a store of the table, closed with the test.
+func testStore(t *testing.T, c Config, table *fleet.Table) *Store {
+	t.Helper()
+	s, err := Open(c, NewHeader(table), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// closed is what a store has written once it is closed.
+func closed(t *testing.T, s *Store, paths ...string) *Log {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		paths = []string{s.config.Path}
+	}
+	log, err := Load(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// set gives every exported field of a struct a value that is not zero, so that a
+// field that nobody has thought of shows.
+func set(t *testing.T, v reflect.Value, except ...string) {
+	t.Helper()
+	for i := range v.NumField() {
+		f, field := v.Field(i), v.Type().Field(i)
+		skip := !field.IsExported()
+		for _, name := range except {
+			skip = skip || field.Name == name
+		}
+		if skip || !f.IsZero() {
+			continue
+		}
+		t.Fatalf("%s.%s is not kept in the log: write and read it, and set it in testRow", v.Type(), field.Name)
+	}
+}

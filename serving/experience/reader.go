@@ -1,0 +1,228 @@
+package experience
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// file is one that was read.
+type file struct {
+	name   string
+	header Header
+	rows   []Row
+	note   string // of a torn last line
+
+	tasks, variants, replicas map[string]int
+}
+
+// maxLine bounds a line: that of a fleet of thousands of replicas is far below.
+const maxLine = 16 << 20
+
+// read reads one file. A row that is not right is an error with file and line. A
+// last line that breaks off, as when the server was killed, is left out and noted.
+func read(name string, r io.Reader) (*file, error) {
+	f := &file{name: name}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for n := 1; ; n++ {
+		text, err := readLine(in)
+		switch {
+		case errors.Is(err, io.EOF) && len(text) == 0:
+			if n == 1 {
+				return nil, fmt.Errorf("%s: no header; the file is empty", name)
+			}
+			return f, nil
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		torn := err != nil // it does not end in a newline
+		if err := f.add(text, n); err != nil {
+			if torn && n > 1 {
+				f.note = fmt.Sprintf("%s:%d: the last line breaks off; left out", name, n)
+				return f, nil
+			}
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+	}
+}
+
+// readLine is the next line without its end. With the last, if that has no end,
+// comes io.EOF.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var text []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		text = append(text, piece...)
+		if len(text) > maxLine {
+			return nil, fmt.Errorf("a line of more than %d bytes", maxLine)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSuffix(text, []byte("\n")), err
+		}
+	}
+}
+
+// add takes in a line: the first is the header.
+func (f *file) add(text []byte, n int) error {
+	if n == 1 {
+		if err := decode(text, &f.header, false); err != nil {
+			return err
+		}
+		f.tasks, f.variants = indexOf(f.header.Tasks), indexOf(f.header.Variants)
+		f.replicas = make(map[string]int, len(f.header.Replicas))
+		for i, r := range f.header.Replicas {
+			f.replicas[r.Name] = i
+		}
+		return f.header.validate()
+	}
+	var l line
+	if err := decode(text, &l, true); err != nil {
+		return err
+	}
+	r, err := f.row(&l)
+	if err != nil {
+		return err
+	}
+	r.line = n
+	f.rows = append(f.rows, r)
+	return nil
+}
+
+func indexOf(names []string) map[string]int {
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	return index
+}
+
+// decode reads one JSON object and nothing after it; strictly, or with room for
+// keys that are not known, as a header of another version may have.
+func decode(text []byte, into any, strict bool) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("an empty line; want one JSON object a line")
+		}
+		return fmt.Errorf("%s; want one JSON object a line, as gearshift serve writes it", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON object; want one a line")
+	}
+	return nil
+}
+
+// row resolves the names and checks what does not follow from types.
+func (f *file) row(l *line) (Row, error) {
+	var r Row
+	task, okTask := f.tasks[l.Task]
+	variant, okVariant := f.variants[l.Variant]
+	replica, okReplica := f.replicas[l.Replica]
+	end, okEnd := replica, true
+	if l.MovedTo != "" {
+		end, okEnd = f.replicas[l.MovedTo]
+	}
+	n := len(f.header.Replicas)
+	switch {
+	case l.ID == 0:
+		return r, errors.New("id: missing; want the number of the request, from 1")
+	case !okTask:
+		return r, fmt.Errorf("task: %q is not one of the header's: %s", l.Task, strings.Join(f.header.Tasks, ", "))
+	case !okVariant:
+		return r, fmt.Errorf("variant: %q is not one of the header's: %s", l.Variant, strings.Join(f.header.Variants, ", "))
+	case !okReplica || f.header.Replicas[replica].Variant != l.Variant:
+		return r, fmt.Errorf("replica: %q is not one of the header's of variant %s", l.Replica, l.Variant)
+	case !okEnd:
+		return r, fmt.Errorf("moved_to: %q is not one of the header's replicas", l.MovedTo)
+	case len(l.InFlight) != n || len(l.Held) != n:
+		return r, fmt.Errorf("in_flight, held_tokens: %d and %d numbers; want one for each of %d replicas", len(l.InFlight), len(l.Held), n)
+	case len(l.Smoothed) != len(fleet.RateHorizons):
+		return r, fmt.Errorf("smoothed_rates: %d numbers; want %d", len(l.Smoothed), len(fleet.RateHorizons))
+	case l.Outcome == "" || l.Policy == "":
+		return r, errors.New("outcome, policy: both are needed")
+	case !(l.Propensity >= 0 && l.Propensity <= 1):
+		return r, fmt.Errorf("propensity: %v is not a probability", l.Propensity)
+	}
+	if err := notNegative(l); err != nil {
+		return r, err
+	}
+	if i := beyond(l.Down, n); i >= 0 {
+		return r, fmt.Errorf("down: %d is not in 0 … %d", l.Down[i], n-1)
+	}
+	if i := beyond(l.Hosts, len(f.header.Hosts)); i >= 0 {
+		return r, fmt.Errorf("hosts: %d is not in 0 … %d", l.Hosts[i], len(f.header.Hosts)-1)
+	}
+	return l.row(task, variant, replica, end, f.variants[f.header.Replicas[end].Variant]), nil
+}
+
+// beyond is where the first number stands that is no index below n, or −1.
+func beyond(list []int, n int) int {
+	return slices.IndexFunc(list, func(i int) bool { return i < 0 || i >= n })
+}
+
+func notNegative(l *line) error {
+	for _, x := range []struct {
+		key   string
+		value int64
+	}{
+		{"at_ns", l.At}, {"arrival_ns", l.Arrival}, {"prompt_tokens", int64(l.PromptTokens)}, {"deadline_ns", l.Deadline},
+		{"output_tokens", int64(l.OutputTokens)}, {"first_token_ns", l.FirstToken}, {"latency_ns", l.Latency}, {"per_token_ns", l.PerToken},
+	} {
+		if x.value < 0 {
+			return fmt.Errorf("%s: %d is negative", x.key, x.value)
+		}
+	}
+	for _, list := range [][]int32{l.InFlight, l.Held} {
+		for _, n := range list {
+			if n < 0 {
+				return errors.New("in_flight, held_tokens: a negative number")
+			}
+		}
+	}
+	return nil
+}
+
+// row is the line with its names resolved.
+func (l *line) row(task, variant, replica, end, endVariant int) Row {
+	r := Row{
+		Wall: l.Time,
+		Request: fleet.Request{
+			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
+			Deadline: time.Duration(l.Deadline), Arrival: time.Duration(l.Arrival),
+		},
+		View:    fleet.View{Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Down: make([]bool, len(l.InFlight)), Rate: l.Rate},
+		Variant: variant, Replica: replica,
+		Policy: l.Policy, Fallback: l.Fallback, Pinned: l.Pinned, Propensity: l.Propensity,
+		EndVariant: endVariant, EndReplica: end,
+		Outcome: l.Outcome, OutputTokens: l.OutputTokens, FirstToken: time.Duration(l.FirstToken),
+		Latency: time.Duration(l.Latency), PerToken: time.Duration(l.PerToken),
+		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility,
+		hosts: l.Hosts,
+	}
+	copy(r.View.Smoothed[:], l.Smoothed)
+	for _, i := range l.Down {
+		r.View.Down[i] = true
+	}
+	return r
+}
+
+// open is os.Open with an error that says what was to be read.
+func open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read experience: %w", err)
+	}
+	return f, nil
+}

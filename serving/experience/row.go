@@ -1,0 +1,110 @@
+package experience
+
+import (
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Completed is the outcome of a request whose answer went out whole.
+const Completed = "completed"
+
+// Row is one routed request.
+type Row struct {
+	// Wall is when it was decided.
+	Wall time.Time
+	// Request as the policy saw it. Its ID numbers the run's requests from 1 on;
+	// its arrival counts from the run's beginning, as the view's Now does.
+	Request fleet.Request
+	// View is what was known at the decision, but for the forecasts, which follow
+	// from the rest and the profiles. Read rows have no table; see [Log.On].
+	View fleet.View
+	// Variant and Replica are what was chosen.
+	Variant, Replica int
+	// Policy is what chose: a policy's name, or that of what stood in for it, for
+	// the reason Fallback. Pinned says that the client asked for the variant.
+	Policy, Fallback string
+	Pinned           bool
+	// Propensity is how likely this variant was to be chosen: 1 by a policy without
+	// chance. Zero is unknown, as of a variant that the client asked for.
+	Propensity float64
+	// EndVariant and EndReplica are where the work ended: other ones than chosen
+	// if it was moved.
+	EndVariant, EndReplica int
+	// Outcome is how; see serving.Outcome.
+	Outcome string
+	// OutputTokens is the length of the answer as far as it came, 0 if unknown.
+	OutputTokens int
+	// FirstToken and Latency are since arrival, PerToken is latency divided by
+	// tokens; zero without one.
+	FirstToken, Latency, PerToken time.Duration
+	// Judged says that the deadline was met or missed.
+	Judged, Met bool
+	Utility     float64
+
+	hosts []int // of a sample, until the row has a table
+	line  int
+}
+
+// line is a row as it is written. Times are whole nanoseconds, so that none is
+// rounded; the names are the header's.
+type line struct {
+	ID           uint64    `json:"id"`
+	Time         time.Time `json:"time"`
+	At           int64     `json:"at_ns"`
+	Arrival      int64     `json:"arrival_ns"`
+	Task         string    `json:"task"`
+	PromptTokens int       `json:"prompt_tokens"`
+	Deadline     int64     `json:"deadline_ns,omitempty"` // none: the task's own
+
+	InFlight []int32   `json:"in_flight"`
+	Held     []int32   `json:"held_tokens"`
+	Down     []int     `json:"down,omitempty"`  // replicas, by index
+	Hosts    []int     `json:"hosts,omitempty"` // by index, where the view was of a sample
+	Rate     float64   `json:"rate"`
+	Smoothed []float64 `json:"smoothed_rates"`
+
+	Variant    string  `json:"variant"`
+	Replica    string  `json:"replica"`
+	Policy     string  `json:"policy"`
+	Fallback   string  `json:"fallback,omitempty"`
+	Pinned     bool    `json:"pinned,omitempty"`
+	Propensity float64 `json:"propensity,omitempty"`
+	MovedTo    string  `json:"moved_to,omitempty"` // the replica that it ended on, if another
+
+	Outcome      string  `json:"outcome"`
+	OutputTokens int     `json:"output_tokens,omitempty"`
+	FirstToken   int64   `json:"first_token_ns,omitempty"`
+	Latency      int64   `json:"latency_ns,omitempty"`
+	PerToken     int64   `json:"per_token_ns,omitempty"`
+	Met          *bool   `json:"deadline_met,omitempty"` // none: not judged
+	Utility      float64 `json:"utility"`
+}
+
+// lineOf is the row as it is written, sharing memory with it.
+func (h *Header) lineOf(r *Row) line {
+	l := line{
+		ID: r.Request.ID, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
+		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline),
+		InFlight: r.View.InFlight, Held: r.View.Held, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
+		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
+		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Propensity: r.Propensity,
+		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),
+		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility,
+	}
+	for i, down := range r.View.Down {
+		if down {
+			l.Down = append(l.Down, i)
+		}
+	}
+	if r.View.Sampled() {
+		l.Hosts = r.View.Hosts()
+	}
+	if r.EndReplica != r.Replica {
+		l.MovedTo = h.Replicas[r.EndReplica].Name
+	}
+	if r.Judged {
+		l.Met = &r.Met
+	}
+	return l
+}

@@ -1,0 +1,117 @@
+package serving
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving/experience"
+)
+
+// Recorder keeps routed requests in a store. It is the Router that the server
+// routes by, where it sees what was known, and a Watcher, where it hears how the
+// work ended. It costs a request that is not sampled no memory and no lock.
+type Recorder struct {
+	Router
+	// Propensity is how likely the choice was, by whoever divides requests among
+	// policies; zero if nobody knows. Nil: all policies are without chance.
+	Propensity func(router.Choice) float64
+
+	store *experience.Store
+
+	mu   sync.Mutex // protects open
+	open map[uint64]*experience.Row
+}
+
+// mostOpen bounds the rows of requests under way.
+const mostOpen = 1 << 16
+
+// NewRecorder routes by r and writes to the store, which stays the caller's.
+func NewRecorder(r Router, store *experience.Store) *Recorder {
+	return &Recorder{Router: r, store: store, open: map[uint64]*experience.Row{}}
+}
+
+// sight is the witness of one request.
+type sight struct {
+	row  *experience.Row
+	next router.Witness // another one that wants to see, or nil
+}
+
+// Saw implements [router.Witness].
+func (s *sight) Saw(v *fleet.View, c router.Choice) {
+	s.row.View.CopyFrom(v)
+	if s.next != nil {
+		s.next.Saw(v, c)
+	}
+}
+
+// RouteSeen implements [Router].
+func (c *Recorder) RouteSeen(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error) {
+	if !c.store.Sampled(r.ID) {
+		return c.Router.RouteSeen(variant, r, now, w)
+	}
+	row := c.store.Row()
+	choice, err := c.Router.RouteSeen(variant, r, now, &sight{row, w})
+	if err != nil {
+		c.store.Discard(row)
+		return choice, err
+	}
+	c.chosen(row, r, choice)
+	c.mu.Lock()
+	room := len(c.open) < mostOpen
+	if room {
+		c.open[r.ID] = row
+	}
+	c.mu.Unlock()
+	if !room {
+		c.store.Drop(row)
+	}
+	return choice, nil
+}
+
+// chosen fills in what is known once the request is routed.
+func (c *Recorder) chosen(row *experience.Row, r *fleet.Request, choice router.Choice) {
+	row.Wall, row.Request = time.Now(), *r
+	row.Variant, row.Replica = choice.Variant, choice.Replica
+	row.Policy, row.Fallback = choice.Policy, choice.Reason
+	row.Pinned = choice.Policy == router.Pinned
+	switch row.Propensity = 1; {
+	case row.Pinned:
+		row.Propensity = 0
+	case c.Propensity != nil:
+		row.Propensity = c.Propensity(choice)
+	}
+}
+
+// Ended implements [Watcher].
+func (c *Recorder) Ended(w *Work, r Result) {
+	id := w.Request.ID
+	if !c.store.Sampled(id) {
+		return
+	}
+	c.mu.Lock()
+	row := c.open[id]
+	delete(c.open, id)
+	c.mu.Unlock()
+	if row == nil {
+		return
+	}
+	row.EndVariant, row.EndReplica = w.Variant, w.Replica
+	row.Outcome, row.OutputTokens = r.Outcome.String(), r.Tokens
+	row.FirstToken, row.Latency, row.PerToken = w.FirstToken, r.Latency, r.PerToken
+	row.Judged, row.Met, row.Utility = r.Judged, r.Met, r.Utility
+	c.store.Add(row)
+}
+
+// faultsUnder are the joined faults of a section of the configuration, by the keys
+// that they have in the whole.
+func faultsUnder(section string, err error) (faults []error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			faults = append(faults, fmt.Errorf("%s.%w", section, e))
+		}
+	}
+	return faults
+}

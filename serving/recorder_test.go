@@ -1,0 +1,172 @@
+package serving_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving"
+	"gearshift/serving/experience"
+)
+
+// recording makes a rig log what it routes; the function returned ends the log and
+// reads it.
+func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Options), func() *experience.Log) {
+	t.Helper()
+	c := experience.DefaultConfig()
+	c.Path = filepath.Join(t.TempDir(), "experience.jsonl")
+	if change != nil {
+		change(&c)
+	}
+	store, err := experience.Open(c, experience.NewHeader(testTable(t)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return func(o *serving.Options) {
+			recorder := serving.NewRecorder(o.Router, store)
+			o.Router, o.Watchers = recorder, append(o.Watchers, recorder)
+		}, func() *experience.Log {
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			log, err := experience.Load(c.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return log
+		}
+}
+
+// A row tells the decision and what came of it, and none of the words.
+func TestRequestsAreRecorded(t *testing.T) {
+	with, read := recording(t, nil)
+	g := newRig(t, says(200, jsonType, fine), with)
+	busy, _ := g.core.Ledger().Begin(smallOnA)
+	g.do("POST", chat, ask, "x-gearshift-task", "copy", "x-llm-d-slo-tpot-ms", "70000")
+	busy.End()
+	g.do("POST", chat, strings.Replace(ask, "auto", "large", 1))
+	rows := read().Runs[0].Rows
+	if len(rows) != 2 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	a, b := rows[0], rows[1]
+	if a.Request.ID != 1 || a.Request.Task != 1 || a.Request.Deadline != 70*time.Second || a.Request.PromptTokens < 1 {
+		t.Errorf("request %+v", a.Request)
+	}
+	if a.View.InFlight[smallOnA] != 1 || a.View.InFlight[smallOnB] != 0 || a.View.Now != a.Request.Arrival {
+		t.Errorf("view %+v, which is to be that before the choice", a.View)
+	}
+	if a.Variant != small || a.Replica != smallOnB || a.Policy != "wants@3" || a.Propensity != 1 || a.Pinned {
+		t.Errorf("choice %+v", a)
+	}
+	if a.Outcome != experience.Completed || a.OutputTokens != 4 || !a.Judged || !a.Met || a.Utility != 1.5 ||
+		a.Latency <= 0 || a.PerToken != a.Latency/4 || a.EndReplica != smallOnB {
+		t.Errorf("end %+v", a)
+	}
+	if !b.Pinned || b.Propensity != 0 || b.Variant != large {
+		t.Errorf("a pinned request: %+v", b)
+	}
+}
+
+// Work that fails or is moved is recorded too; what is not placed is not.
+func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
+	with, read := recording(t, nil)
+	g := newRig(t, says(500, jsonType, `{}`), with, func(o *serving.Options) {
+		o.Router.(*serving.Recorder).Propensity = func(router.Choice) float64 { return 0.25 }
+	})
+	g.do("POST", chat, ask)
+	for i := range 3 { // two places each on three replicas
+		g.core.Ledger().SetUp(i, false)
+	}
+	g.do("POST", chat, ask)
+	rows := read().Runs[0].Rows
+	if len(rows) != 1 || rows[0].Outcome != "failed" || rows[0].Utility != 0 || !rows[0].Judged || rows[0].Met || rows[0].Propensity != 0.25 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// witness counts what it is shown.
+type witness struct{ seen int }
+
+func (w *witness) Saw(*fleet.View, router.Choice) { w.seen++ }
+
+// instant chooses without any cost of its own.
+type instant struct{ serving.Router }
+
+func (instant) RouteSeen(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
+	w.Saw(&fleet.View{}, router.Choice{})
+	return router.Choice{}, nil
+}
+
+// A request that is not sampled costs no memory, and every witness sees its own.
+func TestRecorderCost(t *testing.T) {
+	none, read := recording(t, func(c *experience.Config) { c.Sample = 1e-12 })
+	plain := instant{testRouter(t, nil)}
+	recorded := &serving.Options{Router: plain}
+	none(recorded)
+	w := &witness{}
+	route := func(r serving.Router) func() {
+		return func() {
+			if _, err := r.RouteSeen(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want, got := testing.AllocsPerRun(100, route(plain)), testing.AllocsPerRun(100, route(recorded.Router))
+	if got > want {
+		t.Errorf("%v allocations with a recorder, %v without", got, want)
+	}
+	if w.seen != 202 {
+		t.Errorf("the witness has seen %d choices of 202", w.seen)
+	}
+	all, _ := recording(t, nil)
+	sampled := &serving.Options{Router: plain}
+	all(sampled)
+	route(sampled.Router)()
+	if w.seen != 203 {
+		t.Error("the witness does not see a request that is recorded")
+	}
+	if n := read().Len(); n != 0 {
+		t.Errorf("%d rows of requests that are not sampled", n)
+	}
+}
+
+// Many at once are all recorded, each once.
+func TestRecorderAtOnce(t *testing.T) {
+	with, read := recording(t, nil)
+	g := newRig(t, says(200, jsonType, fine), with)
+	const n = 200
+	ended := make(chan struct{}, n)
+	for range n {
+		go func() {
+			for g.do("POST", chat, ask).Code != 200 { // full: again
+			}
+			ended <- struct{}{}
+		}()
+	}
+	for range n {
+		<-ended
+	}
+	if rows := read().Len(); rows != n {
+		t.Errorf("%d rows of %d requests", rows, n)
+	}
+}
+
+func TestExperienceFaults(t *testing.T) {
+	c := serving.DefaultConfig()
+	c.Experience.Sample, c.Experience.Buffer = 2, 0
+	err := fmt.Sprint(c.Validate())
+	for _, key := range []string{"experience.sample: 2", "experience.buffer: 0"} {
+		if !strings.Contains(err, key) {
+			t.Errorf("%q is not in %s", key, err)
+		}
+	}
+	if serving.Completed.String() != experience.Completed {
+		t.Error("a completed request goes by two names")
+	}
+}
