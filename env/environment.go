@@ -147,7 +147,7 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	e.markLosses(a.At)
 	e.look(a.At)
 	e.arrival = a
-	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}
+	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}
 	if e.config.Forecaster != nil {
 		e.config.Forecaster.Forecast(&e.view, &e.request)
 	}

@@ -23,6 +23,8 @@ type Arrival struct {
 	Task int
 	// PromptTokens and OutputTokens are both at least 1.
 	PromptTokens, OutputTokens int
+	// Deadline per output token; zero stands for the task's own.
+	Deadline time.Duration
 	// Rate is the true arrival rate at that moment, per second; 0 where nobody
 	// knows it, as in a trace.
 	Rate float64

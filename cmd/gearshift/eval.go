@@ -23,7 +23,7 @@ import (
 // evalOptions are the flags of eval.
 type evalOptions struct {
 	scenario, store, engine, format, out, trace string
-	policies, workloads                         []string
+	policies, workloads, fromLog                []string
 	seeds, requests                             int
 	tune                                        tuneOptions
 }
@@ -43,12 +43,22 @@ seeds of the same workloads, reported with its score, the mean utility over the
 workloads. The best of each rule is then evaluated beside the policies given, and what
 is not a rule is held against the rule that does best, paired by seed.
 
+With --from-log, policies are judged on requests that a router has served and logged
+(serving.experience): their arrivals are replayed in the simulator, and each is asked
+what it would have chosen. The assumptions are printed below the table. All policies
+then run on the whole fleet, static ones too.
+
 Policies:   ` + policyForms + `
             ` + plannedForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(o.fromLog) > 0 {
+				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials")); err != nil {
+					return err
+				}
+				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+			}
 			return eval(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -63,6 +73,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
+	fromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
 	tuneFlags(c, &o.tune)
 	return c
 }

@@ -16,6 +16,7 @@ type Sample struct {
 	Utility       float64
 	Peak          float64 // the utility of the best answer in time
 	Met           bool
+	PerToken      time.Duration // latency by output tokens, queueing included
 }
 
 // Samples plays one run and returns its requests in order of arrival.
@@ -31,7 +32,7 @@ func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sa
 		},
 		ended: func(o *env.Outcome) {
 			s := &samples[o.Decision]
-			s.Variant, s.Utility, s.Met = o.Variant, o.Utility, o.Met
+			s.Variant, s.Utility, s.Met, s.PerToken = o.Variant, o.Utility, o.Met, o.Latency()
 		},
 	})
 	return samples, err

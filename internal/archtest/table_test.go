@@ -36,6 +36,8 @@ var table = []room{
 		"the environment offers actions to any learner and is judged by any policy: it imports no learner, no router core"},
 	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
 		"a report judges deciders through its own interface, learned or not"},
+	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet"},
+		"what was logged is judged by the same deciders and the same simulator, whoever logged it"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a planner is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation/logged"
+	"gearshift/router/fleet"
+	"gearshift/serving/experience"
+)
+
+// fromLogFlag is the flag of the commands that read logged experience. A shell
+// makes arguments of the files that a pattern stands for after the first.
+func fromLogFlag(c *cobra.Command, to *[]string, usage string) {
+	c.Flags().StringArrayVar(to, "from-log", nil, usage)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(*to) == 0 {
+			return cobra.NoArgs(c, args)
+		}
+		*to = append(*to, args...)
+		return nil
+	}
+}
+
+// refuseFlags says which of the flags were given that mean nothing with --from-log.
+func refuseFlags(f *pflag.FlagSet, names ...string) error {
+	var faults []error
+	for _, name := range names {
+		if f.Changed(name) {
+			faults = append(faults, fmt.Errorf("--%s has no meaning with --from-log", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// readLog reads the files as experience of the scenario's fleet.
+func readLog(s *scenario.Scenario, files []string) (*experience.Log, error) {
+	log, err := experience.Load(files...)
+	if err != nil {
+		return nil, err
+	}
+	if err := log.On(s.Table()); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	if log.Len() == 0 {
+		return nil, fmt.Errorf("%s: no requests are logged", strings.Join(files, ", "))
+	}
+	return log, nil
+}
+
+// remarks are what to know of a log beside its numbers.
+func remarks(s *scenario.Scenario, log *experience.Log) []string {
+	notes := slices.Clone(log.Notes)
+	seen := map[string]bool{}
+	for i := range log.Runs {
+		h := &log.Runs[i].Header
+		if h.ScenarioHash != s.Hash() && !seen[h.ScenarioHash] {
+			seen[h.ScenarioHash] = true
+			notes = append(notes, fmt.Sprintf("the log was written under another version of the scenario (%s %.12s, here %s %.12s)",
+				h.Scenario, h.ScenarioHash, s.Name, s.Hash()))
+		}
+	}
+	return notes
+}
+
+// decisions is the log as what judges policies has it.
+func decisions(log *experience.Log) *logged.Log {
+	l := new(logged.Log)
+	for i := range log.Runs {
+		run := logged.Run{Missing: log.Runs[i].Missing()}
+		for k := range log.Runs[i].Rows {
+			run.Decisions = append(run.Decisions, decision(&log.Runs[i].Rows[k]))
+		}
+		slices.SortStableFunc(run.Decisions, func(a, b logged.Decision) int { return cmp.Compare(a.View.Now, b.View.Now) })
+		l.Runs = append(l.Runs, run)
+	}
+	return l
+}
+
+func decision(r *experience.Row) logged.Decision {
+	d := logged.Decision{
+		View: &r.View, Request: r.Request, Variant: r.Variant, Replica: r.Replica,
+		Policy: r.Policy, Pinned: r.Pinned, Propensity: r.Propensity,
+		Judged: r.Judged, Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
+	}
+	if r.Outcome == experience.Completed {
+		d.OutputTokens = r.OutputTokens
+	}
+	return d
+}
+
+// limited is the fleet with the limits that held at the log's end, for what is
+// made to decide on its views.
+func limited(s *scenario.Scenario, log *experience.Log) (*fleet.Table, error) {
+	return log.Runs[len(log.Runs)-1].Header.Table(s.Table())
+}

@@ -1,0 +1,225 @@
+package logged
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gearshift/env"
+	"gearshift/env/evaluation"
+	"gearshift/router/fleet"
+	"gearshift/workloads"
+)
+
+// Replay is what a policy earns in the simulator on the logged arrivals, over the
+// requests whose deadline was judged when they were served.
+type Replay struct {
+	Utility     evaluation.Interval `json:"utility"`
+	DeadlineMet evaluation.Interval `json:"deadline_met"`
+	// OverLogged is the utility less that of the logged choices in the same
+	// simulator, request by request: what is off in both alike drops out.
+	OverLogged evaluation.Interval `json:"over_logged_choices"`
+	// Share of these requests by variant.
+	Share map[string]float64 `json:"share"`
+}
+
+// Caps bound the lengths of the requests that are replayed, so that each fits
+// every replica; those of the log may be beyond what the scenario's caches hold.
+type Caps struct{ Prompt, Output int }
+
+// Stream is a run's arrivals: times, tasks, deadlines and lengths as logged. The
+// length of an answer that was never whole is drawn from those of the log that
+// were, of the same task if there is any. Rates are the log's estimates.
+func (l *Log) Stream(run int, caps Caps, seed uint64) workloads.Stream {
+	r := rand.New(rand.NewPCG(seed, uint64(run)^lengthStream))
+	return &arrivals{decisions: l.Runs[run].Decisions, lengths: l.lengths(), caps: caps, random: r}
+}
+
+// lengthStream sets the draws of unknown lengths apart from others of a seed.
+const lengthStream = 0x6c656e67746873
+
+// lengths are the known lengths of answers by task, and of all tasks under −1.
+func (l *Log) lengths() map[int][]int {
+	known := map[int][]int{}
+	l.each(func(_ int, d *Decision) {
+		if d.OutputTokens > 0 {
+			known[d.Request.Task] = append(known[d.Request.Task], d.OutputTokens)
+			known[-1] = append(known[-1], d.OutputTokens)
+		}
+	})
+	return known
+}
+
+type arrivals struct {
+	decisions []Decision
+	lengths   map[int][]int
+	caps      Caps
+	random    *rand.Rand
+	last      time.Duration
+}
+
+// Next implements [workloads.Stream].
+func (a *arrivals) Next() (workloads.Arrival, bool) {
+	if len(a.decisions) == 0 {
+		return workloads.Arrival{}, false
+	}
+	d := &a.decisions[0]
+	a.decisions = a.decisions[1:]
+	output := d.OutputTokens
+	if output < 1 {
+		output = a.draw(d.Request.Task)
+	}
+	a.last = max(a.last, d.at()) // two that came at once may be stamped out of order
+	return workloads.Arrival{
+		At: a.last, Task: d.Request.Task, Deadline: d.Request.Deadline,
+		PromptTokens: capped(d.Request.PromptTokens, a.caps.Prompt), OutputTokens: capped(output, a.caps.Output),
+		Rate: d.View.Smoothed[len(d.View.Smoothed)-1],
+	}, true
+}
+
+// draw is a length of the task.
+func (a *arrivals) draw(task int) int {
+	known := a.lengths[task]
+	if len(known) == 0 {
+		known = a.lengths[-1]
+	}
+	if len(known) == 0 {
+		return 1
+	}
+	return known[a.random.IntN(len(known))]
+}
+
+func capped(tokens, most int) int {
+	if most > 0 {
+		tokens = min(tokens, most)
+	}
+	return max(1, tokens)
+}
+
+// script decides a run: what clients asked for stays, the rest is the decider's.
+type script struct {
+	evaluation.Decider
+	decisions []Decision
+	balancer  env.Balancer
+}
+
+// Decide implements [evaluation.Decider]. The simulator numbers requests from 0.
+func (s script) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	if d := &s.decisions[r.ID]; d.Pinned {
+		return d.Variant
+	}
+	return s.Decider.Decide(v, r, scratch)
+}
+
+// placing is a script for a decider that chooses the replica.
+type placing struct {
+	script
+	placer evaluation.Placer
+}
+
+// Place implements [evaluation.Placer].
+func (s placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	if d := &s.decisions[r.ID]; d.Pinned {
+		return s.balancer.Pick(v, r, d.Variant, r.ID)
+	}
+	return s.placer.Place(v, r, scratch)
+}
+
+// asLogged places each request where it was placed.
+type asLogged []Decision
+
+func (asLogged) Scratch() int { return 0 }
+func (a asLogged) Decide(_ *fleet.View, r *fleet.Request, _ []float32) int {
+	return a[r.ID].Variant
+}
+func (a asLogged) Place(_ *fleet.View, r *fleet.Request, _ []float32) int { return a[r.ID].Replica }
+
+// Replayer plays a log's arrivals on a simulated fleet.
+type Replayer struct {
+	Log *Log
+	// Fleet is all of the environment but its workload.
+	Fleet env.Config
+	Caps  Caps
+	Seed  uint64
+
+	logged [][]evaluation.Sample // by run: of the logged choices
+}
+
+// AsLogged plays the logged choices themselves: what the simulator says of what
+// happened, to be held against what was measured.
+func (p *Replayer) AsLogged(ctx context.Context) (Replay, error) {
+	runs, err := p.play(ctx, func(run int) evaluation.Decider { return asLogged(p.Log.Runs[run].Decisions) })
+	if err != nil {
+		return Replay{}, fmt.Errorf("cannot replay the logged choices: %w", err)
+	}
+	p.logged = runs
+	return p.summarise(runs), nil
+}
+
+// Play plays the decider.
+func (p *Replayer) Play(ctx context.Context, name string, decider evaluation.Decider) (Replay, error) {
+	if p.logged == nil {
+		if _, err := p.AsLogged(ctx); err != nil {
+			return Replay{}, err
+		}
+	}
+	runs, err := p.play(ctx, func(run int) evaluation.Decider {
+		s := script{Decider: decider, decisions: p.Log.Runs[run].Decisions, balancer: p.Fleet.Balancer}
+		if placer, ok := decider.(evaluation.Placer); ok {
+			return placing{s, placer}
+		}
+		return s
+	})
+	if err != nil {
+		return Replay{}, fmt.Errorf("cannot replay the log with %s: %w", name, err)
+	}
+	return p.summarise(runs), nil
+}
+
+// play plays every run by the decider that of makes for it.
+func (p *Replayer) play(ctx context.Context, of func(run int) evaluation.Decider) ([][]evaluation.Sample, error) {
+	var runs [][]evaluation.Sample
+	for i := range p.Log.Runs {
+		w := evaluation.Workload{Open: func(seed uint64) (workloads.Stream, error) { return p.Log.Stream(i, p.Caps, seed), nil }}
+		samples, err := evaluation.Samples(ctx, &evaluation.Contestant{Decider: of(i), Fleet: p.Fleet}, &w, p.Seed)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, samples)
+	}
+	return runs, nil
+}
+
+// summarise takes the means over the requests that were judged.
+func (p *Replayer) summarise(runs [][]evaluation.Sample) Replay {
+	n := p.Log.count(func(d *Decision) bool { return d.Judged })
+	utility, met, over := newBlocks(n), newBlocks(n), newBlocks(n)
+	variants := p.Fleet.Table.Variants
+	r := Replay{Share: map[string]float64{}}
+	for i := range runs {
+		for k, x := range runs[i] {
+			if !p.Log.Runs[i].Decisions[k].Judged {
+				continue
+			}
+			for _, b := range []*blocks{utility, met, over} {
+				b.next(i)
+			}
+			utility.add(x.Utility, 1)
+			met.add(share(x.Met), 1)
+			over.add(x.Utility-p.logged[i][k].Utility, 1)
+			r.Share[variants[x.Variant].Name] += 1 / float64(n)
+		}
+	}
+	r.Utility, _ = utility.interval()
+	r.DeadlineMet, _ = met.interval()
+	r.OverLogged, _ = over.interval()
+	return r
+}
+
+func share(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
