@@ -42,6 +42,8 @@ type Meta struct {
 	// From is the digest of the checkpoint whose weights training began with,
 	// empty if they were drawn.
 	From string `json:"from,omitempty"`
+	// Log is the logged requests that it was fine-tuned on; nil if there are none.
+	Log *Log `json:"log,omitempty"`
 	// AdviceMargin is what departing from the observation's advice must be worth;
 	// the network has it built in. 0: it takes none.
 	AdviceMargin float64 `json:"advice_margin,omitempty"`
@@ -50,4 +52,19 @@ type Meta struct {
 	Seen []float32 `json:"seen,omitempty"`
 	// Evaluation is the summary of the policy's results, in its writer's form.
 	Evaluation json.RawMessage `json:"evaluation,omitempty"`
+}
+
+// Log describes logged requests that a policy was fine-tuned on, and what came of it.
+type Log struct {
+	Files  []string `json:"files"`  // names, without folders
+	SHA256 string   `json:"sha256"` // of their bytes, one after another
+	// Requests were read, of which Recorded made transitions. Explored ones came
+	// from the simulator.
+	Requests int `json:"requests"`
+	Recorded int `json:"recorded"`
+	Explored int `json:"explored"`
+	Steps    int `json:"steps"` // gradient steps, of each network
+	// Outcome compares the policy with the one that it began with, in its writer's
+	// form.
+	Outcome json.RawMessage `json:"outcome,omitempty"`
 }

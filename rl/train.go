@@ -147,20 +147,29 @@ func (t *trainer) learn() error {
 	return nil
 }
 
-// gradientStep is one, after a decision: sample, target, learn, average, sync.
+// gradientStep is one, after a decision: sample, then descend.
 func (t *trainer) gradientStep(decision int) error {
 	cfg := &t.run.Config
 	t.replay.Sample(t.batch, t.sampling)
 	if cfg.Priority != nil {
 		t.replay.Weigh(t.batch, cfg.Priority.CorrectionAt(decision, cfg.Decisions))
 	}
-	t.run.Learner.SetLearningRate(cfg.LearningRateAt(decision))
-	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
-	if err != nil {
+	if err := t.descend(cfg.LearningRateAt(decision)); err != nil {
 		return fmt.Errorf("gradient step %d: %w", t.p.GradientSteps, err)
 	}
 	if cfg.Priority != nil {
 		t.replay.Reprioritise(t.batch)
+	}
+	return nil
+}
+
+// descend learns from the batch: target, learn, average, sync.
+func (t *trainer) descend(rate float64) error {
+	cfg := &t.run.Config
+	t.run.Learner.SetLearningRate(rate)
+	stats, err := t.run.Learner.Learn(t.batch) // the target is the learner's
+	if err != nil {
+		return err
 	}
 	t.p.GradientSteps++
 	t.p.Loss.add(stats.Loss, recentSteps)

@@ -30,6 +30,7 @@ func trainCommands() []*cobra.Command {
 // trainOptions are the flags of train.
 type trainOptions struct {
 	scenario, presetName, store, name, from, out string
+	fromLog                                      []string
 	seed                                         uint64
 	steps                                        int
 	resume                                       bool
@@ -46,9 +47,18 @@ func newTrainCommand() *cobra.Command {
 		Long: `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
 weights that did best on validation seeds. Progress is saved as the run goes: after
 an interruption, the same command with --resume continues, and ends with the very
-bytes that an uninterrupted run ends with.`,
-		Args: cobra.NoArgs,
+bytes that an uninterrupted run ends with.
+
+With --from-log, the policy that --from names is fine-tuned on requests that a router
+has served and logged (serving.experience), beside as many decisions in the simulator,
+and stored as a new version of it; it is said how that one does beside the old.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if len(o.fromLog) > 0 {
+				if err := refuseFlags(c.Flags(), "resume", "out"); err != nil {
+					return err
+				}
+				return trainFromLog(c.Context(), o, c.Flags().Changed("preset"), c.OutOrStdout(), c.ErrOrStderr())
+			}
 			return train(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -57,9 +67,10 @@ bytes that an uninterrupted run ends with.`,
 	storeFlag(c, &o.store)
 	f.StringVar(&o.presetName, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
 	f.Uint64Var(&o.seed, "seed", 1, "of everything random in the run")
-	f.IntVar(&o.steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset)")
+	f.IntVar(&o.steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.name, "name", "", "of the policy and the run (default: the scenario's name)")
 	f.StringVar(&o.from, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
+	fromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to fine-tune on, with --from")
 	f.BoolVar(&o.resume, "resume", false, "continue the stored run of this name")
 	f.StringVar(&o.out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c

@@ -33,12 +33,28 @@ const knownStream = 0x6b6e6f776e
 // 1/16 per second up. The band around 1 per second is as wide as two, because
 // the conversion rounds towards zero; stored runs rest on it.
 func stratum(rate float64) int {
-	return max(0, min(rl.Strata-1, int(4*math.Log2(rate))+16))
+	return max(0, min(rl.Strata-1, int(4*math.Log2(max(rate, leastRate)))+16))
 }
+
+// leastRate is below all bands, and has a logarithm.
+const leastRate = 1e-3
 
 // newTrainingEnv is the scenario's fleet under its training load, endless but
 // for the truncation after each episode.
 func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*trainingEnv, error) {
+	load, err := workloads.NewRandomSwitching(s.Training.Load)
+	if err != nil {
+		return nil, err
+	}
+	tasks := s.Table().Tasks
+	return newTrainingEnvOn(s, spec, episode, s.Training.Load.KnownShare, func(seed uint64) (workloads.Stream, error) {
+		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
+	})
+}
+
+// newTrainingEnvOn is newTrainingEnv under a load of the caller's, which is endless.
+func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, episode int, knownShare float64,
+	load func(seed uint64) (workloads.Stream, error)) (*trainingEnv, error) {
 	config, err := simulation(s)
 	if err != nil {
 		return nil, err
@@ -50,15 +66,8 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
-	load, err := workloads.NewRandomSwitching(s.Training.Load)
-	if err != nil {
-		return nil, err
-	}
-	config.Limit = episode
-	config.Open = func(seed uint64) (workloads.Stream, error) {
-		return workloads.New(load, config.Table.Tasks, s.Workload, seed, workloads.Limit{})
-	}
-	t := &trainingEnv{knownShare: s.Training.Load.KnownShare, places: spec.Places()}
+	config.Limit, config.Open = episode, load
+	t := &trainingEnv{knownShare: knownShare, places: spec.Places()}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}

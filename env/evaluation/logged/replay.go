@@ -32,8 +32,54 @@ type Caps struct{ Prompt, Output int }
 // length of an answer that was never whole is drawn from those of the log that
 // were, of the same task if there is any. Rates are the log's estimates.
 func (l *Log) Stream(run int, caps Caps, seed uint64) workloads.Stream {
-	r := rand.New(rand.NewPCG(seed, uint64(run)^lengthStream))
-	return &arrivals{decisions: l.Runs[run].Decisions, lengths: l.lengths(), caps: caps, random: r}
+	return &arrivals{decisions: l.Runs[run].Decisions, drawer: l.drawer(caps, seed^uint64(run))}
+}
+
+func (l *Log) drawer(caps Caps, seed uint64) drawer {
+	return drawer{lengths: l.lengths(), caps: caps, random: rand.New(rand.NewPCG(seed, lengthStream))}
+}
+
+// Endless is the log's arrivals from the n-th on, over and over: its runs follow
+// each other, and its beginning its end, at the mean gap.
+func (l *Log) Endless(n int, caps Caps, seed uint64) workloads.Stream {
+	e := &endless{drawer: l.drawer(caps, seed)}
+	var span time.Duration
+	for i := range l.Runs {
+		list := l.Runs[i].Decisions
+		for k := range list {
+			gap := time.Duration(-1)
+			if k > 0 {
+				gap = max(0, list[k].at()-list[k-1].at())
+				span += gap
+			}
+			e.decisions, e.gaps = append(e.decisions, &list[k]), append(e.gaps, gap)
+		}
+	}
+	mean := span / time.Duration(max(1, len(e.gaps)-len(l.Runs)))
+	for k, gap := range e.gaps {
+		if gap < 0 {
+			e.gaps[k] = mean
+		}
+	}
+	e.next = n % len(e.decisions)
+	return e
+}
+
+// endless goes round the decisions.
+type endless struct {
+	drawer
+	decisions []*Decision
+	gaps      []time.Duration // before each
+	next      int
+	now       time.Duration
+}
+
+// Next implements [workloads.Stream].
+func (e *endless) Next() (workloads.Arrival, bool) {
+	e.now += e.gaps[e.next]
+	a := e.arrival(e.decisions[e.next], e.now)
+	e.next = (e.next + 1) % len(e.decisions)
+	return a, true
 }
 
 // lengthStream sets the draws of unknown lengths apart from others of a seed.
@@ -52,10 +98,8 @@ func (l *Log) lengths() map[int][]int {
 }
 
 type arrivals struct {
+	drawer
 	decisions []Decision
-	lengths   map[int][]int
-	caps      Caps
-	random    *rand.Rand
 	last      time.Duration
 }
 
@@ -66,20 +110,32 @@ func (a *arrivals) Next() (workloads.Arrival, bool) {
 	}
 	d := &a.decisions[0]
 	a.decisions = a.decisions[1:]
+	a.last = max(a.last, d.at()) // two that came at once may be stamped out of order
+	return a.arrival(d, a.last), true
+}
+
+// drawer draws the lengths that are not known.
+type drawer struct {
+	lengths map[int][]int
+	caps    Caps
+	random  *rand.Rand
+}
+
+// arrival is the request that was decided, at a time.
+func (a *drawer) arrival(d *Decision, at time.Duration) workloads.Arrival {
 	output := d.OutputTokens
 	if output < 1 {
 		output = a.draw(d.Request.Task)
 	}
-	a.last = max(a.last, d.at()) // two that came at once may be stamped out of order
 	return workloads.Arrival{
-		At: a.last, Task: d.Request.Task, Deadline: d.Request.Deadline,
+		At: at, Task: d.Request.Task, Deadline: d.Request.Deadline,
 		PromptTokens: capped(d.Request.PromptTokens, a.caps.Prompt), OutputTokens: capped(output, a.caps.Output),
 		Rate: d.View.Smoothed[len(d.View.Smoothed)-1],
-	}, true
+	}
 }
 
 // draw is a length of the task.
-func (a *arrivals) draw(task int) int {
+func (a *drawer) draw(task int) int {
 	known := a.lengths[task]
 	if len(known) == 0 {
 		known = a.lengths[-1]
@@ -164,17 +220,22 @@ func (p *Replayer) Play(ctx context.Context, name string, decider evaluation.Dec
 			return Replay{}, err
 		}
 	}
-	runs, err := p.play(ctx, func(run int) evaluation.Decider {
+	runs, err := p.play(ctx, p.scripted(decider))
+	if err != nil {
+		return Replay{}, fmt.Errorf("cannot replay the log with %s: %w", name, err)
+	}
+	return p.summarise(runs), nil
+}
+
+// scripted makes the decider of each run.
+func (p *Replayer) scripted(decider evaluation.Decider) func(run int) evaluation.Decider {
+	return func(run int) evaluation.Decider {
 		s := script{Decider: decider, decisions: p.Log.Runs[run].Decisions, balancer: p.Fleet.Balancer}
 		if placer, ok := decider.(evaluation.Placer); ok {
 			return placing{s, placer}
 		}
 		return s
-	})
-	if err != nil {
-		return Replay{}, fmt.Errorf("cannot replay the log with %s: %w", name, err)
 	}
-	return p.summarise(runs), nil
 }
 
 // play plays every run by the decider that of makes for it.
@@ -193,7 +254,7 @@ func (p *Replayer) play(ctx context.Context, of func(run int) evaluation.Decider
 
 // summarise takes the means over the requests that were judged.
 func (p *Replayer) summarise(runs [][]evaluation.Sample) Replay {
-	n := p.Log.count(func(d *Decision) bool { return d.Judged })
+	n := p.Log.count(judged)
 	utility, met, over := newBlocks(n), newBlocks(n), newBlocks(n)
 	variants := p.Fleet.Table.Variants
 	r := Replay{Share: map[string]float64{}}
@@ -223,3 +284,29 @@ func share(b bool) float64 {
 	}
 	return 0
 }
+
+// Versus is what a decider earns per request more than another, on the same
+// arrivals: paired, with its 95 % interval.
+func (p *Replayer) Versus(ctx context.Context, a, b evaluation.Decider) (evaluation.Interval, error) {
+	var sides [2][][]evaluation.Sample
+	for k, d := range []evaluation.Decider{a, b} {
+		runs, err := p.play(ctx, p.scripted(d))
+		if err != nil {
+			return evaluation.Interval{}, fmt.Errorf("cannot replay the log: %w", err)
+		}
+		sides[k] = runs
+	}
+	over := newBlocks(p.Log.count(judged))
+	for i := range sides[0] {
+		for k, x := range sides[0][i] {
+			if judged(&p.Log.Runs[i].Decisions[k]) {
+				over.next(i)
+				over.add(x.Utility-sides[1][i][k].Utility, 1)
+			}
+		}
+	}
+	difference, _ := over.interval()
+	return difference, nil
+}
+
+func judged(d *Decision) bool { return d.Judged }

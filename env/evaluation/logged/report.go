@@ -57,7 +57,7 @@ type Result struct {
 // Summarise measures the log, but for its files and the simulation.
 func Summarise(l *Log, variants []fleet.Variant) Summary {
 	s := Summary{Runs: len(l.Runs), Policies: map[string]int{}, Share: map[string]float64{}}
-	s.Judged = l.count(func(d *Decision) bool { return d.Judged })
+	s.Judged = l.count(judged)
 	utility, met := newBlocks(s.Judged), newBlocks(s.Judged)
 	for i := range l.Runs {
 		s.Requests += len(l.Runs[i].Decisions)

@@ -1,0 +1,306 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/logged"
+	"gearshift/rl"
+	"gearshift/router/nn"
+	"gearshift/serving/experience"
+	"gearshift/workloads"
+)
+
+// How a policy is fine-tuned on a log; decision 28 says why so.
+const (
+	logPasses      = 10  // over the log, unless steps are given
+	logExploration = 0.1 // share of the simulated decisions that is random
+	logHeldOut     = 0.2 // share of the log, its end, that is only compared on
+)
+
+// logRun is a training run on a log.
+type logRun struct {
+	*trainingRun
+	start   *checkpoints.Checkpoint // the policy to fine-tune
+	ref     string                  // and its reference
+	read    *experience.Log
+	train   *experience.Log // the rows to learn from
+	held    *experience.Log // the rows to compare on
+	traced  bool            // the log's arrivals can be simulated
+	steps   int             // gradient steps
+	explore int             // simulated decisions
+}
+
+// trainFromLog fine-tunes a stored policy on logged requests and stores it as a new
+// version. presetGiven says that the preset is the user's, not a default.
+func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout, stderr io.Writer) error {
+	r, err := newLogRun(o, presetGiven)
+	if err != nil {
+		return err
+	}
+	for _, note := range remarks(r.scenario, r.read) {
+		fmt.Fprintln(stderr, "note:", note)
+	}
+	results, err := r.learn(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	return r.finish(ctx, results, stdout)
+}
+
+func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
+	if o.from == "" {
+		return nil, errors.New("--from-log needs --from NAME[@VERSION]: the stored policy to fine-tune")
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := storedRef(o.from)
+	if err != nil {
+		return nil, fmt.Errorf("--from %q: %w", o.from, err)
+	}
+	start, entry, err := (&checkpoints.Store{Path: o.store}).Get(ref)
+	if err != nil {
+		return nil, fmt.Errorf("--from %q: %w", o.from, err)
+	}
+	if o.name == "" {
+		o.name = entry.Ref().Name
+	}
+	if _, ok := s.Training.Presets[start.Meta.Preset]; ok && !presetGiven {
+		o.presetName = start.Meta.Preset
+	}
+	if o.steps < 0 {
+		return nil, fmt.Errorf("--steps %d is negative", o.steps)
+	}
+	r := &logRun{start: start, ref: entry.Ref().String(), steps: o.steps}
+	o.steps = 0 // which are decisions to the run
+	if r.trainingRun, err = newTrainingRunOn(o, s); err != nil {
+		return nil, err
+	}
+	if r.read, err = readLog(s, o.fromLog); err != nil {
+		return nil, err
+	}
+	r.train, r.held = split(r.read, logHeldOut)
+	summary := logged.Summarise(decisions(r.train), s.Table().Variants)
+	r.traced = replayable(&summary) == ""
+	return r, r.size()
+}
+
+// size says how much there is to learn from, and so how long to learn.
+func (r *logRun) size() error {
+	tape, err := newLogTape(r.scenario, r.meta.Spec, r.train)
+	if err != nil {
+		return err
+	}
+	n := min(tape.transitions(), r.config.Replay)
+	if n == 0 {
+		return fmt.Errorf("%d requests of the log to learn from: %w; log with sample: 1, or more of them", r.train.Len(), rl.ErrNothingRecorded)
+	}
+	r.explore = n
+	if half := max(1, r.config.Batch/2); r.steps == 0 {
+		r.steps = (logPasses*n + half - 1) / half
+	}
+	return nil
+}
+
+// split cuts off the last share of the rows.
+func split(log *experience.Log, share float64) (first, last *experience.Log) {
+	first, last = new(experience.Log), new(experience.Log)
+	left := log.Len() - int(share*float64(log.Len()))
+	for _, run := range log.Runs {
+		n := min(left, len(run.Rows))
+		left -= n
+		if n > 0 {
+			first.Runs = append(first.Runs, experience.Run{Header: run.Header, Rows: run.Rows[:n]})
+		}
+		if n < len(run.Rows) {
+			last.Runs = append(last.Runs, experience.Run{Header: run.Header, Rows: run.Rows[n:]})
+		}
+	}
+	return first, last
+}
+
+// learn trains the members, each on the same log and in a simulation of its own.
+func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResult, error) {
+	load := "under the scenario's training load, as the log lacks requests"
+	if r.traced {
+		load = "on the log's arrivals"
+	}
+	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks (%s)\n",
+		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), trainingStack)
+	results := make([]rl.OfflineResult, len(r.members))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, m := range r.members {
+		group.Go(func() (err error) {
+			results[i], err = r.learnMember(ctx, m)
+			return err
+		})
+	}
+	return results, group.Wait()
+}
+
+func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, error) {
+	learner, rows, err := r.newLearner(m.seed)
+	if err != nil {
+		return rl.OfflineResult{}, err
+	}
+	if err := learner.StartFrom(m.from); err != nil {
+		return rl.OfflineResult{}, fmt.Errorf("--from %q: %w", r.options.from, err)
+	}
+	tape, err := newLogTape(r.scenario, r.meta.Spec, r.train)
+	if err != nil {
+		return rl.OfflineResult{}, err
+	}
+	simulated, seed, err := r.simulated(m)
+	if err != nil {
+		return rl.OfflineResult{}, err
+	}
+	result, err := rl.LearnOffline(ctx, rl.Offline{
+		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Tape: tape,
+		Simulated: simulated, EpisodeSeed: seed, Decisions: r.explore, Epsilon: logExploration, Steps: r.steps,
+	})
+	if simulated.err != nil {
+		err = fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, simulated.err)
+	}
+	return result, err
+}
+
+// simulated is the world that a member explores, and the seeds of its episodes:
+// that of the log's arrivals, or the one of training.
+func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error) {
+	const episodes = 1<<24 - 1
+	if !r.traced {
+		e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
+		return e, func(n uint64) uint64 { return workloads.Seed(workloads.Training, m.seed<<24|n&episodes) }, err
+	}
+	log := decisions(r.train)
+	var caps logged.Caps
+	caps.Prompt, caps.Output = tokenCaps(r.scenario)
+	e, err := newTrainingEnvOn(r.scenario, r.meta.Spec, r.config.Episode, 0, func(seed uint64) (workloads.Stream, error) {
+		return log.Endless(int(seed&episodes)*r.config.Episode, caps, seed), nil
+	})
+	return e, func(n uint64) uint64 { return m.seed<<24 | n&episodes }, err
+}
+
+// tuning compares a fine-tuned policy with the one that it began with.
+type tuning struct {
+	From string `json:"from"`
+	// Before and After are their scores on validation seeds of the scenario's
+	// workloads, in the simulator.
+	Before float64 `json:"validation_before"`
+	After  float64 `json:"validation_after"`
+	// HeldOut is by how much it is better on the end of the log, simulated: arrivals
+	// that it has not learnt from. Nil if the log lacks requests.
+	HeldOut  *evaluation.Interval `json:"held_out,omitempty"`
+	Requests int                  `json:"held_out_requests,omitempty"`
+}
+
+// finish compares the policy with the one that it began with, stores it, and says
+// whether it is better.
+func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout io.Writer) error {
+	for i, m := range r.members {
+		m.result = rl.Result{Network: results[i].Network}
+	}
+	network, err := r.network(ctx)
+	if err != nil {
+		return err
+	}
+	// Beyond what training has seen the rule stands in, and a log shows too little of
+	// what lies there: the range stays.
+	r.meta.Seen = r.start.Meta.Seen
+	r.meta.Decisions = results[0].Recorded + results[0].Explored
+	t, err := r.compare(ctx, network)
+	if err != nil {
+		return err
+	}
+	r.meta.Log = &checkpoints.Log{
+		SHA256: r.read.Hash, Requests: r.read.Len(), Recorded: results[0].Recorded, Explored: results[0].Explored, Steps: r.steps,
+	}
+	for _, f := range r.read.Files {
+		r.meta.Log.Files = append(r.meta.Log.Files, filepath.Base(f))
+	}
+	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
+		return err
+	}
+	if r.meta.Evaluation, err = r.judge.summary(ctx, network, r.meta.Seen, !r.options.uncompared); err != nil {
+		return err
+	}
+	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
+	version, err := r.store.Put(r.options.name, c, time.Now())
+	if err != nil {
+		return err
+	}
+	data, err := checkpoints.Encode(c)
+	if err != nil {
+		return err
+	}
+	ref := checkpoints.Ref{Name: r.options.name, Version: version}
+	fmt.Fprintf(stdout, "learnt from %d logged and %d simulated transitions\n", results[0].Recorded, results[0].Explored)
+	t.write(stdout)
+	fmt.Fprintf(stdout, "stored policy %s in %s (sha256 %s)\n", ref, r.store.Path, checkpoints.Digest(data))
+	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
+		r.options.scenario, r.store.Path, ref, r.ref, r.read.Files[0])
+	return nil
+}
+
+// compare plays the policy beside the one that it began with.
+func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err error) {
+	t.From = r.ref
+	if t.Before, err = r.judge.score(ctx, r.start.Network); err != nil {
+		return t, err
+	}
+	if t.After, err = r.judge.score(ctx, network); err != nil {
+		return t, err
+	}
+	if !r.traced || r.held.Len() == 0 {
+		return t, nil
+	}
+	j, err := newLogJudge(r.scenario, decisions(r.held))
+	if err != nil {
+		return t, err
+	}
+	now, err := r.judge.maker.Network("now", r.meta.Spec, network, r.meta.Seen)
+	if err != nil {
+		return t, err
+	}
+	before, err := r.judge.maker.Network("before", r.meta.Spec, r.start.Network, r.start.Meta.Seen)
+	if err != nil {
+		return t, err
+	}
+	over, err := j.replayer.Versus(ctx, now, before)
+	t.HeldOut, t.Requests = &over, r.held.Len()
+	return t, err
+}
+
+// write says whether it is better.
+func (t *tuning) write(w io.Writer) {
+	verdict := "better"
+	if t.After < t.Before {
+		verdict = "WORSE"
+	} else if t.After == t.Before {
+		verdict = "no better"
+	}
+	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", t.After, t.Before, t.From, verdict, t.After-t.Before)
+	if h := t.HeldOut; h != nil {
+		verdict = "no difference for sure"
+		if h.Lo > 0 {
+			verdict = "better"
+		} else if h.Hi < 0 {
+			verdict = "WORSE"
+		}
+		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f) beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, t.From, t.Requests, verdict)
+	}
+}

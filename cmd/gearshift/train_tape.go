@@ -1,0 +1,133 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/rl"
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/router/profile"
+	"gearshift/serving/experience"
+)
+
+// logTape is logged requests as the training loop sees decisions: each stretch of
+// requests that followed each other is an episode, which the stretch's end cuts.
+type logTape struct {
+	encoder    *observation.Encoder
+	forecaster *profile.Forecaster
+	places     bool // actions are replicas, not variants
+	stretches  [][]experience.Row
+
+	view        fleet.View
+	observation []float32
+	episode     []experience.Row
+	at          int
+	completed   [1]rl.Completion
+}
+
+// newLogTape makes a tape of the log, whose views are of a table.
+func newLogTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*logTape, error) {
+	table, err := limited(s, log)
+	if err != nil {
+		return nil, err
+	}
+	maker, err := ruleMaker(s, table)
+	if err != nil {
+		return nil, err
+	}
+	t := &logTape{forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places()}
+	if t.encoder, err = maker.Encoder(spec); err != nil {
+		return nil, err
+	}
+	t.observation = make([]float32, t.encoder.Dim())
+	for i := range log.Runs {
+		t.stretches = append(t.stretches, stretches(log.Runs[i].Rows)...)
+	}
+	return t, nil
+}
+
+// stretches are the rows, in order, that policies decided one right after another:
+// where a request lies in between that is not logged, or whose variant the client
+// asked for, the next decision met a load that this one did not lead to alone. A
+// stretch has two rows at least, the last of which only shows what followed.
+func stretches(rows []experience.Row) (list [][]experience.Row) {
+	from := 0
+	for i := range rows {
+		if i > from {
+			before, r := &rows[i-1], &rows[i]
+			if r.Request.ID == before.Request.ID+1 && r.View.Now >= before.View.Now && !r.Pinned && !before.Pinned {
+				continue
+			}
+			list, from = appendStretch(list, rows[from:i]), i
+		}
+	}
+	return appendStretch(list, rows[from:])
+}
+
+func appendStretch(list [][]experience.Row, rows []experience.Row) [][]experience.Row {
+	if len(rows) > 1 {
+		list = append(list, rows)
+	}
+	return list
+}
+
+// transitions is how many decisions are followed by another and have a known reward.
+func (t *logTape) transitions() (n int) {
+	for _, rows := range t.stretches {
+		for i := range rows[:len(rows)-1] {
+			if rows[i].Judged {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Episodes implements [rl.Tape].
+func (t *logTape) Episodes() int { return len(t.stretches) }
+
+// Reset implements [rl.Env].
+func (t *logTape) Reset(n uint64) []float32 {
+	t.episode, t.at = t.stretches[n], 0
+	return t.observe()
+}
+
+// observe encodes the present row as the router did when it decided: the encoder is
+// the same, the view is kept whole, and forecasts follow from it.
+func (t *logTape) observe() []float32 {
+	r := &t.episode[t.at]
+	t.view.CopyFrom(&r.View)
+	if t.places {
+		t.view.Whole() // as in training
+	}
+	t.forecaster.Forecast(&t.view, &r.Request)
+	t.encoder.Encode(t.observation, &t.view, &r.Request)
+	return t.observation
+}
+
+// Action implements [rl.Tape].
+func (t *logTape) Action() int {
+	if t.places {
+		return t.episode[t.at].Replica
+	}
+	return t.episode[t.at].Variant
+}
+
+// Step implements [rl.Env]. A reward that is not known, as that of a client who
+// left, never comes.
+func (t *logTape) Step(int) rl.Step {
+	r := &t.episode[t.at]
+	step := rl.Step{}
+	if r.Judged {
+		t.completed[0] = rl.Completion{
+			Decision: t.at, Utility: r.Utility, Stratum: stratum(r.View.Smoothed[len(r.View.Smoothed)-1]),
+		}
+		step.Completed, step.Reward = t.completed[:], r.Utility
+	}
+	t.at++
+	step.Elapsed = t.episode[t.at].View.Now - r.View.Now
+	step.Truncated = t.at == len(t.episode)-1
+	step.Observation = t.observe()
+	return step
+}

@@ -1,0 +1,205 @@
+package rl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gearshift/router/nn"
+)
+
+// Tape is decisions that were taken elsewhere, as an environment whose actions
+// stand: Step is called with Action's answer. Reset(n) begins its n-th episode.
+// Their ends are truncations, unless nothing can follow by the nature of the task.
+type Tape interface {
+	Env
+	Episodes() int
+	// Action is the one taken on the last observation.
+	Action() int
+}
+
+// Offline is one run of learning from decisions on record. A log shows what its
+// own actions earned, and of others nothing: values of actions that were never
+// taken would drift with nobody to contradict (Fujimoto et al. 2019). So half of
+// each minibatch is of decisions in a simulator that explores (compare Ball et al.
+// 2023). Rewards are centred apart, so that what the simulator is off by under some
+// load says nothing for or against the logged actions.
+type Offline struct {
+	// Config's hidden layers, batch, discount, returns, centring, target, loss and
+	// final learning rate count. Transitions are drawn uniformly.
+	Config  Config
+	Seed    uint64 // of exploration and sampling
+	Learner Learner
+	Rows    Rows
+	Tape    Tape
+	// Simulated is explored for so many decisions, by the learner's own network but
+	// for a share Epsilon that is random. EpisodeSeed gives the seeds of its episodes.
+	Simulated   Env
+	Decisions   int
+	Epsilon     float64
+	EpisodeSeed func(episode uint64) uint64
+	// Steps are the gradient steps.
+	Steps int
+	// Report is told how the run goes, every ReportEvery steps. Nil: nobody is.
+	Report      func(OfflineReport)
+	ReportEvery int
+}
+
+// OfflineReport is how a run goes.
+type OfflineReport struct {
+	Steps, Total  int
+	Loss, TDError float64
+}
+
+// OfflineResult is what a run has come to.
+type OfflineResult struct {
+	Network *nn.MLP // the last weights, or their average
+	// Recorded and Explored transitions were learnt from.
+	Recorded, Explored int
+}
+
+// ErrNothingRecorded says that the tape holds no transition whose reward is known.
+var ErrNothingRecorded = errors.New("no recorded decision is followed by another and has a known reward")
+
+// offline is the memory of a run.
+type offline struct {
+	*trainer
+	o            Offline
+	recorded     *Replay
+	upper, lower *Batch // the halves of the trainer's batch
+	tape         *world
+}
+
+// LearnOffline runs o. Its numbers follow from what is in o alone.
+func LearnOffline(ctx context.Context, o Offline) (OfflineResult, error) {
+	r, err := newOffline(o)
+	if err != nil {
+		return OfflineResult{}, fmt.Errorf("cannot learn: %w", err)
+	}
+	if err := r.play(ctx); err != nil {
+		return OfflineResult{}, fmt.Errorf("cannot learn from the record: %w", err)
+	}
+	if r.recorded.Len() == 0 {
+		return OfflineResult{}, ErrNothingRecorded
+	}
+	if err := r.explore(ctx); err != nil {
+		return OfflineResult{}, fmt.Errorf("cannot learn in the simulator: %w", err)
+	}
+	for step := 1; step <= o.Steps; step++ {
+		if err := ctx.Err(); err != nil {
+			return OfflineResult{}, fmt.Errorf("learning interrupted after %d steps: %w", step-1, err)
+		}
+		if err := r.step(); err != nil {
+			return OfflineResult{}, fmt.Errorf("gradient step %d: %w", step, err)
+		}
+		if o.Report != nil && (step == o.Steps || step%max(1, o.ReportEvery) == 0) {
+			o.Report(OfflineReport{Steps: step, Total: o.Steps, Loss: r.p.Loss.Mean, TDError: r.p.TDError.Mean})
+		}
+	}
+	return OfflineResult{Network: r.candidate().Clone(), Recorded: r.recorded.Len(), Explored: r.replay.Len()}, nil
+}
+
+func newOffline(o Offline) (*offline, error) {
+	o.Config.Priority, o.Config.Environments = nil, 1
+	switch {
+	case o.Config.Batch < 2:
+		return nil, fmt.Errorf("a batch of %d has no halves", o.Config.Batch)
+	case o.Steps < 1:
+		return nil, fmt.Errorf("%d gradient steps; at least 1 is needed", o.Steps)
+	case o.Decisions < 1:
+		return nil, fmt.Errorf("%d simulated decisions; at least 1 is needed", o.Decisions)
+	}
+	t, err := newTrainer(Run{
+		Config: o.Config, Seed: o.Seed, Envs: []Env{o.Simulated}, Learner: o.Learner, Rows: o.Rows, EpisodeSeed: o.EpisodeSeed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	inputs := o.Rows.dim(o.Learner.Act())
+	r := &offline{
+		trainer: t, o: o, recorded: o.Config.newReplay(inputs),
+		tape: &world{env: o.Tape, joiner: newJoiner(inputs, o.Config.NStep, o.Config.leastDiscount())},
+	}
+	half := o.Config.Batch / 2
+	r.upper, r.lower = t.batch.part(0, half, inputs), t.batch.part(half, o.Config.Batch, inputs)
+	return r, nil
+}
+
+// part is the transitions from one to another, in the batch's own memory.
+func (b *Batch) part(from, to, inputs int) *Batch {
+	return &Batch{
+		Observations: b.Observations[from*inputs : to*inputs],
+		Next:         b.Next[from*inputs : to*inputs],
+		Actions:      b.Actions[from:to],
+		Rewards:      b.Rewards[from:to],
+		Discounts:    b.Discounts[from:to],
+		TDErrors:     b.TDErrors[from:to],
+		places:       b.places[from:to],
+	}
+}
+
+// play moves what is on the tape into replay.
+func (r *offline) play(ctx context.Context) error {
+	actions := r.run.Rows.actions(r.run.Learner.Act())
+	for n := range r.o.Tape.Episodes() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w := r.tape
+		w.joiner.reset()
+		w.episode.Actions = w.episode.Actions[:0]
+		w.observation = w.env.Reset(uint64(n))
+		if err := r.checkObservation(w); err != nil {
+			return err
+		}
+		for {
+			a := r.o.Tape.Action()
+			if a < 0 || a >= actions {
+				return fmt.Errorf("%w: action %d of %d", ErrEnvironment, a, actions)
+			}
+			w.take(int32(a))
+			w.step()
+			if err := r.store(w, r.recorded); err != nil {
+				return err
+			}
+			if w.over() {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// explore takes decisions in the simulator.
+func (r *offline) explore(ctx context.Context) error {
+	w := r.worlds[0]
+	if err := r.nextEpisode(w); err != nil {
+		return err
+	}
+	for range r.o.Decisions {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.take(r.choose(w.observation, r.o.Epsilon))
+		w.step()
+		if err := r.store(w, r.replay); err != nil {
+			return err
+		}
+		if w.over() {
+			if err := r.nextEpisode(w); err != nil {
+				return err
+			}
+		}
+	}
+	if r.replay.Len() == 0 {
+		return fmt.Errorf("%w: none of %d simulated decisions has completed", ErrEnvironment, r.o.Decisions)
+	}
+	return nil
+}
+
+// step is one gradient step: sample both, target, learn, average, sync.
+func (r *offline) step() error {
+	r.recorded.Sample(r.upper, r.sampling)
+	r.replay.Sample(r.lower, r.sampling)
+	return r.descend(r.run.Config.FinalLearningRate)
+}
