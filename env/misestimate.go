@@ -20,3 +20,18 @@ func (c *Config) SlowGPU(factor float64) {
 	}
 	c.Profiles = profiles
 }
+
+// SlowVariants makes the engines of each variant so many times as slow as the
+// profiles say, by the variant's index. Rules and policies made of the profiles as
+// declared keep those.
+func (c *Config) SlowVariants(factors []float64) {
+	profiles := make([]*profile.Profile, len(c.Profiles))
+	for i, p := range c.Profiles {
+		q, f := *p, factors[c.Table.Replicas[i].Variant]
+		for _, part := range []*float64{&q.LaunchFloor, &q.Weights, &q.Token, &q.Context, &q.Overhead, &q.Sequence} {
+			*part *= f
+		}
+		profiles[i] = &q
+	}
+	c.Profiles = profiles
+}

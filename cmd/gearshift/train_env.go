@@ -46,19 +46,21 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	tasks := s.Table().Tasks
-	return newTrainingEnvOn(s, spec, episode, s.Training.Load.KnownShare, func(seed uint64) (workloads.Stream, error) {
-		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
-	})
-}
-
-// newTrainingEnvOn is newTrainingEnv under a load of the caller's, which is endless.
-func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, episode int, knownShare float64,
-	load func(seed uint64) (workloads.Stream, error)) (*trainingEnv, error) {
 	config, err := simulation(s)
 	if err != nil {
 		return nil, err
 	}
+	config.Limit = episode
+	tasks := config.Table.Tasks
+	config.Open = func(seed uint64) (workloads.Stream, error) {
+		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
+	}
+	return newTrainingEnvOn(s, spec, config, s.Training.Load.KnownShare)
+}
+
+// newTrainingEnvOn is newTrainingEnv on a fleet and load of the caller's. What the
+// policy believes of the fleet is the scenario's.
+func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, config env.Config, knownShare float64) (*trainingEnv, error) {
 	maker, err := ruleMaker(s, config.Table)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,6 @@ func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, episode int, 
 	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
-	config.Limit, config.Open = episode, load
 	t := &trainingEnv{knownShare: knownShare, places: spec.Places()}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err

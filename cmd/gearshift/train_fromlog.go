@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
 	"gearshift/rl"
@@ -41,6 +43,8 @@ type logRun struct {
 	traced  bool            // the log's arrivals can be simulated
 	steps   int             // gradient steps
 	explore int             // simulated decisions
+	fleet   env.Config      // simulated, as slow as the log says
+	factors []float64       // and by how much, by variant; nil if the log cannot say
 }
 
 // trainFromLog fine-tunes a stored policy on logged requests and stores it as a new
@@ -52,6 +56,9 @@ func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout,
 	}
 	for _, note := range remarks(r.scenario, r.read) {
 		fmt.Fprintln(stderr, "note:", note)
+	}
+	if err := r.calibrate(ctx); err != nil {
+		return err
 	}
 	results, err := r.learn(ctx, stderr)
 	if err != nil {
@@ -99,6 +106,22 @@ func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
 	return r, r.size()
 }
 
+// calibrate makes the simulated engines as slow as those that wrote the log.
+func (r *logRun) calibrate(ctx context.Context) (err error) {
+	if r.fleet, err = simulation(r.scenario); err != nil || !r.traced {
+		return err
+	}
+	j, err := newLogJudge(r.scenario, decisions(r.train))
+	if err != nil {
+		return err
+	}
+	if r.factors, err = j.replayer.Calibrate(ctx); err != nil {
+		return err
+	}
+	r.fleet.SlowVariants(r.factors)
+	return nil
+}
+
 // size says how much there is to learn from, and so how long to learn.
 func (r *logRun) size() error {
 	tape, err := newLogTape(r.scenario, r.meta.Spec, r.train)
@@ -137,7 +160,7 @@ func split(log *experience.Log, share float64) (first, last *experience.Log) {
 func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResult, error) {
 	load := "under the scenario's training load, as the log lacks requests"
 	if r.traced {
-		load = "on the log's arrivals"
+		load = "on the log's arrivals with engines that take " + r.slowness() + " as long as the scenario says"
 	}
 	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks (%s)\n",
 		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), trainingStack)
@@ -150,6 +173,15 @@ func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResul
 		})
 	}
 	return results, group.Wait()
+}
+
+// slowness lists the factors of the variants.
+func (r *logRun) slowness() string {
+	var list []string
+	for v, f := range r.factors {
+		list = append(list, fmt.Sprintf("×%.2f (%s)", f, r.scenario.Variants[v].Name))
+	}
+	return strings.Join(list, ", ")
 }
 
 func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, error) {
@@ -189,9 +221,12 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 	log := decisions(r.train)
 	var caps logged.Caps
 	caps.Prompt, caps.Output = tokenCaps(r.scenario)
-	e, err := newTrainingEnvOn(r.scenario, r.meta.Spec, r.config.Episode, 0, func(seed uint64) (workloads.Stream, error) {
+	config := r.fleet
+	config.Limit = r.config.Episode
+	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return log.Endless(int(seed&episodes)*r.config.Episode, caps, seed), nil
-	})
+	}
+	e, err := newTrainingEnvOn(r.scenario, r.meta.Spec, config, 0)
 	return e, func(n uint64) uint64 { return m.seed<<24 | n&episodes }, err
 }
 
@@ -202,6 +237,9 @@ type tuning struct {
 	// workloads, in the simulator.
 	Before float64 `json:"validation_before"`
 	After  float64 `json:"validation_after"`
+	// Slowness is by how much the engines were made slower in all of these, by
+	// variant, to take as long as in the log. Nil if the log lacks requests.
+	Slowness map[string]float64 `json:"slowness,omitempty"`
 	// HeldOut is by how much it is better on the end of the log, simulated: arrivals
 	// that it has not learnt from. Nil if the log lacks requests.
 	HeldOut  *evaluation.Interval `json:"held_out,omitempty"`
@@ -214,6 +252,12 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	for i, m := range r.members {
 		m.result = rl.Result{Network: results[i].Network}
 	}
+	// The margin is chosen, and the policy compared, in the world that the log shows;
+	// what the checkpoint tells beside the rules is of the scenario, as for any other.
+	world := r.judge
+	calibrated := *world
+	calibrated.fleet = r.fleet
+	r.judge = &calibrated
 	network, err := r.network(ctx)
 	if err != nil {
 		return err
@@ -226,6 +270,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if err != nil {
 		return err
 	}
+	r.judge = world
 	r.meta.Log = &checkpoints.Log{
 		SHA256: r.read.Hash, Requests: r.read.Len(), Recorded: results[0].Recorded, Explored: results[0].Explored, Steps: r.steps,
 	}
@@ -259,6 +304,12 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 // compare plays the policy beside the one that it began with.
 func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err error) {
 	t.From = r.ref
+	for v, f := range r.factors {
+		if t.Slowness == nil {
+			t.Slowness = map[string]float64{}
+		}
+		t.Slowness[r.scenario.Variants[v].Name] = f
+	}
 	if t.Before, err = r.judge.score(ctx, r.start.Network); err != nil {
 		return t, err
 	}
@@ -280,6 +331,7 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	if err != nil {
 		return t, err
 	}
+	j.replayer.Fleet = r.fleet
 	over, err := j.replayer.Versus(ctx, now, before)
 	t.HeldOut, t.Requests = &over, r.held.Len()
 	return t, err

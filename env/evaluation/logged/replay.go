@@ -22,6 +22,9 @@ type Replay struct {
 	OverLogged evaluation.Interval `json:"over_logged_choices"`
 	// Share of these requests by variant.
 	Share map[string]float64 `json:"share"`
+	// PaceRatio is, of the logged choices, the measured time per token as a multiple of
+	// the simulated one, by variant: the median.
+	PaceRatio map[string]float64 `json:"pace_ratio,omitempty"`
 }
 
 // Caps bound the lengths of the requests that are replayed, so that each fits
@@ -210,7 +213,14 @@ func (p *Replayer) AsLogged(ctx context.Context) (Replay, error) {
 		return Replay{}, fmt.Errorf("cannot replay the logged choices: %w", err)
 	}
 	p.logged = runs
-	return p.summarise(runs), nil
+	r := p.summarise(runs)
+	r.PaceRatio = map[string]float64{}
+	for v, ratio := range p.paceRatios(runs) {
+		if ratio > 0 {
+			r.PaceRatio[p.Fleet.Table.Variants[v].Name] = ratio
+		}
+	}
+	return r, nil
 }
 
 // Play plays the decider.

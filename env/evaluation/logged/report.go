@@ -119,6 +119,9 @@ func (r *Report) writeTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if s := x.Simulated; s != nil && len(s.PaceRatio) > 0 {
+		fmt.Fprintf(w, "\ntime per token, measured as a multiple of simulated (median): %s\n", r.paces(s.PaceRatio))
+	}
 	fmt.Fprintln(w, "\nThe left columns are a replay in the simulator, the right ones estimates row by row. They assume:")
 	for _, a := range r.Assumptions {
 		fmt.Fprintln(w, "- "+a)
@@ -155,6 +158,17 @@ func (r *Report) mix(share map[string]float64) string {
 		list = append(list, fmt.Sprintf("%.0f%%", 100*share[name]))
 	}
 	return strings.Join(list, "/")
+}
+
+// paces lists the ratios of the variants that have one.
+func (r *Report) paces(ratios map[string]float64) string {
+	var list []string
+	for _, name := range names(r.Variants) {
+		if ratio, ok := ratios[name]; ok {
+			list = append(list, fmt.Sprintf("%s ×%.2f", name, ratio))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // ranked lists who decided, those of most requests first.
