@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -102,4 +103,13 @@ func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy
 		t.Fatal(err)
 	}
 	return config.Path
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
