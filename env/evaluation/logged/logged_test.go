@@ -225,3 +225,54 @@ func TestReports(t *testing.T) {
 func opener(l *logged.Log) func(uint64) (workloads.Stream, error) {
 	return func(seed uint64) (workloads.Stream, error) { return l.Stream(0, logged.Caps{}, seed), nil }
 }
+
+// What engines are slower by is found from what was measured, by variant, also
+// where slowness makes queues.
+func TestCalibrate(t *testing.T) {
+	c := world(t)
+	slow := c
+	slow.SlowVariants([]float64{0.8, 1.25})
+	for _, rate := range []float64{1, 5} {
+		p := logged.Replayer{Log: served(t, slow, 2000, rate, 0.5), Fleet: c}
+		factors, err := p.Calibrate(t.Context())
+		if err != nil || math.Abs(factors[small]-0.8) > 0.03 || math.Abs(factors[large]-1.25) > 0.03 {
+			t.Errorf("at %v per second: %v, %v; want 0.8 and 1.25", rate, factors, err)
+		}
+		got, err := p.AsLogged(t.Context())
+		if err != nil || got.PaceRatio["large"] < 1.2 || got.PaceRatio["small"] > 0.9 {
+			t.Errorf("at %v per second: %v, %v", rate, got.PaceRatio, err)
+		}
+	}
+	// Of a variant that was never chosen nothing is known; it gets the others' factor.
+	p := logged.Replayer{Log: served(t, slow, 500, 1, 1), Fleet: c}
+	if factors, err := p.Calibrate(t.Context()); err != nil || factors[small] != factors[large] || math.Abs(factors[large]-1.25) > 0.03 {
+		t.Errorf("%v, %v", factors, err)
+	}
+	if p.Fleet.Profiles[1].Weights != 28 {
+		t.Error("the replayer's own fleet has changed")
+	}
+}
+
+// Endless arrivals go round the runs with the log's own gaps.
+func TestEndless(t *testing.T) {
+	c := world(t)
+	a, b := served(t, c, 5, 1, 0), served(t, c, 4, 1, 0)
+	log := &logged.Log{Runs: []logged.Run{a.Runs[0], b.Runs[0]}}
+	a.Runs[0].Decisions[2].OutputTokens = 0
+	s := log.Endless(9+3, logged.Caps{Output: 7}, 1)
+	var list []workloads.Arrival
+	for range 20 {
+		x, ok := s.Next()
+		if !ok || len(list) > 0 && x.At < list[len(list)-1].At || x.OutputTokens < 1 || x.OutputTokens > 7 {
+			t.Fatalf("%+v after %+v", x, list)
+		}
+		list = append(list, x)
+	}
+	run := a.Runs[0].Decisions
+	if got, want := list[1].At-list[0].At, run[4].View.Now-run[3].View.Now; got != want || list[0].PromptTokens != run[3].Request.PromptTokens {
+		t.Errorf("begins %+v, gap %v; want %v", list[0], got, want)
+	}
+	if list[11].At-list[10].At != list[2].At-list[1].At || list[9].PromptTokens != list[0].PromptTokens || list[2].At <= list[1].At {
+		t.Errorf("the second round differs: %v", list)
+	}
+}
