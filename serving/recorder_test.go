@@ -2,8 +2,11 @@ package serving_test
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,6 +89,20 @@ func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
 	g.do("POST", chat, ask)
 	rows := read().Runs[0].Rows
 	if len(rows) != 1 || rows[0].Outcome != "failed" || rows[0].Utility != 0 || !rows[0].Judged || rows[0].Met || rows[0].Propensity != 0.25 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// Of work that is moved, both the choice and where it ended are kept.
+func TestMovedWorkIsRecorded(t *testing.T) {
+	with, read := recording(t, nil)
+	dead := transport(func(*http.Request) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	})
+	g := newRig(t, says(200, jsonType, fine), with, func(o *serving.Options) { o.Backends[smallOnA].Transport = dead })
+	g.do("POST", chat, ask)
+	rows := read().Runs[0].Rows
+	if len(rows) != 1 || rows[0].Replica != smallOnA || rows[0].EndReplica != smallOnB || rows[0].Outcome != experience.Completed {
 		t.Errorf("%+v", rows)
 	}
 }

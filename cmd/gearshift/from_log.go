@@ -88,7 +88,7 @@ func decision(r *experience.Row) logged.Decision {
 	d := logged.Decision{
 		View: &r.View, Request: r.Request, Variant: r.Variant, Replica: r.Replica,
 		Policy: r.Policy, Pinned: r.Pinned, Propensity: r.Propensity,
-		Judged: r.Judged, Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
+		Moved: r.EndReplica != r.Replica, Judged: r.Judged, Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
 	}
 	if r.Outcome == experience.Completed {
 		d.OutputTokens = r.OutputTokens

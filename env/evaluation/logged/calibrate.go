@@ -15,7 +15,7 @@ func (p *Replayer) paceRatios(runs [][]evaluation.Sample) []float64 {
 	found := make([][]float64, len(p.Fleet.Table.Variants))
 	for i := range runs {
 		for k, x := range runs[i] {
-			if d := &p.Log.Runs[i].Decisions[k]; d.PerToken > 0 && x.PerToken > 0 {
+			if d := &p.Log.Runs[i].Decisions[k]; d.PerToken > 0 && x.PerToken > 0 && !d.Moved {
 				found[d.Variant] = append(found[d.Variant], float64(d.PerToken)/float64(x.PerToken))
 			}
 		}

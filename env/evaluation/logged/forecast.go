@@ -28,7 +28,7 @@ func (s *Scorer) errorsOf(l *Log, variants int) errors {
 	found, all := make([][]float64, variants), []float64(nil)
 	var view fleet.View
 	l.each(func(_ int, d *Decision) {
-		if !d.Judged {
+		if !d.Judged || d.Moved {
 			return
 		}
 		view.CopyFrom(d.View)

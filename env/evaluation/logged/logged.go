@@ -32,6 +32,10 @@ type Decision struct {
 	// Judged says that the deadline was met or missed, and Utility what was earned.
 	Judged, Met bool
 	Utility     float64
+	// Moved says that another replica answered, or another variant, because the
+	// chosen one failed. What was earned counts for the choice all the same, but
+	// tells nothing of its speed.
+	Moved bool
 	// PerToken is from arrival to finish by output tokens; zero if unknown.
 	PerToken time.Duration
 }

@@ -36,6 +36,7 @@ type Summary struct {
 	Missing int `json:"missing"`
 	Judged  int `json:"judged"` // whose deadline was met or missed
 	Pinned  int `json:"pinned"` // whose variant the client asked for
+	Moved   int `json:"moved"`  // that another replica answered than was chosen
 	// Policies counts requests by who chose the variant.
 	Policies    map[string]int      `json:"policies"`
 	Utility     evaluation.Interval `json:"utility"` // of those judged
@@ -68,6 +69,9 @@ func Summarise(l *Log, variants []fleet.Variant) Summary {
 		if d.Pinned {
 			s.Pinned++
 		}
+		if d.Moved {
+			s.Moved++
+		}
 		if !d.Judged {
 			return
 		}
@@ -99,8 +103,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 
 func (r *Report) writeTable(w io.Writer) error {
 	x := &r.Log
-	fmt.Fprintf(w, "log: %d requests of %d runs, %d judged, %d pinned by clients, %d missing in between; decided by %s\n\n",
-		x.Requests, x.Runs, x.Judged, x.Pinned, x.Missing, strings.Join(ranked(x.Policies), ", "))
+	fmt.Fprintf(w, "log: %d requests of %d runs, %d judged, %d pinned by clients, %d moved, %d missing in between; decided by %s\n\n",
+		x.Requests, x.Runs, x.Judged, x.Pinned, x.Moved, x.Missing, strings.Join(ranked(x.Policies), ", "))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\tUTILITY (95 %%)\tOVER THE LOGGED CHOICES (95 %%, paired)\tDEADLINES\t%s\t\tAGREES\tMATCHED\tFORECAST\tDOUBLY ROBUST\n", strings.Join(names(r.Variants), "/"))
 	fmt.Fprintf(t, "measured\t%s\t\t%s\t%s\t\t\t\t\t\n", wide(x.Utility), percent(x.DeadlineMet.Mean), r.mix(x.Share))
