@@ -92,6 +92,9 @@ func newBooks(r Router, clock Clock) *books {
 	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
 	registry.MustRegister(&fleetCollector{router: r, clock: clock},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if c, ok := r.(prometheus.Collector); ok { // a router that counts for itself, as a Recorder does
+		registry.MustRegister(c)
+	}
 	b.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 	return b
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/experience"
@@ -103,6 +105,19 @@ func (c *Recorder) Ended(w *Work, r Result) {
 	row.FirstToken, row.Latency, row.PerToken = w.FirstToken, r.Latency, r.PerToken
 	row.Judged, row.Met, row.Utility = r.Judged, r.Met, r.Utility
 	c.store.Add(row)
+}
+
+var experienceRows = prometheus.NewDesc("gearshift_experience_rows_total",
+	"Routed requests for the log of experience, by whether they were written or dropped.", []string{"result"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (c *Recorder) Describe(descs chan<- *prometheus.Desc) { descs <- experienceRows }
+
+// Collect implements [prometheus.Collector].
+func (c *Recorder) Collect(metrics chan<- prometheus.Metric) {
+	n := c.store.Stats()
+	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Written), "written")
+	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Dropped), "dropped")
 }
 
 // faultsUnder are the joined faults of a section of the configuration, by the keys

@@ -54,6 +54,9 @@ func TestRequestsAreRecorded(t *testing.T) {
 	busy.End()
 	g.do("POST", chat, strings.Replace(ask, "auto", "large", 1))
 	rows := read().Runs[0].Rows
+	if text := g.do("GET", "/metrics", "").Body.String(); !strings.Contains(text, `gearshift_experience_rows_total{result="written"} 2`) {
+		t.Errorf("the metrics do not count two rows")
+	}
 	if len(rows) != 2 {
 		t.Fatalf("%d rows", len(rows))
 	}

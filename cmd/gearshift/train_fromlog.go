@@ -297,7 +297,10 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	t.write(stdout)
 	fmt.Fprintf(stdout, "stored policy %s in %s (sha256 %s)\n", ref, r.store.Path, checkpoints.Digest(data))
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
-		r.options.scenario, r.store.Path, ref, r.ref, r.read.Files[0])
+		r.options.scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
+	if t.worse() {
+		fmt.Fprintf(stdout, "remove it:   gearshift policy rm %s --store %s   (until then %s stands for it)\n", ref, r.store.Path, ref.Name)
+	}
 	return nil
 }
 
@@ -335,6 +338,11 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	over, err := j.replayer.Versus(ctx, now, before)
 	t.HeldOut, t.Requests = &over, r.held.Len()
 	return t, err
+}
+
+// worse says whether it is, by either measure.
+func (t *tuning) worse() bool {
+	return t.After < t.Before || t.HeldOut != nil && t.HeldOut.Hi < 0
 }
 
 // write says whether it is better.

@@ -103,8 +103,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 
 func (r *Report) writeTable(w io.Writer) error {
 	x := &r.Log
-	fmt.Fprintf(w, "log: %d requests of %d runs, %d judged, %d pinned by clients, %d moved, %d missing in between; decided by %s\n\n",
-		x.Requests, x.Runs, x.Judged, x.Pinned, x.Moved, x.Missing, strings.Join(ranked(x.Policies), ", "))
+	fmt.Fprintf(w, "log: %d requests of %s, %d judged, %d pinned by clients, %d moved, %d missing in between; decided by %s\n\n",
+		x.Requests, runs(x.Runs), x.Judged, x.Pinned, x.Moved, x.Missing, strings.Join(ranked(x.Policies), ", "))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\tUTILITY (95 %%)\tOVER THE LOGGED CHOICES (95 %%, paired)\tDEADLINES\t%s\t\tAGREES\tMATCHED\tFORECAST\tDOUBLY ROBUST\n", strings.Join(names(r.Variants), "/"))
 	fmt.Fprintf(t, "measured\t%s\t\t%s\t%s\t\t\t\t\t\n", wide(x.Utility), percent(x.DeadlineMet.Mean), r.mix(x.Share))
@@ -134,6 +134,13 @@ func (r *Report) writeTable(w io.Writer) error {
 		fmt.Fprintln(w, "note: "+n)
 	}
 	return nil
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
 }
 
 func wide(x evaluation.Interval) string {
