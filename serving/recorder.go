@@ -3,6 +3,7 @@ package serving
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,14 +15,16 @@ import (
 
 // Recorder keeps routed requests in a store. It is the Router that the server
 // routes by, where it sees what was known, and a Watcher, where it hears how the
-// work ended. It costs a request that is not sampled no memory and no lock.
+// work ended. It costs a request that is not sampled no memory and
+// no lock.
 type Recorder struct {
 	Router
 	// Propensity is how likely the choice was, by whoever divides requests among
 	// policies; zero if nobody knows. Nil: all policies are without chance.
 	Propensity func(router.Choice) float64
 
-	store *experience.Store
+	store   *experience.Store
+	decided atomic.Uint64 // routed requests
 
 	mu   sync.Mutex // protects open
 	open map[uint64]*experience.Row
@@ -49,17 +52,42 @@ func (s *sight) Saw(v *fleet.View, c router.Choice) {
 	}
 }
 
+// inquirer is a witness that also wants to hear the policy's reasons.
+type inquirer interface {
+	Explained(values []float32, why string)
+}
+
+// inquiry is the witness of a request beside an inquirer.
+type inquiry struct {
+	*sight
+	inquirer
+}
+
+// witness sees for the row and for w.
+func witness(row *experience.Row, w router.Witness) router.Witness {
+	s := &sight{row, w}
+	if q, ok := w.(inquirer); ok {
+		return inquiry{s, q}
+	}
+	return s
+}
+
 // RouteSeen implements [Router].
 func (c *Recorder) RouteSeen(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error) {
 	if !c.store.Sampled(r.ID) {
-		return c.Router.RouteSeen(variant, r, now, w)
+		choice, err := c.Router.RouteSeen(variant, r, now, w)
+		if err == nil {
+			c.decided.Add(1)
+		}
+		return choice, err
 	}
 	row := c.store.Row()
-	choice, err := c.Router.RouteSeen(variant, r, now, &sight{row, w})
+	choice, err := c.Router.RouteSeen(variant, r, now, witness(row, w))
 	if err != nil {
 		c.store.Discard(row)
 		return choice, err
 	}
+	row.Decision = c.decided.Add(1)
 	c.chosen(row, r, choice)
 	c.mu.Lock()
 	room := len(c.open) < mostOpen

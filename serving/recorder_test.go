@@ -61,7 +61,7 @@ func TestRequestsAreRecorded(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	a, b := rows[0], rows[1]
-	if a.Request.ID != 1 || a.Request.Task != 1 || a.Request.Deadline != 70*time.Second || a.Request.PromptTokens < 1 {
+	if a.Request.ID != 1 || a.Decision != 1 || b.Decision != 2 || a.Request.Task != 1 || a.Request.Deadline != 70*time.Second || a.Request.PromptTokens < 1 {
 		t.Errorf("request %+v", a.Request)
 	}
 	if a.View.InFlight[smallOnA] != 1 || a.View.InFlight[smallOnB] != 0 || a.View.Now != a.Request.Arrival {
@@ -111,14 +111,18 @@ func TestMovedWorkIsRecorded(t *testing.T) {
 }
 
 // witness counts what it is shown.
-type witness struct{ seen int }
+type witness struct{ seen, asked int }
 
 func (w *witness) Saw(*fleet.View, router.Choice) { w.seen++ }
+func (w *witness) Explained([]float32, string)    { w.asked++ }
 
 // instant chooses without any cost of its own.
 type instant struct{ serving.Router }
 
 func (instant) RouteSeen(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
+	if q, ok := w.(interface{ Explained([]float32, string) }); ok {
+		q.Explained(nil, "")
+	}
 	w.Saw(&fleet.View{}, router.Choice{})
 	return router.Choice{}, nil
 }
@@ -148,8 +152,8 @@ func TestRecorderCost(t *testing.T) {
 	sampled := &serving.Options{Router: plain}
 	all(sampled)
 	route(sampled.Router)()
-	if w.seen != 203 {
-		t.Error("the witness does not see a request that is recorded")
+	if w.seen != 203 || w.asked != 203 {
+		t.Error("the witness does not see a request that is recorded, or hear the reasons")
 	}
 	if n := read().Len(); n != 0 {
 		t.Errorf("%d rows of requests that are not sampled", n)

@@ -20,11 +20,13 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
 	"gearshift/env/evaluation/logged"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/serving"
+	"gearshift/serving/backend"
 	"gearshift/serving/experience"
 )
 
@@ -42,10 +44,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		if err != nil {
 			t.Fatal(err)
 		}
-		backends, closeBackends, err := newBackends(s, core.Table())
-		if err != nil {
-			t.Fatal(err)
-		}
+		backends, closeBackends := simulatedBackends(t, s, core.Table())
 		defer closeBackends()
 		config := s.Serving.Config()
 		config.Experience.Path = path
@@ -79,6 +78,28 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		clients.Wait()
 	})
 	return path
+}
+
+// simulatedBackends are engines of the scenario for its replicas.
+func simulatedBackends(t *testing.T, s *scenario.Scenario, table *fleet.Table) ([]serving.Backend, func()) {
+	t.Helper()
+	config := backend.SimulatedConfig{Table: table, OutputTokens: s.Workload.Output.Sampler(), Seed: 1}
+	for i, tokens := range s.KVTokens() {
+		e, err := engine.New(s.Engine, s.Profiles()[i], tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Engines = append(config.Engines, e)
+	}
+	simulated, err := backend.NewSimulated(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]serving.Backend, len(table.Replicas))
+	for i := range list {
+		list[i].Transport = simulated.Replica(i)
+	}
+	return list, simulated.Close
 }
 
 // spy chooses by turns and notes what it was shown, encoded by the live encoder.
@@ -146,7 +167,7 @@ func TestExperienceCircle(t *testing.T) {
 	s := scenarioOf(t, path)
 	trainTiny(t, store, "--scenario", path, "--name", "tiny", "--steps", "1500")
 	log := logOf(t, s, 300, 6, func(c *router.Core) error {
-		return choosePolicy(c, s, serveOptions{scenario: path, store: store, engine: nativeEngine, policy: "tiny@1"}, slog.New(slog.DiscardHandler))
+		return c.SetPolicy(decides(t, s, store, "tiny@1"))
 	})
 	from := []string{"--scenario", path, "--store", store, "--from-log", log}
 

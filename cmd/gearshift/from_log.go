@@ -78,7 +78,7 @@ func decisions(log *experience.Log) *logged.Log {
 		for k := range log.Runs[i].Rows {
 			run.Decisions = append(run.Decisions, decision(&log.Runs[i].Rows[k]))
 		}
-		slices.SortStableFunc(run.Decisions, func(a, b logged.Decision) int { return cmp.Compare(a.View.Now, b.View.Now) })
+		slices.SortStableFunc(run.Decisions, func(a, b logged.Decision) int { return cmp.Compare(a.Request.Arrival, b.Request.Arrival) })
 		l.Runs = append(l.Runs, run)
 	}
 	return l

@@ -73,7 +73,7 @@ func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy
 	for over := false; !over; {
 		r := out.Row()
 		r.Wall, r.Request, r.Policy, r.Propensity = time.Unix(int64(len(rows)), 0), *e.Request(), policy.Name(), 1
-		r.Request.ID = uint64(len(rows) + 1)
+		r.Request.ID, r.Decision = uint64(len(rows)+1), uint64(len(rows)+1)
 		r.View.CopyFrom(e.View())
 		rows = append(rows, r)
 		action := policy.Decide(e.View(), e.Request(), scratch)

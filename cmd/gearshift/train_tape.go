@@ -56,7 +56,7 @@ func stretches(rows []experience.Row) (list [][]experience.Row) {
 	for i := range rows {
 		if i > from {
 			before, r := &rows[i-1], &rows[i]
-			if r.Request.ID == before.Request.ID+1 && r.View.Now >= before.View.Now && !r.Pinned && !before.Pinned {
+			if r.Decision == before.Decision+1 && r.View.Now >= before.View.Now && !r.Pinned && !before.Pinned {
 				continue
 			}
 			list, from = appendStretch(list, rows[from:i]), i

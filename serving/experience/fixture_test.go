@@ -38,7 +38,7 @@ func testTable(t testing.TB, hosts int) *fleet.Table {
 // testRow is a row with a value in every field.
 func testRow(table *fleet.Table, id uint64) *Row {
 	r := &Row{
-		Wall:    time.Date(2026, 7, 8, 10, 11, 12, int(id), time.UTC),
+		Decision: id, Wall: time.Date(2026, 7, 8, 10, 11, 12, int(id), time.UTC),
 		Request: fleet.Request{ID: id, Task: 1, PromptTokens: 90, Deadline: 123456789, Arrival: time.Duration(id) * 1_000_000_007},
 		Variant: 1, Replica: 1, Policy: "p@1", Fallback: "policy panicked", Propensity: 0.1,
 		EndVariant: 1, EndReplica: 3, Outcome: Completed, OutputTokens: 7,

@@ -14,7 +14,7 @@ import (
 
 // Log is what was read of the files of one fleet.
 type Log struct {
-	// Runs are in order of their beginnings, their rows in order of the requests.
+	// Runs are in order of their beginnings.
 	Runs []Run
 	// Files are the names as given, Hash is the SHA-256 of their bytes one after
 	// another.
@@ -24,7 +24,7 @@ type Log struct {
 	Notes []string
 }
 
-// Run is the rows of one life of a server.
+// Run is the rows of one life of a server, in the order of their decisions.
 type Run struct {
 	Header Header
 	Rows   []Row
@@ -61,7 +61,7 @@ func Load(paths ...string) (*Log, error) {
 	}
 	log.Hash = hex.EncodeToString(sum.Sum(nil))
 	for _, run := range runs {
-		slices.SortFunc(run.Rows, func(a, b Row) int { return cmp.Compare(a.Request.ID, b.Request.ID) })
+		slices.SortFunc(run.Rows, func(a, b Row) int { return cmp.Compare(a.Decision, b.Decision) })
 		log.Runs = append(log.Runs, *run)
 	}
 	slices.SortFunc(log.Runs, func(a, b Run) int {
@@ -79,10 +79,10 @@ func load(path string, sum io.Writer) (*file, error) {
 	return read(path, io.TeeReader(in, sum))
 }
 
-// key is a request of a run.
+// key is a decision of a run.
 type key struct {
-	run string
-	id  uint64
+	run      string
+	decision uint64
 }
 
 // join adds the file's rows to those of its run.
@@ -96,10 +96,10 @@ func (f *file) join(runs map[string]*Run, seen map[key]string) error {
 		return fmt.Errorf("%s: %w, although it is of the same run", f.name, err)
 	}
 	for i := range f.rows {
-		k := key{f.header.Run, f.rows[i].Request.ID}
+		k := key{f.header.Run, f.rows[i].Decision}
 		place := fmt.Sprintf("%s:%d", f.name, f.rows[i].line)
 		if other, twice := seen[k]; twice {
-			return fmt.Errorf("%s: request %d of run %s stands in %s too; give each file once", place, k.id, k.run, other)
+			return fmt.Errorf("%s: decision %d of run %s stands in %s too; give each file once", place, k.decision, k.run, other)
 		}
 		seen[k] = place
 	}
@@ -135,11 +135,11 @@ func (l *Log) Len() (n int) {
 	return n
 }
 
-// Missing is how many requests between the first row and the last are not in the
-// log: left out by sampling, dropped, or never placed.
+// Missing is how many routed requests between the first row and the last are not in
+// the log: left out by sampling, dropped, or not ended when the log did.
 func (r *Run) Missing() int {
 	if len(r.Rows) == 0 {
 		return 0
 	}
-	return int(r.Rows[len(r.Rows)-1].Request.ID-r.Rows[0].Request.ID) + 1 - len(r.Rows)
+	return int(r.Rows[len(r.Rows)-1].Decision-r.Rows[0].Decision) + 1 - len(r.Rows)
 }

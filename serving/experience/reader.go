@@ -136,8 +136,8 @@ func (f *file) row(l *line) (Row, error) {
 	}
 	n := len(f.header.Replicas)
 	switch {
-	case l.ID == 0:
-		return r, errors.New("id: missing; want the number of the request, from 1")
+	case l.ID == 0 || l.Decision == 0:
+		return r, errors.New("id, decision: missing; want the numbers of the request and of the decision, from 1")
 	case !okTask:
 		return r, fmt.Errorf("task: %q is not one of the header's: %s", l.Task, strings.Join(f.header.Tasks, ", "))
 	case !okVariant:
@@ -197,7 +197,7 @@ func notNegative(l *line) error {
 // row is the line with its names resolved.
 func (l *line) row(task, variant, replica, end, endVariant int) Row {
 	r := Row{
-		Wall: l.Time,
+		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
 			Deadline: time.Duration(l.Deadline), Arrival: time.Duration(l.Arrival),

@@ -11,6 +11,9 @@ const Completed = "completed"
 
 // Row is one routed request.
 type Row struct {
+	// Decision numbers the routed requests of the run in the order in which they were
+	// decided, from 1 on.
+	Decision uint64
 	// Wall is when it was decided.
 	Wall time.Time
 	// Request as the policy saw it. Its ID numbers the run's requests from 1 on;
@@ -50,6 +53,7 @@ type Row struct {
 // rounded; the names are the header's.
 type line struct {
 	ID           uint64    `json:"id"`
+	Decision     uint64    `json:"decision"`
 	Time         time.Time `json:"time"`
 	At           int64     `json:"at_ns"`
 	Arrival      int64     `json:"arrival_ns"`
@@ -84,7 +88,7 @@ type line struct {
 // lineOf is the row as it is written, sharing memory with it.
 func (h *Header) lineOf(r *Row) line {
 	l := line{
-		ID: r.Request.ID, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
+		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline),
 		InFlight: r.View.InFlight, Held: r.View.Held, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,

@@ -40,10 +40,10 @@ type Decision struct {
 	PerToken time.Duration
 }
 
-// at is when it was decided.
-func (d *Decision) at() time.Duration { return d.View.Now }
+// at is when the request arrived; if it had to wait, it was decided later.
+func (d *Decision) at() time.Duration { return d.Request.Arrival }
 
-// Run is the requests of one life of a server, in their order.
+// Run is the requests of one life of a server, in the order of their arrival.
 type Run struct {
 	Decisions []Decision
 	// Missing is how many requests in between are not logged.

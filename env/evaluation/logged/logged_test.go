@@ -179,7 +179,7 @@ func TestWhatCounts(t *testing.T) {
 	for _, unknown := range []int{3, 4} {
 		list[unknown].OutputTokens = 0
 	}
-	list[7].View.Now = list[6].View.Now - 1 // stamped out of order
+	list[7].Request.Arrival = list[6].Request.Arrival - 1 // stamped out of order
 	if _, err := p.Play(t.Context(), "large", always(large)); err != nil {
 		t.Error(err)
 	}
@@ -269,7 +269,7 @@ func TestEndless(t *testing.T) {
 		list = append(list, x)
 	}
 	run := a.Runs[0].Decisions
-	if got, want := list[1].At-list[0].At, run[4].View.Now-run[3].View.Now; got != want || list[0].PromptTokens != run[3].Request.PromptTokens {
+	if got, want := list[1].At-list[0].At, run[4].Request.Arrival-run[3].Request.Arrival; got != want || list[0].PromptTokens != run[3].Request.PromptTokens {
 		t.Errorf("begins %+v, gap %v; want %v", list[0], got, want)
 	}
 	if list[11].At-list[10].At != list[2].At-list[1].At || list[9].PromptTokens != list[0].PromptTokens || list[2].At <= list[1].At {
