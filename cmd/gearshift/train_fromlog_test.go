@@ -35,12 +35,13 @@ func scenarioOf(t *testing.T, ref string) *scenario.Scenario {
 // simulator earns too little. Fine-tuned on its own log it earns more there, though
 // the simulator, which knows no better, says that it is none the better.
 func TestFineTuningFollowsTheWorld(t *testing.T) {
-	store := storePath(t)
-	trainTiny(t, store)
-	s := scenarioOf(t, "tiny")
-	fleet := mistaken(t, scenarioOf(t, edited(t, "tiny", "weights_ms: 28.0", "weights_ms: 33.0")), s)
+	store, path := storePath(t), brief(t)
+	trainTiny(t, store, "--scenario", path)
+	s := scenarioOf(t, path)
+	slow := write(t, "slow.yaml", strings.Replace(text(t, path), "weights_ms: 28.0", "weights_ms: 33.0", 1))
+	fleet := mistaken(t, scenarioOf(t, slow), s)
 	log := loggedRequests(t, fleet, s, decides(t, s, store, "tiny@1"), "u2", 8000)
-	succeed(t, "train", "--scenario", "tiny", "--store", store, "--from", "tiny", "--from-log", log)
+	succeed(t, "train", "--scenario", path, "--store", store, "--from", "tiny", "--from-log", log)
 	work, err := evaluated(s, []string{"u1", "u2"}, 2000)
 	if err != nil {
 		t.Fatal(err)
