@@ -80,6 +80,12 @@ func (e *Engine) Load() int {
 	return n
 }
 
+// Waiting is the number of sequences not yet admitted to the batch.
+func (e *Engine) Waiting() int { return e.waiting.size }
+
+// CacheUsage is the share of the KV cache's blocks that sequences hold, 0 to 1.
+func (e *Engine) CacheUsage() float64 { return float64(e.blocks-e.free) / float64(e.blocks) }
+
 // Preemptions counts the sequences sent back to be recomputed.
 func (e *Engine) Preemptions() uint64 { return e.preemptions }
 

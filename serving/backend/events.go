@@ -65,6 +65,10 @@ func (e *events) Close() error {
 
 // token writes the event of the next token.
 func (e *events) token() {
+	if e.call != nil {
+		e.callPiece()
+		return
+	}
 	word := filler(e.id, e.sent, 1)
 	if !e.chat {
 		e.choice(wire.Choice{Text: &word})

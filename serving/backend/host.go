@@ -12,11 +12,12 @@ import (
 // times that the simulation says, not when their timer fires, so lateness of
 // timers does not add up.
 type host struct {
-	start time.Time // the epoch of the simulated time
-	wake  chan struct{}
-	quit  chan struct{}
-	ended sync.WaitGroup
-	draw  func(*rand.Rand) int
+	start   time.Time // the epoch of the simulated time
+	wake    chan struct{}
+	quit    chan struct{}
+	ended   sync.WaitGroup
+	draw    func(*rand.Rand) int
+	observe func(Span) // may be nil
 
 	mu     sync.Mutex // protects all below, and the jobs' progress
 	host   *engine.Host
@@ -30,16 +31,19 @@ type host struct {
 
 // job is one sequence on its way through an engine.
 type job struct {
-	id     uint64
-	engine int
-	prompt int
-	output int
-	cut    bool // output is a limit that the client set
+	id      uint64
+	replica int
+	engine  int
+	prompt  int
+	output  int
+	cut     bool // output is a limit that the client set
 
 	// Under the host's mutex.
 	tokens int
 	done   bool
 	err    error // with done: why it ended short
+	began  time.Duration
+	first  time.Duration // the time of its first token, zero before
 
 	// wake has room for one signal: there is progress to see.
 	wake chan struct{}
@@ -93,8 +97,13 @@ func (h *host) catchUp(now time.Duration) {
 		}
 		h.events = h.host.Step(h.events[:0])
 		for _, e := range h.events {
-			if j := h.jobs[e.ID]; j != nil && e.Kind == engine.Finished {
-				h.end(j, nil)
+			j := h.jobs[e.ID]
+			switch {
+			case j == nil:
+			case e.Kind == engine.Finished:
+				h.end(j, nil, e.At)
+			case j.first == 0: // once more after a preemption
+				j.first = e.At
 			}
 		}
 		for i := range h.count {
@@ -113,11 +122,14 @@ func (h *host) progress(id uint64, generated int) {
 }
 
 // end takes the job out of the books. The caller holds h.mu.
-func (h *host) end(j *job, err error) {
+func (h *host) end(j *job, err error, at time.Duration) {
 	delete(h.jobs, j.id)
 	j.done, j.err = true, err
 	if err == nil {
 		j.tokens = j.output
+	}
+	if h.observe != nil {
+		h.observe(j.span(at))
 	}
 	j.signal()
 }
@@ -153,6 +165,7 @@ func (h *host) submit(j *job) (fits bool, err error) {
 	h.jobs[j.id] = j
 	now := time.Since(h.start)
 	h.catchUp(now)
+	j.began = now
 	h.host.Submit(j.engine, s, now)
 	select {
 	case h.wake <- struct{}{}:
@@ -167,7 +180,7 @@ func (h *host) cancel(j *job, err error) {
 	defer h.mu.Unlock()
 	if !j.done {
 		h.host.Cancel(j.engine, j.id)
-		h.end(j, err)
+		h.end(j, err, time.Since(h.start))
 	}
 }
 
@@ -185,7 +198,7 @@ func (h *host) close() {
 		close(h.quit)
 	}
 	for _, j := range h.jobs {
-		h.end(j, ErrClosed)
+		h.end(j, ErrClosed, time.Since(h.start))
 	}
 	h.mu.Unlock()
 	h.ended.Wait()

@@ -16,12 +16,13 @@ import (
 // replica answers for one engine of a host.
 type replica struct {
 	host   *host
-	engine int
+	engine int // of the host
+	index  int // of the table
 	model  string
 }
 
-// order is what a simulated engine heeds in a request. Sampling parameters,
-// stop sequences and tools have no meaning for it and are ignored.
+// order is what a simulated engine heeds in a request. Sampling parameters and
+// stop sequences have no meaning for it and are ignored.
 type order struct {
 	Messages            json.RawMessage `json:"messages"`
 	Prompt              json.RawMessage `json:"prompt"`
@@ -33,6 +34,10 @@ type order struct {
 	StreamOptions       *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	Tools      []tool          `json:"tools"`
+	ToolChoice json.RawMessage `json:"tool_choice"`
+
+	call *wire.Function // to answer with in place of text, or nil
 }
 
 // RoundTrip implements [http.RoundTripper]. The work is cancelled with the
@@ -98,6 +103,9 @@ func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Er
 		e := invalid("n", "the simulated backend gives one answer to a request")
 		return o, nil, &e
 	}
+	if o.call, fault = o.called(); fault != nil {
+		return o, nil, fault
+	}
 	limit, name := o.MaxCompletionTokens, "max_completion_tokens"
 	if limit == nil {
 		limit, name = o.MaxTokens, "max_tokens"
@@ -106,7 +114,7 @@ func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Er
 		e := invalid(name, fmt.Sprintf("%q must be at least 1", name))
 		return o, nil, &e
 	}
-	j = &job{engine: r.engine, prompt: max(1, wire.PromptTokens(input)), wake: make(chan struct{}, 1)}
+	j = &job{replica: r.index, engine: r.engine, prompt: max(1, wire.PromptTokens(input)), wake: make(chan struct{}, 1)}
 	switch {
 	case limit != nil && o.IgnoreEOS:
 		j.output = *limit
@@ -166,12 +174,13 @@ type work struct {
 	host  *host
 	chat  bool
 	usage bool
+	call  *wire.Function
 	base  wire.Answer // what all events of the answer share
 	stop  func() bool // lets go of the context
 }
 
 func newWork(ctx context.Context, r *replica, j *job, o order, chat bool) *work {
-	w := &work{job: j, host: r.host, chat: chat}
+	w := &work{job: j, host: r.host, chat: chat, call: o.call}
 	w.usage = o.StreamOptions != nil && o.StreamOptions.IncludeUsage
 	w.base = wire.Answer{ID: fmt.Sprintf("cmpl-%012x", j.id), Object: wire.CompletionObject, Created: time.Now().Unix(), Model: r.model}
 	if chat {
@@ -194,7 +203,10 @@ func (w *work) wait(tokens int) (now int, done bool, err error) {
 }
 
 func (w *work) finish() wire.Optional {
-	if w.cut {
+	switch {
+	case w.call != nil:
+		return "tool_calls"
+	case w.cut:
 		return "length"
 	}
 	return "stop"
@@ -214,9 +226,12 @@ func (w *work) whole(request *http.Request) (*http.Response, error) {
 	answer := w.base
 	answer.Usage = w.spent()
 	choice := wire.Choice{FinishReason: w.finish()}
-	if w.chat {
-		choice.Message = &wire.Message{Role: "assistant", Content: text}
-	} else {
+	switch {
+	case w.call != nil:
+		choice.Message = &wire.Message{Role: "assistant", ToolCalls: []wire.ToolCall{{ID: w.callID(), Type: "function", Function: *w.call}}}
+	case w.chat:
+		choice.Message = &wire.Message{Role: "assistant", Content: wire.Optional(text)}
+	default:
 		choice.Text = &text
 	}
 	answer.Choices = []wire.Choice{choice}

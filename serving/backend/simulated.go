@@ -25,6 +25,9 @@ type SimulatedConfig struct {
 	OutputTokens func(*rand.Rand) int
 	// Seed of the lengths drawn.
 	Seed uint64
+	// Observe, if set, is told of each answer as it ends. It is called under a
+	// lock, and must neither wait nor call the backend.
+	Observe func(Span)
 }
 
 // Simulated runs the engines of a fleet by the wall clock, so that a request
@@ -52,10 +55,11 @@ func NewSimulated(c SimulatedConfig) (*Simulated, error) {
 		for _, r := range c.Table.ReplicasOn(h) {
 			if of == nil {
 				of = newHost(start, rand.New(rand.NewPCG(c.Seed, uint64(h))), c.OutputTokens)
+				of.observe = c.Observe
 				s.hosts = append(s.hosts, of)
 			}
 			model := c.Table.Variants[c.Table.Replicas[r].Variant].Name
-			s.replicas[r] = replica{host: of, engine: len(engines), model: model}
+			s.replicas[r] = replica{host: of, engine: len(engines), index: r, model: model}
 			engines = append(engines, c.Engines[r])
 		}
 		if of != nil {

@@ -132,7 +132,7 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 
 func (r *run) request(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
 	b := body{Model: r.Model, MaxTokens: a.OutputTokens, IgnoreEOS: true, Stream: true}
-	b.Messages[0] = wire.Message{Role: "user", Content: strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " ")}
+	b.Messages[0] = wire.Message{Role: "user", Content: wire.Optional(strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "))}
 	b.StreamOptions.IncludeUsage = true
 	text, err := json.Marshal(b)
 	if err != nil {

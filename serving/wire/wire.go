@@ -95,8 +95,23 @@ type Usage struct {
 
 // Message is one turn of a chat.
 type Message struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content"`
+	Role      string     `json:"role,omitempty"`
+	Content   Optional   `json:"content"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// ToolCall asks the client to call a function, or is one piece of that.
+type ToolCall struct {
+	Index    *int     `json:"index,omitempty"` // of a piece: which call it goes on with
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type,omitempty"` // "function"
+	Function Function `json:"function"`
+}
+
+// Function is the function that a ToolCall is for.
+type Function struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"` // JSON text
 }
 
 // Choice is one answer, or one piece of it. Of Message (a chat's answer), Delta
@@ -112,8 +127,9 @@ type Choice struct {
 
 // Delta is what one event adds to a chat's answer.
 type Delta struct {
-	Role    string `json:"role,omitempty"`
-	Content string `json:"content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   string     `json:"content,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // Answer is a whole answer, or one event of its stream.
