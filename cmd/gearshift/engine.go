@@ -1,55 +1,178 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
-	"gearshift/checkpoints"
-	"gearshift/router/nn"
-	"gearshift/router/policy"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
+	"gearshift/router/fleet"
+	"gearshift/serving/backend"
+	"gearshift/serving/engineserver"
+	"gearshift/workloads"
 )
 
-// runner runs the networks of stored policies.
-type runner func(*nn.MLP) (policy.ValueFunction, error)
-
-// The engines.
-const (
-	nativeEngine = "native"
-	onnxEngine   = "onnx"
-)
-
-func engineFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "engine", nativeEngine, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
+// engineOptions are the flags of engine.
+type engineOptions struct {
+	scenario, host, replica, addr, faults, key string
+	seed                                       uint64
 }
 
-// policySource is where stored policies come from, and what runs them.
-type policySource struct {
-	store *checkpoints.Store
-	run   runner // nil: the native one
-}
+func newEngineCommand() *cobra.Command {
+	var o engineOptions
+	c := &cobra.Command{
+		Use:   "engine",
+		Short: "Serve the simulated engines of a host, as an inference server of its own",
+		Long: `Serve the simulated engines of a host as an OpenAI-compatible inference server, with
+vLLM's metrics, so that a router can be tried across real connections without a GPU:
 
-// newPolicySource is the store at the path and the engine of the name.
-func newPolicySource(path, name string) (*policySource, error) {
-	source := &policySource{store: &checkpoints.Store{Path: path}}
-	var err error
-	switch name {
-	case nativeEngine:
-	case onnxEngine:
-		source.run, err = newONNXEngine()
-	default:
-		err = fmt.Errorf("want %s or %s", nativeEngine, onnxEngine)
+  gearshift engine --host gpu0 --addr 127.0.0.1:8101
+
+One process serves all variants of the host by their names, since they contend. Without
+--host, every host of the scenario is served, on ports that count up from --addr's.
+"gearshift scenario upstreams" writes a scenario for the router in front of them.
+
+Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
+` + engineserver.FaultForms + ".",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serveEngines(c.Context(), o, c.ErrOrStderr()) },
 	}
+	f := c.Flags()
+	scenarioFlag(c, &o.scenario)
+	f.StringVar(&o.host, "host", "", "`NAME` of the host (default: every host, one port each)")
+	f.StringVar(&o.replica, "replica", "", "`NAME` of a replica, variant@host, to serve alone")
+	f.StringVar(&o.addr, "addr", "127.0.0.1:8101", "`HOST:PORT` to listen on; the first of several hosts'")
+	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with")
+	f.StringVar(&o.key, "api-key-env", "", "`VARIABLE` of the environment with the key that clients must send (default: none)")
+	f.Uint64Var(&o.seed, "seed", 0, "of the lengths of answers, and of the faults")
+	return c
+}
+
+func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error {
+	s, err := scenario.Load(o.scenario)
 	if err != nil {
-		return nil, fmt.Errorf("--engine %s: %w", name, err)
+		return err
 	}
-	return source, nil
+	faults, err := engineserver.ParseFaults(o.faults)
+	if err != nil {
+		return fmt.Errorf("--fault: %w", err)
+	}
+	var key string
+	if o.key != "" {
+		if key = os.Getenv(o.key); key == "" {
+			return fmt.Errorf("--api-key-env %s: this environment variable is empty", o.key)
+		}
+	}
+	hosts, err := enginesOf(s, o)
+	if err != nil {
+		return err
+	}
+	addrs, err := countUp(o.addr, len(hosts))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, engines := range hosts {
+		log := slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
+		server, err := engineserver.New(engineserver.Config{Engines: engines, Key: key, Faults: faults, FaultSeed: engines.Seed, Log: log})
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		listener, err := net.Listen("tcp", addrs[i])
+		if err != nil {
+			return fmt.Errorf("cannot listen for host %s: %w", engines.Table.Hosts[0].Name, err)
+		}
+		defer listener.Close()
+		group.Go(func() error { return server.Serve(ctx, listener) })
+	}
+	return group.Wait()
 }
 
-// values is the network as the engine runs it.
-func (s *policySource) values(n *nn.MLP) (policy.ValueFunction, error) {
-	if s.run == nil {
-		return n, nil
+// countUp is n addresses whose ports follow each other; port 0 is any free one.
+func countUp(addr string, n int) ([]string, error) {
+	host, text, err := net.SplitHostPort(addr)
+	port, numberErr := strconv.ParseUint(text, 10, 16)
+	if err != nil || numberErr != nil || int(port)+n-1 > 65535 {
+		return nil, fmt.Errorf("--addr %q: want HOST:PORT with room for %d ports, such as 127.0.0.1:8101", addr, n)
 	}
-	return s.run(n)
+	addrs := make([]string, n)
+	for i := range addrs {
+		next := int(port) + i
+		if port == 0 {
+			next = 0
+		}
+		addrs[i] = net.JoinHostPort(host, strconv.Itoa(next))
+	}
+	return addrs, nil
+}
+
+// enginesOf is what to run for each host that the flags ask for.
+func enginesOf(s *scenario.Scenario, o engineOptions) ([]backend.SimulatedConfig, error) {
+	t := s.Table()
+	if o.host != "" && o.replica != "" {
+		return nil, fmt.Errorf("--host %s --replica %s: want one of them", o.host, o.replica)
+	}
+	var list []backend.SimulatedConfig
+	for h, host := range t.Hosts {
+		var chosen []int
+		for _, r := range t.ReplicasOn(h) {
+			if (o.host == "" || o.host == host.Name) && (o.replica == "" || o.replica == t.Replicas[r].Name) {
+				chosen = append(chosen, r)
+			}
+		}
+		if len(chosen) == 0 {
+			continue
+		}
+		engines, err := engineConfig(s, t, h, chosen)
+		if err != nil {
+			return nil, err
+		}
+		engines.Seed = workloads.Seed(workloads.Serving, 1+o.seed+uint64(h)<<32)
+		list = append(list, engines)
+	}
+	if len(list) > 0 {
+		return list, nil
+	}
+	if o.replica != "" {
+		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, names(len(t.Replicas), func(i int) string { return t.Replicas[i].Name }))
+	}
+	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, names(len(t.Hosts), func(i int) string { return t.Hosts[i].Name }))
+}
+
+func names(n int, name func(int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = name(i)
+	}
+	return strings.Join(list, ", ")
+}
+
+// engineConfig is a fleet of one host with the chosen of its replicas.
+func engineConfig(s *scenario.Scenario, t *fleet.Table, host int, chosen []int) (backend.SimulatedConfig, error) {
+	c := backend.SimulatedConfig{OutputTokens: s.Workload.Output.Sampler()}
+	profiles, tokens := s.Profiles(), s.KVTokens()
+	var replicas []fleet.Replica
+	for _, i := range chosen {
+		e, err := engine.New(s.Engine, profiles[i], tokens[i])
+		if err != nil {
+			return c, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
+		}
+		c.Engines = append(c.Engines, e)
+		r := t.Replicas[i]
+		r.Host = 0
+		replicas = append(replicas, r)
+	}
+	var err error
+	c.Table, err = fleet.NewTable(t.Tasks, t.Variants, t.Hosts[host:host+1], replicas)
+	return c, err
 }

@@ -1,108 +1,222 @@
-//go:build !serveonly
-
 package main
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
+	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
-
-	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/scenario"
 )
 
-// needONNX skips the test where there is no ONNX Runtime to test with.
-func needONNX(t testing.TB) {
+// engineProcess is a "gearshift engine" in a process of its own.
+type engineProcess struct {
+	url     string
+	command *exec.Cmd
+	log     *engineLog
+}
+
+// engineLog keeps what an engine prints, and tells the addresses it listens on.
+type engineLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	addrs chan string
+}
+
+var engineListens = regexp.MustCompile(`msg=listening host=\S+ addr=(\S+)`)
+
+func (l *engineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range engineListens.FindAllSubmatch(p, -1) {
+		select {
+		case l.addrs <- string(m[1]):
+		default: // nobody asks
+		}
+	}
+	return l.text.Write(p)
+}
+
+func (l *engineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// startEngine starts the engines of tiny's host, or what the arguments say.
+func startEngine(t *testing.T, args ...string) *engineProcess {
 	t.Helper()
-	if onnxRuntime() == "not in this build (tag onnx)" {
-		t.Skip("this build lacks the tag onnx")
-	}
-	if os.Getenv("GEARSHIFT_ONNXRUNTIME") != "" {
-		return
-	}
-	path, err := filepath.Abs("../../.cache/onnxruntime/libonnxruntime.so.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("no ONNX Runtime library; `make onnxruntime` fetches it")
-	}
-	t.Setenv("GEARSHIFT_ONNXRUNTIME", path)
-}
-
-// randomPolicies is a store with a policy of random weights of each preset named.
-func randomPolicies(t *testing.T, ref string, presets ...string) string {
-	t.Helper()
-	s, err := scenario.Load(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := &checkpoints.Store{Path: storePath(t)}
-	for _, name := range presets {
-		preset, err := findPreset(s, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := s.Trained(preset).Spec()
-		c := &checkpoints.Checkpoint{Network: randomNetwork(t, spec.Inputs(), 32, 32, spec.Outputs()),
-			Meta: checkpoints.Meta{Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash()}}
-		if _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return store.Path
-}
-
-// A whole evaluation comes out the same by either engine, for policies of either
-// kind: every choice is the same.
-func TestEnginesChooseAlike(t *testing.T) {
-	needONNX(t)
-	path := placingTiny(t)
-	store := randomPolicies(t, path, "default", "quick")
-	play := func(engine string) any {
-		r := evaluate(t, "--scenario", path, "--store", store, "--policy", "default", "--policy", "quick", "--seeds", "2", "--requests", "2000", "--engine", engine)
-		for _, row := range r.Results {
-			if row.Share["small"] < 0.02 || row.Share["small"] > 0.98 {
-				t.Errorf("%s on %s chooses small for %v: nothing to tell engines by", row.Policy, row.Workload, row.Share["small"])
-			}
-		}
-		return r.Results
-	}
-	if native, onnx := play("native"), play("onnx"); !reflect.DeepEqual(native, onnx) {
-		t.Errorf("natively %+v\nby ONNX Runtime %+v", native, onnx)
-	}
-}
-
-func TestServeByONNXRuntime(t *testing.T) {
-	needONNX(t)
-	s := serveTiny(t, "--store", randomPolicies(t, "tiny", "default"), "--policy", "default", "--engine", "onnx")
-	status, header, text := s.ask(t, "POST", "/v1/chat/completions", `{"model":"auto","messages":[{"role":"user","content":"how do gears turn"}],"max_tokens":3}`)
-	if status != http.StatusOK || header.Get("X-Gearshift-Policy") != "default@1" || header.Get("X-Gearshift-Fallback") != "" {
-		t.Errorf("status %d, header %v, %s", status, header, text)
-	}
-	s.end(t)
-}
-
-// Without the library both commands say how to get it, before they do anything.
-func TestEngineIsMissing(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := storeOf(t, "tiny", "mine")
-	for _, command := range []string{"eval", "serve"} {
-		fail(t, []string{command, "--scenario", "tiny", "--engine", "fast"}, "--engine fast", "native or onnx")
-		// In a process of its own: this one may have loaded the library.
-		c := exec.CommandContext(t.Context(), self, command, "--scenario", "tiny", "--store", store, "--policy", "mine", "--engine", "onnx")
-		c.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1", "GEARSHIFT_ONNXRUNTIME="+filepath.Join(t.TempDir(), "none.so"))
-		out, err := c.CombinedOutput()
-		if line := strings.TrimSuffix(string(out), "\n"); err == nil || strings.Contains(line, "\n") || !strings.Contains(line, "--engine onnx: ") || !strings.Contains(line, "make onnxruntime") {
-			t.Errorf("%s: %v, %s", command, err, out)
+	e := &engineProcess{log: &engineLog{addrs: make(chan string, 4)}}
+	args = append([]string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0"}, args...)
+	e.command = exec.Command(self, args...)
+	e.command.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1")
+	e.command.Stderr = e.log
+	if err := e.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = e.command.Process.Kill()
+		_ = e.command.Wait()
+	})
+	select {
+	case addr := <-e.log.addrs:
+		e.url = "http://" + addr
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the engine does not listen: %s", e.log)
+	}
+	return e
+}
+
+// fault switches the engine's faults.
+func (e *engineProcess) fault(t *testing.T, faults string) {
+	t.Helper()
+	response, err := http.Post(e.url+"/fault", "text/plain", strings.NewReader(faults))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("faults %q: status %d", faults, response.StatusCode)
+	}
+}
+
+// running is the sum of vllm:num_requests_running over the engine's models.
+func (e *engineProcess) running(t *testing.T) (n int) {
+	t.Helper()
+	response, err := http.Get(e.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "vllm:num_requests_running{") {
+			found = true
+			n += int(line[strings.LastIndexByte(line, ' ')+1] - '0')
 		}
 	}
+	if !found {
+		t.Fatalf("no count of running requests in %s", text)
+	}
+	return n
+}
+
+// runs waits until the engine runs that many requests.
+func (e *engineProcess) runs(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, func() bool { return e.running(t) == want }, "the engine does not come to run %d requests", want)
+}
+
+// eventually polls what happens in another process.
+func eventually(t *testing.T, ok func() bool, format string, args ...any) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf(format, args...)
+		}
+	}
+}
+
+// serveBefore starts a router in front of the engine. Edits replace text of its
+// scenario, pair by pair.
+func serveBefore(t *testing.T, e *engineProcess, edits ...string) *served {
+	t.Helper()
+	text := strings.NewReplacer(edits...).Replace(succeed(t, "scenario", "upstreams", "tiny", "--at", e.url))
+	path := filepath.Join(t.TempDir(), "upstream.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return serveTiny(t, "--scenario", path, "--policy", "static:small")
+}
+
+func TestEngineBehindARouter(t *testing.T) {
+	e := startEngine(t)
+	s := serveBefore(t, e)
+	const rest = `"messages":[{"role":"user","content":"how do gears turn"}],"max_tokens":3,"ignore_eos":true`
+	for model, variant := range map[string]string{"auto": "small", "large": "large"} {
+		status, header, text := s.ask(t, "POST", "/v1/chat/completions", `{"model":"`+model+`",`+rest+`}`)
+		if status != http.StatusOK || header.Get("X-Gearshift-Replica") != variant+"@gpu0" || !strings.Contains(text, `"model":"`+variant+`"`) || !strings.Contains(text, `"completion_tokens":3`) {
+			t.Errorf("model %s: status %d, header %v, %s", model, status, header, text)
+		}
+	}
+	_, _, text := s.ask(t, "POST", "/v1/chat/completions", `{"model":"small","stream":true,`+rest+`}`)
+	if strings.Count(text, `"content":"`) != 3 || !strings.HasSuffix(text, "data: [DONE]\n\n") {
+		t.Errorf("stream %s", text)
+	}
+	e.fault(t, "error=1")
+	if status, _, text := s.ask(t, "POST", "/v1/chat/completions", `{"model":"small",`+rest+`}`); status < 500 || !strings.Contains(text, `"error"`) {
+		t.Errorf("status %d, %s", status, text)
+	}
+	e.fault(t, "")
+	s.end(t)
+	if err := e.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.command.Wait(); err != nil {
+		t.Errorf("the engine ended with %v: %s", err, e.log)
+	}
+}
+
+// Without a host there is a server for each, on ports that follow.
+func TestEnginesOfAllHosts(t *testing.T) {
+	e := startEngine(t, "--scenario", "titan-rtx-opt")
+	for range 3 {
+		<-e.log.addrs
+	}
+	for _, host := range []string{"gpu0", "gpu1", "gpu2", "gpu3"} {
+		if !strings.Contains(e.log.String(), "host="+host) {
+			t.Errorf("no host %s: %s", host, e.log)
+		}
+	}
+}
+
+func TestEngineRefuses(t *testing.T) {
+	fail(t, []string{"engine", "--scenario", "tiny", "--host", "gpu9"}, `"gpu9"`, "gpu0")
+	fail(t, []string{"engine", "--scenario", "tiny", "--replica", "small"}, `"small"`, "small@gpu0, large@gpu0")
+	fail(t, []string{"engine", "--scenario", "tiny", "--host", "gpu0", "--replica", "small@gpu0"}, "one of them")
+	fail(t, []string{"engine", "--scenario", "tiny", "--fault", "die=1"}, "die=1", "refuse, error, hang")
+	fail(t, []string{"engine", "--scenario", "tiny", "--addr", "8101"}, "HOST:PORT")
+	fail(t, []string{"engine", "--addr", "127.0.0.1:65534"}, "room for 4 ports")
+	fail(t, []string{"engine", "--scenario", "tiny", "--api-key-env", "NO_SUCH_KEY"}, "NO_SUCH_KEY", "empty")
+}
+
+func TestScenarioUpstreams(t *testing.T) {
+	out := succeed(t, "scenario", "upstreams", "titan-rtx-opt", "--at", "http://10.0.0.1:8101")
+	path := write(t, "served.yaml", out)
+	if check := succeed(t, "scenario", "check", path); !strings.Contains(check, "valid") {
+		t.Error(check)
+	}
+	for _, line := range []string{"backend: upstream", "opt-125m@gpu0: {url: 'http://10.0.0.1:8101'}", "opt-6.7b@gpu3: {url: 'http://10.0.0.1:8104'}", "# or smallest-batch"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	again := succeed(t, "scenario", "upstreams", path, "--at", "gpu3=https://d", "--at", "gpu2=http://c", "--at", "gpu0=http://a", "--at", "gpu1=http://b/v1")
+	if !strings.Contains(again, "opt-1.3b@gpu3: {url: 'https://d'}") || strings.Contains(again, "10.0.0.1") {
+		t.Errorf("adapted again:\n%s", again)
+	}
+	fail(t, []string{"scenario", "upstreams", "tiny"}, `"at"`)
+	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")
+	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "http://a"}, "port")
+	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "gpu7=http://a"}, `"gpu7"`, "gpu0")
+	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "gpu1=http://a"}, "no URL for host gpu0")
 }

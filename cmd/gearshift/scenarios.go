@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +10,7 @@ import (
 )
 
 func newScenarioCommand() *cobra.Command {
-	return group("scenario", "List, show and check scenarios",
+	return group("scenario", "List, show, check and adapt scenarios",
 		&cobra.Command{
 			Use: "ls", Short: "List the built-in scenarios", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) {
@@ -29,6 +27,7 @@ func newScenarioCommand() *cobra.Command {
 			Use: "check NAME|FILE", Short: "Check a scenario: every fault, with its line and key", Args: one,
 			RunE: func(c *cobra.Command, args []string) error { return checkScenario(c, args[0]) },
 		},
+		newUpstreamsCommand(),
 	)
 }
 
@@ -37,11 +36,7 @@ func showScenario(c *cobra.Command, ref string) error {
 	if _, err := scenario.Load(ref); err != nil {
 		return err
 	}
-	read := os.ReadFile
-	if slices.Contains(workloads.ScenarioNames(), ref) {
-		read = workloads.Scenario
-	}
-	text, err := read(ref)
+	text, err := scenarioText(ref)
 	if err != nil {
 		return err
 	}

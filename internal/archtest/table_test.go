@@ -58,6 +58,8 @@ var table = []room{
 		"the OpenAI wire format is bytes and words, whoever reads or writes it"},
 	{"serving/backend", []string{"router/fleet", "router/profile", "env/engine", "serving/wire"},
 		"a backend answers one replica's requests; env/engine is for the simulated one alone"},
+	{"serving/engineserver", []string{"router/fleet", "serving/wire", "serving/backend"},
+		"it stands in for an inference server, and knows no router"},
 	{"serving/replay", []string{"router/fleet", "workloads", "serving/wire"},
 		"it is a client: it knows a server by its URL, and takes requests where the simulator takes them"},
 	{"serving/health", []string{"router/fleet"},
