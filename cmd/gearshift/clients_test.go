@@ -44,16 +44,16 @@ func TestGoClient(t *testing.T) {
 	s.end(t)
 }
 
-// TestNodeClient runs the official npm package against gearshift serve. Its
-// version is locked in serving/clients/node; it is installed there if it is not
-// yet.
-func TestNodeClient(t *testing.T) {
+// needNode installs the official npm package where it is not yet. Its version is
+// locked in serving/clients/node.
+func needNode(t *testing.T) {
+	t.Helper()
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Fatalf("this test needs Node.js with npm (Debian: apt-get install nodejs npm): %v", err)
 		}
 	}
-	dir := filepath.Join("..", "..", "serving", "clients", "node")
+	dir := nodeClients
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", "openai", "package.json")); err != nil {
 		install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 		install.Dir = dir
@@ -61,9 +61,16 @@ func TestNodeClient(t *testing.T) {
 			t.Fatalf("cannot install the openai package: %v\n%s", err, out)
 		}
 	}
+}
+
+var nodeClients = filepath.Join("..", "..", "serving", "clients", "node")
+
+// TestNodeClient runs the official npm package against gearshift serve.
+func TestNodeClient(t *testing.T) {
+	needNode(t)
 	s := serveTiny(t, "--policy", "static:small")
 	run := exec.CommandContext(t.Context(), "node", "client.mjs", s.url+"/v1")
-	run.Dir = dir
+	run.Dir = nodeClients
 	var complaints strings.Builder
 	run.Stderr = &complaints
 	out, err := run.Output()
