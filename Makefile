@@ -24,6 +24,10 @@ MAKE_DATA = bin/gearshift paper --quick --out notebooks-out/data
 # What `make benchstat` compares the present commit with.
 OLD ?=
 
+# How long `make fuzz` fuzzes each of the targets that FUZZ picks.
+TIME ?= 30s
+FUZZ ?= .
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -105,6 +109,10 @@ bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n
 .PHONY: benchstat
 benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)
+	@TIME='$(TIME)' FUZZ='$(FUZZ)' scripts/fuzz.sh
 
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage

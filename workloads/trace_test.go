@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -209,14 +210,25 @@ func TestWriteTrace(t *testing.T) {
 	}
 }
 
+// FuzzReadTrace holds that a trace of any form is refused in one line, or is in
+// order and within bounds, and reads back as the same from what writes it.
 func FuzzReadTrace(f *testing.F) {
-	f.Add("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8")
-	f.Add("b.csv", "req_time_s,client,prompt_len,output_len\n0.0,13,13,199\n0.2,2,36,137\n")
-	f.Add("c.jsonl", `{"at_s":0.25,"task":"copa","prompt_tokens":90,"output_tokens":256}`+"\n\n"+`{"at_s":1e3,"prompt_tokens":1,"output_tokens":1}`)
-	f.Add("d", "{}")
-	f.Add("e.csv", "\ufeffreq_time_s,client,prompt_len,output_len\n\"0")
-	f.Fuzz(func(t *testing.T, name, text string) {
-		trace, err := ReadTrace(name, strings.NewReader(text))
+	const csv, jsonl, unnamed = 0, 1, 2
+	for form, texts := range [][]string{
+		csv: {
+			"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8",
+			"req_time_s,client,prompt_len,output_len\n0.0,13,13,199\n0.2,2,36,137\n",
+			"\ufeffreq_time_s,client,prompt_len,output_len\n\"0",
+		},
+		jsonl:   {`{"at_s":0.25,"task":"copa","prompt_tokens":90,"output_tokens":256}` + "\n\n" + `{"at_s":1e3,"prompt_tokens":1,"output_tokens":1}`},
+		unnamed: {"{}", `{"at_s":0.25,"prompt_tokens":90,"output_tokens":256}`},
+	} {
+		for _, text := range texts {
+			f.Add(uint8(form), text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, form uint8, text string) {
+		trace, err := ReadTrace([]string{"a.csv", "b.jsonl", "c"}[form%3], strings.NewReader(text))
 		if err != nil {
 			if trace != nil {
 				t.Error("a trace beside an error")
@@ -224,14 +236,26 @@ func FuzzReadTrace(f *testing.F) {
 			return
 		}
 		var last time.Duration
+		var written strings.Builder
 		for _, r := range trace.Records {
 			if r.At < last || r.Line < 1 || min(r.PromptTokens, r.OutputTokens) < 1 || max(r.PromptTokens, r.OutputTokens) > MaxTokens {
 				t.Fatalf("record %+v after %v", r, last)
 			}
 			last = r.At
+			fmt.Fprintf(&written, `{"at_s":%s,"prompt_tokens":%d,"output_tokens":%d}`+"\n", appendSeconds(nil, r.At), r.PromptTokens, r.OutputTokens)
 		}
 		if _, err := trace.Rescaled(5); err == nil && trace.MeanRate() <= 0 {
 			t.Errorf("rescaled from a rate of %v", trace.MeanRate())
+		}
+		again, err := ReadTrace("again.jsonl", strings.NewReader(written.String()))
+		if err != nil || len(again.Records) != len(trace.Records) {
+			t.Fatalf("written and read again: %v", err)
+		}
+		for i, r := range again.Records {
+			// Seconds are read as a float, whose digits end somewhere.
+			if want := trace.Records[i]; (r.At-want.At).Abs() > 1+want.At>>50 || r.PromptTokens != want.PromptTokens || r.OutputTokens != want.OutputTokens {
+				t.Errorf("record %+v came back as %+v", want, r)
+			}
 		}
 	})
 }

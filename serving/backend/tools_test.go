@@ -1,9 +1,12 @@
 package backend
 
 import (
+	"encoding/json"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/router/profile"
 )
@@ -85,4 +88,28 @@ func TestToolChoicesAtFault(t *testing.T) {
 	if status, text := answer(t, s.Replica(0), ChatPath, `{`+hello+`,"tool_choice":"required","tools":[{"function":{"name":"f","parameters":`+deep+`}}]}`); status != http.StatusOK {
 		t.Errorf("status %d, %s", status, text)
 	}
+}
+
+// FuzzOrder holds that a body is refused in words, or becomes work that has an
+// end and, where a tool is to be called, JSON for it.
+func FuzzOrder(f *testing.F) {
+	for _, b := range []string{
+		`{` + hello + `,"max_tokens":3,"ignore_eos":true}`, `{"prompt":[1,2]}`, `{` + hello + `,` + offer + `,"tool_choice":"required"}`,
+		`{` + hello + `,"n":2}`, `{"messages":[]}`, `{"prompt":"x","max_tokens":0}`, `{` + hello + `,"tools":[{"function":{"name":"x","parameters":{"enum":[1 ,2]}}}],"tool_choice":{"type":"function","function":{"name":"x"}}}`,
+	} {
+		f.Add([]byte(b), true)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+		r := &replica{host: newHost(time.Time{}, nil, func(*rand.Rand) int { return drawn }), model: "small"}
+		o, j, fault := r.order(body, chat)
+		if fault != nil {
+			if fault.Message == "" || fault.Code == "" || j != nil {
+				t.Errorf("%q: %+v", body, fault)
+			}
+			return
+		}
+		if j.prompt < 1 || j.output < 1 || o.call != nil && !json.Valid([]byte(o.call.Arguments)) {
+			t.Errorf("%q: %+v, call %+v", body, j, o.call)
+		}
+	})
 }

@@ -128,12 +128,47 @@ func TestMeterKeepsNoMoreThanItsLimit(t *testing.T) {
 	}
 }
 
+// FuzzMeter holds that what a Meter finds does not depend on how the bytes of an
+// answer are split.
 func FuzzMeter(f *testing.F) {
-	f.Add([]byte(chatStream), true)
-	f.Add([]byte(`{"choices":[{"text":"a b"}],"usage":{"completion_tokens":-1}}`), false)
-	f.Fuzz(func(t *testing.T, b []byte, events bool) {
-		if m := metered(events, string(b)); m.Tokens() < 0 {
-			t.Errorf("%d tokens", m.Tokens())
+	f.Add([]byte(chatStream), true, []byte{1, 7, 30})
+	f.Add([]byte(`{"choices":[{"text":"a b"}],"usage":{"completion_tokens":-1}}`), false, []byte{9})
+	f.Add([]byte("data: {\"error\":{}}\r\n\r\ndata:[DONE]\n: hint\n\ndata: {\"choices\":["), true, []byte{0, 1, 1, 1})
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{}]}}],\"usage\":{\"completion_tokens\":99999999999999999999}}\n"), true, []byte{200})
+	f.Fuzz(func(t *testing.T, b []byte, events bool, cuts []byte) {
+		whole, pieces := NewMeter(events), NewMeter(events)
+		_, _ = whole.Write(b)
+		rest, last := b, 0
+		for _, cut := range cuts {
+			n := min(int(cut), len(rest))
+			if wrote, err := pieces.Write(rest[:n]); wrote != n || err != nil {
+				t.Fatalf("wrote %d of %d, %v", wrote, n, err)
+			}
+			rest = rest[n:]
+			// An answer never un-happens; only its own word may correct the count.
+			if pieces.stated < 0 && pieces.Tokens() < last {
+				t.Fatalf("%d tokens after %d", pieces.Tokens(), last)
+			}
+			last = pieces.Tokens()
 		}
+		_, _ = pieces.Write(rest)
+		same(t, b, whole, pieces)
+		whole.Close()
+		pieces.Close()
+		same(t, b, whole, pieces)
 	})
+}
+
+func same(t *testing.T, b []byte, whole, pieces *Meter) {
+	t.Helper()
+	type findings struct {
+		tokens                            int
+		started, finished, failed, atLine bool
+	}
+	of := func(m *Meter) findings {
+		return findings{m.Tokens(), m.Started(), m.Finished(), m.Failed(), m.AtLineStart()}
+	}
+	if x, y := of(whole), of(pieces); x != y || x.tokens < 0 {
+		t.Errorf("%q: at once %+v, in pieces %+v", b, x, y)
+	}
 }
