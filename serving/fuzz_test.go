@@ -96,7 +96,7 @@ func FuzzAnswer(f *testing.F) {
 			return r, nil
 		}))
 		w := g.do("POST", chat, ask)
-		if w.Header().Get("X-Gearshift-Variant") != "small" || w.Header().Get("Connection") != "" {
+		if w.Header().Get("X-Gearshift-Variant") == "forged" || w.Header().Get("Connection") != "" {
 			t.Errorf("header %v", w.Header())
 		}
 		if w.Code == http.StatusOK && w.Body.String() != string(body) {

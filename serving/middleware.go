@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -100,6 +101,20 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 		c.Writer.Header().Del(name)
 	}
 	e.RequestID = c.Writer.Header().Get(headerRequestID)
+	e.Message = clipped(e.Message)
+	s.writableAfter(c, s.config.BodyTimeout) // net/http waits for a body that nobody read
 	c.Data(status, "application/json", e.JSON())
 	c.Abort()
+}
+
+// maxMessage bounds the message of an error, which may quote the client.
+const maxMessage = 1024
+
+// clipped is the text without its middle, if it is long.
+func clipped(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	const half = maxMessage / 2
+	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }

@@ -93,6 +93,7 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bo
 		if e.outcome == Failed {
 			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
 		}
+		d.writable(d.gin)
 		_, _ = d.gin.Writer.Write(append([]byte("\n"), w.Event(d.endpoint.named)...))
 		d.gin.Writer.Flush()
 	}

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"gearshift/serving/wire"
 )
@@ -69,13 +68,10 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 // pass copies the body on, each piece at once, so that the router knows how far
 // the work has come.
 func (d *dispatch) pass(a *answer) error {
-	control := http.NewResponseController(d.gin.Writer)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
 	for piece, err := a.first, a.err; ; piece, err = a.next() {
 		if len(piece) > 0 {
 			d.work.Progress(a.meter.Tokens())
-			// A recorder in place of a connection has no deadlines.
-			_ = control.SetWriteDeadline(time.Now().Add(d.config.WriteTimeout))
+			d.writable(d.gin)
 			if _, err := d.gin.Writer.Write(piece); err != nil {
 				return clientGone{err}
 			}

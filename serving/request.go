@@ -57,10 +57,28 @@ func (s *Server) refuse(c *gin.Context, fault *refusal) {
 // bound gives the body its time, also where nobody reads it: the connection
 // could not be used again before its end.
 func (s *Server) bound(c *gin.Context) {
+	// What is left of the connection's last answer, see writable.
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
+	// A chunked request may have had a length too, which net/http drops, and by
+	// which a proxy on the way may have taken its end to be elsewhere. What
+	// follows on the connection is then no request (RFC 9112, 6.1).
+	if len(c.Request.TransferEncoding) > 0 {
+		c.Header("Connection", "close")
+	}
 	if c.Request.Body != nil && c.Request.Body != http.NoBody {
 		// A recorder in place of a connection has no deadlines; nothing is lost.
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 	}
+}
+
+// writable gives the client its time to take what is written next. The deadline
+// stays when the handler has returned: what it wrote may still be on its way.
+func (s *Server) writable(c *gin.Context) { s.writableAfter(c, 0) }
+
+// writableAfter is writable for what goes out once something else has ended.
+func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
+	// A recorder in place of a connection has no deadlines; nothing is lost.
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(wait + s.config.WriteTimeout))
 }
 
 // read takes in the body, bounded in size and time.
@@ -93,9 +111,12 @@ func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
 	return body, nil
 }
 
+// announced bounds the memory that a body gets before any of it has come.
+const announced = 512 << 10
+
 // readAll reads a body whose announced size saves copying.
 func readAll(r io.Reader, size int64) ([]byte, error) {
-	if size <= 0 {
+	if size <= 0 || size > announced {
 		return io.ReadAll(r)
 	}
 	body := make([]byte, size)

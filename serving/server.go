@@ -136,7 +136,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.recovery, s.bound)
+	e.Use(s.identify, s.recovery, s.bound, s.writable)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {

@@ -33,6 +33,9 @@ func ParseRequest(body []byte) (*Request, error) {
 	if err := valid(body); err != nil {
 		return nil, err
 	}
+	if err := encoded(body); err != nil {
+		return nil, err
+	}
 	r := &Request{Body: body}
 	var fault error
 	object := Members(body, func(key string, start, end int) bool {

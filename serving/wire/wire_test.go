@@ -39,6 +39,7 @@ func TestParseRequestFaults(t *testing.T) {
 		{"", "the body is empty", ""},
 		{" \n", "the body is empty", ""},
 		{`{"model":"auto",}`, "malformed JSON at line 1, column 17 (byte 16): invalid character '}'", ""},
+		{"{\n \"model\": \"é\xff\"}", "line 2, column 14 (byte 15): the text is not UTF-8", ""},
 		{"{\n \"model\": auto}", "line 2, column 11 (byte 12)", ""},
 		{`{"model":"auto"`, "line 1, column 16 (byte 15): unexpected end of JSON input", ""},
 		{`{"model":"auto"} {}`, "line 1, column 18 (byte 17)", ""},
