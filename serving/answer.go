@@ -54,6 +54,20 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request, stream boo
 	a.meter = wire.NewMeter(a.events)
 	if !busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
 		a.first, a.err = a.next()
+		a.gather()
+	}
+}
+
+// gather reads on in an answer in one piece, as far as the buffer goes: no client
+// can use a part of it, and while none has gone out an answer that breaks off, or
+// is no JSON, can still give way to another attempt or to an error.
+func (a *answer) gather() {
+	for !a.events && a.err == nil && len(a.first) < len(a.buffer) {
+		more, err := a.fill(a.buffer[len(a.first):])
+		a.first, a.err = a.buffer[:len(a.first)+len(more)], err
+	}
+	if !a.events && a.err == io.EOF {
+		a.meter.Close()
 	}
 }
 
@@ -68,6 +82,11 @@ func (a *answer) next() (piece []byte, err error) {
 	if a.buffer == nil {
 		a.buffer = buffers.Get().(*[32 << 10]byte)
 	}
+	return a.fill(a.buffer[:])
+}
+
+// fill waits for more of the body, as next, in a buffer that is not empty.
+func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	var n int
 	for n == 0 && err == nil {
 		// The clock stands still while nobody reads: a slow client is not a
@@ -77,10 +96,10 @@ func (a *answer) next() (piece []byte, err error) {
 		} else {
 			a.watch.more()
 		}
-		n, err = a.response.Body.Read(a.buffer[:])
+		n, err = a.response.Body.Read(buffer)
 		a.watch.rest()
 	}
-	piece = a.buffer[:n]
+	piece = buffer[:n]
 	_, _ = a.meter.Write(piece)
 	switch {
 	case err == io.EOF:
@@ -150,9 +169,10 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 	return "", false
 }
 
-// none says that no answer came, or nothing of its body before it broke off.
+// none says that no answer came, or nothing of its body that a client could use
+// before it broke off.
 func (a *answer) none() bool {
-	return a.response == nil || len(a.first) == 0 && a.err != nil && a.err != io.EOF
+	return a.response == nil || (len(a.first) == 0 || !a.events) && a.err != nil && a.err != io.EOF
 }
 
 func (a *answer) json() bool { return a.media == "application/json" }
@@ -164,13 +184,19 @@ func (a *answer) foreign() bool {
 	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.garbage()
 }
 
-// garbage says that a success has begun with what is no JSON.
+// garbage says that a success has begun with what is no answer.
 func (a *answer) garbage() bool {
 	if a.response.StatusCode/100 != 2 {
 		return false
 	}
 	text := bytes.TrimLeft(a.first, " \t\r\n")
-	return a.json() && (len(text) == 0 && a.err == io.EOF || len(text) > 0 && text[0] != '{') || a.media == "text/html"
+	switch {
+	case a.media == "text/html", len(text) == 0 && a.err == io.EOF:
+		return true
+	case a.events:
+		return a.meter.Garbled() && !a.meter.Started()
+	}
+	return a.json() && (len(text) > 0 && text[0] != '{' || a.meter.Garbled())
 }
 
 // reasonFor sorts the errors of an attempt.

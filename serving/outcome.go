@@ -15,8 +15,10 @@ func (a *answer) judge() Outcome {
 		return Failed
 	case status >= http.StatusBadRequest:
 		return Refused
-	case a.meter.Failed() || a.json() && a.meter.Garbled():
+	case a.meter.Failed() || (a.json() || a.events) && a.meter.Garbled():
 		return Failed
+	case a.events && !a.meter.Begun() && !a.meter.Finished():
+		return Failed // a stream of nothing
 	}
 	return Completed
 }

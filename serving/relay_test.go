@@ -171,6 +171,10 @@ type slow struct{}
 func (slow) Error() string { return "slow" }
 func (slow) Timeout() bool { return true }
 
+// long is the beginning of an answer in one piece that is longer than what the
+// router holds back.
+var long = `{"id":"` + strings.Repeat("x", 64<<10)
+
 func TestAnswersThatBreakOff(t *testing.T) {
 	const event = `data: {"choices":[{"delta":{"content":"one"}}]}` + "\n\n"
 	for _, c := range []struct {
@@ -183,7 +187,8 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		{"silent stream", eventType, event, slow{}, "timed out", `"code":"upstream_timeout"`, false},
 		{"within an event", eventType, event + "data: {", errors.New("reset"), "failed", "data: {", false},
 		{"before the first event", eventType, "", errors.New("reset"), "failed", `"code":"upstream_unavailable"`, true},
-		{"one piece", jsonType, fine[:40], errors.New("reset"), "failed", fine[:40], false},
+		{"one piece", jsonType, fine[:40], errors.New("reset"), "failed", `"code":"upstream_unavailable"`, true},
+		{"one long piece", jsonType, long, errors.New("reset"), "failed", long[:100], false},
 		{"one piece, nothing yet", jsonType, "", slow{}, "timed out", `"code":"upstream_timeout"`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

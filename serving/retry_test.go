@@ -256,7 +256,7 @@ func TestWhenNothingIsLeftTheLastAnswerStands(t *testing.T) {
 // two beginnings.
 func TestAnAnswerIsNotTriedAgainOnceItHasBegun(t *testing.T) {
 	for name, backend := range map[string]transport{
-		"a token": cuts(eventType, token), "a comment": cuts(eventType, ": ping\n\n"), "one piece": cuts(jsonType, fine[:9]),
+		"a token": cuts(eventType, token), "a comment": cuts(eventType, ": ping\n\n"), "one long piece": cuts(jsonType, long),
 	} {
 		var asked []string
 		g := newRig(t, nil, fleetOf(&asked, backend, good, good))
@@ -265,6 +265,29 @@ func TestAnAnswerIsNotTriedAgainOnceItHasBegun(t *testing.T) {
 		}
 		g.settled(t, "failed")
 	}
+}
+
+// TestAnAnswerInOnePieceIsTriedAgainUntilItHasBegun: while none of it has gone
+// out, one that breaks off or turns out to be none gives way to another.
+func TestAnAnswerInOnePieceIsTriedAgainUntilItHasBegun(t *testing.T) {
+	for name, backend := range map[string]transport{
+		"cut": cuts(jsonType, fine[:40]), "cut JSON": says(200, jsonType, fine[:40]), "nothing": says(200, "", ""),
+		"garbled events": says(200, eventType, "data: {\"choices\": [{\n\ndata: [DONE]\n\n"),
+	} {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, backend, good, good))
+		if w := g.do("POST", chat, ask); w.Code != http.StatusOK || len(asked) != 2 || !strings.Contains(w.Body.String(), "a b c d") {
+			t.Errorf("%s: status %d, asked %v, %s", name, w.Code, asked, w.Body)
+		}
+		g.settled(t, "completed")
+	}
+}
+
+// A stream without an event in it is no answer, though it ended in order.
+func TestAStreamOfNothingHasFailed(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, eventType, ": nothing\n\n"))
+	g.do("POST", chat, askStream)
+	g.settled(t, "failed")
 }
 
 // TestTheTimeOfARequestHoldsItsRetries: they share the total.

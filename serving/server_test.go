@@ -195,7 +195,7 @@ func TestShutdownDrains(t *testing.T) {
 
 func TestAClientThatStopsReadingIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		event := "data: " + strings.Repeat("x", 8<<10) + "\n\n"
+		event := `data: {"choices":[{"text":"` + strings.Repeat("x", 8<<10) + `"}]}` + "\n\n"
 		g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 			return reply(http.StatusOK, eventType, breaks{reads(func(p []byte) (int, error) { return copy(p, event), nil }), nil}), nil
 		}), func(o *serving.Options) { o.Config.WriteTimeout = 10 * time.Second })

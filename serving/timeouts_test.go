@@ -101,7 +101,8 @@ func TestEachPhaseHasItsTime(t *testing.T) {
 		{"first token, after its announcement", askStream, scripted(0, eventType, step{15 * s, `data: {"type":"response.created"}` + "\n\n"}), "first_token_timeout", true, 20 * s},
 		{"an answer in one piece has no first token", ask, scripted(39*s, jsonType, step{0, fine}), "", false, 39 * s},
 		{"idle, stream", askStream, scripted(0, eventType, step{15 * s, token}, step{9 * s, token}), "idle_timeout", true, 34 * s},
-		{"idle, one piece", ask, scripted(30*s, jsonType, step{0, fine[:20]}), "idle_timeout", true, 40 * s},
+		{"idle, one piece", ask, scripted(30*s, jsonType, step{0, fine[:20]}), "idle_timeout", false, 40 * s},
+		{"idle, one long piece", ask, scripted(30*s, jsonType, step{0, long}), "idle_timeout", true, 40 * s},
 		{"idle, one piece, nothing yet", ask, scripted(30*s, jsonType), "idle_timeout", false, 40 * s},
 		{"slow, but not too slow", askStream, scripted(0, eventType, step{19 * s, token}, step{9 * s, token}, step{9 * s, done}), "", true, 37 * s},
 		{"total", askStream, scripted(0, eventType, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}, step{9 * s, token}), "total_timeout", true, 50 * s},
@@ -160,7 +161,7 @@ func TestAReplicaMayHaveTimesOfItsOwn(t *testing.T) {
 // TestASlowClientIsNoSilentReplica: the clock stands still while the router writes.
 func TestASlowClientIsNoSilentReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		event := "data: " + strings.Repeat("x", 8<<10) + "\n\n"
+		event := `data: {"choices":[{"text":"` + strings.Repeat("x", 8<<10) + `"}]}` + "\n\n"
 		var sent int
 		g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 			return reply(http.StatusOK, eventType, breaks{reads(func(p []byte) (int, error) {

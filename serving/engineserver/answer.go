@@ -20,7 +20,7 @@ const (
 	writeTimeout = time.Minute
 )
 
-// complete answers both completion endpoints, streamed or not. The engine's work
+// complete answers what an engine has to work on, streamed or not. The engine's work
 // ends with the request's context, which net/http cancels when the client goes.
 func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

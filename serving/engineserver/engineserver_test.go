@@ -21,6 +21,12 @@ func TestAnswers(t *testing.T) {
 		if status, text := r.get("POST", "/v1/completions", `{"model":"large","prompt":"once"}`); status != http.StatusOK || !strings.Contains(text, `"text_completion"`) {
 			t.Errorf("status %d, %s", status, text)
 		}
+		if status, text := r.get("POST", "/v1/embeddings", `{"model":"large","input":"once"}`); status != http.StatusOK || !strings.Contains(text, `"embedding"`) {
+			t.Errorf("status %d, %s", status, text)
+		}
+		if status, text := r.get("POST", "/v1/responses", `{"model":"large","input":"once"}`); status != http.StatusOK || !strings.Contains(text, `"response"`) {
+			t.Errorf("status %d, %s", status, text)
+		}
 		var models struct {
 			Data []struct {
 				ID  string

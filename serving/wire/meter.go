@@ -22,6 +22,7 @@ type Meter struct {
 	finished bool
 	failed   bool
 	garbled  bool
+	closed   bool
 	fault    int // the status that an error names; zero if none does
 }
 
@@ -66,11 +67,17 @@ func (m *Meter) line() {
 		m.finished = true
 		return
 	}
-	m.read(data, piece)
+	if !m.read(data, piece) {
+		m.garbled = true
+	}
 }
 
-// Close tells the Meter that the answer has ended.
+// Close tells the Meter that the answer has ended. Once is enough.
 func (m *Meter) Close() {
+	if m.closed {
+		return
+	}
+	m.closed = true
 	switch {
 	case m.events && len(m.pending) > 0:
 		m.line() // some servers leave out the last line's end
@@ -105,7 +112,8 @@ func (m *Meter) Failed() bool { return m.failed }
 // stream has begun with 200; zero if it names none.
 func (m *Meter) Fault() int { return m.fault }
 
-// Garbled says that an answer in one piece, now closed, was no JSON object.
+// Garbled says that an answer in one piece, now closed, was no JSON object, or
+// that an event was none.
 func (m *Meter) Garbled() bool { return m.garbled }
 
 // AtLineStart says that no line is half written, so an event may follow after
