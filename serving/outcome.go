@@ -90,16 +90,26 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bo
 	if d.ctx.Err() == nil { // else the request took too long, not the replica
 		d.report(a, reasonFor(err))
 	}
-	if a.events && a.meter.AtLineStart() {
-		w := wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message, RequestID: d.gin.Writer.Header().Get(headerRequestID)}
+	if a.events {
+		w := wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message}
 		if e.outcome == Failed {
 			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
 		}
-		d.writable(d.gin)
-		_, _ = d.gin.Writer.Write(append([]byte("\n"), w.Event(d.endpoint.named)...))
-		d.gin.Writer.Flush()
+		d.lament(a, w)
 	}
 	return e.outcome, true
+}
+
+// lament says within a stream what has become of it, unless an event is half
+// written.
+func (d *dispatch) lament(a *answer, e wire.Error) {
+	if !a.meter.AtLineStart() {
+		return
+	}
+	e.RequestID = d.gin.Writer.Header().Get(headerRequestID)
+	d.writable(d.gin)
+	_, _ = d.gin.Writer.Write(append([]byte("\n"), e.Event(d.endpoint.named)...))
+	d.gin.Writer.Flush()
 }
 
 // foreign replaces an answer that no OpenAI client would understand.

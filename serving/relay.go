@@ -61,6 +61,9 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 	}
 	a.meter.Close()
 	outcome = a.judge()
+	if outcome == Failed && a.events && !a.meter.Failed() {
+		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
+	}
 	d.settled(a, outcome)
 	return outcome, a.meter.Tokens(), false
 }

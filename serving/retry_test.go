@@ -286,7 +286,10 @@ func TestAnAnswerInOnePieceIsTriedAgainUntilItHasBegun(t *testing.T) {
 // A stream without an event in it is no answer, though it ended in order.
 func TestAStreamOfNothingHasFailed(t *testing.T) {
 	g := newRig(t, says(http.StatusOK, eventType, ": nothing\n\n"))
-	g.do("POST", chat, askStream)
+	w := g.do("POST", chat, askStream)
+	if text := w.Body.String(); !strings.HasPrefix(text, ": nothing\n\n") || !strings.Contains(text, `"code":"upstream_error"`) {
+		t.Errorf("got %q", text)
+	}
 	g.settled(t, "failed")
 }
 
