@@ -28,6 +28,11 @@ OLD ?=
 TIME ?= 30s
 FUZZ ?= .
 
+# Of `make soak`.
+MINUTES ?= 30
+RACE ?=
+SEED ?=
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -113,6 +118,10 @@ benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)
 	@TIME='$(TIME)' FUZZ='$(FUZZ)' scripts/fuzz.sh
+
+.PHONY: soak
+soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n)
+	@MINUTES='$(MINUTES)' RACE='$(RACE)' SEED='$(SEED)' scripts/soak.sh
 
 .PHONY: cover
 cover: setup ## Run the tests and print the statement coverage

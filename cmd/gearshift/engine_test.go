@@ -1,80 +1,26 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
 // engineProcess is a "gearshift engine" in a process of its own.
 type engineProcess struct {
-	url     string
-	command *exec.Cmd
-	log     *engineLog
-}
-
-// engineLog keeps what an engine prints, and tells the addresses it listens on.
-type engineLog struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	addrs chan string
-}
-
-var engineListens = regexp.MustCompile(`msg=listening host=\S+ addr=(\S+)`)
-
-func (l *engineLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, m := range engineListens.FindAllSubmatch(p, -1) {
-		select {
-		case l.addrs <- string(m[1]):
-		default: // nobody asks
-		}
-	}
-	return l.text.Write(p)
-}
-
-func (l *engineLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	*process
+	url string
 }
 
 // startEngine starts the engines of tiny's host, or what the arguments say.
 func startEngine(t *testing.T, args ...string) *engineProcess {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &engineProcess{log: &engineLog{addrs: make(chan string, 4)}}
-	args = append([]string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0"}, args...)
-	e.command = exec.Command(self, args...)
-	e.command.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1")
-	e.command.Stderr = e.log
-	if err := e.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = e.command.Process.Kill()
-		_ = e.command.Wait()
-	})
-	select {
-	case addr := <-e.log.addrs:
-		e.url = "http://" + addr
-	case <-time.After(20 * time.Second):
-		t.Fatalf("the engine does not listen: %s", e.log)
-	}
-	return e
+	p := startProcess(t, append([]string{"engine", "--scenario", "tiny", "--addr", "127.0.0.1:0"}, args...)...)
+	return &engineProcess{p, "http://" + p.listens(t)}
 }
 
 // fault switches the engine's faults.
@@ -119,6 +65,17 @@ func (e *engineProcess) running(t *testing.T) (n int) {
 func (e *engineProcess) runs(t *testing.T, want int) {
 	t.Helper()
 	eventually(t, func() bool { return e.running(t) == want }, "the engine does not come to run %d requests", want)
+}
+
+// settles waits for the engine to run nothing, and returns what it still runs.
+func (e *engineProcess) settles(t *testing.T) (n int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if n = e.running(t); n == 0 {
+			break
+		}
+	}
+	return n
 }
 
 // eventually polls what happens in another process.
@@ -168,19 +125,14 @@ func TestEngineBehindARouter(t *testing.T) {
 	}
 	e.fault(t, "")
 	s.end(t)
-	if err := e.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.command.Wait(); err != nil {
-		t.Errorf("the engine ended with %v: %s", err, e.log)
-	}
+	e.stop(t)
 }
 
 // Without a host there is a server for each, on ports that follow.
 func TestEnginesOfAllHosts(t *testing.T) {
 	e := startEngine(t, "--scenario", "titan-rtx-opt")
 	for range 3 {
-		<-e.log.addrs
+		e.listens(t)
 	}
 	for _, host := range []string{"gpu0", "gpu1", "gpu2", "gpu3"} {
 		if !strings.Contains(e.log.String(), "host="+host) {
