@@ -20,9 +20,21 @@ func (d *desk) choose(pinned int, r *fleet.Request, random uint64) Choice {
 // the replica is picked anew.
 func (d *desk) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
 	if d.policy.placer != nil || choice.Fallback || !d.view.VariantAvailable(choice.Variant) {
-		return d.choose(pinned, r, random)
+		return d.anew(choice.Trial, pinned, r, random)
 	}
 	d.settle(&choice, r, random)
+	return choice
+}
+
+// anew chooses from scratch. A trial that has no answer now leaves it to the
+// policy in charge.
+func (d *desk) anew(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
+	choice := d.choose(pinned, r, random)
+	if charge := &d.lineup.policy; choice.Fallback && d.policy != charge {
+		d.policy = charge
+		choice = d.choose(pinned, r, random)
+	}
+	choice.Trial = trial
 	return choice
 }
 
@@ -66,7 +78,9 @@ func (d *desk) decide(s *seat, r *fleet.Request) (variant, replica int, reason s
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			d.panicked(s.name, value)
+			if s.told == nil || !s.told.Swap(true) {
+				d.panicked(s.name, value)
+			}
 			variant, replica, reason = -1, -1, ReasonPanic
 		}
 	}()

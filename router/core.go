@@ -48,7 +48,8 @@ type Core struct {
 	forecaster Forecaster
 	onPanic    func(string, any)
 	fallback   seat
-	policy     atomic.Pointer[seat]
+	lineup     atomic.Pointer[lineup]
+	changing   sync.Mutex // lets one at a time replace the lineup
 	seed       uint64
 	routed     atomic.Uint64 // requests so far, which number their random draws
 	desks      sync.Pool     // of *desk
@@ -59,11 +60,13 @@ type seat struct {
 	policy Policy
 	placer Placer // nil if the balancer chooses the replica
 	name   string
+	told   *atomic.Bool // if set: of its panics, only the first is told
 }
 
 // desk is where one request at a time is decided.
 type desk struct {
 	*Core
+	lineup  *lineup
 	policy  *seat // in charge of this request
 	view    fleet.View
 	scratch []float32
@@ -84,7 +87,7 @@ func New(c Config) (*Core, error) {
 		table:      c.Ledger.Table(),
 	}
 	core.desks.New = func() any { return &desk{Core: core} }
-	core.policy.Store(&seat{})
+	core.lineup.Store(&lineup{})
 	var err error
 	if core.fallback, err = core.seat(c.Fallback); err != nil {
 		return nil, fmt.Errorf("cannot use fallback policy %q: %w", c.Fallback.Name(), err)
@@ -94,14 +97,19 @@ func New(c Config) (*Core, error) {
 
 // SetPolicy puts p in charge from the next request on. A policy made for
 // another fleet ([Matcher]) is refused with an error, and the one in charge
-// stays. Nil leaves the requests to the fallback.
+// stays. Nil leaves the requests to the fallback. A trial goes on.
 func (c *Core) SetPolicy(p Policy) error {
 	next, err := c.seat(p)
 	if err != nil {
 		return fmt.Errorf("cannot use policy %q: %w", p.Name(), err)
 	}
-	c.policy.Store(&next)
-	return nil
+	return c.change(func(l *lineup) error {
+		if before := l.policy; before.policy != nil {
+			l.before = &before
+		}
+		l.policy = next
+		return nil
+	})
 }
 
 func (c *Core) seat(p Policy) (seat, error) {
@@ -119,7 +127,7 @@ func (c *Core) seat(p Policy) (seat, error) {
 
 // PolicyName names the policy in charge, or the fallback if there is none.
 func (c *Core) PolicyName() string {
-	if s := c.policy.Load(); s.policy != nil {
+	if s := &c.lineup.Load().policy; s.policy != nil {
 		return s.name
 	}
 	return c.fallback.name
@@ -165,12 +173,16 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 	random := c.draw()
 	d := c.desks.Get().(*desk)
 	defer c.desks.Put(d)
-	d.policy = c.policy.Load()
+	d.lineup = c.lineup.Load()
+	d.policy = &d.lineup.policy
 	d.view.Sample(c.table, random)
 	if err := d.look(pinned, r, now); err != nil {
 		return Choice{}, err
 	}
 	choice := d.choose(pinned, r, random)
+	if pinned < 0 {
+		d.try(&choice, r, random)
+	}
 	for range attempts {
 		if lease, ok := c.ledger.BeginOn(&d.view, choice.Replica); ok {
 			choice.Lease = lease

@@ -89,6 +89,9 @@ type Choice struct {
 	// the normal case.
 	Fallback bool
 	Reason   string
+	// Trial says that the request was in the share of the policy on trial, which
+	// decided it unless it failed to.
+	Trial bool
 }
 
 // What Choice.Policy says when no policy chose the variant.

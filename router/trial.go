@@ -1,0 +1,264 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// lineup is the policies in place, replaced as a whole.
+type lineup struct {
+	policy seat   // in charge; its policy is nil if there is none
+	before *seat  // in charge before that; nil if there was none, or it was put back
+	trial  *trial // nil without one
+}
+
+// trial is a policy beside the one in charge. Each request that the policy in
+// charge decides is shown to it too, on the same view, and what both chose is
+// counted; of a share of the requests, its choice is the one that holds. It never
+// harms a request: where it fails, the policy in charge has decided.
+type trial struct {
+	seat
+	share float64
+	salt  uint64
+	tasks int
+	// choices count by task, the variant of the policy in charge, and the trial's.
+	choices  []atomic.Uint64
+	faults   [len(trialFaults)]atomic.Uint64
+	expected comparison
+	panicked atomic.Bool // has been told
+}
+
+// trialFaults are the reasons for which a trial's answer is not followed.
+var trialFaults = [...]string{ReasonNoChoice, ReasonOutOfRange, ReasonUnavailable, ReasonPanic}
+
+// micro is the unit in which utilities are summed: whole numbers can be added by
+// many at once without a lock.
+const micro = 1e6
+
+// comparison sums what the forecasts say of both choices.
+type comparison struct {
+	requests           atomic.Uint64
+	charge, trial      atomic.Int64 // in micro
+	difference, square atomic.Int64 // of trial less charge, in micro
+}
+
+// Trial is how a policy on trial fares.
+type Trial struct {
+	Policy string
+	// Share of the requests that the trial routes; 0 is a shadow, which routes none.
+	Share float64
+	// Choices are numbers of requests by task, the variant of the policy in
+	// charge, and the variant of the trial.
+	Choices [][][]uint64
+	// Faults are requests to which the trial had no answer that could be
+	// followed, by Reason.
+	Faults map[string]uint64
+	// Expected is the utility of both choices by forecast, at the replicas as
+	// they were; empty without a forecaster.
+	Expected Comparison
+}
+
+// Comparison is of the mean utilities of the same requests.
+type Comparison struct {
+	Requests      uint64
+	Charge, Trial float64
+	// Difference is the mean of trial less charge, and Error its standard error.
+	Difference, Error float64
+}
+
+// ErrNoTrial says that no policy is on trial.
+var ErrNoTrial = errors.New("no policy is on trial")
+
+// ErrNoEarlier says that there is no policy to go back to.
+var ErrNoEarlier = errors.New("no other policy was in charge before")
+
+// Try puts p on trial from the next request on, in place of any other, with
+// counts at zero. Share is the part of the requests that it routes, from 0 to 1;
+// which ones follows from their IDs and the policy's name alone. Requests pinned
+// to a variant are not on trial. A policy made for another fleet ([Matcher]) is
+// refused.
+func (c *Core) Try(p Policy, share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("cannot try policy %q: share %v is not between 0 and 1", p.Name(), share)
+	}
+	s, err := c.seat(p)
+	if err != nil {
+		return fmt.Errorf("cannot try policy %q: %w", p.Name(), err)
+	}
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(s.name)) // never fails
+	variants := len(c.table.Variants)
+	t := &trial{seat: s, share: share, salt: name.Sum64(), tasks: len(c.table.Tasks)}
+	t.choices = make([]atomic.Uint64, t.tasks*variants*variants)
+	t.seat.told = &t.panicked
+	c.change(func(l *lineup) error {
+		l.trial = t
+		return nil
+	})
+	return nil
+}
+
+// EndTrial takes the policy on trial away; false if there is none.
+func (c *Core) EndTrial() bool {
+	return c.change(func(l *lineup) error {
+		if l.trial == nil {
+			return ErrNoTrial
+		}
+		l.trial = nil
+		return nil
+	}) == nil
+}
+
+// Promote puts the policy on trial in charge of all requests, and ends its trial.
+func (c *Core) Promote() error {
+	return c.change(func(l *lineup) error {
+		if l.trial == nil {
+			return ErrNoTrial
+		}
+		before := l.policy
+		l.before, l.policy, l.trial = &before, l.trial.seat, nil
+		l.policy.told = nil
+		return nil
+	})
+}
+
+// Rollback puts the policy back in charge that was before the present one, which
+// may be none, so that the fallback routes. That is one step: there is no way
+// back from it. A trial goes on.
+func (c *Core) Rollback() error {
+	return c.change(func(l *lineup) error {
+		if l.before == nil {
+			return ErrNoEarlier
+		}
+		l.policy, l.before = *l.before, nil
+		return nil
+	})
+}
+
+// Earlier names the policy that Rollback would put back in charge; false if there
+// is none. Without a name it is the fallback.
+func (c *Core) Earlier() (name string, ok bool) {
+	before := c.lineup.Load().before
+	if before == nil {
+		return "", false
+	}
+	return before.name, true
+}
+
+// change replaces the lineup by what f makes of it, unless that fails.
+func (c *Core) change(f func(*lineup) error) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	next := *c.lineup.Load()
+	if err := f(&next); err != nil {
+		return err
+	}
+	c.lineup.Store(&next)
+	return nil
+}
+
+// Trial is how the policy on trial fares so far; false if there is none.
+func (c *Core) Trial() (Trial, bool) {
+	t := c.lineup.Load().trial
+	if t == nil {
+		return Trial{}, false
+	}
+	out := Trial{Policy: t.name, Share: t.share, Faults: map[string]uint64{}, Expected: t.expected.means()}
+	variants := len(c.table.Variants)
+	for task := range t.tasks {
+		rows := make([][]uint64, variants)
+		for charge := range rows {
+			rows[charge] = make([]uint64, variants)
+			for theirs := range rows[charge] {
+				rows[charge][theirs] = t.choices[(task*variants+charge)*variants+theirs].Load()
+			}
+		}
+		out.Choices = append(out.Choices, rows)
+	}
+	for i, reason := range trialFaults {
+		out.Faults[reason] = t.faults[i].Load()
+	}
+	return out, true
+}
+
+// try shows the trial, if there is one, a request that has been decided. If the
+// request is in its share and it knows an answer, that takes the choice's place.
+func (d *desk) try(choice *Choice, r *fleet.Request, random uint64) {
+	t := d.lineup.trial
+	if t == nil {
+		return
+	}
+	choice.Trial = t.routes(r.ID)
+	variant, replica, reason := d.decide(&t.seat, r)
+	if reason != "" {
+		t.fault(reason)
+		return
+	}
+	variants := len(d.table.Variants)
+	t.choices[(r.Task*variants+choice.Variant)*variants+variant].Add(1)
+	theirs := Choice{Variant: variant, Replica: replica, Policy: t.name, Trial: choice.Trial}
+	if theirs.Replica < 0 {
+		d.settle(&theirs, r, random)
+	}
+	if len(d.view.Forecasts) > 0 {
+		t.expected.add(d.expect(choice.Replica, r), d.expect(theirs.Replica, r))
+	}
+	if choice.Trial {
+		*choice, d.policy = theirs, &t.seat
+	}
+}
+
+// routes says whether the request is in the trial's share. The ID is mixed so
+// that IDs in a row fall evenly (the finaliser of splitmix64).
+func (t *trial) routes(id uint64) bool {
+	x := id + t.salt
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return float64(x>>11)/(1<<53) < t.share
+}
+
+func (t *trial) fault(reason string) {
+	for i, known := range trialFaults {
+		if reason == known {
+			t.faults[i].Add(1)
+		}
+	}
+}
+
+// expect is the utility that the request would earn on the replica, by forecast.
+func (d *desk) expect(replica int, r *fleet.Request) float64 {
+	task := &d.table.Tasks[r.Task]
+	pace := d.view.Forecasts[replica].Pace * float64(task.Allowed(r.Deadline))
+	return task.Utility(d.table.Replicas[replica].Variant, time.Duration(min(pace, math.MaxInt64)), r.Deadline)
+}
+
+func (x *comparison) add(charge, theirs float64) {
+	difference := theirs - charge
+	x.charge.Add(int64(math.Round(charge * micro)))
+	x.trial.Add(int64(math.Round(theirs * micro)))
+	x.difference.Add(int64(math.Round(difference * micro)))
+	x.square.Add(int64(math.Round(difference * difference * micro)))
+	x.requests.Add(1)
+}
+
+// means reads the sums. Requests that are entered meanwhile may be half in.
+func (x *comparison) means() Comparison {
+	n := float64(x.requests.Load())
+	if n == 0 {
+		return Comparison{}
+	}
+	mean := func(sum *atomic.Int64) float64 { return float64(sum.Load()) / micro / n }
+	out := Comparison{Requests: uint64(n), Charge: mean(&x.charge), Trial: mean(&x.trial), Difference: mean(&x.difference)}
+	if n > 1 {
+		variance := max(0, mean(&x.square)-out.Difference*out.Difference) * n / (n - 1)
+		out.Error = math.Sqrt(variance / n)
+	}
+	return out
+}
