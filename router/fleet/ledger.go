@@ -28,7 +28,9 @@ type Ledger struct {
 	mu       sync.Mutex // protects all below
 	inFlight []int32
 	held     []int32 // tokens
-	down     []bool
+	down     []bool  // failed, or drained
+	failed   []bool
+	drained  []bool
 	rate     rateEstimator
 	declared float64
 	slots    []slot
@@ -51,6 +53,8 @@ func NewLedger(t *Table) *Ledger {
 		inFlight: make([]int32, len(t.Replicas)),
 		held:     make([]int32, len(t.Replicas)),
 		down:     make([]bool, len(t.Replicas)),
+		failed:   make([]bool, len(t.Replicas)),
+		drained:  make([]bool, len(t.Replicas)),
 	}
 }
 
@@ -89,9 +93,15 @@ type Holder interface{ Held(replica int) int }
 // SetUp marks a replica as able, or unable, to take new requests.
 func (l *Ledger) SetUp(replica int, up bool) {
 	l.mu.Lock()
-	l.down[replica] = !up
-	l.taken++
+	l.failed[replica] = !up
+	l.turn(replica)
 	l.mu.Unlock()
+}
+
+// turn has the replica down if it has failed or is drained. The lock is held.
+func (l *Ledger) turn(replica int) {
+	l.down[replica] = l.failed[replica] || l.drained[replica]
+	l.taken++
 }
 
 // View copies what a policy may know into v, reusing its slices.
