@@ -28,6 +28,8 @@ type AdminConfig struct {
 	Addr string `yaml:"addr"`
 	// TokenEnv names the environment variable that holds the admin token.
 	TokenEnv string `yaml:"token_env"`
+	// TLS encrypts the connections.
+	TLS TLSConfig `yaml:"tls,omitempty"`
 }
 
 // DefaultAdminConfig listens to this machine alone.
@@ -67,6 +69,7 @@ func (a AdminConfig) Validate() error {
 	if a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= ") {
 		faults = append(faults, fmt.Errorf("admin.token_env: %q is not the name of an environment variable", a.TokenEnv))
 	}
+	faults = append(faults, a.TLS.validate("admin.tls"))
 	return errors.Join(faults...)
 }
 
@@ -114,6 +117,11 @@ func (s *Server) adminRoutes() *gin.Engine {
 	private.GET("/admin/status", s.status)
 	private.GET("/metrics", gin.WrapH(s.books.handler()))
 	private.POST("/admin/drain", s.orderDrain)
+	private.POST("/admin/reload", s.orderReload)
+	private.GET("/admin/replicas", s.tellReplicas)
+	private.POST("/admin/replicas/*order", s.orderReplica)
+	private.GET("/admin/policy", s.tellPolicies)
+	private.POST("/admin/policy/:order", s.orderPolicy)
 	return e
 }
 
@@ -159,9 +167,8 @@ func (s *Server) authorise(c *gin.Context) {
 		})
 		return
 	}
-	token, ok := bearer(c.Request.Header)
-	sum := sha256.Sum256([]byte(token))
-	if !ok || subtle.ConstantTimeCompare(sum[:], s.admin.token[:]) != 1 {
+	sum := sha256.Sum256([]byte(bearer(c.Request.Header)))
+	if subtle.ConstantTimeCompare(sum[:], s.admin.token[:]) != 1 {
 		c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
 		s.fail(c, http.StatusUnauthorized, wire.Error{
 			Type: wire.InvalidRequest, Code: "invalid_admin_token",
@@ -170,10 +177,13 @@ func (s *Server) authorise(c *gin.Context) {
 	}
 }
 
-// bearer is the token of the Authorization header.
-func bearer(h http.Header) (token string, ok bool) {
-	scheme, token, ok := strings.Cut(h.Get("Authorization"), " ")
-	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+// bearer is the token of the Authorization header; empty without one.
+func bearer(h http.Header) string {
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }
 
 // ListenAdmin takes the admin address, for ServeAdmin; nil if that is off.
@@ -183,7 +193,7 @@ func (s *Server) ListenAdmin(ctx context.Context) (net.Listener, error) {
 	}
 	l, err := listen(ctx, s.config.Admin.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the admin listener can have another address, or be %s", err, AdminOff)
+		return nil, fmt.Errorf("%w; serving.admin.addr can be another address, or %s", err, AdminOff)
 	}
 	return l, nil
 }
@@ -196,12 +206,13 @@ const adminGrace = time.Second
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
 	server := s.httpServer(s.admin.engine)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	s.log.Info("admin listening", "addr", l.Addr().String())
+	encrypted := s.config.Admin.TLS.on()
+	go func() { failed <- s.serveOn(server, l, encrypted, adminCertificate) }()
+	s.log.Info("admin listening", "addr", l.Addr().String(), "tls", encrypted)
 	if !s.admin.set {
 		s.log.Warn("no admin token: the admin API refuses every action", "to_set_one", "export "+s.config.Admin.TokenEnv+"=$(openssl rand -hex 32)")
 	}
-	if !s.admin.loopback {
+	if !s.admin.loopback && !encrypted {
 		s.log.Warn("the admin listener is open to other machines, and the token passes unencrypted", "addr", l.Addr().String())
 	}
 	select {
@@ -222,7 +233,8 @@ func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: s.config.HeaderTimeout,
+		MaxHeaderBytes:    s.config.MaxHeader,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

@@ -16,7 +16,7 @@ import (
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
 func (s *Server) complete(c *gin.Context, e *endpoint) {
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.config.Timeouts.Total, overdue(phaseTotal))
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.settings().Timeouts.Total, overdue(phaseTotal))
 	defer cancel()
 	body, fault := s.read(c)
 	received := s.clock()
@@ -69,7 +69,7 @@ func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 
 // rejection is the answer to a request that no replica can take.
 func (s *Server) rejection(err error, h http.Header) *refusal {
-	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(s.config.RetryAfter.Seconds()))))
+	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(s.settings().RetryAfter.Seconds()))))
 	switch {
 	case errors.Is(err, router.ErrSaturated):
 		return &refusal{http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Code: "saturated", Message: "every replica that could answer is full; try again later"}}

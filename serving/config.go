@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
-	"gearshift/serving/experience"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that
@@ -50,6 +50,8 @@ type Config struct {
 	Admin AdminConfig `yaml:"admin"`
 	// Experience is the log of routed requests; see [Recorder].
 	Experience experience.Config `yaml:"experience"`
+	// Steering is what operators set for clients and themselves.
+	Steering `yaml:",inline"`
 }
 
 // DefaultConfig is a server for this machine alone.
@@ -69,6 +71,7 @@ func DefaultConfig() Config {
 		Gauges:       gauges.DefaultConfig(),
 		Admin:        DefaultAdminConfig(),
 		Experience:   experience.DefaultConfig(),
+		Steering:     DefaultSteering(),
 	}
 }
 
@@ -96,7 +99,7 @@ func (c Config) Validate() error {
 	if c.ReadyGrace < 0 {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
-	faults = append(faults, c.Admin.Validate())
+	faults = append(faults, c.Admin.Validate(), c.Steering.Validate())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults())

@@ -54,7 +54,7 @@ func (d *dispatch) run() *answer {
 
 // once makes one attempt, or one that is hedged.
 func (d *dispatch) once() *answer {
-	if d.config.Retries.HedgeAfter > 0 {
+	if d.settings().Retries.HedgeAfter > 0 {
 		return d.hedged()
 	}
 	a := d.attempt(d.work.Replica)
@@ -70,7 +70,8 @@ func (d *dispatch) once() *answer {
 
 // attempt prepares one at the replica.
 func (d *dispatch) attempt(replica int) *answer {
-	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: d.backends[replica].Timeouts, clock: d.clock}}
+	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
+	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	if len(d.tried) == 0 {
 		overhead := d.clock() - d.received
@@ -125,7 +126,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 // another variant if the policy had chosen it. It reports false if the request
 // has had its retries, all requests together have, or no replica is left.
 func (d *dispatch) again(reason failure) bool {
-	if len(d.tried) > d.config.Retries.Max {
+	if len(d.tried) > d.settings().Retries.Max {
 		return false // hedges count as well
 	}
 	now := d.clock()

@@ -37,8 +37,8 @@ func (s *Server) orderDrain(c *gin.Context) {
 func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan error) error {
 	s.Drain()
 	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
-	if s.config.ReadyGrace > 0 {
-		grace := time.NewTimer(s.config.ReadyGrace)
+	if s.settings().ReadyGrace > 0 {
+		grace := time.NewTimer(s.settings().ReadyGrace)
 		defer grace.Stop()
 		select {
 		case err := <-failed:
@@ -46,7 +46,7 @@ func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan
 		case <-grace.C:
 		}
 	}
-	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.DrainTimeout)
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().DrainTimeout)
 	defer cancel()
 	err := server.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {

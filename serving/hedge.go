@@ -24,7 +24,7 @@ func (d *dispatch) hedged() *answer {
 	r := &race{dispatch: d, results: make(chan *answer, 2)}
 	defer r.cancel()
 	first := r.start(d.work.Replica)
-	late := time.NewTimer(d.config.Retries.HedgeAfter)
+	late := time.NewTimer(d.settings().Retries.HedgeAfter)
 	defer late.Stop()
 	select {
 	case <-r.results:
@@ -54,7 +54,7 @@ func (d *dispatch) hedged() *answer {
 // a replica.
 func (d *dispatch) second() (*place, bool) {
 	now := d.clock()
-	if d.ctx.Err() != nil || len(d.tried) > d.config.Retries.Max || !d.budget.take(now) {
+	if d.ctx.Err() != nil || len(d.tried) > d.settings().Retries.Max || !d.budget.take(now) {
 		return nil, false
 	}
 	place, ok := d.work.second(d.tried)

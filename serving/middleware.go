@@ -102,7 +102,7 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	}
 	e.RequestID = c.Writer.Header().Get(headerRequestID)
 	e.Message = clipped(e.Message)
-	s.writableAfter(c, s.config.BodyTimeout) // net/http waits for a body that nobody read
+	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read
 	c.Data(status, "application/json", e.JSON())
 	c.Abort()
 }

@@ -67,7 +67,7 @@ func (s *Server) bound(c *gin.Context) {
 	}
 	if c.Request.Body != nil && c.Request.Body != http.NoBody {
 		// A recorder in place of a connection has no deadlines; nothing is lost.
-		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(s.settings().BodyTimeout))
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Server) writable(c *gin.Context) { s.writableAfter(c, 0) }
 // writableAfter is writable for what goes out once something else has ended.
 func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 	// A recorder in place of a connection has no deadlines; nothing is lost.
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(wait + s.config.WriteTimeout))
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(wait + s.settings().WriteTimeout))
 }
 
 // read takes in the body, bounded in size and time.
@@ -93,16 +93,16 @@ func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
 		return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
 	}
 	size := c.Request.ContentLength
-	if size > s.config.MaxBody {
+	if size > s.settings().MaxBody {
 		return nil, s.oversize()
 	}
-	body, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.config.MaxBody), size)
+	body, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.settings().MaxBody), size)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, s.oversize()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.config.BodyTimeout))
+		return nil, bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
 	case err != nil:
 		return nil, bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
 	}
@@ -125,7 +125,7 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 }
 
 func (s *Server) oversize() *refusal {
-	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.config.MaxBody))
+	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.settings().MaxBody))
 }
 
 // understand reads the parameters that route a request.
@@ -181,7 +181,7 @@ func (s *Server) modelNames() string {
 // taskNamed is the index of a task; no name stands for the default.
 func (s *Server) taskNamed(name, param string) (int, *refusal) {
 	if name == "" {
-		return s.task, nil
+		return s.live.Load().task, nil
 	}
 	if i := s.table.TaskIndex(name); i >= 0 {
 		return i, nil

@@ -11,10 +11,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
 	"gearshift/serving/gauges"
@@ -47,6 +49,9 @@ type Options struct {
 	Watchers []Watcher
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
+	// Steward sees to files and policies. Without one, only the files that the
+	// configuration names are read anew.
+	Steward Steward
 }
 
 // Watcher is told of a routed request once its work is over, whatever way, and
@@ -74,9 +79,16 @@ type Server struct {
 	admin    *admin
 	drain    drain
 	budget   *budget
-	created  int64 // Unix time, for the list of models
-	started  time.Duration
-	task     int // of requests that name none
+	live     atomic.Pointer[live] // what may change while running
+	keyless  prometheus.Counter   // requests without a valid key
+	steward  Steward              // may be nil
+	seats    seats                // the router's; nil if they cannot change
+	reloads  *reloads
+	trial    trialRecord
+
+	reloading sync.Mutex // one order at a time
+	created   int64      // Unix time, for the list of models
+	started   time.Duration
 
 	engineMetrics *engineMetrics
 	stopAsking    context.CancelFunc
@@ -94,19 +106,12 @@ func New(o Options) (*Server, error) {
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		created: time.Now().Unix(),
-		drain:   drain{ordered: make(chan struct{})},
+		drain:   drain{ordered: make(chan struct{})}, steward: o.Steward,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
 	}
-	for i := range s.backends {
-		s.backends[i].Timeouts = s.backends[i].Timeouts.Or(s.config.Timeouts.PhaseTimeouts)
-	}
-	if s.config.DefaultTask != "" {
-		if s.task = s.table.TaskIndex(s.config.DefaultTask); s.task < 0 {
-			return nil, fmt.Errorf("cannot make server: default_task: no task %q", s.config.DefaultTask)
-		}
-	}
+	s.seats, _ = o.Router.(seats)
 	if s.table.VariantIndex(AutoModel) >= 0 {
 		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
@@ -119,6 +124,9 @@ func New(o Options) (*Server, error) {
 	s.started = s.clock()
 	s.adapter = NewAdapter(s.router, s.clock)
 	s.books = newBooks(s.router, s.clock)
+	if err := s.begins(); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
 	s.watchEngines()
 	s.budget = newBudget(s.config.Retries)
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
@@ -136,7 +144,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.recovery, s.bound, s.writable)
+	e.Use(s.identify, s.recovery, s.bound, s.writable, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {
@@ -185,8 +193,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := s.httpServer(s.engine)
 	defer s.Close()
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
-	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName())
+	encrypted := s.config.TLS.on()
+	go func() { failed <- s.serveOn(server, l, encrypted, clientCertificate) }()
+	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
+	s.tellKeys()
+	watching, unwatch := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { s.watch(watching) })
+	defer watcher.Wait()
+	defer unwatch()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("cannot serve on %q: %w", l.Addr(), err)

@@ -43,6 +43,7 @@ type ReplicaStatus struct {
 	Variant  string `json:"variant"`
 	Host     string `json:"host"`
 	Up       bool   `json:"up"`
+	Drained  bool   `json:"drained"` // by an operator's order
 	InFlight int32  `json:"in_flight"`
 	// Limit of the requests in flight; zero is none.
 	Limit int `json:"limit"`
@@ -71,7 +72,7 @@ func (s *Server) Status() Status {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], InFlight: int32(v.Own(i)), Limit: r.Limit, EngineStatus: engines[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, EngineStatus: engines[i],
 		})
 	}
 	s.books.sum(&out)

@@ -15,6 +15,7 @@ type Serving struct {
 	// Zero is no bound.
 	MaxInFlight int   `yaml:"max_in_flight"`
 	MaxBody     Bytes `yaml:"max_body"`
+	MaxHeader   Bytes `yaml:"max_header"`
 	// Backend is Simulated or Upstream.
 	Backend string `yaml:"backend"`
 	// Upstreams is where each replica answers, by its name "variant@host".
@@ -46,6 +47,7 @@ func (s *Serving) defaults() {
 		Fallback:    "slackfit",
 		MaxInFlight: 512,
 		MaxBody:     Bytes(server.MaxBody),
+		MaxHeader:   Bytes(server.MaxHeader),
 		Backend:     Simulated,
 		Server:      server,
 	}
@@ -54,6 +56,6 @@ func (s *Serving) defaults() {
 // Config is the server's configuration.
 func (s *Serving) Config() serving.Config {
 	c := s.Server
-	c.Addr, c.MaxBody = s.Addr, int64(s.MaxBody)
+	c.Addr, c.MaxBody, c.MaxHeader = s.Addr, int64(s.MaxBody), int(s.MaxHeader)
 	return c
 }

@@ -1,0 +1,31 @@
+package scenario
+
+import "reflect"
+
+// Differences names the sections in which two scenarios differ and which a router
+// is built on: they take a restart. Those of the serving section that the server
+// itself owns are not among them, nor is what only training and evaluation read.
+func (s *Scenario) Differences(o *Scenario) []string {
+	var list []string
+	for _, section := range []struct {
+		key  string
+		a, b any
+	}{
+		{"tasks", s.Tasks, o.Tasks},
+		{"variants", s.Variants, o.Variants},
+		{"hosts", s.Hosts, o.Hosts},
+		{"replicas", s.Replicas, o.Replicas},
+		{"profiles", s.Models, o.Models},
+		{"engine", s.Engine, o.Engine},
+		{"workload", s.Workload, o.Workload},
+		{"serving.balancer", s.Serving.Balancer, o.Serving.Balancer},
+		{"serving.fallback", s.Serving.Fallback, o.Serving.Fallback},
+		{"serving.max_in_flight", s.Serving.MaxInFlight, o.Serving.MaxInFlight},
+		{"serving.backend", s.Serving.Backend, o.Serving.Backend},
+	} {
+		if !reflect.DeepEqual(section.a, section.b) {
+			list = append(list, section.key)
+		}
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package serving
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/serving/keys"
+)
+
+// live is what may change while the server runs. It is replaced as a whole; a
+// request goes by what it finds when it looks.
+type live struct {
+	config Config
+	task   int // of requests that name none
+	// ring is the clients' keys, and list what it is made of; nil lets anyone in.
+	ring *keys.Ring
+	list []keys.Key
+	// cert and adminCert are nil without encryption.
+	cert, adminCert *tls.Certificate
+}
+
+// begins reads what the configuration names for the first time.
+func (s *Server) begins() error {
+	first, err := s.prepare(s.config, nil)
+	if err != nil {
+		return err
+	}
+	s.live.Store(first)
+	if s.reloads, err = newReloads(s.books.registry); err != nil {
+		return err
+	}
+	s.keyless = prometheus.NewCounter(prometheus.CounterOpts{Name: "gearshift_unauthorized_total", Help: "Requests without a valid API key."})
+	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s})
+	r := s.books.registry
+	return errors.Join(r.Register(s.keyless), r.Register(keyCollector{s}), r.Register(drainCollector{s}), r.Register(trialCollector{s}))
+}
+
+// tellKeys says who may ask.
+func (s *Server) tellKeys() {
+	ring := s.live.Load().ring
+	switch {
+	case ring == nil:
+		s.log.Warn("no keys file: anyone who can connect may ask", "to_make_one", "gearshift key new NAME --keys FILE, and serving.keys_file: FILE")
+	case len(ring.Holders()) == 0:
+		s.log.Warn("the keys file has no keys: nobody may ask", "file", s.live.Load().config.KeysFile)
+	default:
+		s.log.Info("API keys are asked for", "keys", len(ring.Holders()))
+	}
+}
+
+// settings is the configuration in force.
+func (s *Server) settings() *Config { return &s.live.Load().config }
+
+// prepare makes what the configuration asks for: it reads the files that it names.
+// Clients known from before keep what they have spent of their limits.
+func (s *Server) prepare(c Config, before *live) (*live, error) {
+	next := &live{config: c}
+	var faults [4]error
+	next.task, faults[0] = s.defaultTask(c.DefaultTask)
+	if c.KeysFile != "" {
+		if next.list, faults[1] = readKeys(c.KeysFile); faults[1] == nil {
+			next.ring = keys.NewRing(next.list, before.keyRing())
+		}
+	}
+	next.cert, faults[2] = c.TLS.load()
+	next.adminCert, faults[3] = c.Admin.TLS.load()
+	if err := errors.Join(faults[:]...); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+func (s *Server) defaultTask(name string) (int, error) {
+	if name == "" {
+		return 0, nil
+	}
+	if i := s.table.TaskIndex(name); i >= 0 {
+		return i, nil
+	}
+	return 0, fmt.Errorf("default_task: no task %q", name)
+}
+
+func (l *live) keyRing() *keys.Ring {
+	if l == nil {
+		return nil
+	}
+	return l.ring
+}
+
+func readKeys(file string) ([]keys.Key, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no keys file %s; make one by: gearshift key new NAME --keys %s", file, file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read keys: %w", err)
+	}
+	return keys.Parse(file, data)
+}
+
+// differs names the keys whose files say something else than before.
+func (l *live) differs(next *live) []string {
+	var changed []string
+	if !slices.Equal(l.list, next.list) {
+		changed = append(changed, "serving.keys_file")
+	}
+	if !sameCertificate(l.cert, next.cert) {
+		changed = append(changed, "serving.tls")
+	}
+	if !sameCertificate(l.adminCert, next.adminCert) {
+		changed = append(changed, "serving.admin.tls")
+	}
+	return changed
+}
+
+func sameCertificate(a, b *tls.Certificate) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return slices.EqualFunc(a.Certificate, b.Certificate, bytes.Equal)
+}
+
+// files are those that the server reads itself.
+func (l *live) files() []string {
+	var list []string
+	for _, f := range []string{l.config.KeysFile, l.config.TLS.Cert, l.config.TLS.Key, l.config.Admin.TLS.Cert, l.config.Admin.TLS.Key} {
+		if f != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}

@@ -1,0 +1,207 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/router"
+	"gearshift/serving/wire"
+)
+
+// Steward sees to what lies beyond the server: the scenario's file, and the store
+// of policies. Its methods are called one at a time.
+type Steward interface {
+	// Files are those whose change is worth a reload.
+	Files() []string
+	// Reread reads the configuration as it was at the start.
+	Reread() (Change, error)
+	// Newer is the policy to route by if that has changed since the start, the
+	// last call and the last Promoted; nil if it has not.
+	Newer() (router.Policy, error)
+	// Policy loads the policy that ref names, a rule or a stored one, whose name
+	// then tells its version.
+	Policy(ref string) (router.Policy, error)
+	// Admit says why the policy of the name must not be put in charge, or returns
+	// nil. A reason overrules what its stored evaluation says.
+	Admit(name, reason string) error
+	// Record has the store remember that the policy of the name is in production.
+	// No name is the fallback's.
+	Record(name, reason string) error
+}
+
+// seats is a router whose policies can be changed, as of a [router.Core].
+type seats interface {
+	SetPolicy(p router.Policy) error
+	Try(p router.Policy, share float64) error
+	EndTrial() bool
+	Promote() error
+	Rollback() error
+	Earlier() (name string, ok bool)
+	Trial() (router.Trial, bool)
+}
+
+// Change is a configuration read anew.
+type Change struct {
+	Config Config
+	// Applied names what Commit puts in force, beside what is in Config, and Left
+	// what takes a restart, by their keys.
+	Applied, Left []string
+	// Commit is called once all is in order; it cannot fail. Nil does nothing.
+	Commit func()
+}
+
+// Reloaded is what a reload came to.
+type Reloaded struct {
+	// Changed are the keys whose new values are in force, NeedRestart those whose
+	// are not.
+	Changed     []string `json:"changed"`
+	NeedRestart []string `json:"need_restart"`
+	// Policy is the one in charge.
+	Policy string `json:"policy"`
+}
+
+// The parts that are reloaded, each by itself: a fault of one does not hold up
+// the other.
+const (
+	configPart = "config"
+	policyPart = "policy"
+)
+
+// Who wants something done, where it is no signal: a file that changed, an operator,
+// or the comparison of a policy on trial.
+const (
+	byFile  = "file"
+	byAdmin = "admin"
+	byTrial = "trial"
+)
+
+// reloads counts what reloads came to.
+type reloads struct {
+	total   *prometheus.CounterVec // part, result
+	success *prometheus.GaugeVec   // part
+}
+
+func newReloads(r prometheus.Registerer) (*reloads, error) {
+	x := &reloads{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_reloads_total",
+			Help: "Reloads that changed something, or failed."}, []string{"part", "result"}),
+		success: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_last_reload_success",
+			Help: "Whether the last reload succeeded; at 0 the last good state is in force, which is not what the files say."}, []string{"part"}),
+	}
+	for _, part := range []string{configPart, policyPart} {
+		x.success.WithLabelValues(part).Set(1)
+		for _, result := range []string{"success", "failure"} {
+			x.total.WithLabelValues(part, result)
+		}
+	}
+	return x, errors.Join(r.Register(x.total), r.Register(x.success))
+}
+
+// Reload reads the files anew, and puts in force what has changed in them: the
+// configuration, with keys and certificates, and the policy. On an error the last
+// good one of the part stays. Requests in flight go on as they began. By says who
+// wants it, for the log.
+func (s *Server) Reload(by string) (Reloaded, error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	out := Reloaded{Changed: []string{}, NeedRestart: []string{}}
+	err := errors.Join(
+		s.reloaded(configPart, by, &out, s.reloadConfig(&out)),
+		s.reloaded(policyPart, by, &out, s.reloadPolicy(&out)),
+	)
+	out.Policy = s.router.PolicyName()
+	return out, err
+}
+
+// reloaded enters what the reload of a part came to in log and metrics.
+func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
+	if err != nil {
+		s.reloads.total.WithLabelValues(part, "failure").Inc()
+		s.reloads.success.WithLabelValues(part).Set(0)
+		for fault := range strings.Lines(err.Error()) { // a file's faults are a line each
+			s.log.Error("cannot reload: the last good state stays", "part", part, "by", by, "fault", strings.TrimSpace(fault))
+		}
+		return err
+	}
+	s.reloads.success.WithLabelValues(part).Set(1)
+	if part == configPart {
+		tell := s.log.Info
+		if by == byFile && len(out.Changed)+len(out.NeedRestart) == 0 {
+			tell = s.log.Debug
+		}
+		tell("reloaded", "by", by, "changed", strings.Join(out.Changed, " "), "need_restart", strings.Join(out.NeedRestart, " "))
+	}
+	return nil
+}
+
+// reloadConfig reads the configuration and the files that it names.
+func (s *Server) reloadConfig(out *Reloaded) error {
+	now := s.live.Load()
+	change := Change{Config: now.config}
+	if s.steward != nil {
+		var err error
+		if change, err = s.steward.Reread(); err != nil {
+			return err
+		}
+	}
+	if err := change.Config.Validate(); err != nil {
+		return err
+	}
+	config, changed, left := merge(now.config, change.Config)
+	next, err := s.prepare(config, now)
+	if err != nil {
+		return err
+	}
+	changed = append(changed, now.differs(next)...)
+	s.live.Store(next)
+	if change.Commit != nil {
+		change.Commit()
+	}
+	out.Changed = append(append(out.Changed, changed...), change.Applied...)
+	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
+	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	if len(out.Changed) > 0 {
+		s.reloads.total.WithLabelValues(configPart, "success").Inc()
+	}
+	return nil
+}
+
+// reloadPolicy puts the policy in charge that should be by now.
+func (s *Server) reloadPolicy(out *Reloaded) error {
+	if s.steward == nil || s.seats == nil {
+		return nil
+	}
+	next, err := s.steward.Newer()
+	if err != nil || next == nil {
+		return err
+	}
+	before := s.router.PolicyName()
+	if err := s.seats.SetPolicy(next); err != nil {
+		return err
+	}
+	s.log.Info("another policy routes", "policy", s.router.PolicyName(), "before", before)
+	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
+	out.Changed = slices.Insert(out.Changed, 0, policyPart)
+	return nil
+}
+
+func (s *Server) orderReload(c *gin.Context) {
+	out, err := s.Reload(byAdmin)
+	if err != nil {
+		s.fail(c, http.StatusUnprocessableEntity, wire.Error{
+			Type: wire.InvalidRequest, Code: "reload_failed",
+			Message: fmt.Sprintf("the last good state stays: %v", err),
+		})
+		return
+	}
+	c.JSON(http.StatusOK, out)
+}

@@ -1,0 +1,55 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Steering is what operators set for clients and for themselves, beside the
+// admin listener.
+type Steering struct {
+	// KeysFile holds the keys of those who may ask, see [keys.Parse]. Empty
+	// lets anyone ask.
+	KeysFile string `yaml:"keys_file,omitempty"`
+	// TLS encrypts the clients' connections.
+	TLS TLSConfig `yaml:"tls,omitempty"`
+	// MaxHeader bounds the header of a request, in bytes.
+	MaxHeader int `yaml:"-"`
+	// HeaderTimeout bounds the arrival of a request's header.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// Watch is how often files are looked at for changes; zero is never.
+	Watch time.Duration `yaml:"watch"`
+	// Trial is what happens to a policy on trial without an order.
+	Trial TrialConfig `yaml:"trial"`
+}
+
+// DefaultSteering lets anyone ask, unencrypted, and takes changes of files.
+func DefaultSteering() Steering {
+	return Steering{
+		MaxHeader: 64 << 10, HeaderTimeout: 10 * time.Second,
+		Watch: time.Second, Trial: TrialConfig{MinRequests: 500},
+	}
+}
+
+// minHeader is the least bound on a header: a usual browser's has some 2 KiB.
+const minHeader = 4 << 10
+
+// minWatch is the shortest time between two looks at files, in which one that
+// stands still counts as written.
+const minWatch = 100 * time.Millisecond
+
+// Validate names every fault of the configuration, by its YAML key.
+func (s Steering) Validate() error {
+	var faults []error
+	if s.MaxHeader < minHeader {
+		faults = append(faults, fmt.Errorf("max_header: %d must be at least %d bytes", s.MaxHeader, minHeader))
+	}
+	if s.HeaderTimeout <= 0 {
+		faults = append(faults, fmt.Errorf("header_timeout: %v must be positive", s.HeaderTimeout))
+	}
+	if s.Watch < 0 || s.Watch > 0 && s.Watch < minWatch {
+		faults = append(faults, fmt.Errorf("watch: %v; want at least %v, or 0 for never", s.Watch, minWatch))
+	}
+	return errors.Join(append(faults, s.TLS.validate("tls"), s.Trial.Validate())...)
+}

@@ -1,0 +1,62 @@
+package serving
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+)
+
+// TLSConfig is a certificate and its private key, as files of PEM. Both are read
+// anew when they change. None of them is no encryption.
+type TLSConfig struct {
+	Cert string `yaml:"cert,omitempty"`
+	Key  string `yaml:"key,omitempty"`
+}
+
+func (t TLSConfig) on() bool { return t != TLSConfig{} }
+
+// validate names the key, which lies under the given one, that is missing.
+func (t TLSConfig) validate(under string) error {
+	if t.on() && (t.Cert == "" || t.Key == "") {
+		return fmt.Errorf("%s: cert and key go together: each is a file", under)
+	}
+	return nil
+}
+
+// load reads the certificate; nil if there is none.
+func (t TLSConfig) load() (*tls.Certificate, error) {
+	if !t.on() {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use certificate %s with key %s: %w", t.Cert, t.Key, err)
+	}
+	return &pair, nil
+}
+
+var errNoCertificate = errors.New("no certificate")
+
+// serveOn answers on the listener, encrypted if there is a certificate: the one
+// in force when a connection begins.
+func (s *Server) serveOn(server *http.Server, l net.Listener, encrypted bool, certificate func(*live) *tls.Certificate) error {
+	if !encrypted {
+		return server.Serve(l)
+	}
+	server.TLSConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if c := certificate(s.live.Load()); c != nil {
+				return c, nil
+			}
+			return nil, errNoCertificate
+		},
+	}
+	return server.ServeTLS(l, "", "")
+}
+
+func clientCertificate(l *live) *tls.Certificate { return l.cert }
+
+func adminCertificate(l *live) *tls.Certificate { return l.adminCert }

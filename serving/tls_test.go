@@ -1,0 +1,117 @@
+package serving_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/serving"
+)
+
+// certificate writes a new certificate for localhost, signed by itself, and its
+// key, over what lies in the folder.
+func certificate(t *testing.T, dir string, serial int64) (config serving.TLSConfig, roots *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = serving.TLSConfig{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	write(t, config.Cert, string(cert))
+	write(t, config.Key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	roots = x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	return config, roots
+}
+
+// tlsClient trusts the roots, and notes the serial number of the certificate.
+func tlsClient(l *pipes, roots *x509.CertPool, top uint16) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost", MaxVersion: top, MinVersion: tls.VersionTLS10},
+		DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) },
+		// One connection each, so that each request meets the certificate anew.
+		DisableKeepAlives: true, ForceAttemptHTTP2: true,
+	}}
+}
+
+func TestTLS(t *testing.T) {
+	config, roots := certificate(t, t.TempDir(), 1)
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Config.TLS, o.Config.Admin.TLS = config, config })
+	l, stop, ended := serve(t, g)
+	response, err := tlsClient(l, roots, 0).Post("https://localhost"+chat, jsonType, strings.NewReader(ask))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK || response.TLS.Version != tls.VersionTLS13 || response.ProtoMajor != 2 {
+		t.Errorf("status %d by TLS %x and HTTP %d", response.StatusCode, response.TLS.Version, response.ProtoMajor)
+	}
+	if response, err := tlsClient(l, roots, tls.VersionTLS11).Get("https://localhost/healthz"); err == nil {
+		response.Body.Close()
+		t.Error("TLS 1.1 is taken")
+	}
+	if response, err := l.client().Get("http://localhost/healthz"); err == nil {
+		response.Body.Close()
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("without TLS: status %d", response.StatusCode)
+		}
+	}
+	operators, adminEnded := newPipes(), make(chan error, 1)
+	ctx, stopAdmin := context.WithCancel(t.Context())
+	go func() { adminEnded <- g.ServeAdmin(ctx, operators) }()
+	if response, err = tlsClient(operators, roots, 0).Get("https://localhost/healthz"); err != nil {
+		t.Error(err)
+	} else {
+		response.Body.Close()
+	}
+	stop()
+	stopAdmin()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := <-adminEnded; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTLSFaults(t *testing.T) {
+	dir := t.TempDir()
+	good, _ := certificate(t, dir, 1)
+	other, _ := certificate(t, t.TempDir(), 2)
+	for want, config := range map[string]serving.TLSConfig{
+		"tls: cert and key go together":                      {Cert: good.Cert},
+		"cannot use certificate " + good.Cert + " with key ": {Cert: good.Cert, Key: other.Key},
+		"cannot use certificate nowhere.pem":                 {Cert: "nowhere.pem", Key: good.Key},
+	} {
+		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+		o.Config.TLS = config
+		if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
