@@ -16,9 +16,10 @@ import (
 func newPolicyCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c := group("policy", "List, show, promote, export and import stored policies",
+	c := group("policy", "List, show, promote, export and import stored policies; try them in a running router",
 		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
 		newPolicyRollback(store), newPolicyRemove(store),
+		newPolicyShadow(), newPolicyCanary(), newPolicyStatus(),
 		newPolicyExport(store), newPolicyImport(store),
 	)
 	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
@@ -79,16 +80,27 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	}
 }
 
+var errForce = errors.New("--force and --reason go together: the reason is kept with the policy")
+
 func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 	var force bool
 	var reason string
+	var live operator
 	c := &cobra.Command{
 		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it",
 		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
 beat the best of the scenario's rules on held-out seeds: the 95 % interval of the
-difference must lie above zero. --force promotes it regardless, and keeps the reason.`,
+difference must lie above zero. --force promotes it regardless, and keeps the reason.
+
+With --admin, a running router routes by it at once, and its store keeps that.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
+			if live.url != "" {
+				if force != (strings.TrimSpace(reason) != "") {
+					return errForce
+				}
+				return live.order(c, "promote", policyOrder{Policy: args[0], Reason: reason})
+			}
 			ref, err := storedRef(args[0])
 			if err != nil {
 				return err
@@ -97,7 +109,7 @@ difference must lie above zero. --force promotes it regardless, and keeps the re
 				return fmt.Errorf("cannot promote %q: want NAME or NAME@VERSION", args[0])
 			}
 			if force != (strings.TrimSpace(reason) != "") {
-				return errors.New("--force and --reason go together: the reason is kept with the policy")
+				return errForce
 			}
 			if !force {
 				_, entry, err := store().Get(ref)
@@ -117,13 +129,23 @@ difference must lie above zero. --force promotes it regardless, and keeps the re
 	}
 	c.Flags().BoolVar(&force, "force", false, "promote it whatever its evaluation says; needs --reason")
 	c.Flags().StringVar(&reason, "reason", "", "`why` it is promoted by force, kept with the policy")
+	live.flags(c, "")
 	return c
 }
 
 func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
-	return &cobra.Command{
-		Use: "rollback NAME", Short: "Put the version before the last promotion back in production", Args: one,
+	var live operator
+	c := &cobra.Command{
+		Use: "rollback NAME", Short: "Put the version before the last promotion back in production",
+		Long: `Put the version before the last promotion back in production.
+
+With --admin, end the trial of the policy in a running router or, if it is in charge
+there, put the policy back in charge that was before.`,
+		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
+			if live.url != "" {
+				return live.order(c, "rollback", policyOrder{Policy: args[0]})
+			}
 			version, err := store().Rollback(args[0])
 			if err != nil {
 				return err
@@ -132,6 +154,8 @@ func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
 			return nil
 		},
 	}
+	live.flags(c, "")
+	return c
 }
 
 func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {

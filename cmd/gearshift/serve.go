@@ -7,17 +7,18 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
-	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
@@ -25,7 +26,7 @@ import (
 )
 
 // serveOptions are the flags of serve.
-type serveOptions struct{ scenario, store, engine, policy, addr, admin string }
+type serveOptions struct{ scenario, store, engine, policy, addr, admin, keys string }
 
 func newServeCommand() *cobra.Command {
 	var o serveOptions
@@ -46,6 +47,7 @@ Policies: ` + policyForms,
 	c.Flags().StringVar(&o.policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")
+	c.Flags().StringVar(&o.keys, "keys", "", "`FILE` of the API keys (default: the scenario's)")
 	return c
 }
 
@@ -59,7 +61,11 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := choosePolicy(core, s, o, log); err != nil {
+	w, err := newSteward(o, s, core, log)
+	if err != nil {
+		return err
+	}
+	if err := w.choose(); err != nil {
 		return err
 	}
 	backends, closeBackends, err := newBackends(s, core.Table())
@@ -67,16 +73,11 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 		return err
 	}
 	defer closeBackends()
-	config := s.Serving.Config()
-	if o.addr != "" {
-		config.Addr = o.addr
-	}
-	if o.admin != "" {
-		config.Admin.Addr = o.admin
-	}
+	w.upstreams = upstreamsOf(backends)
+	config := o.config(s)
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log,
-		AdminToken: os.Getenv(config.Admin.TokenEnv),
+		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w,
 	}
 	closeLog, err := logExperience(&options, s)
 	if err != nil {
@@ -88,6 +89,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 		return err
 	}
 	defer server.Close()
+	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
 	return listenAndServe(ctx, server)
 }
@@ -123,6 +125,23 @@ func listenAndServe(ctx context.Context, server *serving.Server) error {
 	return both.Wait()
 }
 
+// reloadOnHangup has the server read its files anew at each SIGHUP, until stop.
+func reloadOnHangup(server *serving.Server) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for range hangups {
+			_, _ = server.Reload("SIGHUP") // which has told the log
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		done.Wait()
+	}
+}
+
 // newCore is the router with the scenario's fallback and no policy yet.
 func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	table := s.ServingTable()
@@ -146,60 +165,28 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	})
 }
 
-// choosePolicy puts the policy asked for in charge. One that is asked for and
-// cannot route is an error; one in production that cannot is left out, and the
-// fallback routes.
-func choosePolicy(core *router.Core, s *scenario.Scenario, o serveOptions, log *slog.Logger) error {
-	source, err := newPolicySource(o.store, o.engine)
-	if err != nil {
-		return err
-	}
-	maker, err := ruleMaker(s, core.Table())
-	if err != nil {
-		return err
-	}
-	if policy.IsRule(o.policy) {
-		rule, err := maker.Parse(o.policy)
-		if err != nil {
-			return err
-		}
-		return core.SetPolicy(rule)
-	}
-	ref := o.policy
-	if ref == "" {
-		production, err := source.store.Production()
-		switch {
-		case errors.Is(err, checkpoints.ErrNotFound):
-			log.Warn("no policy is in production: the fallback routes", "fallback", core.PolicyName(),
-				"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.scenario, o.store, s.Name, o.store))
-			return nil
-		case err != nil:
-			return err
-		}
-		ref = production.String()
-	}
-	p, entry, err := stored(source, ref, maker)
-	if err == nil {
-		err = core.SetPolicy(p)
-	}
-	if err != nil {
-		if o.policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
-			log.Error("the policy in production cannot route: the fallback does", "policy", ref, "error", err, "fallback", core.PolicyName())
-			return nil
-		}
-		return err
-	}
-	if entry.Meta.ScenarioHash != s.Hash() {
-		log.Warn("the policy was trained on another version of the scenario", "policy", ref, "trained on", entry.Meta.Scenario)
-	}
-	return nil
-}
-
 // newBackends makes what answers for each replica.
 func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
+	list := make([]serving.Backend, len(t.Replicas))
 	if s.Serving.Backend == scenario.Upstream {
-		return upstreams(s, t)
+		upstreams, closeAll, err := newUpstreams(s, t)
+		for i, u := range upstreams {
+			endpoint := s.Serving.Upstreams[u.replica]
+			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts}
+		}
+		return list, closeAll, err
 	}
+	simulated, err := newSimulated(s, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list {
+		list[i].Transport = simulated.Replica(i)
+	}
+	return list, simulated.Close, nil
+}
+
+func newSimulated(s *scenario.Scenario, t *fleet.Table) (*backend.Simulated, error) {
 	config := backend.SimulatedConfig{
 		Table: t, OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1),
 	}
@@ -207,41 +194,9 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 	for i, tokens := range s.KVTokens() {
 		e, err := engine.New(s.Engine, profiles[i], tokens)
 		if err != nil {
-			return nil, nil, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
+			return nil, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
 		}
 		config.Engines = append(config.Engines, e)
 	}
-	simulated, err := backend.NewSimulated(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	list := make([]serving.Backend, len(t.Replicas))
-	for i := range list {
-		list[i].Transport = simulated.Replica(i)
-	}
-	return list, simulated.Close, nil
-}
-
-func upstreams(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
-	var open []*backend.Upstream
-	closeAll := func() {
-		for _, u := range open {
-			u.Close()
-		}
-	}
-	var list []serving.Backend
-	for _, r := range t.Replicas {
-		endpoint := s.Serving.Upstreams[r.Name]
-		timeouts := endpoint.Timeouts.Or(s.Serving.Server.Timeouts.PhaseTimeouts)
-		config := endpoint.UpstreamConfig
-		config.ConnectTimeout = timeouts.Connect
-		u, err := backend.NewUpstream(config)
-		if err != nil {
-			closeAll()
-			return nil, nil, fmt.Errorf("replica %s: %w", r.Name, err)
-		}
-		open = append(open, u)
-		list = append(list, serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: timeouts})
-	}
-	return list, closeAll, nil
+	return backend.NewSimulated(config)
 }

@@ -20,6 +20,8 @@ type served struct {
 	log  *serveLog
 	stop context.CancelFunc
 	code chan int
+	// header goes with each request that the test asks.
+	header http.Header
 }
 
 // serveLog keeps what serve prints, and tells the address once it listens.
@@ -83,6 +85,9 @@ func (s *served) ask(t *testing.T, method, path, body string) (status int, heade
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.header != nil {
+		r.Header = s.header.Clone()
 	}
 	r.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(r)

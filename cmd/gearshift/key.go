@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/serving/keys"
+)
+
+const defaultKeys = "gearshift.keys"
+
+func newKeyCommand() *cobra.Command {
+	var file string
+	c := group("key", "Make, list and remove the API keys of those who may ask",
+		newKeyNew(&file), newKeyList(&file), newKeyRemove(&file))
+	c.PersistentFlags().StringVar(&file, "keys", defaultKeys, "`file` that holds the keys' hashes: the scenario's serving.keys_file")
+	return c
+}
+
+func newKeyNew(file *string) *cobra.Command {
+	var l keys.Limits
+	c := &cobra.Command{
+		Use: "new NAME", Short: "Make a key, and print it: this once, since only its hash is kept",
+		Long: `Make a key for NAME, and print it. Only its hash is added to the keys file, so that it
+cannot be printed again. A server that runs takes the file's changes by itself.`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			list, err := readKeysFile(*file)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			for _, k := range list {
+				if k.Name == args[0] {
+					return fmt.Errorf("%q has a key in %s already; remove that first, or give the new one another name", k.Name, *file)
+				}
+			}
+			k, secret, err := keys.New(args[0], l, time.Now())
+			if err != nil {
+				return err
+			}
+			if err := appendKey(*file, k); err != nil {
+				return fmt.Errorf("cannot keep the key: %w", err)
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "the key of %s, shown this once:\n", k.Name)
+			fmt.Fprintln(c.OutOrStdout(), secret)
+			return nil
+		},
+	}
+	c.Flags().Float64Var(&l.Rate, "rate", 0, "requests per second (default: no limit)")
+	c.Flags().IntVar(&l.Burst, "burst", 0, "requests at once after a pause (default: one second's worth)")
+	c.Flags().IntVar(&l.Concurrency, "concurrency", 0, "requests at the same time (default: no limit)")
+	return c
+}
+
+func newKeyList(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "ls", Short: "List the keys' names and limits", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := readKeysFile(*file)
+			if err != nil {
+				return err
+			}
+			return listKeys(c.OutOrStdout(), list)
+		},
+	}
+}
+
+func listKeys(w io.Writer, list []keys.Key) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tRATE\tBURST\tCONCURRENCY\tCREATED\tSHA256")
+	for _, k := range list {
+		limit := func(x float64) string {
+			if x == 0 {
+				return "-"
+			}
+			return strconv.FormatFloat(x, 'g', -1, 64)
+		}
+		created := "-"
+		if !k.Created.IsZero() {
+			created = k.Created.Format(time.DateTime)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.12x\n", k.Name, limit(k.Rate), limit(float64(k.Burst)), limit(float64(k.Concurrency)), created, k.Hash[:6])
+	}
+	return t.Flush()
+}
+
+func newKeyRemove(file *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "rm NAME", Short: "Remove a key: it opens nothing from then on", Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := removeKey(*file, args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "removed the key of %s\n", args[0])
+			return nil
+		},
+	}
+}
+
+// readKeysFile reads the keys of the file. That there is none is an error, too.
+func readKeysFile(file string) ([]keys.Key, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read keys: %w", err)
+	}
+	return keys.Parse(file, data)
+}
+
+// appendKey adds a line, whole or not at all as others see it. What stands in the
+// file stays as it is, comments among it.
+func appendKey(file string, k keys.Key) error {
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(data, '\n')
+	}
+	return replaceFile(file, append(data, k.Line()...))
+}
+
+// removeKey takes out the line of the name, and nothing else.
+func removeKey(file, name string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("cannot read keys: %w", err)
+	}
+	if _, err := keys.Parse(file, data); err != nil {
+		return err
+	}
+	var kept []byte
+	found := false
+	for line := range bytes.Lines(data) {
+		list, _ := keys.Parse(file, line) // all of the file is in order
+		if len(list) == 1 && list[0].Name == name {
+			found = true
+			continue
+		}
+		kept = append(kept, line...)
+	}
+	if !found {
+		return fmt.Errorf("%s has no key of %q; gearshift key ls --keys %s lists them", file, name, file)
+	}
+	return replaceFile(file, kept)
+}
+
+// replaceFile writes a file that only its owner reads, or with the permissions
+// that it has. A server that looks at the same time sees the old or the new.
+func replaceFile(file string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	mode := os.FileMode(0o600)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(data)
+	err = errors.Join(err, next.Chmod(mode), next.Sync(), next.Close())
+	if err == nil {
+		err = os.Rename(next.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/serving"
+)
+
+// operator gives orders to a router that runs, through its admin API.
+type operator struct {
+	url      string
+	tokenEnv string
+}
+
+// flags lets a command say which router. Without one by default, the command does
+// something else unless it is named.
+func (o *operator) flags(c *cobra.Command, byDefault string) {
+	usage := "`URL` of a running router's admin listener"
+	if byDefault == "" {
+		usage += ": act on that router, and on the store that it uses"
+	}
+	c.Flags().StringVar(&o.url, "admin", byDefault, usage)
+	c.Flags().StringVar(&o.tokenEnv, "token-env", serving.DefaultAdminConfig().TokenEnv, "environment `variable` that holds its admin token")
+}
+
+// localAdmin is the admin listener of a router on this machine.
+func localAdmin() string { return "http://" + serving.DefaultAdminConfig().Addr }
+
+// orderTimeout bounds an order, which may have to wait for a locked store.
+const orderTimeout = 30 * time.Second
+
+// ask calls the admin API, and decodes its answer.
+func (o *operator) ask(ctx context.Context, method, path string, body, answer any) error {
+	base, err := url.Parse(o.url)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return fmt.Errorf("--admin %q is not a URL; want one such as %s", o.url, localAdmin())
+	}
+	token := os.Getenv(o.tokenEnv)
+	if token == "" {
+		return fmt.Errorf("the environment variable %s is empty; it must hold the router's admin token", o.tokenEnv)
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, base.JoinPath(path).String(), bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		return fmt.Errorf("cannot reach the router: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err = io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("cannot read the router's answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return refusalIn(response.Status, text)
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("%s does not answer as a router's admin listener: %w", o.url, err)
+	}
+	return nil
+}
+
+// refusalIn is what an answer that is no success says.
+func refusalIn(status string, text []byte) error {
+	var e struct{ Error struct{ Message string } }
+	if err := json.Unmarshal(text, &e); err != nil || e.Error.Message == "" {
+		return fmt.Errorf("the router answers %s", status)
+	}
+	return errors.New("the router refuses: " + e.Error.Message)
+}
+
+// policyOrder is the body of an order about policies.
+type policyOrder struct {
+	Policy string  `json:"policy,omitempty"`
+	Share  float64 `json:"share,omitempty"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+// order gives an order about policies, and prints how they stand after it.
+func (o *operator) order(c *cobra.Command, order string, body policyOrder) error {
+	var now serving.Policies
+	if err := o.ask(c.Context(), http.MethodPost, "/admin/policy/"+order, body, &now); err != nil {
+		return err
+	}
+	if now.Note != "" {
+		fmt.Fprintln(c.ErrOrStderr(), "gearshift:", now.Note)
+	}
+	return writePolicies(c.OutOrStdout(), &now)
+}
+
+func newPolicyShadow() *cobra.Command {
+	var o operator
+	c := &cobra.Command{
+		Use: "shadow REF", Short: "Have a policy decide in a running router, without routing by it",
+		Long: `Have a policy decide in a running router beside the one in charge, without routing by
+it. gearshift policy status tells how the two compare.
+
+Policies: ` + policyForms,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.order(c, "shadow", policyOrder{Policy: args[0]})
+		},
+	}
+	o.flags(c, localAdmin())
+	return c
+}
+
+func newPolicyCanary() *cobra.Command {
+	var o operator
+	var share float64
+	c := &cobra.Command{
+		Use: "canary REF", Short: "Have a policy route a share of a running router's requests",
+		Long: `Have a policy route a share of a running router's requests, which are chosen by their
+IDs. gearshift policy status tells what both sides earn.
+
+Policies: ` + policyForms,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.order(c, "canary", policyOrder{Policy: args[0], Share: share})
+		},
+	}
+	c.Flags().Float64Var(&share, "share", 0.05, "`part` of the requests, from 0 to 1")
+	o.flags(c, localAdmin())
+	return c
+}
+
+func newPolicyStatus() *cobra.Command {
+	var o operator
+	var format string
+	c := &cobra.Command{
+		Use: "status", Short: "Tell which policies a running router has, and how they compare", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if format != "text" && format != "json" {
+				return fmt.Errorf("--format %q: want text or json", format)
+			}
+			var now serving.Policies
+			if err := o.ask(c.Context(), http.MethodGet, "/admin/policy", nil, &now); err != nil {
+				return err
+			}
+			if format == "json" {
+				return printJSON(c.OutOrStdout(), now)
+			}
+			return writePolicies(c.OutOrStdout(), &now)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "text or json")
+	o.flags(c, localAdmin())
+	return c
+}
+
+// writePolicies tells people how the policies of a router stand.
+func writePolicies(w io.Writer, p *serving.Policies) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "in charge: %s\n", p.InCharge)
+	if p.Earlier != nil {
+		fmt.Fprintf(&b, "before:    %s\n", cmp.Or(*p.Earlier, "the fallback"))
+	}
+	if t := p.Trial; t != nil {
+		writeTrial(&b, t)
+	}
+	if l := p.Last; l != nil {
+		fmt.Fprintf(&b, "last:      %s of %s by %s, %.0f s ago", l.Order, l.Policy, l.By, l.AgoS)
+		if l.Why != "" {
+			fmt.Fprintf(&b, ": %s", l.Why)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeTrial(b *strings.Builder, t *serving.TrialReport) {
+	fmt.Fprintf(b, "on trial:  %s, %s", t.Policy, t.State)
+	if t.Share > 0 {
+		fmt.Fprintf(b, " of %g %% of the requests", 100*t.Share)
+	}
+	fmt.Fprintf(b, ", for %.0f s\n", t.AgeS)
+	fmt.Fprintf(b, "  agreed on %d of %d choices (%.1f %%)\n", t.Agreed, t.Compared, 100*t.Rate)
+	for _, v := range t.Variants {
+		fmt.Fprintf(b, "  %-20s in charge %6d, trial %6d\n", v.Variant, v.InCharge, v.Trial)
+	}
+	for reason, n := range t.Faults {
+		fmt.Fprintf(b, "  fault: %s, %d times\n", reason, n)
+	}
+	if e := t.Expected; e != nil {
+		fmt.Fprintf(b, "  utility by forecast: in charge %.4f, trial %.4f: %+.4f (%+.4f to %+.4f) over %d\n",
+			e.InCharge, e.Trial, e.Difference, e.Low, e.High, e.Requests)
+	}
+	if m := t.Measured; m.Trial.Requests > 0 {
+		fmt.Fprintf(b, "  utility measured:    in charge %.4f of %d, trial %.4f of %d: %+.4f (%+.4f to %+.4f), %s\n",
+			m.InCharge.Utility, m.InCharge.Requests, m.Trial.Utility, m.Trial.Requests, m.Difference, m.Low, m.High, m.Verdict)
+	}
+}

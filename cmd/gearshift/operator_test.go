@@ -1,0 +1,93 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/checkpoints"
+)
+
+// All orders in turn, as an operator gives them at the shell.
+func TestPolicyOrdersToALiveRouter(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	store := &checkpoints.Store{Path: path}
+	c, _, err := store.Get(checkpoints.Ref{Name: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Network.Biases[0][0]++ // another policy, by its digest
+	if _, err := store.Put("mine", c, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Promote("mine", 1, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	s := steerTiny(t, "--store", path)
+	admin := []string{"--admin", s.operators.url}
+	do := func(want []string, args ...string) {
+		t.Helper()
+		out := succeed(t, append(append([]string{"policy"}, args...), admin...)...)
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%v: no %q in\n%s", args, text, out)
+			}
+		}
+	}
+	inStore := func(want string) {
+		t.Helper()
+		if ref, err := store.Production(); err != nil || ref.String() != want {
+			t.Errorf("in production is %s, %v, want %s", ref, err, want)
+		}
+	}
+	do([]string{"in charge: mine@1\n"}, "status")
+	do([]string{"in charge: mine@1\n", "on trial:  mine@2, shadow"}, "shadow", "mine@2")
+	for range 5 {
+		s.ask(t, "POST", "/v1/gearshift/route", "{}")
+	}
+	do([]string{"agreed on ", " of 5 choices", "utility by forecast"}, "status")
+	do([]string{"on trial:  static:small, canary of 20 % of the requests"}, "canary", "static:small", "--share", "0.2")
+	do([]string{`"state": "canary"`, `"share": 0.2`}, "status", "--format", "json")
+	fail(t, append([]string{"policy", "promote", "mine@2"}, admin...), "the router refuses: cannot promote mine@2: it has no stored comparison")
+	fail(t, append([]string{"policy", "promote", "mine@2", "--force"}, admin...), "--reason")
+	inStore("mine@1")
+	do([]string{"in charge: mine@2\n", "before:    mine@1\n", "on trial:  static:small", "last:      promote of mine@2 by admin"},
+		"promote", "mine@2", "--force", "--reason", "the canary did well")
+	inStore("mine@2")
+	fail(t, append([]string{"policy", "rollback", "mine@2"}, admin...), "would take away static:small, not mine@2")
+	do([]string{"in charge: mine@2\n", "last:      end of the trial of static:small"}, "rollback", "static:small")
+	do([]string{"in charge: mine@1\n"}, "rollback", "mine")
+	inStore("mine@1")
+	fail(t, append([]string{"policy", "shadow", "nobody"}, admin...), "the router refuses", `no policy "nobody"`)
+
+	// Offline, the store alone is changed, and the router takes that over.
+	succeed(t, "policy", "promote", "mine@2", "--force", "--reason", "a test", "--store", path)
+	if _, _, text := s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(text, `"policy":"mine@2"`) {
+		t.Errorf("after a promotion in the store: %s", text)
+	}
+	s.end(t)
+}
+
+func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
+	t.Setenv("GEARSHIFT_ADMIN_TOKEN", "")
+	fail(t, []string{"policy", "status"}, "GEARSHIFT_ADMIN_TOKEN is empty")
+	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	fail(t, []string{"policy", "status", "--admin", "localhost:8081"}, `--admin "localhost:8081" is not a URL`)
+	fail(t, []string{"policy", "shadow", "x", "--admin", "http://127.0.0.1:1"}, "cannot reach the router")
+	fail(t, []string{"policy", "status", "--format", "xml"}, "want text or json")
+	s := steerTiny(t, "--policy", "slackfit")
+	fail(t, []string{"policy", "status", "--admin", s.url}, "the router refuses: there is no GET /admin/policy")
+	t.Setenv("OTHER", "not-the-right-token-at-all")
+	fail(t, []string{"policy", "status", "--admin", s.operators.url, "--token-env", "OTHER"}, "the router refuses: want the admin token")
+	_, out, stderr := gearshift(t, "policy", "promote", "static:small", "--admin", s.operators.url)
+	if !strings.Contains(stderr, "static:small routes until a restart") {
+		t.Errorf("promoted a rule: %s", stderr)
+	}
+	if !strings.Contains(out, "in charge: static:small") {
+		t.Errorf("promoted a rule: %s", out)
+	}
+	if _, _, stderr := gearshift(t, "policy", "rollback", "static:small", "--admin", s.operators.url); stderr != "" {
+		t.Errorf("back to the policy that serve was started with: %s", stderr)
+	}
+	s.end(t)
+}

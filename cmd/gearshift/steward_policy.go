@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"gearshift/checkpoints"
+	"gearshift/router"
+	"gearshift/router/policy"
+)
+
+// Newer implements [serving.Steward].
+func (w *steward) Newer() (router.Policy, error) {
+	entry, err := w.wanted()
+	if err != nil || entry.Digest == "" || identity(entry) == w.seen {
+		return nil, err
+	}
+	p, err := w.load(entry.Ref().String())
+	if err != nil {
+		return nil, err
+	}
+	w.seen = identity(entry)
+	return p, nil
+}
+
+// identity tells a stored version from others, and from one that has taken its
+// place in another store.
+func identity(e checkpoints.Entry) string { return e.Ref().String() + " " + e.Digest }
+
+// wanted is the stored policy that should route: the one asked for at the start,
+// or else the one in production. It is empty if a rule was asked for, or none is
+// in production.
+func (w *steward) wanted() (checkpoints.Entry, error) {
+	if policy.IsRule(w.options.policy) {
+		return checkpoints.Entry{}, nil
+	}
+	ref, err := w.reference()
+	if errors.Is(err, checkpoints.ErrNotFound) {
+		return checkpoints.Entry{}, nil
+	}
+	if err != nil {
+		return checkpoints.Entry{}, err
+	}
+	return w.source.store.Lookup(ref)
+}
+
+func (w *steward) reference() (checkpoints.Ref, error) {
+	if w.options.policy != "" {
+		return storedRef(w.options.policy)
+	}
+	return w.source.store.Production()
+}
+
+// load reads a stored policy, and warns of one from another world.
+func (w *steward) load(ref string) (router.Policy, error) {
+	p, entry, err := stored(w.source, ref, w.maker)
+	if err != nil {
+		return nil, err
+	}
+	if entry.Meta.ScenarioHash != w.now.Hash() {
+		w.log.Warn("the policy was trained on another version of the scenario", "policy", entry.Ref().String(), "trained on", entry.Meta.Scenario)
+	}
+	return p, nil
+}
+
+// choose puts the policy asked for in charge. One that is asked for and cannot
+// route is an error; one in production that cannot is left out, and the fallback
+// routes.
+func (w *steward) choose() error {
+	if policy.IsRule(w.options.policy) {
+		rule, err := w.maker.Parse(w.options.policy)
+		if err != nil {
+			return err
+		}
+		return w.core.SetPolicy(rule)
+	}
+	ref, err := w.reference()
+	switch {
+	case w.options.policy == "" && errors.Is(err, checkpoints.ErrNotFound):
+		o := w.options
+		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(),
+			"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.scenario, o.store, w.now.Name, o.store))
+		return nil
+	case err != nil:
+		return err
+	}
+	entry, err := w.source.store.Lookup(ref)
+	if err != nil {
+		return err
+	}
+	w.seen = identity(entry) // another try without a change would come to the same
+	p, err := w.load(ref.String())
+	if err == nil {
+		err = w.core.SetPolicy(p)
+	}
+	if err != nil && w.options.policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
+		w.log.Error("the policy in production cannot route: the fallback does", "policy", ref.String(), "error", err, "fallback", w.core.PolicyName())
+		return nil
+	}
+	return err
+}
+
+// Policy implements [serving.Steward].
+func (w *steward) Policy(ref string) (router.Policy, error) {
+	if ref == "" {
+		return nil, fmt.Errorf("no policy named; want %s", policyForms)
+	}
+	if policy.IsRule(ref) {
+		return w.maker.Parse(ref)
+	}
+	return w.load(ref)
+}
+
+// Admit implements [serving.Steward]. A rule needs no evaluation: it is what
+// others are held against.
+func (w *steward) Admit(name, reason string) error {
+	if policy.IsRule(name) || strings.TrimSpace(reason) != "" {
+		return nil
+	}
+	ref, err := storedRef(name)
+	if err != nil {
+		return err
+	}
+	entry, err := w.source.store.Lookup(ref)
+	if err != nil {
+		return err
+	}
+	return admit(entry, io.Discard)
+}
+
+// starts says whether a restart would route by the policy of the name anyway: the
+// rule that was asked for, or the fallback where nothing is in production.
+func (w *steward) starts(name string) bool {
+	if policy.IsRule(w.options.policy) {
+		rule, err := w.maker.Parse(w.options.policy)
+		return err == nil && rule.Name() == name
+	}
+	wanted, err := w.wanted()
+	return name == "" && err == nil && wanted.Digest == ""
+}
+
+// Record implements [serving.Steward].
+func (w *steward) Record(name, reason string) error {
+	defer func() {
+		// What the store has in production by now is no news, whatever it is.
+		if entry, err := w.wanted(); err == nil && entry.Digest != "" {
+			w.seen = identity(entry)
+		}
+	}()
+	if w.starts(name) {
+		return nil
+	}
+	if name == "" || policy.IsRule(name) {
+		return errors.New("only stored policies can be in production; start serve with --policy to have it route from then on")
+	}
+	ref, err := storedRef(name)
+	if err != nil {
+		return err
+	}
+	entry, err := w.source.store.Lookup(ref)
+	if err != nil {
+		return err
+	}
+	if reason = strings.TrimSpace(reason); reason == "" {
+		reason = entry.Forced
+	}
+	if _, err := w.source.store.Promote(ref.Name, entry.Version, reason); err != nil {
+		return err
+	}
+	if w.options.policy != "" {
+		return fmt.Errorf("%s is in production, but serve was started with --policy %s", name, w.options.policy)
+	}
+	return nil
+}

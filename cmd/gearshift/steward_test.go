@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const testToken = "a-token-for-the-tests"
+
+// steered is a router that serve runs, with its admin listener.
+type steered struct {
+	*served
+	operators *served // the same router, asked as an operator
+}
+
+// steerTiny runs a router that can be steered.
+func steerTiny(t *testing.T, args ...string) *steered {
+	t.Helper()
+	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	s := serveTiny(t, append([]string{"--admin-addr", "127.0.0.1:0"}, args...)...)
+	m := regexp.MustCompile(`msg="admin listening" addr=(\S+)`).FindStringSubmatch(s.log.String())
+	for deadline := time.Now().Add(10 * time.Second); m == nil && time.Now().Before(deadline); {
+		m = regexp.MustCompile(`msg="admin listening" addr=(\S+)`).FindStringSubmatch(s.log.String())
+	}
+	if m == nil {
+		t.Fatalf("there is no admin listener: %s", s.log)
+	}
+	return &steered{s, &served{url: "http://" + m[1], header: http.Header{"Authorization": {"Bearer " + testToken}}}}
+}
+
+// engineAt is an upstream server that answers with its name.
+func engineAt(t *testing.T, name string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"%s","object":"chat.completion","choices":[],"usage":{"completion_tokens":1}}`, name)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// upstreamScenario is tiny with all replicas at one upstream server.
+func upstreamScenario(t *testing.T, url string, changes ...string) string {
+	t.Helper()
+	text := succeed(t, "scenario", "show", "tiny")
+	var upstreams strings.Builder
+	for _, m := range regexp.MustCompile(`(?m)^  (\S+@\S+) `).FindAllStringSubmatch(succeed(t, "scenario", "check", "tiny"), -1) {
+		fmt.Fprintf(&upstreams, "    %s: {url: %q}\n", m[1], url)
+	}
+	text = strings.Replace(text, "  backend: simulated", "  upstreams:\n"+upstreams.String()+"  backend: upstream", 1)
+	return strings.NewReplacer(changes...).Replace(text)
+}
+
+// A change of the file is taken by itself: here the engines move. A faulty file
+// changes nothing, and is told with its line and key.
+func TestServeReloads(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := engineAt(t, "first"), engineAt(t, "second")
+	put(upstreamScenario(t, first))
+	s := steerTiny(t, "--scenario", file, "--policy", "static:small")
+	answer := func() string {
+		_, _, text := s.ask(t, "POST", "/v1/chat/completions", `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`)
+		return text
+	}
+	if text := answer(); !strings.Contains(text, "first") {
+		t.Fatalf("answered %s", text)
+	}
+
+	put(upstreamScenario(t, second, "max_body: 8MiB", "max_boddy: 3"))
+	status, _, text := s.operators.ask(t, "POST", "/admin/reload", "")
+	if status != http.StatusUnprocessableEntity || !regexp.MustCompile(`mine\.yaml:\d+: serving\.max_boddy: unknown key; did you mean \\"max_body\\"`).MatchString(text) {
+		t.Errorf("a faulty file: status %d, %s", status, text)
+	}
+	if text := answer(); !strings.Contains(text, "first") {
+		t.Errorf("after a fault, answered %s", text)
+	}
+
+	put(upstreamScenario(t, first, "max_body: 8MiB", "max_body: 3kB", "max_in_flight: 128", "max_in_flight: 3"))
+	status, _, text = s.operators.ask(t, "POST", "/admin/reload", "")
+	var out struct {
+		Changed     []string `json:"changed"`
+		NeedRestart []string `json:"need_restart"`
+	}
+	if err := json.Unmarshal([]byte(text), &out); status != http.StatusOK || err != nil {
+		t.Fatalf("status %d, %s", status, text)
+	}
+	if fmt.Sprint(out.NeedRestart) != "[serving.max_in_flight]" || !strings.Contains(fmt.Sprint(out.Changed), "serving.max_body") {
+		t.Errorf("reloaded %+v", out)
+	}
+
+	put(strings.Replace(upstreamScenario(t, first), first, second, 1)) // only the first replica
+	if _, _, text = s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(text, `"need_restart":["serving.upstreams"]`) {
+		t.Errorf("replicas that part: %s", text)
+	}
+
+	put(upstreamScenario(t, second))
+	deadline := time.Now().Add(15 * time.Second)
+	for !strings.Contains(answer(), "second") && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if text := answer(); !strings.Contains(text, "second") {
+		t.Errorf("the engines have moved, but %s answers: %s", text, s.log)
+	}
+	s.end(t)
+}
