@@ -62,7 +62,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 		}
 	}
 	if got.Now != want.Now || got.Rate != want.Rate || got.Smoothed != want.Smoothed ||
-		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
+		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
 		t.Errorf("read %+v, written %+v", got, want)
 	}
 }
@@ -233,7 +233,8 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"replica":"large@a"`, `"replica":"small@b"`, `x:2: replica: "small@b" is not one of the header's of variant large`},
 		{`"moved_to":"large@b"`, `"moved_to":"@"`, "x:2: moved_to"},
 		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2]`, "x:2: in_flight, held_tokens: 3 and 4 numbers"},
-		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens: a negative number"},
+		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens, of_others, caps: a negative number"},
+		{`"caps":[0,1,2,0]`, `"caps":[0,1,2]`, "x:2: of_others, caps: 4 and 3 numbers"},
 		{`"down":[1]`, `"down":[4]`, "x:2: down: 4 is not in 0 … 3"},
 		{`"propensity":0.1`, `"propensity":1.1`, "x:2: propensity"},
 		{`"latency_ns":22`, `"latency_ns":-22`, "x:2: latency_ns: -22 is negative"},

@@ -148,6 +148,8 @@ func (f *file) row(l *line) (Row, error) {
 		return r, fmt.Errorf("moved_to: %q is not one of the header's replicas", l.MovedTo)
 	case len(l.InFlight) != n || len(l.Held) != n:
 		return r, fmt.Errorf("in_flight, held_tokens: %d and %d numbers; want one for each of %d replicas", len(l.InFlight), len(l.Held), n)
+	case len(l.Others) != 0 && len(l.Others) != n || len(l.Caps) != 0 && len(l.Caps) != n:
+		return r, fmt.Errorf("of_others, caps: %d and %d numbers; want none, or one for each of %d replicas", len(l.Others), len(l.Caps), n)
 	case len(l.Smoothed) != len(fleet.RateHorizons):
 		return r, fmt.Errorf("smoothed_rates: %d numbers; want %d", len(l.Smoothed), len(fleet.RateHorizons))
 	case l.Outcome == "" || l.Policy == "":
@@ -184,10 +186,10 @@ func notNegative(l *line) error {
 			return fmt.Errorf("%s: %d is negative", x.key, x.value)
 		}
 	}
-	for _, list := range [][]int32{l.InFlight, l.Held} {
+	for _, list := range [][]int32{l.InFlight, l.Held, l.Others, l.Caps} {
 		for _, n := range list {
 			if n < 0 {
-				return errors.New("in_flight, held_tokens: a negative number")
+				return errors.New("in_flight, held_tokens, of_others, caps: a negative number")
 			}
 		}
 	}
@@ -202,7 +204,10 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
 			Deadline: time.Duration(l.Deadline), Arrival: time.Duration(l.Arrival),
 		},
-		View:    fleet.View{Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Down: make([]bool, len(l.InFlight)), Rate: l.Rate},
+		View: fleet.View{
+			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps,
+			Down: make([]bool, len(l.InFlight)), Rate: l.Rate,
+		},
 		Variant: variant, Replica: replica,
 		Policy: l.Policy, Fallback: l.Fallback, Pinned: l.Pinned, Propensity: l.Propensity,
 		EndVariant: endVariant, EndReplica: end,
