@@ -84,11 +84,7 @@ func (d *desk) decide(s *seat, r *fleet.Request) (variant, replica int, reason s
 			variant, replica, reason = -1, -1, ReasonPanic
 		}
 	}()
-	need := max(0, s.policy.Scratch())
-	if need > len(d.scratch) {
-		d.scratch = make([]float32, need)
-	}
-	scratch := d.scratch[:need]
+	scratch := d.room(s.policy)
 	if s.placer != nil {
 		return d.place(s.placer, r, scratch)
 	}

@@ -61,6 +61,8 @@ type seat struct {
 	placer Placer // nil if the balancer chooses the replica
 	name   string
 	told   *atomic.Bool // if set: of its panics, only the first is told
+
+	explainer Explainer // nil if it tells nothing
 }
 
 // desk is where one request at a time is decided.
@@ -122,7 +124,8 @@ func (c *Core) seat(p Policy) (seat, error) {
 		}
 	}
 	placer, _ := p.(Placer)
-	return seat{policy: p, placer: placer, name: p.Name()}, nil
+	explainer, _ := p.(Explainer)
+	return seat{policy: p, placer: placer, name: p.Name(), explainer: explainer}, nil
 }
 
 // PolicyName names the policy in charge, or the fallback if there is none.
@@ -187,7 +190,7 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 		if lease, ok := c.ledger.BeginOn(&d.view, choice.Replica); ok {
 			choice.Lease = lease
 			if w != nil {
-				w.Saw(&d.view, choice)
+				d.show(w, choice, r)
 			}
 			return choice, nil
 		}

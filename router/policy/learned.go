@@ -76,7 +76,7 @@ func (p *Learned) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 	}
 	best := -1
 	for m, q := range values {
-		if q64 := float64(q); math.IsNaN(q64) || math.IsInf(q64, 0) {
+		if !finite(q) {
 			return -1
 		}
 		if (best < 0 || q > values[best]) && v.VariantAvailable(m) {
@@ -86,6 +86,8 @@ func (p *Learned) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 	return best
 }
 
+func finite(q float32) bool { return !math.IsNaN(float64(q)) && !math.IsInf(float64(q), 0) }
+
 // beyond says whether an observation has a number above all seen in training.
 func (p *Learned) beyond(x []float32) bool {
 	for i, most := range p.seen {
@@ -94,6 +96,28 @@ func (p *Learned) beyond(x []float32) bool {
 		}
 	}
 	return false
+}
+
+// What Explain says of a choice.
+const (
+	byValue  = "the highest value"
+	byAdvice = "beyond what training has seen: the advice rules"
+	damaged  = "a value is not finite: the weights are damaged"
+)
+
+// Explain implements router.Explainer: the values of the variants, which do not
+// decide where the advice stands in.
+func (p *Learned) Explain(v *fleet.View, r *fleet.Request, scratch []float32) (values []float32, why string) {
+	values = p.Values(v, r, scratch)
+	if p.beyond(scratch) {
+		return values, byAdvice
+	}
+	for _, q := range values {
+		if !finite(q) {
+			return values, damaged
+		}
+	}
+	return values, byValue
 }
 
 // Values encodes the view and the request and returns the network's value of

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gearshift/router/conformance"
@@ -85,6 +86,9 @@ func TestLearnedTakesAdviceBeyondItsTraining(t *testing.T) {
 		test.view.Rate = test.rate
 		if got := p.Decide(test.view, &fleet.Request{}, scratch); got != test.want {
 			t.Errorf("at rate %v chose %d, want %d", test.rate, got, test.want)
+		}
+		if _, why := p.Explain(test.view, &fleet.Request{}, scratch); strings.Contains(why, "advice") != (test.rate > 4) {
+			t.Errorf("at rate %v says %q", test.rate, why)
 		}
 	}
 	if _, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, []float32{1}); err == nil {

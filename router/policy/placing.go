@@ -15,13 +15,14 @@ import (
 // Nothing in it counts the replicas, so one policy routes for a fleet of any
 // number of hosts; [observation.Spec.Match] says what must stay.
 //
-// Its scratch holds, in this order, the network's inputs, its output and the
-// network's own scratch.
+// Its scratch holds, in this order, the network's inputs, its output, the
+// network's own scratch and a value for each variant.
 type Placing struct {
 	name    string
 	encoder *observation.Encoder
 	net     ValueFunction
 	shared  int // inputs that all replicas have in common
+	sizes   int // variants
 }
 
 // Placing is [Maker.Learned] for a Spec with candidates. It has no advice that could
@@ -38,7 +39,7 @@ func (m *Maker) Placing(name string, s observation.Spec, net ValueFunction) (*Pl
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for a replica, to be mapped to 1",
 			name, net.Inputs(), net.Outputs(), s.Inputs())
 	}
-	return &Placing{name: name, encoder: encoder, net: net, shared: s.Dim()}, nil
+	return &Placing{name: name, encoder: encoder, net: net, shared: s.Dim(), sizes: len(s.Variants)}, nil
 }
 
 // Name is the stored policy's "name@version".
@@ -48,7 +49,7 @@ func (p *Placing) Name() string { return p.name }
 func (p *Placing) Match(t *fleet.Table) error { return p.encoder.Match(t) }
 
 // Scratch is the length of the layout above.
-func (p *Placing) Scratch() int { return p.net.Inputs() + 1 + p.net.Scratch() }
+func (p *Placing) Scratch() int { return p.net.Inputs() + 1 + p.net.Scratch() + p.sizes }
 
 // Decide implements router.Policy: it is the variant of what Place chooses.
 func (p *Placing) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
@@ -72,7 +73,7 @@ func (p *Placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int 
 		}
 		p.encoder.EncodeCandidate(x[p.shared:], v, r, i)
 		p.net.Forward(value, x, rest)
-		if q := float64(value[0]); math.IsNaN(q) || math.IsInf(q, 0) {
+		if !finite(value[0]) {
 			return -1
 		}
 		if best < 0 || value[0] > highest {
@@ -80,4 +81,31 @@ func (p *Placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int 
 		}
 	}
 	return best
+}
+
+// Explain implements router.Explainer: of each variant the value of its best
+// available replica, NaN if it has none.
+func (p *Placing) Explain(v *fleet.View, r *fleet.Request, scratch []float32) (values []float32, why string) {
+	in := p.net.Inputs()
+	x, value, rest := scratch[:in], scratch[in:in+1], scratch[in+1:]
+	values = scratch[len(scratch)-p.sizes:]
+	for m := range values {
+		values[m] = float32(math.NaN())
+	}
+	p.encoder.EncodeFeatures(x[:p.shared], v, r)
+	why = byValue
+	for _, i := range v.Replicas() {
+		if !v.Available(i) {
+			continue
+		}
+		p.encoder.EncodeCandidate(x[p.shared:], v, r, i)
+		p.net.Forward(value, x, rest[:len(rest)-p.sizes])
+		if !finite(value[0]) {
+			why = damaged
+		}
+		if m := v.Table.Replicas[i].Variant; !(values[m] >= value[0]) {
+			values[m] = value[0]
+		}
+	}
+	return values, why
 }
