@@ -71,7 +71,8 @@ type Work struct {
 	Attempts int
 
 	adapter *Adapter
-	held    int // tokens on the replica
+	account *Account // of the request that it is for; nil if none is kept
+	held    int      // tokens on the replica
 }
 
 // Route stamps the request's arrival and number, and routes it to the variant,

@@ -112,6 +112,7 @@ func (s *Server) adminRoutes() *gin.Engine {
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	e.GET("/healthz", s.alive)
+	s.pageRoutes(e)
 
 	private := e.Group("", s.authorise)
 	private.GET("/admin/status", s.status)
@@ -122,6 +123,7 @@ func (s *Server) adminRoutes() *gin.Engine {
 	private.POST("/admin/replicas/*order", s.orderReplica)
 	private.GET("/admin/policy", s.tellPolicies)
 	private.POST("/admin/policy/:order", s.orderPolicy)
+	s.profileRoutes(private)
 	return e
 }
 

@@ -32,6 +32,7 @@ type books struct {
 	overheads  prometheus.Histogram
 	latencies  *prometheus.HistogramVec // variant
 	tokenPaces *prometheus.HistogramVec // variant
+	choices    *choices
 
 	mu       sync.Mutex // protects all below
 	tallies  [][]tally  // by task and variant
@@ -90,6 +91,7 @@ func newBooks(r Router, clock Clock) *books {
 	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", requestBuckets, "variant")
 	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
+	b.choices = newChoices(t, registry)
 	registry.MustRegister(&fleetCollector{router: r, clock: clock},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if c, ok := r.(prometheus.Collector); ok { // a router that counts for itself, as a Recorder does
@@ -127,6 +129,7 @@ func (b *books) fallback(reason string) {
 func (b *books) settle(w *Work, r Result) {
 	task, variant := b.table.Tasks[w.Request.Task].Name, b.table.Variants[w.Variant].Name
 	b.requests.WithLabelValues(task, variant, r.Outcome.String()).Inc()
+	b.choices.begun(w, w.FirstToken)
 	one := tally{requests: 1, utility: r.Utility}
 	switch {
 	case r.Met:

@@ -3,7 +3,6 @@ package serving
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -24,6 +23,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	if fault == nil {
 		k, fault = s.understand(c.Request.Header, body)
 	}
+	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {
 		s.refuse(c, fault)
 		return
@@ -52,18 +52,21 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 // begin routes the call. Headers are those of the answer.
 func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 	before := s.clock()
-	work, err := s.adapter.Route(k.fleet, k.variant, nil)
-	s.books.decided(s.clock() - before)
+	work, err := s.adapter.Route(k.fleet, k.variant, k.account.witness(k.fleet))
+	took := s.clock() - before
+	s.books.decided(took)
 	if err != nil {
 		s.books.reject(k.fleet.Task, reasonOf(err))
 		return nil, s.rejection(err, h)
 	}
 	s.noteFallback(work)
+	s.books.choices.chosen(work)
 	h.Set(headerVariant, s.table.Variants[work.Variant].Name)
 	h.Set(headerPolicy, work.Policy)
 	if work.Fallback {
 		h.Set(headerFallback, work.Reason)
 	}
+	k.account.routed(work, took, h)
 	return work, nil
 }
 
@@ -116,9 +119,6 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 	for _, watcher := range s.watchers {
 		watcher.Ended(w, r)
 	}
-	if s.log.Enabled(context.Background(), slog.LevelDebug) {
-		s.log.Debug("request", "task", s.table.Tasks[w.Request.Task].Name, "replica", s.table.Replicas[w.Replica].Name,
-			"policy", w.Policy, "outcome", outcome.String(), "tokens", tokens, "latency", r.Latency, "utility", r.Utility)
-	}
+	w.account.over(r)
 	return r, true
 }

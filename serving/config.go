@@ -46,6 +46,10 @@ type Config struct {
 	Health health.Config `yaml:"health"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`
+	// Log is what the server writes of itself and its requests.
+	Log LogConfig `yaml:"log"`
+	// Tracing sends spans to a collector.
+	Tracing TracingConfig `yaml:"tracing"`
 	// Admin is the operators' listener.
 	Admin AdminConfig `yaml:"admin"`
 	// Experience is the log of routed requests; see [Recorder].
@@ -69,6 +73,8 @@ func DefaultConfig() Config {
 		DrainTimeout: 30 * time.Second,
 		Health:       health.DefaultConfig(),
 		Gauges:       gauges.DefaultConfig(),
+		Log:          DefaultLogConfig(),
+		Tracing:      DefaultTracingConfig(),
 		Admin:        DefaultAdminConfig(),
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
@@ -99,7 +105,7 @@ func (c Config) Validate() error {
 	if c.ReadyGrace < 0 {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
-	faults = append(faults, c.Admin.Validate(), c.Steering.Validate())
+	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults())

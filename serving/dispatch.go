@@ -77,6 +77,7 @@ func (d *dispatch) attempt(replica int) *answer {
 		overhead := d.clock() - d.received
 		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
 		d.books.spent(overhead)
+		d.call.account.spent(overhead)
 	}
 	d.tried = append(d.tried, replica)
 	return a

@@ -22,6 +22,8 @@ const (
 	headerOverhead  = "X-Gearshift-Overhead-Us"
 	headerFallback  = "X-Gearshift-Fallback"
 	headerAttempts  = "X-Gearshift-Attempts"
+	// "1" asks for the decision's explanation, which comes under the same name.
+	headerExplain = "X-Gearshift-Explain"
 )
 
 // The headers that set deadlines, in milliseconds: per output token, and for the
@@ -105,6 +107,7 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read
 	c.Data(status, "application/json", e.JSON())
 	c.Abort()
+	accountOf(c.Request.Context()).failed(string(e.Code))
 }
 
 // maxMessage bounds the message of an error, which may quote the client.

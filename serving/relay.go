@@ -14,7 +14,7 @@ func forwarded(h http.Header) http.Header {
 	out := h.Clone()
 	wire.StripHop(out)
 	// An answer that the upstream compressed could not be metered.
-	for _, name := range []string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask} {
+	for _, name := range []string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerExplain} {
 		out.Del(name)
 	}
 	return out

@@ -24,6 +24,7 @@ type call struct {
 	fleet      fleet.Request // without its arrival
 	variant    int           // Auto, or pinned
 	firstToken time.Duration // the deadline for it; zero without one
+	account    *Account      // nil if none is kept
 }
 
 // refusal is an error with the status that says so to the client.

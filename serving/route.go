@@ -113,6 +113,7 @@ func (s *Server) route(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
+	k.account = accountOf(c.Request.Context())
 	work, fault := s.begin(k, c.Writer.Header())
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)

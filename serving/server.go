@@ -17,6 +17,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router/fleet"
 	"gearshift/serving/gauges"
@@ -47,6 +48,13 @@ type Options struct {
 	Log *slog.Logger
 	// Watchers are told of each routed request, in this order.
 	Watchers []Watcher
+	// Observers are told of each request to an endpoint that routes, in this order.
+	Observers []Observer
+	// Tracer makes the spans of requests. Nil: there are none, and what a client
+	// sends of a trace's context passes through.
+	Tracer trace.Tracer
+	// Page is the page of the admin listener; nil is none.
+	Page Page
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
 	// Steward sees to files and policies. Without one, only the files that the
@@ -90,6 +98,10 @@ type Server struct {
 	created   int64      // Unix time, for the list of models
 	started   time.Duration
 
+	observers []Observer
+	tracer    trace.Tracer // nil if nothing is traced
+	page      Page         // nil if there is none
+
 	engineMetrics *engineMetrics
 	stopAsking    context.CancelFunc
 
@@ -105,8 +117,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, watchers: o.Watchers,
-		created: time.Now().Unix(),
-		drain:   drain{ordered: make(chan struct{})}, steward: o.Steward,
+		observers: slices.Clone(o.Observers), tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
+		drain: drain{ordered: make(chan struct{})}, steward: o.Steward,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
@@ -129,6 +141,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.watchEngines()
 	s.budget = newBudget(s.config.Retries)
+	s.observeAll()
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
 	s.engine = s.routes()
 	var err error
@@ -144,7 +157,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.recovery, s.bound, s.writable, s.unlock)
+	e.Use(s.identify, s.account, s.recovery, s.bound, s.writable, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {

@@ -47,6 +47,9 @@ type ReplicaStatus struct {
 	InFlight int32  `json:"in_flight"`
 	// Limit of the requests in flight; zero is none.
 	Limit int `json:"limit"`
+	// KVUse is the share of the KV cache that the requests fill; left out if its
+	// size is unknown.
+	KVUse *float64 `json:"kv_use,omitempty"`
 	EngineStatus
 }
 
@@ -72,11 +75,18 @@ func (s *Server) Status() Status {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, EngineStatus: engines[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), EngineStatus: engines[i],
 		})
 	}
 	s.books.sum(&out)
 	return out
+}
+
+func (s *Server) kvUse(replica int) *float64 {
+	if size := s.table.Replicas[replica].KVTokens; size > 0 {
+		return number(float64(s.adapter.Held(replica)) / float64(size))
+	}
+	return nil
 }
 
 // sum fills in the counts.

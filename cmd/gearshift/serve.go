@@ -56,7 +56,8 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	config := o.config(s)
+	log := config.Log.Logger(stderr)
 	core, err := newCore(s, log)
 	if err != nil {
 		return err
@@ -74,9 +75,13 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	}
 	defer closeBackends()
 	w.upstreams = upstreamsOf(backends)
-	config := o.config(s)
+	traces, err := newTracing(ctx, config.Tracing, log)
+	if err != nil {
+		return err
+	}
+	defer traces.close(log)
 	options := serving.Options{
-		Config: config, Router: core, Backends: backends, Log: log,
+		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
 		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w,
 	}
 	closeLog, err := logExperience(&options, s)

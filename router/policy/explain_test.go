@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/router"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
@@ -25,16 +24,17 @@ func best(v *fleet.View, values []float32) int {
 // What a learned policy explains is what it decides by.
 func TestExplanationsAgreeWithDecisions(t *testing.T) {
 	table := hosts(t, 4)
-	for name, p := range map[string]router.Policy{
-		"learned": learned(t, table, 5), "placing": placing(t, table, 3),
-	} {
+	for name, p := range map[string]interface {
+		policy.Network
+		Explain(v *fleet.View, r *fleet.Request, scratch []float32) ([]float32, string)
+	}{"learned": learned(t, table, 5), "placing": placing(t, table, 3)} {
 		scratch := make([]float32, p.Scratch())
 		for seed := range uint64(100) {
 			v := busyHosts(table, seed)
 			down(v, int(seed%3))
 			r := &fleet.Request{Task: int(seed % 4)}
 			want := p.Decide(v, r, scratch)
-			values, why := p.(router.Explainer).Explain(v, r, scratch)
+			values, why := p.Explain(v, r, scratch)
 			if len(values) != 3 || why != "the highest value" || best(v, values) != want {
 				t.Fatalf("%s, seed %d: values %v (%s), chose %d", name, seed, values, why, want)
 			}

@@ -1,0 +1,203 @@
+package serving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// LogConfig is what the server writes about itself and its requests.
+type LogConfig struct {
+	// Format is [LogText] or [LogJSON].
+	Format string `yaml:"format"`
+	// Level is the least level written: debug, info, warn or error.
+	Level slog.Level `yaml:"level"`
+	// Access says which requests get a line: [AccessAll], [AccessErrors] or
+	// [AccessOff].
+	Access string `yaml:"access"`
+	// Sample is the share of completed requests that get theirs, with
+	// [AccessAll].
+	Sample float64 `yaml:"sample"`
+}
+
+// The formats of [LogConfig].
+const (
+	LogText = "text" // key=value
+	LogJSON = "json" // an object a line
+)
+
+// What [LogConfig] can say of access.
+const (
+	AccessAll    = "all"
+	AccessErrors = "errors" // those that were not completed
+	AccessOff    = "off"
+)
+
+// DefaultLogConfig tells of what went wrong.
+func DefaultLogConfig() LogConfig {
+	return LogConfig{Format: LogText, Level: slog.LevelInfo, Access: AccessErrors, Sample: 1}
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (l LogConfig) Validate() error {
+	var faults []error
+	if l.Format != LogText && l.Format != LogJSON {
+		faults = append(faults, fmt.Errorf("log.format: unknown format %q; want %s or %s", l.Format, LogText, LogJSON))
+	}
+	if l.Access != AccessAll && l.Access != AccessErrors && l.Access != AccessOff {
+		faults = append(faults, fmt.Errorf("log.access: %q is none of %s, %s and %s", l.Access, AccessAll, AccessErrors, AccessOff))
+	}
+	if !(l.Sample > 0 && l.Sample <= 1) {
+		faults = append(faults, fmt.Errorf("log.sample: %v must be above 0 and at most 1", l.Sample))
+	}
+	return errors.Join(faults...)
+}
+
+// Logger writes to w as configured.
+func (l LogConfig) Logger(w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: l.Level}
+	if l.Format == LogJSON {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// mostErrorLines bounds the lines a second about requests that were not completed:
+// an overload must not become one of the log.
+const mostErrorLines = 100
+
+// accessLog is the Observer that writes a line for each request.
+type accessLog struct {
+	config  LogConfig
+	log     *slog.Logger
+	clock   Clock
+	done    atomic.Uint64 // completed requests
+	limit   *rate.Limiter
+	omitted atomic.Uint64 // lines not written since the last that was
+}
+
+// newAccessLog is nil if the configuration asks for no line.
+func newAccessLog(config LogConfig, log *slog.Logger, clock Clock) *accessLog {
+	if config.Access == AccessOff {
+		return nil
+	}
+	return &accessLog{config: config, log: log, clock: clock, limit: rate.NewLimiter(mostErrorLines, mostErrorLines)}
+}
+
+// Curious implements [Observer].
+func (*accessLog) Curious() bool { return false }
+
+// Routed implements [Observer].
+func (*accessLog) Routed(*Account) {}
+
+// Over implements [Observer].
+func (l *accessLog) Over(a *Account) {
+	level := slog.LevelInfo
+	if a.Status >= http.StatusInternalServerError || a.Work != nil && !a.Result.Outcome.fine() {
+		level = slog.LevelWarn
+	}
+	if !l.log.Enabled(context.Background(), level) || !l.due(a) {
+		return
+	}
+	line := a.line()
+	if n := l.omitted.Swap(0); n > 0 {
+		line = append(line, slog.Uint64("lines_omitted", n))
+	}
+	l.log.LogAttrs(context.Background(), level, "request", line...)
+}
+
+// due says whether the request gets its line. One that was asked to be explained
+// always does.
+func (l *accessLog) due(a *Account) bool {
+	switch {
+	case a.asked:
+		return true
+	case a.Work != nil && a.Result.Outcome == Completed:
+		return l.config.Access == AccessAll && sampled(l.done.Add(1), l.config.Sample)
+	case l.limit.AllowN(time.Time{}.Add(l.clock()), 1):
+		return true
+	}
+	l.omitted.Add(1)
+	return false
+}
+
+// sampled picks the share of the numbers from 1 on, evenly.
+func sampled(n uint64, share float64) bool {
+	return uint64(float64(n)*share) != uint64(float64(n-1)*share)
+}
+
+// line is what the log says of a request. Times are in milliseconds.
+func (a *Account) line() []slog.Attr {
+	line := make([]slog.Attr, 0, 28)
+	text := func(key, value string) {
+		if value != "" {
+			line = append(line, slog.String(key, value))
+		}
+	}
+	text("id", a.ID)
+	text("tenant", a.Tenant)
+	text("operation", a.Operation)
+	text("asked", a.Asked)
+	text("outcome", a.Outcome())
+	line = append(line, slog.Int("status", a.Status))
+	text("code", a.Code)
+	if a.Work != nil {
+		line = a.routeLine(line)
+		line = a.resultLine(line)
+	}
+	if a.asked && a.Explanation != nil {
+		line = append(line, slog.Any("explain", explained{a.Explanation}))
+	}
+	return line
+}
+
+// routeLine tells where the request went, and by whose choice.
+func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
+	w, t := a.Work, a.server.table
+	line = append(line, slog.String("task", t.Tasks[w.Request.Task].Name), slog.String("variant", t.Variants[w.Variant].Name),
+		slog.String("replica", t.Replicas[w.Replica].Name), slog.String("policy", w.Policy))
+	if w.Fallback {
+		line = append(line, slog.String("fallback", w.Reason))
+	}
+	return append(line, slog.Int("attempts", a.Attempts), slog.Int("prompt_tokens", w.Request.PromptTokens),
+		slog.Int64("overhead_us", a.Overhead.Microseconds()))
+}
+
+// resultLine tells what became of it.
+func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
+	w, r, t := a.Work, a.Result, a.server.table
+	ms := func(key string, d time.Duration) {
+		if d > 0 {
+			line = append(line, slog.Float64(key, short(milliseconds(d))))
+		}
+	}
+	if r.Tokens > 0 {
+		line = append(line, slog.Int("tokens", r.Tokens))
+	}
+	ms("ttft_ms", w.FirstToken)
+	ms("latency_ms", r.Latency)
+	ms("per_token_ms", r.PerToken)
+	ms("deadline_ms", t.Tasks[w.Request.Task].Allowed(w.Request.Deadline))
+	if r.Judged {
+		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", short(r.Utility)))
+	}
+	return line
+}
+
+// explained is an explanation in a log line: an object in JSON, in text the same
+// on one line.
+type explained struct{ *Explanation }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (e explained) MarshalText() ([]byte, error) { return []byte(e.header()), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (e explained) MarshalJSON() ([]byte, error) { return json.Marshal(e.Explanation) }

@@ -1,0 +1,153 @@
+package serving_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/serving"
+)
+
+// logged is a server with an access log, at a time that stands still.
+func logged(t *testing.T, rt http.RoundTripper, access string, sample float64) *rig {
+	t.Helper()
+	return newRig(t, rt, func(o *serving.Options) {
+		o.Config.Log.Access, o.Config.Log.Sample = access, sample
+		o.Clock = func() time.Duration { return time.Hour }
+	})
+}
+
+// lines are those of the access log.
+func (g *rig) lines() (lines []string) {
+	for line := range strings.Lines(g.logs.String()) {
+		if strings.Contains(line, " msg=request ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+func TestAccessLines(t *testing.T) {
+	g := logged(t, says(http.StatusOK, jsonType, fine), serving.AccessAll, 1)
+	g.do("POST", chat, ask, "x-request-id", "one", "x-gearshift-task", "copy", "x-gearshift-explain", "1")
+	g.do("POST", chat, `{"model":"huge"}`, "x-request-id", "two")
+	g.do("POST", chat, `{"model":"`+strings.Repeat("ü", 1000)+`"}`, "x-request-id", "three")
+	g.do("GET", "/v1/models", "")
+	lines := g.lines()
+	if len(lines) != 3 {
+		t.Fatalf("%d lines: %q", len(lines), lines)
+	}
+	for _, want := range []string{
+		"level=INFO", "id=one", "operation=chat", "asked=auto", "outcome=completed", "status=200", "task=copy", "variant=small", "replica=small@a",
+		"policy=wants@3", "attempts=1", "prompt_tokens=1", "overhead_us=0", "tokens=4", "deadline_ms=80", "met=true", "utility=1.5", `explain="{\"variant\":\"small\",`,
+	} {
+		if !strings.Contains(lines[0]+" ", want) {
+			t.Errorf("no %s in %s", want, lines[0])
+		}
+	}
+	if !strings.Contains(lines[1], "id=two operation=chat asked=huge outcome=refused status=404 code=model_not_found") {
+		t.Errorf("of a refused request: %s", lines[1])
+	}
+	if len(lines[2]) > 400 || !strings.Contains(lines[2], "üü…") {
+		t.Errorf("of a long name: %s", lines[2])
+	}
+}
+
+// By default only what went wrong gets a line, and an overload does not flood the log.
+func TestAccessLinesOfErrors(t *testing.T) {
+	if serving.DefaultConfig().Log.Access != serving.AccessErrors {
+		t.Fatal("another default")
+	}
+	status := http.StatusOK
+	g := logged(t, transport(func(*http.Request) (*http.Response, error) {
+		return reply(status, jsonType, io.NopCloser(strings.NewReader(fine))), nil
+	}), serving.AccessErrors, 1)
+	g.do("POST", chat, ask)
+	if lines := g.lines(); len(lines) != 0 {
+		t.Fatalf("of a completed request: %q", lines)
+	}
+	status = http.StatusInternalServerError
+	g.do("POST", chat, ask)
+	if lines := g.lines(); len(lines) != 1 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "outcome=failed status=500") {
+		t.Fatalf("of a failed one: %q", lines)
+	}
+	for range 300 {
+		g.do("POST", chat, "{")
+	}
+	if n := len(g.lines()); n != 100 {
+		t.Errorf("%d lines in one moment, want 100", n)
+	}
+	g.do("POST", chat, "{", "x-gearshift-explain", "1")
+	if lines := g.lines(); !strings.HasSuffix(lines[len(lines)-1], "lines_omitted=201") {
+		t.Errorf("the last line: %s", lines[len(lines)-1])
+	}
+}
+
+func TestAccessLinesCanBeSampledOrOff(t *testing.T) {
+	g := logged(t, says(http.StatusOK, jsonType, fine), serving.AccessAll, 0.3)
+	for range 100 {
+		g.do("POST", chat, ask)
+	}
+	if n := len(g.lines()); n != 30 {
+		t.Errorf("%d lines of 100, want 30", n)
+	}
+	g = logged(t, says(http.StatusOK, jsonType, fine), serving.AccessOff, 1)
+	g.do("POST", chat, "{", "x-gearshift-explain", "1")
+	if lines := g.lines(); len(lines) != 0 {
+		t.Errorf("lines %q", lines)
+	}
+}
+
+// A lease of the route endpoint is one request: its line comes at its end.
+func TestAccessLineOfALease(t *testing.T) {
+	g := logged(t, nil, serving.AccessAll, 1)
+	w := g.do("POST", "/v1/gearshift/route", "{}", "x-request-id", "lease", "x-gearshift-explain", "1")
+	if explain(t, w).Variant != "small" || len(g.lines()) != 0 {
+		t.Fatalf("%s, then %q", w.Header(), g.lines())
+	}
+	var out struct{ Lease string }
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil {
+		t.Fatal(err)
+	}
+	g.do("POST", "/v1/gearshift/route/"+out.Lease+"/end", `{"output_tokens":3}`, "x-request-id", "other")
+	if lines := g.lines(); len(lines) != 1 || !strings.Contains(lines[0], "id=lease operation=route outcome=completed status=200") || !strings.Contains(lines[0], "tokens=3") {
+		t.Errorf("lines %q", lines)
+	}
+}
+
+func TestJSONLogsHoldObjects(t *testing.T) {
+	var text strings.Builder
+	config := serving.DefaultLogConfig()
+	config.Format, config.Access = serving.LogJSON, serving.AccessAll
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
+		o.Config.Log, o.Log = config, config.Logger(&text)
+	})
+	g.do("POST", chat, ask, "x-gearshift-explain", "1")
+	var line struct {
+		Level, Msg string
+		Utility    float64
+		Explain    serving.Explanation
+	}
+	if err := json.Unmarshal([]byte(text.String()), &line); err != nil || line.Level != "INFO" || line.Utility != 0.5 || line.Explain.Policy != "wants@3" {
+		t.Errorf("%v, %+v: %s", err, line, text.String())
+	}
+}
+
+func TestLogConfigFaults(t *testing.T) {
+	for want, c := range map[string]serving.LogConfig{
+		`log.format: unknown format "xml"`:                  {Format: "xml", Access: serving.AccessAll, Sample: 1},
+		`log.access: "some" is none of all, errors and off`: {Format: serving.LogText, Access: "some", Sample: 1},
+		"log.sample: 0 must be above 0":                     {Format: serving.LogText, Access: serving.AccessAll},
+		"log.sample: 1.5 must be above 0 and at most 1":     {Format: serving.LogText, Access: serving.AccessAll, Sample: 1.5},
+		fmt.Sprint(error(nil)) + "":                         {Format: serving.LogText, Access: serving.AccessOff, Sample: 0.5, Level: slog.LevelDebug},
+	} {
+		if err := c.Validate(); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package serving
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Account is what an operator is told of one request: what it asked for, how it
+// was routed and why, and how it ended. It holds no text of prompts or answers.
+// Up to the end it belongs to the request's own goroutines.
+type Account struct {
+	// ID is the request's, as in the header of its answer.
+	ID string
+	// Operation is what the endpoint does, in OpenTelemetry's words ("chat",
+	// "text_completion"), or "route" for a caller that dispatches by itself.
+	Operation string
+	// Asked is the model that the client asked for, cut if it is long; empty if
+	// that is not known.
+	Asked string
+	// Tenant is on whose behalf the request came; empty if nobody knows.
+	Tenant string
+	// At is when it arrived, by the calendar.
+	At time.Time
+	// Status is that of the answer, 499 for a client that left before it, and
+	// Code that of the error in it, if it is one of the router's own.
+	Status int
+	Code   string
+	// Attempts counts the replicas that the request was sent to.
+	Attempts int
+	// Overhead is the time from the end of the body to dispatch.
+	Overhead time.Duration
+	// Work is nil unless the request was routed; Result is what became of it,
+	// zero before the end.
+	Work   *Work
+	Result Result
+	// Explanation says what the choice went by. It is nil unless the client, or an
+	// [Observer], asked for it.
+	Explanation *Explanation
+
+	server    *Server
+	asked     bool         // the client wants the explanation
+	ended     bool         // the answer and the work
+	span      span         // of the request, if it is traced
+	open      atomic.Int32 // what must end before the request is over
+	attempted atomic.Int32
+}
+
+// Observer is told of each request to an endpoint that routes, whatever becomes of
+// it. Its methods are called from any goroutine, and must not wait. An Account is
+// not theirs to change, and not to be kept.
+type Observer interface {
+	// Curious says whether the next decision should be explained. That takes some
+	// microseconds, so not each should be.
+	Curious() bool
+	// Routed is told once the request has its place.
+	Routed(a *Account)
+	// Over is told once the request is answered and its work is over.
+	Over(a *Account)
+}
+
+// accountKey is where the context of a request holds its account.
+type accountKey struct{}
+
+// operationOf names what an endpoint does; empty if it routes nothing.
+func operationOf(path string) string {
+	switch path {
+	case "/v1/chat/completions", "/v1/responses":
+		return "chat"
+	case "/v1/completions":
+		return "text_completion"
+	case "/v1/embeddings":
+		return "embeddings"
+	case "/v1/gearshift/route":
+		return "route"
+	}
+	return ""
+}
+
+// accountOf is the account of the request; nil if none is kept.
+func accountOf(ctx context.Context) *Account {
+	a, _ := ctx.Value(accountKey{}).(*Account)
+	return a
+}
+
+// account opens one for each request that may be routed, and closes it however
+// the handler ends.
+func (s *Server) account(c *gin.Context) {
+	operation := operationOf(c.FullPath())
+	if operation == "" {
+		return
+	}
+	a := &Account{ID: c.Writer.Header().Get(headerRequestID), Operation: operation, At: time.Now(), server: s}
+	a.asked = c.Request.Header.Get(headerExplain) == "1"
+	a.open.Store(1)
+	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
+	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
+	defer func() {
+		a.Status, a.Tenant = c.Writer.Status(), c.GetString(tenantKey)
+		a.close()
+	}()
+	c.Next()
+}
+
+// longestModel bounds what is kept of a model's name, which may be anything, in bytes.
+const longestModel = 128
+
+// understood notes what the client asked for.
+func (a *Account) understood(k call) *Account {
+	if a != nil && k.Request != nil {
+		if a.Asked = k.Model; len(a.Asked) > longestModel {
+			a.Asked = strings.ToValidUTF8(a.Asked[:longestModel], "") + "…"
+		}
+	}
+	return a
+}
+
+// failed notes the code of the error that the client gets.
+func (a *Account) failed(code string) {
+	if a != nil {
+		a.Code = code
+	}
+}
+
+// spent notes the time before dispatch.
+func (a *Account) spent(overhead time.Duration) {
+	if a != nil {
+		a.Overhead = overhead
+	}
+}
+
+// routed notes that the request has its place, after a decision that took so
+// long. The answer's header may tell what it went by.
+func (a *Account) routed(w *Work, took time.Duration, h http.Header) {
+	if a == nil {
+		return
+	}
+	a.Work, w.account = w, a
+	a.open.Add(1)
+	if a.asked && a.Explanation != nil {
+		h.Set(headerExplain, a.Explanation.header())
+	}
+	a.decideSpan(took)
+	for _, o := range a.server.observers {
+		o.Routed(a)
+	}
+}
+
+// over notes how the work ended.
+func (a *Account) over(r Result) {
+	if a == nil {
+		return
+	}
+	a.Result, a.Attempts = r, int(a.attempted.Load())
+	a.close()
+}
+
+// close is called by what the request waits for. The last call tells everyone.
+func (a *Account) close() {
+	if a.open.Add(-1) > 0 {
+		return
+	}
+	a.ended = true
+	a.endSpan()
+	for _, o := range a.server.observers {
+		o.Over(a)
+	}
+}
+
+// Ended says that the answer and the work are over. Before that, neither is known.
+func (a *Account) Ended() bool { return a.ended }
+
+// Outcome is how the request ended, in one word for logs and pages: that of its
+// work, or why there was none.
+func (a *Account) Outcome() string {
+	switch {
+	case a.Work != nil:
+		return a.Result.Outcome.String()
+	case a.Status == http.StatusTooManyRequests || a.Status >= http.StatusInternalServerError:
+		return "rejected"
+	}
+	return "refused"
+}

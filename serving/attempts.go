@@ -1,0 +1,76 @@
+package serving
+
+import (
+	"io"
+	"net/http"
+	"sync"
+)
+
+// attempt is the way to a replica for requests that an account is kept of: it
+// counts them and, where they are traced, gives each its span, whose context the
+// replica gets.
+type attempt struct {
+	http.RoundTripper
+	server  *Server
+	replica int
+}
+
+// observeAll puts one before each backend, and tells the page and the access log of
+// each request.
+func (s *Server) observeAll() {
+	for i := range s.backends {
+		s.backends[i].Transport = attempt{s.backends[i].Transport, s, i}
+	}
+	if s.page != nil {
+		s.observers = append(s.observers, s.page)
+	}
+	if l := newAccessLog(s.config.Log, s.log, s.clock); l != nil {
+		s.observers = append(s.observers, l)
+	}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t attempt) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := accountOf(r.Context())
+	if a == nil {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	n := a.attempted.Add(1)
+	if !a.span.on() {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	r, span := a.attemptSpan(r, t.replica, int(n))
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		span.endAttempt(0, err)
+		return response, err
+	}
+	response.Body = &spannedBody{ReadCloser: response.Body, end: func(err error) { span.endAttempt(response.StatusCode, err) }}
+	return response, nil
+}
+
+// spannedBody ends a span with the body of an answer.
+type spannedBody struct {
+	io.ReadCloser
+	once sync.Once
+	end  func(error)
+}
+
+// Read implements [io.Reader].
+func (b *spannedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch err {
+	case nil:
+	case io.EOF:
+		b.once.Do(func() { b.end(nil) })
+	default:
+		b.once.Do(func() { b.end(err) })
+	}
+	return n, err
+}
+
+// Close implements [io.Closer]. A body that is closed before its end was given up.
+func (b *spannedBody) Close() error {
+	b.once.Do(func() { b.end(errGivenUp) })
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,192 @@
+package serving
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+)
+
+// Explanation is what a choice went by, and what else there was.
+type Explanation struct {
+	Variant string `json:"variant"`
+	Replica string `json:"replica"`
+	Policy  string `json:"policy"`
+	// Why is the policy's own word on it, Fallback why it did not decide; each
+	// is empty if there is nothing to say.
+	Why      string `json:"why,omitempty"`
+	Fallback string `json:"fallback,omitempty"`
+	// The request: its task, its deadline per output token, and an estimate of
+	// its prompt's length.
+	Task         string  `json:"task"`
+	DeadlineMS   float64 `json:"deadline_ms"`
+	PromptTokens int     `json:"prompt_tokens"`
+	// Rate of arrivals per second as the policy saw it, and requests in flight.
+	Rate     float64 `json:"rate"`
+	InFlight int     `json:"in_flight"`
+	// Alternatives are the variants, in the table's order, the chosen one too.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
+	// Omitted counts alternatives left out, for want of room.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// Alternative is what was known of a variant when it was, or was not, chosen.
+type Alternative struct {
+	Variant string `json:"variant"`
+	// Quality is the utility of its answer if it comes in time.
+	Quality float64 `json:"quality"`
+	// Available says that a replica of it could take the request.
+	Available bool `json:"available"`
+	// InFlight counts the requests on all its replicas.
+	InFlight int `json:"in_flight"`
+	// KVUse is the share of its emptiest available replica's KV cache in use; nil
+	// if its size is unknown or there is none.
+	KVUse *float64 `json:"kv_use,omitempty"`
+	// PaceMS is the time per output token forecast on its best available replica,
+	// and Misses the deadlines missed by it, others' among them; nil where nobody
+	// forecasts.
+	PaceMS *float64 `json:"pace_ms,omitempty"`
+	Misses *float64 `json:"misses,omitempty"`
+	// Value is what a learned policy expects of it; nil of other policies.
+	Value *float64 `json:"value,omitempty"`
+}
+
+// explainer is the witness of one choice that is to be explained.
+type explainer struct {
+	account *Account
+	request fleet.Request
+	values  []float64
+	why     string
+}
+
+// witness is shown the choice if anyone wants to know what it went by.
+func (a *Account) witness(r fleet.Request) router.Witness {
+	if a == nil {
+		return nil
+	}
+	wanted := a.asked
+	for _, o := range a.server.observers {
+		wanted = o.Curious() || wanted
+	}
+	if !wanted {
+		return nil
+	}
+	return &explainer{account: a, request: r}
+}
+
+// Explained implements [router.Inquirer].
+func (x *explainer) Explained(values []float32, why string) {
+	x.why = why
+	for _, q := range values {
+		x.values = append(x.values, float64(q))
+	}
+}
+
+// Saw implements [router.Witness].
+func (x *explainer) Saw(v *fleet.View, c router.Choice) {
+	t, task := v.Table, &v.Table.Tasks[x.request.Task]
+	deadline := task.Allowed(x.request.Deadline)
+	e := &Explanation{
+		Variant: t.Variants[c.Variant].Name, Replica: t.Replicas[c.Replica].Name, Policy: c.Policy,
+		Why: x.why, Fallback: c.Reason, Task: task.Name,
+		DeadlineMS: short(milliseconds(deadline)), PromptTokens: x.request.PromptTokens, Rate: short(v.Rate),
+		Alternatives: make([]Alternative, len(t.Variants)),
+	}
+	for m := range e.Alternatives {
+		e.Alternatives[m] = alternative(v, m, task.Quality[m], deadline)
+		e.InFlight += e.Alternatives[m].InFlight
+		if m < len(x.values) {
+			e.Alternatives[m].Value = number(x.values[m])
+		}
+	}
+	x.account.Explanation = e
+}
+
+func alternative(v *fleet.View, variant int, quality float64, deadline time.Duration) Alternative {
+	a := Alternative{
+		Variant: v.Table.Variants[variant].Name, Quality: short(quality),
+		Available: v.VariantAvailable(variant), InFlight: v.VariantInFlight(variant),
+	}
+	best := -1
+	for _, i := range v.ReplicasOf(variant) {
+		if !v.Available(i) {
+			continue
+		}
+		if use := v.KVUse(i); v.Table.Replicas[i].KVTokens > 0 && (a.KVUse == nil || use < *a.KVUse) {
+			a.KVUse = number(use)
+		}
+		if len(v.Forecasts) > i && (best < 0 || v.Forecasts[i].Pace < v.Forecasts[best].Pace) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		a.PaceMS, a.Misses = number(v.Forecasts[best].Pace*milliseconds(deadline)), number(v.Forecasts[best].Misses)
+	}
+	return a
+}
+
+// number is nil for what JSON has no number for.
+func number(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	x = short(x)
+	return &x
+}
+
+// short rounds to four significant digits.
+func short(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return x
+}
+
+// maxExplanation bounds the explanation in a header, in bytes: servers and proxies
+// refuse headers of more than 8 KiB in all.
+const maxExplanation = 4 << 10
+
+// header is the explanation as compact JSON in ASCII. What does not fit is left
+// out, alternatives first.
+func (e *Explanation) header() string {
+	some := *e
+	for {
+		text, err := json.Marshal(&some)
+		if err != nil {
+			return "{}"
+		}
+		line := ascii(text)
+		if len(line) <= maxExplanation {
+			return line
+		}
+		n := len(some.Alternatives)
+		if n == 0 {
+			return "{}"
+		}
+		some.Alternatives = some.Alternatives[:n/2]
+		some.Omitted = len(e.Alternatives) - n/2
+	}
+}
+
+// ascii escapes in JSON what a header cannot carry.
+func ascii(text []byte) string {
+	var out strings.Builder
+	for _, r := range string(text) {
+		if r < utf8.RuneSelf {
+			out.WriteByte(byte(r))
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,34 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// TracingConfig is where spans of requests go. What else there is to an exporter
+// (headers, certificates, compression) is said by the environment variables of
+// OpenTelemetry.
+type TracingConfig struct {
+	// Endpoint is the OTLP collector's base URL, such as http://localhost:4318.
+	// Empty: what OTEL_EXPORTER_OTLP_ENDPOINT says and, without that, nowhere.
+	Endpoint string `yaml:"endpoint,omitempty"`
+	// Sample is the share of traces recorded of those that no client's own context
+	// decides for.
+	Sample float64 `yaml:"sample"`
+}
+
+// DefaultTracingConfig traces all requests, where the environment names a collector.
+func DefaultTracingConfig() TracingConfig { return TracingConfig{Sample: 1} }
+
+// Validate names every fault of the configuration, by its YAML key.
+func (t TracingConfig) Validate() error {
+	var faults []error
+	if u, err := url.Parse(t.Endpoint); t.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		faults = append(faults, fmt.Errorf("tracing.endpoint: %q is no URL of a collector; want one such as http://localhost:4318", t.Endpoint))
+	}
+	if !(t.Sample >= 0 && t.Sample <= 1) {
+		faults = append(faults, fmt.Errorf("tracing.sample: %v must be from 0 to 1", t.Sample))
+	}
+	return errors.Join(faults...)
+}

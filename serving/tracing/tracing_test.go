@@ -1,0 +1,144 @@
+package tracing
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// collector keeps what it is sent.
+type collector struct {
+	mu    sync.Mutex
+	paths []string
+	text  string
+}
+
+func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		body, _ = gzip.NewReader(r.Body)
+	}
+	all, _ := io.ReadAll(body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paths = append(c.paths, r.URL.Path+" "+r.Header.Get("Content-Type")+" "+r.Header.Get("X-Team"))
+	c.text += string(all)
+}
+
+// export makes one span and closes the provider.
+func export(t *testing.T, c Config) {
+	t.Helper()
+	p, err := New(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := p.Tracer().Start(t.Context(), "the span's name")
+	span.End()
+	if err := p.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unset(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_SERVICE_NAME"} {
+		t.Setenv(name, "")
+	}
+	for _, name := range []string{"ENDPOINT", "PROTOCOL", "HEADERS", "COMPRESSION", "TIMEOUT", "CERTIFICATE", "CLIENT_CERTIFICATE"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, "")
+		t.Setenv("OTEL_EXPORTER_OTLP_"+name, "")
+	}
+}
+
+func TestNoCollectorNoTracer(t *testing.T) {
+	unset(t)
+	off := func(c Config) bool {
+		t.Helper()
+		p, err := New(t.Context(), c, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Tracer() == nil && p.Close(t.Context()) == nil
+	}
+	if !off(Config{Sample: 1}) {
+		t.Error("there is a tracer without a collector")
+	}
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	if !off(Config{Endpoint: "http://localhost:1", Sample: 1}) {
+		t.Error("there is a tracer with the SDK disabled")
+	}
+}
+
+func TestFaultsOfTheEnvironment(t *testing.T) {
+	for name, want := range map[string]string{
+		"PROTOCOL=grpc": "want http/protobuf", "TIMEOUT=soon": "number of milliseconds",
+		"ENDPOINT=collector:4318": "is no URL", "CERTIFICATE=/no/such": "no such file", "CLIENT_CERTIFICATE=/no/such": "no such file",
+	} {
+		unset(t)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+		key, value, _ := strings.Cut(name, "=")
+		t.Setenv("OTEL_EXPORTER_OTLP_"+key, value)
+		if _, err := New(t.Context(), Config{Sample: 1}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "cannot trace: ") {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A collector that is busy is asked again, after the time that it names.
+func TestABusyCollectorIsAskedAgain(t *testing.T) {
+	unset(t)
+	var asked int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked < 3 {
+			w.Header().Set("Retry-After", strconv.Itoa(asked*5))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	c, err := newClient(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var waits []time.Duration
+	c.wait = func(_ context.Context, d time.Duration) error {
+		waits = append(waits, d)
+		return nil
+	}
+	if err := c.UploadTraces(t.Context(), nil); err != nil || asked != 3 || len(waits) != 2 || waits[0] != 5*time.Second || waits[1] != 10*time.Second {
+		t.Errorf("error %v after %d messages with waits of %v", err, asked, waits)
+	}
+	_ = c.Stop(t.Context())
+}
+
+// What a collector will not take costs a line in the log and no more.
+func TestACollectorThatRefuses(t *testing.T) {
+	unset(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	var log strings.Builder
+	p, err := New(t.Context(), Config{Endpoint: server.URL, Sample: 1}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := p.Tracer().Start(t.Context(), "lost")
+	span.End()
+	err = p.Close(t.Context())
+	otel.Handle(errors.New("more of it"))
+	if n := strings.Count(log.String(), "cannot send spans"); n != 1 || !strings.Contains(log.String(), "404") {
+		t.Errorf("%d lines: %s (closed with %v)", n, log.String(), err)
+	}
+}
