@@ -73,6 +73,21 @@ check_node_client() {
 	npm ci --prefix $dir --loglevel error --no-audit --no-fund
 }
 
+# Chromium clicks through the dashboard in a test, driven by an npm package.
+check_browser() {
+	local dir=serving/dashboard/browser
+	if [ -z "${CHROMIUM-}" ] && ! command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null &&
+		! install_debian chromium; then
+		say "Chromium is not installed: the test of the dashboard is skipped."
+		say "  Debian: apt-get install chromium; elsewhere: CHROMIUM=its path"
+		return
+	fi
+	[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ] && return
+	say "installing the playwright-core npm package in $dir"
+	npm ci --prefix $dir --loglevel error --no-audit --no-fund ||
+		say "it could not be installed: the test of the dashboard is skipped."
+}
+
 # The tests hold ONNX Runtime against our own engine where its library is at hand.
 check_onnxruntime() {
 	scripts/onnxruntime.sh || say "no ONNX Runtime library: the tests that need it are skipped." >&2
@@ -113,6 +128,7 @@ notebooks) check_notebooks ;;
 peers) check_peers ;;
 *)
 	check_node_client
+	check_browser
 	check_onnxruntime
 	;;
 esac

@@ -22,6 +22,7 @@ import (
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/dashboard"
 	"gearshift/workloads"
 )
 
@@ -83,6 +84,9 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
 		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w,
+	}
+	if config.Admin.Addr != serving.AdminOff {
+		options.Page = dashboard.New(core.Table(), dashboard.About{Version: version, Scenario: s.Name, Addr: config.Addr}, nil)
 	}
 	closeLog, err := logExperience(&options, s)
 	if err != nil {

@@ -74,6 +74,8 @@ var table = []room{
 		"an exporter takes spans from anyone: what they tell is the server's business"},
 	{"serving", []string{"router", "router/fleet", "serving/wire", "serving/health", "serving/gauges", "serving/experience", "serving/keys"},
 		"the server routes through an interface and must link no training stack"},
+	{"serving/dashboard", []string{"serving", "router/fleet"},
+		"a page shows what the server tells of itself: it asks nobody else"},
 	{"internal/archtest", nil,
 		"it reads source files, not packages"},
 }

@@ -1,0 +1,171 @@
+// Clicks through the dashboard of a router under load, as an operator would:
+//   node drive.mjs URL TOKEN CHROMIUM
+// prints each step and ends with 1 at the first that is not as it should be.
+import { createRequire } from "node:module";
+import assert from "node:assert/strict";
+import { launch, sign } from "./browser.mjs";
+
+const [url, token, chromium] = process.argv.slice(2);
+const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+const strangers = [];
+const faults = [];
+
+const browser = await launch(chromium);
+const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, colorScheme: "light" });
+context.setDefaultTimeout(15000);
+const page = await context.newPage();
+page.on("request", (r) => { if (!r.url().startsWith(url)) strangers.push(r.url()); });
+page.on("pageerror", (e) => faults.push(String(e)));
+page.on("console", (m) => {
+  // A refused sign-in and a router that is gone are on purpose.
+  if (m.type() === "error" && !/status of 401|ERR_INTERNET_DISCONNECTED/.test(m.text())) faults.push(m.text());
+});
+
+const rows = page.locator("#decisions tr.row");
+const tile = (name) => page.locator(".tile", { hasText: name });
+
+async function step(name, check) {
+  const began = Date.now();
+  try {
+    await check();
+  } catch (e) {
+    console.log(`not ok: ${name}\n${e.stack}`);
+    console.log(await page.locator("body").innerText());
+    await browser.close();
+    process.exit(1);
+  }
+  console.log(`ok: ${name} (${Date.now() - began} ms)`);
+}
+
+// until waits for a condition of the page, which changes once a second.
+async function until(check, what) {
+  const end = Date.now() + 15000;
+  for (;;) {
+    try {
+      return await check();
+    } catch (e) {
+      if (Date.now() > end) throw new Error(`${what}: ${e.message}`);
+      await page.waitForTimeout(100);
+    }
+  }
+}
+
+// accessible holds the page to WCAG 2.2 A and AA, contrast among it.
+async function accessible() {
+  if (!(await page.evaluate(() => "axe" in window))) {
+    // The page's policy lets no script in; the browser may.
+    await page.evaluate((await import("node:fs")).readFileSync(axe, "utf8"));
+  }
+  await page.waitForTimeout(1300); // colours that fade in are there by then
+  const { violations } = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.target.join(" ") + " " + n.failureSummary).join("; ")}`), []);
+}
+
+const fits = async () => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page scrolls sideways");
+
+await step("who has no token sees no figures", async () => {
+  await page.goto(url);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.equal(await page.locator("main").isVisible(), false);
+  await page.getByLabel("Admin token").fill("not-the-token-of-this-router");
+  await page.keyboard.press("Enter");
+  await page.getByText("That is not this router’s token.").waitFor();
+  await accessible();
+});
+
+await step("the token opens the page", async () => {
+  await sign(page, url, token);
+  await page.getByText("Routing", { exact: true }).waitFor();
+  assert.equal(await page.locator("#scenario").innerText(), "tiny");
+  assert.match(await page.locator("#policy").innerText(), /static:small/);
+});
+
+await step("figures move under load", async () => {
+  await until(async () => assert.ok(parseFloat(await tile("Requests").locator(".value").innerText()) > 0), "requests");
+  await until(async () => assert.match(await tile("Deadlines met").locator(".more").innerText(), /^[1-9][\d,]* of [1-9]/), "deadlines");
+  await until(async () => assert.ok(parseFloat(await tile("Utility").locator(".value").innerText()) > 0), "utility");
+  await until(async () => assert.match(await tile("Lost").locator(".more").innerText(), /0 turned away, 0 failed/), "losses");
+  assert.equal(await page.locator(".host").count(), 1);
+  assert.deepEqual(await page.locator(".replica .who").allInnerTexts(), ["small", "large"]);
+});
+
+await step("the charts show the sizes over time, and are read by keys", async () => {
+  await page.getByRole("button", { name: "1 min", exact: true }).click();
+  await until(async () => assert.ok((await page.locator("#mix rect").count()) > 1), "columns");
+  await until(async () => assert.ok((await page.locator("#met .line").count()) > 0), "a line");
+  await page.locator("#mix .plot").focus();
+  await page.keyboard.press("ArrowLeft");
+  assert.match(await page.locator("#spoken").textContent(), /^Requests per second, by size, \d\d:\d\d:\d\d: small [\d.]+, large [\d.]+$/);
+  await page.keyboard.press("Escape");
+  await page.locator("#utility .plot").hover();
+  assert.match(await page.locator("#utility .when").innerText(), /^\d\d:\d\d:\d\d$/);
+});
+
+await step("a click explains a decision", async () => {
+  const row = page.locator("#decisions tr.row", { hasText: "met" }).first();
+  await row.click();
+  const detail = page.locator("tr.detail");
+  assert.match(await detail.locator(".why").innerText(), /^(static:small chose small|The client asked for (small|large) by name)\.$/);
+  const cells = await detail.locator("tbody tr").allInnerTexts();
+  assert.equal(cells.length, 2);
+  assert.ok(cells.some((c) => c.includes("chosen") && /ms/.test(c)), cells.join("\n"));
+  assert.match(await detail.locator("dl").innerText(), /<i>an-id<\/i>/);
+  assert.equal(await detail.locator("dl i").count(), 0); // text stays text
+  await page.getByText(/newer decisions? held back while one is open/).waitFor();
+  await accessible();
+});
+
+await step("a key closes it, and opens another", async () => {
+  const open = page.locator('.expand[aria-expanded="true"]');
+  await open.focus();
+  await page.keyboard.press("Enter");
+  await until(async () => assert.equal(await page.locator("tr.detail").count(), 0), "closed");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await rows.first().locator(".expand").focus();
+  await page.keyboard.press("Space");
+  assert.equal(await page.locator("tr.detail").count(), 1);
+  await page.getByRole("button", { name: "Paused" }).click();
+  await rows.locator('.expand[aria-expanded="true"]').click();
+});
+
+await step("filters", async () => {
+  await page.getByRole("button", { name: "Fallback" }).click();
+  await page.getByText("None of the recent decisions is such a one.").waitFor();
+  await page.getByRole("button", { name: "All", exact: true }).click();
+  await rows.first().waitFor();
+});
+
+await step("a phone in the dark", async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await fits();
+  await rows.first().locator(".expand").click();
+  await fits();
+  await accessible();
+  await page.setViewportSize({ width: 320, height: 640 });
+  await fits();
+  await page.locator('.expand[aria-expanded="true"]').click();
+  await page.setViewportSize({ width: 1360, height: 900 });
+});
+
+await step("a router that is gone, and comes back", async () => {
+  await context.setOffline(true);
+  await page.getByText("The router does not answer").waitFor();
+  await page.getByText("No answer").waitFor();
+  await context.setOffline(false);
+  await page.getByText("Routing", { exact: true }).waitFor();
+  assert.equal(await page.locator("#notice").isVisible(), false);
+});
+
+await step("signing out", async () => {
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+});
+
+await step("nothing came from elsewhere, and nothing went wrong", async () => {
+  assert.deepEqual(strangers, []);
+  assert.deepEqual(faults, []);
+});
+
+await browser.close();
