@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/router"
 	"gearshift/router/fleet"
 )
 
@@ -33,7 +34,7 @@ const otherPolicy = "other"
 
 func newChoices(t *fleet.Table, registry *prometheus.Registry) *choices {
 	c := &choices{
-		table: t, policies: map[string]policyLabels{},
+		table: t, policies: map[string]policyLabels{router.Pinned: {name: router.Pinned}, router.LastResort: {name: router.LastResort}},
 		made: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gearshift_choices_total", Help: "Requests that got a place, by the variant chosen and what chose it.",
 		}, []string{"task", "variant", "policy", "version"}),
