@@ -102,6 +102,10 @@ plain: ## Build without C, with the training stack and without it
 	CGO_ENABLED=0 go vet -tags serveonly ./cmd/gearshift
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
 
+.PHONY: screenshots
+screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref STORE=file MINUTES=n)
+	@scripts/screenshots.sh
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(GOTAGS) \

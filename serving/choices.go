@@ -39,7 +39,7 @@ func newChoices(t *fleet.Table, registry *prometheus.Registry) *choices {
 			Name: "gearshift_choices_total", Help: "Requests that got a place, by the variant chosen and what chose it.",
 		}, []string{"task", "variant", "policy", "version"}),
 		firstTokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gearshift_time_to_first_token_seconds", Help: "Time from arrival to the first token of streamed answers.",
+			Name: "gearshift_time_to_first_token_seconds", Help: "Time from arrival to the first token, or to the beginning of an answer in one piece.",
 			Buckets: firstTokenBuckets,
 		}, []string{"variant"}),
 	}

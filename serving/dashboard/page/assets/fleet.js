@@ -15,6 +15,7 @@ export function condition(r) {
     case 'half_open': return ['warn', `being tried again${why}`];
     case 'slow_start': return ['warn', `coming back${r.cap ? `, ${r.cap} at most` : ''}`];
   }
+  if (r.drained) return ['warn', 'drained by order'];
   if (!r.up) return ['bad', `down${since}${why}`];
   if (r.gauges?.stale) return ['warn', `its gauges are ${duration(r.gauges.age_s)} old`];
   return null;

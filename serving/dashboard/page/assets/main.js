@@ -7,6 +7,7 @@ import { Decisions } from './decisions.js';
 import { Feed } from './feed.js';
 import { Fleet, condition } from './fleet.js';
 import { History } from './history.js';
+import { policy } from './policy.js';
 import { totals } from './totals.js';
 
 const COLUMNS = 60;
@@ -126,6 +127,7 @@ const feed = new Feed({
     fleet.update(data);
     decisions.update(data);
     totals(data);
+    policy(data);
     text($('heard'), '');
   },
   gone(seconds) {
