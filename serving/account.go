@@ -66,6 +66,16 @@ type Observer interface {
 // accountKey is where the context of a request holds its account.
 type accountKey struct{}
 
+// observeAll tells the page and the access log of each request.
+func (s *Server) observeAll() {
+	if s.page != nil {
+		s.observers = append(s.observers, s.page)
+	}
+	if l := newAccessLog(s.config.Log, s.log, s.clock); l != nil {
+		s.observers = append(s.observers, l)
+	}
+}
+
 // operationOf names what an endpoint does; empty if it routes nothing.
 func operationOf(path string) string {
 	switch path {

@@ -15,20 +15,6 @@ type attempt struct {
 	replica int
 }
 
-// observeAll puts one before each backend, and tells the page and the access log of
-// each request.
-func (s *Server) observeAll() {
-	for i := range s.backends {
-		s.backends[i].Transport = attempt{s.backends[i].Transport, s, i}
-	}
-	if s.page != nil {
-		s.observers = append(s.observers, s.page)
-	}
-	if l := newAccessLog(s.config.Log, s.log, s.clock); l != nil {
-		s.observers = append(s.observers, l)
-	}
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (t attempt) RoundTrip(r *http.Request) (*http.Response, error) {
 	a := accountOf(r.Context())

@@ -97,7 +97,7 @@ func (d *dispatch) send(a *answer) {
 		return
 	}
 	out.Header = d.header.Clone()
-	a.send(backend.Transport, out, d.call.Stream)
+	a.send(attempt{backend.Transport, d.Server, a.replica}, out, d.call.Stream)
 }
 
 // report tells of an attempt that failed.
