@@ -12,13 +12,14 @@ async function shot(name, { explained, ...options }) {
   if (explained) {
     await page.locator("#decisions tr.row", { has: page.locator(".badge.good") }).first().click();
     await page.waitForTimeout(500);
+    await page.evaluate(() => scrollTo(0, 0));
     if (explained === "in view") await page.locator("tr.row.open").evaluate((row) => scrollTo(0, row.getBoundingClientRect().top + scrollY - 250));
   }
   await page.screenshot({ path: `${folder}/${name}.png` });
   await page.close();
 }
 
-await shot("dashboard", { viewport: { width: 1280, height: 1180 }, colorScheme: "light", explained: true });
+await shot("dashboard", { viewport: { width: 1280, height: 1420 }, colorScheme: "light", explained: true });
 await shot("dashboard-phone", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, colorScheme: "dark" });
 await shot("dashboard-phone-decision", { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, colorScheme: "dark", explained: "in view" });
 await browser.close();

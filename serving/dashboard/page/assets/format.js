@@ -2,8 +2,8 @@
 
 // number has three significant digits, and no more decimals than it needs.
 export function number(x) {
-  if (x === 0) return '0';
   const size = Math.abs(x);
+  if (size < 0.005) return '0';
   if (size >= 1e6) return (x / 1e6).toFixed(size >= 1e7 ? 0 : 1) + ' M';
   if (size >= 1e4) return (x / 1e3).toFixed(size >= 1e5 ? 0 : 1) + ' k';
   if (size >= 100) return x.toFixed(0);
