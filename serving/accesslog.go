@@ -19,7 +19,7 @@ type LogConfig struct {
 	// Format is [LogText] or [LogJSON].
 	Format string `yaml:"format"`
 	// Level is the least level written: debug, info, warn or error.
-	Level slog.Level `yaml:"level"`
+	Level string `yaml:"level"`
 	// Access says which requests get a line: [AccessAll], [AccessErrors] or
 	// [AccessOff].
 	Access string `yaml:"access"`
@@ -34,6 +34,8 @@ const (
 	LogJSON = "json" // an object a line
 )
 
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
 // What [LogConfig] can say of access.
 const (
 	AccessAll    = "all"
@@ -43,7 +45,7 @@ const (
 
 // DefaultLogConfig tells of what went wrong.
 func DefaultLogConfig() LogConfig {
-	return LogConfig{Format: LogText, Level: slog.LevelInfo, Access: AccessErrors, Sample: 1}
+	return LogConfig{Format: LogText, Level: "info", Access: AccessErrors, Sample: 1}
 }
 
 // Validate names every fault of the configuration, by its YAML key.
@@ -51,6 +53,9 @@ func (l LogConfig) Validate() error {
 	var faults []error
 	if l.Format != LogText && l.Format != LogJSON {
 		faults = append(faults, fmt.Errorf("log.format: unknown format %q; want %s or %s", l.Format, LogText, LogJSON))
+	}
+	if _, ok := levels[l.Level]; !ok {
+		faults = append(faults, fmt.Errorf("log.level: unknown level %q; want debug, info, warn or error", l.Level))
 	}
 	if l.Access != AccessAll && l.Access != AccessErrors && l.Access != AccessOff {
 		faults = append(faults, fmt.Errorf("log.access: %q is none of %s, %s and %s", l.Access, AccessAll, AccessErrors, AccessOff))
@@ -63,7 +68,7 @@ func (l LogConfig) Validate() error {
 
 // Logger writes to w as configured.
 func (l LogConfig) Logger(w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: l.Level}
+	o := &slog.HandlerOptions{Level: levels[l.Level]}
 	if l.Format == LogJSON {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -139,13 +138,18 @@ func TestJSONLogsHoldObjects(t *testing.T) {
 }
 
 func TestLogConfigFaults(t *testing.T) {
-	for want, c := range map[string]serving.LogConfig{
-		`log.format: unknown format "xml"`:                  {Format: "xml", Access: serving.AccessAll, Sample: 1},
-		`log.access: "some" is none of all, errors and off`: {Format: serving.LogText, Access: "some", Sample: 1},
-		"log.sample: 0 must be above 0":                     {Format: serving.LogText, Access: serving.AccessAll},
-		"log.sample: 1.5 must be above 0 and at most 1":     {Format: serving.LogText, Access: serving.AccessAll, Sample: 1.5},
-		fmt.Sprint(error(nil)) + "":                         {Format: serving.LogText, Access: serving.AccessOff, Sample: 0.5, Level: slog.LevelDebug},
+	for want, change := range map[string]func(*serving.LogConfig){
+		`log.format: unknown format "xml"; want text or json`: func(c *serving.LogConfig) { c.Format = "xml" },
+		`log.level: unknown level "loud"; want debug`:         func(c *serving.LogConfig) { c.Level = "loud" },
+		`log.access: "some" is none of all, errors and off`:   func(c *serving.LogConfig) { c.Access = "some" },
+		"log.sample: 0 must be above 0":                       func(c *serving.LogConfig) { c.Sample = 0 },
+		"log.sample: 1.5 must be above 0 and at most 1":       func(c *serving.LogConfig) { c.Sample = 1.5 },
+		"<nil>": func(c *serving.LogConfig) {
+			c.Format, c.Level, c.Access, c.Sample = serving.LogJSON, "debug", serving.AccessOff, 0.5
+		},
 	} {
+		c := serving.DefaultLogConfig()
+		change(&c)
 		if err := c.Validate(); !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
