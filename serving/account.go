@@ -110,7 +110,7 @@ func (s *Server) account(c *gin.Context) {
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
 	defer func() {
-		a.Status, a.Tenant = c.Writer.Status(), c.GetString(tenantKey)
+		a.Status, a.Tenant = c.Writer.Status(), c.GetString("tenant")
 		a.close()
 	}()
 	c.Next()
