@@ -46,6 +46,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 	h := d.gin.Writer.Header()
 	answered(h, a.response.Header)
 	if a.events {
+		h.Del("Content-Length") // an event may have to say that the replica's are none
 		// Proxies on the way must not hold events back.
 		h.Set("X-Accel-Buffering", "no")
 		if h.Get("Cache-Control") == "" {

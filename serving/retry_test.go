@@ -285,9 +285,13 @@ func TestAnAnswerInOnePieceIsTriedAgainUntilItHasBegun(t *testing.T) {
 
 // A stream without an event in it is no answer, though it ended in order.
 func TestAStreamOfNothingHasFailed(t *testing.T) {
-	g := newRig(t, says(http.StatusOK, eventType, ": nothing\n\n"))
+	g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
+		r := reply(http.StatusOK, eventType, io.NopCloser(strings.NewReader(": nothing\n\n")))
+		r.Header.Set("Content-Length", "11")
+		return r, nil
+	}))
 	w := g.do("POST", chat, askStream)
-	if text := w.Body.String(); !strings.HasPrefix(text, ": nothing\n\n") || !strings.Contains(text, `"code":"upstream_error"`) {
+	if text := w.Body.String(); w.Header().Get("Content-Length") != "" || !strings.HasPrefix(text, ": nothing\n\n") || !strings.Contains(text, `"code":"upstream_error"`) {
 		t.Errorf("got %q", text)
 	}
 	g.settled(t, "failed")
