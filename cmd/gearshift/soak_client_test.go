@@ -190,7 +190,7 @@ func (c *soakClient) whole(ctx context.Context, r *http.Response) (end, reason s
 		}
 	}
 	if json.Unmarshal(text, &answer) != nil || len(answer.Choices) == 0 || answer.Choices[0].FinishReason == "" {
-		return soakFailed, "garbage for an answer"
+		return soakOdd, "garbage for an answer"
 	}
 	return soakServed, "whole"
 }
@@ -226,5 +226,5 @@ func (c *soakClient) stream(ctx context.Context, leave func(), r *http.Response,
 	case done && !garbage:
 		return soakServed, "stream"
 	}
-	return soakFailed, "garbage for a stream"
+	return soakOdd, "garbage for a stream"
 }
