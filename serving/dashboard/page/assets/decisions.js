@@ -210,17 +210,19 @@ function why(d) {
 function alternatives(e, variants) {
   const learned = e.alternatives.some((a) => a.value !== undefined);
   const kv = e.alternatives.some((a) => a.kv_use !== undefined);
-  const head = ['Size', 'In flight', kv && 'KV cache', 'Forecast per token', 'Misses', 'Quality', learned && 'Value'].filter(Boolean);
+  const head = ['Size', 'Forecast', learned && 'Value', 'In flight', kv && 'KV cache', 'Misses', 'Quality'].filter(Boolean);
+  const num = (words) => el('td', { class: 'num' }, words);
   const rows = e.alternatives.map((a) => {
     const late = a.pace_ms > e.deadline_ms;
+    const pace = a.available ? el('span', { class: late ? 'badge warn' : null }, ms(a.pace_ms) + (late ? ', late' : '')) : el('span', { class: 'badge bad' }, 'no place');
     const cells = [
-      el('td', {}, swatch(variants.indexOf(a.variant)), a.variant, a.variant === e.variant ? el('span', { class: 'muted' }, ' chosen') : null),
-      el('td', { class: 'num' }, count(a.in_flight)),
-      kv ? el('td', { class: 'num' }, a.kv_use === undefined ? '–' : percent(a.kv_use)) : null,
-      el('td', { class: 'num' }, a.available ? el('span', { class: late ? 'badge warn' : '' }, a.pace_ms === undefined ? '–' : `${ms(a.pace_ms)}${late ? ', late' : ''}`) : el('span', { class: 'badge bad' }, 'no place')),
-      el('td', { class: 'num' }, a.misses === undefined ? '–' : number(a.misses)),
-      el('td', { class: 'num' }, number(a.quality)),
-      learned ? el('td', { class: 'num' }, a.value === undefined ? '–' : number(a.value)) : null,
+      el('td', {}, swatch(variants.indexOf(a.variant)), a.variant, a.variant === e.variant ? el('span', { class: 'mark' }, ' chosen') : null),
+      num(pace),
+      learned ? num(a.value === undefined ? '–' : number(a.value)) : null,
+      num(count(a.in_flight)),
+      kv ? num(a.kv_use === undefined ? '–' : percent(a.kv_use)) : null,
+      num(a.misses === undefined ? '–' : number(a.misses)),
+      num(number(a.quality)),
     ];
     return el('tr', { class: a.variant === e.variant ? 'chosen' : null }, ...cells);
   });
