@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	"gearshift/router/fleet"
+	"gearshift/router/profile"
 )
 
 // Balancer is what [ByName] returns; it satisfies router.Balancer.
@@ -16,14 +17,34 @@ type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
-// ByName is the balancer of a scenario's serving.balancer.
-func ByName(name string) (Balancer, error) {
-	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, PowerOfTwo{}} {
+// Forms is how a scenario's serving.balancer names a balancer.
+const Forms = "smallest-batch, smallest-fitting, least-harm, least-work, power-of-two and power-of-k:K"
+
+// Known is what balancers go by beside the view. Those that go by what is missing
+// do without.
+type Known struct {
+	// Profiles are by replica index.
+	Profiles []*profile.Profile
+	// Prompt and Output are the mean lengths of requests, in tokens.
+	Prompt, Output float64
+}
+
+// ByName is the balancer of a scenario's serving.balancer, of the [Forms], without
+// further knowledge of the fleet.
+func ByName(name string) (Balancer, error) { return Make(name, Known{}) }
+
+// Make is ByName with what is known of the fleet.
+func Make(name string, k Known) (Balancer, error) {
+	if b, ok, err := parsePowerOfK(name); ok {
+		return b, err
+	}
+	work := LeastWork{Profiles: k.Profiles, Prompt: k.Prompt, Output: k.Output}
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, work, PowerOfTwo{}} {
 		if b.Name() == name {
 			return b, nil
 		}
 	}
-	return nil, fmt.Errorf("no balancer %q; the balancers are %s, %s, %s and %s", name, SmallestBatch{}.Name(), SmallestFitting{}.Name(), LeastHarm{}.Name(), PowerOfTwo{}.Name())
+	return nil, fmt.Errorf("no balancer %q; the balancers are %s", name, Forms)
 }
 
 // below maps a uniform 64-bit number to one in [0, n), by multiplication: the

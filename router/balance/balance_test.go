@@ -6,32 +6,46 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/combin"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"gearshift/router/balance"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
+	"gearshift/router/profile"
 )
 
 func TestConformance(t *testing.T) {
 	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8)} {
-		conformance.Balancer(t, table, balance.SmallestBatch{})
-		conformance.Balancer(t, table, balance.SmallestFitting{})
-		conformance.Balancer(t, table, balance.LeastHarm{})
-		conformance.Balancer(t, table, balance.PowerOfTwo{})
+		work := balance.LeastWork{Profiles: make([]*profile.Profile, len(table.Replicas)), Prompt: 90, Output: 256}
+		for i := range work.Profiles {
+			work.Profiles[i] = &profile.Profile{Weights: float64(1 + table.Replicas[i].Variant), Context: 1e-4, Sequence: 0.01, Contention: 0.5}
+		}
+		for _, b := range []balance.Balancer{
+			balance.SmallestBatch{}, balance.SmallestFitting{}, balance.LeastHarm{}, balance.PowerOfTwo{},
+			work, balance.PowerOfK{K: 3},
+			balance.Affinity{Balancer: work, Bound: 1.25},
+		} {
+			conformance.Balancer(t, table, b)
+		}
 	}
 }
 
 func TestByName(t *testing.T) {
-	for _, name := range []string{"smallest-batch", "smallest-fitting", "least-harm", "power-of-two"} {
+	for _, name := range []string{"smallest-batch", "smallest-fitting", "least-harm", "least-work", "power-of-two", "power-of-k:1", "power-of-k:3"} {
 		b, err := balance.ByName(name)
 		if err != nil || b.Name() != name {
 			t.Errorf("ByName(%q) = %v, %v", name, b, err)
 		}
 	}
 	_, err := balance.ByName("roulette")
-	if err == nil || !strings.Contains(err.Error(), "smallest-batch, smallest-fitting, least-harm and power-of-two") {
+	if err == nil || !strings.Contains(err.Error(), balance.Forms) {
 		t.Errorf("the error %v does not list the balancers", err)
+	}
+	for _, name := range []string{"power-of-k:", "power-of-k:0", "power-of-k:-1", "power-of-k:two", "power-of-k:65"} {
+		if _, err := balance.ByName(name); err == nil || !strings.Contains(err.Error(), "a K of 1 to 64") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 
@@ -135,6 +149,14 @@ func TestDistribution(t *testing.T) {
 		{"two: without those down", balance.PowerOfTwo{}, []int32{7, 1, 5, 3}, []int{1}, []float64{0, 0, 1. / 3, 2. / 3}},
 		{"two: a pair", balance.PowerOfTwo{}, []int32{1, 0}, nil, []float64{0, 1}},
 		{"two: one left", balance.PowerOfTwo{}, []int32{1, 0}, []int{1}, []float64{1, 0}},
+		{"one of k: uniform whatever the load", balance.PowerOfK{K: 1}, []int32{7, 1, 5, 3}, nil, []float64{.25, .25, .25, .25}},
+		{"k: equal loads are uniform", balance.PowerOfK{K: 3}, []int32{2, 2, 2, 2, 2, 2, 2}, nil, alike(7)},
+		{"k: all are equal and drawn", balance.PowerOfK{K: 9}, []int32{2, 2, 2, 2, 2}, nil, alike(5)},
+		{"k: two of six", balance.PowerOfK{K: 2}, []int32{0, 1, 2, 3, 4, 5}, nil, ranks(6, 2)},
+		{"k: three of six", balance.PowerOfK{K: 3}, []int32{0, 1, 2, 3, 4, 5}, nil, ranks(6, 3)},
+		{"k: five of sixteen", balance.PowerOfK{K: 5}, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, nil, ranks(16, 5)},
+		{"k: without those down", balance.PowerOfK{K: 2}, []int32{9, 0, 1, 9, 2}, []int{0, 3}, []float64{0, 2. / 3, 1. / 3, 0, 0}},
+		{"k: all, so the emptiest", balance.PowerOfK{K: 4}, []int32{7, 1, 5, 3}, nil, []float64{0, 1, 0, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v := oneVariant(t, test.loads...)
@@ -146,6 +168,25 @@ func TestDistribution(t *testing.T) {
 			})
 		})
 	}
+}
+
+// alike is n equal probabilities.
+func alike(n int) []float64 {
+	p := make([]float64, n)
+	for i := range p {
+		p[i] = 1 / float64(n)
+	}
+	return p
+}
+
+// ranks is the probability that each of n distinct loads, the least first, is the
+// least of k drawn: its partners are k−1 of those fuller, C(n−1−r, k−1) / C(n, k).
+func ranks(n, k int) []float64 {
+	p := make([]float64, n)
+	for r := range n - k + 1 {
+		p[r] = float64(combin.Binomial(n-1-r, k-1)) / float64(combin.Binomial(n, k))
+	}
+	return p
 }
 
 func holdFrequencies(t *testing.T, want []float64, pick func(random uint64) int) {

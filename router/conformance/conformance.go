@@ -101,6 +101,9 @@ func draw(t *fleet.Table, seed uint64) *example {
 			x.view.Caps = append(x.view.Caps, int32(max(0, rng.IntN(60)-30)))
 		}
 	}
+	if seed%3 == 0 {
+		x.request.Session = rng.Uint64()
+	}
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}

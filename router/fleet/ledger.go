@@ -14,6 +14,9 @@ type Request struct {
 	// Deadline per output token; zero stands for the task's own.
 	Deadline time.Duration
 	Arrival  time.Duration
+	// Session is a hash of the session that the request is part of; zero is none.
+	// Balancers may go by it.
+	Session uint64
 }
 
 // Ledger turns events (a request arrived, a lease began or ended, a replica
