@@ -56,6 +56,8 @@ type Config struct {
 	Experience experience.Config `yaml:"experience"`
 	// Steering is what operators set for clients and themselves.
 	Steering `yaml:",inline"`
+	// Affinity keeps a session's requests on one replica.
+	Affinity AffinityConfig `yaml:"affinity"`
 }
 
 // DefaultConfig is a server for this machine alone.
@@ -78,6 +80,7 @@ func DefaultConfig() Config {
 		Admin:        DefaultAdminConfig(),
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
+		Affinity:     defaultAffinity(),
 	}
 }
 
@@ -106,6 +109,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
 	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
+	faults = append(faults, c.Affinity.Validate())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults())

@@ -153,7 +153,7 @@ func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
 	if k.firstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
 		return k, fault
 	}
-	k.fleet.PromptTokens = r.PromptTokens()
+	k.fleet.PromptTokens, k.fleet.Session = r.PromptTokens(), s.config.Affinity.session(h)
 	return k, nil
 }
 

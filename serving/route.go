@@ -114,6 +114,7 @@ func (s *Server) route(c *gin.Context) {
 		return
 	}
 	k.account = accountOf(c.Request.Context())
+	k.fleet.Session = s.config.Affinity.session(c.Request.Header)
 	work, fault := s.begin(k, c.Writer.Header())
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)

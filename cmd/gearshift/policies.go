@@ -10,7 +10,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
-	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 )
@@ -21,7 +20,7 @@ const policyForms = policy.RuleForms + ", store:NAME[@VERSION] or NAME"
 // ruleMaker makes the rules for the scenario's fleet, whose table may be that of
 // an evaluation or of a router.
 func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
-	balancer, err := balance.ByName(s.Serving.Balancer)
+	balancer, err := newBalancer(s)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
-	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
@@ -162,7 +161,7 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	balancer, err := balance.ByName(s.Serving.Balancer)
+	balancer, err := newBalancer(s)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // simulation is the scenario's fleet in the simulator, without a workload.
 func simulation(s *scenario.Scenario) (env.Config, error) {
-	balancer, err := balance.ByName(s.Serving.Balancer)
+	balancer, err := newBalancer(s)
 	if err != nil {
 		return env.Config{}, err
 	}
@@ -24,6 +24,19 @@ func simulation(s *scenario.Scenario) (env.Config, error) {
 		Engine: s.Engine, Balancer: balancer,
 		Forecaster: profile.NewForecaster(s.Profiles()),
 	}, nil
+}
+
+// newBalancer is the scenario's, with the affinity that it asks for: the same in the
+// simulator, where no request is of a session, and in the router.
+func newBalancer(s *scenario.Scenario) (balance.Balancer, error) {
+	lengths := ruleLengths(s)
+	b, err := balance.Make(s.Serving.Balancer, balance.Known{
+		Profiles: s.Profiles(), Prompt: lengths.Context - lengths.Output/2, Output: lengths.Output,
+	})
+	if affinity := s.Serving.Server.Affinity; err == nil && affinity.On() {
+		b = balance.Affinity{Balancer: b, Bound: affinity.Bound}
+	}
+	return b, err
 }
 
 // settings is what a workload's name leaves to the scenario. Token counts of a
