@@ -28,7 +28,7 @@ func TestCrowdsSpread(t *testing.T) {
 	const crowd = 1000
 	table := conformance.FleetOf(8, 0)
 	profiles := profiles(table)
-	work := balance.LeastWork{Profiles: profiles, Prompt: 90, Output: 256}
+	work := balance.LeastWork{Profiles: profiles, Context: 218}
 	for _, test := range []struct {
 		name     string
 		balancer router.Balancer

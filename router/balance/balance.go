@@ -25,8 +25,8 @@ const Forms = "smallest-batch, smallest-fitting, least-harm, least-work, power-o
 type Known struct {
 	// Profiles are by replica index.
 	Profiles []*profile.Profile
-	// Prompt and Output are the mean lengths of requests, in tokens.
-	Prompt, Output float64
+	// Context is the mean number of tokens that a running request holds.
+	Context float64
 }
 
 // ByName is the balancer of a scenario's serving.balancer, of the [Forms], without
@@ -38,7 +38,7 @@ func Make(name string, k Known) (Balancer, error) {
 	if b, ok, err := parsePowerOfK(name); ok {
 		return b, err
 	}
-	work := LeastWork{Profiles: k.Profiles, Prompt: k.Prompt, Output: k.Output}
+	work := LeastWork{Profiles: k.Profiles, Context: k.Context}
 	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, work, PowerOfTwo{}} {
 		if b.Name() == name {
 			return b, nil

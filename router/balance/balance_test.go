@@ -17,7 +17,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8)} {
-		work := balance.LeastWork{Profiles: make([]*profile.Profile, len(table.Replicas)), Prompt: 90, Output: 256}
+		work := balance.LeastWork{Profiles: make([]*profile.Profile, len(table.Replicas)), Context: 218}
 		for i := range work.Profiles {
 			work.Profiles[i] = &profile.Profile{Weights: float64(1 + table.Replicas[i].Variant), Context: 1e-4, Sequence: 0.01, Contention: 0.5}
 		}

@@ -7,25 +7,25 @@ import (
 
 // LeastWork picks the available replica with the least outstanding work, the request
 // included: the time that the tokens still to come take at the speed of a full batch
-// there, by the profile of the variant,
+// there, by the profile of the variant. Every request is expected to produce alike,
+// so what tells replicas apart is
 //
-//	outstanding tokens · step(N) / N
+//	(in flight + 1) · step(N) / N
 //
-// where N requests fill the KV cache and busy neighbours on the host slow the step.
-// Work is counted on each replica and priced by its own variant's profile: a host
-// with many requests of a small model may still have the least of a large one's.
+// where N requests of the mean length fill the KV cache, and busy neighbours on the
+// host slow the step. Work is counted on each replica and priced by its own variant's
+// profile: a host with many requests of a small model may still have the least of a
+// large one's. Replicas whose KV cache is crowded come last, the fullest at the end.
 //
-// Nobody knows how long answers get. Each request is expected to produce the mean
-// output, less what the tokens held tell has come of it already, and never less
-// than a fourth: what is long over the mean is still going to go on.
+// To take off what the tokens held tell has been produced already does harm: it
+// favours the caches that are the fullest.
 //
 // Without profiles it is [SmallestFitting].
 type LeastWork struct {
 	// Profiles are by replica index.
 	Profiles []*profile.Profile
-	// Prompt and Output are the mean lengths of requests in tokens. Without an
-	// output each request counts as one unit of work.
-	Prompt, Output float64
+	// Context is the mean number of tokens that a running request holds.
+	Context float64
 }
 
 // Name is "least-work".
@@ -65,27 +65,24 @@ func (b LeastWork) Pick(v *fleet.View, r *fleet.Request, variant int, random uin
 }
 
 const (
-	// leastLeft is the share of the mean output below which no request is expected
-	// to have left.
-	leastLeft = 0.25
 	// fullBatch is the batch of a replica whose KV cache is of unknown size.
 	fullBatch = 64
+	// beyond is more work than any, in milliseconds.
+	beyond = 1e12
 )
 
-// work is the time in milliseconds for what the replica has and a further request.
+// work is what the replica has, and a further request, in milliseconds per token of
+// each.
 func (b LeastWork) work(v *fleet.View, replica int) float64 {
-	n := float64(v.InFlight[replica])
-	outstanding := n + 1
-	if b.Output > 0 {
-		left := n*(b.Prompt+b.Output) - float64(v.Held[replica])
-		outstanding = max(left, n*leastLeft*b.Output) + b.Output
+	if use := v.KVUse(replica); use >= crowded {
+		return beyond * use
 	}
-	batch, context := fullBatch, b.Prompt+b.Output/2 // of each
-	if size := v.Table.Replicas[replica].KVTokens; size > 0 && context > 0 {
-		batch = max(1, int(float64(size)/context))
+	batch := fullBatch
+	if size := v.Table.Replicas[replica].KVTokens; size > 0 && b.Context > 0 {
+		batch = max(1, int(float64(size)/b.Context))
 	}
-	step, _ := b.Profiles[replica].Step(batch, batch, int(float64(batch)*context), b.neighbours(v, replica))
-	return outstanding * step / float64(batch)
+	step, _ := b.Profiles[replica].Step(batch, batch, int(float64(batch)*b.Context), b.neighbours(v, replica))
+	return float64(v.InFlight[replica]+1) * step / float64(batch)
 }
 
 // neighbours is the sum of the duties of the host's other busy engines.

@@ -14,7 +14,7 @@ import (
 func coresident(t *testing.T, contention float64) (*fleet.View, balance.LeastWork) {
 	t.Helper()
 	var replicas []fleet.Replica
-	b := balance.LeastWork{Prompt: 100, Output: 200}
+	b := balance.LeastWork{Context: 200}
 	for host := range 2 {
 		for variant, ms := range []float64{1, 10} {
 			replicas = append(replicas, fleet.Replica{Variant: variant, Host: host, KVTokens: 10_000})
@@ -63,24 +63,22 @@ func TestLeastWorkCountsByVariantNotByHost(t *testing.T) {
 	}
 }
 
-func TestLeastWorkCountsTokensStillToCome(t *testing.T) {
+func TestLeastWorkMindsFullCaches(t *testing.T) {
 	v, b := coresident(t, 0)
-	// As many requests on each, but those on b are nearly done.
-	v.InFlight, v.Held = []int32{0, 4, 0, 4}, []int32{0, 4 * 110, 0, 4 * 240}
+	v.InFlight, v.Held = []int32{0, 4, 0, 40}, []int32{0, 8100, 0, 4000}
 	if i := picks(v, b, fleet.Request{PromptTokens: 100}, 1); i != 3 {
-		t.Errorf("picked %d, want 3", i)
+		t.Errorf("picked %d, want 3: the cache of 1 is crowded", i)
 	}
-	// What overran the mean is not done: nine such outweigh one that just began.
-	v.InFlight, v.Held = []int32{0, 1, 0, 9}, []int32{0, 110, 0, 9 * 900}
+	v.Held[3] = 8200
 	if i := picks(v, b, fleet.Request{PromptTokens: 100}, 1); i != 1 {
-		t.Errorf("picked %d, want 1", i)
+		t.Errorf("with both crowded picked %d, want 1, the less full", i)
 	}
 }
 
 func TestLeastWorkPricesAFullBatch(t *testing.T) {
 	v, b := coresident(t, 0)
-	// Both caches are full; a's holds ten times as many at once.
-	v.InFlight, v.Held = []int32{0, 60, 0, 60}, []int32{0, 12_000, 0, 12_000}
+	// A cache of ten times the size runs batches that each token of costs less.
+	v.InFlight = []int32{0, 9, 0, 3}
 	v.Table.Replicas[1].KVTokens, v.Table.Replicas[3].KVTokens = 6000, 600
 	if i := picks(v, b, fleet.Request{PromptTokens: 100}, 1); i != 1 {
 		t.Errorf("picked %d, want 1", i)

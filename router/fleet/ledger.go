@@ -36,6 +36,7 @@ type Ledger struct {
 	drained  []bool
 	rate     rateEstimator
 	declared float64
+	routers  float64 // that share the fleet; 0 is one
 	slots    []slot
 	free     []uint32
 	taken    uint64 // places so far, and turns of replicas up or down
@@ -77,6 +78,15 @@ func (l *Ledger) Arrive(now time.Duration) {
 func (l *Ledger) DeclareRate(perSecond float64) {
 	l.mu.Lock()
 	l.declared = perSecond
+	l.mu.Unlock()
+}
+
+// ShareRate says that the ledger is one of so many routers' that share the fleet and
+// get a like part of the requests: views tell the rate of all, reckoned from that
+// of the router's own. A declared rate is told as it is.
+func (l *Ledger) ShareRate(routers int) {
+	l.mu.Lock()
+	l.routers = float64(routers)
 	l.mu.Unlock()
 }
 
@@ -124,6 +134,12 @@ func (l *Ledger) View(now time.Duration, v *View) {
 		return
 	}
 	v.Rate, v.Smoothed = l.rate.perSecond(), l.rate.smoothed
+	if l.routers > 1 {
+		v.Rate *= l.routers
+		for i := range v.Smoothed {
+			v.Smoothed[i] *= l.routers
+		}
+	}
 }
 
 // Begin takes a place on the replica. It reports false, and takes nothing, if

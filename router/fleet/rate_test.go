@@ -90,3 +90,29 @@ func TestRateOfArrivalsOutOfOrder(t *testing.T) {
 		t.Errorf("rate %v, want 1", got)
 	}
 }
+
+// A router that gets a third of the requests knows the rate of all; a declared rate
+// is that of all already.
+func TestSharedRate(t *testing.T) {
+	alone, third := NewLedger(table(t)), NewLedger(table(t))
+	third.ShareRate(3)
+	for i := range 300 {
+		at := time.Duration(i) * 100 * time.Millisecond
+		if alone.Arrive(at); i%3 == 0 {
+			third.Arrive(at)
+		}
+	}
+	var a, b, c View
+	copied := NewLedger(table(t))
+	copied.CopyFrom(third)
+	alone.View(0, &a)
+	third.View(0, &b)
+	copied.View(0, &c)
+	if math.Abs(a.Rate-b.Rate) > 1e-9 || math.Abs(a.Smoothed[1]-b.Smoothed[1]) > 0.4 || c.Rate != b.Rate {
+		t.Errorf("rates %v %v, a third's %v %v, copied %v", a.Rate, a.Smoothed, b.Rate, b.Smoothed, c.Rate)
+	}
+	third.DeclareRate(7)
+	if third.View(0, &b); b.Rate != 7 || b.Smoothed[0] != 7 {
+		t.Errorf("declared 7, told %v %v", b.Rate, b.Smoothed)
+	}
+}
