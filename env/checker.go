@@ -130,8 +130,12 @@ func (e *Environment) checkEnd(decisions int, ended map[int]bool) error {
 	if len(ended) != decisions {
 		return fmt.Errorf("%d decisions, %d ended", decisions, len(ended))
 	}
-	if e.sim.InFlight() != 0 || e.ledger.InFlight() != 0 {
-		return fmt.Errorf("at the end %d requests are in the simulator and %d in the ledger", e.sim.InFlight(), e.ledger.InFlight())
+	leases := e.ledger.InFlight()
+	if e.crew != nil {
+		leases = e.crew.inFlight()
+	}
+	if e.sim.InFlight() != 0 || leases != 0 {
+		return fmt.Errorf("at the end %d requests are in the simulator and %d in the ledger", e.sim.InFlight(), leases)
 	}
 	if _, err := e.Step(0); err == nil {
 		return fmt.Errorf("Step after the end of the episode succeeds")

@@ -46,6 +46,8 @@ type Config struct {
 	KnownRate bool
 	// Losses are the hosts that are lost in the midst of every episode.
 	Losses []HostLoss
+	// Routers share the fleet, where there are several.
+	Routers Routers
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
 	// Check verifies the simulator's invariants after every event.
@@ -63,6 +65,9 @@ func (c *Config) validate() error {
 	}
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)
+	}
+	if err := c.Routers.validate(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := checkLosses(c.Losses, c.Table); err != nil {
 		faults = append(faults, err)

@@ -24,8 +24,17 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	if e.sim, e.ledger, e.random = into.sim, into.ledger, into.random; e.sim == nil {
 		e.sim, e.ledger, e.random = new(Simulator), new(fleet.Ledger), new(rand.PCG)
 	}
-	e.ledger.CopyFrom(o.ledger)
-	e.sim.copyFrom(o.sim, e.ledger)
+	ledgerOf := func(int) *fleet.Ledger { return e.ledger }
+	if o.crew == nil {
+		e.ledger.CopyFrom(o.ledger)
+	} else {
+		if e.crew = into.crew; e.crew == nil {
+			e.crew = new(crew)
+		}
+		e.crew.copyFrom(o.crew)
+		e.ledger, ledgerOf = e.crew.ledger(o.decisions), e.crew.ledger
+	}
+	e.sim.copyFrom(o.sim, ledgerOf)
 	*e.random = *o.random
 	e.view = into.view
 	e.view.CopyFrom(&o.view)
@@ -33,9 +42,9 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	e.outcomes = into.outcomes[:0]
 }
 
-// copyFrom makes s an independent copy of o whose leases are those of ledger, a
-// copy of o's.
-func (s *Simulator) copyFrom(o *Simulator, ledger *fleet.Ledger) {
+// copyFrom makes s an independent copy of o whose leases are those of the ledger
+// that each decision was made on, a copy of o's.
+func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Ledger) {
 	into := *s
 	*s = *o
 	s.hosts = into.hosts
@@ -50,7 +59,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledger *fleet.Ledger) {
 	s.order.copyFrom(&o.order, s.hosts)
 	s.jobs = append(into.jobs[:0], o.jobs...)
 	for i := range s.jobs {
-		s.jobs[i].lease = s.jobs[i].lease.On(ledger)
+		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
 	s.event = into.event[:0]

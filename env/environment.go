@@ -39,6 +39,7 @@ type Environment struct {
 	stream workloads.Stream
 	random *rand.PCG // for the balancer
 	seed   uint64    // of the episode
+	crew   *crew     // nil of a single router; else ledger is the present one's
 
 	view        fleet.View
 	request     fleet.Request
@@ -125,13 +126,14 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.ledger = fleet.NewLedger(e.config.Table)
 	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
 	e.seed = seed
+	e.crew = newCrew(e.config.Routers, e.config.Table, seed)
 	e.decisions, e.over = 0, false
 	arrival, ok := stream.Next()
 	if !ok {
 		e.over = true
 		return nil, fmt.Errorf("cannot start an episode: the workload has no request")
 	}
-	if _, err := sim.Advance(arrival.At, nil); err != nil { // hosts may be lost before
+	if _, err := e.advance(arrival.At, nil); err != nil { // hosts may be lost before
 		return nil, err
 	}
 	e.arrive(arrival)
@@ -140,6 +142,9 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 
 // arrive makes the arrival the present decision.
 func (e *Environment) arrive(a workloads.Arrival) {
+	if e.crew != nil {
+		e.ledger = e.crew.next(e.sim)
+	}
 	if e.config.KnownRate {
 		e.ledger.DeclareRate(a.Rate)
 	}
@@ -171,7 +176,11 @@ func (e *Environment) look(now time.Duration) {
 }
 
 func (e *Environment) fillView(now time.Duration) {
-	e.ledger.HoldEach(e.view.Replicas(), e.sim)
+	var held fleet.Holder = e.sim
+	if e.crew != nil {
+		held = e.crew
+	}
+	e.ledger.HoldEach(e.view.Replicas(), held)
 	e.ledger.View(now, &e.view)
 }
 
@@ -219,7 +228,7 @@ func (e *Environment) run(replica int) (Step, error) {
 		return e.finish(Step{Terminated: true}, since)
 	}
 	var err error
-	if e.outcomes, err = e.sim.Advance(next.At, e.outcomes); err != nil {
+	if e.outcomes, err = e.advance(next.At, e.outcomes); err != nil {
 		return Step{}, err
 	}
 	e.arrive(next)
@@ -227,6 +236,14 @@ func (e *Environment) run(replica int) (Step, error) {
 		return e.finish(Step{Truncated: true}, since)
 	}
 	return e.report(Step{}, next.At-since), nil
+}
+
+// advance lets time pass.
+func (e *Environment) advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
+	if e.crew != nil {
+		return e.crew.advance(e.sim, until, dst)
+	}
+	return e.sim.Advance(until, dst)
 }
 
 func (e *Environment) dispatch(replica int) error {

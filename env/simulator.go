@@ -88,18 +88,13 @@ func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 // Held is the number of tokens that the requests on a replica hold there; see
 // [fleet.View].
 func (s *Simulator) Held(replica int) int {
-	p := s.place[replica]
-	return s.hosts[p.host].Engine(p.engine).Held()
+	return s.engineOf(replica).Held()
 }
 
 // Each calls f for each request that is not ended, with its decision's number
 // and the tokens that it has generated.
 func (s *Simulator) Each(f func(decision, generated int)) {
-	for h := range s.hosts {
-		for i := range s.table.ReplicasOn(h) {
-			s.hosts[h].Each(i, func(id uint64, generated int) { f(s.jobs[id].outcome.Decision, generated) })
-		}
-	}
+	s.each(func(o *Outcome, generated int) { f(o.Decision, generated) })
 }
 
 // InFlight is the number of requests submitted and not ended.

@@ -18,6 +18,14 @@ type AffinityConfig struct {
 
 func defaultAffinity() AffinityConfig { return AffinityConfig{Bound: 1.25} }
 
+// routersFault is of the number of routers that share the fleet.
+func (c Config) routersFault() error {
+	if c.Routers < 1 {
+		return fmt.Errorf("routers: want how many share the fleet, 1 or more, not %d", c.Routers)
+	}
+	return nil
+}
+
 // On says whether sessions are told apart.
 func (a AffinityConfig) On() bool { return a.Header != "" }
 

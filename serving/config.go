@@ -56,6 +56,8 @@ type Config struct {
 	Experience experience.Config `yaml:"experience"`
 	// Steering is what operators set for clients and themselves.
 	Steering `yaml:",inline"`
+	// Routers is how many share the fleet, this one included.
+	Routers int `yaml:"routers"`
 	// Affinity keeps a session's requests on one replica.
 	Affinity AffinityConfig `yaml:"affinity"`
 }
@@ -81,6 +83,7 @@ func DefaultConfig() Config {
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
 		Affinity:     defaultAffinity(),
+		Routers:      1,
 	}
 }
 
@@ -109,7 +112,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
 	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
-	faults = append(faults, c.Affinity.Validate())
+	faults = append(faults, c.Affinity.Validate(), c.routersFault())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults())

@@ -25,6 +25,7 @@ type evalOptions struct {
 	scenario, store, engine, format, out, trace string
 	policies, workloads, fromLog                []string
 	seeds, requests                             int
+	routers                                     env.Routers
 	tune                                        tuneOptions
 }
 
@@ -70,6 +71,8 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2; with --tune stable too)")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
 	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload lasts its phase instead)")
+	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
+	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
@@ -88,6 +91,15 @@ func (o *evalOptions) validate() error {
 	}
 	if o.requests < 0 {
 		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))
+	}
+	if o.routers.Number < 1 {
+		faults = append(faults, fmt.Errorf("--routers %d: at least 1 is needed", o.routers.Number))
+	}
+	if o.routers.Gauges < 0 {
+		faults = append(faults, fmt.Errorf("--gauge-interval %v is negative; 0s is never", o.routers.Gauges))
+	}
+	if i := slices.IndexFunc(o.policies, isPlanned); i >= 0 && o.routers.Number > 1 {
+		faults = append(faults, fmt.Errorf("--routers %d: a planner such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
 	}
 	return errors.Join(append(faults, o.tune.validate())...)
 }
@@ -134,6 +146,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	for i := range list {
+		list[i].Fleet.Routers = o.routers
+	}
 	began := time.Now()
 	plan := evaluation.Plan{
 		Contestants: list, Workloads: work, Seeds: seeds(workloads.Evaluation, o.seeds),
@@ -152,6 +167,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	report := evaluation.Report{Scenario: s.Name, Seeds: o.seeds, Results: results, Variants: list[0].Fleet.Table.Variants}
+	if o.routers.Number > 1 {
+		report.Routers, report.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
+	}
 	if tuning != nil {
 		report.Tuning = tuning.Brief()
 		if err := writeReports(tuning, o.out, "tune"); err != nil {

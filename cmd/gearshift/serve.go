@@ -165,8 +165,10 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	if err != nil {
 		return nil, err
 	}
+	ledger := fleet.NewLedger(table)
+	ledger.ShareRate(s.Serving.Server.Routers)
 	return router.New(router.Config{
-		Ledger: fleet.NewLedger(table), Fallback: fallback, Balancer: balancer,
+		Ledger: ledger, Fallback: fallback, Balancer: balancer,
 		Forecaster: profile.NewForecaster(s.Profiles()),
 		Seed:       workloads.Seed(workloads.Serving, 0),
 		OnPanic:    func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },

@@ -29,10 +29,7 @@ func simulation(s *scenario.Scenario) (env.Config, error) {
 // newBalancer is the scenario's, with the affinity that it asks for: the same in the
 // simulator, where no request is of a session, and in the router.
 func newBalancer(s *scenario.Scenario) (balance.Balancer, error) {
-	lengths := ruleLengths(s)
-	b, err := balance.Make(s.Serving.Balancer, balance.Known{
-		Profiles: s.Profiles(), Prompt: lengths.Context - lengths.Output/2, Output: lengths.Output,
-	})
+	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: ruleLengths(s).Context})
 	if affinity := s.Serving.Server.Affinity; err == nil && affinity.On() {
 		b = balance.Affinity{Balancer: b, Bound: affinity.Bound}
 	}

@@ -18,6 +18,10 @@ type Report struct {
 	Scenario string   `json:"scenario"`
 	Seeds    int      `json:"seeds"`
 	Results  []Result `json:"results"`
+	// Routers is how many shared the fleet, and GaugeIntervalS how often each read
+	// the engines' gauges, in seconds; both are zero of a single router.
+	Routers        int     `json:"routers,omitempty"`
+	GaugeIntervalS float64 `json:"gauge_interval_s,omitempty"`
 	// Tuning is the search that found the parameters of rules; nil if there was none.
 	Tuning *TuningReport `json:"tuning,omitempty"`
 	// Variants orders the columns of tables; the JSON names them in each row.
