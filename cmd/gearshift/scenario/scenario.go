@@ -221,8 +221,17 @@ func (s *Scenario) Hash() string {
 	world.Name = ""
 	world.Evaluation.Rules = nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
-	world.Serving = Serving{Balancer: s.Serving.Balancer}
+	world.Serving = Serving{}
+	// A key that is new in the serving section must not make another world either.
+	var keys map[string]any
 	b, err := yaml.Marshal(world)
+	if err == nil {
+		err = yaml.Unmarshal(b, &keys)
+	}
+	if err == nil {
+		keys["serving"] = map[string]string{"balancer": s.Serving.Balancer}
+		b, err = yaml.Marshal(keys)
+	}
 	if err != nil {
 		panic(err) // every field is a plain value or marshals itself without error
 	}
