@@ -39,6 +39,15 @@ func TestLedgerCopy(t *testing.T) {
 	if !lease.End() {
 		t.Error("the original's lease ended with the copy's")
 	}
+	into.SetUp(1, true) // what is down comes up again on the copy alone, also a new one
+	fresh := new(Ledger)
+	fresh.CopyFrom(l)
+	fresh.SetUp(1, true)
+	for copied, down := range map[*Ledger]bool{l: true, into: false, fresh: false} {
+		if copied.View(0, &b); b.Down[1] != down {
+			t.Errorf("down %v, want %v", b.Down[1], down)
+		}
+	}
 	b.CopyFrom(&a)
 	b.InFlight[0]++
 	if a.InFlight[0] != 1 {
