@@ -10,7 +10,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
-	"gearshift/router/balance"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/workloads"
@@ -132,7 +131,7 @@ func newLogJudge(s *scenario.Scenario, log *logged.Log) (*logJudge, error) {
 	if err != nil {
 		return nil, err
 	}
-	balancer, err := balance.ByName(s.Serving.Balancer)
+	balancer, err := newBalancer(s)
 	if err != nil {
 		return nil, err
 	}
