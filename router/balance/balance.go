@@ -38,8 +38,7 @@ func Make(name string, k Known) (Balancer, error) {
 	if b, ok, err := parsePowerOfK(name); ok {
 		return b, err
 	}
-	work := LeastWork{Profiles: k.Profiles, Context: k.Context}
-	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, work, PowerOfTwo{}} {
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, LeastWork(k), PowerOfTwo{}} {
 		if b.Name() == name {
 			return b, nil
 		}
