@@ -45,6 +45,7 @@ type Account struct {
 	server    *Server
 	asked     bool         // the client wants the explanation
 	ended     bool         // the answer and the work
+	faulty    bool         // the request is itself at fault
 	span      span         // of the request, if it is traced
 	open      atomic.Int32 // what must end before the request is over
 	attempted atomic.Int32
@@ -110,7 +111,7 @@ func (s *Server) account(c *gin.Context) {
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
 	defer func() {
-		a.Status, a.Tenant = c.Writer.Status(), c.GetString("tenant")
+		a.Status, a.Tenant = c.Writer.Status(), c.GetString(tenantKey)
 		a.close()
 	}()
 	c.Next()
@@ -127,6 +128,13 @@ func (a *Account) understood(k call) *Account {
 		}
 	}
 	return a
+}
+
+// refused notes that the request is itself at fault.
+func (a *Account) refused() {
+	if a != nil {
+		a.faulty = true
+	}
 }
 
 // failed notes the code of the error that the client gets.
@@ -190,8 +198,18 @@ func (a *Account) Outcome() string {
 	switch {
 	case a.Work != nil:
 		return a.Result.Outcome.String()
-	case a.Status == http.StatusTooManyRequests || a.Status >= http.StatusInternalServerError:
-		return "rejected"
+	case a.faulty || a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests:
+		return OutcomeRefused
+	case a.Status == http.StatusInternalServerError:
+		return Failed.String()
 	}
-	return "refused"
+	return OutcomeRejected
 }
+
+// What [Account.Outcome] says of requests that were not routed.
+const (
+	// OutcomeRefused: the request was at fault, or its key has no more to spend.
+	OutcomeRefused = "refused"
+	// OutcomeRejected: there was no room for it, or no replica.
+	OutcomeRejected = "rejected"
+)

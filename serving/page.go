@@ -15,7 +15,7 @@ type Page interface {
 	// anyone who can connect gets it.
 	Files() http.Handler
 	// Data is what the page shows, to be encoded as JSON. The query is its own.
-	Data(status Status, query url.Values) any
+	Data(status Status, policies Policies, query url.Values) any
 }
 
 // pageFiles are the files that pages are made of: nothing from elsewhere, and
@@ -38,7 +38,7 @@ func (s *Server) pageRoutes(e *gin.Engine) {
 		e.Handle(method, "/assets/*path", serve)
 	}
 	e.GET("/admin/dashboard", s.authoriseReading, func(c *gin.Context) {
-		c.JSON(http.StatusOK, s.page.Data(s.Status(), c.Request.URL.Query()))
+		c.JSON(http.StatusOK, s.page.Data(s.Status(), s.Policies(), c.Request.URL.Query()))
 	})
 }
 

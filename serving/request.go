@@ -52,6 +52,7 @@ func refusalOf(err error) *refusal {
 // refuse answers a request that is itself at fault, and counts it.
 func (s *Server) refuse(c *gin.Context, fault *refusal) {
 	s.books.refuse(fault.status)
+	accountOf(c.Request.Context()).refused()
 	s.fail(c, fault.status, fault.Error)
 }
 

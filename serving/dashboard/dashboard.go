@@ -4,7 +4,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"sync"
 	"time"
 
@@ -94,7 +93,7 @@ func (d *Dashboard) Over(a *serving.Account) {
 // its replicas that did not do their part.
 func amiss(a *serving.Account) bool {
 	if a.Work == nil {
-		return a.Status == http.StatusTooManyRequests || a.Status >= http.StatusInternalServerError
+		return a.Outcome() != serving.OutcomeRefused
 	}
 	return a.Result.Judged && !a.Result.Met || a.Work.Fallback
 }

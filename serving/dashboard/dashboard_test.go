@@ -120,7 +120,7 @@ func (g *rig) data(t *testing.T, second int64, revision uint64) shown {
 	t.Helper()
 	var out shown
 	query := url.Values{"second": {fmt.Sprint(second)}, "revision": {fmt.Sprint(revision)}}
-	text, err := json.Marshal(g.page.Data(g.Status(), query))
+	text, err := json.Marshal(g.page.Data(g.Status(), g.Policies(), query))
 	if err == nil {
 		err = json.Unmarshal(text, &out)
 	}

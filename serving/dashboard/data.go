@@ -24,6 +24,7 @@ type data struct {
 	Variants []string         `json:"variants"`
 	Tasks    []taskData       `json:"tasks"`
 	Status   serving.Status   `json:"status"`
+	Policies serving.Policies `json:"policies"`
 	Seconds  []secondData     `json:"seconds"`
 	Recent   []Decision       `json:"decisions"`
 	Revision uint64           `json:"revision"`
@@ -37,12 +38,12 @@ type taskData struct {
 
 // Data implements [serving.Page]: the query has the last second ("second") and the
 // last revision ("revision") that the page knows.
-func (d *Dashboard) Data(status serving.Status, query url.Values) any {
+func (d *Dashboard) Data(status serving.Status, policies serving.Policies, query url.Values) any {
 	now := d.now()
 	from, _ := strconv.ParseInt(query.Get("second"), 10, 64)
 	revision, _ := strconv.ParseUint(query.Get("revision"), 10, 64)
 	out := data{
-		Boot: d.boot, NowMS: now.UnixMilli(), About: d.about, Kept: kept, Status: status,
+		Boot: d.boot, NowMS: now.UnixMilli(), About: d.about, Kept: kept, Status: status, Policies: policies,
 		Limits: map[string]int64{"decisions": recent, "decisions_per_s": explainedPerSecond},
 	}
 	for _, h := range d.table.Hosts {

@@ -47,8 +47,11 @@ func (s *seconds) at(now time.Time) *second {
 // over counts a request that is over.
 func (x *second) over(a *serving.Account) {
 	if a.Work == nil {
-		if amiss(a) {
+		switch a.Outcome() {
+		case serving.OutcomeRejected:
 			x.rejected++
+		case serving.Failed.String():
+			x.failed++
 		}
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 )
 
@@ -61,6 +63,49 @@ func unset(t *testing.T) {
 	for _, name := range []string{"ENDPOINT", "PROTOCOL", "HEADERS", "COMPRESSION", "TIMEOUT", "CERTIFICATE", "CLIENT_CERTIFICATE"} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_"+name, "")
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, "")
+	}
+}
+
+func TestSpansReachTheCollector(t *testing.T) {
+	unset(t)
+	var c collector
+	server := httptest.NewServer(&c)
+	defer server.Close()
+	export(t, Config{Endpoint: server.URL + "/", Sample: 1, Version: "1.2.3"})
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=gears%20and%20more, x-other=1")
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+	t.Setenv("OTEL_SERVICE_NAME", "router-7")
+	export(t, Config{Sample: 1})
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/elsewhere")
+	export(t, Config{Sample: 1})
+	want := []string{"/v1/traces application/x-protobuf ", "/v1/traces application/x-protobuf gears and more", "/elsewhere application/x-protobuf gears and more"}
+	if !slices.Equal(c.paths, want) {
+		t.Errorf("the collector got %q, want %q", c.paths, want)
+	}
+	for _, want := range []string{"the span's name", "gearshift", "1.2.3", "router-7"} {
+		if !strings.Contains(c.text, want) {
+			t.Errorf("nothing sent has %q", want)
+		}
+	}
+}
+
+// A share of none records none, but for what a client has decided to record.
+func TestASampleOfTraces(t *testing.T) {
+	unset(t)
+	p, err := New(t.Context(), Config{Endpoint: "http://localhost:1", Sample: 0}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close(t.Context()) }()
+	if _, span := p.Tracer().Start(t.Context(), "ours"); span.IsRecording() {
+		t.Error("a span of no share is recorded")
+	}
+	theirs := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true,
+	}))
+	if _, span := p.Tracer().Start(theirs, "theirs"); !span.IsRecording() {
+		t.Error("a span that the client records is not")
 	}
 }
 
