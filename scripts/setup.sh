@@ -119,6 +119,24 @@ check_peers() {
 	exit 1
 }
 
+# nginx and the Portkey gateway are what bench-proxy measures against; nothing
+# else needs them.
+check_proxies() {
+	local portkey=@portkey-ai/gateway@1.15.2 dir=.cache/portkey
+	if ! command -v nginx >/dev/null && ! install_debian nginx-light; then
+		say "nginx is not installed. Debian, Ubuntu: apt-get install nginx-light" >&2
+		exit 1
+	fi
+	if ! command -v npm >/dev/null && ! install_debian nodejs npm; then
+		say "Node.js is not installed. Debian, Ubuntu: apt-get install nodejs npm; elsewhere: https://nodejs.org" >&2
+		exit 1
+	fi
+	grep -qsF "${portkey##*@}" $dir/version && return
+	say "installing $portkey in $dir"
+	npm install --prefix $dir --ignore-scripts --loglevel error --no-audit --no-fund $portkey
+	echo "${portkey##*@}" >$dir/version
+}
+
 check_go
 go mod download
 check_openblas
@@ -126,6 +144,7 @@ case ${1-} in
 build) ;;
 notebooks) check_notebooks ;;
 peers) check_peers ;;
+proxies) check_proxies ;;
 *)
 	check_node_client
 	check_browser

@@ -1,0 +1,249 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// measurement is one run against one target. Times are in nanoseconds.
+type measurement struct {
+	Round    int     `json:"round"`
+	Target   string  `json:"target"`
+	Kind     string  `json:"kind"`
+	Bytes    int     `json:"bytes"` // of the prompt
+	Requests int     `json:"requests"`
+	P50      float64 `json:"p50"`
+	P99      float64 `json:"p99"`
+	Rate     float64 `json:"rate"`              // answers a second
+	CPU      float64 `json:"cpu"`               // of the target's process, for each request
+	GapP50   float64 `json:"gap_p50,omitempty"` // of a stream: how far gaps stretch or shrink
+	GapP99   float64 `json:"gap_p99,omitempty"`
+}
+
+// The kinds of measurements.
+const (
+	kindLatency    = "latency"    // one client
+	kindThroughput = "throughput" // 32 clients
+	kindOpen       = "open"       // at 70 % of the throughput
+	kindStream     = "stream"
+)
+
+const (
+	manyClients = 32
+	openClients = 256
+	openShare   = 0.7
+)
+
+// direct is the name of the target that all others are compared with.
+const direct = "direct"
+
+// target is one way to the upstream.
+type target struct {
+	name   string
+	addr   netip.AddrPort
+	pid    int // 0: its processor time is not reported
+	header string
+}
+
+// parseTarget reads NAME=ADDR[,pid=N][,FIELD: VALUE…].
+func parseTarget(text string) (t target, err error) {
+	var rest string
+	var ok bool
+	if t.name, rest, ok = strings.Cut(text, "="); !ok {
+		return t, fmt.Errorf("target %q: want NAME=ADDR[,pid=N][,FIELD: VALUE…]", text)
+	}
+	parts := strings.Split(rest, ",")
+	if t.addr, err = netip.ParseAddrPort(parts[0]); err != nil {
+		return t, fmt.Errorf("target %q: %w", text, err)
+	}
+	for _, part := range parts[1:] {
+		if pid, ok := strings.CutPrefix(part, "pid="); ok {
+			if t.pid, err = strconv.Atoi(pid); err != nil {
+				return t, fmt.Errorf("target %q: %w", text, err)
+			}
+		} else {
+			t.header += part + "\r\n"
+		}
+	}
+	return t, nil
+}
+
+// request is a chat of a prompt of so many bytes.
+func (t target) request(bytes int, stream bool) []byte {
+	const words = "the gear turns and every wheel follows its own time so the small one answers soon while "
+	prompt := strings.Repeat(words, bytes/len(words)+1)[:bytes]
+	body := `{"model":"auto","messages":[{"role":"user","content":"` + prompt + `"}],"max_tokens":8}`
+	if stream {
+		body = `{"stream":true,` + body[1:]
+	}
+	return []byte("POST /v1/chat/completions HTTP/1.1\r\nHost: " + t.addr.String() + "\r\nContent-Type: application/json\r\nAccept: application/json\r\n" +
+		"User-Agent: overhead\r\nAuthorization: Bearer none\r\n" + t.header + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}
+
+// plan is what to measure.
+type plan struct {
+	targets           []target
+	rounds            int
+	sizes             []int
+	duration          time.Duration
+	random            *rand.Rand
+	out               *json.Encoder
+	log               io.Writer
+	open, streams     []string // targets that are loaded at 70 %, and asked for streams, too
+	round             int
+	throughputOfRound map[string]float64
+}
+
+func newMeasureCommand() *cobra.Command {
+	p := plan{sizes: []int{1 << 10, 10 << 10, 220 << 10}, random: rand.New(rand.NewPCG(3, 4)), log: os.Stderr}
+	var targets []string
+	c := &cobra.Command{
+		Use:   "measure",
+		Short: "Measure targets in turn, and write each result as a line of JSON",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p.out = json.NewEncoder(c.OutOrStdout())
+			for _, text := range targets {
+				t, err := parseTarget(text)
+				if err != nil {
+					return err
+				}
+				p.targets = append(p.targets, t)
+			}
+			return p.run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&targets, "target", nil, "`NAME=ADDR[,pid=N][,FIELD: VALUE…]`, again for each")
+	f.StringSliceVar(&p.open, "open", nil, "targets to load at 70 % of their throughput, too")
+	f.StringSliceVar(&p.streams, "stream", nil, "targets to ask for streams, too")
+	f.IntVar(&p.rounds, "rounds", 5, "how often each is measured")
+	f.DurationVar(&p.duration, "time", 500*time.Millisecond, "of each measurement")
+	f.IntSliceVar(&p.sizes, "sizes", p.sizes, "bytes of the prompts")
+	return c
+}
+
+// run measures everything, in another order each round.
+func (p *plan) run(ctx context.Context) error {
+	for p.round = range p.rounds {
+		fmt.Fprintf(p.log, "overhead: round %d of %d\n", p.round+1, p.rounds)
+		p.random.Shuffle(len(p.targets), func(i, j int) { p.targets[i], p.targets[j] = p.targets[j], p.targets[i] })
+		for _, size := range p.sizes {
+			if err := p.each(ctx, size, p.latency); err != nil {
+				return err
+			}
+			p.throughputOfRound = map[string]float64{}
+			if err := p.each(ctx, size, p.throughput); err != nil {
+				return err
+			}
+			if err := p.each(ctx, size, p.steady); err != nil {
+				return err
+			}
+		}
+		if err := p.each(ctx, p.sizes[0], p.stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) each(ctx context.Context, size int, f func(context.Context, target, int) (measurement, error)) error {
+	for _, t := range p.targets {
+		before := processorTime(t.pid)
+		m, err := f(ctx, t, size)
+		if err != nil {
+			return fmt.Errorf("%s, %d bytes: %w", t.name, size, err)
+		}
+		if m.Requests == 0 {
+			continue
+		}
+		m.Round, m.Target, m.Bytes = p.round, t.name, size
+		m.CPU = float64(processorTime(t.pid)-before) / float64(m.Requests)
+		if err := p.out.Encode(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) latency(ctx context.Context, t target, size int) (measurement, error) {
+	taken, err := closed(ctx, t.addr, t.request(size, false), 1, p.duration)
+	return p.summary(kindLatency, taken), err
+}
+
+func (p *plan) throughput(ctx context.Context, t target, size int) (measurement, error) {
+	taken, err := closed(ctx, t.addr, t.request(size, false), manyClients, p.duration)
+	m := p.summary(kindThroughput, taken)
+	p.throughputOfRound[t.name] = m.Rate
+	return m, err
+}
+
+func (p *plan) steady(ctx context.Context, t target, size int) (measurement, error) {
+	rate := openShare * p.throughputOfRound[t.name]
+	if !slices.Contains(p.open, t.name) || rate == 0 {
+		return measurement{}, nil
+	}
+	taken, err := open(ctx, t.addr, t.request(size, false), openClients, rate, p.duration)
+	return p.summary(kindOpen, taken), err
+}
+
+func (p *plan) stream(ctx context.Context, t target, size int) (measurement, error) {
+	if !slices.Contains(p.streams, t.name) {
+		return measurement{}, nil
+	}
+	f, err := streams(ctx, t.addr, t.request(size, true), p.duration)
+	m := p.summary(kindStream, f.first)
+	m.GapP50, m.GapP99 = percentiles(absolute(f.gaps))
+	return m, err
+}
+
+func (p *plan) summary(kind string, taken []int64) measurement {
+	m := measurement{Kind: kind, Requests: len(taken), Rate: float64(len(taken)) / p.duration.Seconds()}
+	m.P50, m.P99 = percentiles(taken)
+	return m
+}
+
+func absolute(list []int64) []int64 {
+	for i := range list {
+		list[i] = max(list[i], -list[i])
+	}
+	return list
+}
+
+func percentiles(list []int64) (p50, p99 float64) {
+	if len(list) == 0 {
+		return 0, 0
+	}
+	slices.Sort(list)
+	return float64(list[len(list)/2]), float64(list[len(list)*99/100])
+}
+
+// processorTime of a process and its threads so far, in nanoseconds; zero if
+// it cannot be had.
+func processorTime(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if pid == 0 || err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return (user + system) * int64(10*time.Millisecond)
+}

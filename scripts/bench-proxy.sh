@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Measures what Gearshift adds to a request, beside nginx, a bare reverse proxy in
+# Go and the Portkey gateway, in turn and on this machine, and prints Markdown
+# tables. bench-out keeps the tables and every single result.
+#
+#   ROUNDS=n    how often each is measured (5)
+#   TIME=d      of each measurement (500ms)
+#   POLICY=ref  that routes (default: one trained for this, in seconds)
+#   PIN=0       leaves it to the system which core runs what
+#   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
+#               machine: they stand still meanwhile
+#   ONLY=list   targets, of: gearshift nginx bare portkey (all)
+#   PORT=n      the first of five ports (18400)
+#   DOC=file    to put the tables into, between its lines "bench-proxy: begin" and
+#               "bench-proxy: end"
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift nginx bare portkey} port=${PORT:-18400}
+readonly out=bench-out host=127.0.0.1
+readonly upstream=$host:$port
+
+# What the user's shell says must not reach any side.
+unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
+
+scripts/setup.sh proxies >&2
+mkdir -p "$out"
+work=$(mktemp -d)
+chmod 755 "$work" # nginx's worker is another user
+pids=()
+# shellcheck disable=SC2317 # called by the trap
+stop() {
+	((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+	wait 2>/dev/null || true
+	rm -rf "$work"
+}
+trap stop EXIT
+
+go build -o "$work/overhead" ./cmd/overhead
+tags=$(scripts/tags.sh)
+go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
+
+# One core runs the proxies, of which one at a time has work, and another the
+# clients and the upstream: so a proxy has a core, whatever it does with it.
+proxies=() load=() cores="as the system sees fit"
+if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
+	proxies=(taskset -c 0) load=(taskset -c 1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
+fi
+
+read -ra prefix <<<"${PREFIX-}"
+proxies=("${prefix[@]}" "${proxies[@]}") load=("${prefix[@]}" "${load[@]}")
+
+# start NAME COMMAND... runs a proxy and notes its process.
+start() {
+	"${@:2}" >"$work/$1.log" 2>&1 &
+	pids+=($!)
+}
+
+# ready NAME PORT waits until it takes connections.
+ready() {
+	local i
+	for ((i = 0; i < 300; i++)); do
+		(: <"/dev/tcp/$host/$2") 2>/dev/null && return
+		sleep 0.1
+	done
+	echo "bench-proxy: $1 does not answer:" >&2
+	tail -n 20 "$work/$1.log" >&2
+	exit 1
+}
+
+wanted() { [[ " $only " == *" $1 "* ]]; }
+
+start upstream "${load[@]}" "$work/overhead" upstream "$upstream"
+ready upstream "$port"
+targets=(--target "direct=$upstream")
+
+if wanted nginx; then
+	sed -e "s|@LISTEN@|$host:$((port + 1))|" -e "s|@UPSTREAM@|$upstream|" -e "s|@DIR@|$work|" scripts/proxies/nginx.conf >"$work/nginx.conf"
+	start nginx "${proxies[@]}" nginx -c "$work/nginx.conf"
+	master=$!
+	ready nginx $((port + 1))
+	# The worker has the work.
+	targets+=(--target "nginx=$host:$((port + 1)),pid=$(cat "/proc/$master/task/$master/children" | tr -d ' ')")
+fi
+if wanted bare; then
+	start bare "${proxies[@]}" "$work/overhead" bare "$host:$((port + 2))" "http://$upstream"
+	targets+=(--target "bare=$host:$((port + 2)),pid=$!")
+	ready bare $((port + 2))
+fi
+if wanted gearshift; then
+	"$work/gearshift" scenario show titan-rtx-opt | sed '/^serving:/,$d' >"$work/scenario.yaml"
+	{
+		printf 'serving:\n  balancer: least-harm\n  backend: upstream\n  upstreams:\n'
+		for variant in opt-125m opt-1.3b opt-6.7b; do
+			for gpu in gpu0 gpu1 gpu2 gpu3; do
+				echo "    $variant@$gpu: {url: http://$upstream/v1}"
+			done
+		done
+	} >>"$work/scenario.yaml"
+	policy=${POLICY-}
+	if [ -z "$policy" ]; then
+		# As large as any, but hardly trained: it decides as quickly.
+		"$work/gearshift" train --scenario "$work/scenario.yaml" --store "$work/store.db" --name measured --steps 6000 >"$work/train.log" 2>&1 || {
+			tail -n 20 "$work/train.log" >&2
+			exit 1
+		}
+		policy=measured
+	fi
+	start gearshift "${proxies[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$policy" --addr "$host:$((port + 3))" --admin-addr off
+	targets+=(--target "gearshift=$host:$((port + 3)),pid=$!")
+	ready gearshift $((port + 3))
+fi
+if wanted portkey; then
+	start portkey "${proxies[@]}" env NODE_ENV=production TRUSTED_CUSTOM_HOSTS="localhost,127.0.0.1" node .cache/portkey/node_modules/@portkey-ai/gateway/build/start-server.js --port=$((port + 4)) --headless
+	targets+=(--target "portkey=$host:$((port + 4)),pid=$!,x-portkey-provider: openai,x-portkey-custom-host: http://$upstream/v1")
+	ready portkey $((port + 4))
+fi
+
+busy() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
+before=$(busy)
+"${load[@]}" "$work/overhead" measure --rounds "$rounds" --time "$time" --open gearshift,nginx,bare --stream direct,gearshift,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+
+describe() {
+	local model
+	model=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || true)
+	echo "- date: $(date -u +%F)"
+	echo "- commit: $(git rev-parse --short HEAD)$(git diff --quiet HEAD -- || echo ', with changes')"
+	echo "- processor: ${model:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores$(grep -qw hypervisor /proc/cpuinfo 2>/dev/null && echo ', of a virtual machine, which may share them with others')"
+	echo "- system: $(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME, ")$(uname -sr)"
+	echo "- versions: $(go env GOVERSION), $(nginx -v 2>&1 | cut -d' ' -f3), Portkey $(cat .cache/portkey/version) on node $(node --version)"
+	echo "- cores: $cores"
+	echo "- rounds: $rounds, of $time for each measurement${PREFIX:+, all by $PREFIX}"
+	echo "- load before and after: $before; $(busy)"
+	echo
+}
+{
+	describe
+	"$work/overhead" table <"$out/proxy.jsonl"
+} | tee "$out/proxy.md"
+if [ -n "${DOC-}" ]; then
+	sed -i -e '/bench-proxy: begin/,/bench-proxy: end/{//!d}' -e "/bench-proxy: begin/r $out/proxy.md" "$DOC"
+fi
