@@ -1,10 +1,11 @@
 package serving
 
 import (
-	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -90,13 +91,14 @@ func (d *dispatch) send(a *answer) {
 	if model == "" {
 		model = d.table.Variants[d.table.Replicas[a.replica].Variant].Name
 	}
-	// The host means nothing: a transport leads to one replica.
-	out, err := http.NewRequestWithContext(a.ctx, http.MethodPost, "http://replica"+d.endpoint.path, bytes.NewReader(d.call.WithModel(model)))
-	if err != nil {
-		a.err = err
-		return
-	}
-	out.Header = d.header.Clone()
+	body := d.call.WithModel(model)
+	out := (&http.Request{
+		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// The host means nothing: a transport leads to one replica.
+		URL: &url.URL{Scheme: "http", Host: "replica", Path: d.endpoint.path}, Host: "replica",
+		Header: d.header, Body: body, ContentLength: body.Len(),
+		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
+	}).WithContext(a.ctx)
 	a.send(attempt{backend.Transport, d.Server, a.replica}, out, d.call.Stream)
 }
 

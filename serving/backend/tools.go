@@ -72,9 +72,9 @@ const schemaDepth = 8
 func example(schema json.RawMessage, depth int) []byte {
 	var kind string
 	var first, properties, items json.RawMessage
-	wire.Members(schema, func(key string, start, end int) bool {
+	wire.Members(schema, func(key []byte, start, end int) bool {
 		value := json.RawMessage(schema[start:end])
-		switch key {
+		switch string(key) {
 		case "type":
 			_ = json.Unmarshal(value, &kind)
 			wire.Elements(value, func(one []byte) {
@@ -120,8 +120,8 @@ func example(schema json.RawMessage, depth int) []byte {
 
 func exampleObject(properties json.RawMessage, depth int) []byte {
 	out := bytes.NewBufferString("{")
-	wire.Members(properties, func(key string, start, end int) bool {
-		name, err := json.Marshal(key)
+	wire.Members(properties, func(key []byte, start, end int) bool {
+		name, err := json.Marshal(string(key))
 		if err != nil { // strings always encode
 			panic(err)
 		}

@@ -42,7 +42,7 @@ func FuzzParseRequest(f *testing.F) {
 		if tokens < 0 || tokens > len(b) {
 			t.Errorf("%q: %d prompt tokens", b, tokens)
 		}
-		out := r.WithModel(name)
+		out := []byte(read(r.WithModel(name)))
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%q became %q", before, b)
 		}

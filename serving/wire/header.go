@@ -6,7 +6,8 @@ import (
 )
 
 // betweenNeighbours are the headers of one connection only (RFC 9110, 7.6.1),
-// and those that describe a body which each server frames anew.
+// and those that describe a body which each server frames anew. Names are as they
+// stand in a header that was read, so that they need not be spelled anew.
 var betweenNeighbours = []string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate",
 	"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -21,6 +22,6 @@ func StripHop(h http.Header) {
 		}
 	}
 	for _, name := range betweenNeighbours {
-		h.Del(name)
+		delete(h, name)
 	}
 }

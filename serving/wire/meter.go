@@ -124,9 +124,9 @@ func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow }
 // object.
 func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
 	announced := false
-	ok := Members(object, func(key string, start, end int) bool {
+	ok := Members(object, func(key []byte, start, end int) bool {
 		value := object[start:end]
-		switch key {
+		switch string(key) {
 		case "choices":
 			Elements(value, func(choice []byte) { m.pieces += measure(choice) })
 		case "usage":
@@ -168,8 +168,8 @@ func (m *Meter) kind(value []byte) bool {
 
 // response takes in the whole answer that the first and last events carry.
 func (m *Meter) response(value []byte) {
-	Members(value, func(key string, start, end int) bool {
-		switch key {
+	Members(value, func(key []byte, start, end int) bool {
+		switch string(key) {
 		case "usage":
 			m.usage(value[start:end])
 		case "error":
@@ -184,17 +184,17 @@ func (m *Meter) erred(value []byte) {
 		return
 	}
 	m.failed = true
-	Members(value, func(key string, start, end int) bool {
-		if key == "code" {
+	Members(value, func(key []byte, start, end int) bool {
+		if string(key) == "code" {
 			m.fault, _ = strconv.Atoi(string(value[start:end]))
 		}
-		return key != "code"
+		return string(key) != "code"
 	})
 }
 
 func (m *Meter) usage(value []byte) {
-	Members(value, func(key string, start, end int) bool {
-		if key != "completion_tokens" && key != "output_tokens" {
+	Members(value, func(key []byte, start, end int) bool {
+		if string(key) != "completion_tokens" && string(key) != "output_tokens" {
 			return true
 		}
 		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n >= 0 {
@@ -207,16 +207,16 @@ func (m *Meter) usage(value []byte) {
 // piece is 1 if the choice of an event carries content: text of a completion,
 // or anything but the role in a chat's delta.
 func piece(choice []byte) (n int) {
-	Members(choice, func(key string, start, end int) bool {
+	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
-		switch key {
+		switch string(key) {
 		case "text":
 			if !empty(value) {
 				n = 1
 			}
 		case "delta":
-			Members(value, func(key string, start, end int) bool {
-				if key != "role" && !empty(value[start:end]) {
+			Members(value, func(key []byte, start, end int) bool {
+				if string(key) != "role" && !empty(value[start:end]) {
 					n = 1
 				}
 				return n == 0
@@ -229,9 +229,9 @@ func piece(choice []byte) (n int) {
 
 // whole counts the words of a choice.
 func whole(choice []byte) (n int) {
-	Members(choice, func(key string, start, end int) bool {
+	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
-		switch key {
+		switch string(key) {
 		case "text":
 			n, _ = words(value)
 		case "message":

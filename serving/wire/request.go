@@ -38,7 +38,7 @@ func ParseRequest(body []byte) (*Request, error) {
 	}
 	r := &Request{Body: body}
 	var fault error
-	object := Members(body, func(key string, start, end int) bool {
+	object := Members(body, func(key []byte, start, end int) bool {
 		fault = r.member(key, body[start:end], span{start, end})
 		return fault == nil
 	})
@@ -48,12 +48,12 @@ func ParseRequest(body []byte) (*Request, error) {
 	return r, fault
 }
 
-func (r *Request) member(key string, value []byte, at span) error {
-	switch key {
+func (r *Request) member(key []byte, value []byte, at span) error {
+	switch string(key) {
 	case "model":
 		model, ok := text(value)
 		if !ok {
-			return wrongType(key, "a string")
+			return wrongType("model", "a string")
 		}
 		r.Model = model
 		r.models = append(r.models, at)
@@ -77,8 +77,8 @@ func (r *Request) metadata(value []byte) (fault error) {
 	if isNull(value) {
 		return nil
 	}
-	object := Members(value, func(key string, start, end int) bool {
-		if key != "task" || isNull(value[start:end]) {
+	object := Members(value, func(key []byte, start, end int) bool {
+		if string(key) != "task" || isNull(value[start:end]) {
 			return true
 		}
 		var ok bool
@@ -101,28 +101,28 @@ func (r *Request) PromptTokens() int {
 }
 
 // WithModel is the body with the model's name replaced and every other byte as
-// it was. The original stays untouched.
-func (r *Request) WithModel(name string) []byte {
+// it was. The original stays untouched, and what is not replaced is not copied.
+func (r *Request) WithModel(name string) *Text {
 	if r.Model == name && len(r.models) == 1 {
-		return r.Body
+		return newText(r.Body)
 	}
 	value, err := json.Marshal(name)
 	if err != nil { // strings always encode
 		panic(err)
 	}
-	out := make([]byte, 0, len(r.Body)+len(r.models)*len(value))
+	pieces := make([][]byte, 0, 1+2*len(r.models))
 	last := 0
 	for _, at := range r.models {
-		out = append(append(out, r.Body[last:at.start]...), value...)
+		pieces = append(pieces, r.Body[last:at.start], value)
 		last = at.end
 	}
-	return append(out, r.Body[last:]...)
+	return newText(append(pieces, r.Body[last:])...)
 }
 
 // valid says where the text stops being JSON. The decoder alone knows the
 // place, so it runs only on text already found broken.
 func valid(body []byte) error {
-	if json.Valid(body) {
+	if validJSON(body) {
 		return nil
 	}
 	if len(bytes.TrimSpace(body)) == 0 {

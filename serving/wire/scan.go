@@ -12,8 +12,8 @@ import (
 
 // Members calls f with the key and the bounds of each member's value in the
 // object b, in order, until f returns false. It reports whether b looked like
-// an object as far as it was read.
-func Members(b []byte, f func(key string, start, end int) bool) bool {
+// an object as far as it was read. The key is good until f returns.
+func Members(b []byte, f func(key []byte, start, end int) bool) bool {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return false
@@ -26,7 +26,7 @@ func Members(b []byte, f func(key string, start, end int) bool) bool {
 		if end < 0 {
 			return false
 		}
-		key, ok := text(b[i:end])
+		key, ok := name(b[i:end])
 		if i = skipSpace(b, end); !ok || i >= len(b) || b[i] != ':' {
 			return false
 		}
@@ -65,6 +65,15 @@ func Elements(b []byte, f func(value []byte)) bool {
 		}
 		i = skipSpace(b, i+1)
 	}
+}
+
+// name decodes a JSON string, in place where it stands for itself.
+func name(b []byte) ([]byte, bool) {
+	if len(b) >= 2 && bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
+		return b[1 : len(b)-1], true
+	}
+	s, ok := text(b)
+	return []byte(s), ok
 }
 
 // text decodes a JSON string.

@@ -20,8 +20,8 @@ func element(value []byte, depth int) (sum int) {
 	case '"':
 		sum, _ = words(value)
 	case '{':
-		Members(value, func(key string, start, end int) bool {
-			if key == "content" || key == "output" { // what a tool said, in the Responses API
+		Members(value, func(key []byte, start, end int) bool {
+			if string(key) == "content" || string(key) == "output" { // what a tool said, in the Responses API
 				sum += content(value[start:end])
 			}
 			return true
@@ -42,8 +42,8 @@ func content(value []byte) (sum int) {
 		return n
 	}
 	Elements(value, func(part []byte) {
-		Members(part, func(key string, start, end int) bool {
-			if key == "text" {
+		Members(part, func(key []byte, start, end int) bool {
+			if string(key) == "text" {
 				n, _ := words(part[start:end])
 				sum += n
 			}
@@ -54,21 +54,25 @@ func content(value []byte) (sum int) {
 }
 
 // words counts the words of a JSON string without decoding it.
-func words(b []byte) (n int, ok bool) {
+func words(b []byte) (sum int, ok bool) {
 	if len(b) < 2 || b[0] != '"' {
 		return 0, false
 	}
 	inside := false
-	for i := 1; i < len(b)-1; i++ {
-		space := b[i] == ' '
-		if b[i] == '\\' {
-			i++
-			space = b[i] == 'n' || b[i] == 't' || b[i] == 'r'
+	for b = b[1 : len(b)-1]; ; b = b[1:] {
+		n, begun, within := plain(b, inside)
+		sum += begun
+		if n == len(b) {
+			return sum, true
 		}
-		if !space && !inside {
-			n++
+		space := false
+		if b = b[n:]; b[0] == '\\' && len(b) > 1 {
+			b = b[1:]
+			space = b[0] == 'n' || b[0] == 't' || b[0] == 'r'
+		}
+		if !space && !within {
+			sum++
 		}
 		inside = !space
 	}
-	return n, true
 }
