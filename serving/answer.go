@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"sync"
@@ -49,7 +48,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request, stream boo
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
-	a.media, _, _ = mime.ParseMediaType(a.response.Header.Get("Content-Type"))
+	a.media, _ = mediaType(a.response.Header.Get("Content-Type"))
 	a.events = a.media == "text/event-stream"
 	a.meter = wire.NewMeter(a.events)
 	if !busy(a.response.StatusCode) { // what such an answer says matters only if it is the last

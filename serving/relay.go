@@ -2,6 +2,7 @@ package serving
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -11,21 +12,20 @@ import (
 // forwarded is what of a client's header goes on to the replica. Credentials
 // do: whether they leave the router is the backend's to say.
 func forwarded(h http.Header) http.Header {
-	out := h.Clone()
+	out := maps.Clone(h) // values are never changed in place
 	wire.StripHop(out)
 	// An answer that the upstream compressed could not be metered.
-	for _, name := range []string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerExplain} {
-		out.Del(name)
+	for _, name := range [...]string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerExplain} {
+		delete(out, name)
 	}
 	return out
 }
 
-// answered copies what of the replica's header concerns the client.
+// answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
-	from = from.Clone()
 	wire.StripHop(from)
-	for _, name := range []string{headerRequestID, "Date", "Set-Cookie"} {
-		from.Del(name)
+	for _, name := range [...]string{headerRequestID, "Date", "Set-Cookie"} {
+		delete(from, name)
 	}
 	for name, values := range from {
 		if !strings.HasPrefix(name, "X-Gearshift-") {

@@ -86,8 +86,7 @@ func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 // read takes in the body, bounded in size and time.
 func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
 	if kind := c.GetHeader("Content-Type"); kind != "" {
-		media, _, err := mime.ParseMediaType(kind)
-		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
+		if media, err := mediaType(kind); err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
 		}
 	}
@@ -99,9 +98,8 @@ func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
 		return nil, s.oversize()
 	}
 	body, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.settings().MaxBody), size)
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
+	case tooLarge(err):
 		return nil, s.oversize()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
@@ -111,6 +109,20 @@ func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
 	// From here on only the client's leaving ends the connection.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+func tooLarge(err error) bool {
+	var e *http.MaxBytesError
+	return errors.As(err, &e)
+}
+
+// mediaType is [mime.ParseMediaType] without parameters, quick at what is usual.
+func mediaType(value string) (string, error) {
+	if value == "application/json" || value == "text/event-stream" {
+		return value, nil
+	}
+	media, _, err := mime.ParseMediaType(value)
+	return media, err
 }
 
 // announced bounds the memory that a body gets before any of it has come.
