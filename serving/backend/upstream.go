@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -36,6 +37,12 @@ type Upstream struct {
 	key       string
 	forward   bool
 	transport *http.Transport
+	via       transport // the same, or what stands before it
+}
+
+type transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
 // NewUpstream checks the configuration and reads the key from the environment.
@@ -70,6 +77,10 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		// Answers pass as they are: a compressed stream could not be metered.
 		DisableCompression: true,
 	}
+	u.via = u.transport
+	if direct(base) {
+		u.via = newPlain(base, dialer.DialContext, u.transport)
+	}
 	return u, nil
 }
 
@@ -98,17 +109,17 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 }
 
 // Close lets go of the connections that no answer is using.
-func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
+func (u *Upstream) Close() { u.via.CloseIdleConnections() }
 
 // RoundTrip implements [http.RoundTripper]. Only the path of the request's URL
 // counts: it goes to the upstream server, whatever host it names.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	out := r.Clone(r.Context())
-	out.URL = u.base.JoinPath(r.URL.Path)
-	out.URL.RawQuery = r.URL.RawQuery
+	out := r.WithContext(r.Context()) // a copy
+	out.URL = u.to(r.URL)
 	out.Host = ""
+	out.Header = maps.Clone(r.Header) // values are never changed in place
 	u.prepare(out.Header)
-	response, err := u.transport.RoundTrip(out)
+	response, err := u.via.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
@@ -117,20 +128,30 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// to is where a request for the URL goes.
+func (u *Upstream) to(asked *url.URL) *url.URL {
+	to := *u.base
+	if to.Path, to.RawQuery = to.Path+strings.TrimPrefix(asked.Path, "/"), asked.RawQuery; to.RawPath != "" || asked.RawPath != "" {
+		to = *u.base.JoinPath(asked.EscapedPath())
+		to.RawQuery = asked.RawQuery
+	}
+	return &to
+}
+
 // prepare leaves in the header what is meant for the server.
 func (u *Upstream) prepare(h http.Header) {
 	wire.StripHop(h)
-	h.Del("Accept-Encoding")
+	delete(h, "Accept-Encoding")
 	if !u.forward {
-		for _, name := range []string{"Authorization", "Cookie", "Api-Key", "X-Api-Key"} {
-			h.Del(name)
+		for _, name := range [...]string{"Authorization", "Cookie", "Api-Key", "X-Api-Key"} {
+			delete(h, name)
 		}
 	}
 	if u.key != "" {
-		h.Set("Authorization", "Bearer "+u.key)
+		h["Authorization"] = []string{"Bearer " + u.key}
 	}
 	if _, ok := h["User-Agent"]; !ok {
-		h.Set("User-Agent", "gearshift")
+		h["User-Agent"] = []string{"gearshift"}
 	}
 	// A server may close an idle connection at the moment that a request takes it.
 	// The transport sends it again on another only if it is told that it may; the

@@ -1,0 +1,157 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+// plainLimit bounds the bodies that plain sends. It reads nothing before it has
+// sent all, so a server that refuses a long body at once would not be heard.
+const plainLimit = 1 << 20
+
+// maxIdle connections wait for a request, each at most idleTime.
+const (
+	maxIdle  = 256
+	idleTime = 90 * time.Second
+)
+
+// plain sends requests to one server by plain HTTP/1.1, on the goroutine that
+// asks. An [http.Transport] has two goroutines more for each connection, through
+// which every request and answer goes; to a router in front of a quick server
+// that is a good part of what it costs. Requests of other kinds are otherwise's.
+//
+// A request whose kept connection turns out to be closed, before a byte of the
+// answer, is sent again on another. Nothing else is.
+type plain struct {
+	addr      string // host:port
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+	otherwise *http.Transport
+
+	mu    sync.Mutex  // protects all below
+	idle  []*link     // the last used is the last
+	sweep *time.Timer // closes those that nobody has used; nil if there are none
+}
+
+// direct says that plain can send to the server: no TLS and no proxy.
+func direct(base *url.URL) bool {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: base})
+	return base.Scheme == "http" && proxy == nil && err == nil
+}
+
+func newPlain(base *url.URL, dial func(ctx context.Context, network, addr string) (net.Conn, error), otherwise *http.Transport) *plain {
+	return &plain{addr: net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "80")), dial: dial, otherwise: otherwise}
+}
+
+// RoundTrip implements [http.RoundTripper]. The request's URL has to lead to the
+// server, and its header to hold nothing of one connection only.
+func (t *plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	unsized := r.Body != nil && r.Body != http.NoBody && r.ContentLength <= 0
+	if unsized || r.ContentLength > plainLimit || r.Header["Expect"] != nil {
+		return t.otherwise.RoundTrip(r)
+	}
+	response, err := t.roundTrip(r)
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	return response, err
+}
+
+func (t *plain) roundTrip(r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	body := r.Body
+	for {
+		l, used := t.kept()
+		if !used {
+			conn, err := t.dial(ctx, "tcp", t.addr)
+			if err != nil {
+				return nil, because(ctx, err)
+			}
+			l = newLink(t, conn)
+		}
+		response, err := l.roundTrip(r, body)
+		if err == nil {
+			return response, nil
+		}
+		l.conn.Close()
+		if !used || ctx.Err() != nil || !errors.Is(err, errNoAnswer) || body != nil && r.GetBody == nil {
+			return nil, because(ctx, err)
+		}
+		if body != nil {
+			if body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// because is the cause of the context's end if it has ended, or else the error.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// kept is the connection used last, if one waits.
+func (t *plain) kept() (*link, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.idle) - 1
+	if last < 0 {
+		return nil, false
+	}
+	l := t.idle[last]
+	t.idle[last] = nil
+	t.idle = t.idle[:last]
+	return l, true
+}
+
+// keep lets the connection wait for another request.
+func (t *plain) keep(l *link) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.idle) >= maxIdle {
+		l.conn.Close()
+		return
+	}
+	l.since = time.Now()
+	t.idle = append(t.idle, l)
+	if t.sweep == nil {
+		t.sweep = time.AfterFunc(idleTime, t.closeOld)
+	}
+}
+
+func (t *plain) closeOld() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sweep = nil
+	old := 0
+	for ; old < len(t.idle) && time.Since(t.idle[old].since) >= idleTime; old++ {
+		t.idle[old].conn.Close()
+	}
+	if t.idle = slices.Delete(t.idle, 0, old); len(t.idle) > 0 {
+		t.sweep = time.AfterFunc(idleTime-time.Since(t.idle[0].since), t.closeOld)
+	}
+}
+
+// CloseIdleConnections closes the connections that wait.
+func (t *plain) CloseIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.idle {
+		l.conn.Close()
+	}
+	t.idle = nil
+	if t.sweep != nil {
+		t.sweep.Stop()
+		t.sweep = nil
+	}
+	t.otherwise.CloseIdleConnections()
+}
