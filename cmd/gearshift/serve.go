@@ -56,6 +56,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	easeCollector()
 	config := o.config(s)
 	log := config.Log.Logger(stderr)
 	core, err := newCore(s, log)
