@@ -13,7 +13,7 @@ import (
 
 // attempts bounds how often a replica is picked anew because others took places
 // meanwhile. Each time at least one of them has got its own, so it takes a crowd
-// to come near it.
+// to come near it. The last attempt takes the place whatever others did.
 const attempts = 64
 
 // balancerStream sets the balancer's random numbers apart from others of a seed.
@@ -27,6 +27,8 @@ type Config struct {
 	Balancer Balancer
 	// Forecaster, if set, fills in the views' forecasts.
 	Forecaster Forecaster
+	// Gate, if set, says where a request may be begun; see [Gate].
+	Gate Gate
 	// Seed of the random numbers that the balancer gets.
 	Seed uint64
 	// OnPanic, if not nil, is told what a policy or balancer panicked with, on
@@ -46,6 +48,7 @@ type Core struct {
 	table      *fleet.Table
 	balancer   Balancer
 	forecaster Forecaster
+	gate       Gate // may be nil
 	onPanic    func(string, any)
 	fallback   seat
 	lineup     atomic.Pointer[lineup]
@@ -84,6 +87,7 @@ func New(c Config) (*Core, error) {
 		ledger:     c.Ledger,
 		balancer:   c.Balancer,
 		forecaster: c.Forecaster,
+		gate:       c.Gate,
 		onPanic:    c.OnPanic,
 		seed:       c.Seed ^ balancerStream,
 		table:      c.Ledger.Table(),
@@ -144,35 +148,52 @@ func (c *Core) Table() *fleet.Table { return c.table }
 
 // Route notes the request's arrival at the time now, chooses its variant and
 // replica, and takes the place there. The caller must end the lease. Errors:
-// [ErrNoReplica], [ErrSaturated], [ErrUnknownTask].
+// [ErrNoReplica], [ErrSaturated], [ErrLate], [ErrUnknownTask].
 func (c *Core) Route(r *fleet.Request, now time.Duration) (Choice, error) {
-	return c.route(-1, r, now, nil)
+	return c.RouteSeen(-1, r, now, nil)
 }
 
 // RouteSeen is Route, or RoutePinned for a variant that is not below zero, and
 // shows the witness what was known, if there is one.
 func (c *Core) RouteSeen(variant int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
-	if variant >= len(c.table.Variants) {
-		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
+	if err := c.known(variant, r); err != nil {
+		return Choice{}, err
+	}
+	c.ledger.Arrive(now)
+	return c.route(variant, r, now, w)
+}
+
+// RouteArrived is RouteSeen for a request whose arrival has been noted before, as
+// of one that waited: the rate estimate does not hear of it again.
+func (c *Core) RouteArrived(variant int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
+	if err := c.known(variant, r); err != nil {
+		return Choice{}, err
 	}
 	return c.route(variant, r, now, w)
+}
+
+// known says which index of the request is not in the table.
+func (c *Core) known(variant int, r *fleet.Request) error {
+	if variant >= len(c.table.Variants) {
+		return fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
+	}
+	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
+		return fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
+	}
+	return nil
 }
 
 // RoutePinned is Route for a request whose variant the caller has chosen: the
 // policy is not asked, and no other variant stands in. Errors: as of Route, of
 // that variant alone, and [ErrUnknownVariant].
 func (c *Core) RoutePinned(variant int, r *fleet.Request, now time.Duration) (Choice, error) {
-	if variant < 0 || variant >= len(c.table.Variants) {
+	if variant < 0 {
 		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
 	}
-	return c.route(variant, r, now, nil)
+	return c.RouteSeen(variant, r, now, nil)
 }
 
 func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
-	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
-		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
-	}
-	c.ledger.Arrive(now)
 	random := c.draw()
 	d := c.desks.Get().(*desk)
 	defer c.desks.Put(d)
@@ -186,9 +207,17 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 	if pinned < 0 {
 		d.try(&choice, r, random)
 	}
-	for range attempts {
-		if lease, ok := c.ledger.BeginOn(&d.view, choice.Replica); ok {
+	for n := range attempts {
+		d.admit(&choice, pinned, r)
+		lease, ok := c.ledger.BeginOn(&d.view, choice.Replica)
+		if !ok && n == attempts-1 { // a place that is there is better than none
+			lease, ok = c.ledger.Begin(choice.Replica)
+		}
+		if ok {
 			choice.Lease = lease
+			if len(d.view.Forecasts) > 0 {
+				choice.Pace = d.view.Forecasts[choice.Replica].Pace
+			}
 			if w != nil {
 				d.show(w, choice, r)
 			}
@@ -213,15 +242,26 @@ func (c *Core) draw() uint64 {
 // the request. A sample with no place for it makes way for the whole fleet.
 func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
 	d.ledger.View(now, &d.view)
-	err := d.hopeless(pinned)
+	err := d.survey(pinned, r)
 	if err != nil && d.view.Sampled() {
 		d.view.Whole()
-		err = d.hopeless(pinned)
-	}
-	if err == nil && d.forecaster != nil {
-		d.forecaster.Forecast(&d.view, r)
+		err = d.survey(pinned, r)
 	}
 	return err
+}
+
+// survey fills in the view's forecasts, unless nothing of it can take the request.
+func (d *desk) survey(pinned int, r *fleet.Request) error {
+	if err := d.hopeless(pinned); err != nil {
+		return err
+	}
+	if d.forecaster != nil {
+		d.forecaster.Forecast(&d.view, r)
+	}
+	if d.late(pinned, r) {
+		return ErrLate
+	}
+	return nil
 }
 
 // hopeless says why no replica can take the request, or returns nil if one

@@ -70,6 +70,9 @@ var (
 	ErrNoReplica = errors.New("no replica is up")
 	// ErrSaturated says that replicas are up, and all are full.
 	ErrSaturated = errors.New("every replica that is up is full")
+	// ErrLate says that replicas are up and have places, and that an answer would
+	// come too late on each of them, by the gate.
+	ErrLate = errors.New("no replica could answer in time")
 	// ErrUnknownTask says that the request's task is not in the fleet's table.
 	ErrUnknownTask = errors.New("no such task")
 	// ErrUnknownVariant says that the pinned variant is not in the fleet's table.
@@ -81,14 +84,17 @@ var (
 type Choice struct {
 	Lease            fleet.Lease
 	Variant, Replica int
-	// Policy names what chose the variant: a policy's own name, [Pinned] or
-	// [LastResort].
+	// Policy names what chose the variant: a policy's own name, [Pinned],
+	// [Degraded] or [LastResort].
 	Policy string
 	// Fallback says that the policy, or the balancer, did not decide this
 	// request, and Reason why: one of the Reason constants. Both are zero in
 	// the normal case.
 	Fallback bool
 	Reason   string
+	// Pace is what was forecast where it was begun (fleet.Forecast); zero without
+	// forecasts.
+	Pace float64
 	// Trial says that the request was in the share of the policy on trial, which
 	// decided it unless it failed to.
 	Trial bool
@@ -98,6 +104,8 @@ type Choice struct {
 const (
 	// Pinned is a variant that the caller asked for by name.
 	Pinned = "pinned"
+	// Degraded is a variant with room by the gate, where the chosen one had none.
+	Degraded = "degraded"
 	// LastResort is the first available variant of the table, taken when the
 	// fallback policy failed too.
 	LastResort = "last-resort"
@@ -117,6 +125,8 @@ const (
 	ReasonUnavailable = "policy chose an unavailable variant"
 	// ReasonPanic: the policy panicked; see [Config.OnPanic].
 	ReasonPanic = "policy panicked"
+	// ReasonLate: the gate saw no room on the chosen replica, and some on another.
+	ReasonLate = "chosen replica would be late"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
 	// an available one of the variant; the emptiest such took its place.
 	ReasonBalancer = "balancer picked no available replica"

@@ -10,9 +10,10 @@ import (
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
 type Router interface {
-	// RouteSeen routes to the variant, or where the policy decides if that is
-	// below zero, and shows the witness what it went by, if there is one.
-	RouteSeen(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
+	// RouteArrived routes a request whose arrival the ledger has noted: to the
+	// variant, or where the policy decides if that is below zero. It shows the
+	// witness what it went by, if there is one.
+	RouteArrived(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
 	PolicyName() string
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
@@ -37,6 +38,7 @@ type Adapter struct {
 	router Router
 	clock  Clock
 	held   []atomic.Int64    // by replica: tokens that its requests hold
+	bounds []bounds          // by replica
 	sign   func(replica int) // is told of new tokens, if set
 
 	replicas []int // all indices
@@ -45,7 +47,8 @@ type Adapter struct {
 
 // NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
-	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, len(r.Table().Replicas))}
+	n := len(r.Table().Replicas)
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n)}
 	for i := range a.held {
 		a.replicas = append(a.replicas, i)
 	}
@@ -69,26 +72,56 @@ type Work struct {
 	Chosen int
 	// Attempts counts the replicas that were asked.
 	Attempts int
+	// Waited is from arrival to the place on a replica.
+	Waited time.Duration
 
 	adapter *Adapter
-	account *Account // of the request that it is for; nil if none is kept
-	held    int      // tokens on the replica
+	account *Account      // of the request that it is for; nil if none is kept
+	held    int           // tokens on the replica
+	unseen  int           // tokens that it is taken to hold beside those that were seen
+	bound   time.Duration // that it keeps there; see bounds
+	tried   bool
+	ended   atomic.Bool
 }
 
 // Route stamps the request's arrival and number, and routes it to the variant,
 // or where the policy decides if that is [Auto]. The witness, if there is one, is
 // shown what that went by. The caller must End the work. Errors are the router's.
 func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*Work, error) {
-	w := &Work{Request: r, adapter: a}
-	a.router.Ledger().HoldEach(a.replicas, a)
-	w.Request.ID, w.Request.Arrival = a.last.Add(1), a.clock()
-	var err error
-	if w.Choice, err = a.router.RouteSeen(variant, &w.Request, w.Request.Arrival, witness); err != nil {
+	w := a.Arrive(r)
+	if err := w.Begin(variant, witness); err != nil {
 		return nil, err
 	}
-	w.Chosen = w.Variant
-	w.hold(r.PromptTokens)
 	return w, nil
+}
+
+// Arrive stamps the request's arrival and number, and notes the arrival, once. The
+// work has no place yet: it is to Begin, and only then to End.
+func (a *Adapter) Arrive(r fleet.Request) *Work {
+	w := &Work{Request: r, adapter: a}
+	w.Request.ID, w.Request.Arrival = a.last.Add(1), a.clock()
+	a.router.Ledger().Arrive(w.Request.Arrival)
+	return w
+}
+
+// Begin routes work that has arrived: at first at the moment of its arrival. After an
+// error, which is the router's, it may be tried again, at the moment that is then. It must not be called at the same time as
+// itself.
+func (w *Work) Begin(variant int, witness router.Witness) (err error) {
+	a := w.adapter
+	now := w.Request.Arrival
+	if w.tried {
+		now = a.clock()
+	}
+	w.tried = true
+	a.router.Ledger().HoldEach(a.replicas, a)
+	if w.Choice, err = a.router.RouteArrived(variant, &w.Request, now, witness); err != nil {
+		return err
+	}
+	w.Chosen, w.Waited = w.Variant, now-w.Request.Arrival
+	w.hold(w.Request.PromptTokens + w.unseen)
+	w.bound = a.keep(w.Replica, w.promise())
+	return nil
 }
 
 // Progress notes how many tokens of the answer have come so far. It must not
@@ -161,12 +194,14 @@ type Result struct {
 // End gives the place back and reckons the result. Tokens is the length of the
 // answer, zero if unknown. Only the first call counts; later ones report false.
 func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
-	// The lease goes first: whatever else happens, the place is free.
-	if !w.Lease.End() {
+	if !w.ended.CompareAndSwap(false, true) {
 		return Result{}, false
 	}
-	w.hold(0)
 	a := w.adapter
+	// The lease goes last: its end tells those who wait for room.
+	w.hold(0)
+	a.release(w.Replica, w.bound)
+	w.Lease.End()
 	r := Result{Outcome: outcome, Tokens: tokens, Latency: a.clock() - w.Request.Arrival}
 	switch outcome {
 	case Failed, TimedOut, Panicked:

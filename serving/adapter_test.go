@@ -184,3 +184,41 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 		t.Errorf("in the end they hold %d", n)
 	}
 }
+
+// Who decides knows the tightest deadline of the requests on each replica.
+func TestDeadlinesFollowTheWork(t *testing.T) {
+	const ms = time.Millisecond
+	core := testRouter(t, chooses(large))
+	a := serving.NewAdapter(core, serving.WallClock())
+	begin := func(task int, deadline time.Duration) *serving.Work {
+		t.Helper()
+		w, err := a.Route(fleet.Request{Task: task, Deadline: deadline}, small, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	want := func(onA, onB time.Duration) {
+		t.Helper()
+		var v fleet.View
+		core.Ledger().HoldEach([]int{smallOnA, smallOnB}, a)
+		core.Ledger().View(0, &v)
+		if v.Tightest(smallOnA) != onA || v.Tightest(smallOnB) != onB {
+			t.Errorf("tightest %v and %v, want %v and %v", v.Tightest(smallOnA), v.Tightest(smallOnB), onA, onB)
+		}
+	}
+	want(0, 0)
+	chat := begin(0, 0)   // hard, 40 ms, on a
+	copied := begin(1, 0) // soft, until 88 ms, on b
+	own := begin(0, 15*ms)
+	want(15*ms, 88*ms)
+	own.End(serving.Completed, 1)
+	want(40*ms, 88*ms)
+	chat.Move([]int{smallOnA}, false)
+	want(0, 40*ms)
+	chat.End(serving.Failed, 0)
+	chat.End(serving.Failed, 0)
+	want(0, 88*ms)
+	copied.End(serving.Cancelled, 0)
+	want(0, 0)
+}

@@ -2,15 +2,11 @@ package serving
 
 import (
 	"context"
-	"errors"
-	"math"
 	"net/http"
-	"strconv"
 
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
-	"gearshift/serving/wire"
 )
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
@@ -28,7 +24,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		s.refuse(c, fault)
 		return
 	}
-	work, fault := s.begin(k, c.Writer.Header())
+	work, fault := s.enter(ctx, c, e, k)
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
@@ -49,56 +45,12 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	}
 }
 
-// begin routes the call. Headers are those of the answer.
-func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
-	before := s.clock()
-	work, err := s.adapter.Route(k.fleet, k.variant, k.account.witness(k.fleet))
-	took := s.clock() - before
-	s.books.decided(took)
-	if err != nil {
-		s.books.reject(k.fleet.Task, reasonOf(err))
-		return nil, s.rejection(err, h)
-	}
-	s.noteFallback(work)
-	s.books.choices.chosen(work)
-	h.Set(headerVariant, s.table.Variants[work.Variant].Name)
-	h.Set(headerPolicy, work.Policy)
-	if work.Fallback {
-		h.Set(headerFallback, work.Reason)
-	}
-	k.account.routed(work, took, h)
-	return work, nil
-}
-
-// rejection is the answer to a request that no replica can take.
-func (s *Server) rejection(err error, h http.Header) *refusal {
-	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(s.settings().RetryAfter.Seconds()))))
-	switch {
-	case errors.Is(err, router.ErrSaturated):
-		return &refusal{http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Code: "saturated", Message: "every replica that could answer is full; try again later"}}
-	case errors.Is(err, router.ErrNoReplica):
-		return &refusal{http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no replica that could answer is up"}}
-	}
-	s.log.Error("cannot route", "error", err)
-	return &refusal{http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "internal_error", Message: "cannot route the request"}}
-}
-
-func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, router.ErrSaturated):
-		return "saturated"
-	case errors.Is(err, router.ErrNoReplica):
-		return "no replica"
-	}
-	return "error"
-}
-
 // noteFallback counts a fallback, and logs when fallbacks begin and end.
 func (s *Server) noteFallback(w *Work) {
 	if w.Fallback {
 		s.books.fallback(w.Reason)
 	}
-	if w.Policy == router.Pinned || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
+	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {

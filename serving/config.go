@@ -52,6 +52,11 @@ type Config struct {
 	Tracing TracingConfig `yaml:"tracing"`
 	// Admin is the operators' listener.
 	Admin AdminConfig `yaml:"admin"`
+	// Overload is what happens when there is more to do than can be done in time.
+	Overload Overload `yaml:"overload"`
+	// Classes of requests that wait; the first is that of a request that names none.
+	// Empty is a single one.
+	Classes []Class `yaml:"classes,omitempty"`
 	// Experience is the log of routed requests; see [Recorder].
 	Experience experience.Config `yaml:"experience"`
 	// Steering is what operators set for clients and themselves.
@@ -80,6 +85,7 @@ func DefaultConfig() Config {
 		Log:          DefaultLogConfig(),
 		Tracing:      DefaultTracingConfig(),
 		Admin:        DefaultAdminConfig(),
+		Overload:     DefaultOverload(),
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
 		Affinity:     defaultAffinity(),
@@ -115,7 +121,7 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Affinity.Validate(), c.routersFault())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
-	faults = append(faults, c.engineFaults())
+	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes))
 	faults = append(faults, faultsUnder("experience", c.Experience.Validate())...)
 	return errors.Join(faults...)
 }

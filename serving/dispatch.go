@@ -75,7 +75,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	if len(d.tried) == 0 {
-		overhead := d.clock() - d.received
+		overhead := d.clock() - d.received - d.work.Waited
 		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
 		d.books.spent(overhead)
 		d.call.account.spent(overhead)

@@ -10,15 +10,17 @@ type endpoint struct {
 	// alike says that any variant's answer serves the client. Vectors of
 	// different models cannot be compared, so a failure must not mix them.
 	alike bool
+	// generates says that its answers are generated, token by token.
+	generates bool
 	// named says that the events of its streams have names.
 	named bool
 }
 
 var endpoints = [...]endpoint{
-	{path: "/v1/chat/completions", alike: true},
-	{path: "/v1/completions", alike: true},
+	{path: "/v1/chat/completions", alike: true, generates: true},
+	{path: "/v1/completions", alike: true, generates: true},
 	{path: "/v1/embeddings"},
-	{path: "/v1/responses", alike: true, named: true},
+	{path: "/v1/responses", alike: true, generates: true, named: true},
 }
 
 // handler answers the endpoint's requests.

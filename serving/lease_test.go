@@ -226,7 +226,10 @@ func TestNoReplicaLeft(t *testing.T) {
 }
 
 func TestAFullFleetAsksForPatience(t *testing.T) {
-	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Config.RetryAfter = 1500 * time.Millisecond })
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
+		o.Config.RetryAfter = 1500 * time.Millisecond
+		o.Config.Overload.MaxQueue = 0
+	})
 	for range 2 { // the limit of large@a
 		if _, err := g.core.RoutePinned(large, &fleet.Request{}, 0); err != nil {
 			t.Fatal(err)

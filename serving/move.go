@@ -2,6 +2,7 @@ package serving
 
 import (
 	"slices"
+	"time"
 
 	"gearshift/router/fleet"
 )
@@ -26,7 +27,7 @@ func (w *Work) Move(tried []int, others bool) bool {
 	}
 	for _, v := range variants {
 		if p, ok := w.adapter.take(v, tried); ok {
-			p.hold(w.held)
+			p.settle(w)
 			w.adopt(p)
 			return true
 		}
@@ -38,26 +39,34 @@ func (w *Work) Move(tried []int, others bool) bool {
 func (w *Work) second(tried []int) (*place, bool) {
 	p, ok := w.adapter.take(w.Variant, tried)
 	if ok {
-		p.hold(w.held)
+		p.settle(w)
 	}
 	return p, ok
 }
 
 // adopt moves the work to the place, and gives its own back.
 func (w *Work) adopt(p *place) {
-	w.Lease.End()
 	w.hold(0)
-	w.Lease, w.Replica, w.Variant, w.held = p.lease, p.replica, p.variant, p.held
-	p.lease, p.held = fleet.Lease{}, 0
+	w.adapter.release(w.Replica, w.bound)
+	w.Lease.End()
+	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.replica, p.variant, p.held, p.bound
+	*p = place{adapter: p.adapter}
 }
 
-// place is what a request has on a replica beside that of its work: a lease, and
-// the tokens that it holds there.
+// place is what a request has on a replica beside that of its work: a lease, the
+// tokens that it holds there, and the deadline kept. Its zero value has nothing.
 type place struct {
 	adapter          *Adapter
 	lease            fleet.Lease
 	variant, replica int
 	held             int
+	bound            time.Duration
+}
+
+// settle makes the place one for w.
+func (p *place) settle(w *Work) {
+	p.hold(w.held)
+	p.bound = p.adapter.keep(p.replica, w.bound)
 }
 
 func (p *place) hold(tokens int) {
@@ -67,9 +76,10 @@ func (p *place) hold(tokens int) {
 
 // end gives the place back, unless work has adopted it.
 func (p *place) end() {
-	if p.lease.End() {
-		p.hold(0)
-	}
+	p.hold(0)
+	p.adapter.release(p.replica, p.bound)
+	p.bound = 0
+	p.lease.End() // last, since it tells those who wait for room
 }
 
 // take takes a place on the variant's replica with the fewest requests in flight,

@@ -119,7 +119,7 @@ func (w *witness) Explained([]float32, string)    { w.asked++ }
 // instant chooses without any cost of its own.
 type instant struct{ serving.Router }
 
-func (instant) RouteSeen(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
+func (instant) RouteArrived(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
 	if q, ok := w.(interface{ Explained([]float32, string) }); ok {
 		q.Explained(nil, "")
 	}
@@ -136,7 +136,7 @@ func TestRecorderCost(t *testing.T) {
 	w := &witness{}
 	route := func(r serving.Router) func() {
 		return func() {
-			if _, err := r.RouteSeen(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
+			if _, err := r.RouteArrived(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,6 +57,9 @@ type Options struct {
 	Page Page
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
+	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
+	// long a request may wait; see [Overload].
+	OutputTokens float64
 	// Steward sees to files and policies. Without one, only the files that the
 	// configuration names are read anew.
 	Steward Steward
@@ -82,6 +85,7 @@ type Server struct {
 	health   *keeper
 	scraper  *gauges.Scraper
 	parked   *parked
+	line     *line
 	watchers []Watcher
 	engine   *gin.Engine
 	admin    *admin
@@ -143,6 +147,8 @@ func New(o Options) (*Server, error) {
 	s.budget = newBudget(s.config.Retries)
 	s.observeAll()
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
+	s.line = newLine(s.config, s.router, o.OutputTokens, s.clock, func() time.Duration { return s.settings().RetryAfter })
+	s.books.registry.MustRegister(s.line)
 	s.engine = s.routes()
 	var err error
 	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
@@ -228,6 +234,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // does so itself.
 func (s *Server) Close() {
 	s.draining.Store(true)
+	s.line.close()
 	s.parked.close()
 	s.stopEngines()
 }

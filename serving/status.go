@@ -18,6 +18,8 @@ type Status struct {
 	InFlight    int     `json:"in_flight"`
 	Fallbacks   uint64  `json:"fallbacks"`
 	Rejected    uint64  `json:"rejected"`
+	// Queue is what waits for room, by class.
+	Queue []QueueStatus `json:"queue"`
 	// Total sums the ended requests, Variants and Tasks split them.
 	Total    Counts          `json:"total"`
 	Variants []Counts        `json:"variants"`
@@ -68,7 +70,7 @@ func (s *Server) Status() Status {
 	s.router.Ledger().View(now, &v)
 	out := Status{
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
-		Draining: s.draining.Load(), ArrivalRate: v.Rate,
+		Draining: s.draining.Load(), ArrivalRate: v.Rate, Queue: s.line.status(),
 	}
 	engines := s.engineStatuses(now)
 	for i, r := range s.table.Replicas {

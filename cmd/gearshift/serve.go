@@ -17,6 +17,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
+	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
@@ -83,7 +84,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	defer traces.close(log)
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
-		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w,
+		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: ruleLengths(s).Output,
 	}
 	if config.Admin.Addr != serving.AdminOff {
 		options.Page = dashboard.New(core.Table(), dashboard.About{Version: version, Scenario: s.Name, Addr: config.Addr}, nil)
@@ -171,9 +172,22 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	return router.New(router.Config{
 		Ledger: ledger, Fallback: fallback, Balancer: balancer,
 		Forecaster: profile.NewForecaster(s.Profiles()),
+		Gate:       gate(s),
 		Seed:       workloads.Seed(workloads.Serving, 0),
 		OnPanic:    func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },
 	})
+}
+
+// gate says where a request may be begun; nil if the scenario sheds nothing.
+func gate(s *scenario.Scenario) router.Gate {
+	o := s.Serving.Server.Overload
+	if o.Shed == serving.ShedNever {
+		return nil
+	}
+	return admission.Rule{
+		Pace: o.Pace, KV: o.KV, Output: ruleLengths(s).Output,
+		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
+	}
 }
 
 // newBackends makes what answers for each replica.

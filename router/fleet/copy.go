@@ -10,6 +10,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.table = o.table
 	l.inFlight = append(l.inFlight[:0], o.inFlight...)
 	l.held = append(l.held[:0], o.held...)
+	l.tightest = append(l.tightest[:0], o.tightest...)
 	l.down = append(l.down[:0], o.down...)
 	l.failed = append(l.failed[:0], o.failed...)
 	l.drained = append(l.drained[:0], o.drained...)
@@ -30,7 +31,7 @@ func (x Lease) On(l *Ledger) Lease {
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
 	inFlight, held, down, forecasts, sample := v.InFlight, v.Held, v.Down, v.Forecasts, v.sample
-	elsewhere, caps := v.Elsewhere, v.Caps
+	elsewhere, caps, tightest := v.Elsewhere, v.Caps, v.tightest
 	*v = *o
 	v.sample = sample
 	v.sample.copyFrom(&o.sample)
@@ -40,4 +41,5 @@ func (v *View) CopyFrom(o *View) {
 	v.Forecasts = append(forecasts[:0], o.Forecasts...)
 	v.Elsewhere = append(elsewhere[:0], o.Elsewhere...)
 	v.Caps = append(caps[:0], o.Caps...)
+	v.tightest = append(tightest[:0], o.tightest...)
 }

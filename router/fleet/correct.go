@@ -7,11 +7,11 @@ import "slices"
 // that comes back, gets little at first. Zero lifts it.
 func (l *Ledger) SetCap(replica, most int) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.caps) == 0 && most == 0 {
-		return
+	if len(l.caps) > 0 || most != 0 {
+		l.caps = set(l.caps, len(l.table.Replicas), replica, most)
 	}
-	l.caps = set(l.caps, len(l.table.Replicas), replica, most)
+	l.mu.Unlock()
+	l.tellOfRoom()
 }
 
 // Correct says how many requests of others, and tokens that they hold there, the
@@ -19,6 +19,7 @@ func (l *Ledger) SetCap(replica, most int) {
 // gauges tell. Views add them to the router's own counts; limits, caps and leases
 // know only those. Zeros take the correction back.
 func (l *Ledger) Correct(replica, inFlight, held int) {
+	defer l.tellOfRoom()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.elsewhere) > 0 || inFlight != 0 {

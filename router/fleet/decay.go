@@ -41,3 +41,12 @@ func (s Soft) Factor(latency, deadline float64) float64 {
 	}
 	return max(0, 1-s.PerMillisecond*over)
 }
+
+// Last is the latency, in milliseconds per output token, from which on nothing is left.
+func (s Soft) Last(deadline float64) float64 {
+	last := deadline * (1 + s.Cutoff)
+	if s.PerMillisecond > 0 {
+		last = min(last, deadline+1/s.PerMillisecond)
+	}
+	return last
+}

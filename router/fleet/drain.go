@@ -5,9 +5,10 @@ package fleet
 // whatever its health does, and a sick one does when it is drained no more.
 func (l *Ledger) SetDrained(replica int, drained bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.drained[replica] = drained
 	l.turn(replica)
+	l.mu.Unlock()
+	l.tellOfRoom()
 }
 
 // Drained says whether the replica is, by SetDrained.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -42,6 +43,8 @@ type Ledger struct {
 	taken    uint64 // places so far, and turns of replicas up or down
 	// Empty while all are zero; see SetCap and Correct.
 	caps, elsewhere, heldElsewhere []int32
+	tightest                       []time.Duration
+	onRoom                         []func()
 }
 
 // slot is the place of one lease; its generation makes old leases inert.
@@ -59,6 +62,7 @@ func NewLedger(t *Table) *Ledger {
 		down:     make([]bool, len(t.Replicas)),
 		failed:   make([]bool, len(t.Replicas)),
 		drained:  make([]bool, len(t.Replicas)),
+		tightest: make([]time.Duration, len(t.Replicas)),
 	}
 }
 
@@ -91,11 +95,16 @@ func (l *Ledger) ShareRate(routers int) {
 }
 
 // HoldEach replaces the number of tokens that the requests on each of the replicas
-// hold there: their prompts and what they have generated so far.
+// hold there: their prompts and what they have generated so far; and how tight their
+// deadlines are, if the holder is a [Bounder].
 func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
+	bounds, _ := tokens.(Bounder)
 	l.mu.Lock()
 	for _, r := range replicas {
 		l.held[r] = int32(tokens.Held(r))
+		if bounds != nil {
+			l.tightest[r] = bounds.Tightest(r)
+		}
 	}
 	l.mu.Unlock()
 }
@@ -103,12 +112,38 @@ func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
 // Holder knows how many tokens the requests on a replica hold there.
 type Holder interface{ Held(replica int) int }
 
+// Bounder is what a [Holder] adds if it knows the deadlines of those requests; see
+// [View.Tightest].
+type Bounder interface {
+	Tightest(replica int) time.Duration
+}
+
 // SetUp marks a replica as able, or unable, to take new requests.
 func (l *Ledger) SetUp(replica int, up bool) {
 	l.mu.Lock()
 	l.failed[replica] = !up
 	l.turn(replica)
 	l.mu.Unlock()
+	l.tellOfRoom()
+}
+
+// OnRoom has f called whenever there may be more room than before, or less hope:
+// when a lease has ended, when a replica goes up or down, and when its cap or its
+// correction changes. It is called under no lock of the ledger's, by the goroutine
+// whose doing it is, and must not wait.
+func (l *Ledger) OnRoom(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onRoom = append(slices.Clip(l.onRoom), f)
+}
+
+func (l *Ledger) tellOfRoom() {
+	l.mu.Lock()
+	list := l.onRoom
+	l.mu.Unlock()
+	for _, f := range list {
+		f()
+	}
 }
 
 // turn has the replica down if it has failed or is drained. The lock is held.
@@ -124,6 +159,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	v.Table, v.Now, v.taken = l.table, now, l.taken
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
 	v.Held = append(v.Held[:0], l.held...)
+	v.tightest = append(v.tightest[:0], l.tightest...)
 	v.Down = append(v.Down[:0], l.down...)
 	l.copyCorrections(v)
 	if l.declared > 0 {
@@ -209,15 +245,23 @@ func (x Lease) End() bool {
 	if x.ledger == nil {
 		return false
 	}
-	l := x.ledger
+	told, ended := x.ledger.end(x)
+	for _, f := range told {
+		f()
+	}
+	return ended
+}
+
+// end is End, and says whom to tell of it.
+func (l *Ledger) end(x Lease) (tell []func(), ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.slots[x.slot]
 	if s.generation != x.generation {
-		return false
+		return nil, false
 	}
 	s.generation++
 	l.inFlight[s.replica]--
 	l.free = append(l.free, x.slot)
-	return true
+	return l.onRoom, true
 }

@@ -267,3 +267,24 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 		t.Errorf("a request's way through the ledger allocates %v times", n)
 	}
 }
+
+// Whoever waits for room is told under no lock when there may be some.
+func TestLedgerTellsOfRoom(t *testing.T) {
+	l := NewLedger(table(t))
+	var told, inFlight int
+	l.OnRoom(func() { told, inFlight = told+1, l.InFlight() })
+	lease, _ := l.Begin(0)
+	if told != 0 {
+		t.Error("told of a place taken")
+	}
+	lease.End()
+	lease.End()
+	if told != 1 || inFlight != 0 {
+		t.Errorf("told %d times of one end, at which %d were in flight", told, inFlight)
+	}
+	l.SetUp(0, false)
+	l.SetUp(0, true)
+	if told != 3 {
+		t.Errorf("told %d times of an end and two turns of a replica", told)
+	}
+}

@@ -37,6 +37,18 @@ func (t *Task) Allowed(deadline time.Duration) time.Duration {
 	return deadline
 }
 
+// Last is the latency per output token up to which something is left of the utility:
+// the deadline, or what a decay with a method Last(deadline) makes of it.
+func (t *Task) Last(deadline time.Duration) time.Duration {
+	allowed := t.Allowed(deadline)
+	if soft, ok := t.Decay.(interface {
+		Last(deadline float64) float64
+	}); ok {
+		return time.Duration(soft.Last(milliseconds(allowed)) * float64(time.Millisecond))
+	}
+	return allowed
+}
+
 func (t *Task) factor(latency, deadline time.Duration) float64 {
 	decay := t.Decay
 	if decay == nil {

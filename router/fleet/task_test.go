@@ -137,3 +137,27 @@ func TestTableNamesEveryFault(t *testing.T) {
 		t.Error("an empty table is accepted")
 	}
 }
+
+func TestLast(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		decay    Decay
+		deadline time.Duration
+		want     time.Duration
+	}{
+		{nil, 0, 40 * ms},
+		{Hard{}, 20 * ms, 20 * ms},
+		{PaperSoft(), 0, 44 * ms},
+		{PaperSoft(), 2 * time.Second, 2100 * ms}, // 1 % a ms is gone before 10 % of the deadline
+		{Soft{Cutoff: 0.5}, 20 * ms, 30 * ms},
+	} {
+		task := Task{Deadline: 40 * ms, Decay: c.decay, Weight: 1, Quality: []float64{1}}
+		last := task.Last(c.deadline)
+		if last != c.want {
+			t.Errorf("%+v, deadline %v: last %v, want %v", c.decay, c.deadline, last, c.want)
+		}
+		if task.Utility(0, last+ms, c.deadline) != 0 || task.Utility(0, last-ms, c.deadline) <= 0 {
+			t.Errorf("%+v, deadline %v: something is left after %v, or nothing before", c.decay, c.deadline, last)
+		}
+	}
+}

@@ -33,8 +33,19 @@ type View struct {
 	// declared one for each.
 	Smoothed SmoothedRates
 
-	taken  uint64 // the ledger's, when the view was
-	sample sample
+	taken    uint64 // the ledger's, when the view was
+	tightest []time.Duration
+	sample   sample
+}
+
+// Tightest is the least latency per output token that leaves nothing of the utility
+// of some request on the replica; 0 where none is known. It bounds what may be begun
+// beside those, and is not for policies: what is logged of a view does without.
+func (v *View) Tightest(replica int) time.Duration {
+	if len(v.tightest) == 0 {
+		return 0
+	}
+	return v.tightest[replica]
 }
 
 // Forecast is what a further request is expected to do on a replica.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+	"gearshift/serving"
+	"gearshift/workloads"
+)
+
+// flood is Poisson arrivals on the whole server, over the scenario's simulated
+// engines, streamed, in a bubble whose clock runs as fast as the work is done: what
+// serve and replay do in real time, on a machine that always keeps up.
+type flood struct {
+	scenario *scenario.Scenario
+	policy   string
+	store    string
+	rate     float64 // per second
+	length   time.Duration
+}
+
+// flooded is what came of the requests.
+type flooded struct {
+	mu       sync.Mutex
+	accepted int
+	met      int
+	utility  float64
+	variants map[string]int
+	longest  time.Duration  // wait of an accepted one
+	sheds    map[string]int // by status and reason
+	withRoom int            // sheds while some replica had room
+	freed    time.Duration  // when there was more room last
+	retry    map[string]int // Retry-After of sheds
+}
+
+// Ended implements serving.Watcher.
+func (f *flooded) Ended(w *serving.Work, r serving.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.accepted++
+	f.utility += r.Utility
+	if r.Met {
+		f.met++
+	}
+	f.longest = max(f.longest, w.Waited)
+	f.variants[fmt.Sprint(w.Variant)]++
+}
+
+// run plays the flood.
+func (x flood) run(t *testing.T) *flooded {
+	f := &flooded{variants: map[string]int{}, sheds: map[string]int{}, retry: map[string]int{}}
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		core, err := newCore(x.scenario, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steward, err := newSteward(serveOptions{policy: x.policy, store: x.store, engine: "native"}, x.scenario, core, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := steward.choose(); err != nil {
+			t.Fatal(err)
+		}
+		backends, closeBackends, err := newBackends(x.scenario, core.Table())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeBackends()
+		clock := serving.WallClock()
+		server, err := serving.New(serving.Options{
+			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
+			Watchers: []serving.Watcher{f}, OutputTokens: ruleLengths(x.scenario).Output,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close()
+		core.Ledger().OnRoom(func() {
+			f.mu.Lock()
+			f.freed = clock()
+			f.mu.Unlock()
+		})
+		x.send(t, server, core, clock, f)
+		if n := core.Ledger().InFlight(); n != 0 {
+			t.Errorf("%d requests still in flight", n)
+		}
+	})
+	return f
+}
+
+func (x flood) requests() int { return int(x.rate * x.length.Seconds()) }
+
+// send sends each request at its time and waits for all answers.
+func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock serving.Clock, f *flooded) {
+	spec := workloads.Spec{Form: "poisson", Rate: x.rate}
+	stream, err := spec.Open(settings(x.scenario, x.requests()), workloads.Seed(workloads.Serving, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+		time.Sleep(a.At - clock())
+		all.Go(func() {
+			r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(fmt.Sprintf(
+				`{"model":"auto","stream":true,"stream_options":{"include_usage":true},"max_tokens":%d,"ignore_eos":true,"messages":[{"role":"user","content":%q}]}`,
+				a.OutputTokens, strings.Repeat("word ", a.PromptTokens))))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("X-Gearshift-Task", x.scenario.Tasks[a.Task].Name)
+			w := &sink{header: http.Header{}}
+			server.Handler().ServeHTTP(w, r)
+			if w.status == http.StatusOK {
+				return
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.sheds[fmt.Sprint(w.status, " ", w.header.Get("X-Gearshift-Reason"))]++
+			f.retry[w.header.Get("Retry-After")]++
+			// Room that came at this moment, as the refusal did, is the next one's.
+			if now := clock(); f.freed < now && x.room(core, now, &fleet.Request{Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}) {
+				f.withRoom++
+			}
+		})
+	}
+	all.Wait()
+}
+
+// room says whether any replica has room for the request.
+func (x flood) room(core *router.Core, now time.Duration, r *fleet.Request) bool {
+	var v fleet.View
+	core.Ledger().View(now, &v)
+	profile.NewForecaster(x.scenario.Profiles()).Forecast(&v, r)
+	for i := range v.InFlight {
+		if v.Available(i) && gate(x.scenario).Room(&v, r, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// sink is a client's connection that keeps nothing but the status.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header { return s.header }
+
+func (s *sink) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	return len(p), nil
+}
+
+func (s *sink) Flush() {}

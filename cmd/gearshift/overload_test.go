@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/cmd/gearshift/scenario"
+)
+
+var (
+	overloadPolicy = flag.String("overload.policy", taskAware, "policy of the overload tests")
+	overloadStore  = flag.String("overload.store", "none.db", "store of that policy")
+	overloadRates  = flag.String("overload.rates", "", "rates per second at which TestOverloadTable plays titan-rtx-opt, such as 70,140,280")
+)
+
+// taskAware is the best rule known for the scenario.
+const taskAware = "task-aware:0.9725,0.06,1,0.85,0.15"
+
+// oneGPU is the paper's scenario with the first of its hosts alone.
+func oneGPU(t *testing.T) (path string) {
+	text := succeed(t, "scenario", "show", "titan-rtx-opt")
+	text = strings.ReplaceAll(text, "[gpu0, gpu1, gpu2, gpu3]", "[gpu0]")
+	text = regexp.MustCompile(`.*name: gpu[123],.*\n`).ReplaceAllString(text, "")
+	return write(t, "one.yaml", text)
+}
+
+// earns is what eval says of the policy at a rate: utility per second, and the share
+// of deadlines met.
+func earns(t *testing.T, scenario, store, policy string, rate float64, requests int) (perSecond, met float64) {
+	t.Helper()
+	out := succeed(t, "eval", "--scenario", scenario, "--store", store, "--policy", policy, "--workload", fmt.Sprintf("poisson:%g", rate),
+		"--seeds", "2", "--requests", fmt.Sprint(requests), "--format", "json")
+	var report struct {
+		Results []struct {
+			Utility     struct{ Mean float64 } `json:"utility"`
+			DeadlineMet struct{ Mean float64 } `json:"deadline_met"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Results) == 0 {
+		t.Fatal(err, out)
+	}
+	r := report.Results[0]
+	return r.Utility.Mean * rate, r.DeadlineMet.Mean
+}
+
+// At four times what one host can answer in time, what is accepted is in time, what
+// is refused had no room anywhere, and the server earns what the policy does, also
+// what it does at the rate that the host can answer.
+func TestOverload(t *testing.T) {
+	path := oneGPU(t)
+	s, err := scenario.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const capacity = 17 // per second: the highest at which eval has 95 % in time
+	x := flood{scenario: s, policy: taskAware, store: *overloadStore, rate: 4 * capacity, length: 30 * time.Second}
+	f := x.run(t)
+	t.Log(x.report(f))
+	shed := f.sheds["429 deadline"]
+	if f.accepted+shed != x.requests() || len(f.sheds) != 1 {
+		t.Errorf("%d accepted and %v refused of %d", f.accepted, f.sheds, x.requests())
+	}
+	if f.withRoom > 0 {
+		t.Errorf("%d of %d were refused while a replica had room", f.withRoom, shed)
+	}
+	if share := float64(f.met) / float64(f.accepted); share < 0.95 {
+		t.Errorf("%.1f %% of the accepted were in time", 100*share)
+	}
+	got := f.utility / x.length.Seconds()
+	for _, rate := range []float64{4 * capacity, capacity} {
+		if want, _ := earns(t, path, x.store, x.policy, rate, x.requests()); got < 0.9*want {
+			t.Errorf("utility of %.2f a second, at %g requests a second the policy earns %.2f", got, rate, want)
+		}
+	}
+	for after := range f.retry {
+		if n, err := strconv.Atoi(after); err != nil || n < 1 || n > 60 {
+			t.Errorf("Retry-After %q", after)
+		}
+	}
+}
+
+// report is a row of the table in docs/serving.md.
+func (x flood) report(f *flooded) string {
+	shed := 0
+	for _, n := range f.sheds {
+		shed += n
+	}
+	return fmt.Sprintf("| %g | %d | %d | %.1f %% | %.1f | %d | %.0f ms | %v |",
+		x.rate, x.requests(), f.accepted, 100*float64(f.met)/float64(max(1, f.accepted)), f.utility/x.length.Seconds(), f.withRoom,
+		float64(f.longest)/float64(time.Millisecond), f.variants)
+}
+
+// TestOverloadTable prints the table in docs/serving.md, on four hosts.
+//
+//	go test ./cmd/gearshift -run OverloadTable -v -overload.rates 35,70,140,280,560
+func TestOverloadTable(t *testing.T) {
+	if *overloadRates == "" {
+		t.Skip("no -overload.rates")
+	}
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.SplitSeq(*overloadRates, ",") {
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := flood{scenario: s, policy: *overloadPolicy, store: *overloadStore, rate: rate, length: time.Minute}
+		f := x.run(t)
+		perSecond, met := earns(t, "titan-rtx-opt", x.store, x.policy, rate, x.requests())
+		t.Log(x.report(f), fmt.Sprintf("eval: %.1f a second, %.1f %% in time", perSecond, 100*met))
+	}
+}

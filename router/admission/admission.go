@@ -1,0 +1,105 @@
+// Package admission is the rule by which a request is begun on a replica, or not
+// yet: by the time at which its answer would come, and the memory it would take,
+// since an engine takes far more requests than it can answer in time.
+package admission
+
+import (
+	"math"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+)
+
+// Rule says whether a request has room on a replica. It has if
+//
+//	time per token of the batch with it     ≤ Pace · deadline
+//	peak use of the KV cache of that batch  ≤ KV
+//	requests of that batch                  ≤ Sequences
+//
+// The time is the view's forecast and, as of batches that renew themselves at the
+// rate at which they end, a prefill for each request in Output tokens. The deadline is
+// the tightest of all in that batch, for they all have one pace: a request that has
+// plenty of time must not take that of others. It is taken to where nothing is left of
+// a utility that decays softly. The peak is what the batch is expected to hold at most
+// if nothing more joins it.
+//
+// On a host where nothing is in flight there always is room: nobody is slowed, and
+// a fleet whose forecasts are wrong, or a deadline that nothing can hold, still gets
+// answers. So it is where there are no forecasts.
+//
+// A Rule is read-only and may be shared. Its zero value admits to idle hosts alone.
+type Rule struct {
+	// Pace is the share of the deadline that a forecast may fill.
+	Pace float64
+	// KV is the share of the KV cache that a batch may come to fill.
+	KV float64
+	// Output is the mean length of an answer, in tokens. Zero is unknown: then
+	// prefills are not counted, and batches are taken not to grow.
+	Output float64
+	// Sequences is how many requests an engine runs at once; more would wait in it.
+	// Zero is unknown.
+	Sequences int
+	// Profiles of the replicas, by index. Without them prefills are not counted.
+	Profiles []*profile.Profile
+}
+
+// Room implements router.Gate.
+func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
+	if len(v.Forecasts) == 0 || idle(v, replica) {
+		return true
+	}
+	n := int(v.InFlight[replica]) + 1
+	if x.Sequences > 0 && n > x.Sequences {
+		return false
+	}
+	task := &v.Table.Tasks[r.Task]
+	bound := task.Last(r.Deadline)
+	if tightest := v.Tightest(replica); tightest > 0 {
+		bound = min(bound, tightest)
+	}
+	pace := v.Forecasts[replica].Pace * milliseconds(task.Allowed(r.Deadline))
+	if pace+float64(n)*x.prefill(r, replica) > x.Pace*milliseconds(bound) {
+		return false
+	}
+	return x.fill(v, r, replica) <= x.KV
+}
+
+// idle says that nothing is in flight on the replica's host.
+func idle(v *fleet.View, replica int) bool {
+	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
+		if v.InFlight[i] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// prefill is the time that the request's prompt takes, spread over a mean answer.
+func (x Rule) prefill(r *fleet.Request, replica int) float64 {
+	if len(x.Profiles) == 0 || !(x.Output > 0) {
+		return 0
+	}
+	ms, _ := x.Profiles[replica].Step(max(1, r.PromptTokens), 1, 0, 0)
+	return ms / x.Output
+}
+
+// fill is the share of the replica's KV cache that its batch with the request is
+// expected to come to fill; 0 if its size is unknown.
+//
+// With geometric lengths of mean L, exp(−t/L) of n requests are left after t steps,
+// each t tokens longer: (held + n·t)·exp(−t/L) tokens, which is most at
+// t = L − held/n.
+func (x Rule) fill(v *fleet.View, r *fleet.Request, replica int) float64 {
+	size := v.Table.Replicas[replica].KVTokens
+	if size == 0 {
+		return 0
+	}
+	held := float64(v.Held[replica]) + float64(r.PromptTokens)
+	if most := float64(v.InFlight[replica]+1) * x.Output; held < most {
+		held = most * math.Exp(held/most-1)
+	}
+	return held / float64(size)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

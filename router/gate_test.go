@@ -1,0 +1,135 @@
+package router_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/conformance"
+	"gearshift/router/fleet"
+)
+
+// opens is a gate with room on the replicas for which it is true.
+type opens func(v *fleet.View, replica int) bool
+
+func (g opens) Room(v *fleet.View, _ *fleet.Request, replica int) bool { return g(v, replica) }
+
+// gated is a core of the paper's fleet whose policy always wants the middle variant
+// of three, with room on the replicas listed.
+func gated(t *testing.T, limit int, room ...int) *router.Core {
+	core := newCore(t, limit, func(c *router.Config) {
+		c.Balancer = picker(func(v *fleet.View, variant int) int { return v.ReplicasOf(variant)[0] })
+		c.Gate = opens(func(_ *fleet.View, replica int) bool { return slices.Contains(room, replica) })
+	})
+	setPolicy(t, core, static(t, core.Table(), 1))
+	return core
+}
+
+func TestTheGateFindsRoomNearTheChosenVariant(t *testing.T) {
+	table := newCore(t, 0, nil).Table()
+	of := table.ReplicasOf
+	for _, c := range []struct {
+		name    string
+		room    []int
+		replica int
+		policy  string
+	}{
+		{"as chosen", of(1), -1, "static:opt-1.3b"},
+		{"another replica of the variant", of(1)[3:], of(1)[3], "static:opt-1.3b"},
+		{"a smaller variant before a larger one", []int{of(0)[2], of(2)[1]}, of(0)[2], router.Degraded},
+		{"a larger variant where nothing smaller has room", of(2)[1:2], of(2)[1], router.Degraded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			core := gated(t, 0, c.room...)
+			choice, err := core.Route(&fleet.Request{}, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.replica >= 0 && choice.Replica != c.replica || choice.Variant != table.Replicas[choice.Replica].Variant {
+				t.Errorf("variant %d on replica %d, want replica %d", choice.Variant, choice.Replica, c.replica)
+			}
+			late := choice.Fallback && choice.Reason == router.ReasonLate
+			if choice.Policy != c.policy || late != (c.replica >= 0) {
+				t.Errorf("chosen by %q, want %q; fallback %v (%s)", choice.Policy, c.policy, choice.Fallback, choice.Reason)
+			}
+			choice.Lease.End()
+		})
+	}
+}
+
+func TestNothingIsBegunWhereTheGateSeesNoRoom(t *testing.T) {
+	core := gated(t, 0)
+	if _, err := core.Route(&fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {
+		t.Errorf("error %v, want %v", err, router.ErrLate)
+	}
+	if n := core.Ledger().InFlight(); n != 0 {
+		t.Errorf("%d in flight", n)
+	}
+	large := core.Table().ReplicasOf(2)
+	core = gated(t, 0, large...)
+	if _, err := core.RoutePinned(0, &fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {
+		t.Errorf("a pinned variant without room: error %v, want %v", err, router.ErrLate)
+	}
+	if choice, err := core.RoutePinned(2, &fleet.Request{}, time.Second); err != nil || choice.Variant != 2 || choice.Policy != router.Pinned {
+		t.Errorf("a pinned variant with room: %+v, %v", choice, err)
+	}
+}
+
+// A full fleet and one that is down are told apart from one that is late.
+func TestPlacesComeBeforeTheGate(t *testing.T) {
+	core := gated(t, 1, 0)
+	choice, err := core.Route(&fleet.Request{}, 0)
+	if err != nil || choice.Replica != 0 {
+		t.Fatalf("%+v, %v", choice, err)
+	}
+	if _, err := core.Route(&fleet.Request{}, 0); !errors.Is(err, router.ErrLate) {
+		t.Errorf("the only replica with room is full: error %v, want %v", err, router.ErrLate)
+	}
+	for i := range core.Table().Replicas {
+		core.Ledger().SetUp(i, false)
+	}
+	if _, err := core.Route(&fleet.Request{}, 0); !errors.Is(err, router.ErrNoReplica) {
+		t.Errorf("all are down: error %v, want %v", err, router.ErrNoReplica)
+	}
+}
+
+// In a large fleet a sample without room makes way for the whole.
+func TestTheGateIsAskedOfTheWholeFleet(t *testing.T) {
+	table := conformance.FleetOf(40, 0)
+	last := len(table.Replicas) - 1
+	core, err := router.New(router.Config{
+		Ledger: fleet.NewLedger(table), Fallback: static(t, table, 0), Balancer: picker(func(v *fleet.View, variant int) int {
+			return v.ReplicasOf(variant)[0]
+		}),
+		Gate: opens(func(_ *fleet.View, replica int) bool { return replica == last }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		choice, err := core.Route(&fleet.Request{}, 0)
+		if err != nil || choice.Replica != last {
+			t.Fatalf("replica %d, %v; want %d, the only one with room", choice.Replica, err, last)
+		}
+	}
+}
+
+// The rate estimate hears of each request once, however often it is tried.
+func TestARequestArrivesOnce(t *testing.T) {
+	core := gated(t, 0)
+	var v fleet.View
+	for n := range 6 {
+		at := time.Duration(n) * time.Second
+		_, _ = core.RouteSeen(-1, &fleet.Request{}, at, nil)
+		core.Ledger().View(at, &v)
+		before := v.Rate
+		for range 5 {
+			_, _ = core.RouteArrived(-1, &fleet.Request{}, at+time.Millisecond, nil)
+		}
+		if core.Ledger().View(at, &v); v.Rate != before {
+			t.Fatalf("the rate went from %v to %v by trying again", before, v.Rate)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router"
+	"gearshift/serving/wire"
+)
+
+// headerReason says why a request is refused under load.
+const headerReason = "X-Gearshift-Reason"
+
+// headerWaited is how long the request waited for room.
+const headerWaited = "X-Gearshift-Waited-Ms"
+
+// The reasons of [shed]: labels of a metric, and codes of errors.
+const (
+	reasonDeadline  = "deadline"   // it could not be answered in time
+	reasonFull      = "queue_full" // too many wait
+	reasonDisplaced = "displaced"  // one with more claim took its place in the queue
+	reasonSaturated = "saturated"  // every replica is full
+	reasonNoReplica = "no_replica" // none that could answer is up
+	reasonCancelled = "cancelled"  // its client left while it waited
+	reasonClosed    = "not_ready"  // the server shuts down
+	reasonError     = "internal_error"
+)
+
+var reasons = []string{reasonDeadline, reasonFull, reasonDisplaced, reasonSaturated, reasonNoReplica, reasonCancelled, reasonClosed, reasonError}
+
+// refusals say to a client why its request is refused.
+var refusals = map[string]refusal{
+	reasonDeadline:  {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "no replica could answer within the deadline; try again later"}},
+	reasonFull:      {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "too many requests are waiting; try again later"}},
+	reasonDisplaced: {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "the request made way for one with more claim; try again later"}},
+	reasonSaturated: {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "every replica that could answer is full; try again later"}},
+	reasonNoReplica: {http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Message: "no replica that could answer is up"}},
+	reasonCancelled: {499, wire.Error{Type: wire.InvalidRequest, Message: "the client left while the request waited"}}, // nobody reads it
+	reasonClosed:    {http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Message: "shutting down"}},
+	reasonError:     {http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Message: "cannot route the request"}},
+}
+
+// enter routes the call, after a wait for room if it takes one.
+func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call) (*Work, *refusal) {
+	h := c.Writer.Header()
+	claim, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey), k.firstToken)
+	if fault != nil {
+		s.books.refuse(fault.status)
+		return nil, fault
+	}
+	before := s.clock()
+	work := s.adapter.Arrive(k.fleet)
+	if e.generates && !k.Stream {
+		// Nobody sees how far an answer in one piece has come. Of those that run at a
+		// time, each has generated a mean answer in the mean, if lengths are geometric.
+		work.unseen = int(s.line.output)
+	}
+	if err := s.line.admit(ctx, work, k, claim); err != nil {
+		return nil, s.shed(err, k, claim, h)
+	}
+	if work.Waited > 0 {
+		h.Set(headerWaited, strconv.FormatInt(work.Waited.Milliseconds(), 10))
+	}
+	s.begun(work, k, s.clock()-before-work.Waited, h)
+	return work, nil
+}
+
+// begin routes the call at once, or refuses it. Headers are those of the answer.
+func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
+	before := s.clock()
+	work, err := s.adapter.Route(k.fleet, k.variant, k.account.witness(k.fleet))
+	if err != nil {
+		return nil, s.shed(s.line.refused(err, claim{}), k, claim{}, h)
+	}
+	s.begun(work, k, s.clock()-before, h)
+	return work, nil
+}
+
+// begun enters work that has its place, after a decision that took so long, and says
+// in the answer's header who routed it.
+func (s *Server) begun(work *Work, k call, took time.Duration, h http.Header) {
+	s.books.decided(took)
+	s.noteFallback(work)
+	s.books.choices.chosen(work)
+	h.Set(headerVariant, s.table.Variants[work.Variant].Name)
+	h.Set(headerPolicy, work.Policy)
+	if work.Fallback {
+		h.Set(headerFallback, work.Reason)
+	}
+	k.account.routed(work, took, h)
+}
+
+// shed counts a request that is not begun, and answers it.
+func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
+	reason := reasonOf(err)
+	s.books.reject(k.fleet.Task, reason)
+	s.line.books.shed(by.class, reason)
+	if reason == reasonError {
+		s.log.Error("cannot route", "error", err)
+	}
+	f := refusals[reason]
+	f.Code = wire.Optional(reason)
+	after := s.settings().RetryAfter
+	var refused shed
+	if errors.As(err, &refused) {
+		after = refused.after
+	}
+	h.Set(headerReason, reason)
+	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
+	return &f
+}
+
+// reasonOf is why a request is not begun.
+func reasonOf(err error) string {
+	var refused shed
+	var late overdue
+	switch {
+	case errors.As(err, &refused):
+		return refused.reason
+	case errors.Is(err, router.ErrSaturated):
+		return reasonSaturated
+	case errors.Is(err, router.ErrLate), errors.As(err, &late):
+		return reasonDeadline
+	case errors.Is(err, router.ErrNoReplica):
+		return reasonNoReplica
+	case errors.Is(err, errClosed):
+		return reasonClosed
+	case errors.Is(err, context.Canceled):
+		return reasonCancelled
+	}
+	return reasonError
+}

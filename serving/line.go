@@ -1,0 +1,283 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving/queue"
+)
+
+// line is where requests wait that no replica has room for now. Whoever makes room
+// serves it: the goroutine that ends a lease, or takes a replica up, begins the work
+// of those who wait, in order, and wakes them. A waiter is its handler's goroutine
+// and nothing else; one timer serves all.
+//
+// Nobody is forgotten: a waiter is counted before it is tried, and who makes room
+// does so before it looks at the count.
+type line struct {
+	config Overload
+	least  func() time.Duration // Retry-After at least
+	output float64              // mean output tokens; zero is unknown
+	table  *fleet.Table
+	clock  Clock
+	books  *lineBooks
+	names  []string       // of the classes
+	named  map[string]int // empty if there are none in the scenario
+
+	waiting atomic.Int64 // len(queue), for those who hold no lock
+
+	mu     sync.Mutex // protects all below
+	queue  *queue.Queue[*waiter]
+	drain  queue.Drain
+	timer  *time.Timer
+	closed bool
+}
+
+type waiter struct {
+	work    *Work
+	variant int
+	witness router.Witness // may be nil
+	err     error          // of the last try
+	answer  chan error     // room for one; nil: the work has begun
+}
+
+func (x *waiter) begin() error { return x.work.Begin(x.variant, x.witness) }
+
+// recheck is how often the line is served though nothing has happened: what a policy
+// or a gate goes by may change without an event.
+const recheck = 100 * time.Millisecond
+
+// shed is why a request is refused under load, and when to come again.
+type shed struct {
+	reason string
+	after  time.Duration
+}
+
+func (e shed) Error() string { return fmt.Sprintf("refused under load: %s", e.reason) }
+
+func newLine(c Config, r Router, output float64, clock Clock, least func() time.Duration) *line {
+	classes := queueClasses(c.Classes)
+	l := &line{
+		config: c.Overload, least: least, output: output, table: r.Table(), clock: clock,
+		named: map[string]int{}, queue: queue.New[*waiter](classes, max(1, c.Overload.MaxQueue)),
+	}
+	for i, k := range classes {
+		l.names = append(l.names, k.Name)
+		if len(c.Classes) > 0 {
+			l.named[k.Name] = i
+		}
+	}
+	l.books = newLineBooks(l.names)
+	l.timer = time.AfterFunc(time.Hour, l.tick)
+	l.timer.Stop()
+	r.Ledger().OnRoom(l.room)
+	return l
+}
+
+// admit begins the work, now or after a wait. Errors are the router's, a [shed], or
+// why the context ended.
+func (l *line) admit(ctx context.Context, w *Work, c call, k claim) error {
+	var err error
+	x := &waiter{work: w, variant: c.variant, witness: c.account.witness(c.fleet)}
+	if l.waiting.Load() == 0 { // nobody is overtaken
+		if err = x.begin(); !scarce(err) {
+			return err
+		}
+	}
+	if l.config.MaxQueue == 0 {
+		return l.refused(err, k)
+	}
+	return l.wait(ctx, x, k)
+}
+
+// scarce says that the fleet is short of room, for now.
+func scarce(err error) bool {
+	return errors.Is(err, router.ErrSaturated) || errors.Is(err, router.ErrLate)
+}
+
+// refused is the error for a request that does not wait.
+func (l *line) refused(err error, k claim) error {
+	if !scarce(err) {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shed(reasonOf(err), k, l.clock())
+}
+
+// shed refuses a request of the claim. The caller holds l.mu.
+func (l *line) shed(reason string, k claim, now time.Duration) shed {
+	ahead := l.queue.Ahead(k.class, k.tenant, now+l.config.MaxWait)
+	return shed{reason, l.drain.RetryAfter(ahead, now, l.least(), l.config.MaxRetryAfter)}
+}
+
+func (l *line) wait(ctx context.Context, x *waiter, k claim) error {
+	w := x.work
+	x.answer = make(chan error, 1)
+	e := &queue.Entry[*waiter]{
+		Value: x, Class: k.class, Tenant: k.tenant,
+		Until: w.Request.Arrival + l.patience(&w.Request, k),
+		Cost:  float64(w.Request.PromptTokens) + max(1, l.output),
+	}
+	if err := l.join(e, k); err != nil {
+		return err
+	}
+	select {
+	case err := <-x.answer:
+		return err
+	case <-ctx.Done():
+		return l.leave(ctx, e)
+	}
+}
+
+// join puts the entry into the queue and serves that. The error says why it may not
+// wait; it may have been answered already.
+func (l *line) join(e *queue.Entry[*waiter], k claim) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	now := l.clock()
+	displaced, ok := l.queue.Push(e)
+	if !ok { // there may be room for it if not for the others
+		if err := e.Value.begin(); !scarce(err) {
+			e.Value.answer <- err
+			return nil
+		}
+		return l.shed(reasonFull, k, now)
+	}
+	l.waiting.Store(int64(l.queue.Len())) // before it is tried
+	if displaced != nil {
+		displaced.Value.answer <- l.shed(reasonDisplaced, claim{class: displaced.Class, tenant: displaced.Tenant}, now)
+	}
+	l.serve(now)
+	var err error
+	if l.tooLong(e, now) && l.queue.Remove(e) {
+		err = l.shed(reasonOf(e.Value.err), k, now)
+	}
+	l.settle(now)
+	return err
+}
+
+// tooLong says that the entry will not have its turn in time, by the rate at which
+// the queue is served.
+func (l *line) tooLong(e *queue.Entry[*waiter], now time.Duration) bool {
+	ahead := l.queue.Ahead(e.Class, e.Tenant, e.Until) // itself among them
+	wait, known := l.drain.Wait(ahead, now)
+	return known && now+wait > e.Until
+}
+
+// leave takes the entry out of the queue because its context has ended. If it has
+// been answered meanwhile, that counts: a place that it has got is given back by
+// whoever finds the context over.
+func (l *line) leave(ctx context.Context, e *queue.Entry[*waiter]) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.queue.Remove(e) {
+		return <-e.Value.answer
+	}
+	l.settle(l.clock())
+	return context.Cause(ctx)
+}
+
+// room is called when there may be more room than before.
+func (l *line) room() {
+	if l.waiting.Load() > 0 {
+		l.tick()
+	}
+}
+
+// tick serves the queue, and sends away those whose time is over.
+func (l *line) tick() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock()
+	l.serve(now)
+	for _, e := range l.queue.Expire(now) {
+		e.Value.answer <- l.shed(reasonOf(e.Value.err), claim{class: e.Class, tenant: e.Tenant}, now)
+	}
+	l.settle(now)
+}
+
+// settle counts those who wait and sets the timer. The caller holds l.mu.
+func (l *line) settle(now time.Duration) {
+	l.waiting.Store(int64(l.queue.Len()))
+	until, ok := l.queue.Next()
+	if !ok || l.closed {
+		l.drain.Reset()
+		l.timer.Stop()
+		return
+	}
+	l.timer.Reset(max(time.Millisecond, min(until-now, recheck)))
+}
+
+// serve begins the work of all for whom there is room, in order. The caller holds
+// l.mu.
+func (l *line) serve(now time.Duration) {
+	var f futile
+	for {
+		e := l.queue.Take(func(e *queue.Entry[*waiter]) bool {
+			x := e.Value
+			if y := f.like(x); y != nil {
+				x.err = y.err
+				return false
+			}
+			if x.err = x.begin(); !scarce(x.err) {
+				return true
+			}
+			f = append(f, x)
+			return false
+		})
+		if e == nil {
+			return
+		}
+		if e.Value.err == nil {
+			l.drain.Served(now)
+			l.books.waited(e.Class, e.Value.work.Waited)
+		}
+		e.Value.answer <- e.Value.err
+	}
+}
+
+// futile remembers what there was no room for, so that the like of it is not tried
+// again: room only shrinks while a queue is served.
+type futile []*waiter
+
+// like is one of the same task and choice of variants as x that asked for no more, or
+// nil. There is no room for x if there is one.
+func (f futile) like(x *waiter) *waiter {
+	r := &x.work.Request
+	for _, y := range f {
+		o := &y.work.Request
+		if x.variant == y.variant && r.Task == o.Task && r.PromptTokens >= o.PromptTokens && !looser(r.Deadline, o.Deadline) {
+			return y
+		}
+	}
+	return nil
+}
+
+// looser says that deadline a gives more time than b; zero is the task's own, which
+// is taken to be equal to none but itself.
+func looser(a, b time.Duration) bool { return a != b && (a == 0 || b == 0 || a > b) }
+
+// close sends away all who wait.
+func (l *line) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for l.queue.Len() > 0 {
+		e := l.queue.Take(func(*queue.Entry[*waiter]) bool { return true })
+		e.Value.answer <- errClosed
+	}
+	l.settle(l.clock())
+}
+
+// errClosed says that the server is shutting down.
+var errClosed = errors.New("shutting down")
