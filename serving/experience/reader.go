@@ -202,7 +202,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
-			Deadline: time.Duration(l.Deadline), Arrival: time.Duration(l.Arrival),
+			Deadline: time.Duration(l.Deadline), Session: l.Session, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
 			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps,
