@@ -165,6 +165,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 func TestExperienceCircle(t *testing.T) {
 	store, path := storePath(t), brief(t)
 	s := scenarioOf(t, path)
+	s.Serving.Server.Overload.Shed = serving.ShedNever // as the simulator
 	trainTiny(t, store, "--scenario", path, "--name", "tiny", "--steps", "1500")
 	log := logOf(t, s, 300, 6, func(c *router.Core) error {
 		return c.SetPolicy(decides(t, s, store, "tiny@1"))

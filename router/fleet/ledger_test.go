@@ -282,9 +282,15 @@ func TestLedgerTellsOfRoom(t *testing.T) {
 	if told != 1 || inFlight != 0 {
 		t.Errorf("told %d times of one end, at which %d were in flight", told, inFlight)
 	}
-	l.SetUp(0, false)
-	l.SetUp(0, true)
-	if told != 3 {
-		t.Errorf("told %d times of an end and two turns of a replica", told)
+	for name, f := range map[string]func(){
+		"a replica up or down":  func() { l.SetUp(0, false) },
+		"one drained or not":    func() { l.SetDrained(0, false) },
+		"a cap":                 func() { l.SetCap(0, 3) },
+		"other routers' counts": func() { l.Correct(0, 1, 10) },
+	} {
+		before := told
+		if f(); told != before+1 {
+			t.Errorf("told %d times of %s", told-before, name)
+		}
 	}
 }
