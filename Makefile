@@ -103,7 +103,7 @@ plain: ## Build without C, with the training stack and without it
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
 
 .PHONY: screenshots
-screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref STORE=file MINUTES=n)
+screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref SHADOW=ref STORE=file MINUTES=n)
 	@scripts/screenshots.sh
 
 .PHONY: bench

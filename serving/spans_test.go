@@ -37,7 +37,7 @@ func named(t *testing.T, spans *tracetest.InMemoryExporter, name string) (tracet
 		if names = append(names, x.Name); x.Name == name {
 			attributes := map[string]string{}
 			for _, a := range x.Attributes {
-				attributes[string(a.Key)] = a.Value.Emit()
+				attributes[string(a.Key)] = a.Value.String()
 			}
 			return x, attributes
 		}
@@ -90,8 +90,8 @@ func TestSpansTellOfARequest(t *testing.T) {
 	}
 	for _, x := range spans.GetSpans() {
 		for _, a := range x.Attributes {
-			if strings.Contains(a.Value.Emit(), "hi") && strings.Contains(ask, a.Value.Emit()) {
-				t.Errorf("%s has text of the prompt: %s=%s", x.Name, a.Key, a.Value.Emit())
+			if strings.Contains(a.Value.String(), "hi") && strings.Contains(ask, a.Value.String()) {
+				t.Errorf("%s has text of the prompt: %s=%s", x.Name, a.Key, a.Value.String())
 			}
 		}
 	}

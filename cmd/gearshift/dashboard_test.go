@@ -88,6 +88,7 @@ func TestDashboard(t *testing.T) {
 	if admin == nil {
 		t.Fatalf("no admin listener: %s", s.log)
 	}
+	succeed(t, "policy", "shadow", "static:large", "--admin", "http://"+admin[1])
 	ctx, stop := context.WithCancel(t.Context())
 	wait := load(ctx, s.url)
 	drive, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

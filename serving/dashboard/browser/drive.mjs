@@ -130,6 +130,13 @@ await step("a key closes it, and opens another", async () => {
   await rows.locator('.expand[aria-expanded="true"]').click();
 });
 
+await step("the policy on trial is compared", async () => {
+  const panel = page.locator("#policy-panel");
+  await panel.getByRole("heading", { name: "Shadow" }).waitFor();
+  assert.match(await panel.innerText(), /In charge\s+static:small[\s\S]*Policy\s+static:large\s+Routes\s+none/);
+  await until(async () => assert.match(await panel.innerText(), /Agrees\s+[\d.]+ % of [1-9]/), "an agreement");
+});
+
 await step("filters", async () => {
   await page.getByRole("button", { name: "Fallback" }).click();
   await page.getByText("None of the recent decisions is such a one.").waitFor();

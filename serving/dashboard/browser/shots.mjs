@@ -1,16 +1,18 @@
-// Pictures of the dashboard for the documents: node shots.mjs URL CHROMIUM FOLDER
-import { launch } from "./browser.mjs";
+// Pictures of the dashboard for the documents: node shots.mjs URL TOKEN CHROMIUM FOLDER
+import { launch, sign } from "./browser.mjs";
 
-const [url, chromium, folder] = process.argv.slice(2);
+const [url, token, chromium, folder] = process.argv.slice(2);
 const browser = await launch(chromium);
 
 async function shot(name, { explained, ...options }) {
   const page = await browser.newPage(options);
-  await page.goto(url);
+  await sign(page, url, token);
   await page.locator(".replica").first().waitFor();
   await page.waitForTimeout(3000); // some seconds of decisions
   if (explained) {
-    await page.locator("#decisions tr.row", { has: page.locator(".badge.good") }).first().click();
+    // One that is over, near the top.
+    const row = await page.waitForFunction(() => [...document.querySelectorAll("#decisions tr.row")].slice(0, 5).find((r) => r.querySelector(".badge.good")), null, { polling: 200, timeout: 60000 });
+    await row.asElement().click();
     await page.waitForTimeout(500);
     await page.evaluate(() => scrollTo(0, 0));
     if (explained === "in view") await page.locator("tr.row.open").evaluate((row) => scrollTo(0, row.getBoundingClientRect().top + scrollY - 250));

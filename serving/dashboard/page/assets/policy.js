@@ -2,8 +2,9 @@
 // trial compares.
 
 import { $, el } from './dom.js';
-import { count, duration, number, percent } from './format.js';
+import { count, duration, percent } from './format.js';
 
+const mean = (x) => x.toFixed(3);
 const signed = (x) => (x > 0 ? '+' : '') + x.toFixed(4);
 
 export function policy({ status, policies }) {
@@ -29,9 +30,9 @@ function trial(t) {
   fact('Routes', t.share ? `${percent(t.share)} of requests` : 'none');
   fact('For', duration(t.age_s));
   fact('Agrees', t.compared ? `${percent(t.agreement)} of ${count(t.compared)}` : 'nothing compared yet');
-  if (t.expected?.requests) fact('Utility, forecast', `${number(t.expected.trial)} beside ${number(t.expected.in_charge)}`, verdict(t.expected));
+  if (t.expected?.requests) fact('Utility, forecast', `${mean(t.expected.trial)} beside ${mean(t.expected.in_charge)}`, verdict(t.expected));
   const m = t.measured;
-  if (t.share && m?.trial.requests) fact('Utility, measured', `${number(m.trial.utility)} beside ${number(m.in_charge.utility)}`, verdict(m));
+  if (t.share && m?.trial.requests) fact('Utility, measured', `${mean(m.trial.utility)} beside ${mean(m.in_charge.utility)}`, verdict(m));
   const faults = Object.entries(t.faults ?? {});
   if (faults.length) fact('No answer', ...faults.map(([why, n]) => el('div', {}, `${count(n)}: ${why}`)));
   return [el('h3', { class: 'more' }, t.share ? 'Canary' : 'Shadow'), list];
