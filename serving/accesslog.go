@@ -172,6 +172,9 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 	if w.Fallback {
 		line = append(line, slog.String("fallback", w.Reason))
 	}
+	if w.Waited > 0 {
+		line = append(line, slog.Float64("waited_ms", short(milliseconds(w.Waited))))
+	}
 	return append(line, slog.Int("attempts", a.Attempts), slog.Int("prompt_tokens", w.Request.PromptTokens),
 		slog.Int64("overhead_us", a.Overhead.Microseconds()))
 }

@@ -33,7 +33,7 @@ func (g *rig) lines() (lines []string) {
 
 func TestAccessLines(t *testing.T) {
 	g := logged(t, says(http.StatusOK, jsonType, fine), serving.AccessAll, 1)
-	g.do("POST", chat, ask, "x-request-id", "one", "x-gearshift-task", "copy", "x-gearshift-explain", "1")
+	g.do("POST", chat, ask, "x-request-id", "one", "x-gearshift-task", "copy", "x-gearshift-explain", "1", "x-gearshift-tenant", "acme")
 	g.do("POST", chat, `{"model":"huge"}`, "x-request-id", "two")
 	g.do("POST", chat, `{"model":"`+strings.Repeat("ü", 1000)+`"}`, "x-request-id", "three")
 	g.do("GET", "/v1/models", "")
@@ -42,7 +42,7 @@ func TestAccessLines(t *testing.T) {
 		t.Fatalf("%d lines: %q", len(lines), lines)
 	}
 	for _, want := range []string{
-		"level=INFO", "id=one", "operation=chat", "asked=auto", "outcome=completed", "status=200", "task=copy", "variant=small", "replica=small@a",
+		"level=INFO", "id=one", "tenant=acme", "operation=chat", "asked=auto", "outcome=completed", "status=200", "task=copy", "variant=small", "replica=small@a",
 		"policy=wants@3", "attempts=1", "prompt_tokens=1", "overhead_us=0", "tokens=4", "deadline_ms=80", "met=true", "utility=1.5", `explain="{\"variant\":\"small\",`,
 	} {
 		if !strings.Contains(lines[0]+" ", want) {

@@ -46,6 +46,7 @@ type Account struct {
 	asked     bool         // the client wants the explanation
 	ended     bool         // the answer and the work
 	faulty    bool         // the request is itself at fault
+	explainer *explainer   // nil if nobody wants to know
 	span      span         // of the request, if it is traced
 	open      atomic.Int32 // what must end before the request is over
 	attempted atomic.Int32
@@ -111,7 +112,10 @@ func (s *Server) account(c *gin.Context) {
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
 	defer func() {
-		a.Status, a.Tenant = c.Writer.Status(), c.GetString(tenantKey)
+		a.Status = c.Writer.Status()
+		if a.Tenant == "" { // refused before anybody asked on whose behalf it came
+			a.Tenant = c.GetString(tenantKey)
+		}
 		a.close()
 	}()
 	c.Next()
@@ -144,6 +148,13 @@ func (a *Account) failed(code string) {
 	}
 }
 
+// claimed notes on whose behalf the request came.
+func (a *Account) claimed(tenant string) {
+	if a != nil {
+		a.Tenant = tenant
+	}
+}
+
 // spent notes the time before dispatch.
 func (a *Account) spent(overhead time.Duration) {
 	if a != nil {
@@ -158,6 +169,9 @@ func (a *Account) routed(w *Work, took time.Duration, h http.Header) {
 		return
 	}
 	a.Work, w.account = w, a
+	if a.explainer != nil {
+		a.Explanation = a.explainer.explanation
+	}
 	a.open.Add(1)
 	if a.asked && a.Explanation != nil {
 		h.Set(headerExplain, a.Explanation.header())
@@ -198,6 +212,8 @@ func (a *Account) Outcome() string {
 	switch {
 	case a.Work != nil:
 		return a.Result.Outcome.String()
+	case a.Status == statusClientLeft:
+		return Cancelled.String()
 	case a.faulty || a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests:
 		return OutcomeRefused
 	case a.Status == http.StatusInternalServerError:
@@ -205,6 +221,9 @@ func (a *Account) Outcome() string {
 	}
 	return OutcomeRejected
 }
+
+// statusClientLeft is what proxies log for a client that left; nobody reads it.
+const statusClientLeft = 499
 
 // What [Account.Outcome] says of requests that were not routed.
 const (

@@ -53,6 +53,7 @@ func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call)
 		s.books.refuse(fault.status)
 		return nil, fault
 	}
+	k.account.claimed(claim.tenant)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
 	if e.generates && !k.Stream {

@@ -60,10 +60,12 @@ type Alternative struct {
 
 // explainer is the witness of one choice that is to be explained.
 type explainer struct {
-	account *Account
 	request fleet.Request
 	values  []float64
 	why     string
+	// explanation is for the account once the work has begun: until then, another
+	// goroutine may be at it.
+	explanation *Explanation
 }
 
 // witness is shown the choice if anyone wants to know what it went by.
@@ -78,7 +80,8 @@ func (a *Account) witness(r fleet.Request) router.Witness {
 	if !wanted {
 		return nil
 	}
-	return &explainer{account: a, request: r}
+	a.explainer = &explainer{request: r}
+	return a.explainer
 }
 
 // Explained implements [router.Inquirer].
@@ -106,7 +109,7 @@ func (x *explainer) Saw(v *fleet.View, c router.Choice) {
 			e.Alternatives[m].Value = number(x.values[m])
 		}
 	}
-	x.account.Explanation = e
+	x.explanation = e
 }
 
 func alternative(v *fleet.View, variant int, quality float64, deadline time.Duration) Alternative {

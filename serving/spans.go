@@ -44,6 +44,7 @@ const (
 	attrPerToken  = attribute.Key("gearshift.per_token_ms") // from arrival to the end
 	attrMet       = attribute.Key("gearshift.deadline_met")
 	attrUtility   = attribute.Key("gearshift.utility")
+	attrWaited    = attribute.Key("gearshift.waited_ms") // for room
 	attrOverhead  = attribute.Key("gearshift.overhead_us")
 	attrPrompt    = attribute.Key("gearshift.prompt_tokens_estimate")
 	attrRate      = attribute.Key("gearshift.arrival_rate")
@@ -179,6 +180,9 @@ func (a *Account) worth() []attribute.KeyValue {
 	list := []attribute.KeyValue{
 		attrResponseModel.String(t.Variants[w.Variant].Name), attrAttempts.Int(a.Attempts), attrOverhead.Int64(a.Overhead.Microseconds()),
 		attrPrompt.Int(w.Request.PromptTokens), attrDeadline.Float64(milliseconds(t.Tasks[w.Request.Task].Allowed(w.Request.Deadline))),
+	}
+	if w.Waited > 0 {
+		list = append(list, attrWaited.Float64(milliseconds(w.Waited)))
 	}
 	if r.Tokens > 0 {
 		list = append(list, attrOutputTokens.Int(r.Tokens))

@@ -38,6 +38,7 @@ type Decision struct {
 	Met         *bool                `json:"met,omitempty"`
 	Utility     float64              `json:"utility"`
 	OverheadUS  int64                `json:"overhead_us,omitempty"`
+	WaitedMS    float64              `json:"waited_ms,omitempty"`
 	Explanation *serving.Explanation `json:"explanation,omitempty"`
 }
 
@@ -58,6 +59,7 @@ func (d *Dashboard) decision(a *serving.Account) Decision {
 	x.Task, x.Variant = task.Name, d.table.Variants[w.Variant].Name
 	x.Replica, x.Host = replica.Name, d.table.Hosts[replica.Host].Name
 	x.Policy, x.Fallback = w.Policy, w.Reason
+	x.WaitedMS = ms(w.Waited)
 	x.DeadlineMS = ms(task.Allowed(w.Request.Deadline))
 	if !a.Ended() {
 		return x // what follows is still the request's own

@@ -188,6 +188,7 @@ function detail(d, variants) {
     fact('Prompt', `about ${plural(e.prompt_tokens, 'token')}`);
   }
   if (d.latency_ms) fact('Latency', ms(d.latency_ms) + (d.tokens ? ` for ${plural(d.tokens, 'token')}` : ''));
+  if (d.waited_ms) fact('Waited for room', ms(d.waited_ms));
   if (d.ttft_ms) fact('First token', ms(d.ttft_ms));
   if (d.outcome === 'completed') fact('Utility', number(d.utility));
   if (d.overhead_us) fact('Spent in the router', `${count(d.overhead_us)} µs`);
@@ -201,9 +202,9 @@ function detail(d, variants) {
 
 // why says in a sentence what decided.
 function why(d) {
-  if (!d.variant) return d.outcome === 'rejected' ? 'No replica could take it.' : 'The request itself was refused.';
+  if (!d.variant) return d.outcome === 'rejected' ? `No replica could take it (${(d.code || 'no room').replaceAll('_', ' ')}).` : d.outcome === 'cancelled' ? 'The client left before there was room.' : 'The request itself was refused.';
   if (d.policy === 'pinned') return `The client asked for ${d.variant} by name.`;
-  if (d.fallback) return `The policy did not decide (${d.fallback}); ${d.policy} chose ${d.variant}.`;
+  if (d.fallback) return `The policy’s choice did not hold (${d.fallback}); ${d.policy} chose ${d.variant}.`;
   return `${d.policy} chose ${d.variant}` + (d.explanation?.why ? `: ${d.explanation.why}.` : '.');
 }
 
