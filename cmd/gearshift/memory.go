@@ -6,6 +6,8 @@ import "os"
 // machine's. Garbage is collected when the heap has doubled: with it a router,
 // whose heap is small, collects an order of magnitude less often, and yet not
 // in proportion to what requests hold when there are many.
+//
+//lint:ignore U1000 to be held is all its use
 var ballast []byte
 
 // ballastBytes also bounds, roughly, the garbage that may lie about.
