@@ -9,6 +9,7 @@ func (d *desk) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
 	if pinned < 0 {
 		choice = d.ask(r)
+		choice.Propensity = 1
 	}
 	if choice.Replica < 0 {
 		d.settle(&choice, r, random)
@@ -35,6 +36,9 @@ func (d *desk) anew(trial bool, pinned int, r *fleet.Request, random uint64) Cho
 		choice = d.choose(pinned, r, random)
 	}
 	choice.Trial = trial
+	if d.lineup.trial != nil { // the other policy has not been asked again
+		choice.Propensity = 0
+	}
 	return choice
 }
 

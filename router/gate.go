@@ -49,6 +49,9 @@ func (d *desk) admit(choice *Choice, pinned int, r *fleet.Request) {
 	}
 	if variant := d.table.Replicas[replica].Variant; variant != choice.Variant {
 		choice.Variant, choice.Policy = variant, Degraded
+		if choice.Propensity < 1 { // the other choice might have led here too
+			choice.Propensity = 0
+		}
 	}
 }
 

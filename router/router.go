@@ -95,6 +95,10 @@ type Choice struct {
 	// Pace is what was forecast where it was begun (fleet.Forecast); zero without
 	// forecasts.
 	Pace float64
+	// Propensity is how likely the variant was, by the division of requests between
+	// the policy in charge and one on trial: 1 where both want it, or where there is
+	// no trial; 0 for a variant that is pinned, and where it is not known.
+	Propensity float64
 	// Trial says that the request was in the share of the policy on trial, which
 	// decided it unless it failed to.
 	Trial bool

@@ -202,7 +202,10 @@ func (d *desk) try(choice *Choice, r *fleet.Request, random uint64) {
 	}
 	variants := len(d.table.Variants)
 	t.choices[(r.Task*variants+choice.Variant)*variants+variant].Add(1)
-	theirs := Choice{Variant: variant, Replica: replica, Policy: t.name, Trial: choice.Trial}
+	theirs := Choice{Variant: variant, Replica: replica, Policy: t.name, Trial: choice.Trial, Propensity: 1}
+	if variant != choice.Variant {
+		choice.Propensity, theirs.Propensity = 1-t.share, t.share
+	}
 	if theirs.Replica < 0 {
 		d.settle(&theirs, r, random)
 	}

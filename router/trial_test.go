@@ -121,6 +121,39 @@ func TestCanaryShare(t *testing.T) {
 }
 
 // Whatever a trial does, the policy in charge has decided.
+func TestPropensityIsTheShareWhereChoicesDiffer(t *testing.T) {
+	for _, c := range []struct {
+		trial, variant int
+		want           float64
+	}{{0, 0, 1}, {2, 0, 0.75}, {2, 2, 0.25}} {
+		core := newCore(t, 0, nil)
+		setPolicy(t, core, always(0))
+		if err := core.Try(named{always(c.trial), "next@2"}, 0.25); err != nil {
+			t.Fatal(err)
+		}
+		seen := false
+		for id := range uint64(100) {
+			choice, err := core.Route(&fleet.Request{ID: id}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			choice.Lease.End()
+			if choice.Variant != c.variant {
+				continue
+			}
+			if seen = true; choice.Propensity != c.want {
+				t.Fatalf("trial of %d: %d with propensity %v, want %v", c.trial, c.variant, choice.Propensity, c.want)
+			}
+		}
+		if !seen {
+			t.Errorf("trial of %d: %d was never chosen", c.trial, c.variant)
+		}
+	}
+	if choice, err := newCore(t, 0, nil).RoutePinned(1, &fleet.Request{}, 0); err != nil || choice.Propensity != 0 {
+		t.Errorf("pinned: propensity %v, %v", choice.Propensity, err)
+	}
+}
+
 func TestTrialHarmsNoRequest(t *testing.T) {
 	for reason, p := range map[string]router.Policy{
 		router.ReasonPanic:       decider{"", func(*fleet.View) int { panic("broken") }},

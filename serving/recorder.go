@@ -19,10 +19,6 @@ import (
 // no lock.
 type Recorder struct {
 	Router
-	// Propensity is how likely the choice was, by whoever divides requests among
-	// policies; zero if nobody knows. Nil: all policies are without chance.
-	Propensity func(router.Choice) float64
-
 	store   *experience.Store
 	decided atomic.Uint64 // routed requests
 
@@ -106,13 +102,7 @@ func (c *Recorder) chosen(row *experience.Row, r *fleet.Request, choice router.C
 	row.Wall, row.Request = time.Now(), *r
 	row.Variant, row.Replica = choice.Variant, choice.Replica
 	row.Policy, row.Fallback = choice.Policy, choice.Reason
-	row.Pinned = choice.Policy == router.Pinned
-	switch row.Propensity = 1; {
-	case row.Pinned:
-		row.Propensity = 0
-	case c.Propensity != nil:
-		row.Propensity = c.Propensity(choice)
-	}
+	row.Pinned, row.Propensity = choice.Policy == router.Pinned, choice.Propensity
 }
 
 // Ended implements [Watcher].

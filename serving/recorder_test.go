@@ -82,17 +82,21 @@ func TestRequestsAreRecorded(t *testing.T) {
 // Work that fails or is moved is recorded too; what is not placed is not.
 func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
 	with, read := recording(t, nil)
-	g := newRig(t, says(500, jsonType, `{}`), with, func(o *serving.Options) {
-		o.Router.(*serving.Recorder).Propensity = func(router.Choice) float64 { return 0.25 }
-	})
+	g := newRig(t, says(500, jsonType, `{}`), with)
+	if err := g.core.Try(chooses(large), 0.75); err != nil {
+		t.Fatal(err)
+	}
 	g.do("POST", chat, ask)
 	for i := range 3 { // two places each on three replicas
 		g.core.Ledger().SetUp(i, false)
 	}
 	g.do("POST", chat, ask)
 	rows := read().Runs[0].Rows
-	if len(rows) != 1 || rows[0].Outcome != "failed" || rows[0].Utility != 0 || !rows[0].Judged || rows[0].Met || rows[0].Propensity != 0.25 {
+	if len(rows) != 1 || rows[0].Outcome != "failed" || rows[0].Utility != 0 || !rows[0].Judged || rows[0].Met {
 		t.Errorf("%+v", rows)
+	}
+	if want := map[int]float64{large: 0.75, small: 0.25}[rows[0].Variant]; rows[0].Propensity != want {
+		t.Errorf("variant %d with propensity %v, want %v", rows[0].Variant, rows[0].Propensity, want)
 	}
 }
 
