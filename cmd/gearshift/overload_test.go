@@ -85,7 +85,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// report is a row of the table in docs/serving.md.
+// report is a row of the table in docs/overload.md.
 func (x flood) report(f *flooded) string {
 	shed := 0
 	for _, n := range f.sheds {
@@ -96,7 +96,7 @@ func (x flood) report(f *flooded) string {
 		float64(f.longest)/float64(time.Millisecond), f.variants)
 }
 
-// TestOverloadTable prints the table in docs/serving.md, on four hosts.
+// TestOverloadTable prints the table in docs/overload.md, on four hosts.
 //
 //	go test ./cmd/gearshift -run OverloadTable -v -overload.rates 35,70,140,280,560
 func TestOverloadTable(t *testing.T) {
