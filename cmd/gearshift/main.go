@@ -61,7 +61,7 @@ OpenAI-compatible endpoint. One scenario file drives every command; start with
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newPolicyCommand(), newKeyCommand(), newWorkloadCommand(),
-		newScenarioCommand(), newReplayCommand(), newVersionCommand(),
+		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
 	return root
 }

@@ -40,6 +40,8 @@ var table = []room{
 		"a report judges deciders through its own interface, learned or not"},
 	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet"},
 		"what was logged is judged by the same deciders and the same simulator, whoever logged it"},
+	{"env/fit", []string{"env/engine", "router/profile"},
+		"a log of one engine's requests is explained by one engine: no router, no fleet, no scenario"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a planner is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/env/fit"
+)
+
+func newProfileCommand() *cobra.Command {
+	return group("profile", "Measured latency models", newProfileFitCommand())
+}
+
+func newProfileFitCommand() *cobra.Command {
+	var o logOptions
+	var out string
+	c := &cobra.Command{
+		Use:   "fit --requests FILE",
+		Short: "Fit a profile to a log of served requests",
+		Long: `Fit the latency model to a log of served requests and print it as YAML: the parameters,
+their 90 % intervals, and how far the model's predictions of the same requests lie
+from what was measured. With --out, write it to DIR/profile.yaml beside a report with
+plots of the residuals.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return fitProfile(o, out, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.flags(c)
+	c.Flags().StringVar(&out, "out", "", "write the profile and plots of the residuals into `DIR`")
+	return c
+}
+
+func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log, err := o.read(0)
+	if err != nil {
+		return err
+	}
+	fitted, err := fit.Fit(log, len(log.Requests), o.fit)
+	if err != nil {
+		return err
+	}
+	warn(fitted, stderr)
+	text, err := yaml.Marshal(o.measured(fitted))
+	if err != nil {
+		return err
+	}
+	if out == "" {
+		_, err := stdout.Write(text)
+		return err
+	}
+	if err := writeResiduals(log, fitted, out); err != nil {
+		return err
+	}
+	path := out + string(os.PathSeparator) + "profile.yaml"
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return fmt.Errorf("cannot write the profile: %w", err)
+	}
+	_, err = fmt.Fprintln(stdout, path)
+	return err
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/env/fit"
+)
+
+// logOptions are the flags of whatever fits a profile to a log of requests.
+type logOptions struct {
+	requests, machine, model, date string
+	fit                            fit.Options
+}
+
+func (o *logOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines (required)")
+	f.StringVar(&o.machine, "machine", "", "`words` on the machine, for the profile")
+	f.StringVar(&o.model, "model", "", "`words` on the model and its engine, for the profile")
+	f.StringVar(&o.date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
+	f.IntVar(&o.fit.MaxBatchTokens, "max-batch-tokens", 0, "the engine's token budget of a step (default: by the log)")
+	f.IntVar(&o.fit.MaxSequences, "max-sequences", 0, "the engine's bound of running sequences (default: by the log, or 256)")
+	f.IntVar(&o.fit.KVTokens, "kv-tokens", 0, "tokens that its KV cache holds (default: by the log)")
+	f.Int64Var(&o.fit.WeightBytes, "model-bytes", 0, "size of the weights, for the profile")
+	f.Int64Var(&o.fit.KVBytes, "kv-bytes-per-token", 0, "size of a cached token, for the profile")
+	f.IntVar(&o.fit.Resamples, "resamples", 20, "refits that the intervals come from; 0 for no intervals")
+}
+
+func (o *logOptions) validate() error {
+	if o.requests == "" {
+		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines")
+	}
+	if o.date != "" {
+		if _, err := time.Parse(time.DateOnly, o.date); err != nil {
+			return fmt.Errorf("--date %q: want YYYY-MM-DD", o.date)
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{
+		{"max-batch-tokens", int64(o.fit.MaxBatchTokens)}, {"max-sequences", int64(o.fit.MaxSequences)}, {"kv-tokens", int64(o.fit.KVTokens)},
+		{"model-bytes", o.fit.WeightBytes}, {"kv-bytes-per-token", o.fit.KVBytes}, {"resamples", int64(o.fit.Resamples)},
+	} {
+		if n.value < 0 {
+			return fmt.Errorf("--%s %d is negative", n.flag, n.value)
+		}
+	}
+	return nil
+}
+
+// read reads the log; clock is how many rows may tell how its clocks lie.
+func (o *logOptions) read(clock int) (*fit.Log, error) {
+	file, err := os.Open(o.requests)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the request log: %w", err)
+	}
+	defer file.Close()
+	return fit.ReadLog(file, o.requests, clock)
+}
+
+// measured is a profile as it is written.
+type measured struct {
+	Date       string `yaml:"date"`
+	Machine    string `yaml:"machine"`
+	Served     string `yaml:"model"`
+	fit.Fitted `yaml:",inline"`
+}
+
+func (o *logOptions) measured(f *fit.Fitted) measured {
+	or := func(words, other string) string {
+		if words == "" {
+			return other
+		}
+		return words
+	}
+	const unsaid = "not said"
+	return measured{or(o.date, time.Now().UTC().Format(time.DateOnly)), or(o.machine, unsaid), or(o.model, unsaid), *f}
+}
+
+// warn says that a profile is not to be trusted.
+func warn(f *fit.Fitted, stderr io.Writer) {
+	if !f.Fits {
+		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: median error %.1f %% end to end, %.1f %% per token; at most %.0f %% is a fit\n",
+			f.Log, 100*f.Errors.EndToEnd.Median, 100*f.Errors.TPOT.Median, 100*fit.Misfit)
+	}
+}
+
+// keyed is v with the names of its YAML keys, for JSON.
+func keyed(v any) (any, error) {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, yaml.Unmarshal(text, &out)
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/env/fit"
+)
+
+// validateOptions are the flags of validate.
+type validateOptions struct {
+	logOptions
+	first    int
+	deadline float64
+	format   string
+}
+
+func newValidateCommand() *cobra.Command {
+	var o validateOptions
+	c := &cobra.Command{
+		Use:   "validate --requests FILE --fit-first N",
+		Short: "Say how well the simulator predicts a log of real requests",
+		Long: `Fit the latency model to the first requests of a log, by arrival, predict the rest with
+the simulated engine, and print how far the predictions lie from what was measured.
+The queue is simulated from the first arrival on. Of the rest the simulation is
+told arrivals and token counts alone.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.flags(c)
+	f := c.Flags()
+	f.IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (required)")
+	f.Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
+	f.StringVar(&o.format, "format", "table", "table or json")
+	return c
+}
+
+// validation is what validate prints.
+type validation struct {
+	Log        string `yaml:"log"`
+	FittedOn   int    `yaml:"fitted_on"`
+	fit.Errors `yaml:",inline"`
+	Deadline   *fit.Shares `yaml:"deadline,omitempty"`
+	Profile    measured    `yaml:"profile"`
+}
+
+func (o *validateOptions) validate() error {
+	if err := o.logOptions.validate(); err != nil {
+		return err
+	}
+	if o.format != "table" && o.format != "json" {
+		return fmt.Errorf("--format %q: want table or json", o.format)
+	}
+	if !(o.deadline >= 0) {
+		return fmt.Errorf("--deadline %v: want milliseconds per token", o.deadline)
+	}
+	if o.first < fit.Fewest {
+		return fmt.Errorf("--fit-first %d: too few requests to fit; at least %d are needed", o.first, fit.Fewest)
+	}
+	return nil
+}
+
+func validate(o validateOptions, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log, err := o.read(o.first)
+	if err != nil {
+		return err
+	}
+	if o.first >= len(log.Requests) {
+		return fmt.Errorf("%s: --fit-first %d of %d requests leaves none to predict", log.Name, o.first, len(log.Requests))
+	}
+	fitted, err := fit.Fit(log, o.first, o.fit)
+	if err != nil {
+		return err
+	}
+	times, err := fitted.Predict(log.Requests)
+	if err != nil {
+		return err
+	}
+	warn(fitted, stderr)
+	rest, predicted := log.Requests[o.first:], times[o.first:]
+	v := validation{Log: log.Name, FittedOn: o.first, Errors: fit.Compare(rest, predicted), Profile: o.measured(fitted)}
+	if o.deadline > 0 {
+		shares := fit.Within(rest, predicted, o.deadline)
+		v.Deadline = &shares
+	}
+	if o.format == "table" {
+		return v.table(stdout)
+	}
+	keys, err := keyed(v)
+	if err != nil {
+		return err
+	}
+	return printJSON(stdout, keys)
+}
+
+func (v *validation) table(w io.Writer) error {
+	fmt.Fprintf(w, "%s: fitted to the first %d requests, the other %d predicted\n\n", v.Log, v.FittedOn, v.Requests)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "relative error\tmedian\tp90\tmedian, fitted\tp90, fitted\t")
+	f := v.Profile.Fitted.Errors
+	for _, line := range []struct {
+		name     string
+		rest, on fit.Error
+	}{{"end to end", v.EndToEnd, f.EndToEnd}, {"TTFT", v.TTFT, f.TTFT}, {"TPOT", v.TPOT, f.TPOT}} {
+		fmt.Fprintf(t, "%s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t\n", line.name,
+			100*line.rest.Median, 100*line.rest.P90, 100*line.on.Median, 100*line.on.P90)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if d := v.Deadline; d != nil {
+		fmt.Fprintf(w, "\nwithin %g ms per token: %.3f measured, %.3f predicted\n", d.Deadline, d.Measured, d.Predicted)
+	}
+	m := &v.Profile.Model
+	_, err := fmt.Fprintf(w, "\nweights %.2f ms, token %.4f ms, context token %.6f ms, sequence %.4f ms; KV cache %d tokens, steps of %d tokens and %d sequences\n",
+		m.Profile.Weights, m.Profile.Token, m.Profile.Context, m.Profile.Sequence, m.KVTokens, m.Engine.MaxBatchTokens, m.Engine.MaxSequences)
+	return err
+}

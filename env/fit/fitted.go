@@ -1,0 +1,108 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Misfit is the median relative error, end to end or per token, on the very
+// requests that were fitted, above which the model does not fit the log.
+const Misfit = 0.15
+
+// Fitted is what a fit found, and how good it is.
+type Fitted struct {
+	// Log and Requests say what was fitted: the first so many of the log.
+	Log      string `yaml:"log"`
+	Requests int    `yaml:"requests"`
+	Model    `yaml:",inline"`
+	// Intervals are of 90 %, by parameter: what refits to resampled blocks of
+	// consecutive requests came to. Empty if there were none.
+	Intervals map[string]Interval `yaml:"intervals_90,omitempty"`
+	// Held are the parameters that the log does not tell and that were given or
+	// assumed.
+	Held []string `yaml:"held"`
+	// Errors are on the fitted requests; Explained is the share of the variance
+	// of the end-to-end latency's logarithm that the model explains.
+	Errors    Errors  `yaml:"errors"`
+	Explained float64 `yaml:"explained_variance"`
+	// Fits is false if a median error is above Misfit.
+	Fits bool `yaml:"fits"`
+}
+
+// Interval is a range of values.
+type Interval struct {
+	Low  float64 `yaml:"low"`
+	High float64 `yaml:"high"`
+}
+
+// names are those of a search's parameters, in order.
+var names = []string{"weights_ms", "token_ms", "context_token_ms", "sequence_ms", "kv_tokens"}
+
+func (s *search) fitted(best trial, log string) (*Fitted, error) {
+	f := &Fitted{Log: log, Requests: s.n, Model: *s.model(best.x, best.budget)}
+	times, err := f.Predict(s.requests)
+	if err != nil {
+		return nil, err
+	}
+	f.Errors = Compare(s.requests[:s.n], times)
+	f.Explained = explained(s.requests[:s.n], times)
+	f.Fits = f.Errors.EndToEnd.Median <= Misfit && f.Errors.TPOT.Median <= Misfit
+	f.Held = []string{"launch_floor_ms", "growth_per_sequence", "overhead_ms", "contention", "block_tokens"}
+	if s.options.MaxSequences > 0 || !s.guess.capped {
+		f.Held = append(f.Held, "max_sequences")
+	}
+	if s.options.MaxBatchTokens > 0 {
+		f.Held = append(f.Held, "max_batch_tokens")
+	}
+	if !s.binding() {
+		f.Held = append(f.Held, "kv_tokens")
+	}
+	f.Intervals = s.intervals(best)
+	return f, nil
+}
+
+// explained is 1 − the residual's share of the variance of ln(end to end).
+func explained(requests []Request, times []Times) float64 {
+	var sum, squares, residual float64
+	for i, r := range requests {
+		v := math.Log(r.EndToEnd())
+		d := math.Log(r.predicted(times[i]).EndToEnd()) - v
+		sum, squares, residual = sum+v, squares+v*v, residual+d*d
+	}
+	variance := squares - sum*sum/float64(len(requests))
+	if variance <= 0 {
+		return 0
+	}
+	return 1 - residual/variance
+}
+
+// intervals refits to resampled blocks. Requests that were in the engine together
+// err together, so that single ones would make the intervals too narrow.
+func (s *search) intervals(best trial) map[string]Interval {
+	if s.options.Resamples < 2 {
+		return nil
+	}
+	const blocks, simulations, seed = 10, 150, 1
+	random := rand.New(rand.NewPCG(seed, seed))
+	found := make([][]float64, len(best.x))
+	for range s.options.Resamples {
+		s.weights = make([]float64, s.n)
+		for range blocks {
+			block := random.IntN(blocks)
+			for i := block * s.n / blocks; i < (block+1)*s.n/blocks; i++ {
+				s.weights[i]++
+			}
+		}
+		t := s.descend(best.x, best.budget, simulations)
+		for k, v := range t.x {
+			found[k] = append(found[k], math.Exp(v))
+		}
+	}
+	s.weights = nil
+	const low, high = 0.05, 0.95
+	out := map[string]Interval{}
+	for k, values := range found {
+		out[names[k]] = Interval{quantile(values, low), quantile(values, high)}
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// guess is where the search begins: rough figures read off the log.
+type guess struct {
+	weights, token, context float64 // ms
+	held                    float64 // tokens in the KV cache at the fullest
+	sequences               int     // the most that ran at once
+	capped                  bool    // sequences was a limit, not the load
+	waited                  bool    // requests waited for room
+}
+
+// span is a time during which a request ran.
+type span struct {
+	from, to float64
+	request  *Request
+}
+
+// began is when the request's prefill began, or a bound of it.
+func (r *Request) began() float64 {
+	if r.Scheduled > r.Arrival {
+		return r.Scheduled
+	}
+	return r.First
+}
+
+// guessFrom reads a start off the first requests of the log.
+func guessFrom(requests []Request) guess {
+	var g guess
+	var prefills []float64
+	samples := make([]float64, 0, 2*len(requests))
+	for i := range requests {
+		r := &requests[i]
+		prefills = append(prefills, (r.First-r.Scheduled)*1e3/float64(r.PromptTokens))
+		samples = append(samples, r.began(), r.Last)
+	}
+	slices.Sort(samples)
+	var held, running []float64
+	for k := 0; k+1 < len(samples); k++ {
+		// A moment's cache, weighted by how long it lasts: sampled between events.
+		h, n := resident(requests, (samples[k]+samples[k+1])/2)
+		held, running = append(held, h), append(running, n)
+	}
+	if len(held) == 0 {
+		held, running = []float64{1}, []float64{1}
+	}
+	g.held = quantile(held, 0.98)
+	g.sequences = int(slices.Max(running))
+	atMost := 0
+	for _, n := range running {
+		if int(n) >= g.sequences-1 {
+			atMost++
+		}
+	}
+	waits := 0
+	for i := range requests {
+		r := &requests[i]
+		if r.began()-r.Arrival > 20*math.Max(r.TPOT(), 0.001) {
+			waits++
+		}
+	}
+	g.waited = waits*10 > len(requests)
+	g.capped = g.waited && g.sequences >= 4 && atMost*3 > len(running)
+	g.token = math.Max(quantile(prefills, 0.1), 1e-5)
+	g.weights, g.context = decodeLine(requests)
+	return g
+}
+
+// resident is how many tokens the requests hold at a time, and how many run.
+func resident(requests []Request, at float64) (tokens, running float64) {
+	for i := range requests {
+		r := &requests[i]
+		if from := r.began(); at < from || at > r.Last {
+			continue
+		}
+		share := math.Max(0, at-r.First) / math.Max(r.Last-r.First, 1e-9)
+		tokens += float64(r.PromptTokens) + share*float64(r.OutputTokens)
+		running++
+	}
+	return tokens, running
+}
+
+// decodeLine parts the time per token of a decode step, in ms, into what every
+// step costs and what each cached token adds. The first is held at a fair part of
+// the whole, since contexts that hardly vary would leave it open.
+func decodeLine(requests []Request) (weights, context float64) {
+	type point struct{ held, tpot float64 }
+	var points []point
+	for i := range requests {
+		r := &requests[i]
+		if tpot := r.TPOT() * 1e3; tpot > 0 {
+			h, _ := resident(requests, (r.First+r.Last)/2)
+			points = append(points, point{h, tpot})
+		}
+	}
+	if len(points) == 0 {
+		return 10, 1e-4
+	}
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.tpot, b.tpot) })
+	middle := points[len(points)/2]
+	const share = 0.75
+	return share * middle.tpot, (1 - share) * middle.tpot / math.Max(middle.held, 1)
+}
+
+// quantile is the q-quantile of values, which it sorts.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	at := q * float64(len(values)-1)
+	low := int(at)
+	high := min(low+1, len(values)-1)
+	return values[low] + (at-float64(low))*(values[high]-values[low])
+}

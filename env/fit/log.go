@@ -1,0 +1,220 @@
+package fit
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+)
+
+// Request is one served request: its tokens, and its times in seconds from the
+// first arrival of the log.
+type Request struct {
+	ID                         string
+	PromptTokens, OutputTokens int
+	Arrival, First, Last       float64
+	// Scheduled is when its prefill began, or its arrival where the log lacks it.
+	Scheduled float64
+}
+
+// TTFT is the time to the first token, in seconds.
+func (r Request) TTFT() float64 { return r.First - r.Arrival }
+
+// EndToEnd is the time to the last token, in seconds.
+func (r Request) EndToEnd() float64 { return r.Last - r.Arrival }
+
+// TPOT is the time per token after the first, in seconds; zero for one token.
+func (r Request) TPOT() float64 {
+	if r.OutputTokens < 2 {
+		return 0
+	}
+	return (r.Last - r.First) / float64(r.OutputTokens-1)
+}
+
+// Log is a list of requests by arrival.
+type Log struct {
+	Name     string
+	Requests []Request
+}
+
+// The fields of a row, each with the names that it goes by.
+var (
+	idNames      = []string{"request_id", "id"}
+	promptNames  = []string{"input_toks", "input_tokens", "prompt_tokens", "prompt_toks"}
+	outputNames  = []string{"output_toks", "output_tokens", "completion_tokens", "generated_tokens"}
+	arrivalNames = []string{"arrival_time", "arrival_ts", "arrival"}
+	queuedNames  = []string{"queued_ts", "queued_time", "queued"}
+	startNames   = []string{"scheduled_ts", "scheduled_time", "scheduled"}
+	firstNames   = []string{"first_token_ts", "first_token_time", "first_token"}
+	lastNames    = []string{"last_token_ts", "last_token_time", "last_token", "finished_ts"}
+)
+
+// row is a request as the log has it. Arrivals may be on another clock than the
+// engine's own times.
+type row struct {
+	Request
+	line   int
+	queued float64 // NaN if the log lacks it, as may be Scheduled
+}
+
+const maxRow = 1 << 20
+
+// ReadLog reads a log of JSON lines. An error names the file, the line and what
+// is wrong there. Clock is how many of the earliest rows may tell how the clock of
+// the arrivals lies to the engine's; 0 for all.
+func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
+	var rows []row
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxRow)
+	for n := 1; lines.Scan(); n++ {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		one, err := parse(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		one.line = n
+		rows = append(rows, one)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%s: no requests; want one JSON object a line", name)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	return align(rows, name, clock)
+}
+
+func parse(line []byte) (row, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return row{}, fmt.Errorf("not a JSON object: %w", err)
+	}
+	f := reader{fields: fields}
+	var one row
+	one.PromptTokens, one.OutputTokens = f.tokens(promptNames), f.tokens(outputNames)
+	one.Arrival, one.First, one.Last = f.time(arrivalNames), f.time(firstNames), f.time(lastNames)
+	one.queued, one.Scheduled = f.optional(queuedNames), f.optional(startNames)
+	for _, name := range idNames {
+		if id, ok := fields[name]; ok {
+			one.ID = fmt.Sprint(id)
+			break
+		}
+	}
+	if f.fault != nil {
+		return row{}, f.fault
+	}
+	return one, one.ordered()
+}
+
+// ordered refuses times that run backwards on the engine's clock.
+func (r row) ordered() error {
+	at, name := r.queued, queuedNames[0]
+	for _, next := range []struct {
+		at   float64
+		name string
+	}{{r.Scheduled, startNames[0]}, {r.First, firstNames[0]}, {r.Last, lastNames[0]}} {
+		if math.IsNaN(next.at) {
+			continue
+		}
+		if next.at < at {
+			return fmt.Errorf("%s %v lies before %s %v", next.name, next.at, name, at)
+		}
+		at, name = next.at, next.name
+	}
+	if r.OutputTokens > 1 && r.Last <= r.First {
+		return fmt.Errorf("%s and %s are the same for %d output tokens", firstNames[0], lastNames[0], r.OutputTokens)
+	}
+	return nil
+}
+
+// sameClock is the greatest time in seconds from an arrival to a first token
+// that is taken for a wait and not for another clock.
+const sameClock = 86_400
+
+// align puts arrivals on the engine's clock and starts it at the first of them.
+// Clocks that differ are laid together so that the quickest request came in at once.
+func align(rows []row, name string, clock int) (*Log, error) {
+	if clock <= 0 || clock > len(rows) {
+		clock = len(rows)
+	}
+	shift := 0.0
+	if d := rows[0].First - rows[0].Arrival; d < 0 || d > sameClock {
+		shift = math.Inf(1)
+		for _, r := range rows[:clock] {
+			shift = min(shift, r.entered()-r.Arrival)
+		}
+	}
+	start := rows[0].Arrival + shift
+	log := &Log{Name: name}
+	for _, r := range rows {
+		one := r.Request
+		one.Arrival = r.Arrival + shift - start
+		one.First, one.Last = r.First-start, r.Last-start
+		one.Scheduled = one.Arrival
+		if !math.IsNaN(r.Scheduled) {
+			one.Scheduled = max(r.Scheduled-start, one.Arrival)
+		}
+		if one.First <= one.Arrival {
+			return nil, fmt.Errorf("%s:%d: %s is %.3f s before the arrival", name, r.line, firstNames[0], one.Arrival-one.First)
+		}
+		log.Requests = append(log.Requests, one)
+	}
+	return log, nil
+}
+
+// entered is the earliest time that the engine itself tells of the request.
+func (r row) entered() float64 {
+	for _, at := range []float64{r.queued, r.Scheduled} {
+		if !math.IsNaN(at) {
+			return at
+		}
+	}
+	return r.First
+}
+
+// reader takes fields out of a row and keeps the first fault.
+type reader struct {
+	fields map[string]any
+	fault  error
+}
+
+func (f *reader) number(names []string, required bool) float64 {
+	for _, name := range names {
+		v, ok := f.fields[name]
+		if !ok || v == nil {
+			continue
+		}
+		n, ok := v.(float64)
+		if !ok && f.fault == nil {
+			f.fault = fmt.Errorf("%s: %v is not a number", name, v)
+		}
+		if n < 0 && f.fault == nil {
+			f.fault = fmt.Errorf("%s: %v is negative", name, n)
+		}
+		return n
+	}
+	if required && f.fault == nil {
+		f.fault = fmt.Errorf("field %s is missing", names[0])
+	}
+	return math.NaN()
+}
+
+func (f *reader) time(names []string) float64     { return f.number(names, true) }
+func (f *reader) optional(names []string) float64 { return f.number(names, false) }
+
+func (f *reader) tokens(names []string) int {
+	n := f.number(names, true)
+	if f.fault == nil && (n < 1 || n != math.Trunc(n) || n > math.MaxInt32) {
+		f.fault = fmt.Errorf("%s: %v is not a whole number of at least 1", names[0], n)
+	}
+	if f.fault != nil {
+		return 0
+	}
+	return int(n)
+}

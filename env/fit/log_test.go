@@ -1,0 +1,59 @@
+package fit
+
+import (
+	"strings"
+	"testing"
+)
+
+const good = `{"request_id":"a","input_toks":10,"output_toks":5,"arrival_time":1000.0,"queued_ts":1.0,"scheduled_ts":1.1,"first_token_ts":1.2,"last_token_ts":1.6}`
+
+// Each fault is one line with the file, the line and what is wrong.
+func TestFaultsOfALogAreNamed(t *testing.T) {
+	swap := func(old, new string) string { return good + "\n" + strings.Replace(good, old, new, 1) }
+	for _, c := range []struct{ name, log, want string }{
+		{"empty", "", "x.jsonl: no requests"},
+		{"no JSON", good + "\n{", "x.jsonl:2: not a JSON object"},
+		{"an array", "[]", "x.jsonl:1: not a JSON object"},
+		{"missing", swap(`"first_token_ts":1.2,`, ""), "x.jsonl:2: field first_token_ts is missing"},
+		{"null", swap(`"last_token_ts":1.6`, `"last_token_ts":null`), "x.jsonl:2: field last_token_ts is missing"},
+		{"text", swap(`"arrival_time":1000.0`, `"arrival_time":"noon"`), "x.jsonl:2: arrival_time: noon is not a number"},
+		{"negative", swap(`"arrival_time":1000.0`, `"arrival_time":-1`), "x.jsonl:2: arrival_time: -1 is negative"},
+		{"no tokens", swap(`"output_toks":5`, `"output_toks":0`), "x.jsonl:2: output_toks: 0 is not a whole number"},
+		{"half a token", swap(`"input_toks":10`, `"input_toks":1.5`), "x.jsonl:2: input_toks: 1.5 is not a whole number"},
+		{"backwards", swap(`"first_token_ts":1.2`, `"first_token_ts":0.5`), "x.jsonl:2: first_token_ts 0.5 lies before scheduled_ts 1.1"},
+		{"at once", swap(`"last_token_ts":1.6`, `"last_token_ts":1.2`), "x.jsonl:2: first_token_ts and last_token_ts are the same"},
+	} {
+		_, err := ReadLog(strings.NewReader(c.log), "x.jsonl", 0)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Other names, no engine's times, rows in any order and one clock will do.
+func TestALogMayBePlain(t *testing.T) {
+	text := `{"prompt_tokens":7,"completion_tokens":1,"arrival":5,"first_token":6,"last_token":6}
+
+{"prompt_tokens":8,"completion_tokens":2,"arrival":3,"first_token":4,"last_token":4.5}`
+	log, err := ReadLog(strings.NewReader(text), "x", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Request{PromptTokens: 7, OutputTokens: 1, Arrival: 2, First: 3, Last: 3, Scheduled: 2}
+	if len(log.Requests) != 2 || log.Requests[1] != want {
+		t.Errorf("%+v, want last %+v", log.Requests, want)
+	}
+}
+
+func TestTooFewRequests(t *testing.T) {
+	log, err := ReadLog(strings.NewReader(strings.Repeat(good+"\n", Fewest-1)), "x", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Fit(log, len(log.Requests), Options{}); err == nil || !strings.Contains(err.Error(), "too few") {
+		t.Errorf("error %v, want one of too few requests", err)
+	}
+	if _, err := Fit(log, 2*Fewest, Options{}); err == nil || !strings.Contains(err.Error(), "fewer") {
+		t.Errorf("error %v, want one of fewer requests", err)
+	}
+}
