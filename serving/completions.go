@@ -17,6 +17,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	received := s.clock()
 	var k call
 	if fault == nil {
+		defer body.Release()
 		k, fault = s.understand(c.Request.Header, body)
 	}
 	k.account = accountOf(c.Request.Context()).understood(k)

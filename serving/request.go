@@ -84,7 +84,7 @@ func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 }
 
 // read takes in the body, bounded in size and time.
-func (s *Server) read(c *gin.Context) ([]byte, *refusal) {
+func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
 	if kind := c.GetHeader("Content-Type"); kind != "" {
 		if media, err := mediaType(kind); err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
@@ -129,13 +129,14 @@ func mediaType(value string) (string, error) {
 const announced = 512 << 10
 
 // readAll reads a body whose announced size saves copying.
-func readAll(r io.Reader, size int64) ([]byte, error) {
+func readAll(r io.Reader, size int64) (*wire.Buffer, error) {
 	if size <= 0 || size > announced {
-		return io.ReadAll(r)
+		body, err := io.ReadAll(r)
+		return wire.Wrap(body), err
 	}
-	body := make([]byte, size)
-	n, err := io.ReadFull(r, body)
-	return body[:n], err
+	b := wire.NewBuffer(int(size))
+	_, err := io.ReadFull(r, b.Bytes())
+	return b, err
 }
 
 func (s *Server) oversize() *refusal {
@@ -143,11 +144,12 @@ func (s *Server) oversize() *refusal {
 }
 
 // understand reads the parameters that route a request.
-func (s *Server) understand(h http.Header, body []byte) (call, *refusal) {
-	r, err := wire.ParseRequest(body)
+func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
+	r, err := wire.ParseRequest(body.Bytes())
 	if err != nil {
 		return call{}, refusalOf(err)
 	}
+	r.In(body)
 	k := call{Request: r}
 	var fault *refusal
 	if k.variant, fault = s.variant(r.Model); fault != nil {

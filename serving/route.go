@@ -182,10 +182,11 @@ func (s *Server) decode(c *gin.Context, into any) *refusal {
 	if fault != nil {
 		return fault
 	}
-	if len(bytes.TrimSpace(body)) == 0 {
+	defer body.Release()
+	if len(bytes.TrimSpace(body.Bytes())) == 0 {
 		return nil
 	}
-	return refusalOf(wire.Decode(body, into, true))
+	return refusalOf(wire.Decode(body.Bytes(), into, true))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

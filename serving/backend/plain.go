@@ -87,6 +87,7 @@ func (t *plain) roundTrip(r *http.Request) (*http.Response, error) {
 			if body, err = r.GetBody(); err != nil {
 				return nil, err
 			}
+			defer body.Close()
 		}
 	}
 }

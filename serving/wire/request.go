@@ -11,7 +11,8 @@ import (
 // reads. Everything else in it, known or not, is the upstream's business.
 type Request struct {
 	// Body is the text as it came.
-	Body []byte
+	Body   []byte
+	buffer *Buffer // that Body is in; nil if it is nobody else's
 	// Model is empty if the body names none.
 	Model string
 	// Task is metadata.task, empty if there is none.
@@ -47,6 +48,9 @@ func ParseRequest(body []byte) (*Request, error) {
 	}
 	return r, fault
 }
+
+// In says that the request's body lies in the buffer, which its texts then hold.
+func (r *Request) In(b *Buffer) { r.buffer = b }
 
 func (r *Request) member(key []byte, value []byte, at span) error {
 	switch string(key) {
@@ -104,7 +108,7 @@ func (r *Request) PromptTokens() int {
 // it was. The original stays untouched, and what is not replaced is not copied.
 func (r *Request) WithModel(name string) *Text {
 	if r.Model == name && len(r.models) == 1 {
-		return newText(r.Body)
+		return newText(r.buffer, r.Body)
 	}
 	value, err := json.Marshal(name)
 	if err != nil { // strings always encode
@@ -116,7 +120,7 @@ func (r *Request) WithModel(name string) *Text {
 		pieces = append(pieces, r.Body[last:at.start], value)
 		last = at.end
 	}
-	return newText(append(pieces, r.Body[last:])...)
+	return newText(r.buffer, append(pieces, r.Body[last:])...)
 }
 
 // valid says where the text stops being JSON. The decoder alone knows the

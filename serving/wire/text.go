@@ -1,15 +1,37 @@
 package wire
 
-import "io"
+import (
+	"errors"
+	"io"
+	"sync"
+)
 
-// Text is a request's body in pieces, to be read once.
+// Text is a request's body in pieces, to be read once. It holds the Buffer that
+// they are in until it is closed, and reads nothing after that, also if it is
+// closed within a Read.
 type Text struct {
 	pieces [][]byte
-	next   int // the piece to go on with
-	at     int // and where in it
+	buffer *Buffer // nil: the pieces are nobody else's
+
+	mu   sync.Mutex // protects all below
+	next int        // the piece to go on with
+	at   int        // and where in it
+	err  error      // why nothing can be read
 }
 
-func newText(pieces ...[]byte) *Text { return &Text{pieces: pieces} }
+// What reading a Text fails with that is closed, or whose request is over.
+var (
+	errTextClosed = errors.New("the request's body has been closed")
+	errTextGone   = errors.New("the request is over, and its body gone")
+)
+
+func newText(buffer *Buffer, pieces ...[]byte) *Text {
+	t := &Text{pieces: pieces, buffer: buffer}
+	if buffer != nil && !buffer.hold() {
+		t.buffer, t.err = nil, errTextGone
+	}
+	return t
+}
 
 // Len is the number of bytes in all, read or not.
 func (t *Text) Len() (n int64) {
@@ -20,10 +42,22 @@ func (t *Text) Len() (n int64) {
 }
 
 // Again is the same text from its start.
-func (t *Text) Again() *Text { return newText(t.pieces...) }
+func (t *Text) Again() *Text {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == errTextGone {
+		return &Text{pieces: t.pieces, err: t.err}
+	}
+	return newText(t.buffer, t.pieces...)
+}
 
 // Read implements [io.Reader].
 func (t *Text) Read(p []byte) (n int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		return 0, t.err
+	}
 	for ; t.next < len(t.pieces) && n < len(p); t.next, t.at = t.next+1, 0 {
 		taken := copy(p[n:], t.pieces[t.next][t.at:])
 		n += taken
@@ -39,7 +73,9 @@ func (t *Text) Read(p []byte) (n int, err error) {
 
 // WriteTo implements [io.WriterTo].
 func (t *Text) WriteTo(w io.Writer) (n int64, err error) {
-	for ; t.next < len(t.pieces); t.next, t.at = t.next+1, 0 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; t.err == nil && t.next < len(t.pieces); t.next, t.at = t.next+1, 0 {
 		written, err := w.Write(t.pieces[t.next][t.at:])
 		n += int64(written)
 		t.at += written
@@ -47,8 +83,18 @@ func (t *Text) WriteTo(w io.Writer) (n int64, err error) {
 			return n, err
 		}
 	}
-	return n, nil
+	return n, t.err
 }
 
-// Close implements [io.Closer]; there is nothing to close.
-func (t *Text) Close() error { return nil }
+// Close implements [io.Closer].
+func (t *Text) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = errTextClosed
+		if t.buffer != nil {
+			t.buffer.Release()
+		}
+	}
+	return nil
+}
