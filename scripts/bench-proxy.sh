@@ -5,18 +5,17 @@
 #
 #   ROUNDS=n    how often each is measured (5)
 #   TIME=d      of each measurement (500ms)
-#   POLICY=ref  that routes (default: one trained for this, in seconds)
 #   PIN=0       leaves it to the system which core runs what
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
 #               machine: they stand still meanwhile
-#   ONLY=list   targets, of: gearshift nginx bare portkey (all)
-#   PORT=n      the first of five ports (18400)
+#   ONLY=list   targets, of: gearshift gearshift-rule nginx bare portkey (all)
+#   PORT=n      the first of six ports (18400)
 #   DOC=file    to put the tables into, between its lines "bench-proxy: begin" and
 #               "bench-proxy: end"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift nginx bare portkey} port=${PORT:-18400}
+readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshift-rule nginx bare portkey} port=${PORT:-18400}
 readonly out=bench-out host=127.0.0.1
 readonly upstream=$host:$port
 
@@ -87,28 +86,34 @@ if wanted bare; then
 	targets+=(--target "bare=$host:$((port + 2)),pid=$!")
 	ready bare $((port + 2))
 fi
-if wanted gearshift; then
-	"$work/gearshift" scenario show titan-rtx-opt | sed '/^serving:/,$d' >"$work/scenario.yaml"
-	{
-		printf 'serving:\n  balancer: least-harm\n  backend: upstream\n  upstreams:\n'
-		for variant in opt-125m opt-1.3b opt-6.7b; do
-			for gpu in gpu0 gpu1 gpu2 gpu3; do
-				echo "    $variant@$gpu: {url: http://$upstream/v1}"
-			done
+
+# gearshift NAME PORT POLICY serves the built-in scenario, all of whose replicas
+# are the one upstream.
+gearshift() {
+	start "$1" "${proxies[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
+	targets+=(--target "$1=$host:$2,pid=$!")
+	ready "$1" "$2"
+}
+{
+	"$work/gearshift" scenario show titan-rtx-opt | sed '/^serving:/,$d'
+	# An engine as in the profile would be overloaded: nothing is to be refused here.
+	printf 'serving:\n  balancer: least-harm\n  overload: {shed: never}\n  backend: upstream\n  upstreams:\n'
+	for variant in opt-125m opt-1.3b opt-6.7b; do
+		for gpu in gpu0 gpu1 gpu2 gpu3; do
+			echo "    $variant@$gpu: {url: http://$upstream/v1}"
 		done
-	} >>"$work/scenario.yaml"
-	policy=${POLICY-}
-	if [ -z "$policy" ]; then
-		# As large as any, but hardly trained: it decides as quickly.
-		"$work/gearshift" train --scenario "$work/scenario.yaml" --store "$work/store.db" --name measured --steps 6000 >"$work/train.log" 2>&1 || {
-			tail -n 20 "$work/train.log" >&2
-			exit 1
-		}
-		policy=measured
-	fi
-	start gearshift "${proxies[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$policy" --addr "$host:$((port + 3))" --admin-addr off
-	targets+=(--target "gearshift=$host:$((port + 3)),pid=$!")
-	ready gearshift $((port + 3))
+	done
+} >"$work/scenario.yaml"
+if wanted gearshift; then
+	# As large as any, but hardly trained: it decides as quickly.
+	"$work/gearshift" train --scenario "$work/scenario.yaml" --store "$work/store.db" --name measured --steps 6000 >"$work/train.log" 2>&1 || {
+		tail -n 20 "$work/train.log" >&2
+		exit 1
+	}
+	gearshift gearshift $((port + 3)) measured
+fi
+if wanted gearshift-rule; then
+	gearshift gearshift-rule $((port + 5)) slackfit
 fi
 if wanted portkey; then
 	start portkey "${proxies[@]}" env NODE_ENV=production TRUSTED_CUSTOM_HOSTS="localhost,127.0.0.1" node .cache/portkey/node_modules/@portkey-ai/gateway/build/start-server.js --port=$((port + 4)) --headless
@@ -118,7 +123,7 @@ fi
 
 busy() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
 before=$(busy)
-"${load[@]}" "$work/overhead" measure --rounds "$rounds" --time "$time" --open gearshift,nginx,bare --stream direct,gearshift,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+"${load[@]}" "$work/overhead" measure --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
 
 describe() {
 	local model

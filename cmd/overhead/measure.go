@@ -172,11 +172,24 @@ func (p *plan) each(ctx context.Context, size int, f func(context.Context, targe
 		}
 		m.Round, m.Target, m.Bytes = p.round, t.name, size
 		m.CPU = float64(processorTime(t.pid)-before) / float64(m.Requests)
+		settle(t.pid)
 		if err := p.out.Encode(m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// settle waits until the target has done what its last clients did not wait for,
+// or what is next would pay for that.
+func settle(pid int) {
+	for range 50 {
+		before := processorTime(pid)
+		time.Sleep(40 * time.Millisecond)
+		if pid == 0 || processorTime(pid) == before {
+			return
+		}
+	}
 }
 
 func (p *plan) latency(ctx context.Context, t target, size int) (measurement, error) {

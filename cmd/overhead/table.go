@@ -60,7 +60,7 @@ func (t *table) read(in io.Reader) error {
 		seen[m.Target] = true
 	}
 	slices.Sort(t.sizes)
-	for _, name := range []string{"nginx", "gearshift", "bare", "portkey"} { // in the order of the rows
+	for _, name := range []string{"nginx", "gearshift", "gearshift-rule", "bare", "portkey"} { // in the order of the rows
 		if seen[name] {
 			t.targets = append(t.targets, name)
 		}

@@ -21,8 +21,8 @@ const (
 	event      = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":"@%d@"},"logprobs":null,"finish_reason":null}]}` + "\n\n"
 	lastEvents = `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 
-	streamEvents = 20
-	streamGap    = 2 * time.Millisecond
+	streamEvents = 10
+	streamGap    = time.Millisecond
 )
 
 var answer = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(completion)) + "\r\n\r\n" + completion)
