@@ -25,7 +25,7 @@ func Decode(body []byte, into any, strict bool) error {
 		}
 		return Error{Type: InvalidRequest, Code: "invalid_json", Message: "the body holds more than one JSON value"}
 	}
-	if fault := valid(body); fault != nil {
+	if _, fault := valid(body); fault != nil {
 		return fault
 	}
 	var mismatch *json.UnmarshalTypeError

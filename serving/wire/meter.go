@@ -233,9 +233,9 @@ func whole(choice []byte) (n int) {
 		value := choice[start:end]
 		switch string(key) {
 		case "text":
-			n, _ = words(value)
+			n, _ = seen(nil).words(value)
 		case "message":
-			n = element(value, 1)
+			n = seen(nil).element(value, 1)
 		}
 		return true
 	})

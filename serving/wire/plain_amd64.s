@@ -6,8 +6,8 @@ DATA marks<>+2(SB)/1, $0x1f // the last control character
 DATA marks<>+3(SB)/1, $0x20 // space
 GLOBL marks<>(SB), RODATA|NOPTR, $4
 
-// func plainAVX2(p *byte, blocks int, after uint32) (done, begun int, afterLast uint32)
-TEXT ·plainAVX2(SB), NOSPLIT, $0-44
+// func plainAVX2(p *byte, blocks int, after uint32) (done, begun int, afterLast, high uint32)
+TEXT ·plainAVX2(SB), NOSPLIT, $0-48
 	MOVQ         p+0(FP), SI
 	MOVQ         blocks+8(FP), CX
 	MOVL         after+16(FP), R8
@@ -15,6 +15,7 @@ TEXT ·plainAVX2(SB), NOSPLIT, $0-44
 	VPBROADCASTB marks<>+1(SB), Y9
 	VPBROADCASTB marks<>+2(SB), Y10
 	VPBROADCASTB marks<>+3(SB), Y11
+	VPXOR        Y5, Y5, Y5
 	XORQ         AX, AX
 	XORQ         DX, DX
 
@@ -28,6 +29,8 @@ block:
 	VPOR     Y3, Y1, Y1
 	VPTEST   Y1, Y1
 	JNZ      done
+
+	VPOR Y0, Y5, Y5
 
 	// A word begins where no space is and one was before.
 	VPCMPEQB  Y11, Y0, Y4
@@ -47,8 +50,10 @@ block:
 	JNZ       block
 
 done:
+	VPMOVMSKB Y5, R9
 	VZEROUPPER
 	MOVQ DX, done+24(FP)
 	MOVQ AX, begun+32(FP)
 	MOVL R8, afterLast+40(FP)
+	MOVL R9, high+44(FP)
 	RET

@@ -20,6 +20,7 @@ type Request struct {
 	// Stream says that the answer is asked for as events.
 	Stream bool
 
+	seen         seen
 	models       []span // the values of "model": one, but JSON allows more
 	input        span   // of "messages", "prompt" or "input"
 	instructions span   // what the Responses API has beside its input
@@ -31,15 +32,13 @@ type span struct{ start, end int }
 // where the text is malformed, or which member has a wrong type. The request
 // keeps body, which must not change.
 func ParseRequest(body []byte) (*Request, error) {
-	if err := valid(body); err != nil {
+	long, err := valid(body)
+	if err != nil {
 		return nil, err
 	}
-	if err := encoded(body); err != nil {
-		return nil, err
-	}
-	r := &Request{Body: body}
+	r := &Request{Body: body, seen: long}
 	var fault error
-	object := Members(body, func(key []byte, start, end int) bool {
+	object := long.members(body, func(key []byte, start, end int) bool {
 		fault = r.member(key, body[start:end], span{start, end})
 		return fault == nil
 	})
@@ -100,8 +99,8 @@ func (r *Request) metadata(value []byte) (fault error) {
 // PromptTokens estimates the length of the prompt: its words, those of text
 // parts alone, or its token ids where the prompt is given as such.
 func (r *Request) PromptTokens() int {
-	instructions, _ := words(r.Body[r.instructions.start:r.instructions.end])
-	return PromptTokens(r.Body[r.input.start:r.input.end]) + instructions
+	instructions, _ := r.seen.words(r.Body[r.instructions.start:r.instructions.end])
+	return r.seen.promptTokens(r.Body[r.input.start:r.input.end]) + instructions
 }
 
 // WithModel is the body with the model's name replaced and every other byte as
@@ -123,12 +122,21 @@ func (r *Request) WithModel(name string) *Text {
 	return newText(r.buffer, append(pieces, r.Body[last:])...)
 }
 
-// valid says where the text stops being JSON. The decoder alone knows the
-// place, so it runs only on text already found broken.
-func valid(body []byte) error {
-	if validJSON(body) {
-		return nil
+// valid says where the text stops being JSON, or UTF-8.
+func valid(body []byte) (seen, error) {
+	c := checker{text: body}
+	switch {
+	case !c.whole():
+		return nil, malformed(body)
+	case c.foreign:
+		return c.seen, encoded(body)
 	}
+	return c.seen, nil
+}
+
+// malformed says where text that is not JSON stops being it. The decoder alone
+// knows the place, so it runs only on text already found broken.
+func malformed(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return Error{Type: InvalidRequest, Code: "invalid_json", Message: "the body is empty; it must be a JSON object"}
 	}

@@ -14,6 +14,10 @@ import (
 // object b, in order, until f returns false. It reports whether b looked like
 // an object as far as it was read. The key is good until f returns.
 func Members(b []byte, f func(key []byte, start, end int) bool) bool {
+	return seen(nil).members(b, f)
+}
+
+func (s seen) members(b []byte, f func(key []byte, start, end int) bool) bool {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '{' {
 		return false
@@ -22,7 +26,7 @@ func Members(b []byte, f func(key []byte, start, end int) bool) bool {
 		return true
 	}
 	for {
-		end := skipString(b, i)
+		end := s.skipString(b, i)
 		if end < 0 {
 			return false
 		}
@@ -31,7 +35,7 @@ func Members(b []byte, f func(key []byte, start, end int) bool) bool {
 			return false
 		}
 		i = skipSpace(b, i+1)
-		if end = skipValue(b, i); end < 0 {
+		if end = s.skipValue(b, i); end < 0 {
 			return false
 		}
 		if !f(key, i, end) {
@@ -46,7 +50,9 @@ func Members(b []byte, f func(key []byte, start, end int) bool) bool {
 
 // Elements calls f with each element of the array b. It reports whether b
 // looked like an array.
-func Elements(b []byte, f func(value []byte)) bool {
+func Elements(b []byte, f func(value []byte)) bool { return seen(nil).elements(b, f) }
+
+func (s seen) elements(b []byte, f func(value []byte)) bool {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '[' {
 		return false
@@ -55,7 +61,7 @@ func Elements(b []byte, f func(value []byte)) bool {
 		return true
 	}
 	for {
-		end := skipValue(b, i)
+		end := s.skipValue(b, i)
 		if end < 0 {
 			return false
 		}
@@ -108,9 +114,12 @@ func skipSpace(b []byte, i int) int {
 }
 
 // skipString returns the index after the string that starts at i, or −1.
-func skipString(b []byte, i int) int {
+func (s seen) skipString(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
+	}
+	if l := s.find(&b[i]); l != nil {
+		return i + l.length
 	}
 	for i++; i < len(b); {
 		next := bytes.IndexByte(b[i:], '"')
@@ -130,15 +139,15 @@ func skipString(b []byte, i int) int {
 }
 
 // skipValue returns the index after the value that starts at i, or −1.
-func skipValue(b []byte, i int) int {
+func (s seen) skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
 	}
 	switch b[i] {
 	case '"':
-		return skipString(b, i)
+		return s.skipString(b, i)
 	case '{', '[':
-		return skipNested(b, i)
+		return s.skipNested(b, i)
 	}
 	start := i
 	for i < len(b) && bytes.IndexByte([]byte(",]} \n\t\r:"), b[i]) < 0 {
@@ -150,11 +159,11 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-func skipNested(b []byte, i int) int {
+func (s seen) skipNested(b []byte, i int) int {
 	for depth := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			if i = skipString(b, i); i < 0 {
+			if i = s.skipString(b, i); i < 0 {
 				return -1
 			}
 			i--

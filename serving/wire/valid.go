@@ -3,21 +3,45 @@ package wire
 // maxDepth of arrays and objects within each other, as in encoding/json.
 const maxDepth = 10_000
 
-// validJSON is [json.Valid], which takes longer over a long prompt than all else
-// that a router does: it looks at every byte of a string by itself.
-func validJSON(b []byte) bool {
-	c := checker{text: b}
-	return c.value() && skipSpace(b, c.at) == len(b)
+// seen are long strings of a text that has been checked, so that nobody has to
+// read them again to find their end, or to count their words.
+type seen []longString
+
+type longString struct {
+	first         *byte // its quote
+	length, words int
 }
 
-// checker reads JSON text from its start. It keeps what it is inside of as bits,
-// so that deep text costs no stack.
+// A string is long from longFrom bytes on, and no more than maxSeen are kept.
+const (
+	longFrom = 2 << 10
+	maxSeen  = 32
+)
+
+// find is the string whose quote is there; nil if it is none of these.
+func (s seen) find(first *byte) *longString {
+	for i := range s {
+		if s[i].first == first {
+			return &s[i]
+		}
+	}
+	return nil
+}
+
+// checker reads JSON text from its start, as [json.Valid] does, which takes longer
+// over a long prompt than all else in a router: it looks at every byte of a string
+// by itself. What it is inside of it keeps as bits, so that deep text costs no stack.
 type checker struct {
 	text    []byte
 	at      int
 	depth   int
 	objects [(maxDepth + 63) / 64]uint64 // by depth: an object, not an array
+	seen    seen
+	foreign bool // something is not ASCII
 }
+
+// whole says that all of the text is one value.
+func (c *checker) whole() bool { return c.value() && skipSpace(c.text, c.at) == len(c.text) }
 
 // value reads one value, with all that it holds.
 func (c *checker) value() bool {
@@ -125,21 +149,40 @@ func (c *checker) key() bool {
 // string reads one, from its quote on.
 func (c *checker) string() bool {
 	b, i := c.text, c.at+1
+	words, inside := 0, false
 	for {
-		n, _, _ := plain(b[i:], false)
+		n, begun, within, ascii := plain(b[i:], inside)
+		words += begun
+		c.foreign = c.foreign || !ascii
 		if i += n; i >= len(b) || b[i] < ' ' {
 			return false
 		}
 		if b[i] == '"' {
-			c.at = i + 1
+			c.end(i+1, words)
 			return true
 		}
 		if n = escape(b[i:]); n == 0 {
 			return false
 		}
+		space := blank(b[i+1])
+		if !space && !within {
+			words++
+		}
+		inside = !space
 		i += n
 	}
 }
+
+// end leaves the string of so many words.
+func (c *checker) end(at, words int) {
+	if length := at - c.at; length >= longFrom && len(c.seen) < maxSeen {
+		c.seen = append(c.seen, longString{&c.text[c.at], length, words})
+	}
+	c.at = at
+}
+
+// blank says that the escape of that letter stands for a space between words.
+func blank(letter byte) bool { return letter == 'n' || letter == 't' || letter == 'r' }
 
 // escape is the length of the escape sequence that b begins with; zero if it is
 // none.

@@ -3,9 +3,15 @@ package wire
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
+
+func passes(b []byte) bool {
+	c := checker{text: b}
+	return c.whole()
+}
 
 func TestValidJSON(t *testing.T) {
 	for _, text := range []string{
@@ -17,8 +23,8 @@ func TestValidJSON(t *testing.T) {
 		strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), strings.Repeat(`{"a":`, maxDepth) + "1" + strings.Repeat("}", maxDepth),
 		strings.Repeat("[", maxDepth-1) + "{}" + strings.Repeat("]", maxDepth-1), strings.Repeat("[", maxDepth) + "{}" + strings.Repeat("]", maxDepth),
 	} {
-		if got, want := validJSON([]byte(text)), json.Valid([]byte(text)); got != want {
-			t.Errorf("%.60q: %v, want %v", text, got, want)
+		if got := passes([]byte(text)); got != json.Valid([]byte(text)) {
+			t.Errorf("%.60q: %v", text, got)
 		}
 	}
 }
@@ -28,8 +34,8 @@ func FuzzValidJSON(f *testing.F) {
 	f.Add([]byte(`{"model":"auto","messages":[{"role":"user","content":"h\u00e9llo \n"}],"n":-1.5e+3,"x":[null,true,{}]}`))
 	f.Add([]byte(`[[[[{"a":[1,2,{"b":"\\\""}]}]]]]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, want := validJSON(b), json.Valid(b); got != want {
-			t.Errorf("%q: %v, want %v", b, got, want)
+		if got := passes(b); got != json.Valid(b) {
+			t.Errorf("%q: %v", b, got)
 		}
 	})
 }
@@ -72,9 +78,31 @@ func FuzzWords(f *testing.F) {
 				}
 				inside = !space
 			}
-			if got, ok := words(b); !ok || got != want {
+			if got, ok := seen(nil).words(b); !ok || got != want {
 				t.Errorf("%q: %d words, want %d", b, got, want)
 			}
 		}
 	})
+}
+
+// What is kept of long strings has to be what reading them again would tell.
+func TestLongStringsAreReadOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{"word ", "  ", `\n`, `\"`, `\\`, `\u0020`, "é", ", ", `\t\t`}
+	for range 300 {
+		var texts [3]strings.Builder
+		for i := range texts {
+			for size := random.IntN(3 * longFrom); texts[i].Len() < size; {
+				texts[i].WriteString(pieces[random.IntN(len(pieces))])
+			}
+		}
+		body := fmt.Sprintf(`{"a":"%s","model":"m","messages":[{"content":"%s"},{"content":[{"text":"%s"}]}],"stream":true}`, &texts[0], &texts[1], &texts[2])
+		r, err := ParseRequest([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.PromptTokens(), PromptTokens(r.Body[r.input.start:r.input.end]); got != want || !r.Stream || r.Model != "m" {
+			t.Fatalf("%s: %d tokens, want %d", body, got, want)
+		}
+	}
 }

@@ -3,32 +3,33 @@ package wire
 // PromptTokens estimates the length of "messages", "prompt" or "input", given as
 // JSON text. Words stand for tokens: the router has no tokenizer of its own, and
 // each variant may have another.
-func PromptTokens(input []byte) int {
-	if n, ok := words(input); ok {
+func PromptTokens(input []byte) int { return seen(nil).promptTokens(input) }
+
+func (s seen) promptTokens(input []byte) (sum int) {
+	if n, ok := s.words(input); ok {
 		return n
 	}
-	var sum int
-	Elements(input, func(value []byte) { sum += element(value, 2) })
+	s.elements(input, func(value []byte) { sum += s.element(value, 2) })
 	return sum
 }
 
 // element is the length of one message, one prompt of several, or one token
 // id. Depth bounds how far it looks into lists: each level reads its text
 // again, so a hostile body could make that long.
-func element(value []byte, depth int) (sum int) {
+func (s seen) element(value []byte, depth int) (sum int) {
 	switch value[0] {
 	case '"':
-		sum, _ = words(value)
+		sum, _ = s.words(value)
 	case '{':
-		Members(value, func(key []byte, start, end int) bool {
+		s.members(value, func(key []byte, start, end int) bool {
 			if string(key) == "content" || string(key) == "output" { // what a tool said, in the Responses API
-				sum += content(value[start:end])
+				sum += s.content(value[start:end])
 			}
 			return true
 		})
 	case '[':
 		if depth > 1 {
-			Elements(value, func(inner []byte) { sum += element(inner, depth-1) })
+			s.elements(value, func(inner []byte) { sum += s.element(inner, depth-1) })
 		}
 	default:
 		sum = 1
@@ -37,14 +38,14 @@ func element(value []byte, depth int) (sum int) {
 }
 
 // content is a string, or a list of parts of which only those of text count.
-func content(value []byte) (sum int) {
-	if n, ok := words(value); ok {
+func (s seen) content(value []byte) (sum int) {
+	if n, ok := s.words(value); ok {
 		return n
 	}
-	Elements(value, func(part []byte) {
-		Members(part, func(key []byte, start, end int) bool {
+	s.elements(value, func(part []byte) {
+		s.members(part, func(key []byte, start, end int) bool {
 			if string(key) == "text" {
-				n, _ := words(part[start:end])
+				n, _ := s.words(part[start:end])
 				sum += n
 			}
 			return true
@@ -54,13 +55,16 @@ func content(value []byte) (sum int) {
 }
 
 // words counts the words of a JSON string without decoding it.
-func words(b []byte) (sum int, ok bool) {
+func (s seen) words(b []byte) (sum int, ok bool) {
 	if len(b) < 2 || b[0] != '"' {
 		return 0, false
 	}
+	if l := s.find(&b[0]); l != nil {
+		return l.words, true
+	}
 	inside := false
 	for b = b[1 : len(b)-1]; ; b = b[1:] {
-		n, begun, within := plain(b, inside)
+		n, begun, within, _ := plain(b, inside)
 		sum += begun
 		if n == len(b) {
 			return sum, true
@@ -68,7 +72,7 @@ func words(b []byte) (sum int, ok bool) {
 		space := false
 		if b = b[n:]; b[0] == '\\' && len(b) > 1 {
 			b = b[1:]
-			space = b[0] == 'n' || b[0] == 't' || b[0] == 'r'
+			space = blank(b[0])
 		}
 		if !space && !within {
 			sum++
