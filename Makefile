@@ -115,6 +115,10 @@ bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s DOC=file)
 	@scripts/bench-compare.sh
 
+.PHONY: bench-proxy
+bench-proxy: ## Measure what the router adds, beside nginx and Portkey (ROUNDS=n TIME=d PIN=0 DOC=file)
+	@scripts/bench-proxy.sh
+
 .PHONY: benchstat
 benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
