@@ -15,12 +15,6 @@ type guess struct {
 	waited                  bool    // requests waited for room
 }
 
-// span is a time during which a request ran.
-type span struct {
-	from, to float64
-	request  *Request
-}
-
 // began is when the request's prefill began, or a bound of it.
 func (r *Request) began() float64 {
 	if r.Scheduled > r.Arrival {
