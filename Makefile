@@ -115,6 +115,10 @@ bench: ## Run the benchmarks (BENCH=pattern COUNT=n)
 bench-compare: ## Measure ours beside PyTorch and a Python environment (ROUNDS=n TIME=s DOC=file)
 	@scripts/bench-compare.sh
 
+.PHONY: bench-curve
+bench-curve: ## Utility against time of training, beside a loop in PyTorch; 20 minutes (SECONDS_MAX=s SEEDS=n DOC=file)
+	@scripts/bench-curve.sh
+
 .PHONY: bench-proxy
 bench-proxy: ## Measure what the router adds, beside nginx and Portkey (ROUNDS=n TIME=d PIN=0 DOC=file)
 	@scripts/bench-proxy.sh

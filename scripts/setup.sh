@@ -109,13 +109,13 @@ check_notebooks() {
 # PyTorch is what bench-compare measures against; nothing else needs it.
 check_peers() {
 	local python=${PYTHON:-/usr/bin/python3}
-	"$python" -c 'import torch' 2>/dev/null && return
-	if [ -z "${PYTHON-}" ] && install_debian python3-torch && "$python" -c 'import torch' 2>/dev/null; then
+	"$python" -c 'import torch, matplotlib' 2>/dev/null && return
+	if [ -z "${PYTHON-}" ] && install_debian python3-torch python3-matplotlib && "$python" -c 'import torch, matplotlib' 2>/dev/null; then
 		return
 	fi
-	say "no Python with PyTorch: $python cannot import torch." >&2
-	say "  Debian, Ubuntu: apt-get install python3-torch" >&2
-	say "  elsewhere: python3 -m pip install torch numpy in an environment, and PYTHON=its python" >&2
+	say "no Python with PyTorch: $python cannot import torch and matplotlib." >&2
+	say "  Debian, Ubuntu: apt-get install python3-torch python3-matplotlib" >&2
+	say "  elsewhere: python3 -m pip install torch numpy matplotlib in an environment, and PYTHON=its python" >&2
 	exit 1
 }
 
