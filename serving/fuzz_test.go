@@ -85,9 +85,13 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(302, "text/html", []byte("<html>"), "")
 	f.Add(200, "text/event-stream; =", []byte("data: {"), "close, te")
 	f.Add(429, "", []byte(nil), "")
+	f.Add(204, jsonType, []byte(fine), "")
 	f.Fuzz(func(t *testing.T, status int, kind string, body []byte, connection string) {
 		if status < 200 || status > 599 {
 			return // no transport gives another
+		}
+		if status == http.StatusNoContent || status == http.StatusNotModified {
+			body = nil // nor these with one
 		}
 		g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
 			r := reply(status, kind, io.NopCloser(strings.NewReader(string(body))))
