@@ -56,7 +56,9 @@ func (t *Trace) readCSV(r io.Reader) error {
 		if len(t.Records) == 0 && form.absolute {
 			zero = at
 		}
-		record.At = at.Sub(zero)
+		if record.At = at.Sub(zero); record.At > maxSeconds*time.Second {
+			return fault(t.Name, line, form.header[form.time], "within 285 years of the first", "%q is too late", row[form.time])
+		}
 		if err := t.add(record, form.header[form.time], form.header[form.prompt], form.header[form.output]); err != nil {
 			return err
 		}

@@ -87,6 +87,7 @@ func TestTraceFaults(t *testing.T) {
 		{"a.csv", azure + "2023-11-16 18:17:03,5\n", "a.csv:2: 2 columns; 3 would be right, TIMESTAMP,ContextTokens,GeneratedTokens"},
 		{"a.csv", azure + "\n2023-11-16 18:17:03,5,6\n2023-11-16 18:17:02.5,5,6\n", "a.csv:4: column TIMESTAMP: 500ms before line 3; rows in order of time would be right"},
 		{"a.csv", azure + "2023-11-16 18:17:03,\"5,6\n", `a.csv:2: character`},
+		{"a.csv", azure + "1000-01-01 00:00:00,5,6\n2000-01-01 00:00:00,5,6\n", `a.csv:3: column TIMESTAMP: "2000-01-01 00:00:00" is too late; within 285 years of the first would be right`},
 		{"b.csv", arena + "0,1,5,6\n-1,1,5,6\n", `b.csv:3: column req_time_s: "-1" is not a time; seconds since the start, such as 12.5 would be right`},
 		{"b.csv", arena + "NaN,1,5,6\n", `b.csv:2: column req_time_s: "NaN" is not a time`},
 		{"b.csv", arena + "1e30,1,5,6\n", `b.csv:2: column req_time_s: "1e30" is not a time`},
