@@ -11,8 +11,8 @@ import (
 const idle = time.Duration(math.MaxInt64)
 
 // hostHeap orders the hosts by their next event; ties go to the lower index,
-// so that runs repeat exactly. It is an indexed binary heap, as each event
-// moves exactly one host.
+// so that runs repeat exactly. It is an indexed binary heap, as events move one
+// host at a time.
 type hostHeap struct {
 	hosts []*engine.Host
 	at    []time.Duration // by host

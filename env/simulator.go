@@ -134,7 +134,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 }
 
 // Advance processes the events up to and including time until, appending the
-// requests that ended to dst.
+// requests that ended to dst, in order.
 func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	for {
 		at, ok := s.next()
@@ -143,7 +143,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 			return dst, nil
 		}
 		var err error
-		if dst, err = s.process(at, dst); err != nil {
+		if dst, err = s.process(until, dst); err != nil {
 			return dst, err
 		}
 	}
@@ -151,15 +151,18 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 
 // Drain processes events until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
+	before := len(dst)
 	for s.began != s.ended {
-		at, ok := s.next()
-		if !ok {
+		if _, ok := s.next(); !ok {
 			return dst, fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
 		}
 		var err error
-		if dst, err = s.process(at, dst); err != nil {
+		if dst, err = s.process(idle-1, dst); err != nil {
 			return dst, err
 		}
+	}
+	for i := range dst[before:] {
+		s.now = max(s.now, dst[before+i].Finished)
 	}
 	return dst, nil
 }
@@ -173,38 +176,67 @@ func (s *Simulator) next() (at time.Duration, ok bool) {
 	return s.order.first()
 }
 
-// process brings the next event about.
-func (s *Simulator) process(at time.Duration, dst []Outcome) ([]Outcome, error) {
+// process brings about the next event, and what follows it on the same host up to
+// and including time until.
+func (s *Simulator) process(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	if s.lossDue() {
 		return s.lose(dst)
 	}
-	return s.step(at, dst)
+	if s.nextLoss < len(s.losses) {
+		until = min(until, s.losses[s.nextLoss].From)
+	}
+	return s.run(s.order.top(), until, dst)
 }
 
-// step processes one engine iteration's end.
-func (s *Simulator) step(at time.Duration, dst []Outcome) ([]Outcome, error) {
-	if s.check && at < s.now {
-		return dst, fmt.Errorf("time runs back from %v to %v", s.now, at)
+// run processes one host's events up to and including time until. Hosts meet only
+// where requests arrive, so each goes there by itself, which spares the heap; an
+// observer is shown one event at a time, across the hosts.
+func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
+	host, last := s.hosts[h], s.now
+	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
+		if s.check && at < last {
+			return dst, fmt.Errorf("time runs back from %v to %v", last, at)
+		}
+		last = at
+		s.event = host.Step(s.event[:0])
+		for _, e := range s.event {
+			if e.Kind == engine.FirstToken {
+				s.jobs[e.ID].outcome.FirstToken = e.At
+				continue
+			}
+			o, err := s.end(e)
+			if err != nil {
+				return dst, err
+			}
+			dst = s.insert(dst, &o, h)
+		}
+		if s.check {
+			if err := s.checkHost(h); err != nil {
+				return dst, err
+			}
+		}
+		if host.Observe != nil {
+			break
+		}
 	}
-	s.now = at
-	h := s.order.top()
-	s.event = s.hosts[h].Step(s.event[:0])
 	s.order.fix(h)
-	for _, e := range s.event {
-		if e.Kind == engine.FirstToken {
-			s.jobs[e.ID].outcome.FirstToken = e.At
-			continue
-		}
-		o, err := s.end(e)
-		if err != nil {
-			return dst, err
-		}
-		dst = append(dst, o)
-	}
-	if s.check {
-		return dst, s.checkHost(h)
-	}
 	return dst, nil
+}
+
+// insert puts an outcome of the host where it belongs among those of other hosts,
+// which have gone ahead: in order of the ends, and then of the hosts.
+func (s *Simulator) insert(dst []Outcome, o *Outcome, host int) []Outcome {
+	dst = append(dst, *o)
+	i := len(dst) - 1
+	for ; i > 0; i-- {
+		before := &dst[i-1]
+		if before.Finished < o.Finished || before.Finished == o.Finished && s.place[before.Replica].host <= host {
+			break
+		}
+		dst[i] = *before
+	}
+	dst[i] = *o
+	return dst
 }
 
 func (s *Simulator) end(e engine.Event) (Outcome, error) {
