@@ -27,6 +27,7 @@ type Engine struct {
 	held     int    // Σ prompt and generated tokens, of waiting sequences too
 	context  int    // Σ tokens that the next decode step attends to
 	decodes  uint64 // decode steps done
+	residue  int    // decodes modulo the block size
 	admitted uint64 // admissions so far, which order the sequences
 
 	step      step
@@ -46,7 +47,21 @@ type step struct {
 	partial   sequence
 	prefilled int
 	hasPart   bool
-	duty      float64
+
+	ms, gpu float64 // its time, and the GPU part of it
+	load    float64 // their quotient, or −1: see duty
+}
+
+// duty is the share of the step that loads the GPU, worked out when a neighbour
+// first asks.
+func (s *step) duty() float64 {
+	if s.load < 0 {
+		s.load = 0
+		if s.ms > 0 {
+			s.load = s.gpu / s.ms
+		}
+	}
+	return s.load
 }
 
 // New makes an idle engine with a KV cache of kvTokens, rounded down to blocks.
@@ -127,17 +142,21 @@ func (e *Engine) begin(neighbours float64) (ms float64, ok bool) {
 		return 0, false
 	}
 	s.busy = true
-	ms, s.duty = e.profile.Step(s.tokens, sequences, context, neighbours)
-	return ms, true
+	s.ms, s.gpu = e.profile.Time(s.tokens, sequences, context, neighbours)
+	s.load = -1
+	return s.ms, true
 }
 
 // finish applies the step in progress and appends what it brought about, each
 // event a copy of like with its ID and Kind set.
 func (e *Engine) finish(dst []Event, like Event) []Event {
 	s := &e.step
-	s.busy, s.duty = false, 0
+	s.busy, s.load = false, 0
 	if s.decoding {
 		e.decodes++
+		if e.residue++; e.residue == len(e.boundary) {
+			e.residue = 0
+		}
 		e.context += len(e.running)
 		e.held += len(e.running)
 		e.produced += uint64(len(e.running))

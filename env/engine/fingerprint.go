@@ -49,7 +49,7 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 	if s.busy && s.decoding {
 		sum = mix(sum ^ 5)
 	}
-	return mix(mix(sum^uint64(end)) ^ math.Float64bits(s.duty))
+	return mix(mix(sum^uint64(end)) ^ math.Float64bits(s.duty()))
 }
 
 // mix is the splitmix64 step, whose results for neighbouring arguments look

@@ -112,7 +112,7 @@ func (h *Host) begin(i int, now time.Duration) {
 	var neighbours float64
 	for j, e := range h.engines {
 		if j != i && e.step.busy {
-			neighbours += e.step.duty
+			neighbours += e.step.duty()
 		}
 	}
 	e := h.engines[i]

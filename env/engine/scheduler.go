@@ -60,14 +60,13 @@ func (e *Engine) prefill(q sequence, budget int) (spent int) {
 // planDecode lets all running sequences take part, preempting the newest while
 // the blocks that the step needs are not free.
 func (e *Engine) planDecode() {
-	at := int(e.decodes % uint64(e.config.BlockTokens))
-	for e.boundary[at] > e.free {
+	for e.boundary[e.residue] > e.free {
 		e.preempt()
 	}
 	if len(e.running) == 0 {
 		return
 	}
-	e.free -= e.boundary[at]
+	e.free -= e.boundary[e.residue]
 	e.step.decoding = true
 	e.step.tokens += len(e.running)
 }

@@ -58,12 +58,18 @@ func (p *Profile) GPU(tokens, context int) float64 {
 // it: the share of the step that loads the GPU, which its neighbours feel.
 // Neighbours is the sum of the duties of the host's other busy engines.
 func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, duty float64) {
-	gpu := p.GPU(tokens, context)
-	ms = p.beside(gpu, sequences, neighbours)
+	ms, gpu := p.Time(tokens, sequences, context, neighbours)
 	if ms > 0 {
 		duty = gpu / ms
 	}
 	return ms, duty
+}
+
+// Time is as Step, with the uncontended GPU part in place of the duty, which is
+// that part's share: a division that most callers never need.
+func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, gpu float64) {
+	gpu = p.GPU(tokens, context)
+	return p.beside(gpu, sequences, neighbours), gpu
 }
 
 // beside is the time of a step with that GPU part beside neighbours.
