@@ -60,8 +60,8 @@ func Encode(c *checkpoints.Checkpoint) ([]byte, error) {
 		return nil, fmt.Errorf("cannot write ONNX: %w", err)
 	}
 	m := encode(c.Network)
-	m.property(metaKey, string(description))
-	m.property(digestKey, sum)
+	m.Property(metaKey, string(description))
+	m.Property(digestKey, sum)
 	if len(m) > MaxSize {
 		return nil, fmt.Errorf("cannot write ONNX: the file would be larger than the %d MiB that are read again", MaxSize>>20)
 	}

@@ -60,7 +60,7 @@ OpenAI-compatible endpoint. One scenario file drives every command; start with
 	})
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
-		newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newPolicyCommand(), newKeyCommand(), newWorkloadCommand(),
+		newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newKeyCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
 	return root

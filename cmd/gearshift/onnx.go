@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/nn"
 	"gearshift/router/ort"
 	"gearshift/router/policy"
+	"gearshift/serving/backend/decoder"
+	localmodel "gearshift/serving/backend/onnx"
 )
 
 // onnxLibrary is the file that `make onnxruntime` fetches.
@@ -26,10 +29,23 @@ func onnxRuntime() string {
 	return fmt.Sprintf("%s (%s)", version, path)
 }
 
+// errNoLibrary says how to come by the library that does not load.
+func errNoLibrary(err error) error {
+	return fmt.Errorf("%w; fetch the library by `make onnxruntime`, or name it in GEARSHIFT_ONNXRUNTIME", err)
+}
+
+// openModel loads a model for an engine.
+func openModel(l scenario.Local, memory int64) (decoder.Model, error) {
+	if _, err := ort.Load(findONNX()); err != nil {
+		return nil, errNoLibrary(err)
+	}
+	return localmodel.Open(l.Path, localmodel.Options{Threads: l.Threads, Provider: l.Provider, MaxBytes: memory})
+}
+
 // newONNXEngine runs networks by ONNX Runtime.
 func newONNXEngine() (runner, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
-		return nil, fmt.Errorf("%w; fetch the library by `make onnxruntime`, or name it in GEARSHIFT_ONNXRUNTIME", err)
+		return nil, errNoLibrary(err)
 	}
 	return func(n *nn.MLP) (policy.ValueFunction, error) {
 		return ort.New(onnx.EncodeNetwork(n), onnx.Input, onnx.Output, n.Inputs(), n.Outputs())

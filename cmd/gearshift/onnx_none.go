@@ -2,10 +2,19 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/backend/decoder"
+)
+
+var errNoONNX = errors.New("this build has no ONNX Runtime; `make onnxruntime` fetches it, then `make build` links it")
 
 func onnxRuntime() string { return "not in this build (tag onnx)" }
 
 func newONNXEngine() (runner, error) {
-	return nil, errors.New("this build has no ONNX Runtime; `make onnxruntime` fetches it, then `make build` links it")
+	return nil, errNoONNX
 }
+
+func openModel(scenario.Local, int64) (decoder.Model, error) { return nil, errNoONNX }

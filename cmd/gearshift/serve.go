@@ -201,6 +201,13 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		}
 		return list, closeAll, err
 	}
+	if s.Serving.Backend == scenario.ONNX {
+		engines, closeAll, err := newLocalEngines(s, t)
+		for i, e := range engines {
+			list[i].Transport = backend.NewFront(e)
+		}
+		return list, closeAll, err
+	}
 	simulated, err := newSimulated(s, t)
 	if err != nil {
 		return nil, nil, err

@@ -39,7 +39,7 @@ func (e *events) Read(p []byte) (int, error) {
 		if e.ended {
 			return 0, io.EOF
 		}
-		tokens, done, err := e.wait(e.sent)
+		tokens, done, err := e.Wait(e.sent)
 		if err != nil {
 			return 0, err
 		}
@@ -59,7 +59,7 @@ func (e *events) Read(p []byte) (int, error) {
 // Close implements io.Closer. It cancels the work if it has not ended.
 func (e *events) Close() error {
 	e.stop()
-	e.host.cancel(e.job, io.ErrClosedPipe)
+	e.Cancel(io.ErrClosedPipe)
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (e *events) token() {
 		e.callPiece()
 		return
 	}
-	word := filler(e.id, e.sent, 1)
+	word := e.Piece(e.sent)
 	if !e.chat {
 		e.choice(wire.Choice{Text: &word})
 		return

@@ -1,14 +1,10 @@
 package backend
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"gearshift/serving/wire"
 )
@@ -27,15 +23,13 @@ type order struct {
 	Messages            json.RawMessage `json:"messages"`
 	Prompt              json.RawMessage `json:"prompt"`
 	Stream              bool            `json:"stream"`
+	StreamOptions       *streamOptions  `json:"stream_options"`
 	MaxTokens           *int            `json:"max_tokens"`
 	MaxCompletionTokens *int            `json:"max_completion_tokens"`
 	IgnoreEOS           bool            `json:"ignore_eos"`
 	N                   *int            `json:"n"`
-	StreamOptions       *struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Tools      []tool          `json:"tools"`
-	ToolChoice json.RawMessage `json:"tool_choice"`
+	Tools               []tool          `json:"tools"`
+	ToolChoice          json.RawMessage `json:"tool_choice"`
 
 	call *wire.Function // to answer with in place of text, or nil
 }
@@ -43,14 +37,9 @@ type order struct {
 // RoundTrip implements [http.RoundTripper]. The work is cancelled with the
 // request's context, or when a streamed answer's body is closed.
 func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
-	var body []byte
-	if request.Body != nil {
-		var err error
-		body, err = io.ReadAll(request.Body)
-		request.Body.Close()
-		if err != nil {
-			return nil, fmt.Errorf("cannot read request: %w", err)
-		}
+	body, err := readBody(request)
+	if err != nil {
+		return nil, err
 	}
 	if request.Method == http.MethodPost {
 		switch request.URL.Path {
@@ -81,7 +70,8 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 		fault.Code = "context_length_exceeded"
 		return refuse(request, http.StatusBadRequest, fault), nil
 	}
-	w := newWork(request.Context(), r, j, o, chat)
+	w := newWork(request.Context(), simulation{j, r.host}, r.model, chat)
+	w.call, w.usage = o.call, o.StreamOptions.usage()
 	if o.Stream {
 		return w.stream(request), nil
 	}
@@ -90,10 +80,8 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // order reads the request and decides how long its answer will be.
 func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Error) {
-	if err := wire.Decode(body, &o, false); err != nil {
-		e := invalid("", err.Error())
-		errors.As(err, &e)
-		return o, nil, &e
+	if fault = ReadMembers(body, &o); fault != nil {
+		return o, nil, fault
 	}
 	if fault = o.wanting(chat); fault != nil {
 		return o, nil, fault
@@ -168,76 +156,39 @@ func invalid(param, message string) wire.Error {
 	return wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: "invalid_value", Message: message}
 }
 
-// work is a job together with the request that it answers.
-type work struct {
+// simulation is a job as an answer of filler words.
+type simulation struct {
 	*job
-	host  *host
-	chat  bool
-	usage bool
-	call  *wire.Function
-	base  wire.Answer // what all events of the answer share
-	stop  func() bool // lets go of the context
+	host *host
 }
 
-func newWork(ctx context.Context, r *replica, j *job, o order, chat bool) *work {
-	w := &work{job: j, host: r.host, chat: chat, call: o.call}
-	w.usage = o.StreamOptions != nil && o.StreamOptions.IncludeUsage
-	w.base = wire.Answer{ID: fmt.Sprintf("cmpl-%012x", j.id), Object: wire.CompletionObject, Created: time.Now().Unix(), Model: r.model}
-	if chat {
-		w.base.ID, w.base.Object = "chat"+w.base.ID, wire.ChatObject
-	}
-	w.stop = context.AfterFunc(ctx, func() { w.host.cancel(j, context.Cause(ctx)) })
-	return w
-}
+// ID implements [Generation].
+func (s simulation) ID() uint64 { return s.id }
 
-// wait returns once more than the given tokens have been generated, or the
-// work has ended.
-func (w *work) wait(tokens int) (now int, done bool, err error) {
+// Wait implements [Generation].
+func (s simulation) Wait(pieces int) (now int, done bool, err error) {
 	for {
-		now, done, err = w.host.seen(w.job)
-		if done || now > tokens {
+		now, done, err = s.host.seen(s.job)
+		if done || now > pieces {
 			return now, done, err
 		}
-		<-w.wake
+		<-s.wake
 	}
 }
 
-func (w *work) finish() wire.Optional {
-	switch {
-	case w.call != nil:
-		return "tool_calls"
-	case w.cut:
+// Piece implements [Generation].
+func (s simulation) Piece(i int) string { return filler(s.id, i, 1) }
+
+// Finish implements [Generation].
+func (s simulation) Finish() wire.Optional {
+	if s.cut {
 		return "length"
 	}
 	return "stop"
 }
 
-func (w *work) spent() *wire.Usage {
-	return &wire.Usage{PromptTokens: w.prompt, CompletionTokens: w.output, TotalTokens: w.prompt + w.output}
-}
+// Usage implements [Generation].
+func (s simulation) Usage() (prompt, output int) { return s.prompt, s.output }
 
-// whole waits for the end and answers in one piece.
-func (w *work) whole(request *http.Request) (*http.Response, error) {
-	defer w.stop()
-	if _, _, err := w.wait(w.output); err != nil {
-		return nil, err
-	}
-	text := filler(w.id, 0, w.output)
-	answer := w.base
-	answer.Usage = w.spent()
-	choice := wire.Choice{FinishReason: w.finish()}
-	switch {
-	case w.call != nil:
-		choice.Message = &wire.Message{Role: "assistant", ToolCalls: []wire.ToolCall{{ID: w.callID(), Type: "function", Function: *w.call}}}
-	case w.chat:
-		choice.Message = &wire.Message{Role: "assistant", Content: wire.Optional(text)}
-	default:
-		choice.Text = &text
-	}
-	answer.Choices = []wire.Choice{choice}
-	body, err := json.Marshal(answer)
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode answer: %w", err)
-	}
-	return respond(request, http.StatusOK, body), nil
-}
+// Cancel implements [Generation].
+func (s simulation) Cancel(cause error) { s.host.cancel(s.job, cause) }

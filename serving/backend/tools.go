@@ -136,7 +136,7 @@ func exampleObject(properties json.RawMessage, depth int) []byte {
 	return out.Bytes()
 }
 
-func (w *work) callID() string { return fmt.Sprintf("call_%012x", w.id) }
+func (w *work) callID() string { return fmt.Sprintf("call_%012x", w.ID()) }
 
 // callPiece writes the next token's share of the call's arguments, before the
 // first the call's name.
@@ -146,7 +146,8 @@ func (e *events) callPiece() {
 			{Index: new(int), ID: e.callID(), Type: "function", Function: wire.Function{Name: e.call.Name}},
 		}}})
 	}
-	if text := share(e.call.Arguments, e.sent, e.output); text != "" {
+	_, output := e.Usage()
+	if text := share(e.call.Arguments, e.sent, output); text != "" {
 		e.choice(wire.Choice{Delta: &wire.Delta{ToolCalls: []wire.ToolCall{{Index: new(int), Function: wire.Function{Arguments: text}}}}})
 	}
 }

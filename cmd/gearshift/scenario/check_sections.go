@@ -169,15 +169,16 @@ func (c *checker) address(key, addr string) {
 
 func (c *checker) backend() {
 	s := c.s.Serving
+	c.locals()
 	switch s.Backend {
-	case Simulated:
+	case Simulated, ONNX:
 		if len(s.Upstreams) > 0 {
-			c.judge("serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", Simulated, Upstream)
+			c.judge("serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", s.Backend, Upstream)
 		}
 	case Upstream:
 		c.upstreams()
 	default:
-		c.judge("serving.backend", "unknown backend %q; want %s or %s", s.Backend, Simulated, Upstream)
+		c.judge("serving.backend", "unknown backend %q; want %s, %s or %s", s.Backend, Simulated, Upstream, ONNX)
 	}
 	for replica, e := range sorted(s.Upstreams) {
 		c.endpoint(child("serving.upstreams", replica), e)

@@ -22,6 +22,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		{"serving.fallback", s.Serving.Fallback, o.Serving.Fallback},
 		{"serving.max_in_flight", s.Serving.MaxInFlight, o.Serving.MaxInFlight},
 		{"serving.backend", s.Serving.Backend, o.Serving.Backend},
+		{"serving.models", s.Serving.Models, o.Serving.Models},
 	} {
 		if !reflect.DeepEqual(section.a, section.b) {
 			list = append(list, section.key)

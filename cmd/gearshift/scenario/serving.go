@@ -16,10 +16,13 @@ type Serving struct {
 	MaxInFlight int   `yaml:"max_in_flight"`
 	MaxBody     Bytes `yaml:"max_body"`
 	MaxHeader   Bytes `yaml:"max_header"`
-	// Backend is Simulated or Upstream.
+	// Backend is Simulated, Upstream or ONNX.
 	Backend string `yaml:"backend"`
 	// Upstreams is where each replica answers, by its name "variant@host".
 	Upstreams map[string]Endpoint `yaml:"upstreams,omitempty"`
+	// Models is what the ONNX backend loads for each replica, by the name of
+	// the replica or of its variant.
+	Models map[string]Local `yaml:"models,omitempty"`
 	// Server is the rest, which the server owns. Use [Serving.Config].
 	Server serving.Config `yaml:",inline"`
 }
@@ -28,6 +31,7 @@ type Serving struct {
 const (
 	Simulated = "simulated" // engines that run the profiles in real time
 	Upstream  = "upstream"  // OpenAI-compatible servers
+	ONNX      = "onnx"      // models that ONNX Runtime computes in this process
 )
 
 // Endpoint is an OpenAI-compatible server that stands for one replica.

@@ -1,0 +1,148 @@
+package models
+
+import (
+	"fmt"
+	"math"
+
+	"gearshift/models/onnxfile"
+)
+
+// The inputs and outputs of a decoder, as Hugging Face Optimum exports it. Of
+// the cache there is a key and a value for each layer.
+const (
+	InputIDs      = "input_ids"
+	AttentionMask = "attention_mask"
+	PositionIDs   = "position_ids"
+	Logits        = "logits"
+)
+
+// graph writes the nodes of a decoder.
+type graph struct {
+	onnxfile.Graph
+	*Decoder
+	nodes int
+}
+
+// ONNX is the decoder as a model file, with any batch and any length.
+func (d *Decoder) ONNX() []byte {
+	g := &graph{Decoder: d, Graph: onnxfile.Graph{Name: "decoder"}}
+	g.declare()
+	g.constants()
+	x := g.add(g.gather("tokens", InputIDs), g.gather("positions", PositionIDs))
+	bias := g.maskBias()
+	for i := range d.Blocks {
+		x = g.block(i, x, bias)
+	}
+	x = g.norm("norm", d.Norm, x)
+	g.Reals("head", d.Head, d.Width, Vocabulary)
+	g.Node("MatMul", []string{x, "head"}, []string{Logits})
+	return g.Model()
+}
+
+func (g *graph) declare() {
+	batch, length, past := onnxfile.Any("batch_size"), onnxfile.Any("sequence_length"), onnxfile.Any("past_sequence_length")
+	whole := onnxfile.Any("past_sequence_length + sequence_length")
+	heads, width := onnxfile.Fixed(g.Heads), onnxfile.Fixed(g.Width/g.Heads)
+	g.Input(InputIDs, onnxfile.Int64, batch, length)
+	g.Input(AttentionMask, onnxfile.Int64, batch, whole)
+	g.Input(PositionIDs, onnxfile.Int64, batch, length)
+	g.Output(Logits, onnxfile.Float32, batch, length, onnxfile.Fixed(Vocabulary))
+	for i := range g.Blocks {
+		for _, kind := range []string{"key", "value"} {
+			g.Input(fmt.Sprintf("past_key_values.%d.%s", i, kind), onnxfile.Float32, batch, heads, past, width)
+			g.Output(fmt.Sprintf("present.%d.%s", i, kind), onnxfile.Float32, batch, heads, whole, width)
+		}
+	}
+}
+
+func (g *graph) constants() {
+	g.Reals("tokens", g.Tokens, Vocabulary, g.Width)
+	g.Reals("positions", g.Positions, g.Context, g.Width)
+	g.Wholes("zero", []int64{0})
+	g.Wholes("one", []int64{1})
+	g.Wholes("axes_1_2", []int64{1, 2}, 2)
+	g.Wholes("axis_1", []int64{1}, 1)
+	g.Wholes("split_heads", []int64{0, 0, int64(g.Heads), int64(g.Width / g.Heads)}, 4)
+	g.Wholes("join_heads", []int64{0, 0, int64(g.Width)}, 3)
+	g.Reals("scale", []float32{float32(1 / math.Sqrt(float64(g.Width/g.Heads)))})
+	g.Reals("seen", []float32{0})
+	g.Reals("hidden", []float32{-1e30})
+}
+
+// fresh is the name of a value in between.
+func (g *graph) fresh() string {
+	g.nodes++
+	return fmt.Sprintf("v%d", g.nodes)
+}
+
+// op adds a node with one output.
+func (g *graph) op(op string, inputs []string, attributes ...onnxfile.Attribute) string {
+	out := g.fresh()
+	g.Node(op, inputs, []string{out}, attributes...)
+	return out
+}
+
+func (g *graph) add(a, b string) string { return g.op("Add", []string{a, b}) }
+
+func (g *graph) gather(table, rows string) string { return g.op("Gather", []string{table, rows}) }
+
+// maskBias is what is added to the scores of attention, of shape (batch, 1,
+// length, past + length): nothing where a token may look, −10³⁰ where padding or
+// a later token is.
+func (g *graph) maskBias() string {
+	size := func(of string) string {
+		return g.op("Gather", []string{g.op("Shape", []string{of}), "one"})
+	}
+	whole := size(AttentionMask)
+	past := g.op("Sub", []string{whole, size(InputIDs)})
+	keys := g.op("Range", []string{"zero", whole, "one"})
+	queries := g.op("Unsqueeze", []string{g.op("Range", []string{past, whole, "one"}), "axis_1"})
+	causal := g.op("LessOrEqual", []string{keys, queries})
+	real := g.op("Unsqueeze", []string{g.op("Cast", []string{AttentionMask}, onnxfile.Whole("to", onnxfile.Bool)), "axes_1_2"})
+	return g.op("Where", []string{g.op("And", []string{real, causal}), "seen", "hidden"})
+}
+
+func (g *graph) norm(name string, n Norm, x string) string {
+	g.Reals(name+".gain", n.Gain, g.Width)
+	g.Reals(name+".offset", n.Offset, g.Width)
+	return g.op("LayerNormalization", []string{x, name + ".gain", name + ".offset"},
+		onnxfile.Whole("axis", -1), onnxfile.Real("epsilon", Epsilon))
+}
+
+func (g *graph) dense(name string, d Dense, in, out int, x string) string {
+	g.Reals(name+".weights", d.Weights, in, out)
+	g.Reals(name+".bias", d.Bias, out)
+	return g.add(g.op("MatMul", []string{x, name + ".weights"}), name+".bias")
+}
+
+// block is the layer i.
+func (g *graph) block(i int, x, bias string) string {
+	b, w, name := g.Blocks[i], g.Width, fmt.Sprintf("block%d.", i)
+	x = g.add(x, g.attention(i, name, g.norm(name+"before", b.Before, x), bias))
+	h := g.norm(name+"between", b.Between, x)
+	h = g.op("Relu", []string{g.dense(name+"expand", b.Expand, w, hidden*w, h)})
+	return g.add(x, g.dense(name+"contract", b.Contract, hidden*w, w, h))
+}
+
+func (g *graph) attention(i int, name, x, bias string) string {
+	b, w := g.Blocks[i], g.Width
+	all := g.dense(name+"attention", b.Attention, w, 3*w, x)
+	parts := []string{g.fresh(), g.fresh(), g.fresh()}
+	g.Node("Split", []string{all}, parts, onnxfile.Whole("axis", -1))
+	for p, part := range parts {
+		split := g.op("Reshape", []string{part, "split_heads"})
+		parts[p] = g.op("Transpose", []string{split}, onnxfile.Wholes("perm", 0, 2, 1, 3))
+	}
+	query := g.op("Mul", []string{parts[0], "scale"})
+	var cached [2]string
+	for c, kind := range []string{"key", "value"} {
+		cached[c] = fmt.Sprintf("present.%d.%s", i, kind)
+		past := fmt.Sprintf("past_key_values.%d.%s", i, kind)
+		g.Node("Concat", []string{past, parts[1+c]}, cached[c:c+1], onnxfile.Whole("axis", 2))
+	}
+	keys := g.op("Transpose", []string{cached[0]}, onnxfile.Wholes("perm", 0, 1, 3, 2))
+	scores := g.add(g.op("MatMul", []string{query, keys}), bias)
+	weights := g.op("Softmax", []string{scores}, onnxfile.Whole("axis", -1))
+	mixed := g.op("Transpose", []string{g.op("MatMul", []string{weights, cached[1]})}, onnxfile.Wholes("perm", 0, 2, 1, 3))
+	return g.dense(name+"merge", b.Merge, w, w, g.op("Reshape", []string{mixed, "join_heads"}))
+}

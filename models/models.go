@@ -1,0 +1,131 @@
+// Package models makes model files to try an engine with where no trained ones
+// are at hand: a family of decoders of several sizes with random weights. Their
+// compute, memory and layout are those of real models; their words mean nothing.
+package models
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Size of one model of a family.
+type Size struct {
+	Name          string
+	Layers, Width int
+}
+
+// headWidth is that of GPT-2 and OPT. Narrower models have one head.
+const headWidth = 64
+
+// The bounds of a Size. The largest model is of 6.4 billion parameters.
+const (
+	maxLayers = 96
+	maxWidth  = 8192
+)
+
+// ParseSize reads NAME=LAYERSxWIDTH.
+func ParseSize(text string) (Size, error) {
+	name, shape, _ := strings.Cut(text, "=")
+	layers, width, _ := strings.Cut(shape, "x")
+	s := Size{Name: name}
+	var errs [2]error
+	s.Layers, errs[0] = strconv.Atoi(layers)
+	s.Width, errs[1] = strconv.Atoi(width)
+	switch {
+	case errors.Join(errs[:]...) != nil || !isName(name):
+		return s, fmt.Errorf("%q is no size; want NAME=LAYERSxWIDTH, such as small=4x192", text)
+	case s.Layers < 1 || s.Layers > maxLayers:
+		return s, fmt.Errorf("%q: want 1 to %d layers", text, maxLayers)
+	case s.Width < 4 || s.Width > maxWidth || s.Width > headWidth && s.Width%headWidth != 0:
+		return s, fmt.Errorf("%q: want a width from 4 to %d that is, above %d, a multiple of it", text, maxWidth, headWidth)
+	}
+	return s, nil
+}
+
+func isName(s string) bool {
+	for _, r := range s {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", r) {
+			return false
+		}
+	}
+	return s != "" && s[0] != '.'
+}
+
+// Decoders are the sizes of the decoder family: in compute per token about
+// 1 : 4 : 14, and each far apart from the next on two CPU cores.
+func Decoders() []Size {
+	return []Size{{"small", 4, 192}, {"medium", 6, 320}, {"large", 8, 512}}
+}
+
+// Options of a family to be made.
+type Options struct {
+	Sizes   []Size
+	Context int // tokens
+	Seed    uint64
+	Force   bool // replace what is there
+}
+
+// MakeDecoders writes a folder for each size: model.onnx, config.json and
+// tokenizer.json. It calls done after each. A folder is whole or not there.
+func MakeDecoders(dir string, o Options, done func(folder string, parameters int)) error {
+	for i, size := range o.Sizes {
+		d := NewDecoder(size, o.Context, o.Seed+uint64(i)<<32)
+		files := map[string][]byte{"model.onnx": d.ONNX(), "config.json": d.config(), "tokenizer.json": tokenizerJSON()}
+		folder := filepath.Join(dir, size.Name)
+		if err := writeFolder(folder, files, o.Force); err != nil {
+			return err
+		}
+		done(folder, d.Parameters())
+	}
+	return nil
+}
+
+// writeFolder writes the files beside the folder and then puts them in its place.
+func writeFolder(folder string, files map[string][]byte, force bool) error {
+	if _, err := os.Stat(folder); err == nil && !force {
+		return fmt.Errorf("cannot write model: %s is there already; --force replaces it", folder)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return fmt.Errorf("cannot write model: %w", err)
+	}
+	partial, err := os.MkdirTemp(filepath.Dir(folder), ".partial-")
+	if err != nil {
+		return fmt.Errorf("cannot write model: %w", err)
+	}
+	defer os.RemoveAll(partial)
+	if err := os.Chmod(partial, 0o755); err != nil {
+		return fmt.Errorf("cannot write model: %w", err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(partial, name), data, 0o644); err != nil {
+			return fmt.Errorf("cannot write model: %w", err)
+		}
+	}
+	if force {
+		if err := clearModel(folder, files); err != nil {
+			return fmt.Errorf("cannot write model: %w", err)
+		}
+	}
+	if err := os.Rename(partial, folder); err != nil {
+		return fmt.Errorf("cannot write model: %w", err)
+	}
+	return nil
+}
+
+// clearModel removes a folder of a model, and no other: one that holds anything
+// but the files stays, with an error.
+func clearModel(folder string, files map[string][]byte) error {
+	for name := range files {
+		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Remove(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package decoder
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"gearshift/serving/backend"
+	"gearshift/serving/wire"
+)
+
+// order is what the engine heeds in a request.
+type order struct {
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	} `json:"messages"`
+	Prompt              json.RawMessage `json:"prompt"`
+	MaxTokens           *int            `json:"max_tokens"`
+	MaxCompletionTokens *int            `json:"max_completion_tokens"`
+	Temperature         *float64        `json:"temperature"`
+	TopP                *float64        `json:"top_p"`
+	Seed                *int64          `json:"seed"`
+	Stop                json.RawMessage `json:"stop"`
+	IgnoreEOS           bool            `json:"ignore_eos"`
+	// What would change the answer and is not there is refused, not ignored.
+	N                *int            `json:"n"`
+	FrequencyPenalty float64         `json:"frequency_penalty"`
+	PresencePenalty  float64         `json:"presence_penalty"`
+	LogitBias        map[string]int  `json:"logit_bias"`
+	Logprobs         json.RawMessage `json:"logprobs"`
+	Echo             bool            `json:"echo"`
+}
+
+// maxStops is how many stop strings OpenAI allows.
+const maxStops = 4
+
+// Generate implements [backend.Generator].
+func (e *Engine) Generate(body []byte, chat bool) (backend.Generation, *wire.Error, error) {
+	s, fault := e.read(body, chat)
+	if fault != nil {
+		return nil, fault, nil
+	}
+	if err := e.submit(s); err != nil {
+		return nil, nil, err
+	}
+	return s, nil, nil
+}
+
+// read makes a sequence of the request.
+func (e *Engine) read(body []byte, chat bool) (*sequence, *wire.Error) {
+	var o order
+	if fault := backend.ReadMembers(body, &o); fault != nil {
+		return nil, fault
+	}
+	if fault := o.unheeded(); fault != nil {
+		return nil, fault
+	}
+	s := &sequence{engine: e, ignoreEnd: o.IgnoreEOS, wake: make(chan struct{}, 1)}
+	for _, read := range []func(*sequence) *wire.Error{
+		func(s *sequence) *wire.Error { return e.prompt(s, &o, chat) },
+		o.sampling, o.stops,
+		func(s *sequence) *wire.Error { return e.limit(s, &o) },
+	} {
+		if fault := read(s); fault != nil {
+			return nil, fault
+		}
+	}
+	return s, nil
+}
+
+// unheeded refuses what the engine does not have.
+func (o *order) unheeded() *wire.Error {
+	logprobs := string(o.Logprobs)
+	switch {
+	case o.N != nil && *o.N != 1:
+		return invalid("n", "this engine gives one answer to a request")
+	case o.FrequencyPenalty != 0:
+		return invalid("frequency_penalty", "this engine has no frequency_penalty")
+	case o.PresencePenalty != 0:
+		return invalid("presence_penalty", "this engine has no presence_penalty")
+	case len(o.LogitBias) > 0:
+		return invalid("logit_bias", "this engine has no logit_bias")
+	case logprobs != "" && logprobs != "null" && logprobs != "false" && logprobs != "0":
+		return invalid("logprobs", "this engine gives no logprobs")
+	case o.Echo:
+		return invalid("echo", "this engine does not echo prompts")
+	}
+	return nil
+}
+
+// prompt reads the prompt's tokens. The turns of a chat follow each other on
+// lines of their own: a model without a template of its own knows no roles.
+func (e *Engine) prompt(s *sequence, o *order, chat bool) *wire.Error {
+	var fault *wire.Error
+	if chat {
+		s.prompt, fault = e.turns(o)
+	} else {
+		s.prompt, fault = e.text(o.Prompt)
+	}
+	name := "prompt"
+	if chat {
+		name = "messages"
+	}
+	switch {
+	case fault != nil:
+		return fault
+	case len(s.prompt) == 0:
+		return invalid(name, fmt.Sprintf("%q is empty", name))
+	case len(s.prompt) >= e.config.Context:
+		return e.tooLong(name, fmt.Sprintf("the prompt has %d tokens", len(s.prompt)))
+	}
+	return nil
+}
+
+func (e *Engine) tooLong(name, what string) *wire.Error {
+	fault := invalid(name, fmt.Sprintf("%s; the context of %s is %d tokens, prompt and answer together", what, e.config.Name, e.config.Context))
+	fault.Code = "context_length_exceeded"
+	return fault
+}
+
+func (e *Engine) turns(o *order) ([]int64, *wire.Error) {
+	if len(o.Messages) == 0 {
+		return nil, invalid("messages", `"messages" must be a list of at least one message, such as {"role": "user", "content": "…"}`)
+	}
+	var texts []string
+	for i, m := range o.Messages {
+		text, ok := content(m.Content)
+		if !ok {
+			return nil, invalid("messages", fmt.Sprintf(`the "content" of message %d must be a string or a list of parts of type "text"`, i))
+		}
+		texts = append(texts, text)
+	}
+	return e.tokenizer.Encode(nil, strings.Join(texts, "\n")), nil
+}
+
+// content is a message's text.
+func content(value json.RawMessage) (string, bool) {
+	var text string
+	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null too
+		return text, true
+	}
+	var parts []struct{ Type, Text string }
+	if json.Unmarshal(value, &parts) != nil {
+		return "", false
+	}
+	for _, p := range parts {
+		if p.Type != "text" {
+			return "", false
+		}
+		text += p.Text
+	}
+	return text, true
+}
+
+// text is a completion's prompt: a string, tokens, or a list of one of these.
+func (e *Engine) text(value json.RawMessage) ([]int64, *wire.Error) {
+	var one []json.RawMessage
+	if json.Unmarshal(value, &one) == nil && len(one) == 1 && (one[0][0] == '"' || one[0][0] == '[') {
+		value = one[0]
+	}
+	var text string
+	if len(value) > 0 && string(value) != "null" && json.Unmarshal(value, &text) == nil {
+		return e.tokenizer.Encode(nil, text), nil
+	}
+	var tokens []int64
+	if json.Unmarshal(value, &tokens) != nil || len(tokens) == 0 {
+		return nil, invalid("prompt", `"prompt" must be a string or a list of tokens, and one alone`)
+	}
+	size := e.model.Layout().Vocabulary
+	if i := slices.IndexFunc(tokens, func(t int64) bool { return t < 0 || t >= int64(size) }); i >= 0 {
+		return nil, invalid("prompt", fmt.Sprintf("the token %d is none of the model's, which has %d", tokens[i], size))
+	}
+	return tokens, nil
+}
+
+func (o *order) sampling(s *sequence) *wire.Error {
+	s.temperature, s.topP = 1, 1
+	if o.Temperature != nil {
+		s.temperature = *o.Temperature
+	}
+	if o.TopP != nil {
+		s.topP = *o.TopP
+	}
+	switch {
+	case !(s.temperature >= 0 && s.temperature <= 2):
+		return invalid("temperature", `"temperature" must be from 0 to 2`)
+	case !(s.topP > 0 && s.topP <= 1):
+		return invalid("top_p", `"top_p" must be above 0 and at most 1`)
+	}
+	if o.Seed != nil {
+		s.random = rand.New(rand.NewPCG(uint64(*o.Seed), 0x73616d706c65))
+	}
+	return nil
+}
+
+func (o *order) stops(s *sequence) *wire.Error {
+	var one string
+	if len(o.Stop) == 0 || string(o.Stop) == "null" {
+		return nil
+	}
+	if json.Unmarshal(o.Stop, &one) == nil {
+		s.stops = []string{one}
+	} else if json.Unmarshal(o.Stop, &s.stops) != nil {
+		return invalid("stop", `"stop" must be a string or a list of strings`)
+	}
+	if len(s.stops) > maxStops || slices.Contains(s.stops, "") {
+		return invalid("stop", fmt.Sprintf(`"stop" must be at most %d strings, none of them empty`, maxStops))
+	}
+	return nil
+}
+
+// limit is how many tokens may be generated. Without one of the client's own it
+// is what the context and the cache have room for.
+func (e *Engine) limit(s *sequence, o *order) *wire.Error {
+	limit, name := o.MaxCompletionTokens, "max_completion_tokens"
+	if limit == nil {
+		limit, name = o.MaxTokens, "max_tokens"
+	}
+	room := e.config.Context - len(s.prompt)
+	if cache := e.config.KVTokens - len(s.prompt); cache < room {
+		if cache < 1 || limit != nil && *limit > cache {
+			fault := invalid(name, fmt.Sprintf("%d prompt tokens, with those to generate, exceed the KV cache of %s, %d tokens", len(s.prompt), e.config.Name, e.config.KVTokens))
+			fault.Code = "context_length_exceeded"
+			return fault
+		}
+		room = cache
+	}
+	switch {
+	case limit == nil:
+		s.limit = room
+	case *limit < 1:
+		return invalid(name, fmt.Sprintf("%q must be at least 1", name))
+	case *limit > room:
+		return e.tooLong(name, fmt.Sprintf("%d prompt tokens and %q = %d are %d tokens", len(s.prompt), name, *limit, len(s.prompt)+*limit))
+	default:
+		s.limit = *limit
+	}
+	return nil
+}
+
+func invalid(param, message string) *wire.Error {
+	return &wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: "invalid_value", Message: message}
+}

@@ -1,0 +1,125 @@
+package decoder
+
+// turn lets ended sequences go, prefills those that may begin, and adds a token
+// to each that runs. Sequences that wait come first, as in vLLM's default
+// order: a new one has its first token before the others go on.
+func (e *Engine) turn() error {
+	stay, gone := e.sweep()
+	var join []Row
+	for s := e.admit(); s != nil; s = e.admit() {
+		row, err := e.begin(s)
+		if err != nil {
+			releaseAll(join)
+			return err
+		}
+		if row != nil {
+			join = append(join, row)
+		}
+	}
+	if gone || len(join) > 0 {
+		if err := e.model.Compose(stay, join); err != nil {
+			return err
+		}
+	}
+	return e.decode()
+}
+
+func releaseAll(rows []Row) {
+	for _, r := range rows {
+		r.Release()
+	}
+}
+
+// sweep takes ended sequences off the batch, and returns the rows that stay.
+func (e *Engine) sweep() (stay []int, gone bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	kept := e.running[:0]
+	for i, s := range e.running {
+		if !s.done {
+			stay, kept = append(stay, i), append(kept, s)
+		}
+	}
+	gone = len(kept) < len(e.running)
+	clear(e.running[len(kept):])
+	e.running = kept
+	return stay, gone
+}
+
+// admit takes the first that waits off the line, if it may begin now.
+func (e *Engine) admit() *sequence {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || len(e.waiting) == 0 || len(e.running) == e.config.MaxSequences {
+		return nil
+	}
+	s := e.waiting[0]
+	longest := s.reserved()
+	for _, r := range e.running {
+		longest = max(longest, r.reserved())
+	}
+	if longest*(len(e.running)+1) > e.config.KVTokens {
+		return nil
+	}
+	e.waiting[0] = nil
+	e.waiting = e.waiting[1:]
+	e.running = append(e.running, s)
+	return s
+}
+
+// begin prefills the sequence, which is the last that runs, and gives it its
+// first token. No row comes of one that has ended by then.
+func (e *Engine) begin(s *sequence) (Row, error) {
+	row, logits, err := e.model.Prefill(s.prompt)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.extend(s, logits)
+	if s.done {
+		row.Release()
+		e.running = e.running[:len(e.running)-1]
+		return nil, nil
+	}
+	return row, nil
+}
+
+// decode adds a token to each sequence that runs.
+func (e *Engine) decode() error {
+	e.mu.Lock()
+	e.last = e.last[:0]
+	for _, s := range e.running {
+		e.last = append(e.last, s.last)
+	}
+	e.mu.Unlock()
+	if len(e.last) == 0 {
+		return nil
+	}
+	logits, err := e.model.Decode(e.last)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	size := len(logits) / len(e.last)
+	for i, s := range e.running[:len(e.last)] {
+		e.extend(s, logits[i*size:(i+1)*size])
+	}
+	return nil
+}
+
+// extend draws the sequence's next token, unless it has ended. The caller holds
+// e.mu.
+func (e *Engine) extend(s *sequence, logits []float32) {
+	if s.done {
+		return
+	}
+	e.tokens++
+	token := s.draw(logits)
+	if finish := s.add(token, e.tokenizer, e.config.End); finish != "" {
+		e.end(s, finish, nil)
+		return
+	}
+	s.signal()
+}

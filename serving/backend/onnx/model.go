@@ -1,0 +1,290 @@
+//go:build onnx && cgo
+
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	onnxruntime "github.com/yalue/onnxruntime_go"
+
+	"gearshift/serving/backend/decoder"
+)
+
+// The execution providers.
+const (
+	CPU  = "cpu"
+	CUDA = "cuda"
+)
+
+// Options of a model.
+type Options struct {
+	// Threads compute one step together; 0 is 1.
+	Threads int
+	// Provider is CPU (or empty) or CUDA.
+	Provider string
+	// MaxBytes bounds the model file; 0 is no bound.
+	MaxBytes int64
+}
+
+// Model is a decoder in an ONNX Runtime session. It implements [decoder.Model].
+//
+// The cache of the running batch is one padded tensor for each layer's keys and
+// values. A step reads one of two sets of them and writes the other, one token
+// longer, so that nothing is copied but by the model's own concatenation; only
+// when rows come or go is the batch composed anew.
+type Model struct {
+	layout  *layout
+	session *onnxruntime.DynamicAdvancedSession
+	batch   *tensors // the running batch
+	spare   *tensors // what the next step writes
+	filled  []int    // tokens in the cache of each row
+	rows    []*row   // free ones, with their memory
+	ids     input
+	places  input
+	mask    input
+	logits  []float32
+	in, out []onnxruntime.Value
+}
+
+// Open loads DIR/model.onnx. The library must be loaded. Errors say what is wrong
+// with which file.
+func Open(dir string, o Options) (*Model, error) {
+	path := filepath.Join(dir, "model.onnx")
+	m, err := open(path, o)
+	if err != nil {
+		return nil, fmt.Errorf("cannot load model %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func open(path string, o Options) (*Model, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, errors.New("there is no such file; `gearshift models make` makes models")
+	case err != nil:
+		return nil, err
+	case o.MaxBytes > 0 && info.Size() > o.MaxBytes:
+		return nil, fmt.Errorf("its %d bytes exceed the declared memory of %d", info.Size(), o.MaxBytes)
+	}
+	m := &Model{batch: new(tensors), spare: new(tensors)}
+	if m.layout, err = readLayout(path); err != nil {
+		return nil, err
+	}
+	if o.MaxBytes > 0 && m.layout.fileBytes > o.MaxBytes {
+		return nil, fmt.Errorf("its %d bytes, with the weights beside it, exceed the declared memory of %d", m.layout.fileBytes, o.MaxBytes)
+	}
+	options, err := newOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = options.Destroy() }()
+	m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func newOptions(o Options) (*onnxruntime.SessionOptions, error) {
+	options, err := onnxruntime.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		options.SetIntraOpNumThreads(max(1, o.Threads)),
+		options.SetInterOpNumThreads(1),
+		// Models that share the cores must not take them by waiting.
+		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
+	)
+	if err == nil && o.Provider == CUDA {
+		err = appendCUDA(options)
+	}
+	if err != nil {
+		_ = options.Destroy()
+		return nil, err
+	}
+	return options, nil
+}
+
+func appendCUDA(options *onnxruntime.SessionOptions) error {
+	cuda, err := onnxruntime.NewCUDAProviderOptions()
+	if err != nil {
+		return fmt.Errorf("this ONNX Runtime library has no CUDA: %w", err)
+	}
+	defer func() { _ = cuda.Destroy() }()
+	if err := options.AppendExecutionProviderCUDA(cuda); err != nil {
+		return fmt.Errorf("CUDA cannot be used: %w", err)
+	}
+	return nil
+}
+
+// Layout implements [decoder.Model].
+func (m *Model) Layout() decoder.Layout {
+	return decoder.Layout{
+		Vocabulary: m.layout.vocabulary, TokenBytes: 2 * 4 * m.layout.layers * m.layout.perToken(),
+		WeightBytes: m.layout.fileBytes,
+	}
+}
+
+// row is a sequence that has been prefilled.
+type row struct {
+	model *Model
+	cache tensors
+}
+
+// Release implements [decoder.Row].
+func (r *row) Release() {
+	r.cache.free()
+	r.model.rows = append(r.model.rows, r)
+}
+
+// Prefill implements [decoder.Model].
+func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
+	r := &row{model: m}
+	if n := len(m.rows); n > 0 {
+		r, m.rows = m.rows[n-1], m.rows[:n-1]
+	}
+	var none tensors
+	defer none.free()
+	if err := none.reserve(m.layout, 1, 0); err != nil {
+		return nil, nil, err
+	}
+	logits, err := m.step(prompt, 1, &none, []int{0}, &r.cache)
+	if err != nil {
+		r.Release()
+		return nil, nil, err
+	}
+	return r, logits, nil
+}
+
+// Decode implements [decoder.Model].
+func (m *Model) Decode(tokens []int64) ([]float32, error) {
+	logits, err := m.step(tokens, len(tokens), m.batch, m.filled, m.spare)
+	if err != nil {
+		return nil, err
+	}
+	m.batch, m.spare = m.spare, m.batch
+	for i := range m.filled {
+		m.filled[i]++
+	}
+	return logits, nil
+}
+
+// step runs the model on the tokens, row by row as many each, with their past of
+// which so many tokens are filled, and writes the cache that comes of it. It
+// returns the logits behind each row's last token.
+func (m *Model) step(tokens []int64, rows int, before *tensors, filled []int, after *tensors) ([]float32, error) {
+	length := len(tokens) / rows
+	whole := before.length + length
+	ids, mask, places := m.ids.of(rows*length), m.mask.of(rows*whole), m.places.of(rows*length)
+	copy(ids, tokens)
+	for r, n := range filled {
+		line := mask[r*whole : (r+1)*whole]
+		clear(line[:before.length-n])
+		for i := range line[before.length-n:] {
+			line[before.length-n+i] = 1
+		}
+		for i := range length {
+			places[r*length+i] = int64(n + i)
+		}
+	}
+	if err := after.reserve(m.layout, rows, whole); err != nil {
+		return nil, err
+	}
+	size := rows * length * m.layout.vocabulary
+	if cap(m.logits) < size {
+		m.logits = make([]float32, size)
+	}
+	m.logits = m.logits[:size]
+	if err := m.run(rows, length, whole, before, after); err != nil {
+		return nil, err
+	}
+	if length == 1 {
+		return m.logits, nil
+	}
+	return m.logits[size-m.layout.vocabulary:], nil
+}
+
+// run binds what step has prepared.
+func (m *Model) run(rows, length, whole int, before, after *tensors) error {
+	m.in, m.out = m.in[:0], m.out[:0]
+	var own []onnxruntime.Value
+	defer func() {
+		for _, v := range own {
+			_ = v.Destroy()
+		}
+	}()
+	given := []struct {
+		input
+		columns int
+	}{{m.ids, length}, {m.mask, whole}, {m.places, length}}
+	if !m.layout.positions {
+		given = given[:2]
+	}
+	for _, g := range given {
+		v, err := onnxruntime.NewTensor(onnxruntime.NewShape(int64(rows), int64(g.columns)), g.input)
+		if err != nil {
+			return err
+		}
+		own, m.in = append(own, v), append(m.in, v)
+	}
+	logits, err := onnxruntime.NewTensor(onnxruntime.NewShape(int64(rows), int64(length), int64(m.layout.vocabulary)), m.logits)
+	if err != nil {
+		return err
+	}
+	own = append(own, logits)
+	m.in = append(m.in, before.values...)
+	m.out = append(append(m.out, logits), after.values...)
+	return m.session.Run(m.in, m.out)
+}
+
+// input is the memory of an input of numbers, kept from step to step.
+type input []int64
+
+// of makes it as long as that.
+func (i *input) of(n int) []int64 {
+	if cap(*i) < n {
+		*i = make([]int64, n+n/4)
+	}
+	*i = (*i)[:n]
+	return *i
+}
+
+// Compose implements [decoder.Model].
+func (m *Model) Compose(stay []int, join []decoder.Row) error {
+	length := 0
+	for _, i := range stay {
+		length = max(length, m.filled[i])
+	}
+	for _, j := range join {
+		length = max(length, j.(*row).cache.length)
+	}
+	if err := m.spare.reserve(m.layout, len(stay)+len(join), length); err != nil {
+		return err
+	}
+	var filled []int
+	for _, i := range stay {
+		m.spare.take(m.layout, len(filled), m.batch, i, m.filled[i])
+		filled = append(filled, m.filled[i])
+	}
+	for _, j := range join {
+		r := j.(*row)
+		m.spare.take(m.layout, len(filled), &r.cache, 0, r.cache.length)
+		filled = append(filled, r.cache.length)
+		r.Release()
+	}
+	m.batch, m.spare = m.spare, m.batch
+	m.filled = filled
+	return nil
+}
+
+// Close implements [decoder.Model].
+func (m *Model) Close() {
+	m.batch.free()
+	m.spare.free()
+	_ = m.session.Destroy()
+}
