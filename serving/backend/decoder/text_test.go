@@ -1,0 +1,212 @@
+package decoder
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/serving/backend"
+)
+
+// ask sends the body to the engine and returns status and answer.
+func ask(t testing.TB, e *Engine, path, body string) (int, string) {
+	t.Helper()
+	response, err := backend.NewFront(e).RoundTrip(httptest.NewRequest("POST", path, strings.NewReader(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestStops(t *testing.T) {
+	const text = "one two € three"
+	for _, c := range []struct{ with, want, finish string }{
+		{``, text, "stop"},
+		{`"max_tokens": 5`, "one t", "length"},
+		{`"max_completion_tokens": 5`, "one t", "length"},
+		{`"stop": " "`, "one", "stop"},
+		{`"stop": ["zzz", "o €"]`, "one tw", "stop"},
+		{`"stop": ["€"]`, "one two ", "stop"},
+		{`"stop": "three!"`, text, "stop"}, // begun, and never whole
+		{`"stop": ["two", "one two"]`, "", "stop"},
+		{`"max_tokens": 9`, "one two �", "length"}, // in the middle of a character
+		{`"ignore_eos": true, "max_tokens": 20`, text, "length"},
+	} {
+		e := start(t, &fake{next: says(1, text)}, plenty)
+		with := c.with
+		if with != "" {
+			with = ", " + with
+		}
+		if got, finish := answer(t, generate(t, e, `{"prompt": "x"`+with+`}`)); got != c.want || finish != c.finish {
+			t.Errorf("%s: got %q (%s), want %q (%s)", c.with, got, finish, c.want, c.finish)
+		}
+	}
+}
+
+// A stream has an event for each token. What may be a part of a stop string or of
+// a character is held until that is known.
+func TestStreamPieces(t *testing.T) {
+	e := start(t, &fake{next: says(1, "a€bcd")}, plenty)
+	status, body := ask(t, e, backend.ChatPath, `{"messages": [{"role": "user", "content": "x"}], "stop": "cx", "stream": true, "stream_options": {"include_usage": true}}`)
+	var pieces []string
+	usage := 0
+	for line := range strings.SplitSeq(body, "\n\n") {
+		var event struct {
+			Choices []struct {
+				Delta struct{ Content, Role string }
+			}
+			Usage struct {
+				Completion int `json:"completion_tokens"`
+			}
+		}
+		data := strings.TrimPrefix(line, "data: ")
+		if json.Unmarshal([]byte(data), &event) != nil {
+			continue
+		}
+		usage += event.Usage.Completion
+		if len(event.Choices) == 1 && event.Choices[0].Delta.Role == "" {
+			pieces = append(pieces, event.Choices[0].Delta.Content)
+		}
+	}
+	// a, the three bytes of €, b, c, d, the end; and the event that says why.
+	want := []string{"a", "", "", "€", "b", "", "cd", "", ""}
+	if status != http.StatusOK || !slices.Equal(pieces, want) || usage != 8 || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("status %d, pieces %q, want %q; %d tokens in %s", status, pieces, want, usage, body)
+	}
+}
+
+func TestWholeAnswer(t *testing.T) {
+	e := start(t, &fake{next: says(3, "hello")}, plenty)
+	status, body := ask(t, e, backend.CompletionPath, `{"prompt": [120, 121, 122]}`)
+	if status != http.StatusOK || !strings.Contains(body, `"text":"hello"`) || !strings.Contains(body, `"finish_reason":"stop"`) ||
+		!strings.Contains(body, `"usage":{"prompt_tokens":3,"completion_tokens":6,"total_tokens":9}`) || !strings.Contains(body, `"model":"fake"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := ask(t, e, backend.EmbeddingsPath, `{"input": "x"}`); status != http.StatusNotFound {
+		t.Errorf("embeddings: %d %s", status, body)
+	}
+}
+
+// Prompts of all forms that mean the same are the same tokens.
+func TestPromptForms(t *testing.T) {
+	e := start(t, &fake{next: letters}, plenty)
+	read := func(body string, chat bool) []int64 {
+		t.Helper()
+		s, fault := e.read([]byte(body), chat)
+		if fault != nil {
+			t.Fatalf("%s: %v", body, fault)
+		}
+		return s.prompt
+	}
+	want := []int64{'h', 'i', '\n', 'y', 'o'}
+	for _, c := range []struct {
+		body string
+		chat bool
+	}{
+		{`{"prompt": "hi\nyo"}`, false},
+		{`{"prompt": ["hi\nyo"]}`, false},
+		{`{"prompt": [104, 105, 10, 121, 111]}`, false},
+		{`{"prompt": [[104, 105, 10, 121, 111]]}`, false},
+		{`{"messages": [{"role": "system", "content": "hi"}, {"role": "user", "content": "yo"}]}`, true},
+		{`{"messages": [{"role": "user", "content": [{"type": "text", "text": "hi\n"}, {"type": "text", "text": "yo"}]}]}`, true},
+	} {
+		if got := read(c.body, c.chat); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", c.body, got)
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	c := plenty
+	c.KVTokens = 100
+	e := start(t, &fake{next: letters}, c)
+	long := strings.Repeat("x", 128)
+	for _, bad := range []struct{ body, param, code, message string }{
+		{`{}`, "prompt", "invalid_value", `"prompt" must be`},
+		{`{"prompt": ""}`, "prompt", "invalid_value", "is empty"},
+		{`{"prompt": ["a", "b"]}`, "prompt", "invalid_value", "one alone"},
+		{`{"prompt": [1, 300]}`, "prompt", "invalid_value", "the token 300 is none of the model's, which has 257"},
+		{fmt.Sprintf(`{"prompt": %q}`, long), "prompt", "context_length_exceeded", "the prompt has 128 tokens; the context of fake is 128"},
+		{`{"prompt": "a", "max_tokens": 128}`, "max_tokens", "context_length_exceeded", "exceed the KV cache of fake, 100 tokens"},
+		{fmt.Sprintf(`{"prompt": %q}`, long[:110]), "max_tokens", "context_length_exceeded", "exceed the KV cache"},
+		{`{"prompt": "a", "max_tokens": 0}`, "max_tokens", "invalid_value", "at least 1"},
+		{`{"prompt": "a", "max_tokens": "3"}`, "max_tokens", "invalid_type", "a whole number"},
+		{`{"prompt": "a", "temperature": -1}`, "temperature", "invalid_value", "from 0 to 2"},
+		{`{"prompt": "a", "top_p": 0}`, "top_p", "invalid_value", "above 0"},
+		{`{"prompt": "a", "stop": 3}`, "stop", "invalid_value", "a string or a list"},
+		{`{"prompt": "a", "stop": ["a", ""]}`, "stop", "invalid_value", "none of them empty"},
+		{`{"prompt": "a", "stop": ["a", "b", "c", "d", "e"]}`, "stop", "invalid_value", "at most 4"},
+		{`{"prompt": "a", "n": 2}`, "n", "invalid_value", "one answer"},
+		{`{"prompt": "a", "logprobs": 2}`, "logprobs", "invalid_value", "no logprobs"},
+		{`{"prompt": "a", "presence_penalty": 1}`, "presence_penalty", "invalid_value", "no presence_penalty"},
+		{`{"prompt": "a", "frequency_penalty": 1}`, "frequency_penalty", "invalid_value", "no frequency_penalty"},
+		{`{"prompt": "a", "logit_bias": {"3": 1}}`, "logit_bias", "invalid_value", "no logit_bias"},
+		{`{"prompt": "a", "echo": true}`, "echo", "invalid_value", "echo"},
+		{`{"prompt": `, "", "invalid_json", ""},
+		{`[]`, "", "invalid_type", "must be a JSON object"},
+	} {
+		status, body := ask(t, e, backend.CompletionPath, bad.body)
+		var got struct {
+			Error struct{ Param, Code, Type, Message string }
+		}
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusBadRequest || got.Error.Type != "invalid_request_error" ||
+			got.Error.Param != bad.param || got.Error.Code != bad.code || !strings.Contains(got.Error.Message, bad.message) {
+			t.Errorf("%.60s: %d %s", bad.body, status, body)
+		}
+	}
+	for _, body := range []string{`{"messages": []}`, `{"messages": [{"role": "user", "content": 3}]}`, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`} {
+		if status, answer := ask(t, e, backend.ChatPath, body); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"messages"`) {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+	if l := e.Load(); l.Running+l.Waiting > 0 {
+		t.Errorf("load %+v after nothing but faults", l)
+	}
+}
+
+// Draws follow the softmax at their temperature, within the nucleus, and repeat
+// with their seed.
+func TestSampling(t *testing.T) {
+	logits := []float32{0, 1, 2, float32(math.Inf(-1)), float32(math.NaN())}
+	const n = 20_000
+	count := func(temperature, topP float64) (shares [5]float64) {
+		s := sampling{temperature: temperature, topP: topP, random: rand.New(rand.NewPCG(1, 1))}
+		for range n {
+			shares[s.draw(logits)] += 1. / n
+		}
+		return shares
+	}
+	for _, c := range []struct {
+		temperature, topP float64
+		want              [5]float64
+	}{
+		{0, 1, [5]float64{0, 0, 1}},
+		{1, 1, [5]float64{0.090, 0.245, 0.665}},
+		{2, 1, [5]float64{0.186, 0.307, 0.506}},
+		{1, 0.9, [5]float64{0, 0.269, 0.731}},
+		{1, 0.1, [5]float64{0, 0, 1}},
+	} {
+		got := count(c.temperature, c.topP)
+		for i := range got {
+			if math.Abs(got[i]-c.want[i]) > 0.015 {
+				t.Errorf("temperature %v, top_p %v: %.3f, want %.3f", c.temperature, c.topP, got, c.want)
+				break
+			}
+		}
+		if again := count(c.temperature, c.topP); again != got {
+			t.Errorf("the same seed gave %v, then %v", got, again)
+		}
+	}
+}
