@@ -20,8 +20,9 @@ type Tokenizer struct {
 	ids     map[string]int64 // of tokens, in bytes
 	bytes   []string         // of each token; of special ones, empty
 	ranks   map[[2]string]int
-	special []added // the longest first
+	special [256][]added // by their first byte, the longest first
 	size    int
+	longest int
 	whole   bool // a word that is a token is not merged
 }
 
@@ -29,7 +30,6 @@ type Tokenizer struct {
 type added struct {
 	id      int64
 	content string
-	special bool // not part of what is decoded
 }
 
 // file is what is read of tokenizer.json.
@@ -140,6 +140,7 @@ func (t *Tokenizer) vocabulary(f *file) error {
 			continue // in the vocabulary for an added token
 		}
 		t.ids[raw], t.bytes[id] = id, raw
+		t.longest = max(t.longest, len(raw))
 	}
 	for _, a := range f.Added {
 		switch {
@@ -148,12 +149,16 @@ func (t *Tokenizer) vocabulary(f *file) error {
 		case a.SingleWord || a.LStrip || a.RStrip:
 			return fmt.Errorf("the added token %.40q has single_word, lstrip or rstrip, which are not understood", a.Content)
 		}
-		t.special = append(t.special, added{a.ID, a.Content, a.Special})
+		first := a.Content[0]
+		t.special[first] = append(t.special[first], added{a.ID, a.Content})
+		t.longest = max(t.longest, len(a.Content))
 		if t.bytes[a.ID] = a.Content; a.Special {
 			t.bytes[a.ID] = ""
 		}
 	}
-	slices.SortStableFunc(t.special, func(a, b added) int { return len(b.content) - len(a.content) })
+	for _, list := range t.special {
+		slices.SortStableFunc(list, func(a, b added) int { return len(b.content) - len(a.content) })
+	}
 	for b := range 256 {
 		if _, ok := t.ids[string([]byte{byte(b)})]; !ok {
 			return fmt.Errorf("its vocabulary lacks the byte %d", b)
@@ -233,30 +238,44 @@ func (t *Tokenizer) Bytes(id int64) string {
 
 // ID is the number of a token that is found in the text as it is.
 func (t *Tokenizer) ID(content string) (int64, bool) {
-	for _, a := range t.special {
-		if a.content == content {
-			return a.id, true
-		}
+	if content == "" {
+		return 0, false
 	}
-	return 0, false
+	found := t.specialAt(content)
+	if found == nil || found.content != content {
+		return 0, false
+	}
+	return found.id, true
 }
+
+// Longest is how many bytes of text one token stands for at most.
+func (t *Tokenizer) Longest() int { return t.longest }
 
 // Encode appends the tokens of the text. Special tokens are found in it.
 func (t *Tokenizer) Encode(ids []int64, text string) []int64 {
-	for text != "" {
-		at, found := len(text), added{}
-		for _, a := range t.special {
-			if i := strings.Index(text[:min(len(text), at+len(a.content))], a.content); i >= 0 && i < at {
-				at, found = i, a
-			}
+	begin := 0
+	for at := 0; at < len(text); {
+		found := t.specialAt(text[at:])
+		if found == nil {
+			at++
+			continue
 		}
-		ids = t.word(ids, text[:at])
-		if at == len(text) {
-			return ids
-		}
-		ids, text = append(ids, found.id), text[at+len(found.content):]
+		ids = append(t.word(ids, text[begin:at]), found.id)
+		at += len(found.content)
+		begin = at
 	}
-	return ids
+	return t.word(ids, text[begin:])
+}
+
+// specialAt is the added token that the text begins with, or nil.
+func (t *Tokenizer) specialAt(text string) *added {
+	list := t.special[text[0]]
+	for i := range list {
+		if strings.HasPrefix(text, list[i].content) {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // Decode is the text of the tokens. What is no UTF-8 becomes U+FFFD.

@@ -133,7 +133,16 @@ func (e *Engine) turns(o *order) ([]int64, *wire.Error) {
 		}
 		texts = append(texts, text)
 	}
-	return e.tokenizer.Encode(nil, strings.Join(texts, "\n")), nil
+	return e.encode("messages", strings.Join(texts, "\n"))
+}
+
+// encode makes tokens of the text, unless so long a text is too many whatever
+// they are.
+func (e *Engine) encode(name, text string) ([]int64, *wire.Error) {
+	if longest := e.tokenizer.Longest(); len(text) > longest*e.config.Context {
+		return nil, e.tooLong(name, fmt.Sprintf("the prompt of %d bytes has at least %d tokens", len(text), len(text)/longest))
+	}
+	return e.tokenizer.Encode(nil, text), nil
 }
 
 // content is a message's text.
@@ -163,7 +172,7 @@ func (e *Engine) text(value json.RawMessage) ([]int64, *wire.Error) {
 	}
 	var text string
 	if len(value) > 0 && string(value) != "null" && json.Unmarshal(value, &text) == nil {
-		return e.tokenizer.Encode(nil, text), nil
+		return e.encode("prompt", text)
 	}
 	var tokens []int64
 	if json.Unmarshal(value, &tokens) != nil || len(tokens) == 0 {

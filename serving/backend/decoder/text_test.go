@@ -139,6 +139,7 @@ func TestBadRequests(t *testing.T) {
 		{`{"prompt": ["a", "b"]}`, "prompt", "invalid_value", "one alone"},
 		{`{"prompt": [1, 300]}`, "prompt", "invalid_value", "the token 300 is none of the model's, which has 257"},
 		{fmt.Sprintf(`{"prompt": %q}`, long), "prompt", "context_length_exceeded", "the prompt has 128 tokens; the context of fake is 128"},
+		{fmt.Sprintf(`{"prompt": %q}`, strings.Repeat(long, 100)), "prompt", "context_length_exceeded", "the prompt of 12800 bytes has at least 2560 tokens"},
 		{`{"prompt": "a", "max_tokens": 128}`, "max_tokens", "context_length_exceeded", "exceed the KV cache of fake, 100 tokens"},
 		{fmt.Sprintf(`{"prompt": %q}`, long[:110]), "max_tokens", "context_length_exceeded", "exceed the KV cache"},
 		{`{"prompt": "a", "max_tokens": 0}`, "max_tokens", "invalid_value", "at least 1"},

@@ -1,0 +1,162 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/models/onnxfile"
+	"gearshift/models/tokenizer"
+)
+
+var tiny = Size{Name: "tiny", Layers: 2, Width: 8}
+
+func TestParseSize(t *testing.T) {
+	if s, err := ParseSize("opt-125m=12x768"); err != nil || s != (Size{"opt-125m", 12, 768}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for text, want := range map[string]string{
+		"":              "is no size; want NAME=LAYERSxWIDTH",
+		"tiny":          "is no size",
+		"=2x8":          "is no size",
+		"../up=2x8":     "is no size",
+		".hidden=2x8":   "is no size",
+		"tiny=2":        "is no size",
+		"tiny=2x8x8":    "is no size",
+		"tiny=0x8":      "want 1 to 96 layers",
+		"tiny=2x100":    "a multiple of it",
+		"tiny=2x100000": "a width from 4 to 8192",
+	} {
+		if _, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A seed gives the same files, and each size of a family has weights of its own.
+func TestDecodersRepeat(t *testing.T) {
+	first := NewDecoder(tiny, 16, 7)
+	if !bytes.Equal(first.ONNX(), NewDecoder(tiny, 16, 7).ONNX()) {
+		t.Error("the same seed gave two models")
+	}
+	if bytes.Equal(first.ONNX(), NewDecoder(tiny, 16, 8).ONNX()) {
+		t.Error("two seeds gave the same model")
+	}
+	n := len(first.Tokens) + len(first.Positions) + len(first.Norm.Gain) + len(first.Norm.Offset) + len(first.Head)
+	for _, b := range first.Blocks {
+		for _, w := range [][]float32{
+			b.Before.Gain, b.Before.Offset, b.Between.Gain, b.Between.Offset, b.Attention.Weights, b.Attention.Bias,
+			b.Merge.Weights, b.Merge.Bias, b.Expand.Weights, b.Expand.Bias, b.Contract.Weights, b.Contract.Bias,
+		} {
+			n += len(w)
+		}
+	}
+	if n != first.Parameters() {
+		t.Errorf("%d parameters, said to be %d", n, first.Parameters())
+	}
+}
+
+// The sizes of the family are far apart in what a token costs.
+func TestDecodersDiffer(t *testing.T) {
+	var list []int
+	for _, s := range Decoders() {
+		list = append(list, s.Layers*s.Width*s.Width)
+	}
+	if list[1] < 3*list[0] || list[2] < 3*list[1] {
+		t.Errorf("layers × width² are %v", list)
+	}
+}
+
+// The files of a folder agree with each other, and with what Optimum exports.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	var made []string
+	o := Options{Sizes: []Size{tiny, {"other", 1, 128}}, Context: 16}
+	if err := MakeDecoders(dir, o, func(folder string, _ int) { made = append(made, folder) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{filepath.Join(dir, "tiny"), filepath.Join(dir, "other")}; !slices.Equal(made, want) {
+		t.Errorf("made %v, want %v", made, want)
+	}
+	var config struct {
+		Layers     int `json:"n_layer"`
+		Heads      int `json:"n_head"`
+		Width      int `json:"n_embd"`
+		Positions  int `json:"n_positions"`
+		Vocabulary int `json:"vocab_size"`
+		EOS        int `json:"eos_token_id"`
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "other", "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &config); err != nil || config.Layers != 1 || config.Heads != 2 || config.Width != 128 || config.Positions != 16 {
+		t.Errorf("config %+v, %v", config, err)
+	}
+	tok, err := tokenizer.Load(filepath.Join(dir, "other", "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok := tok.ID("<|endoftext|>"); tok.Size() != config.Vocabulary || !ok || int(id) != config.EOS {
+		t.Errorf("%d tokens, the end is %d; the configuration says %d and %d", tok.Size(), id, config.Vocabulary, config.EOS)
+	}
+	if data, err = os.ReadFile(filepath.Join(dir, "other", "model.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	inputs, outputs, err := onnxfile.Signature(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, v := range append(inputs, outputs...) {
+		names = append(names, v.Name)
+	}
+	want := []string{"input_ids", "attention_mask", "position_ids", "past_key_values.0.key", "past_key_values.0.value", "logits", "present.0.key", "present.0.value"}
+	if !slices.Equal(names, want) || !slices.Equal(inputs[3].Dims, []int64{-1, 2, -1, 64}) || !slices.Equal(outputs[0].Dims, []int64{-1, -1, Vocabulary}) {
+		t.Errorf("inputs %v, outputs %v", inputs, outputs)
+	}
+}
+
+// A prompt of the words that replays send has as many tokens as words.
+func TestReplayedWordsAreTokens(t *testing.T) {
+	tok, err := tokenizer.Parse(tokenizerJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tok.Encode(nil, strings.TrimSpace(strings.Repeat("word ", 50)))); n != 50 {
+		t.Errorf("50 words are %d tokens", n)
+	}
+}
+
+// What is there is replaced when asked, and nothing else is ever removed.
+func TestForce(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Sizes: []Size{tiny}, Context: 16}
+	write := func() error { return MakeDecoders(dir, o, func(string, int) {}) }
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(); err == nil || !strings.Contains(err.Error(), "--force replaces it") {
+		t.Errorf("a second time: %v", err)
+	}
+	if o.Force = true; write() != nil {
+		t.Error("it is not replaced")
+	}
+	mine := filepath.Join(dir, "tiny", "mine.txt")
+	if err := os.WriteFile(mine, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(); err == nil {
+		t.Error("a folder with another file is replaced")
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".partial-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}

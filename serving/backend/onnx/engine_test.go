@@ -1,0 +1,153 @@
+//go:build onnx && cgo
+
+package onnx
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"gearshift/models"
+	"gearshift/serving/backend"
+	"gearshift/serving/backend/decoder"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve runs an engine over a model of the size.
+func serve(t *testing.T, size models.Size) *decoder.Engine {
+	t.Helper()
+	load(t)
+	dir := write(t, size)
+	folder, err := decoder.ReadFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := decoder.New(m, folder.Tokenizer, decoder.Config{Name: size.Name, Context: folder.Context, End: folder.End, MaxSequences: 4, KVTokens: 4 * testContext})
+	if err != nil {
+		m.Close()
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// answer asks for a completion and returns the text.
+func answer(t *testing.T, e *decoder.Engine, body string) string {
+	t.Helper()
+	response, err := backend.NewFront(e).RoundTrip(httptest.NewRequest("POST", backend.CompletionPath, strings.NewReader(body)))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	var a struct{ Choices []struct{ Text string } }
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil || response.StatusCode != http.StatusOK || len(a.Choices) != 1 {
+		t.Errorf("status %d, %v", response.StatusCode, err)
+		return ""
+	}
+	return a.Choices[0].Text
+}
+
+// A seed gives the same answer, alone, again, and among others.
+func TestSeedRepeats(t *testing.T) {
+	e := serve(t, tiny)
+	ask := func(seed int) string {
+		return answer(t, e, fmt.Sprintf(`{"prompt": "the gear number %d", "max_tokens": 40, "seed": %d, "ignore_eos": true}`, seed%3, seed))
+	}
+	var alone [8]string
+	for i := range alone {
+		alone[i] = ask(i)
+	}
+	if alone[0] == alone[3] || len(alone[0]) < 20 {
+		t.Errorf("two seeds gave %q and %q", alone[0], alone[3])
+	}
+	var all sync.WaitGroup
+	for i := range 3 * len(alone) {
+		all.Go(func() {
+			if got := ask(i % len(alone)); got != alone[i%len(alone)] {
+				t.Errorf("seed %d among others: %q, alone %q", i%len(alone), got, alone[i%len(alone)])
+			}
+		})
+	}
+	all.Wait()
+	if free := answer(t, e, `{"prompt": "the", "max_tokens": 40}`); free == answer(t, e, `{"prompt": "the", "max_tokens": 40}`) {
+		t.Errorf("two answers without a seed are %q", free)
+	}
+}
+
+// A client that goes ends its work, whether the answer is streamed or not.
+func TestClientGoes(t *testing.T) {
+	e := serve(t, small)
+	for _, stream := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		body := fmt.Sprintf(`{"prompt": "the", "ignore_eos": true, "stream": %v}`, stream)
+		request := httptest.NewRequestWithContext(ctx, "POST", backend.CompletionPath, strings.NewReader(body))
+		if !stream {
+			time.AfterFunc(5*time.Millisecond, cancel)
+		}
+		response, err := backend.NewFront(e).RoundTrip(request)
+		if stream {
+			if _, err := io.ReadFull(response.Body, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			_, err = io.ReadAll(response.Body)
+			response.Body.Close()
+			if err == nil {
+				t.Error("the stream ends well after its client has gone")
+			}
+		} else if err == nil {
+			response.Body.Close() // it was quicker
+		}
+		cancel()
+		for deadline := time.Now().Add(5 * time.Second); e.Load().Running > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("stream %v: load %+v", stream, e.Load())
+			}
+		}
+	}
+}
+
+// A tokenizer of another model is refused, and one of more rows than tokens is not.
+func TestTokenizerMustMatch(t *testing.T) {
+	load(t)
+	dir := write(t, tiny)
+	path := filepath.Join(dir, "tokenizer.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := strings.Replace(string(text), `"added_tokens": [`, `"added_tokens": [{"id": 263, "content": "<|more|>", "special": true},`, 1)
+	if err := os.WriteFile(path, []byte(more), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := decoder.ReadFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	_, err = decoder.New(m, folder.Tokenizer, decoder.Config{Context: 9, MaxSequences: 1, KVTokens: 9})
+	if want := "the tokenizer does not match the model: it has 264 tokens, the model 263"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,284 @@
+//go:build onnx && cgo
+
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/models"
+	"gearshift/models/onnxfile"
+	"gearshift/router/ort"
+	"gearshift/serving/backend/decoder"
+)
+
+// load loads the library that `make onnxruntime` fetches, or the one that the
+// environment names.
+func load(t testing.TB) {
+	t.Helper()
+	path := os.Getenv("GEARSHIFT_ONNXRUNTIME")
+	if path == "" {
+		path = "../../../.cache/onnxruntime/libonnxruntime.so.1"
+		if _, err := os.Stat(path); err != nil {
+			t.Skip("no ONNX Runtime library; `make onnxruntime` fetches it")
+		}
+	}
+	if _, err := ort.Load(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	tiny  = models.Size{Name: "tiny", Layers: 2, Width: 32}
+	small = models.Size{Name: "small", Layers: 3, Width: 128} // two heads
+)
+
+const (
+	testContext = 96
+	testSeed    = 5
+	// tolerance is what logits may differ by, whoever computes them.
+	tolerance = 1e-4
+)
+
+// write makes a model of the size and returns its folder.
+func write(t testing.TB, size models.Size) string {
+	t.Helper()
+	dir := t.TempDir()
+	o := models.Options{Sizes: []models.Size{size}, Context: testContext, Seed: testSeed}
+	if err := models.MakeDecoders(dir, o, func(string, int) {}); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, size.Name)
+}
+
+func openTest(t testing.TB, size models.Size, o Options) *Model {
+	t.Helper()
+	load(t)
+	m, err := Open(write(t, size), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+func randomTokens(random *rand.Rand, n int) []int64 {
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = random.Int64N(models.Vocabulary)
+	}
+	return list
+}
+
+// differ is the greatest difference.
+func differ[A, B float32 | float64](a []A, b []B) (greatest float64) {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	for i := range a {
+		greatest = math.Max(greatest, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return greatest
+}
+
+func prefill(t testing.TB, m *Model, prompt []int64) (decoder.Row, []float32) {
+	t.Helper()
+	row, logits, err := m.Prefill(prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row, slices.Clone(logits)
+}
+
+// The runtime computes what plain loops compute, in prefill and in decode.
+func TestParity(t *testing.T) {
+	for _, size := range []models.Size{tiny, small} {
+		for _, threads := range []int{1, 2} {
+			m := openTest(t, size, Options{Threads: threads})
+			d := models.NewDecoder(size, testContext, testSeed)
+			random := rand.New(rand.NewPCG(1, 2))
+			tokens := randomTokens(random, 37)
+			row, logits := prefill(t, m, tokens)
+			if by := differ(logits, forward(d, tokens)); by > tolerance {
+				t.Errorf("%s, prefill: logits differ by %g", size.Name, by)
+			}
+			if err := m.Compose(nil, []decoder.Row{row}); err != nil {
+				t.Fatal(err)
+			}
+			for step := range 12 {
+				next := random.Int64N(models.Vocabulary)
+				tokens = append(tokens, next)
+				logits, err := m.Decode([]int64{next})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if by := differ(logits, forward(d, tokens)); by > tolerance {
+					t.Errorf("%s, step %d: logits differ by %g", size.Name, step, by)
+				}
+			}
+		}
+	}
+}
+
+// A sequence's logits are the same in any batch, while others of any length come
+// and go.
+func TestBatchInvariance(t *testing.T) {
+	m := openTest(t, small, Options{})
+	d := models.NewDecoder(small, testContext, testSeed)
+	random := rand.New(rand.NewPCG(3, 4))
+	var running [][]int64
+	for step := range 24 {
+		var stay []int
+		var kept [][]int64
+		for i, r := range running {
+			if random.IntN(8) > 0 && len(r) < testContext-1 {
+				stay, kept = append(stay, i), append(kept, r)
+			}
+		}
+		var join []decoder.Row
+		for len(kept) == 0 || len(kept) < 6 && random.IntN(3) == 0 {
+			prompt := randomTokens(random, 1+random.IntN(24))
+			row, logits := prefill(t, m, prompt)
+			if by := differ(logits, forward(d, prompt)); by > tolerance {
+				t.Errorf("step %d: a prompt's logits differ by %g", step, by)
+			}
+			join, kept = append(join, row), append(kept, prompt)
+		}
+		running = kept
+		if err := m.Compose(stay, join); err != nil {
+			t.Fatal(err)
+		}
+		last := randomTokens(random, len(running))
+		logits, err := m.Decode(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range running {
+			running[i] = append(slices.Clip(running[i]), last[i])
+			row := logits[i*models.Vocabulary : (i+1)*models.Vocabulary]
+			if by := differ(row, forward(d, running[i])); by > tolerance {
+				t.Errorf("step %d: row %d of %d, of %d tokens, differs by %g", step, i, len(running), len(running[i]), by)
+			}
+		}
+	}
+}
+
+// The distribution of the next token is neither a certainty nor flat, and mostly
+// of letters.
+func TestAnswersAreBroad(t *testing.T) {
+	m := openTest(t, models.Size{Name: "wide", Layers: 4, Width: 192}, Options{})
+	random := rand.New(rand.NewPCG(5, 6))
+	entropy, letters := 0.0, 0.0
+	const prompts = 20
+	for range prompts {
+		row, logits := prefill(t, m, randomTokens(random, 30))
+		row.Release()
+		sum := 0.0
+		for _, l := range logits {
+			sum += math.Exp(float64(l))
+		}
+		for i, l := range logits {
+			p := math.Exp(float64(l)) / sum
+			entropy -= p * math.Log2(p) / prompts
+			if i == ' ' || 'a' <= i && i <= 'z' {
+				letters += p / prompts
+			}
+		}
+	}
+	if entropy < 2 || entropy > 4.5 || letters < 0.8 {
+		t.Errorf("%.1f bits, letters with a probability of %.2f", entropy, letters)
+	}
+}
+
+// Each fault of a file is one line that names the file and what is wrong with it.
+func TestBadModels(t *testing.T) {
+	load(t)
+	folder := write(t, tiny)
+	path := filepath.Join(folder, "model.onnx")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := onnxfile.Graph{Name: "policy"}
+	plain.Input("observation", onnxfile.Float32, onnxfile.Any("batch"), onnxfile.Fixed(3))
+	plain.Output("values", onnxfile.Float32, onnxfile.Any("batch"), onnxfile.Fixed(3))
+	for name, c := range map[string]struct {
+		data    []byte
+		options Options
+		want    string
+	}{
+		"truncated":  {data: good[:len(good)/2], want: "it is no whole ONNX file"},
+		"a few left": {data: good[:len(good)-3], want: "it is no whole ONNX file"},
+		"empty":      {data: []byte{}, want: "it holds no graph"},
+		"text":       {data: []byte("<html>not found</html>"), want: "it is no whole ONNX file"},
+		"a policy":   {data: plain.Model(), want: "it has no input past_key_values.0.key"},
+		"no mask":    {data: []byte(strings.ReplaceAll(string(good), "attention_mask", "attention_tusk")), want: "it has no input attention_mask"},
+		"no output":  {data: []byte(strings.ReplaceAll(string(good), "present.1.key", "present_1_key")), want: "it has no output present.1.key"},
+		"an input":   {data: []byte(strings.ReplaceAll(string(good), "position_ids", "positioning_")), want: `an input "positioning_" that is not understood`},
+		"an op":      {data: []byte(strings.ReplaceAll(string(good), "Softmax", "Hardmix")), want: "Hardmix"},
+		"too large":  {data: good, options: Options{MaxBytes: 1000}, want: "exceed the declared memory of 1000"},
+	} {
+		if err := os.WriteFile(path, c.data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(folder, c.options)
+		if err == nil {
+			m.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %s", name, err, c.want)
+		}
+	}
+	if _, err := Open(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "there is no such file") {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// Without CUDA in the library the key is refused in one line.
+func TestCUDAIsNotThere(t *testing.T) {
+	load(t)
+	m, err := Open(write(t, tiny), Options{Provider: CUDA})
+	if err == nil {
+		m.Close()
+		t.Skip("this library has CUDA")
+	}
+	if !strings.Contains(err.Error(), "CUDA") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+}
+
+// BenchmarkDecode measures a step of each of the built-in sizes, at a past of
+// one page of text:
+//
+//	go test -tags onnx -run '^$' -bench Decode ./serving/backend/onnx
+func BenchmarkDecode(b *testing.B) {
+	for _, size := range models.Decoders() {
+		for _, rows := range []int{1, 8} {
+			b.Run(fmt.Sprintf("%s/batch=%d", size.Name, rows), func(b *testing.B) {
+				m := openTest(b, size, Options{})
+				last := make([]int64, rows)
+				for b.Loop() {
+					b.StopTimer()
+					var join []decoder.Row
+					for range rows {
+						row, _ := prefill(b, m, make([]int64, testContext-1))
+						join = append(join, row)
+					}
+					if err := m.Compose(nil, join); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+					if _, err := m.Decode(last); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
