@@ -25,13 +25,14 @@ import (
 type engineOptions struct {
 	scenario, host, replica, addr, faults, key string
 	seed                                       uint64
+	local                                      localOptions
 }
 
 func newEngineCommand() *cobra.Command {
 	var o engineOptions
 	c := &cobra.Command{
 		Use:   "engine",
-		Short: "Serve the simulated engines of a host, as an inference server of its own",
+		Short: "Serve the simulated engines of a host, or models, as an inference server of its own",
 		Long: `Serve the simulated engines of a host as an OpenAI-compatible inference server, with
 vLLM's metrics, so that a router can be tried across real connections without a GPU:
 
@@ -41,10 +42,22 @@ One process serves all variants of the host by their names, since they contend. 
 --host, every host of the scenario is served, on ports that count up from --addr's.
 "gearshift scenario upstreams" writes a scenario for the router in front of them.
 
+With --model it serves real models instead, by ONNX Runtime, each by its folder's name:
+
+  gearshift engine --model models/small --model models/large
+
 Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 ` + engineserver.FaultForms + ".",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return serveEngines(c.Context(), o, c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.onlyModels(c.Flags().Changed); err != nil {
+				return err
+			}
+			if len(o.local.paths) > 0 {
+				return serveModels(c.Context(), o, c.ErrOrStderr())
+			}
+			return serveEngines(c.Context(), o, c.ErrOrStderr())
+		},
 	}
 	f := c.Flags()
 	scenarioFlag(c, &o.scenario)
@@ -54,7 +67,27 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with")
 	f.StringVar(&o.key, "api-key-env", "", "`VARIABLE` of the environment with the key that clients must send (default: none)")
 	f.Uint64Var(&o.seed, "seed", 0, "of the lengths of answers, and of the faults")
+	f.StringArrayVar(&o.local.paths, "model", nil, "`DIR` of a model to serve; may be repeated")
+	f.IntVar(&o.local.threads, "threads", 1, "of a model's: that compute a step together")
+	f.IntVar(&o.local.maxSequences, "max-sequences", 16, "of a model's running batch")
+	f.IntVar(&o.local.kv, "kv-tokens", 0, "of a model's cache (default: all that its batch may come to)")
+	f.IntVar(&o.local.length, "context", 0, "of a model, in tokens (default: its own)")
+	f.StringVar(&o.local.provider, "execution-provider", scenario.CPU, "of models: cpu or cuda")
 	return c
+}
+
+// server is what the flags say of the server, whatever its engines.
+func (o engineOptions) server() (c engineserver.Config, err error) {
+	if c.Faults, err = engineserver.ParseFaults(o.faults); err != nil {
+		return c, fmt.Errorf("--fault: %w", err)
+	}
+	if o.key != "" {
+		if c.Key = os.Getenv(o.key); c.Key == "" {
+			return c, fmt.Errorf("--api-key-env %s: this environment variable is empty", o.key)
+		}
+	}
+	c.FaultSeed = o.seed
+	return c, nil
 }
 
 func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error {
@@ -62,15 +95,9 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	faults, err := engineserver.ParseFaults(o.faults)
+	c, err := o.server()
 	if err != nil {
-		return fmt.Errorf("--fault: %w", err)
-	}
-	var key string
-	if o.key != "" {
-		if key = os.Getenv(o.key); key == "" {
-			return fmt.Errorf("--api-key-env %s: this environment variable is empty", o.key)
-		}
+		return err
 	}
 	hosts, err := enginesOf(s, o)
 	if err != nil {
@@ -82,8 +109,9 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for i, engines := range hosts {
-		log := slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
-		server, err := engineserver.New(engineserver.Config{Engines: engines, Key: key, Faults: faults, FaultSeed: engines.Seed, Log: log})
+		c.Log = slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
+		c.Engines, c.FaultSeed = engines, engines.Seed
+		server, err := engineserver.New(c)
 		if err != nil {
 			return err
 		}

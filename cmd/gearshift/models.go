@@ -125,12 +125,12 @@ func newLocalEngine(l scenario.Local, c decoder.Config, memory int64) (*decoder.
 }
 
 // roomFor is how many tokens the cache may hold: as many as wanted, or what the
-// memory has room for beside the weights if they are not declared. A step reads
+// memory has room for beside the weights if they are not declared; 0 is no bound. A step reads
 // one cache and writes the next, so there are two.
 func roomFor(l decoder.Layout, tokens int, declared bool, memory int64) (int, error) {
 	room := (memory - l.WeightBytes) / int64(2*l.TokenBytes)
 	switch {
-	case int64(tokens) <= room:
+	case memory == 0, int64(tokens) <= room:
 		return tokens, nil
 	case declared:
 		return 0, fmt.Errorf("its weights of %d bytes and twice a KV cache of %d tokens of %d bytes exceed the declared memory of %d bytes; want kv_tokens of at most %d, or more memory",

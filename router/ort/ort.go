@@ -20,8 +20,9 @@ func Load(path string) (version string, err error) {
 	loading.Lock()
 	defer loading.Unlock()
 	if !onnxruntime.IsInitialized() {
+		// Errors come back from each call, and need not be printed as well.
 		onnxruntime.SetSharedLibraryPath(path)
-		if err := onnxruntime.InitializeEnvironment(onnxruntime.WithLogLevelError()); err != nil {
+		if err := onnxruntime.InitializeEnvironment(onnxruntime.WithLogLevelFatal()); err != nil {
 			return "", fmt.Errorf("cannot load ONNX Runtime from %s: %w", path, err)
 		}
 	}

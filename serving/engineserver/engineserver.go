@@ -1,5 +1,5 @@
-// Package engineserver is a simulated inference server: the engines of one host
-// behind the HTTP interface of vLLM, metrics' names included. To a router it is
+// Package engineserver is an inference server: the engines of one host, simulated
+// ones or others, behind the HTTP interface of vLLM, metrics' names included. To a router it is
 // a server like any other, so that serving can be tried, and tested, across real
 // connections without a GPU. It can be told to misbehave; see [Faults].
 package engineserver
@@ -25,6 +25,9 @@ type Config struct {
 	// Engines run in real time. The table has at most one replica of each
 	// variant, whose name is the model's. Observe must be unset.
 	Engines backend.SimulatedConfig
+	// Start, if set, starts other engines for the replicas of Engines.Table, of
+	// which nothing else is used. They tell observe of each answer as it ends.
+	Start func(observe func(backend.Span)) (Engines, error)
 	// Key is what clients must send as "Authorization: Bearer KEY". Empty
 	// lets everybody in.
 	Key string
@@ -36,11 +39,19 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// Engines answer for the replicas of a table, by their index.
+type Engines interface {
+	Replica(i int) http.RoundTripper
+	Load(i int) backend.Load
+	// Close ends all work.
+	Close()
+}
+
 // Server answers for the engines of its table.
 type Server struct {
 	table   *fleet.Table
 	models  map[string]int // replicas by their variant's name
-	engines *backend.Simulated
+	engines Engines
 	metrics *metrics
 	faults  *injector
 	key     string
@@ -69,9 +80,14 @@ func New(c Config) (*Server, error) {
 		return nil, errors.New("cannot make engine server: Engines.Observe is the server's own")
 	}
 	s.metrics = newMetrics(s)
-	c.Engines.Observe = s.metrics.observe
+	if c.Start == nil {
+		c.Start = func(observe func(backend.Span)) (Engines, error) {
+			c.Engines.Observe = observe
+			return backend.NewSimulated(c.Engines)
+		}
+	}
 	var err error
-	if s.engines, err = backend.NewSimulated(c.Engines); err != nil {
+	if s.engines, err = c.Start(s.metrics.observe); err != nil {
 		return nil, err
 	}
 	s.routes()

@@ -84,6 +84,9 @@ func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 // Model implements [backend.Generator].
 func (e *Engine) Model() string { return e.config.Name }
 
+// Context is how many tokens prompt and answer may have together.
+func (e *Engine) Context() int { return e.config.Context }
+
 // Close ends all answers with [ErrClosed] and frees the model.
 func (e *Engine) Close() {
 	e.mu.Lock()

@@ -100,8 +100,12 @@ func newOptions(o Options) (*onnxruntime.SessionOptions, error) {
 		// Models that share the cores must not take them by waiting.
 		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
 	)
-	if err == nil && o.Provider == CUDA {
+	switch {
+	case err != nil || o.Provider == "" || o.Provider == CPU:
+	case o.Provider == CUDA:
 		err = appendCUDA(options)
+	default:
+		err = fmt.Errorf("unknown execution provider %q; want %s or %s", o.Provider, CPU, CUDA)
 	}
 	if err != nil {
 		_ = options.Destroy()
