@@ -130,6 +130,8 @@ var fences = []fence{
 		"the store is opened, copied out of and closed in one place"},
 	{[]string{"github.com/yalue/onnxruntime_go"}, []string{"router/ort", "serving/backend/onnx"},
 		"a C library stays behind the build tag that asks for it: one room for policies, one for the models that they choose among"},
+	{[]string{"github.com/dlclark/regexp2"}, []string{"models/tokenizer"},
+		"patterns that look ahead take their time: Go's own do wherever they can"},
 	{[]string{"github.com/spf13", "go.yaml.in/yaml", "golang.org/x/term"}, []string{"cmd"},
 		"flags, files and terminals are for the command: a library takes values"},
 	{[]string{"net/http"}, []string{"serving", "cmd"},

@@ -5,7 +5,6 @@
 package tokenizer
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Tokenizer turns text into the numbers of tokens, and back. It is read-only.
@@ -24,6 +25,10 @@ type Tokenizer struct {
 	size    int
 	longest int
 	whole   bool // a word that is a token is not merged
+
+	forms         []norm.Form
+	splitters     []splitter
+	before, after []int64 // around a prompt
 }
 
 // added is a token that is found in the text as it is.
@@ -44,6 +49,7 @@ type file struct {
 	} `json:"added_tokens"`
 	Normalizer   *component `json:"normalizer"`
 	PreTokenizer *component `json:"pre_tokenizer"`
+	Processor    *component `json:"post_processor"`
 	Decoder      *component `json:"decoder"`
 	Model        struct {
 		Type         string           `json:"type"`
@@ -55,13 +61,6 @@ type file struct {
 		Vocabulary   map[string]int64 `json:"vocab"`
 		Merges       json.RawMessage  `json:"merges"`
 	} `json:"model"`
-}
-
-// component is a step of the pipeline.
-type component struct {
-	Type           string `json:"type"`
-	AddPrefixSpace bool   `json:"add_prefix_space"`
-	UseRegex       *bool  `json:"use_regex"`
 }
 
 // Load reads the file.
@@ -87,8 +86,16 @@ func Parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := &Tokenizer{ids: map[string]int64{}, ranks: map[[2]string]int{}, whole: f.Model.IgnoreMerges}
-	if err := cmp.Or(t.vocabulary(&f), t.merges(f.Model.Merges)); err != nil {
-		return nil, err
+	for _, step := range []func() error{
+		func() error { return t.vocabulary(&f) },
+		func() error { return t.merges(f.Model.Merges) },
+		func() error { return t.normalizer(f.Normalizer) },
+		func() error { return t.preTokenizer(f.PreTokenizer) },
+		func() error { return t.postProcessor(f.Processor) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	return t, nil
 }
@@ -102,14 +109,6 @@ func (f *file) check() error {
 		return errors.New("its vocabulary is empty")
 	case m.Dropout != nil && *m.Dropout != 0, m.Prefix != "", m.Suffix != "", m.ByteFallback:
 		return errors.New("its model has dropout, prefixes, suffixes or byte_fallback, which are not understood")
-	case f.Normalizer != nil:
-		return fmt.Errorf("its normalizer %q is not understood; want none", f.Normalizer.Type)
-	case f.PreTokenizer == nil || f.PreTokenizer.Type != "ByteLevel":
-		return errors.New("its pre_tokenizer is not ByteLevel")
-	case f.PreTokenizer.AddPrefixSpace:
-		return errors.New("its pre_tokenizer has add_prefix_space, which is not understood")
-	case f.PreTokenizer.UseRegex == nil || *f.PreTokenizer.UseRegex:
-		return errors.New("its pre_tokenizer splits words by use_regex, which is not understood")
 	case f.Decoder == nil || f.Decoder.Type != "ByteLevel":
 		return errors.New("its decoder is not ByteLevel")
 	}
@@ -260,11 +259,25 @@ func (t *Tokenizer) Encode(ids []int64, text string) []int64 {
 			at++
 			continue
 		}
-		ids = append(t.word(ids, text[begin:at]), found.id)
+		ids = append(t.plain(ids, text[begin:at]), found.id)
 		at += len(found.content)
 		begin = at
 	}
-	return t.word(ids, text[begin:])
+	return t.plain(ids, text[begin:])
+}
+
+// plain appends the tokens of text with no special ones in it.
+func (t *Tokenizer) plain(ids []int64, text string) []int64 {
+	if text == "" {
+		return ids
+	}
+	for _, form := range t.forms {
+		text = form.String(text)
+	}
+	for _, word := range t.split(text) {
+		ids = t.word(ids, word)
+	}
+	return ids
 }
 
 // specialAt is the added token that the text begins with, or nil.

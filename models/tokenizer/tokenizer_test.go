@@ -147,6 +147,67 @@ func TestMergesAsPairs(t *testing.T) {
 	}
 }
 
+// sequence has the steps split text before ByteLevel.
+func sequence(steps ...any) func(map[string]any) {
+	return func(f map[string]any) {
+		f["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": append(steps, f["pre_tokenizer"])}
+	}
+}
+
+// template puts the special token before each prompt.
+func template(name string, ids []int) func(map[string]any) {
+	return func(f map[string]any) {
+		f["post_processor"] = map[string]any{"type": "Sequence", "processors": []any{
+			map[string]any{"type": "ByteLevel"},
+			map[string]any{
+				"type":           "TemplateProcessing",
+				"single":         []any{map[string]any{"SpecialToken": map[string]any{"id": name}}, map[string]any{"Sequence": map[string]any{"id": "A"}}},
+				"special_tokens": map[string]any{name: map[string]any{"ids": ids}},
+			},
+		}}
+	}
+}
+
+// Text is split into words as GPT-2's and Llama 3's tokenizers do.
+func TestSplit(t *testing.T) {
+	level := func(f map[string]any) { f["pre_tokenizer"].(map[string]any)["use_regex"] = true }
+	split := func(pattern string) map[string]any {
+		return map[string]any{"type": "Split", "behavior": "Isolated", "invert": false, "pattern": map[string]string{"Regex": pattern}}
+	}
+	llama := `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	for _, c := range []struct {
+		change     func(map[string]any)
+		text, want string // pieces with | between them
+	}{
+		{nil, "it's 12 o'clock", "it's 12 o'clock"},
+		{level, "it's 12345 o'clock,  she said…", "it|'s| 12345| o|'|clock|,| | she| said|…"},
+		{level, "a\n\n b", "a|\n\n| b"},
+		{level, "né Zoë 漢字", "né| Zoë| 漢字"},
+		{sequence(split(llama)), "It'S 12345 o'clock,  she\n", "It|'S| |123|45| o|'clock|,| | she|\n"},
+		{sequence(map[string]any{"type": "Digits", "individual_digits": true}), "a12b", "a|1|2|b"},
+		{sequence(map[string]any{"type": "Digits"}), "a12b", "a|12|b"},
+		{func(f map[string]any) { f["pre_tokenizer"].(map[string]any)["add_prefix_space"] = true }, "ab", " ab"},
+	} {
+		tok := parse(t, build(t, merges, c.change))
+		if got := strings.Join(tok.split(c.text), "|"); got != c.want {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestNormalizerAndTemplate(t *testing.T) {
+	tok := parse(t, build(t, merges, func(f map[string]any) {
+		template("<s>", []int{263})(f)
+		f["normalizer"] = map[string]any{"type": "Sequence", "normalizers": []any{map[string]any{"type": "NFC"}}}
+	}))
+	if got := tok.Prompt("e\u0301<s>"); !slices.Equal(got, []int64{263, 262, 263}) {
+		t.Errorf("%v", got)
+	}
+	if got := tok.Prompt(""); !slices.Equal(got, []int64{263}) {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	part := func(name, key string, value any) func(map[string]any) {
 		return func(f map[string]any) { f[name].(map[string]any)[key] = value }
@@ -159,9 +220,14 @@ func TestFaults(t *testing.T) {
 		"makes no token":                     part("model", "merges", []string{"x y"}),
 		"its merges are neither":             part("model", "merges", 3),
 		"tokens are numbered up to 99999999": func(f map[string]any) { f["model"].(map[string]any)["vocab"].(map[string]int)["zz"] = 99999999 },
-		`its normalizer "NFC" is not`:        func(f map[string]any) { f["normalizer"] = map[string]any{"type": "NFC"} },
+		`its normalizer "Lowercase" is not`:  func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} },
 		"is not ByteLevel":                   part("pre_tokenizer", "type", "Whitespace"),
-		"add_prefix_space":                   part("pre_tokenizer", "add_prefix_space", true),
+		"pre_tokenizer Metaspace is not":     sequence(map[string]any{"type": "Metaspace"}),
+		`behavior "Removed"`:                 sequence(map[string]any{"type": "Split", "behavior": "Removed", "pattern": map[string]string{"Regex": "a"}}),
+		"which is not understood":            sequence(map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": "(a"}}),
+		`post_processor "Bert`:               func(f map[string]any) { f["post_processor"] = map[string]any{"type": "BertProcessing"} },
+		"that it does not list":              template("<s>", nil),
+		"names the token 999":                template("<s>", []int{999}),
 		"its decoder is not ByteLevel":       part("decoder", "type", "WordPiece"),
 		"single_word, lstrip or rstrip": func(f map[string]any) {
 			f["added_tokens"] = []any{map[string]any{"id": 1, "content": "x", "lstrip": true}}
@@ -185,12 +251,13 @@ func TestFaults(t *testing.T) {
 // Whatever the file, the tokenizer of it takes any text.
 func FuzzParse(f *testing.F) {
 	f.Add(build(f, merges, nil), "abc <s>é")
+	f.Add(build(f, merges, template("<s>", []int{263})), "it's")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		tok, err := Parse(data)
 		if err != nil {
 			return
 		}
-		for _, id := range tok.Encode(nil, text) {
+		for _, id := range tok.Prompt(text) {
 			if id < 0 || int(id) >= tok.Size() {
 				t.Errorf("%q has the token %d of %d", text, id, tok.Size())
 			}

@@ -142,7 +142,7 @@ func (e *Engine) encode(name, text string) ([]int64, *wire.Error) {
 	if longest := e.tokenizer.Longest(); len(text) > longest*e.config.Context {
 		return nil, e.tooLong(name, fmt.Sprintf("the prompt of %d bytes has at least %d tokens", len(text), len(text)/longest))
 	}
-	return e.tokenizer.Encode(nil, text), nil
+	return e.tokenizer.Prompt(text), nil
 }
 
 // content is a message's text.
