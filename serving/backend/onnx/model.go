@@ -41,7 +41,7 @@ type Model struct {
 	batch   *tensors // the running batch
 	spare   *tensors // what the next step writes
 	filled  []int    // tokens in the cache of each row
-	rows    []*row   // free ones, with their memory
+	free    *row     // one to use again, with its memory
 	ids     input
 	places  input
 	mask    input
@@ -143,14 +143,14 @@ type row struct {
 // Release implements [decoder.Row].
 func (r *row) Release() {
 	r.cache.free()
-	r.model.rows = append(r.model.rows, r)
+	r.model.free = r
 }
 
 // Prefill implements [decoder.Model].
 func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
-	r := &row{model: m}
-	if n := len(m.rows); n > 0 {
-		r, m.rows = m.rows[n-1], m.rows[:n-1]
+	r := m.free
+	if m.free = nil; r == nil {
+		r = &row{model: m}
 	}
 	var none tensors
 	defer none.free()

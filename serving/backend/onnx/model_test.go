@@ -36,7 +36,7 @@ func load(t testing.TB) {
 
 var (
 	tiny  = models.Size{Name: "tiny", Layers: 2, Width: 32}
-	small = models.Size{Name: "small", Layers: 3, Width: 128} // two heads
+	small = models.Size{Name: "small", Layers: 2, Width: 128} // two heads
 )
 
 const (
