@@ -20,7 +20,8 @@ const (
 type graph struct {
 	onnxfile.Graph
 	*Decoder
-	nodes int
+	nodes  int
+	prefix string // of the names of values in between
 }
 
 // ONNX is the decoder as a model file, with any batch and any length.
@@ -72,7 +73,7 @@ func (g *graph) constants() {
 // fresh is the name of a value in between.
 func (g *graph) fresh() string {
 	g.nodes++
-	return fmt.Sprintf("v%d", g.nodes)
+	return fmt.Sprintf("%sv%d", g.prefix, g.nodes)
 }
 
 // op adds a node with one output.

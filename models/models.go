@@ -69,11 +69,27 @@ type Options struct {
 	Force   bool // replace what is there
 }
 
+// model is what a family makes of a size.
+type model interface {
+	ONNX() []byte
+	Parameters() int
+	config() []byte
+}
+
 // MakeDecoders writes a folder for each size: model.onnx, config.json and
 // tokenizer.json. It calls done after each. A folder is whole or not there.
 func MakeDecoders(dir string, o Options, done func(folder string, parameters int)) error {
+	return makeFamily(dir, o, done, func(s Size, seed uint64) model { return NewDecoder(s, o.Context, seed) })
+}
+
+// MakeClassifiers does the same with classifiers.
+func MakeClassifiers(dir string, o Options, done func(folder string, parameters int)) error {
+	return makeFamily(dir, o, done, func(s Size, seed uint64) model { return NewClassifier(s, o.Context, seed) })
+}
+
+func makeFamily(dir string, o Options, done func(string, int), draw func(Size, uint64) model) error {
 	for i, size := range o.Sizes {
-		d := NewDecoder(size, o.Context, o.Seed+uint64(i)<<32)
+		d := draw(size, o.Seed+uint64(i)<<32)
 		files := map[string][]byte{"model.onnx": d.ONNX(), "config.json": d.config(), "tokenizer.json": tokenizerJSON()}
 		folder := filepath.Join(dir, size.Name)
 		if err := writeFolder(folder, files, o.Force); err != nil {

@@ -60,6 +60,25 @@ func TestDecodersRepeat(t *testing.T) {
 	}
 }
 
+// The same holds of classifiers.
+func TestClassifiersRepeat(t *testing.T) {
+	first := NewClassifier(tiny, 16, 7)
+	if !bytes.Equal(first.ONNX(), NewClassifier(tiny, 16, 7).ONNX()) {
+		t.Error("the same seed gave two models")
+	}
+	if bytes.Equal(first.ONNX(), NewClassifier(tiny, 16, 8).ONNX()) {
+		t.Error("two seeds gave the same model")
+	}
+	n := 0
+	for _, s := range Classifiers() {
+		if p := NewClassifier(s, 16, 0).Parameters(); p < 3*n {
+			t.Errorf("%s has %d parameters, the size before it %d", s.Name, p, n)
+		} else {
+			n = p
+		}
+	}
+}
+
 // The sizes of the family are far apart in what a token costs.
 func TestDecodersDiffer(t *testing.T) {
 	var list []int

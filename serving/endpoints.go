@@ -20,6 +20,7 @@ var endpoints = [...]endpoint{
 	{path: "/v1/chat/completions", alike: true, generates: true},
 	{path: "/v1/completions", alike: true, generates: true},
 	{path: "/v1/embeddings"},
+	{path: "/v1/gearshift/classify", alike: true},
 	{path: "/v1/responses", alike: true, generates: true, named: true},
 }
 

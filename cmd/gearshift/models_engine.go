@@ -14,7 +14,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
-	"gearshift/serving/backend/decoder"
 	"gearshift/serving/engineserver"
 	"gearshift/workloads"
 )
@@ -45,7 +44,9 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 				engines.observe(s)
 			}
 		}
-		e, err := newLocalEngine(l, decoder.Config{Name: modelName(path), Seed: workloads.Seed(workloads.Serving, 1+o.seed+uint64(i)<<32), Observe: observe}, 0)
+		e, err := newLocalEngine(localConfig{
+			Local: l, name: modelName(path), seed: workloads.Seed(workloads.Serving, 1+o.seed+uint64(i)<<32), observe: observe,
+		})
 		if err != nil {
 			return err
 		}
@@ -80,11 +81,11 @@ func modelName(path string) string {
 
 // localEngines are models that are computed in this process.
 type localEngines struct {
-	list    []*decoder.Engine
+	list    []localEngine
 	observe func(backend.Span) // set before the first request
 }
 
-func (l *localEngines) Replica(i int) http.RoundTripper { return backend.NewFront(l.list[i]) }
+func (l *localEngines) Replica(i int) http.RoundTripper { return l.list[i] }
 
 func (l *localEngines) Load(i int) backend.Load { return l.list[i].Load() }
 

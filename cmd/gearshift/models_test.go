@@ -114,6 +114,26 @@ func TestServeRefusesModels(t *testing.T) {
 	serve(localTiny(t, dir, ""), "there is no such file", "gearshift models make")
 }
 
+// Classifiers answer through the router on an endpoint of their own.
+func TestServeClassifiers(t *testing.T) {
+	needONNX(t)
+	dir := t.TempDir()
+	succeed(t, "models", "make", "--family", "classifier", "--out", dir, "--size", "small=1x16", "--size", "large=2x32")
+	s := serveTiny(t, "--scenario", localTiny(t, dir, ""))
+	status, header, text := s.ask(t, "POST", "/v1/gearshift/classify", `{"model": "large", "input": "word word word"}`)
+	if status != http.StatusOK || header.Get("X-Gearshift-Variant") != "large" || !strings.Contains(text, `"modalities":["text"]`) ||
+		!strings.Contains(text, `"prompt_tokens":3`) || !strings.Contains(text, `"label":"LABEL_`) {
+		t.Errorf("%d %v %s", status, header, text)
+	}
+	if status, _, text := s.ask(t, "POST", "/v1/gearshift/classify", `{"model": "auto"}`); status != http.StatusBadRequest || !strings.Contains(text, "nothing to classify") {
+		t.Errorf("nothing: %d %s", status, text)
+	}
+	if status, _, text := s.ask(t, "POST", "/v1/chat/completions", `{"model": "auto", "messages": [{"role": "user", "content": "hi"}]}`); status != http.StatusNotFound {
+		t.Errorf("a chat: %d %s", status, text)
+	}
+	s.end(t)
+}
+
 // A model is a server of its own, with vLLM's metrics.
 func TestEngineServesModels(t *testing.T) {
 	needONNX(t)

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/nn"
 	"gearshift/router/ort"
 	"gearshift/router/policy"
+	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 	localmodel "gearshift/serving/backend/onnx"
 )
@@ -34,12 +34,24 @@ func errNoLibrary(err error) error {
 	return fmt.Errorf("%w; fetch the library by `make onnxruntime`, or name it in GEARSHIFT_ONNXRUNTIME", err)
 }
 
-// openModel loads a model for an engine.
-func openModel(l scenario.Local, memory int64) (decoder.Model, error) {
+// openDecoder loads a decoder for an engine.
+func openDecoder(c localConfig) (decoder.Model, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
-	return localmodel.Open(l.Path, localmodel.Options{Threads: l.Threads, Provider: l.Provider, MaxBytes: memory})
+	return localmodel.Open(c.Path, c.options())
+}
+
+// openClassifier loads a classifier with a vocabulary of so many tokens.
+func openClassifier(c localConfig, vocabulary int) (classifier.Model, error) {
+	if _, err := ort.Load(findONNX()); err != nil {
+		return nil, errNoLibrary(err)
+	}
+	return localmodel.OpenClassifier(c.Path, vocabulary, c.options())
+}
+
+func (c localConfig) options() localmodel.Options {
+	return localmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.memory}
 }
 
 // newONNXEngine runs networks by ONNX Runtime.

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 )
 
@@ -17,4 +17,6 @@ func newONNXEngine() (runner, error) {
 	return nil, errNoONNX
 }
 
-func openModel(scenario.Local, int64) (decoder.Model, error) { return nil, errNoONNX }
+func openDecoder(localConfig) (decoder.Model, error) { return nil, errNoONNX }
+
+func openClassifier(localConfig, int) (classifier.Model, error) { return nil, errNoONNX }

@@ -204,7 +204,7 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 	if s.Serving.Backend == scenario.ONNX {
 		engines, closeAll, err := newLocalEngines(s, t)
 		for i, e := range engines {
-			list[i].Transport = backend.NewFront(e)
+			list[i].Transport = e
 		}
 		return list, closeAll, err
 	}

@@ -27,6 +27,7 @@ const (
 const (
 	floatAttribute = 1
 	wholeAttribute = 2
+	graphAttribute = 5
 	wholesKind     = 7
 )
 
@@ -63,18 +64,22 @@ type Graph struct {
 
 // Model is the ModelProto of the graph; properties may be appended to it.
 func (g *Graph) Model() Message {
-	var body Message
-	body = append(body, g.nodes...)
-	body.Text(2, g.Name)
-	body = append(append(append(body, g.tensors...), g.inputs...), g.outputs...)
 	var version, m Message
 	version.Text(1, "")
 	version.Number(2, Opset)
 	m.Number(1, IRVersion)
 	m.Text(2, "gearshift")
-	m.Bytes(7, body)
+	m.Bytes(7, g.proto())
 	m.Bytes(8, version)
 	return m
+}
+
+// proto is the GraphProto.
+func (g *Graph) proto() Message {
+	var m Message
+	m = append(m, g.nodes...)
+	m.Text(2, g.Name)
+	return append(append(append(m, g.tensors...), g.inputs...), g.outputs...)
 }
 
 // Attribute of a node.
@@ -106,6 +111,16 @@ func Real(name string, v float32) Attribute {
 	a.Text(1, name)
 	a = protowire.AppendFixed32(protowire.AppendTag(a, 2, protowire.Fixed32Type), math.Float32bits(v))
 	a.Number(20, floatAttribute)
+	return Attribute(a)
+}
+
+// Branch is an attribute that is a graph, which sees the values of the one that
+// it is in.
+func Branch(name string, g *Graph) Attribute {
+	var a Message
+	a.Text(1, name)
+	a.Bytes(6, g.proto())
+	a.Number(20, graphAttribute)
 	return Attribute(a)
 }
 

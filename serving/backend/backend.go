@@ -19,10 +19,11 @@ const (
 	CompletionPath = "/v1/completions"
 	EmbeddingsPath = "/v1/embeddings"
 	ResponsesPath  = "/v1/responses"
+	ClassifyPath   = "/v1/gearshift/classify"
 )
 
-// respond is a whole answer to a request.
-func respond(r *http.Request, status int, body []byte) *http.Response {
+// Respond is a whole answer to a request.
+func Respond(r *http.Request, status int, body []byte) *http.Response {
 	return &http.Response{
 		Status:     strconv.Itoa(status) + " " + http.StatusText(status),
 		StatusCode: status,
@@ -37,7 +38,7 @@ func respond(r *http.Request, status int, body []byte) *http.Response {
 	}
 }
 
-// refuse is an answer that says what is wrong with the request.
-func refuse(r *http.Request, status int, e wire.Error) *http.Response {
-	return respond(r, status, e.JSON())
+// Refuse is an answer that says what is wrong with the request.
+func Refuse(r *http.Request, status int, e wire.Error) *http.Response {
+	return Respond(r, status, e.JSON())
 }

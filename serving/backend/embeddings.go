@@ -35,7 +35,7 @@ type embedding struct {
 func (r *replica) embed(request *http.Request, body []byte) (*http.Response, error) {
 	var o embeddingOrder
 	if fault := o.read(body); fault != nil {
-		return refuse(request, http.StatusBadRequest, *fault), nil
+		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
 	_, answer, refusal, err := r.ask(request, CompletionPath, map[string]any{"prompt": o.Input, "max_tokens": 1, "ignore_eos": true})
 	if answer == nil {
@@ -149,5 +149,5 @@ func respondJSON(request *http.Request, answer any) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode answer: %w", err)
 	}
-	return respond(request, http.StatusOK, body), nil
+	return Respond(request, http.StatusOK, body), nil
 }

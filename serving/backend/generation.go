@@ -55,14 +55,14 @@ func (f *Front) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	chat := request.URL.Path == ChatPath
 	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
-		return refuse(request, http.StatusNotFound, invalid("", "this engine has no "+request.Method+" "+request.URL.Path)), nil
+		return Refuse(request, http.StatusNotFound, invalid("", "this engine has no "+request.Method+" "+request.URL.Path)), nil
 	}
 	var shape struct {
 		Stream        bool           `json:"stream"`
 		StreamOptions *streamOptions `json:"stream_options"`
 	}
 	if fault := ReadMembers(body, &shape); fault != nil {
-		return refuse(request, http.StatusBadRequest, *fault), nil
+		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
 	if err := request.Context().Err(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (f *Front) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if fault != nil {
-		return refuse(request, http.StatusBadRequest, *fault), nil
+		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
 	w := newWork(request.Context(), generation, f.generator.Model(), chat)
 	w.usage = shape.StreamOptions.usage()
@@ -167,7 +167,7 @@ func (w *work) whole(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode answer: %w", err)
 	}
-	return respond(request, http.StatusOK, body), nil
+	return Respond(request, http.StatusOK, body), nil
 }
 
 // text waits for all pieces.

@@ -51,11 +51,11 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	chat := request.URL.Path == ChatPath
 	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
-		return refuse(request, http.StatusNotFound, invalid("", "the simulated backend has no "+request.Method+" "+request.URL.Path)), nil
+		return Refuse(request, http.StatusNotFound, invalid("", "the simulated backend has no "+request.Method+" "+request.URL.Path)), nil
 	}
 	o, j, fault := r.order(body, chat)
 	if fault != nil {
-		return refuse(request, http.StatusBadRequest, *fault), nil
+		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
 	if err := request.Context().Err(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 		_, name := o.input(chat)
 		fault := invalid(name, fmt.Sprintf("%d prompt tokens and %d output tokens exceed the KV cache of %s", j.prompt, j.output, r.model))
 		fault.Code = "context_length_exceeded"
-		return refuse(request, http.StatusBadRequest, fault), nil
+		return Refuse(request, http.StatusBadRequest, fault), nil
 	}
 	w := newWork(request.Context(), simulation{j, r.host}, r.model, chat)
 	w.call, w.usage = o.call, o.StreamOptions.usage()

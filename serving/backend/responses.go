@@ -69,14 +69,14 @@ func (o *responseOrder) read(body []byte) *wire.Error {
 func (r *replica) respond(request *http.Request, body []byte) (*http.Response, error) {
 	var o responseOrder
 	if fault := o.read(body); fault != nil {
-		return refuse(request, http.StatusBadRequest, *fault), nil
+		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
 	stream, whole, refusal, err := r.ask(request, ChatPath, o.chat())
 	if err != nil || refusal != nil {
 		return refusal, err
 	}
 	if stream != nil {
-		response := respond(request, http.StatusOK, nil)
+		response := Respond(request, http.StatusOK, nil)
 		response.Header = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache"}}
 		response.ContentLength = -1
 		response.Body = &responseEvents{ReadCloser: stream, lines: bufio.NewScanner(stream)}

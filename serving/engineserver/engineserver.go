@@ -99,7 +99,7 @@ func (s *Server) Close() { s.engines.Close() }
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
-	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath} {
+	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath, backend.ClassifyPath} {
 		s.mux.HandleFunc("POST "+path, s.authorised(s.complete))
 	}
 	s.mux.HandleFunc("GET /v1/models", s.authorised(s.listModels))

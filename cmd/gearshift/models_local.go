@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/models"
+	"gearshift/router/fleet"
+	"gearshift/serving/backend"
+	"gearshift/serving/backend/classifier"
+	"gearshift/serving/backend/decoder"
+	"gearshift/workloads"
+)
+
+// localEngine is a model that is computed in this process.
+type localEngine interface {
+	http.RoundTripper
+	Model() string
+	Context() int // tokens
+	Load() backend.Load
+	Close()
+}
+
+// localDecoder is a decoder behind OpenAI's wire forms.
+type localDecoder struct {
+	*decoder.Engine
+	*backend.Front
+}
+
+// localConfig is what an engine is made with, whatever its family.
+type localConfig struct {
+	scenario.Local
+	name    string
+	seed    uint64
+	memory  int64 // bytes; 0 is no bound
+	observe func(backend.Span)
+}
+
+// newLocalEngines starts the models of the scenario, one engine for each replica.
+func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(), error) {
+	var engines []localEngine
+	closeAll := func() {
+		for _, e := range engines {
+			e.Close()
+		}
+	}
+	memory := s.ReplicaMemory()
+	for i, l := range s.LocalModels() {
+		e, err := newLocalEngine(localConfig{
+			Local: l, name: t.Variants[t.Replicas[i].Variant].Name,
+			seed: workloads.Seed(workloads.Serving, 1+uint64(i)), memory: memory[i],
+		})
+		if err != nil {
+			closeAll()
+			return nil, nil, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
+		}
+		engines = append(engines, e)
+	}
+	return engines, closeAll, nil
+}
+
+// newLocalEngine loads the model and starts its engine.
+func newLocalEngine(c localConfig) (localEngine, error) {
+	var config struct {
+		Type string `json:"model_type"`
+	}
+	// What is wrong with the file is said by who reads it.
+	if data, err := os.ReadFile(filepath.Join(c.Path, "config.json")); err == nil {
+		_ = json.Unmarshal(data, &config)
+	}
+	if config.Type == models.ClassifierType {
+		return newLocalClassifier(c)
+	}
+	return newLocalDecoder(c)
+}
+
+func newLocalDecoder(c localConfig) (localEngine, error) {
+	folder, err := decoder.ReadFolder(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	model, err := openDecoder(c)
+	if err != nil {
+		return nil, err
+	}
+	config := decoder.Config{
+		Name: c.name, Context: folder.Context, End: folder.End, MaxSequences: c.MaxSequences, Seed: c.seed, Observe: c.observe,
+	}
+	if c.Context > 0 {
+		config.Context = min(c.Context, folder.Context)
+	}
+	config.KVTokens, err = roomFor(model.Layout(), min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.memory)
+	var e *decoder.Engine
+	if err == nil {
+		e, err = decoder.New(model, folder.Tokenizer, config)
+	}
+	if err != nil {
+		model.Close()
+		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
+	}
+	return localDecoder{e, backend.NewFront(e)}, nil
+}
+
+func newLocalClassifier(c localConfig) (localEngine, error) {
+	folder, err := classifier.ReadFolder(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	model, err := openClassifier(c, folder.Tokenizer.Size())
+	if err != nil {
+		return nil, err
+	}
+	e, err := classifier.New(model, folder.Tokenizer, classifier.Config{
+		Name: c.name, Labels: folder.Labels, Context: min(cmp.Or(c.Context, folder.Context), folder.Context),
+		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.observe,
+	})
+	if err != nil {
+		model.Close()
+		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
+	}
+	return e, nil
+}
+
+// roomFor is how many tokens the cache may hold: as many as wanted, or what the
+// memory has room for beside the weights if they are not declared; 0 is no bound. A step reads
+// one cache and writes the next, so there are two.
+func roomFor(l decoder.Layout, tokens int, declared bool, memory int64) (int, error) {
+	room := (memory - l.WeightBytes) / int64(2*l.TokenBytes)
+	switch {
+	case memory == 0, int64(tokens) <= room:
+		return tokens, nil
+	case declared:
+		return 0, fmt.Errorf("its weights of %d bytes and twice a KV cache of %d tokens of %d bytes exceed the declared memory of %d bytes; want kv_tokens of at most %d, or more memory",
+			l.WeightBytes, tokens, l.TokenBytes, memory, max(0, room))
+	}
+	return int(room), nil
+}

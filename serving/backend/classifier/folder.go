@@ -1,0 +1,60 @@
+package classifier
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gearshift/models/tokenizer"
+)
+
+// Folder is what lies beside a classifier's model file.
+type Folder struct {
+	Tokenizer    *tokenizer.Tokenizer
+	Labels       []string
+	Context      int
+	SamplingRate int
+}
+
+// ReadFolder reads config.json and tokenizer.json.
+func ReadFolder(dir string) (*Folder, error) {
+	path := filepath.Join(dir, "config.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read model: %w", err)
+	}
+	f := new(Folder)
+	if err := f.config(data); err != nil {
+		return nil, fmt.Errorf("cannot read model: %s: %w", path, err)
+	}
+	if f.Tokenizer, err = tokenizer.Load(filepath.Join(dir, "tokenizer.json")); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folder) config(data []byte) error {
+	var c struct {
+		Labels  map[string]string `json:"id2label"`
+		Context int               `json:"max_position_embeddings"`
+		Rate    int               `json:"sampling_rate"`
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return fmt.Errorf("it is not the JSON of a model's configuration: %w", err)
+	}
+	if c.Context < 1 || c.Rate < 1 {
+		return errors.New("it lacks max_position_embeddings or sampling_rate")
+	}
+	for i := range len(c.Labels) {
+		label, ok := c.Labels[strconv.Itoa(i)]
+		if !ok {
+			return fmt.Errorf("its id2label has %d labels and none with the number %d", len(c.Labels), i)
+		}
+		f.Labels = append(f.Labels, label)
+	}
+	f.Context, f.SamplingRate = c.Context, c.Rate
+	return nil
+}
