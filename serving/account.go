@@ -87,6 +87,8 @@ func operationOf(path string) string {
 		return "text_completion"
 	case "/v1/embeddings":
 		return "embeddings"
+	case "/v1/gearshift/classify":
+		return "classify"
 	case "/v1/gearshift/route":
 		return "route"
 	}

@@ -291,3 +291,18 @@ func TestFolderFaults(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the bytes, a picture and a sound are of the model's size or refused.
+func FuzzMedia(f *testing.F) {
+	f.Add(wav(1, 2, 16, 20, 1, 2, 3, 4))
+	picture, _ := base64.StdEncoding.DecodeString(white(f, 3, 2))
+	f.Add(picture)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if values, err := readWAV(data, 8000, 100); err == nil && len(values) != 100 {
+			t.Errorf("%d samples", len(values))
+		}
+		if values, err := readImage(data, 4); err == nil && len(values) != 48 {
+			t.Errorf("%d pixels", len(values))
+		}
+	})
+}

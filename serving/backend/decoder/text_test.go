@@ -211,3 +211,19 @@ func TestSampling(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the body, it is refused in words, or is work that has an end and fits
+// the cache.
+func FuzzRead(f *testing.F) {
+	e := start(f, &fake{next: letters}, plenty)
+	f.Add([]byte(`{"prompt": [1, 2], "max_tokens": 3, "stop": ["a"], "seed": 1, "temperature": 0.5, "top_p": 0.9}`), false)
+	f.Add([]byte(`{"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}`), true)
+	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+		switch s, fault := e.read(body, chat); {
+		case fault != nil && (fault.Message == "" || fault.Type == "" || fault.Code == ""):
+			t.Errorf("a fault without words: %+v", fault)
+		case fault == nil && (len(s.prompt) < 1 || s.limit < 1 || s.reserved() > min(plenty.Context, plenty.KVTokens)):
+			t.Errorf("%d prompt tokens, %d to generate", len(s.prompt), s.limit)
+		}
+	})
+}

@@ -17,6 +17,12 @@ import (
 // classifierInputs are in the order in which they are given.
 var classifierInputs = []string{"input_ids", "attention_mask", "pixel_values", "input_values", "modality_mask"}
 
+// The largest images and the longest sounds that a model is believed to take.
+const (
+	maxSide    = 4096
+	maxSamples = 1 << 24
+)
+
 // modalities are text, image and audio, in the order of the mask.
 const modalities = 3
 
@@ -73,11 +79,11 @@ func (c *Classifier) shapes(inputs, outputs map[string]*onnxfile.Value) error {
 	}
 	pixels, samples, logits := inputs["pixel_values"].Dims, inputs["input_values"].Dims, outputs["logits"]
 	switch {
-	case len(pixels) != 4 || pixels[1] != 3 || pixels[2] < 1 || pixels[2] != pixels[3]:
+	case len(pixels) != 4 || pixels[1] != 3 || !within(pixels[2], maxSide) || pixels[2] != pixels[3]:
 		return errors.New("its input pixel_values is not of shape (batch, 3, side, side)")
-	case len(samples) != 2 || samples[1] < 1:
+	case len(samples) != 2 || !within(samples[1], maxSamples):
 		return errors.New("its input input_values is not of shape (batch, samples)")
-	case logits == nil || len(logits.Dims) != 2 || logits.Dims[1] < 1:
+	case logits == nil || len(logits.Dims) != 2 || !within(logits.Dims[1], maxVocabulary):
 		return errors.New("it has no output logits of shape (batch, labels)")
 	}
 	c.layout.ImageSide, c.layout.AudioSamples, c.layout.Labels = int(pixels[2]), int(samples[1]), int(logits.Dims[1])

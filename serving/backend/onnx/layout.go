@@ -27,6 +27,13 @@ const (
 	presentPrefix = "present."
 )
 
+// The widest layers and the largest vocabulary that are believed; both are far
+// beyond any model's.
+const (
+	maxWidth      = 1 << 20
+	maxVocabulary = 1 << 24
+)
+
 // readLayout holds a model file against what Hugging Face Optimum exports of a
 // decoder with past.
 func readLayout(path string) (*layout, error) {
@@ -90,7 +97,7 @@ func (l *layout) shapes(given map[string]*onnxfile.Value, logits *onnxfile.Value
 			continue
 		}
 		v := given[name]
-		if v == nil || v.Kind != onnxfile.Float32 || len(v.Dims) != 4 || v.Dims[1] < 1 || v.Dims[3] < 1 {
+		if v == nil || v.Kind != onnxfile.Float32 || len(v.Dims) != 4 || !within(v.Dims[1], maxWidth) || !within(v.Dims[3], maxWidth/v.Dims[1]) {
 			return fmt.Errorf("its input %s is not float32 of shape (batch, heads, past, width) with heads and width given", name)
 		}
 		heads, width := int(v.Dims[1]), int(v.Dims[3])
@@ -101,12 +108,14 @@ func (l *layout) shapes(given map[string]*onnxfile.Value, logits *onnxfile.Value
 			return fmt.Errorf("its input %s has %d heads of %d, the first layer %d of %d", name, heads, width, l.heads, l.width)
 		}
 	}
-	if len(logits.Dims) != 3 || logits.Dims[2] < 1 {
+	if len(logits.Dims) != 3 || !within(logits.Dims[2], maxVocabulary) {
 		return errors.New("its output logits is not of shape (batch, length, vocabulary) with the vocabulary given")
 	}
 	l.vocabulary = int(logits.Dims[2])
 	return nil
 }
+
+func within(n, most int64) bool { return n >= 1 && n <= most }
 
 func past(layer int, kind string) string { return fmt.Sprintf("%s%d.%s", pastPrefix, layer, kind) }
 

@@ -1,0 +1,59 @@
+package onnxfile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sample is a graph of every part.
+func sample() []byte {
+	g := &Graph{Name: "sample"}
+	g.Input("x", Float32, Any("batch"), Fixed(3))
+	g.Input("ids", Int64, Any("batch"))
+	g.Output("y", Float32, Any("batch"), Fixed(2))
+	g.Reals("w", make([]float32, 6), 3, 2)
+	g.Wholes("axis", []int64{1})
+	g.Input("w", Float32, Fixed(3), Fixed(2)) // as old files have it
+	branch := &Graph{Name: "branch"}
+	branch.Node("Identity", []string{"x"}, []string{"z"})
+	branch.Output("z", Float32, Any("batch"), Fixed(3))
+	g.Node("If", []string{"ids"}, []string{"h"}, Branch("then_branch", branch), Branch("else_branch", branch))
+	g.Node("MatMul", []string{"h", "w"}, []string{"y"}, Whole("a", 1), Wholes("b", 1, 2), Real("c", 0.5))
+	m := g.Model()
+	m.Property("key", "value")
+	return m
+}
+
+func TestSignature(t *testing.T) {
+	inputs, outputs, err := Signature(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(got []Value, want ...Value) bool {
+		return slices.EqualFunc(got, want, func(a, b Value) bool {
+			return a.Name == b.Name && a.Kind == b.Kind && slices.Equal(a.Dims, b.Dims)
+		})
+	}
+	if !same(inputs, Value{"x", Float32, []int64{-1, 3}}, Value{"ids", Int64, []int64{-1}}) || !same(outputs, Value{"y", Float32, []int64{-1, 2}}) {
+		t.Errorf("inputs %v, outputs %v", inputs, outputs)
+	}
+}
+
+// A file that is cut off anywhere is no whole file, or has lost but its last fields.
+func TestSignatureOfAPart(t *testing.T) {
+	whole := sample()
+	for n := range len(whole) {
+		if _, _, err := Signature(whole[:n]); err != nil && !strings.HasPrefix(err.Error(), "it is no whole ONNX file: ") {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if _, _, err := Signature(whole[:len(whole)/2]); err == nil {
+		t.Error("a half is a whole")
+	}
+}
+
+func FuzzSignature(f *testing.F) {
+	f.Add(sample())
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _, _ = Signature(data) })
+}
