@@ -32,6 +32,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		return err
 	}
 	c.Log = slog.New(slog.NewTextHandler(stderr, nil))
+	defer roomForModels(len(o.local.paths))()
 	engines := &localEngines{}
 	defer engines.Close()
 	for i, path := range o.local.paths {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/models"
@@ -45,10 +46,12 @@ type localConfig struct {
 // newLocalEngines starts the models of the scenario, one engine for each replica.
 func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(), error) {
 	var engines []localEngine
+	giveBack := roomForModels(len(t.Replicas))
 	closeAll := func() {
 		for _, e := range engines {
 			e.Close()
 		}
+		giveBack()
 	}
 	memory := s.ReplicaMemory()
 	for i, l := range s.LocalModels() {
@@ -63,6 +66,19 @@ func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(
 		engines = append(engines, e)
 	}
 	return engines, closeAll, nil
+}
+
+// roomForModels has Go run as many more threads as models may compute at once. A
+// model's step holds the thread that it is called on, and with it one of
+// GOMAXPROCS: on two cores two models would leave nothing to serve with until the
+// runtime notices. A GOMAXPROCS of the environment stays.
+func roomForModels(n int) (giveBack func()) {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return func() {}
+	}
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(before + n)
+	return func() { runtime.GOMAXPROCS(before) }
 }
 
 // newLocalEngine loads the model and starts its engine.
