@@ -3,7 +3,7 @@ package onnx
 import (
 	"fmt"
 
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 	"gearshift/router/nn"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/models"
+	"gearshift/serving/models"
 )
 
 func newModelsCommand() *cobra.Command {

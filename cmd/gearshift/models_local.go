@@ -11,11 +11,11 @@ import (
 	"runtime"
 
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/models"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
+	"gearshift/serving/models"
 	"gearshift/workloads"
 )
 

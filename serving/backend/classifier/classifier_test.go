@@ -21,9 +21,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gearshift/models"
-	"gearshift/models/tokenizer"
 	"gearshift/serving/backend"
+	"gearshift/serving/backend/tokenizer"
+	"gearshift/serving/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/models/tokenizer"
 	"gearshift/serving/backend"
+	"gearshift/serving/backend/tokenizer"
 )
 
 // ErrClosed ends the requests of an engine that is closed.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"gearshift/models/tokenizer"
+	"gearshift/serving/backend/tokenizer"
 )
 
 // Folder is what lies beside a classifier's model file.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/models/tokenizer"
 	"gearshift/serving/backend"
+	"gearshift/serving/backend/tokenizer"
 )
 
 // ErrClosed ends all answers of an engine that is closed.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"gearshift/models/tokenizer"
+	"gearshift/serving/backend/tokenizer"
 )
 
 // fake is a model whose next token follows from the row's whole history, so that

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"gearshift/models/tokenizer"
+	"gearshift/serving/backend/tokenizer"
 )
 
 // Folder is what lies beside a model file: config.json and tokenizer.json.

@@ -6,8 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gearshift/models/tokenizer"
 	"gearshift/serving/backend"
+	"gearshift/serving/backend/tokenizer"
 	"gearshift/serving/wire"
 )
 

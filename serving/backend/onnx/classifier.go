@@ -10,7 +10,7 @@ import (
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
 
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 	"gearshift/serving/backend/classifier"
 )
 

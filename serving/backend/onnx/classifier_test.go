@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/models"
 	"gearshift/serving/backend/classifier"
+	"gearshift/serving/models"
 )
 
 var narrow = models.Size{Name: "narrow", Layers: 2, Width: 16}

@@ -18,9 +18,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gearshift/models"
 	"gearshift/serving/backend"
 	"gearshift/serving/backend/decoder"
+	"gearshift/serving/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

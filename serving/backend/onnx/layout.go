@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 )
 
 // layout is how the cache of a model lies, as its file declares it.

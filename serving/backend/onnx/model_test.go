@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/models"
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 	"gearshift/router/ort"
 	"gearshift/serving/backend/decoder"
+	"gearshift/serving/models"
 )
 
 // load loads the library that `make onnxruntime` fetches, or the one that the

@@ -5,7 +5,7 @@ package onnx
 import (
 	"math"
 
-	"gearshift/models"
+	"gearshift/serving/models"
 )
 
 // forward is the logits behind the last of the tokens, by plain loops in float64

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/models/onnxfile"
-	"gearshift/models/tokenizer"
+	"gearshift/checkpoints/onnxfile"
+	"gearshift/serving/backend/tokenizer"
 )
 
 var tiny = Size{Name: "tiny", Layers: 2, Width: 8}

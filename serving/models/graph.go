@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 )
 
 // The inputs and outputs of a decoder, as Hugging Face Optimum exports it. Of

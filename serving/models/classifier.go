@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"gearshift/models/onnxfile"
+	"gearshift/checkpoints/onnxfile"
 )
 
 // The modalities of a classifier, in the order of its mask.
