@@ -68,11 +68,11 @@ func decide(b *testing.B, engine string) {
 	if err := core.SetPolicy(policy); err != nil {
 		b.Fatal(err)
 	}
-	measure(b, core)
+	timed(b, core)
 }
 
-// measure reports the median and the 99th percentile of single decisions.
-func measure(b *testing.B, core *router.Core) {
+// timed reports the median and the 99th percentile of single decisions.
+func timed(b *testing.B, core *router.Core) {
 	var live [40]router.Choice
 	times := make([]float64, 0, 1<<20) // of the first
 	r := &fleet.Request{PromptTokens: 90}

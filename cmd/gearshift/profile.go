@@ -12,7 +12,7 @@ import (
 )
 
 func newProfileCommand() *cobra.Command {
-	return group("profile", "Measured latency models", newProfileFitCommand())
+	return group("profile", "Measured latency models", newProfileMeasureCommand(), newProfileFitCommand())
 }
 
 func newProfileFitCommand() *cobra.Command {

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/measure"
+)
+
+// measureOptions are the flags of profile measure.
+type measureOptions struct {
+	url, model, variant, scenario, keyEnv string
+	neighbours                            []string
+	out, report, log                      string
+	machine, date                         string
+	batches, prompts                      []int
+	output, resamples                     int
+	weightBytes, activationBytes, kvBytes int64
+	time                                  time.Duration
+	seed                                  uint64
+}
+
+func newProfileMeasureCommand() *cobra.Command {
+	var o measureOptions
+	c := &cobra.Command{
+		Use:   "measure --url URL",
+		Short: "Measure a running engine, and write its profile",
+		Long: `Send an OpenAI-compatible engine so many requests at once, of several prompt lengths,
+alone and beside load on its neighbours, and fit the latency model to what its steps
+took. Nothing else should ask the engine meanwhile. The profile is YAML as a scenario
+has it under profiles, with intervals, the machine, and how well the model fits:
+
+  gearshift profile measure --url http://127.0.0.1:8101/v1 --model small \
+    --neighbour http://127.0.0.1:8101/v1=large --out small.yaml
+
+Without a neighbour, contention stays unknown, and is 0 in the profile.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return measureProfile(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+func (o *measureOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.url, "url", "", "`URL` of the engine, such as http://127.0.0.1:8000/v1 (required)")
+	f.StringVar(&o.model, "model", "", "`NAME` of the model to measure (default: the only one)")
+	f.StringArrayVar(&o.neighbours, "neighbour", nil, "`URL[=MODEL]` of an engine on the same machine, to be loaded meanwhile; may be repeated")
+	f.StringVar(&o.out, "out", "", "`FILE` to write the profile to (default: standard output)")
+	f.StringVar(&o.report, "report", "", "write a report with plots of the residuals into `DIR`")
+	f.StringVar(&o.log, "log", "", "`FILE` to write the requests to, JSON lines")
+	f.DurationVar(&o.time, "time", time.Minute, "to measure for; at least one round through all loads")
+	f.IntSliceVar(&o.batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, ascending")
+	f.IntSliceVar(&o.prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, ascending")
+	f.IntVar(&o.output, "output", 32, "tokens of an answer whose steps are timed")
+	f.StringVar(&o.variant, "variant", "", "`NAME` of the variant in the profile (default: the model's)")
+	f.StringVar(&o.scenario, "scenario", "", "`name or file` of the scenario whose profile of the variant says its memory")
+	f.Int64Var(&o.weightBytes, "model-bytes", 0, "size of the weights, for the profile")
+	f.Int64Var(&o.activationBytes, "activation-bytes", 0, "size of what else the engine holds, for the profile")
+	f.Int64Var(&o.kvBytes, "kv-bytes-per-token", 0, "size of a cached token, for the profile")
+	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the engines' key (default: none)")
+	f.StringVar(&o.machine, "machine", "", "`words` on the machine (default: this one, where the engine is local)")
+	f.StringVar(&o.date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
+	f.IntVar(&o.resamples, "resamples", 200, "refits that the intervals come from; 0 for no intervals")
+	f.Uint64Var(&o.seed, "seed", 0, "of the prompts' words and of the order of loads")
+}
+
+// config is what to measure.
+func (o *measureOptions) config() (measure.Config, error) {
+	c := measure.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.seed}
+	if o.url == "" {
+		return c, errors.New("--url URL is missing: the engine to measure, such as http://127.0.0.1:8000/v1")
+	}
+	var key string
+	if o.keyEnv != "" {
+		if key = os.Getenv(o.keyEnv); key == "" {
+			return c, fmt.Errorf("--api-key-env %s: this environment variable is empty", o.keyEnv)
+		}
+	}
+	var err error
+	if c.Target, err = measure.Parse(o.url); err != nil {
+		return c, fmt.Errorf("--url %w", err)
+	}
+	if o.model != "" {
+		c.Target.Model = o.model
+	}
+	c.Target.Key = key
+	for _, text := range o.neighbours {
+		n, err := measure.Parse(text)
+		if err != nil {
+			return c, fmt.Errorf("--neighbour %w", err)
+		}
+		n.Key = key
+		if n.URL == c.Target.URL && n.Model == c.Target.Model {
+			return c, fmt.Errorf("--neighbour %s is the engine to be measured itself; add =MODEL for another model of it", text)
+		}
+		c.Neighbours = append(c.Neighbours, n)
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("--%w", err)
+	}
+	return c, o.validate()
+}
+
+func (o *measureOptions) validate() error {
+	if o.date != "" {
+		if _, err := time.Parse(time.DateOnly, o.date); err != nil {
+			return fmt.Errorf("--date %q: want YYYY-MM-DD", o.date)
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{
+		{"model-bytes", o.weightBytes}, {"activation-bytes", o.activationBytes}, {"kv-bytes-per-token", o.kvBytes}, {"resamples", int64(o.resamples)},
+	} {
+		if n.value < 0 {
+			return fmt.Errorf("--%s %d is negative", n.flag, n.value)
+		}
+	}
+	return nil
+}
+
+// memory fills in the bytes that the flags leave open from the variant's profile in
+// the scenario.
+func (o *measureOptions) memory(variant string) error {
+	if o.scenario == "" {
+		return nil
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return err
+	}
+	for _, m := range s.Models {
+		if m.Variant != variant {
+			continue
+		}
+		for _, fill := range []struct {
+			to   *int64
+			from int64
+		}{{&o.weightBytes, m.WeightBytes}, {&o.activationBytes, m.ActivationBytes}, {&o.kvBytes, m.KVBytes}} {
+			if *fill.to == 0 {
+				*fill.to = fill.from
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("--scenario %s has no profile of variant %q; say which with --variant: %s", o.scenario, variant,
+		names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+}
+
+func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Writer) error {
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	if o.scenario != "" {
+		if _, err := scenario.Load(o.scenario); err != nil {
+			return err // now, and not after a minute
+		}
+	}
+	watched := isTerminal(stderr)
+	if watched {
+		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }
+	}
+	m, err := measure.Run(ctx, c)
+	if watched {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	if o.variant == "" {
+		o.variant = m.Target.Model
+	}
+	if err := o.memory(o.variant); err != nil {
+		return err
+	}
+	p, err := o.profileOf(m)
+	if err != nil {
+		return err
+	}
+	p.warn(stderr)
+	return o.write(p, m, stdout)
+}
+
+// progressLine is one line, in which a bar of twenty marks shows the time.
+func progressLine(p measure.Progress) string {
+	const marks = 20
+	full := int(min(1, p.Elapsed.Seconds()/p.Of.Seconds()) * marks)
+	return fmt.Sprintf("[%s%s] %v of %v, round %d, %d of %d: %s", strings.Repeat("#", full), strings.Repeat(".", marks-full),
+		p.Elapsed.Round(time.Second), p.Of, p.Round, p.Done+1, p.Cells, p.Now)
+}
+
+// write writes what the flags ask for, each file whole or not at all.
+func (o *measureOptions) write(p *measuredProfile, m *measure.Measurement, stdout io.Writer) error {
+	text, err := p.text()
+	if err != nil {
+		return err
+	}
+	if o.log != "" {
+		log, err := requestLog(m.Requests)
+		if err == nil {
+			err = install(o.log, log, true)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot write the log: %w", err)
+		}
+	}
+	if o.report != "" {
+		if err := writeCells(p, o.report); err != nil {
+			return err
+		}
+	}
+	if o.out == "" {
+		_, err := stdout.Write(text)
+		return err
+	}
+	if err := install(o.out, text, true); err != nil {
+		return fmt.Errorf("cannot write the profile: %w", err)
+	}
+	_, err = fmt.Fprintln(stdout, o.out)
+	return err
+}

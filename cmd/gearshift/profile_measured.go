@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
+	"gearshift/env/fit"
+	"gearshift/env/fit/steady"
+	"gearshift/router/profile"
+	"gearshift/serving/measure"
+)
+
+// measuredProfile is a profile as it is written: the entry of a scenario, and where
+// it is from.
+type measuredProfile struct {
+	// Profiles has one entry, as a scenario has them.
+	Profiles []scenario.LatencyModel `yaml:"profiles"`
+	Measured provenance              `yaml:"measured"`
+
+	fitted *steady.Fitted
+}
+
+// provenance is where a measured profile is from, and how good it is.
+type provenance struct {
+	Date       string   `yaml:"date"`
+	Machine    string   `yaml:"machine"`
+	Engine     string   `yaml:"engine"`
+	Model      string   `yaml:"model"`
+	Neighbours []string `yaml:"neighbours,omitempty,flow"`
+	Requests   int      `yaml:"requests"`
+	Seconds    float64  `yaml:"seconds"`
+	// Fits is false if Faults has a word on it.
+	Fits      bool                    `yaml:"fits"`
+	Faults    []string                `yaml:"faults,omitempty"`
+	Explained float64                 `yaml:"explained_variance"`
+	Quality   []steady.Quality        `yaml:"quality"`
+	Intervals map[string]fit.Interval `yaml:"intervals_90,omitempty"`
+	Held      []string                `yaml:"held,flow"`
+	RequestMS float64                 `yaml:"request_ms"`
+	Simulated *simulatedCheck         `yaml:"simulated,omitempty"`
+	Notes     []string                `yaml:"notes,omitempty"`
+}
+
+// simulatedCheck is how far a simulation of the measurement's own requests, those
+// alone, lies from what they took.
+type simulatedCheck struct {
+	Scheduler  string `yaml:"scheduler"`
+	fit.Errors `yaml:",inline"`
+}
+
+// profileOf fits the profile to what was measured.
+func (o *measureOptions) profileOf(m *measure.Measurement) (*measuredProfile, error) {
+	neighbours, err := o.fitNeighbours(m)
+	if err != nil {
+		return nil, err
+	}
+	f, err := steady.Fit(steadySamples(m, neighbours), steady.Options{Resamples: o.resamples, Seed: o.seed})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Target.Model, err)
+	}
+	f.Widen(dutyRange(m, neighbours))
+	model := scenario.LatencyModel{Variant: o.variant, Profile: f.Profile}
+	model.WeightBytes, model.ActivationBytes, model.KVBytes = o.weightBytes, o.activationBytes, o.kvBytes
+	p := &measuredProfile{Profiles: []scenario.LatencyModel{model}, fitted: f, Measured: provenance{
+		Date: o.date, Machine: o.machine, Engine: m.Target.URL, Model: m.Target.Model,
+		Requests: len(m.Requests), Seconds: m.Took.Round(time.Second / 10).Seconds(),
+		Fits: f.Fits(), Faults: f.Faults, Explained: f.Explained, Quality: f.Quality, Intervals: f.Intervals, Held: f.Held, RequestMS: f.RequestMS,
+		Notes: m.Notes, Simulated: simulateAlone(f, m.Requests),
+	}}
+	if p.Measured.Date == "" {
+		p.Measured.Date = time.Now().UTC().Format(time.DateOnly)
+	}
+	if p.Measured.Machine == "" {
+		p.Measured.Machine = machineOf(m.Target.URL)
+	}
+	for _, n := range m.Neighbours {
+		p.Measured.Neighbours = append(p.Measured.Neighbours, n.Model+" at "+n.URL)
+	}
+	return p, nil
+}
+
+// steadySamples are those of the engine measured. What its neighbours did becomes
+// their duty: the share of the time in which they load the machine.
+func steadySamples(m *measure.Measurement, neighbours []*steady.Fitted) []steady.Sample {
+	var list []steady.Sample
+	for i := range m.Samples {
+		if s := &m.Samples[i]; s.Engine == 0 {
+			sample := steadySample(s)
+			for _, a := range s.Beside {
+				sample.Neighbours += duty(&neighbours[a.Engine-1].Profile, a)
+			}
+			list = append(list, sample)
+		}
+	}
+	return list
+}
+
+func steadySample(s *measure.Sample) steady.Sample {
+	return steady.Sample{Cell: s.Cell, Prefill: s.Prefill, Tokens: s.Tokens, Sequences: s.Sequences, Context: s.Context, MS: s.MS}
+}
+
+// fitNeighbours fits profiles to what was measured of the neighbours alone.
+func (o *measureOptions) fitNeighbours(m *measure.Measurement) ([]*steady.Fitted, error) {
+	var list []*steady.Fitted
+	for i, n := range m.Neighbours {
+		var samples []steady.Sample
+		for k := range m.Samples {
+			if s := &m.Samples[k]; s.Engine == 1+i {
+				samples = append(samples, steadySample(s))
+			}
+		}
+		f, err := steady.Fit(samples, steady.Options{Resamples: o.resamples / 2, Seed: o.seed})
+		if err != nil {
+			return nil, fmt.Errorf("neighbour %s: %w", n.Model, err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// duty is the share of the time in which an engine's work loads the machine.
+func duty(p *profile.Profile, a measure.Activity) float64 {
+	decoding := a.Steps * p.GPU(max(1, int(a.Sequences+0.5)), int(a.Context))
+	return (decoding + a.Prefills*p.GPU(max(1, int(a.PrefillTokens)), 0)) / 1e3
+}
+
+// dutyRange is how much less or more the neighbours' duty may be than was fitted
+// with, as far as their own profiles are uncertain.
+func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high float64) {
+	low, high = 1, 1
+	for i, n := range neighbours {
+		var ratios []float64
+		for _, draw := range n.Draws {
+			var drawn, fitted float64
+			for k := range m.Samples {
+				for _, a := range m.Samples[k].Beside {
+					if a.Engine == 1+i {
+						drawn, fitted = drawn+duty(&draw, a), fitted+duty(&n.Profile, a)
+					}
+				}
+			}
+			ratios = append(ratios, drawn/fitted)
+		}
+		if slices.Sort(ratios); len(ratios) > 0 && ratios[0] > 0 {
+			low, high = min(low, ratios[len(ratios)/20]), max(high, ratios[len(ratios)-1-len(ratios)/20])
+		}
+	}
+	return low, high
+}
+
+// simulateAlone simulates the requests that came while no neighbour was loaded, by
+// the scheduler that comes closer. It is nil if there are none.
+func simulateAlone(f *steady.Fitted, records []measure.Record) *simulatedCheck {
+	var requests []fit.Request
+	longest := 0
+	for _, r := range records {
+		if len(r.Neighbours) == 0 && r.First > r.Arrival {
+			requests = append(requests, fit.Request{
+				ID: r.ID, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens,
+				Arrival: r.Arrival, Scheduled: r.Arrival, First: r.First, Last: r.Last,
+			})
+			longest = max(longest, (r.PromptTokens+r.OutputTokens+fit.BlockTokens)*(1+r.Beside))
+		}
+	}
+	var best *simulatedCheck
+	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
+		const ample = 1 << 20 // tokens in a step: chunks are not what was measured
+		m := fit.Model{Profile: f.Profile, KVTokens: 2 * longest, Engine: engine.Config{
+			Scheduler: scheduler, MaxBatchTokens: ample, MaxSequences: ample, BlockTokens: fit.BlockTokens,
+		}}
+		times, err := m.Predict(requests)
+		if err != nil || len(requests) == 0 {
+			continue
+		}
+		if e := fit.Compare(requests, times); best == nil || e.EndToEnd.Median < best.EndToEnd.Median {
+			best = &simulatedCheck{scheduler, e}
+		}
+	}
+	return best
+}
+
+// warn says in words what of the profile is not to be trusted.
+func (p *measuredProfile) warn(stderr io.Writer) {
+	m := &p.Measured
+	for _, fault := range m.Faults {
+		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
+	}
+	if len(m.Held) > 0 {
+		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly tells %s of %s\n", strings.Join(m.Held, ", "), m.Model)
+	}
+	if p.Profiles[0].KVBytes == 0 || p.Profiles[0].WeightBytes == 0 {
+		fmt.Fprintln(stderr, "gearshift: warning: the profile lacks the model's memory; say it with --model-bytes and --kv-bytes-per-token, or --scenario")
+	}
+}
+
+// text is the file, with the intervals beside the figures.
+func (p *measuredProfile) text() ([]byte, error) {
+	var doc yaml.Node
+	if err := doc.Encode(p); err != nil {
+		return nil, err
+	}
+	doc.HeadComment = "Measured by gearshift profile measure. The entry goes into a scenario's profiles:\n" +
+		"gearshift scenario profiles SCENARIO --from FILE puts it there."
+	entry := doc.Content[1].Content[0]
+	for i := 0; i+1 < len(entry.Content); i += 2 {
+		key, value := entry.Content[i].Value, entry.Content[i+1]
+		if interval, ok := p.Measured.Intervals[key]; ok {
+			value.LineComment = fmt.Sprintf("90 %%: %.3g to %.3g", interval.Low, interval.High)
+		}
+	}
+	shorten(&doc)
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(&doc); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), e.Close()
+}
+
+// shorten rounds the fractions in a document to five digits: more say nothing.
+func shorten(n *yaml.Node) {
+	var v float64
+	if n.Tag == "!!float" && n.Decode(&v) == nil {
+		n.Value = fmt.Sprintf("%.5g", v)
+	}
+	for _, c := range n.Content {
+		shorten(c)
+	}
+}
+
+// requestLog is a log of requests, which profile fit reads.
+func requestLog(records []measure.Record) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, r := range records {
+		if err := e.Encode(r); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,74 @@
+package steady
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gearshift/env/fit"
+)
+
+const (
+	// Misfit is the median error of a kind of cells above which the model does not
+	// fit, and FarOff that of the worst of them.
+	Misfit, FarOff = 0.10, 0.35
+	// leastExplained of the variance of the times' logarithm.
+	leastExplained = 0.9
+)
+
+// judge fills in how well the model explains the cells.
+func (f *Fitted) judge() {
+	for i := range f.Cells {
+		f.Cells[i].Predicted = predict(&f.Profile, f.RequestMS, &f.Cells[i].Sample)
+	}
+	f.Explained = explained(f.Cells)
+	for _, kind := range Kinds {
+		of := slices.DeleteFunc(slices.Clone(f.Cells), func(c Cell) bool { return c.Kind() != kind })
+		if len(of) == 0 {
+			continue
+		}
+		q := quality(kind, of)
+		f.Quality = append(f.Quality, q)
+		switch {
+		case q.Median > Misfit:
+			f.Faults = append(f.Faults, fmt.Sprintf("%s: the median error is %.0f %%, above %.0f %%; worst is %s, predicted %+.0f %%", kind, 100*q.Median, 100*Misfit, q.Worst, 100*q.WorstBy))
+		case math.Abs(q.WorstBy) > FarOff:
+			f.Faults = append(f.Faults, fmt.Sprintf("%s: %s is predicted %+.0f %% off", kind, q.Worst, 100*q.WorstBy))
+		}
+	}
+	if f.Explained < leastExplained {
+		f.Faults = append(f.Faults, fmt.Sprintf("the model explains %.0f %% of the variance of the times, less than %.0f %%", 100*f.Explained, 100*leastExplained))
+	}
+}
+
+// Fits says whether the model fits.
+func (f *Fitted) Fits() bool { return len(f.Faults) == 0 }
+
+func quality(kind string, cells []Cell) Quality {
+	q := Quality{Kind: kind, Cells: len(cells), R2: explained(cells)}
+	var errors []float64
+	for i := range cells {
+		c := &cells[i]
+		errors = append(errors, math.Abs(c.Error()))
+		if math.Abs(c.Error()) >= math.Abs(q.WorstBy) {
+			q.Worst, q.WorstBy = c.Cell, c.Error()
+		}
+	}
+	q.Error = fit.Error{Median: quantile(errors, 0.5), P90: quantile(errors, 0.9)}
+	return q
+}
+
+// explained is 1 − the residuals' share of the variance of the times' logarithm.
+func explained(cells []Cell) float64 {
+	var sum, squares, residual float64
+	for i := range cells {
+		v := math.Log(cells[i].MS)
+		d := math.Log(cells[i].Predicted) - v
+		sum, squares, residual = sum+v, squares+v*v, residual+d*d
+	}
+	variance := squares - sum*sum/float64(len(cells))
+	if variance <= 0 {
+		return 0
+	}
+	return 1 - residual/variance
+}

@@ -1,0 +1,131 @@
+package steady
+
+import (
+	"math"
+	"slices"
+
+	"gearshift/router/profile"
+)
+
+// The parameters, by their keys in a profile and in this order in a search, which
+// knows their logarithms. The last is none of the profile's.
+var names = []string{
+	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms",
+	"overhead_ms", "sequence_ms", "contention", "request_ms",
+}
+
+const (
+	floor = iota
+	weights
+	growth
+	token
+	context
+	overhead
+	sequence
+	contention
+	request
+)
+
+// profileAt is the profile at the parameters, and what a request takes beside its
+// steps: the network, and the server in front of the engine.
+func profileAt(x []float64) (p profile.Profile, requestMS float64) {
+	return profile.Profile{
+		LaunchFloor: math.Exp(x[floor]), Weights: math.Exp(x[weights]), Growth: math.Exp(x[growth]),
+		Token: math.Exp(x[token]), Context: math.Exp(x[context]),
+		Overhead: math.Exp(x[overhead]), Sequence: math.Exp(x[sequence]), Contention: math.Exp(x[contention]),
+	}, math.Exp(x[request])
+}
+
+// predict is what the model makes of a sample, in ms.
+func predict(p *profile.Profile, requestMS float64, s *Sample) float64 {
+	ms, _ := p.Step(s.Tokens, s.Sequences, int(math.Round(s.Context)), s.Neighbours)
+	if s.Prefill {
+		ms += requestMS
+	}
+	return ms
+}
+
+// belief is what is believed of the parameters before anything is measured, as
+// multiples of the shortest decode step, and how far they may be from it, in their
+// logarithms: 2 is a factor of 7 either way. It decides what samples leave open:
+// that little of a step is overhead, and that growth may be next to nothing or so
+// large that tokens add to the weight read.
+var belief = []struct{ centre, spread float64 }{
+	floor: {0.2, 2}, weights: {0.6, 1.5}, growth: {0.03, 3}, token: {0.01, 2}, context: {5e-5, 2},
+	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, request: {0.03, 2},
+}
+
+// believed are the logarithms of the parameters in the middle of the belief.
+func believed(cells []Cell) []float64 {
+	step := shortest(cells).MS
+	x := make([]float64, len(names))
+	for i, b := range belief {
+		if x[i] = math.Log(b.centre); i != growth && i != contention {
+			x[i] += math.Log(step)
+		}
+	}
+	return x
+}
+
+// start is where a search begins: rough figures read off the cells, and of the
+// others what is believed.
+func start(cells []Cell, centre []float64) []float64 {
+	step, perSequence, perContext := decodeGuess(cells)
+	x := slices.Clone(centre)
+	for i, v := range map[int]float64{weights: 0.8 * step, token: prefillGuess(cells, step), context: perContext, sequence: perSequence} {
+		x[i] = math.Log(v)
+	}
+	return x
+}
+
+// shortest is the cell with the shortest decode step alone.
+func shortest(cells []Cell) *Cell {
+	var low *Cell
+	for i := range cells {
+		if c := &cells[i]; c.Kind() == Decode && (low == nil || c.MS < low.MS) {
+			low = c
+		}
+	}
+	return low
+}
+
+// decodeGuess is the shortest decode step of those alone, and what a sequence and
+// a token of context may add to it.
+func decodeGuess(cells []Cell) (step, perSequence, perContext float64) {
+	var low, high *Cell
+	for i := range cells {
+		c := &cells[i]
+		if c.Kind() != Decode {
+			continue
+		}
+		if low == nil || c.Sequences < low.Sequences || c.Sequences == low.Sequences && c.Context < low.Context {
+			low = c
+		}
+		if high == nil || c.Sequences > high.Sequences || c.Sequences == high.Sequences && c.Context > high.Context {
+			high = c
+		}
+	}
+	const least = 1e-3 // of a step: what is not seen is small
+	more := max(high.MS-low.MS, least*low.MS) / 3
+	perSequence = more / float64(max(1, high.Sequences-low.Sequences))
+	perContext = more / max(1, high.Context-low.Context)
+	return low.MS, perSequence, perContext
+}
+
+// prefillGuess is what a token of a prompt takes.
+func prefillGuess(cells []Cell, step float64) float64 {
+	var low, high *Cell
+	for i := range cells {
+		c := &cells[i]
+		if c.Kind() != FirstToken {
+			continue
+		}
+		if low == nil || c.Tokens < low.Tokens {
+			low = c
+		}
+		if high == nil || c.Tokens > high.Tokens {
+			high = c
+		}
+	}
+	return max(high.MS-low.MS, 1e-3*step) / float64(max(1, high.Tokens-low.Tokens))
+}

@@ -1,0 +1,111 @@
+package steady
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Sample is one measurement of a load.
+type Sample struct {
+	// Cell names the load; the samples of a cell belong together.
+	Cell string
+	// Prefill is that MS is the time to the first token of an idle engine, from
+	// outside; else it is one decode step.
+	Prefill bool
+	// Tokens are the new ones of the step, Sequences those in it, and Context the
+	// tokens that these attend to.
+	Tokens, Sequences int
+	Context           float64
+	// Neighbours is the sum of the duties of the host's other engines meanwhile.
+	Neighbours float64
+	MS         float64
+}
+
+// Cell is a load with the median of its samples.
+type Cell struct {
+	Sample
+	Samples   int
+	Predicted float64 // ms
+
+	scatter []float64 // relative distances of samples from the median, of several
+}
+
+// Error is predicted ÷ measured − 1.
+func (c *Cell) Error() float64 { return c.Predicted/c.MS - 1 }
+
+// Kinds of cells, which err for different reasons.
+const (
+	Decode       = "decode step"
+	FirstToken   = "time to the first token"
+	DecodeBeside = "decode step beside busy neighbours"
+	FirstBeside  = "time to the first token beside busy neighbours"
+)
+
+// Kinds lists them.
+var Kinds = []string{Decode, FirstToken, DecodeBeside, FirstBeside}
+
+// Kind is the cell's kind.
+func (s *Sample) Kind() string {
+	kind := 0
+	if s.Prefill {
+		kind = 1
+	}
+	if s.Neighbours > 0 {
+		kind += 2
+	}
+	return Kinds[kind]
+}
+
+// cellsOf gathers the samples of each cell.
+func cellsOf(samples []Sample) []Cell {
+	sorted := slices.Clone(samples)
+	slices.SortStableFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.Cell, b.Cell) })
+	var cells []Cell
+	for len(sorted) > 0 {
+		n := 1
+		for n < len(sorted) && sorted[n].Cell == sorted[0].Cell {
+			n++
+		}
+		cells = append(cells, middle(sorted[:n]))
+		sorted = sorted[n:]
+	}
+	return cells
+}
+
+// middle is a cell's median time at its mean load.
+func middle(of []Sample) Cell {
+	c := Cell{Sample: of[0], Samples: len(of)}
+	var ms []float64
+	var tokens float64
+	c.Context, c.Neighbours = 0, 0
+	for _, s := range of {
+		ms = append(ms, s.MS)
+		tokens += float64(s.Tokens) / float64(len(of))
+		c.Context += s.Context / float64(len(of))
+		c.Neighbours += s.Neighbours / float64(len(of))
+	}
+	c.Tokens = int(math.Round(tokens))
+	c.MS = median(ms)
+	// One of an odd number is the middle itself, and says nothing.
+	for _, v := range ms {
+		if off := math.Abs(math.Log(v / c.MS)); len(ms)%2 == 0 || off > 0 {
+			c.scatter = append(c.scatter, off*math.Sqrt(float64(len(ms))/float64(max(1, len(ms)-1))))
+		}
+	}
+	return c
+}
+
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// quantile is the q-quantile of values, which it leaves as they are.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+}

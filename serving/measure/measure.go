@@ -1,0 +1,241 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config is a measurement.
+type Config struct {
+	Target     Target
+	Neighbours []Target
+	// Batches are the numbers of requests at once, and Prompts the prompt lengths
+	// in tokens: ascending, at least two of each.
+	Batches, Prompts []int
+	// Output is how many tokens an answer has where steps are timed.
+	Output int
+	// Time is how long to measure, at least one round through all cells.
+	Time time.Duration
+	// Seed of the words of prompts and of the cells' order.
+	Seed uint64
+	// Transport is [http.DefaultTransport]'s like if nil.
+	Transport http.RoundTripper
+	// Progress, if not nil, is called before each cell.
+	Progress func(Progress)
+}
+
+// Progress is how far a measurement has come.
+type Progress struct {
+	Elapsed, Of time.Duration
+	Round       int // from 1
+	Done, Cells int // of the round
+	Now         string
+}
+
+const (
+	// loadBatch is how many requests at once a neighbour is loaded with.
+	loadBatch = 4
+	// loadOutput is the length of their answers: mostly decoding, as in use.
+	loadOutput = 128
+	// fewest samples that a measurement is worth something with.
+	fewest = 8
+)
+
+// Validate names the first fault.
+func (c *Config) Validate() error {
+	for _, list := range []struct {
+		name   string
+		values []int
+	}{{"batches", c.Batches}, {"prompts", c.Prompts}} {
+		if len(list.values) < 2 || list.values[0] < 1 || !slices.IsSorted(list.values) || len(slices.Compact(slices.Clone(list.values))) < len(list.values) {
+			return fmt.Errorf("%s %v: want at least two whole numbers, from 1 on and ascending", list.name, list.values)
+		}
+	}
+	if c.Output < 4 {
+		return fmt.Errorf("output %d: want at least 4 tokens, to time the steps between them", c.Output)
+	}
+	if c.Time <= 0 {
+		return fmt.Errorf("time %v: want a time above 0", c.Time)
+	}
+	return nil
+}
+
+// Measurement is what came of it.
+type Measurement struct {
+	Target     Target // with its model
+	Neighbours []Target
+	Samples    []Sample
+	Requests   []Record // to the target
+	Took       time.Duration
+	Rounds     int
+	// Notes say what was left out and why.
+	Notes []string
+}
+
+// Record is a request to the engine measured, as a log has it. Times are in
+// seconds from the measurement's start.
+type Record struct {
+	ID           string  `json:"request_id"`
+	PromptTokens int     `json:"input_toks"`
+	OutputTokens int     `json:"output_toks"`
+	Arrival      float64 `json:"arrival_time"`
+	First        float64 `json:"first_token_ts"`
+	Last         float64 `json:"last_token_ts"`
+	// Beside is how many requests were sent together with it.
+	Beside int `json:"beside"`
+	// Neighbours are the models that were under load meanwhile.
+	Neighbours []string `json:"neighbours,omitempty"`
+}
+
+// run is a measurement under way.
+type run struct {
+	Config
+	client  *http.Client
+	targets []Target // the engine measured, then its neighbours
+	words   []tokenizer
+	start   time.Time
+	cells   []*Cell
+	out     Measurement
+
+	mu     sync.Mutex // protects random
+	random *rand.Rand
+}
+
+// Run measures. It fails if an engine cannot be reached, goes away, or is too slow
+// to tell anything in the time.
+func Run(ctx context.Context, c Config) (*Measurement, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Transport == nil {
+		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+		defer transport.CloseIdleConnections()
+		c.Transport = transport
+	}
+	r := &run{
+		Config: c, client: &http.Client{Transport: c.Transport}, start: time.Now(),
+		targets: append([]Target{c.Target}, c.Neighbours...), random: rand.New(rand.NewPCG(c.Seed, 1)),
+	}
+	r.words = make([]tokenizer, len(r.targets))
+	for i := range r.targets {
+		if err := r.targets[i].models(ctx, r.client); err != nil {
+			return nil, err
+		}
+		if err := r.learnWords(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.rounds(ctx); err != nil {
+		return nil, err
+	}
+	r.out.Target, r.out.Neighbours, r.out.Took = r.targets[0], r.targets[1:], r.since()
+	return &r.out, r.enough()
+}
+
+func (r *run) since() time.Duration { return time.Since(r.start) }
+
+// rounds goes through all cells, in another order each time, until the time is
+// up. The first round has as long again, and the others end in their midst: what
+// drifts meanwhile then falls on all cells alike.
+func (r *run) rounds(ctx context.Context) error {
+	r.cells = plan(&r.Config)
+	for round := 1; ; round++ {
+		limit := r.Time
+		if round == 1 {
+			limit = 2 * r.Time
+		}
+		whole, err := r.round(ctx, round, limit)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			return nil
+		}
+		if r.out.Rounds = round; r.since() >= r.Time {
+			return nil
+		}
+	}
+}
+
+// round goes through the cells once: those alone, then those beside each set of
+// neighbours. It says whether it came to the end.
+func (r *run) round(ctx context.Context, round int, limit time.Duration) (whole bool, err error) {
+	order := slices.Clone(r.cells)
+	r.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	slices.SortStableFunc(order, func(a, b *Cell) int { return slices.Compare(a.Loaded, b.Loaded) })
+	done := 0
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && slices.Equal(order[n].Loaded, order[0].Loaded) {
+			n++
+		}
+		err := r.beside(ctx, order[0].Loaded, func(load *load) error {
+			for _, cell := range order[:n] {
+				if r.since() >= limit {
+					return errTime
+				}
+				if r.Progress != nil {
+					r.Progress(Progress{Elapsed: r.since(), Of: r.Time, Round: round, Done: done, Cells: len(r.cells), Now: r.describe(cell)})
+				}
+				done++
+				if err := r.sample(ctx, cell, load); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, errTime) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		order = order[n:]
+	}
+	return true, nil
+}
+
+var errTime = errors.New("the time is up")
+
+// describe is a cell in words.
+func (r *run) describe(c *Cell) string {
+	text := r.targets[c.Engine].Model + ": " + strings.SplitN(c.Name(), ", beside", 2)[0]
+	for i, n := range c.Loaded {
+		text += []string{", beside ", " and "}[min(i, 1)] + r.targets[n].Model
+	}
+	return text
+}
+
+// enough says whether the engine was sampled in enough different cells.
+func (r *run) enough() error {
+	sampled, all := 0, 0
+	for _, c := range r.cells {
+		if c.Engine == 0 && len(c.Loaded) == 0 && !c.dropped {
+			all++
+			if c.Samples > 0 {
+				sampled++
+			}
+		}
+	}
+	if r.out.Rounds > 0 && sampled >= min(fewest, all) && sampled > 3 {
+		return nil
+	}
+	if r.out.Rounds > 0 {
+		return fmt.Errorf("too few samples: %d loads of %s gave one (%s)", sampled, r.targets[0].Model, strings.Join(r.out.Notes, "; "))
+	}
+	tried := 0
+	for _, c := range r.cells {
+		if c.Samples > 0 || c.dropped {
+			tried++
+		}
+	}
+	return fmt.Errorf("too few samples: in %v only %d of %d loads could be tried once; give it more --time, or fewer --batches and --prompts",
+		r.since().Round(time.Second), tried, len(r.cells))
+}

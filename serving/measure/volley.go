@@ -1,0 +1,148 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Sample is what a step of an engine took, as seen from outside.
+type Sample struct {
+	Engine int    // 0 is the engine measured, then its neighbours
+	Cell   string // which samples belong together
+	// Prefill is that MS is the time to the first token of a prompt of Tokens;
+	// else it is a decode step of so many Sequences.
+	Prefill           bool
+	Tokens, Sequences int
+	// Context is the tokens that the step attended to, of all sequences.
+	Context float64
+	MS      float64
+	// Beside is what the neighbours under load did meanwhile.
+	Beside []Activity
+}
+
+// Activity is an engine's work in a stretch of time: decode steps per second, of
+// so many sequences and so many tokens in their contexts, and prompts per second.
+type Activity struct {
+	Engine             int
+	Steps              float64
+	Sequences, Context float64
+	Prefills           float64
+	PrefillTokens      float64
+}
+
+// sample sends a cell's requests at once and takes what they tell. A cell that the
+// engine refuses is left out from then on.
+func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
+	if c.dropped {
+		return nil
+	}
+	from := r.since()
+	answers, err := r.volley(ctx, c)
+	to := r.since()
+	if fault := l.fault(); fault != nil {
+		return fault
+	}
+	if errors.Is(err, ErrRefused) {
+		c.dropped = true
+		r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s left out: %v", c.Name(), err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s := Sample{Engine: c.Engine, Cell: c.Name()}
+	if c.Output == 1 {
+		s.first(answers[0])
+		to = answers[0].tokens[0]
+	} else if from, to, err = s.steady(answers); err != nil {
+		c.dropped = true
+		r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s left out: %v", c.Name(), err))
+		return nil
+	}
+	l.windows = append(l.windows, window{len(r.out.Samples), from, to})
+	c.Samples++
+	r.out.Samples = append(r.out.Samples, s)
+	if c.Engine == 0 {
+		r.record(c, answers)
+	}
+	return nil
+}
+
+// volley sends a cell's requests at once and waits for all answers.
+func (r *run) volley(ctx context.Context, c *Cell) ([]heard, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answers := make([]heard, c.Batch)
+	var all sync.WaitGroup
+	for i := range answers {
+		text := r.prompt(r.words[c.Engine].count(c.Prompt))
+		all.Go(func() {
+			h, err := r.targets[c.Engine].ask(ctx, r.client, r.since, text, c.Output, nil)
+			if err != nil {
+				cancel(err) // the first fault is the cause, the others follow from it
+			}
+			answers[i] = h
+		})
+	}
+	all.Wait()
+	return answers, context.Cause(ctx)
+}
+
+// first is the time to the first token.
+func (s *Sample) first(h heard) {
+	s.Prefill, s.Tokens, s.Sequences = true, h.prompt, 1
+	s.MS = milliseconds(h.tokens[0] - h.sent)
+}
+
+// fewestSteps of a sample of decode steps, of each sequence.
+const fewestSteps = 3
+
+// steady is the mean step from when the last of the requests has its first token
+// until the first of them ends: then all of them decode, and nothing else runs.
+func (s *Sample) steady(answers []heard) (from, to time.Duration, err error) {
+	from, to = answers[0].tokens[0], answers[0].tokens[len(answers[0].tokens)-1]
+	for _, h := range answers[1:] {
+		from, to = max(from, h.tokens[0]), min(to, h.tokens[len(h.tokens)-1])
+	}
+	s.Sequences, s.Tokens = len(answers), len(answers)
+	for _, h := range answers {
+		first, _ := slices.BinarySearch(h.tokens, from)
+		last, at := slices.BinarySearch(h.tokens, to)
+		if !at {
+			last--
+		}
+		// Of engines that hold pieces of characters back, a piece is some tokens.
+		each := float64(h.output) / float64(len(h.tokens))
+		steps := float64(last-first) * each
+		if steps < fewestSteps {
+			return 0, 0, fmt.Errorf("the engine does not run %d requests at once", len(answers))
+		}
+		s.MS += milliseconds(h.tokens[last]-h.tokens[first]) / steps / float64(len(answers))
+		s.Context += float64(h.prompt) + each*(float64(first+last)/2+0.5)
+	}
+	return from, to, nil
+}
+
+// record keeps the requests for the log.
+func (r *run) record(c *Cell, answers []heard) {
+	var names []string
+	for _, n := range c.Loaded {
+		names = append(names, r.targets[n].Model)
+	}
+	// Of requests sent at the same moment, the first that gets in comes first.
+	slices.SortStableFunc(answers, func(a, b heard) int { return cmp.Compare(a.tokens[0], b.tokens[0]) })
+	for _, h := range answers {
+		r.out.Requests = append(r.out.Requests, Record{
+			ID: fmt.Sprint(len(r.out.Requests)), PromptTokens: h.prompt, OutputTokens: h.output,
+			Arrival: h.sent.Seconds(), First: h.tokens[0].Seconds(), Last: h.tokens[len(h.tokens)-1].Seconds(),
+			Beside: c.Batch - 1, Neighbours: names,
+		})
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
