@@ -27,7 +27,7 @@ func newScenarioCommand() *cobra.Command {
 			Use: "check NAME|FILE", Short: "Check a scenario: every fault, with its line and key", Args: one,
 			RunE: func(c *cobra.Command, args []string) error { return checkScenario(c, args[0]) },
 		},
-		newUpstreamsCommand(),
+		newUpstreamsCommand(), newScenarioProfilesCommand(),
 	)
 }
 

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/scenario"
+)
+
+func newScenarioProfilesCommand() *cobra.Command {
+	var from []string
+	c := &cobra.Command{
+		Use:   "profiles NAME|FILE --from PROFILE…",
+		Short: "Print a scenario with measured profiles",
+		Long: `Print the scenario with the profiles of its variants replaced by those of the files, as
+"gearshift profile measure" writes them. Figures of memory that a file leaves at 0
+stay as they are:
+
+  gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := withProfiles(args[0], from)
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	c.Flags().StringArrayVar(&from, "from", nil, "`FILE` of a measured profile; may be repeated (required)")
+	if err := c.MarkFlagRequired("from"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return c
+}
+
+// withProfiles is the text of a scenario with the profiles of the files.
+func withProfiles(ref string, files []string) ([]byte, error) {
+	s, err := scenario.Load(ref)
+	if err != nil {
+		return nil, err
+	}
+	text, err := scenarioText(ref)
+	if err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
+	}
+	profiles := valueAt(doc.Content[0], "profiles", yaml.SequenceNode)
+	for _, file := range files {
+		entries, err := readProfiles(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if err := place(profiles, entry, s); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(&doc); err != nil {
+		return nil, err
+	}
+	if _, err := scenario.Parse(ref+" with measured profiles", out.Bytes()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// readProfiles is the entries of a profile file.
+func readProfiles(file string) ([]*yaml.Node, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the profile: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the profile: %w", err)
+	}
+	var doc struct {
+		Profiles []yaml.Node `yaml:"profiles"`
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("%s: not a profile: %s", file, flat(err))
+	}
+	if len(doc.Profiles) == 0 {
+		return nil, fmt.Errorf("%s: no profiles; want a file as gearshift profile measure writes it", file)
+	}
+	var entries []*yaml.Node
+	for i := range doc.Profiles {
+		entries = append(entries, &doc.Profiles[i])
+	}
+	return entries, nil
+}
+
+// place puts a measured entry in the place of the variant's.
+func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
+	var m scenario.LatencyModel
+	if err := measured.Decode(&m); err != nil {
+		return fmt.Errorf("not a profile: %s", flat(err))
+	}
+	if !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool { return v.Name == m.Variant }) {
+		return fmt.Errorf("the profile is of variant %q; there are %s", m.Variant, names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+	}
+	var of []*yaml.Node
+	for i, l := range s.Models {
+		if l.Variant == m.Variant && (len(m.Hosts) == 0 || slices.Equal(l.Hosts, m.Hosts)) {
+			of = append(of, profiles.Content[i])
+		}
+	}
+	if len(of) != 1 {
+		return fmt.Errorf("the scenario has %d profiles of variant %s by host; say which with hosts: in the file", len(of), m.Variant)
+	}
+	for i := 0; i+1 < len(measured.Content); i += 2 {
+		key, value := measured.Content[i].Value, measured.Content[i+1]
+		memory := strings.HasSuffix(key, "_bytes") || strings.HasSuffix(key, "_bytes_per_token")
+		if key == "variant" || key == "hosts" || memory && value.Value == "0" {
+			continue
+		}
+		*valueAt(of[0], key, yaml.ScalarNode) = *value
+	}
+	return nil
+}
+
+// flat is an error of several lines on one.
+func flat(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
