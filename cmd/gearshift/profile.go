@@ -3,10 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/fit"
 )
@@ -23,8 +22,8 @@ func newProfileFitCommand() *cobra.Command {
 		Short: "Fit a profile to a log of served requests",
 		Long: `Fit the latency model to a log of served requests and print it as YAML: the parameters,
 their 90 % intervals, and how far the model's predictions of the same requests lie
-from what was measured. With --out, write it to DIR/profile.yaml beside a report with
-plots of the residuals.`,
+from what was measured. Its first entry is as a scenario has it under profiles. With
+--out, write it to DIR/profile.yaml beside a report with plots of the residuals.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return fitProfile(o, out, c.OutOrStdout(), c.ErrOrStderr())
@@ -48,7 +47,8 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 		return err
 	}
 	warn(fitted, stderr)
-	text, err := yaml.Marshal(o.measured(fitted))
+	m := o.measured(fitted)
+	text, err := m.text()
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 	if err := writeResiduals(log, fitted, out); err != nil {
 		return err
 	}
-	path := out + string(os.PathSeparator) + "profile.yaml"
-	if err := os.WriteFile(path, text, 0o644); err != nil {
+	path := filepath.Join(out, "profile.yaml")
+	if err := install(path, text, true); err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
 	_, err = fmt.Fprintln(stdout, path)

@@ -9,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
 	"gearshift/env/fit"
 )
 
 // logOptions are the flags of whatever fits a profile to a log of requests.
 type logOptions struct {
-	requests, machine, model, date string
-	fit                            fit.Options
+	requests, machine, model, date, variant string
+	fit                                     fit.Options
 }
 
 func (o *logOptions) flags(c *cobra.Command) {
@@ -23,6 +25,7 @@ func (o *logOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines (required)")
 	f.StringVar(&o.machine, "machine", "", "`words` on the machine, for the profile")
 	f.StringVar(&o.model, "model", "", "`words` on the model and its engine, for the profile")
+	f.StringVar(&o.variant, "variant", "", "`NAME` of the variant in the profile (default: measured)")
 	f.StringVar(&o.date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
 	f.IntVar(&o.fit.MaxBatchTokens, "max-batch-tokens", 0, "the engine's token budget of a step (default: by the log)")
 	f.IntVar(&o.fit.MaxSequences, "max-sequences", 0, "the engine's bound of running sequences (default: by the log, or 256)")
@@ -65,12 +68,22 @@ func (o *logOptions) read(clock int) (*fit.Log, error) {
 	return fit.ReadLog(file, o.requests, clock)
 }
 
-// measured is a profile as it is written.
+// measured is a profile fitted to a log, as it is written: the entry of a scenario,
+// the engine that was assumed or found, and how good it is.
 type measured struct {
-	Date       string `yaml:"date"`
-	Machine    string `yaml:"machine"`
-	Served     string `yaml:"model"`
-	fit.Fitted `yaml:",inline"`
+	Profiles  []scenario.LatencyModel `yaml:"profiles"`
+	Date      string                  `yaml:"date"`
+	Machine   string                  `yaml:"machine"`
+	Served    string                  `yaml:"model"`
+	Log       string                  `yaml:"log"`
+	Requests  int                     `yaml:"requests"`
+	Engine    engine.Config           `yaml:"engine"`
+	KVTokens  int                     `yaml:"kv_tokens"`
+	Intervals map[string]fit.Interval `yaml:"intervals_90,omitempty"`
+	Held      []string                `yaml:"held,flow"`
+	Errors    fit.Errors              `yaml:"errors"`
+	Explained float64                 `yaml:"explained_variance"`
+	Fits      bool                    `yaml:"fits"`
 }
 
 func (o *logOptions) measured(f *fit.Fitted) measured {
@@ -80,8 +93,21 @@ func (o *logOptions) measured(f *fit.Fitted) measured {
 		}
 		return words
 	}
-	const unsaid = "not said"
-	return measured{or(o.date, time.Now().UTC().Format(time.DateOnly)), or(o.machine, unsaid), or(o.model, unsaid), *f}
+	return measured{
+		Profiles: []scenario.LatencyModel{{Variant: or(o.variant, "measured"), Profile: f.Profile}},
+		Date:     or(o.date, time.Now().UTC().Format(time.DateOnly)), Machine: or(o.machine, unsaid), Served: or(o.model, unsaid),
+		Log: f.Log, Requests: f.Requests, Engine: f.Engine, KVTokens: f.KVTokens,
+		Intervals: f.Intervals, Held: f.Held, Errors: f.Errors, Explained: f.Explained, Fits: f.Fits,
+	}
+}
+
+// text is the file, with its fractions as long as they mean something.
+func (m *measured) text() ([]byte, error) {
+	var doc yaml.Node
+	if err := doc.Encode(m); err != nil {
+		return nil, err
+	}
+	return profileText(&doc, m.Intervals)
 }
 
 // warn says that a profile is not to be trusted.

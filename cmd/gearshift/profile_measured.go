@@ -210,18 +210,24 @@ func (p *measuredProfile) text() ([]byte, error) {
 	}
 	doc.HeadComment = "Measured by gearshift profile measure. The entry goes into a scenario's profiles:\n" +
 		"gearshift scenario profiles SCENARIO --from FILE puts it there."
+	return profileText(&doc, p.Measured.Intervals)
+}
+
+// profileText is a document that begins with a list of one profile, whose figures get
+// their intervals beside them.
+func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, error) {
 	entry := doc.Content[1].Content[0]
 	for i := 0; i+1 < len(entry.Content); i += 2 {
 		key, value := entry.Content[i].Value, entry.Content[i+1]
-		if interval, ok := p.Measured.Intervals[key]; ok {
+		if interval, ok := intervals[key]; ok {
 			value.LineComment = fmt.Sprintf("90 %%: %.3g to %.3g", interval.Low, interval.High)
 		}
 	}
-	shorten(&doc)
+	shorten(doc)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(&doc); err != nil {
+	if err := e.Encode(doc); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), e.Close()

@@ -105,7 +105,7 @@ func (v *validation) table(w io.Writer) error {
 	fmt.Fprintf(w, "%s: fitted to the first %d requests, the other %d predicted\n\n", v.Log, v.FittedOn, v.Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "relative error\tmedian\tp90\tmedian, fitted\tp90, fitted\t")
-	f := v.Profile.Fitted.Errors
+	f := v.Profile.Errors
 	for _, line := range []struct {
 		name     string
 		rest, on fit.Error
@@ -119,8 +119,8 @@ func (v *validation) table(w io.Writer) error {
 	if d := v.Deadline; d != nil {
 		fmt.Fprintf(w, "\nwithin %g ms per token: %.3f measured, %.3f predicted\n", d.Deadline, d.Measured, d.Predicted)
 	}
-	m := &v.Profile.Model
+	m, p := &v.Profile, &v.Profile.Profiles[0]
 	_, err := fmt.Fprintf(w, "\nweights %.2f ms, token %.4f ms, context token %.6f ms, sequence %.4f ms; KV cache %d tokens, steps of %d tokens and %d sequences\n",
-		m.Profile.Weights, m.Profile.Token, m.Profile.Context, m.Profile.Sequence, m.KVTokens, m.Engine.MaxBatchTokens, m.Engine.MaxSequences)
+		p.Weights, p.Token, p.Context, p.Sequence, m.KVTokens, m.Engine.MaxBatchTokens, m.Engine.MaxSequences)
 	return err
 }

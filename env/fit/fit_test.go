@@ -142,15 +142,31 @@ func TestAKnownEngineIsRecovered(t *testing.T) {
 	}
 }
 
+// Intervals hold the truth, although a log of one load hardly tells the parts of a
+// step from each other.
 func TestIntervals(t *testing.T) {
-	f, _ := fitAndPredict(t, real(t), 150, Options{Effort: 60, Resamples: 4})
-	if len(f.Intervals) != len(names) {
-		t.Fatalf("%d intervals, want %d", len(f.Intervals), len(names))
+	known := Model{
+		Profile:  profile.Profile{Weights: 12, Growth: growth, Token: 0.05, Context: 0.0001, Sequence: 0.05},
+		Engine:   engine.Config{Scheduler: engine.ChunkedPrefill, MaxBatchTokens: 2048, MaxSequences: 256, BlockTokens: BlockTokens},
+		KVTokens: 60_000,
 	}
-	for name, i := range f.Intervals {
-		if !(0 < i.Low && i.Low <= i.High) {
-			t.Errorf("%s: %v", name, i)
+	outside := 0
+	for _, stretch := range []float64{1, 2} {
+		f, _ := fitAndPredict(t, simulated(t, known, stretch), 150, Options{Effort: 120, Resamples: 8})
+		for name, want := range map[string]float64{
+			"weights_ms": known.Profile.Weights, "token_ms": known.Profile.Token, "context_token_ms": known.Profile.Context, "sequence_ms": known.Profile.Sequence,
+		} {
+			if i := f.Intervals[name]; !(i.Low <= want && want <= i.High) {
+				outside++
+				t.Logf("stretched by %g: %s is %g, not in %v", stretch, name, want, i)
+			}
 		}
+		if i := f.Intervals["weights_ms"]; stretch == 1 && i.High < 1.1*i.Low {
+			t.Errorf("weights_ms is in %v: this log cannot tell it that well", i)
+		}
+	}
+	if outside > 1 {
+		t.Errorf("%d of 8 parameters outside of their intervals", outside)
 	}
 }
 

@@ -1,9 +1,6 @@
 package fit
 
-import (
-	"math"
-	"math/rand/v2"
-)
+import "math"
 
 // Misfit is the median relative error, end to end or per token, on the very
 // requests that were fitted, above which the model does not fit the log.
@@ -15,8 +12,9 @@ type Fitted struct {
 	Log      string `yaml:"log"`
 	Requests int    `yaml:"requests"`
 	Model    `yaml:",inline"`
-	// Intervals are of 90 %, by parameter: what refits to resampled blocks of
-	// consecutive requests came to. Empty if there were none.
+	// Intervals are of 90 %, by parameter: where refits came that explain resampled
+	// blocks of consecutive requests as well as the best fit does. Empty if there
+	// were none.
 	Intervals map[string]Interval `yaml:"intervals_90,omitempty"`
 	// Held are the parameters that the log does not tell and that were given or
 	// assumed.
@@ -74,35 +72,4 @@ func explained(requests []Request, times []Times) float64 {
 		return 0
 	}
 	return 1 - residual/variance
-}
-
-// intervals refits to resampled blocks. Requests that were in the engine together
-// err together, so that single ones would make the intervals too narrow.
-func (s *search) intervals(best trial) map[string]Interval {
-	if s.options.Resamples < 2 {
-		return nil
-	}
-	const blocks, simulations, seed = 10, 150, 1
-	random := rand.New(rand.NewPCG(seed, seed))
-	found := make([][]float64, len(best.x))
-	for range s.options.Resamples {
-		s.weights = make([]float64, s.n)
-		for range blocks {
-			block := random.IntN(blocks)
-			for i := block * s.n / blocks; i < (block+1)*s.n/blocks; i++ {
-				s.weights[i]++
-			}
-		}
-		t := s.descend(best.x, best.budget, simulations)
-		for k, v := range t.x {
-			found[k] = append(found[k], math.Exp(v))
-		}
-	}
-	s.weights = nil
-	const low, high = 0.05, 0.95
-	out := map[string]Interval{}
-	for k, values := range found {
-		out[names[k]] = Interval{quantile(values, low), quantile(values, high)}
-	}
-	return out
 }

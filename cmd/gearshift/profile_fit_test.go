@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const realLog = "../../env/fit/testdata/vllm_rtx4090.jsonl"
+
+func TestProfileFitRefuses(t *testing.T) {
+	few := firstRows(t, 10)
+	fail(t, []string{"profile", "fit"}, "--requests FILE is missing")
+	fail(t, []string{"profile", "fit", "--requests", "none.jsonl"}, "cannot read the request log", "none.jsonl")
+	fail(t, []string{"profile", "fit", "--requests", few}, few, "10 requests are too few to fit; at least 30")
+	fail(t, []string{"profile", "fit", "--requests", write(t, "x.jsonl", "{\n")}, "x.jsonl:1", "not a JSON object")
+	fail(t, []string{"profile", "fit", "--requests", realLog, "--kv-tokens", "-1"}, "--kv-tokens -1 is negative")
+	fail(t, []string{"profile", "fit", "--requests", realLog, "--kv-tokens", "64"}, "does not fit into a KV cache of 64")
+	fail(t, []string{"profile", "fit", "--requests", realLog, "--date", "today"}, "--date", "YYYY-MM-DD")
+	fail(t, []string{"profile", "fit", "--requests", realLog, "more"}, "more")
+	fail(t, []string{"profile", "fitt"}, `unknown command "fitt"`, "fit, measure")
+}
+
+// firstRows is a file with the first rows of the real log.
+func firstRows(t *testing.T, n int) string {
+	t.Helper()
+	text, err := os.ReadFile(realLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, "rows.jsonl", strings.Join(strings.SplitAfterN(string(text), "\n", n+1)[:n], ""))
+}
+
+// What is printed, and written, is a profile that a scenario takes.
+func TestProfileFit(t *testing.T) {
+	rows, dir := firstRows(t, 60), filepath.Join(t.TempDir(), "fitted")
+	quick := []string{"profile", "fit", "--requests", rows, "--resamples", "0", "--max-batch-tokens", "2048", "--variant", "large", "--machine", "one RTX 4090", "--date", "2026-01-31"}
+	printed := succeed(t, quick...)
+	if path := succeed(t, append(quick, "--out", dir)...); strings.TrimSpace(path) != filepath.Join(dir, "profile.yaml") {
+		t.Errorf("printed %q", path)
+	}
+	written, err := os.ReadFile(filepath.Join(dir, "profile.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(written) != printed {
+		t.Errorf("written\n%s\nprinted\n%s", written, printed)
+	}
+	var m measured
+	if err := yaml.Unmarshal(written, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Requests != 60 || m.Machine != "one RTX 4090" || m.Date != "2026-01-31" || len(m.Profiles) != 1 || m.Profiles[0].Variant != "large" || m.Profiles[0].Weights <= 0 || len(m.Intervals) != 0 {
+		t.Errorf("profile %+v", m)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "report.html")); err != nil {
+		t.Error(err)
+	}
+	if out := succeed(t, "scenario", "profiles", "tiny", "--from", filepath.Join(dir, "profile.yaml")); !strings.Contains(out, "weights_ms") {
+		t.Error(out)
+	}
+	// A file is no folder.
+	fail(t, append(quick, "--out", rows), rows)
+}
+
+func TestValidateRefuses(t *testing.T) {
+	fail(t, []string{"validate"}, "--requests FILE is missing")
+	fail(t, []string{"validate", "--requests", realLog}, "--fit-first 0", "at least 30")
+	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "10"}, "--fit-first 10", "at least 30")
+	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "300"}, "--fit-first 300 of 300 requests leaves none to predict")
+	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "many"}, "--fit-first", "many")
+	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "150", "--format", "xml"}, "--format", "table or json")
+	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "150", "--deadline", "-1"}, "--deadline -1")
+}
+
+func TestValidateFormats(t *testing.T) {
+	quick := []string{"validate", "--requests", firstRows(t, 100), "--fit-first", "60", "--resamples", "0", "--max-batch-tokens", "2048", "--deadline", "80"}
+	table := succeed(t, quick...)
+	for _, word := range []string{"fitted to the first 60 requests, the other 40 predicted", "end to end", "TTFT", "TPOT", "within 80 ms per token", "KV cache"} {
+		if !strings.Contains(table, word) {
+			t.Errorf("no %q in\n%s", word, table)
+		}
+	}
+	var v map[string]any
+	if err := json.Unmarshal([]byte(succeed(t, append(quick, "--format", "json")...)), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"e2e_error", "ttft_error", "tpot_error"} {
+		e, ok := v[key].(map[string]any)
+		median, p90 := e["median"], e["p90"]
+		if m, ok2 := median.(float64); !ok || !ok2 || m < 0 || m > 0.2 || p90.(float64) < m {
+			t.Errorf("%s: %v", key, v[key])
+		}
+	}
+	if v["requests"] != 40.0 || v["fitted_on"] != 60.0 || v["deadline"].(map[string]any)["measured"] == nil {
+		t.Errorf("%v", v)
+	}
+}
