@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	logOptions
+	live     liveOptions
 	first    int
 	deadline float64
 	format   string
@@ -21,14 +23,30 @@ type validateOptions struct {
 func newValidateCommand() *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
-		Use:   "validate --requests FILE --fit-first N",
-		Short: "Say how well the simulator predicts a log of real requests",
-		Long: `Fit the latency model to the first requests of a log, by arrival, predict the rest with
-the simulated engine, and print how far the predictions lie from what was measured.
-The queue is simulated from the first arrival on. Of the rest the simulation is
-told arrivals and token counts alone.`,
+		Use:   "validate (--scenario S [--upstreams URL] [--url ROUTER] | --requests FILE --fit-first N)",
+		Short: "Say how well the simulator predicts real requests",
+		Long: `Send real requests to what is running, simulate the same requests with the scenario's
+profiles, and print measured beside predicted: each variant of the first host alone,
+all of them co-resident, and the policy through the router, each at several loads.
+Servers are the scenario's serving.upstreams, or those of the flags:
+
+  gearshift validate --scenario mine.yaml --url http://127.0.0.1:8080
+
+Load 1 is the rate at which a replica alone, by its profile, takes twice the time per
+token of a single request; co-resident variants each get an equal part of theirs, and
+the router that of the largest variant.
+
+With --requests, fit the latency model to the first requests of a log, by arrival,
+predict the rest with the simulated engine, and print how far the predictions lie from
+what was measured. Of the rest the simulation is told arrivals and token counts alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.requests == "" {
+				return o.against(c)
+			}
+			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "time", "seed"); err != nil {
+				return err
+			}
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -37,7 +55,40 @@ told arrivals and token counts alone.`,
 	f.IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (required)")
 	f.Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
 	f.StringVar(&o.format, "format", "table", "table or json")
+	f.StringVar(&o.live.scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
+	f.StringVar(&o.live.upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
+	f.StringVar(&o.live.url, "url", "", "`URL` of a router to validate as a whole")
+	f.StringVar(&o.live.policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
+	storeFlag(c, &o.live.store)
+	engineFlag(c, &o.live.engine)
+	f.Float64SliceVar(&o.live.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
+	f.DurationVar(&o.live.time, "time", 20*time.Second, "to send requests for, at each load")
+	f.Uint64Var(&o.live.seed, "seed", 0, "of the requests")
 	return c
+}
+
+// noneBeside refuses flags that mean nothing beside another.
+func noneBeside(c *cobra.Command, beside string, names ...string) error {
+	for _, name := range names {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no meaning with --%s", name, beside)
+		}
+	}
+	return nil
+}
+
+// against validates what is running.
+func (o *validateOptions) against(c *cobra.Command) error {
+	if c.Flags().Changed("fit-first") || o.live.scenario == "" {
+		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines; or --scenario S, to validate what is running")
+	}
+	if o.format != "table" && o.format != "json" {
+		return fmt.Errorf("--format %q: want table or json", o.format)
+	}
+	if err := noneBeside(c, "scenario", "machine", "model", "date", "variant", "max-batch-tokens", "max-sequences", "kv-tokens", "model-bytes", "kv-bytes-per-token", "resamples", "deadline"); err != nil {
+		return err
+	}
+	return validateLive(c.Context(), o.live, o.format, c.OutOrStdout(), c.ErrOrStderr())
 }
 
 // validation is what validate prints.

@@ -33,7 +33,7 @@ func Compare(requests []Request, times []Times) Errors {
 		if len(errors) == 0 {
 			return Error{}
 		}
-		return Error{quantile(errors, 0.5), quantile(errors, 0.9)}
+		return Error{Quantile(errors, 0.5), Quantile(errors, 0.9)}
 	}
 	return Errors{len(requests), of(e2e), of(ttft), of(tpot)}
 }

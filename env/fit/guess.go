@@ -43,7 +43,7 @@ func guessFrom(requests []Request) guess {
 	if len(held) == 0 {
 		held, running = []float64{1}, []float64{1}
 	}
-	g.held = quantile(held, 0.98)
+	g.held = Quantile(held, 0.98)
 	g.sequences = int(slices.Max(running))
 	atMost := 0
 	for _, n := range running {
@@ -60,7 +60,7 @@ func guessFrom(requests []Request) guess {
 	}
 	g.waited = waits*10 > len(requests)
 	g.capped = g.waited && g.sequences >= 4 && atMost*3 > len(running)
-	g.token = math.Max(quantile(prefills, 0.1), 1e-5)
+	g.token = math.Max(Quantile(prefills, 0.1), 1e-5)
 	g.weights, g.context = decodeLine(requests)
 	return g
 }
@@ -101,8 +101,8 @@ func decodeLine(requests []Request) (weights, context float64) {
 	return share * middle.tpot, (1 - share) * middle.tpot / math.Max(middle.held, 1)
 }
 
-// quantile is the q-quantile of values, which it sorts.
-func quantile(values []float64, q float64) float64 {
+// Quantile is the q-quantile of values, which it sorts.
+func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}

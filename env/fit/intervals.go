@@ -42,7 +42,7 @@ func (s *search) intervals(best trial) map[string]Interval {
 	s.weights = nil
 	const low, high = 0.05, 0.95
 	for k := range found {
-		found[k] = []float64{quantile(found[k], low), quantile(found[k], high), best.x[k] - 2*fidelity, best.x[k] + 2*fidelity}
+		found[k] = []float64{Quantile(found[k], low), Quantile(found[k], high), best.x[k] - 2*fidelity, best.x[k] + 2*fidelity}
 	}
 	for k := range best.x {
 		for _, by := range []float64{-stride, stride} {

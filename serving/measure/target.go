@@ -25,6 +25,8 @@ type Target struct {
 	Model string
 	// Key, if not empty, is sent as a bearer token.
 	Key string
+
+	task string // of a request to a router
 }
 
 // Parse reads a target written as URL or URL=MODEL.
@@ -114,6 +116,7 @@ type heard struct {
 	sent           time.Duration
 	tokens         []time.Duration // when each piece of content came
 	end            time.Duration
+	header         http.Header
 }
 
 // ask sends a request for so many tokens and reads the answer to its end.
@@ -129,6 +132,9 @@ func (t *Target) ask(ctx context.Context, client *http.Client, since func() time
 	if err != nil {
 		return heard{}, err
 	}
+	if t.task != "" {
+		request.Header.Set("X-Gearshift-Task", t.task)
+	}
 	h := heard{sent: since()}
 	response, err := client.Do(request)
 	if err != nil {
@@ -138,6 +144,7 @@ func (t *Target) ask(ctx context.Context, client *http.Client, since func() time
 	if response.StatusCode != http.StatusOK {
 		return h, t.refused(response)
 	}
+	h.header = response.Header
 	if err := h.read(response.Body, since, first); err != nil {
 		return h, t.gone(ctx, err)
 	}
@@ -226,7 +233,7 @@ func (t *Target) refused(response *http.Response) error {
 	if body.Error.Message != "" {
 		why += ": " + oneLine(body.Error.Message)
 	}
-	if status := response.StatusCode; status == http.StatusTooManyRequests || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
+	if status := response.StatusCode; status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "" || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
 		return fmt.Errorf("%s: %w with %s", t.Model, ErrRefused, why)
 	}
 	return fmt.Errorf("cannot measure %s: it answered %s", t.URL, why)

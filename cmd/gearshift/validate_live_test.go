@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving/measure"
+)
+
+// The simulator predicts the engines that it simulates, alone and co-resident: the
+// same requests take as long, and meet as many deadlines.
+func TestValidateLive(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3, 0.9}, time: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.progress = func(string) {}
+	targets, err := l.aims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		engines := newInProcess(t, l.scenario)
+		defer engines.engines.Close()
+		if l.client, err = measure.NewClientOver(t.Context(), targets, 0, engines); err != nil {
+			t.Fatal(err)
+		}
+		if err = l.all(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	l.out.pool()
+	if len(l.out.Runs) != 2*2+2*2 || l.out.EndToEnd.Median > 0.01 || l.out.TPOT.Median > 0.01 || l.out.TTFT.Median > 0.01 {
+		t.Errorf("%d runs, errors %v %v %v", len(l.out.Runs), l.out.EndToEnd, l.out.TPOT, l.out.TTFT)
+	}
+	for _, r := range l.out.Runs {
+		if math.Abs(r.EndToEnd.off()) > 0.02 || math.Abs(r.TPOT.off()) > 0.02 || math.Abs(r.Met.Measured-r.Met.Predicted) > 0.05 || r.Refused > 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	var table strings.Builder
+	if err := l.out.table(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"alone small", "alone large", "co-resident large", "in time", "TTFT"} {
+		if !strings.Contains(table.String(), word) {
+			t.Errorf("no %q in\n%s", word, &table)
+		}
+	}
+}
+
+// A router is validated as a whole, with the policy that it says it uses.
+func TestValidateRouter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := serveBefore(t, startEngine(t))
+	var r liveReport
+	out := succeed(t, "validate", "--scenario", "tiny", "--url", s.url, "--loads", "0.9", "--time", "2s", "--format", "json", "--store", t.TempDir()+"/none.db")
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != 1 || r.Runs[0].Policy != "static:small" || r.Runs[0].Requests < fewestSent || math.Abs(r.Runs[0].TPOT.off()) > 0.5 {
+		t.Errorf("%s", out)
+	}
+	s.end(t)
+}
+
+func TestValidateLiveRefuses(t *testing.T) {
+	against := func(args ...string) []string { return append([]string{"validate", "--scenario", "tiny"}, args...) }
+	fail(t, []string{"validate", "--fit-first", "150"}, "--requests FILE is missing", "--scenario")
+	fail(t, []string{"validate", "--scenario", "none"}, `"none"`)
+	fail(t, against(), "nothing to validate", "--upstreams", "--url")
+	fail(t, against("--loads", "0"), "--loads [0]")
+	fail(t, against("--time", "0s"), "--time 0s")
+	fail(t, against("--format", "xml"), "table or json")
+	fail(t, against("--resamples", "3"), "--resamples has no meaning with --scenario")
+	fail(t, against("--requests", realLog, "--fit-first", "150"), "--scenario has no meaning with --requests")
+	fail(t, against("--upstreams", "127.0.0.1"), "want the URL of an engine")
+	fail(t, against("--url", "http://127.0.0.1:1"), "cannot reach http://127.0.0.1:1")
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"gearshift/env/fit"
+)
+
+// liveReport is what validate has to say of what is running. The errors at the top
+// are over the requests of all runs whose place was given; a policy's choices differ.
+type liveReport struct {
+	Scenario string    `json:"scenario"`
+	Date     string    `json:"date"`
+	Requests int       `json:"requests"`
+	EndToEnd *offBy    `json:"e2e_error,omitempty"`
+	TTFT     *offBy    `json:"ttft_error,omitempty"`
+	TPOT     *offBy    `json:"tpot_error,omitempty"`
+	Runs     []liveRun `json:"runs"`
+	Notes    []string  `json:"notes,omitempty"`
+}
+
+// offBy is quantiles of the relative absolute error per request.
+type offBy struct {
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+}
+
+// liveRun is one load.
+type liveRun struct {
+	What     string  `json:"what"` // alone, co-resident or policy
+	Variant  string  `json:"variant,omitempty"`
+	Policy   string  `json:"policy,omitempty"`
+	Load     float64 `json:"load"`
+	Rate     float64 `json:"rate"` // per second, of all variants together
+	Requests int     `json:"requests"`
+	Refused  int     `json:"refused"`
+	TTFT     pair    `json:"ttft_ms"` // means, as all below
+	TPOT     pair    `json:"tpot_ms"`
+	EndToEnd pair    `json:"e2e_ms"`
+	Pace     pair    `json:"per_token_ms"` // end to end ÷ tokens, as deadlines have it
+	Met      pair    `json:"deadline_met"`
+	Utility  pair    `json:"utility"`
+	// Share of the requests by variant, of a policy.
+	Share map[string]pair `json:"share,omitempty"`
+
+	errors [3][]float64 // end to end, TTFT, TPOT, by request
+}
+
+// pair is a figure twice.
+type pair struct {
+	Measured  float64 `json:"measured"`
+	Predicted float64 `json:"predicted"`
+}
+
+// off is predicted ÷ measured − 1.
+func (p pair) off() float64 {
+	if p.Measured == 0 {
+		return 0
+	}
+	return p.Predicted/p.Measured - 1
+}
+
+// add enters a run, of the requests that the function says, or of all.
+func (r *liveReport) add(run liveRun, s *sent, predicted []met, of func(int) bool) {
+	run.Refused = s.refused
+	var chosen [][2]*met
+	for i := range s.measured {
+		if of == nil || of(i) {
+			chosen = append(chosen, [2]*met{&s.measured[i], &predicted[i]})
+		}
+	}
+	run.Requests = len(chosen)
+	mean := func(figure func(*met) float64) (p pair) {
+		n := float64(len(chosen))
+		for _, c := range chosen {
+			p.Measured, p.Predicted = p.Measured+figure(c[0])/n, p.Predicted+figure(c[1])/n
+		}
+		return p
+	}
+	run.TTFT = mean(func(m *met) float64 { return m.ttft })
+	run.TPOT = mean(func(m *met) float64 { return m.tpot })
+	run.EndToEnd = mean(func(m *met) float64 { return m.pace * float64(m.tokens) })
+	run.Pace = mean(func(m *met) float64 { return m.pace })
+	run.Utility = mean(func(m *met) float64 { return m.utility })
+	run.Met = mean(func(m *met) float64 {
+		if m.inTime {
+			return 1
+		}
+		return 0
+	})
+	for _, c := range chosen {
+		for k, figure := range []func(*met) float64{
+			func(m *met) float64 { return m.pace * float64(m.tokens) }, func(m *met) float64 { return m.ttft }, func(m *met) float64 { return m.tpot },
+		} {
+			if measured := figure(c[0]); measured > 0 {
+				run.errors[k] = append(run.errors[k], math.Abs(figure(c[1])/measured-1))
+			}
+		}
+	}
+	r.Runs = append(r.Runs, run)
+}
+
+// pool reckons the errors over all runs.
+func (r *liveReport) pool() {
+	for k, to := range []**offBy{&r.EndToEnd, &r.TTFT, &r.TPOT} {
+		var all []float64
+		for i := range r.Runs {
+			if run := &r.Runs[i]; run.What != "policy" {
+				all = append(all, run.errors[k]...)
+			}
+		}
+		if len(all) > 0 {
+			*to = &offBy{fit.Quantile(all, 0.5), fit.Quantile(all, 0.9)}
+		}
+	}
+	for i := range r.Runs {
+		r.Requests += r.Runs[i].Requests
+	}
+}
+
+// table prints the report for people.
+func (r *liveReport) table(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s: measured, predicted and the difference, means over %d requests\n\n", r.Scenario, r.Date, r.Requests)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "what\tload\treq/s\tn\tTTFT ms\t\t\tTPOT ms\t\t\tend to end ms\t\t\tin time\t\t\tutility\t\t")
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		fmt.Fprintf(t, "%s\t%g\t%.3g\t%d", run.name(), run.Load, run.Rate, run.Requests)
+		for _, p := range []pair{run.TTFT, run.TPOT, run.EndToEnd} {
+			fmt.Fprintf(t, "\t%.1f\t%.1f\t%+.1f %%", p.Measured, p.Predicted, 100*p.off())
+		}
+		fmt.Fprintf(t, "\t%.3f\t%.3f\t%+.3f\t%.3f\t%.3f", run.Met.Measured, run.Met.Predicted, run.Met.Predicted-run.Met.Measured, run.Utility.Measured, run.Utility.Predicted)
+		if run.Refused > 0 {
+			fmt.Fprintf(t, "\t%d refused", run.Refused)
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.EndToEnd != nil {
+		fmt.Fprintf(w, "\nby request, but for the policy's, median and p90 of the relative error: end to end %s, TTFT %s, TPOT %s\n", r.EndToEnd, r.TTFT, r.TPOT)
+	}
+	for _, note := range slices.Compact(r.Notes) {
+		fmt.Fprintln(w, "note:", note)
+	}
+	return nil
+}
+
+func (e *offBy) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }
+
+func (run *liveRun) name() string {
+	if run.Policy != "" {
+		return "policy " + run.Policy
+	}
+	return run.What + " " + run.Variant
+}

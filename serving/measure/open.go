@@ -1,0 +1,114 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Order is a request to be sent at a time, to one of several targets.
+type Order struct {
+	At             time.Duration
+	Target         int
+	Task           string // for a router; empty says none
+	Prompt, Output int    // tokens wanted
+}
+
+// Answer is what came of an order. Times are from the beginning.
+type Answer struct {
+	PromptTokens, OutputTokens int
+	Sent, First, Last          time.Duration
+	// Variant and Policy are what a router says of its choice.
+	Variant, Policy string
+	// Refused says that it was answered with an error; all else is zero then but Sent.
+	Refused bool
+}
+
+// Client sends orders to targets whose tokenizers it has learned.
+type Client struct {
+	run       *run
+	transport *http.Transport
+}
+
+// NewClient asks each target for its models and how it counts tokens. Close it.
+func NewClient(ctx context.Context, targets []Target, seed uint64) (*Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+	return newClient(ctx, targets, seed, transport, transport)
+}
+
+func newClient(ctx context.Context, targets []Target, seed uint64, by http.RoundTripper, transport *http.Transport) (*Client, error) {
+	r := &run{client: &http.Client{Transport: by}, targets: targets, words: make([]tokenizer, len(targets)), start: time.Now(), random: rand.New(rand.NewPCG(seed, 1))}
+	c := &Client{r, transport}
+	for i := range targets {
+		err := r.targets[i].models(ctx, r.client)
+		if err == nil {
+			err = r.learnWords(ctx, i)
+		}
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// NewClientOver is [NewClient] over another transport than HTTP's own.
+func NewClientOver(ctx context.Context, targets []Target, seed uint64, by http.RoundTripper) (*Client, error) {
+	return newClient(ctx, targets, seed, by, nil)
+}
+
+// Close lets the connections go.
+func (c *Client) Close() {
+	if c.transport != nil {
+		c.transport.CloseIdleConnections()
+	}
+}
+
+// Send sends each order at its time, whether answers keep up or not, and waits for
+// all answers. It fails if an engine goes away or the context ends.
+func (c *Client) Send(ctx context.Context, orders []Order) ([]Answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	answers := make([]Answer, len(orders))
+	begin := time.Now()
+	since := func() time.Duration { return time.Since(begin) }
+	var all sync.WaitGroup
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i, o := range orders {
+		text := c.run.prompt(c.run.words[o.Target].count(o.Prompt))
+		timer.Reset(o.At - since())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() {
+			t := c.run.targets[o.Target]
+			t.task = o.Task
+			h, err := t.ask(ctx, c.run.client, since, text, o.Output, nil)
+			switch {
+			case errors.Is(err, ErrRefused):
+				answers[i] = Answer{Sent: h.sent, Refused: true}
+			case err != nil:
+				cancel(err)
+			default:
+				answers[i] = Answer{
+					PromptTokens: h.prompt, OutputTokens: h.output, Sent: h.sent, First: h.tokens[0], Last: h.tokens[len(h.tokens)-1],
+					Variant: h.header.Get("X-Gearshift-Variant"), Policy: h.header.Get("X-Gearshift-Policy"),
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("cannot go on: %w", err)
+	}
+	return answers, nil
+}
