@@ -24,7 +24,7 @@ import (
 var trainingStack = "gorgonia, " + dqn.BLAS()
 
 func trainCommands() []*cobra.Command {
-	return []*cobra.Command{newTrainCommand(), newPaperCommand()}
+	return []*cobra.Command{newTrainCommand(), newCalibrateCommand(), newPaperCommand()}
 }
 
 // trainOptions are the flags of train.

@@ -1,0 +1,224 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/scenario"
+)
+
+// calibrateOptions are the flags of calibrate.
+type calibrateOptions struct {
+	scenario, dir, from, preset, workload string
+	policies                              []string
+	measure, replay, validate             time.Duration
+	batches, prompts                      []int
+	seeds, requests, repetitions          int
+	seed                                  uint64
+}
+
+func newCalibrateCommand() *cobra.Command {
+	var o calibrateOptions
+	c := &cobra.Command{
+		Use:   "calibrate --scenario S --dir DIR",
+		Short: "Measure, train, evaluate, serve and replay on your own engines, in one go",
+		Long: `Walk the whole way on the engines that a scenario serves: measure each variant beside
+the others, put the profiles into the scenario, train a policy on it, evaluate it in the
+simulator, serve it, replay a workload against it and the alternatives in turn, and hold
+the simulator against all that. Each step leaves its output in DIR. A step that is
+finished is skipped, so that the same command goes on after an interruption; --from
+repeats a step and those after it.
+
+Steps: ` + strings.Join(stepNames(), ", ") + `.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return calibrate(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario, with the engines that it serves (required)")
+	f.StringVar(&o.dir, "dir", "", "`DIR` for the output of each step (required)")
+	f.StringVar(&o.from, "from", "", "repeat `STEP` and those after it")
+	f.DurationVar(&o.measure, "measure-time", time.Minute, "to measure each variant for")
+	f.IntSliceVar(&o.batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, to measure")
+	f.IntSliceVar(&o.prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, to measure")
+	f.StringVar(&o.preset, "preset", "default", "training preset of the scenario")
+	f.StringVar(&o.workload, "workload", "u1", "`W` to evaluate and to replay")
+	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy in the evaluation")
+	f.IntVar(&o.requests, "requests", 0, "in a run of the evaluation (default: the scenario's)")
+	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of an alternative, repeatable (default: every static, threshold, slackfit and the scenario's rules)")
+	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
+	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns")
+	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
+	f.Uint64Var(&o.seed, "seed", 1, "of everything random")
+	return c
+}
+
+// calibration is a walk under way.
+type calibration struct {
+	calibrateOptions
+	scenario *scenario.Scenario
+	stdout   io.Writer
+	stderr   io.Writer
+}
+
+// step is one step of the walk. It is finished when its outputs are there.
+type step struct {
+	name    string
+	outputs func(*calibration) []string // files in the folder, the last one of which is written last
+	run     func(*calibration, context.Context) error
+}
+
+func file(names ...string) func(*calibration) []string {
+	return func(*calibration) []string { return names }
+}
+
+// steps are the walk, in order.
+func steps() []step {
+	return []step{
+		{"measure", (*calibration).profileFiles, (*calibration).measureAll},
+		{"scenario", file("scenario.yaml"), (*calibration).joinProfiles},
+		{"train", file("train.txt"), (*calibration).train},
+		{"evaluate", file("eval.csv", "eval.json"), (*calibration).evaluate},
+		{"replay", file("replay.json"), (*calibration).replayAll},
+		{"validate", file("validate.json"), (*calibration).validateAll},
+	}
+}
+
+func stepNames() []string {
+	return []string{"measure", "scenario", "train", "evaluate", "replay", "validate"}
+}
+
+func (o *calibrateOptions) check() error {
+	if o.scenario == "" {
+		return errors.New("--scenario is missing: the scenario with the engines that it serves")
+	}
+	if o.dir == "" {
+		return errors.New("--dir DIR is missing: the folder for the output of each step")
+	}
+	if o.from != "" && !slices.Contains(stepNames(), o.from) {
+		return fmt.Errorf("--from %q: the steps are %s", o.from, strings.Join(stepNames(), ", "))
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"measure-time", o.measure}, {"replay-time", o.replay}, {"validate-time", o.validate}} {
+		if d.value <= 0 {
+			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
+		}
+	}
+	if o.seeds < 1 || o.repetitions < 1 || o.requests < 0 {
+		return fmt.Errorf("--seeds %d --repetitions %d --requests %d: want at least 1, 1 and 0", o.seeds, o.repetitions, o.requests)
+	}
+	return nil
+}
+
+func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	s, err := scenario.Load(o.scenario)
+	if err != nil {
+		return err
+	}
+	if _, err := findPreset(s, o.preset); err != nil {
+		return fmt.Errorf("--preset: %w", err)
+	}
+	c := &calibration{calibrateOptions: o, scenario: s, stdout: stdout, stderr: stderr}
+	if err := c.measurable(); err != nil {
+		return err
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	repeating := false // what comes after an unfinished step rests on it
+	for i, s := range steps() {
+		if asked := s.name == o.from; asked || repeating {
+			if err := c.forget(s); err != nil {
+				return err
+			}
+			repeating = true
+		}
+		if c.finished(s) {
+			fmt.Fprintf(stdout, "%d %s: finished already; --from %s repeats it\n", i+1, s.name, s.name)
+			continue
+		}
+		repeating = true
+		fmt.Fprintf(stdout, "%d %s\n", i+1, s.name)
+		if err := s.run(c, ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes the folder, and refuses one that belongs to another scenario.
+func (c *calibration) begin() error {
+	text, err := scenarioText(c.calibrateOptions.scenario)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return fmt.Errorf("cannot make --dir: %w", err)
+	}
+	path := c.at("input.yaml")
+	switch old, err := os.ReadFile(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return install(path, text, false)
+	case err != nil:
+		return fmt.Errorf("cannot read --dir: %w", err)
+	case string(old) != string(text) && c.from != "measure":
+		return fmt.Errorf("--dir %s was begun with another scenario (see %s); take another folder, or --from measure", c.dir, path)
+	}
+	return install(path, text, true)
+}
+
+func (c *calibration) at(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *calibration) finished(s step) bool {
+	for _, name := range s.outputs(c) {
+		if _, err := os.Stat(c.at(name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// forget removes a step's outputs.
+func (c *calibration) forget(s step) error {
+	names := s.outputs(c)
+	if s.name == "train" {
+		names = append(names, storeName)
+	}
+	for _, name := range names {
+		if err := os.Remove(c.at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot repeat %s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// command runs another command as it would be typed, which is shown.
+func (c *calibration) command(ctx context.Context, stdout io.Writer, args ...string) error {
+	fmt.Fprintf(c.stdout, "  gearshift %s\n", strings.Join(args, " "))
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(c.stderr)
+	return root.ExecuteContext(ctx)
+}

@@ -1,0 +1,270 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/replay"
+)
+
+const (
+	storeName  = "policies.db"
+	calibrated = "calibrated" // the policy's name
+)
+
+// measurable says whether each variant can be asked for by itself: at a server of
+// its own, or through a router that has no choice among replicas.
+func (c *calibration) measurable() error {
+	if c.scenario.Serving.Backend == scenario.Upstream {
+		return nil
+	}
+	if t := c.scenario.Table(); len(t.Hosts) > 1 {
+		return fmt.Errorf("scenario %s has %d hosts; without serving.upstreams only one that has a single host can be measured", c.scenario.Name, len(t.Hosts))
+	}
+	return nil
+}
+
+func (c *calibration) profileFiles() []string {
+	var files []string
+	for _, v := range c.scenario.Variants {
+		files = append(files, "profile-"+v.Name+".yaml")
+	}
+	return files
+}
+
+// measureAll measures each variant beside the others of its host. One that is
+// measured already stays.
+func (c *calibration) measureAll(ctx context.Context) error {
+	servers, stop, err := c.servers(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for i, v := range c.scenario.Variants {
+		out := c.at(c.profileFiles()[i])
+		if _, err := os.Stat(out); err == nil {
+			continue
+		}
+		url, model, _ := strings.Cut(servers[v.Name], "=")
+		args := []string{
+			"profile", "measure", "--url", url, "--model", model, "--variant", v.Name, "--scenario", c.at("input.yaml"),
+			"--time", c.measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
+			"--batches", list(c.batches), "--prompts", list(c.prompts),
+		}
+		for _, other := range c.scenario.Variants {
+			if other != v && servers[other.Name] != "" {
+				args = append(args, "--neighbour", servers[other.Name])
+			}
+		}
+		if err := c.command(ctx, c.stdout, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func list(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
+}
+
+// servers is where each variant answers, as URL=MODEL: its upstream on the first
+// host that has it, or a router that is started for the purpose.
+func (c *calibration) servers(ctx context.Context) (map[string]string, func(), error) {
+	servers := map[string]string{}
+	s := c.scenario
+	if s.Serving.Backend == scenario.Upstream {
+		for _, r := range s.Table().Replicas {
+			name := s.Variants[r.Variant].Name
+			if at := s.Serving.Upstreams[r.Name]; servers[name] == "" {
+				model := at.Model
+				if model == "" {
+					model = name
+				}
+				servers[name] = strings.TrimSuffix(at.URL, "/") + "=" + model
+			}
+		}
+		return servers, func() {}, nil
+	}
+	url, stop, err := c.servePatiently(ctx, "input.yaml", "static:"+s.Variants[0].Name)
+	for _, v := range s.Variants {
+		servers[v.Name] = url + "=" + v.Name
+	}
+	return servers, stop, err
+}
+
+// servePatiently starts a router that neither refuses a request nor lets it wait,
+// however late it would be: the simulator does not, and a measurement must not.
+func (c *calibration) servePatiently(ctx context.Context, file, policy string) (string, func(), error) {
+	text, err := patientScenario(c.at(file))
+	if err != nil {
+		return "", nil, err
+	}
+	patient := c.at("patient-" + file)
+	if err := install(patient, text, true); err != nil {
+		return "", nil, err
+	}
+	return c.serveWith(ctx, patient, policy)
+}
+
+// patientScenario is a scenario that turns no request away for being late.
+func patientScenario(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
+	}
+	serving := valueAt(doc.Content[0], "serving", yaml.MappingNode)
+	valueAt(valueAt(serving, "overload", yaml.MappingNode), "shed", yaml.ScalarNode).Value = "never"
+	return yaml.Marshal(&doc)
+}
+
+func (c *calibration) joinProfiles(context.Context) error {
+	var files []string
+	for _, name := range c.profileFiles() {
+		files = append(files, c.at(name))
+	}
+	text, err := withProfiles(c.at("input.yaml"), files)
+	if err != nil {
+		return err
+	}
+	return install(c.at("scenario.yaml"), text, true)
+}
+
+// train trains, and goes on with a run that was interrupted.
+func (c *calibration) train(ctx context.Context) error {
+	args := []string{"train", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--name", calibrated, "--preset", c.preset, "--seed", fmt.Sprint(c.seed)}
+	if _, err := os.Stat(c.at(storeName)); err == nil {
+		args = append(args, "--resume")
+	}
+	var said bytes.Buffer
+	if err := c.command(ctx, &said, args...); err != nil {
+		return err
+	}
+	return install(c.at("train.txt"), said.Bytes(), true)
+}
+
+// alternatives are the policies that the trained one is held against.
+func (c *calibration) alternatives() []string {
+	if len(c.policies) > 0 {
+		return c.policies
+	}
+	var refs []string
+	for _, v := range c.scenario.Variants {
+		refs = append(refs, "static:"+v.Name)
+	}
+	refs = append(refs, "threshold", "slackfit")
+	return append(refs, c.scenario.Evaluation.Rules...)
+}
+
+func (c *calibration) evaluate(ctx context.Context) error {
+	args := []string{"eval", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--out", c.dir, "--workload", c.workload, "--seeds", fmt.Sprint(c.seeds), "--policy", calibrated}
+	if c.requests > 0 {
+		args = append(args, "--requests", fmt.Sprint(c.requests))
+	}
+	for _, ref := range c.alternatives() {
+		args = append(args, "--policy", ref)
+	}
+	return c.command(ctx, c.stdout, args...)
+}
+
+// turn is one replay.
+type turn struct {
+	Policy     string        `json:"policy"`
+	Repetition int           `json:"repetition"`
+	Report     replay.Report `json:"report"`
+}
+
+// replayAll serves each policy in turn and replays the same workload to it.
+func (c *calibration) replayAll(ctx context.Context) error {
+	const plenty = 100_000 // requests, of which a turn takes those of its time
+	trace := c.at("workload.jsonl")
+	var quiet bytes.Buffer
+	if err := c.command(ctx, &quiet, "workload", "gen", c.workload, "--scenario", c.at("scenario.yaml"), "--requests", fmt.Sprint(plenty), "--seed", fmt.Sprint(c.seed), "--out", trace); err != nil {
+		return err
+	}
+	var turns []turn
+	for repetition := range c.repetitions {
+		for _, ref := range append([]string{calibrated}, c.alternatives()...) {
+			report, err := c.turn(ctx, ref, trace)
+			if err != nil {
+				return fmt.Errorf("%s: %w", ref, err)
+			}
+			turns = append(turns, turn{ref, repetition + 1, report})
+		}
+	}
+	text, err := json.MarshalIndent(turns, "", "  ")
+	if err != nil {
+		return err
+	}
+	c.summarise(turns)
+	return install(c.at("replay.json"), append(text, '\n'), true)
+}
+
+func (c *calibration) turn(ctx context.Context, ref, trace string) (report replay.Report, err error) {
+	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), ref)
+	if err != nil {
+		return report, err
+	}
+	defer stop()
+	var out bytes.Buffer
+	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
+	if err != nil {
+		return report, err
+	}
+	return report, json.Unmarshal(out.Bytes(), &report)
+}
+
+// summarise prints the mean over repetitions.
+func (c *calibration) summarise(turns []turn) {
+	t := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "  policy\tutility\tin time\tcompleted")
+	n := float64(c.repetitions)
+	for _, ref := range append([]string{calibrated}, c.alternatives()...) {
+		var utility, met, completed float64
+		for _, x := range turns {
+			if x.Policy == ref {
+				utility, met = utility+x.Report.Utility/n, met+x.Report.DeadlineMet/n
+				completed += float64(x.Report.Completed) / float64(max(1, x.Report.Requests)) / n
+			}
+		}
+		fmt.Fprintf(t, "  %s\t%.3f\t%.1f %%\t%.1f %%\n", ref, utility, 100*met, 100*completed)
+	}
+	_ = t.Flush()
+}
+
+func (c *calibration) validateAll(ctx context.Context) error {
+	url, stop, err := c.servePatiently(ctx, "scenario.yaml", calibrated)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	args := []string{"validate", "--scenario", c.at("scenario.yaml"), "--url", url, "--store", c.at(storeName), "--time", c.validate.String(), "--format", "json"}
+	if c.scenario.Serving.Backend != scenario.Upstream {
+		args = append(args, "--upstreams", url)
+	}
+	var out bytes.Buffer
+	if err := c.command(ctx, &out, args...); err != nil {
+		return err
+	}
+	var report liveReport
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		return err
+	}
+	if err := report.table(c.stdout); err != nil {
+		return err
+	}
+	return install(c.at("validate.json"), out.Bytes(), true)
+}

@@ -1,0 +1,69 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCalibrateRefuses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "walk")
+	on := func(args ...string) []string {
+		return append([]string{"calibrate", "--scenario", "tiny", "--dir", dir}, args...)
+	}
+	fail(t, []string{"calibrate", "--dir", dir}, "--scenario is missing")
+	fail(t, []string{"calibrate", "--scenario", "tiny"}, "--dir DIR is missing")
+	fail(t, []string{"calibrate", "--scenario", "none", "--dir", dir}, `"none"`)
+	fail(t, []string{"calibrate", "--scenario", "titan-rtx-opt", "--dir", dir}, "4 hosts", "serving.upstreams")
+	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, train, evaluate, replay, validate")
+	fail(t, on("--preset", "grand"), "--preset", "grand")
+	fail(t, on("--replay-time", "0s"), "--replay-time 0s")
+	fail(t, on("--seeds", "0"), "--seeds 0")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("a refused walk left a folder: %v", err)
+	}
+}
+
+// A finished step is skipped and said so; --from repeats it and what follows; another
+// scenario does not go on in the same folder.
+func TestCalibrateGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	input := succeed(t, "scenario", "show", "tiny")
+	put("input.yaml", input)
+	put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
+	put("profile-large.yaml", measuredLarge)
+	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3"}
+	for _, name := range []string{"scenario.yaml", "train.txt", "eval.csv", "eval.json", "replay.json", "validate.json"} {
+		put(name, "")
+	}
+	out := succeed(t, walk...)
+	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "3 train: finished already; --from train repeats it") {
+		t.Errorf("all is finished:\n%s", out)
+	}
+	// The joined profiles are missing, and a folder is in the way of the next step's file.
+	if err := os.Remove(filepath.Join(dir, "scenario.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, storeName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(filepath.Join(storeName, "x"), "")
+	code, out, stderr := gearshift(t, walk...)
+	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat train") {
+		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+	}
+	joined, err := os.ReadFile(filepath.Join(dir, "scenario.yaml"))
+	if err != nil || !strings.Contains(string(joined), "27.433") {
+		t.Errorf("the joined scenario: %v\n%s", err, joined)
+	}
+	put("input.yaml", input+"# other\n")
+	fail(t, walk, "was begun with another scenario", "--from measure")
+}
