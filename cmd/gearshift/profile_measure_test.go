@@ -227,11 +227,15 @@ func TestProfileMeasureOfBadEngines(t *testing.T) {
 			}
 			fmt.Fprintf(w, usage, words, 4)
 		}, "went away"},
-		"at once":     {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, event("x")+event("x")+usage, words, 2) }, "does not stream"},
-		"no usage":    {func(w http.ResponseWriter, _ int) { fmt.Fprint(w, event("x")+"data: [DONE]\n\n") }, "does not tell the tokens"},
-		"no content":  {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, usage, words, 2) }, "has no content"},
-		"an error":    {func(w http.ResponseWriter, _ int) { http.Error(w, `{"error":{"message":"out of memory"}}`, 500) }, "500"},
-		"always full": {func(w http.ResponseWriter, _ int) { http.Error(w, `{"error":{"message":"full"}}`, 429) }, "full"},
+		"at once":    {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, event("x")+event("x")+usage, words, 2) }, "does not stream"},
+		"no usage":   {func(w http.ResponseWriter, _ int) { fmt.Fprint(w, event("x")+"data: [DONE]\n\n") }, "does not tell the tokens"},
+		"no content": {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, usage, words, 2) }, "has no content"},
+		"an error": {func(w http.ResponseWriter, _ int) {
+			http.Error(w, `{"error":{"message":"out of memory"}}`, http.StatusInternalServerError)
+		}, "500"},
+		"always full": {func(w http.ResponseWriter, _ int) {
+			http.Error(w, `{"error":{"message":"full"}}`, http.StatusTooManyRequests)
+		}, "full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir() + "/profile.yaml"

@@ -206,7 +206,7 @@ var errTime = errors.New("the time is up")
 
 // describe is a cell in words.
 func (r *run) describe(c *Cell) string {
-	text := r.targets[c.Engine].Model + ": " + strings.SplitN(c.Name(), ", beside", 2)[0]
+	text := r.targets[c.Engine].Model + ": " + c.name()
 	for i, n := range c.Loaded {
 		text += []string{", beside ", " and "}[min(i, 1)] + r.targets[n].Model
 	}

@@ -17,16 +17,12 @@ type Cell struct {
 	dropped bool
 }
 
-// Name tells cells apart.
-func (c *Cell) Name() string {
-	name := fmt.Sprintf("%d × %d tokens", c.Batch, c.Prompt)
+// name is the cell's load in words, without the neighbours.
+func (c *Cell) name() string {
 	if c.Output == 1 {
-		name = fmt.Sprintf("first token after %d", c.Prompt)
+		return fmt.Sprintf("first token after %d", c.Prompt)
 	}
-	if len(c.Loaded) > 0 {
-		name += fmt.Sprintf(", beside %v", c.Loaded)
-	}
-	return name
+	return fmt.Sprintf("%d × %d tokens", c.Batch, c.Prompt)
 }
 
 // loads are the sets of neighbours that are loaded together: each one alone, and

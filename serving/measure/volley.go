@@ -41,27 +41,26 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
-	from := r.since()
 	answers, err := r.volley(ctx, c)
-	to := r.since()
 	if fault := l.fault(); fault != nil {
 		return fault
 	}
 	if errors.Is(err, ErrRefused) {
-		c.dropped = true
-		r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s left out: %v", c.Name(), err))
+		r.drop(c, err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s := Sample{Engine: c.Engine, Cell: c.Name()}
+	s := Sample{Engine: c.Engine, Cell: r.describe(c)}
+	var from, to time.Duration
 	if c.Output == 1 {
 		s.first(answers[0])
-		to = answers[0].tokens[0]
+		from, to = answers[0].sent, answers[0].tokens[0]
 	} else if from, to, err = s.steady(answers); err != nil {
-		c.dropped = true
-		r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s left out: %v", c.Name(), err))
+		if c.Samples == 0 { // else it can be done, and was disturbed
+			r.drop(c, err)
+		}
 		return nil
 	}
 	l.windows = append(l.windows, window{len(r.out.Samples), from, to})
@@ -71,6 +70,12 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 		r.record(c, answers)
 	}
 	return nil
+}
+
+// drop leaves a cell out from then on.
+func (r *run) drop(c *Cell, why error) {
+	c.dropped = true
+	r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s left out: %v", r.describe(c), why))
 }
 
 // volley sends a cell's requests at once and waits for all answers.
