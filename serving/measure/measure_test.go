@@ -1,0 +1,117 @@
+package measure
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Target{
+		"http://a:1":             {URL: "http://a:1"},
+		"http://a:1/v1":          {URL: "http://a:1"},
+		"https://a/v1/=x/y:7b":   {URL: "https://a", Model: "x/y:7b"},
+		"http://a:1/proxy/v1=it": {URL: "http://a:1/proxy", Model: "it"},
+	} {
+		if got, err := Parse(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "a:1", "ftp://a", "http://", "http://%zz"} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "URL=MODEL") {
+			t.Errorf("%q: error %v", text, err)
+		}
+	}
+}
+
+// every is n times, so far apart, from one on.
+func every(step time.Duration, n int, from time.Duration) []time.Duration {
+	list := make([]time.Duration, n)
+	for i := range list {
+		list[i] = from + time.Duration(i)*step
+	}
+	return list
+}
+
+// Steps are timed while all decode: what each has before the last one's first token,
+// and after the first one's last, is left out.
+func TestSteady(t *testing.T) {
+	const ms = time.Millisecond
+	answers := []heard{
+		{prompt: 10, output: 20, tokens: append(every(50*ms, 5, 0), every(10*ms, 15, 210*ms)...)},
+		{prompt: 30, output: 10, tokens: every(10*ms, 10, 220*ms)},
+	}
+	var s Sample
+	from, to, err := s.steady(answers)
+	if err != nil || from != 220*ms || to != 310*ms {
+		t.Fatalf("from %v to %v: %v", from, to, err)
+	}
+	// The first has tokens 6 to 15 of its own in that time, the second 0 to 9.
+	if want := 10 + (6+15)/2.0 + 0.5 + 30 + 9/2.0 + 0.5; math.Abs(s.MS-10) > 1e-9 || s.Sequences != 2 || s.Context != want {
+		t.Errorf("%+v, want 10 ms and a context of %g", s, want)
+	}
+	// Pieces of several tokens each are as many steps.
+	answers[1].output = 30
+	s = Sample{}
+	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-(10+10/3.0)/2) > 1e-9 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, _, err := new(Sample).steady([]heard{{output: 9, tokens: every(ms, 9, 0)}, {output: 9, tokens: every(ms, 9, 20*ms)}}); err == nil {
+		t.Error("requests that never ran together give a sample")
+	}
+}
+
+// A neighbour's activity counts steps in part, where they reach over the time.
+func TestActivity(t *testing.T) {
+	const ms = time.Millisecond
+	var answers []*heard
+	for range 4 {
+		answers = append(answers, &heard{prompt: 10, output: 11, sent: 0, tokens: every(40*ms, 11, 100*ms)})
+	}
+	a := activity(1, answers, 10, 120*ms, 200*ms)
+	if math.Abs(a.Steps-25) > 1e-9 || a.Sequences != 4 || a.Prefills != 0 {
+		t.Errorf("decoding: %+v, want 25 steps of 4 a second", a)
+	}
+	if a := activity(1, answers, 10, 0, 50*ms); a.Steps != 0 || math.Abs(a.Prefills-4*0.5/0.05) > 1e-9 || a.PrefillTokens != 10 {
+		t.Errorf("prefilling: %+v, want half of each of 4 prompts in 50 ms", a)
+	}
+	if a := activity(1, answers, 10, 900*ms, 950*ms); a != (Activity{Engine: 1}) {
+		t.Errorf("idle: %+v", a)
+	}
+}
+
+func TestTokenizer(t *testing.T) {
+	for _, c := range []struct {
+		t            tokenizer
+		tokens, want int
+	}{{tokenizer{0, 1}, 16, 16}, {tokenizer{8, 5}, 108, 20}, {tokenizer{20, 1}, 16, 1}} {
+		if got := c.t.count(c.tokens); got != c.want {
+			t.Errorf("%+v: %d words for %d tokens, want %d", c.t, got, c.tokens, c.want)
+		}
+	}
+}
+
+// Every load of the plan has its neighbours, and none is its own.
+func TestPlan(t *testing.T) {
+	c := Config{Batches: []int{1, 4, 16}, Prompts: []int{16, 256}, Output: 32, Neighbours: make([]Target, 2)}
+	seen := map[string]bool{}
+	for _, cell := range plan(&c) {
+		key := strings.Join([]string{cell.name(), string(rune('0' + cell.Engine)), string(rune('0' + len(cell.Loaded)))}, " ")
+		if len(cell.Loaded) == 1 {
+			key += string(rune('0' + cell.Loaded[0]))
+		}
+		if seen[key] {
+			t.Errorf("%s twice", key)
+		}
+		seen[key] = true
+		if cell.Engine > 0 && len(cell.Loaded) > 0 {
+			t.Errorf("a neighbour is measured beside others: %+v", cell)
+		}
+	}
+	for _, want := range []string{"16 × 256 tokens 0 0", "16 × 16 tokens 0 2", "first token after 256 2 0", "first token after 16 0 12"} {
+		if !seen[want] {
+			t.Errorf("no %q", want)
+		}
+	}
+}
