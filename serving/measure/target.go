@@ -162,6 +162,7 @@ func (t *Target) ask(ctx context.Context, client *http.Client, since func() time
 func (h *heard) read(body io.Reader, since func() time.Duration, first func()) error {
 	meter := wire.NewMeter(true)
 	lines := bufio.NewReaderSize(body, 64<<10)
+	begun := time.Duration(-1)
 	for pieces, stated := 0, false; ; {
 		line, err := lines.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
@@ -177,6 +178,9 @@ func (h *heard) read(body io.Reader, since func() time.Duration, first func()) e
 		} else {
 			content = hasContent(line)
 		}
+		if begun < 0 && meter.Begun() {
+			begun = since()
+		}
 		if content {
 			if len(h.tokens) == 0 && first != nil {
 				first()
@@ -187,6 +191,9 @@ func (h *heard) read(body io.Reader, since func() time.Duration, first func()) e
 			meter.Close()
 			if meter.Failed() || !meter.Finished() {
 				return errors.New("an answer broke off")
+			}
+			if len(h.tokens) == 0 && begun >= 0 { // an answer of special tokens, which have no text
+				h.tokens = append(h.tokens, begun)
 			}
 			return nil
 		}
