@@ -21,7 +21,7 @@ func (r *run) learnWords(ctx context.Context, engine int) error {
 	const few, many = 8, 48
 	var tokens [2]int
 	for i, words := range []int{few, many} {
-		h, err := r.targets[engine].ask(ctx, r.client, r.since, r.prompt(words), 4, nil)
+		h, err := r.targets[engine].ask(ctx, r.client, r.since, r.prompt(words), 16, nil)
 		if err != nil {
 			return err
 		}
