@@ -60,7 +60,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.IntVar(&o.requests, "requests", 0, "in a run of the evaluation (default: the scenario's)")
 	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of an alternative, repeatable (default: every static, threshold, slackfit and the scenario's rules)")
 	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
-	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns")
+	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
 	f.Uint64Var(&o.seed, "seed", 1, "of everything random")
 	return c
@@ -92,7 +92,7 @@ func steps() []step {
 		{"scenario", file("scenario.yaml"), (*calibration).joinProfiles},
 		{"train", file("train.txt"), (*calibration).train},
 		{"evaluate", file("eval.csv", "eval.json"), (*calibration).evaluate},
-		{"replay", file("replay.json"), (*calibration).replayAll},
+		{"replay", (*calibration).turnFiles, (*calibration).replayAll},
 		{"validate", file("validate.json"), (*calibration).validateAll},
 	}
 }

@@ -187,60 +187,101 @@ type turn struct {
 	Report     replay.Report `json:"report"`
 }
 
-// replayAll serves each policy in turn and replays the same workload to it.
-func (c *calibration) replayAll(ctx context.Context) error {
-	const plenty = 100_000 // requests, of which a turn takes those of its time
-	trace := c.at("workload.jsonl")
-	var quiet bytes.Buffer
-	if err := c.command(ctx, &quiet, "workload", "gen", c.workload, "--scenario", c.at("scenario.yaml"), "--requests", fmt.Sprint(plenty), "--seed", fmt.Sprint(c.seed), "--out", trace); err != nil {
-		return err
+// turnFiles are what the replays leave, one each, and last what they come to.
+func (c *calibration) turnFiles() []string {
+	var files []string
+	for repetition := range c.repetitions {
+		for i := range c.compared() {
+			files = append(files, turnFile(repetition, i))
+		}
 	}
+	return append(files, "replay.json")
+}
+
+func turnFile(repetition, policy int) string {
+	return fmt.Sprintf("turn-%d-%d.json", repetition+1, policy+1)
+}
+
+// compared are the policies that are replayed: the trained one first.
+func (c *calibration) compared() []string { return append([]string{calibrated}, c.alternatives()...) }
+
+// replayAll serves each policy in turn and replays the same workload to it, another
+// one in each repetition. A turn that was taken already stays.
+func (c *calibration) replayAll(ctx context.Context) error {
 	var turns []turn
 	for repetition := range c.repetitions {
-		for _, ref := range append([]string{calibrated}, c.alternatives()...) {
-			report, err := c.turn(ctx, ref, trace)
+		trace := c.at(fmt.Sprintf("workload-%d.jsonl", repetition+1))
+		if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
+			return err
+		}
+		for i, ref := range c.compared() {
+			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1}, trace)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ref, err)
 			}
-			turns = append(turns, turn{ref, repetition + 1, report})
+			turns = append(turns, t)
 		}
 	}
-	text, err := json.MarshalIndent(turns, "", "  ")
+	c.summarise(turns)
+	return writeJSON(c.at("replay.json"), turns)
+}
+
+func (c *calibration) generate(ctx context.Context, trace string, seed uint64) error {
+	const plenty = 100_000 // requests, of which a turn takes those of its time
+	var quiet bytes.Buffer
+	return c.command(ctx, &quiet, "workload", "gen", c.workload, "--scenario", c.at("scenario.yaml"), "--requests", fmt.Sprint(plenty), "--seed", fmt.Sprint(seed), "--out", trace)
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	c.summarise(turns)
-	return install(c.at("replay.json"), append(text, '\n'), true)
+	return install(path, append(text, '\n'), true)
 }
 
-func (c *calibration) turn(ctx context.Context, ref, trace string) (report replay.Report, err error) {
-	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), ref)
+// turn takes a turn, or reads what it came to when it was taken before.
+func (c *calibration) turn(ctx context.Context, path string, t turn, trace string) (turn, error) {
+	if text, err := os.ReadFile(path); err == nil {
+		var old turn
+		if json.Unmarshal(text, &old) == nil && old.Policy == t.Policy {
+			return old, nil
+		}
+	}
+	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), t.Policy)
 	if err != nil {
-		return report, err
+		return t, err
 	}
 	defer stop()
 	var out bytes.Buffer
 	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
-	if err != nil {
-		return report, err
+	if err == nil {
+		err = json.Unmarshal(out.Bytes(), &t.Report)
 	}
-	return report, json.Unmarshal(out.Bytes(), &report)
+	if err != nil {
+		return t, err
+	}
+	return t, writeJSON(path, t)
 }
 
-// summarise prints the mean over repetitions.
+// summarise prints means over all requests, the utility of each repetition, and by
+// how much the trained policy is ahead in each.
 func (c *calibration) summarise(turns []turn) {
 	t := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "  policy\tutility\tin time\tcompleted")
-	n := float64(c.repetitions)
-	for _, ref := range append([]string{calibrated}, c.alternatives()...) {
-		var utility, met, completed float64
-		for _, x := range turns {
-			if x.Policy == ref {
-				utility, met = utility+x.Report.Utility/n, met+x.Report.DeadlineMet/n
-				completed += float64(x.Report.Completed) / float64(max(1, x.Report.Requests)) / n
-			}
+	fmt.Fprintln(t, "  policy\tutility\tin time\tcompleted\tutility of each repetition\tbehind the trained policy by")
+	policies := c.compared()
+	for i, ref := range policies {
+		var utility, met, requests, completed float64
+		var each, behind []string
+		for k := i; k < len(turns); k += len(policies) {
+			r := &turns[k].Report
+			n := float64(r.Requests)
+			utility, met, requests, completed = utility+n*r.Utility, met+n*r.DeadlineMet, requests+n, completed+float64(r.Completed)
+			each = append(each, fmt.Sprintf("%.3f", r.Utility))
+			behind = append(behind, fmt.Sprintf("%+.3f", turns[k-i].Report.Utility-r.Utility))
 		}
-		fmt.Fprintf(t, "  %s\t%.3f\t%.1f %%\t%.1f %%\n", ref, utility, 100*met, 100*completed)
+		requests = max(1, requests)
+		fmt.Fprintf(t, "  %s\t%.3f\t%.1f %%\t%.1f %%\t%s\t%s\n", ref, utility/requests, 100*met/requests, 100*completed/requests, strings.Join(each, " "), strings.Join(behind, " "))
 	}
 	_ = t.Flush()
 }

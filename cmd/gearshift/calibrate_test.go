@@ -40,8 +40,8 @@ func TestCalibrateGoesOn(t *testing.T) {
 	put("input.yaml", input)
 	put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
 	put("profile-large.yaml", measuredLarge)
-	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3"}
-	for _, name := range []string{"scenario.yaml", "train.txt", "eval.csv", "eval.json", "replay.json", "validate.json"} {
+	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3", "--policy", "slackfit"}
+	for _, name := range []string{"scenario.yaml", "train.txt", "eval.csv", "eval.json", "turn-1-1.json", "turn-1-2.json", "replay.json", "validate.json"} {
 		put(name, "")
 	}
 	out := succeed(t, walk...)

@@ -168,17 +168,18 @@ func (h *heard) read(body io.Reader, since func() time.Duration, first func()) e
 		if err == bufio.ErrBufferFull {
 			return errors.New("a line of the answer is too long")
 		}
+		before := meter.Begun()
 		_, _ = meter.Write(line)
 		content := false
 		if h.usage(line) {
-			stated, content = true, hasContent(line)
+			before, stated, content = true, true, hasContent(line)
 		} else if !stated {
 			content = meter.Tokens() > pieces
 			pieces = meter.Tokens()
 		} else {
 			content = hasContent(line)
 		}
-		if begun < 0 && meter.Begun() {
+		if !before && meter.Begun() {
 			begun = since()
 		}
 		if content {
