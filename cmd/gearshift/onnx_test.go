@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// needONNX skips the test where there is no ONNX Runtime to test with.
+func needONNX(t testing.TB) {
+	t.Helper()
+	if onnxRuntime() == "not in this build (tag onnx)" {
+		t.Skip("this build lacks the tag onnx")
+	}
+	if os.Getenv("GEARSHIFT_ONNXRUNTIME") != "" {
+		return
+	}
+	path, err := filepath.Abs("../../.cache/onnxruntime/libonnxruntime.so.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("no ONNX Runtime library; `make onnxruntime` fetches it")
+	}
+	t.Setenv("GEARSHIFT_ONNXRUNTIME", path)
+}
