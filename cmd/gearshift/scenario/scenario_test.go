@@ -253,9 +253,9 @@ func TestLoadRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{
-		"titan":     `unknown scenario "titan"; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
-		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
-		"":          `unknown scenario ""; built in are a100-modern, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"":          `unknown scenario ""; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
 		t.TempDir(): "is a directory",
 		empty:       empty + ":1: the file is empty",
 	} {
