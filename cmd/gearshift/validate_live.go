@@ -175,6 +175,12 @@ func (l *live) all(ctx context.Context) error {
 	if l.router >= 0 {
 		l.runs += len(l.loads)
 	}
+	least := slices.Min(l.loads)
+	for _, r := range together { // before anything is measured
+		if _, err := l.requests(least / float64(len(together)) * l.rates[r]); err != nil {
+			return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
+		}
+	}
 	for _, r := range together {
 		for _, load := range l.loads {
 			if err := l.direct(ctx, []int{r}, load); err != nil {
@@ -201,11 +207,20 @@ func (l *live) all(ctx context.Context) error {
 
 // plan draws the requests of a run for one replica, or of the router (−1).
 func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
-	n := int(math.Ceil(rate * l.time.Seconds()))
-	if n < fewestSent {
-		return nil, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time, or higher --loads", rate, l.time, n, fewestSent)
+	n, err := l.requests(rate)
+	if err != nil {
+		return nil, err
 	}
 	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.seed<<16+uint64(len(l.out.Runs))<<8+uint64(replica+1)))
+}
+
+// requests is how many a run at that rate has.
+func (l *live) requests(rate float64) (int, error) {
+	n := int(math.Ceil(rate * l.time.Seconds()))
+	if n < fewestSent {
+		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time, or higher --loads", rate, l.time, n, fewestSent)
+	}
+	return n, nil
 }
 
 // direct sends each of the replicas its load at once.
