@@ -47,16 +47,17 @@ evaluate "${names[@]}" | sed -E 's/^peer-([^@]*)@1 (.*)/PyTorch,\1,\2/' >>"$out/
 
 # Ours stops at several places and goes on: that ends with the same bytes as a run
 # that does not stop. What it spends on comparisons at each stop is not counted.
+stops=(10000 20000 40000 80000 120000 200000 300000 400000)
 for preset in plain default; do
 	resume=() names=()
-	for steps in 10000 20000 40000 80000 120000 200000 300000 400000; do
+	for steps in "${stops[@]}"; do
 		gearshift train --preset "$preset" --name "$preset" --steps "$steps" "${resume[@]}" --out "$work/$preset" >&2
 		resume=(--resume)
 		cp "$work/$preset/progress.csv" "$work/$preset-$steps.csv"
 		names+=("$preset@$((${#names[@]} + 1))")
 	done
 	n=0 seconds=0
-	for steps in 10000 20000 40000 80000 120000 200000 300000 400000; do
+	for steps in "${stops[@]}"; do
 		# Each start counts its seconds anew.
 		seconds=$(tail -n 1 "$work/$preset-$steps.csv" | awk -F, -v s="$seconds" '{ print s + $2 }')
 		evaluate "${names[n]}" | sed "s/^[^ ]* /preset $preset,$seconds,/" >>"$out/curve.csv"

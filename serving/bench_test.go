@@ -19,21 +19,8 @@ import (
 func BenchmarkCompletion(b *testing.B) {
 	for _, words := range []int{10, 1_000, 40_000} {
 		b.Run(fmt.Sprintf("words=%d", words), func(b *testing.B) {
-			table, err := fleet.NewTable(
-				[]fleet.Task{{Name: "chat", Deadline: 1, Weight: 1, Quality: []float64{1}}},
-				[]fleet.Variant{{Name: "small"}}, []fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "small@a"}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: fallback{}, Balancer: emptiest{}})
-			if err != nil {
-				b.Fatal(err)
-			}
-			if err := core.SetPolicy(chooses(small)); err != nil {
-				b.Fatal(err)
-			}
 			s, err := serving.New(serving.Options{
-				Config: serving.DefaultConfig(), Router: core,
+				Config: serving.DefaultConfig(), Router: oneReplica(b),
 				Backends: []serving.Backend{{Transport: says(http.StatusOK, jsonType, fine)}},
 			})
 			if err != nil {
@@ -53,4 +40,23 @@ func BenchmarkCompletion(b *testing.B) {
 			}
 		})
 	}
+}
+
+// oneReplica routes everything to the one replica that there is.
+func oneReplica(b *testing.B) *router.Core {
+	b.Helper()
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "chat", Deadline: 1, Weight: 1, Quality: []float64{1}}},
+		[]fleet.Variant{{Name: "small"}}, []fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "small@a"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: fallback{}, Balancer: emptiest{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := core.SetPolicy(chooses(small)); err != nil {
+		b.Fatal(err)
+	}
+	return core
 }

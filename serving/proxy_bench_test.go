@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/router"
-	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/backend"
 )
@@ -49,26 +47,13 @@ func BenchmarkProxy(b *testing.B) {
 
 // proxied is the address of a server before three replicas of one upstream.
 func proxied(b *testing.B, upstream string) string {
-	table, err := fleet.NewTable(
-		[]fleet.Task{{Name: "chat", Deadline: 1, Weight: 1, Quality: []float64{1}}},
-		[]fleet.Variant{{Name: "small"}}, []fleet.Host{{Name: "a"}}, []fleet.Replica{{Name: "small@a"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: fallback{}, Balancer: emptiest{}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := core.SetPolicy(chooses(small)); err != nil {
-		b.Fatal(err)
-	}
 	to, err := backend.NewUpstream(backend.UpstreamConfig{URL: "http://" + upstream})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(to.Close)
 	s, err := serving.New(serving.Options{
-		Config: serving.DefaultConfig(), Router: core, Backends: []serving.Backend{{Transport: to}},
+		Config: serving.DefaultConfig(), Router: oneReplica(b), Backends: []serving.Backend{{Transport: to}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,4 +66,25 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 	}
 	_, err = fmt.Fprintln(stdout, path)
 	return err
+}
+
+// count is a flag that counts something.
+type count struct {
+	flag  string
+	value int64
+}
+
+// checkProfileFlags refuses a date that is none, and what is negative.
+func checkProfileFlags(date string, counts []count) error {
+	if date != "" {
+		if _, err := time.Parse(time.DateOnly, date); err != nil {
+			return fmt.Errorf("--date %q: want YYYY-MM-DD", date)
+		}
+	}
+	for _, n := range counts {
+		if n.value < 0 {
+			return fmt.Errorf("--%s %d is negative", n.flag, n.value)
+		}
+	}
+	return nil
 }

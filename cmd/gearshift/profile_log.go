@@ -39,23 +39,10 @@ func (o *logOptions) validate() error {
 	if o.requests == "" {
 		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines")
 	}
-	if o.date != "" {
-		if _, err := time.Parse(time.DateOnly, o.date); err != nil {
-			return fmt.Errorf("--date %q: want YYYY-MM-DD", o.date)
-		}
-	}
-	for _, n := range []struct {
-		flag  string
-		value int64
-	}{
+	return checkProfileFlags(o.date, []count{
 		{"max-batch-tokens", int64(o.fit.MaxBatchTokens)}, {"max-sequences", int64(o.fit.MaxSequences)}, {"kv-tokens", int64(o.fit.KVTokens)},
 		{"model-bytes", o.fit.WeightBytes}, {"kv-bytes-per-token", o.fit.KVBytes}, {"resamples", int64(o.fit.Resamples)},
-	} {
-		if n.value < 0 {
-			return fmt.Errorf("--%s %d is negative", n.flag, n.value)
-		}
-	}
-	return nil
+	})
 }
 
 // read reads the log; clock is how many rows may tell how its clocks lie.

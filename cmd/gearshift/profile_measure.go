@@ -113,22 +113,9 @@ func (o *measureOptions) config() (measure.Config, error) {
 }
 
 func (o *measureOptions) validate() error {
-	if o.date != "" {
-		if _, err := time.Parse(time.DateOnly, o.date); err != nil {
-			return fmt.Errorf("--date %q: want YYYY-MM-DD", o.date)
-		}
-	}
-	for _, n := range []struct {
-		flag  string
-		value int64
-	}{
+	return checkProfileFlags(o.date, []count{
 		{"model-bytes", o.weightBytes}, {"activation-bytes", o.activationBytes}, {"kv-bytes-per-token", o.kvBytes}, {"resamples", int64(o.resamples)},
-	} {
-		if n.value < 0 {
-			return fmt.Errorf("--%s %d is negative", n.flag, n.value)
-		}
-	}
-	return nil
+	})
 }
 
 // memory fills in the bytes that the flags leave open from the variant's profile in

@@ -55,9 +55,6 @@ func TestValidateLive(t *testing.T) {
 
 // A router is validated as a whole, with the policy that it says it uses.
 func TestValidateRouter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	s := serveBefore(t, startEngine(t))
 	var r liveReport
 	out := succeed(t, "validate", "--scenario", "tiny", "--url", s.url, "--loads", "0.9", "--time", "2s", "--format", "json", "--store", t.TempDir()+"/none.db")

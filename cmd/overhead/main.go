@@ -1,6 +1,6 @@
 //go:build linux
 
-// Overhead measures what proxies add to requests on their way to an upstream
+// Command overhead measures what proxies add to requests on their way to an upstream
 // that answers at once. scripts/bench-proxy.sh starts what it measures.
 package main
 

@@ -98,18 +98,6 @@ func (t *Target) request(ctx context.Context, method, path string, body []byte) 
 	return request, nil
 }
 
-// order is a streamed chat request of a known length.
-type order struct {
-	Model         string          `json:"model"`
-	Messages      [1]wire.Message `json:"messages"`
-	MaxTokens     int             `json:"max_tokens"`
-	IgnoreEOS     bool            `json:"ignore_eos"`
-	Stream        bool            `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-}
-
 // heard is what came back of a request, in times since the measurement's start.
 type heard struct {
 	prompt, output int // tokens, by the engine's usage
@@ -121,10 +109,7 @@ type heard struct {
 
 // ask sends a request for so many tokens and reads the answer to its end.
 func (t *Target) ask(ctx context.Context, client *http.Client, since func() time.Duration, prompt string, tokens int, first func()) (heard, error) {
-	o := order{Model: t.Model, MaxTokens: tokens, IgnoreEOS: true, Stream: true}
-	o.Messages[0] = wire.Message{Role: "user", Content: wire.Optional(prompt)}
-	o.StreamOptions.IncludeUsage = true
-	body, err := json.Marshal(o)
+	body, err := wire.Chat(t.Model, prompt, tokens)
 	if err != nil {
 		return heard{}, err
 	}

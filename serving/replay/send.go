@@ -16,18 +16,6 @@ import (
 	"gearshift/workloads"
 )
 
-// body is a streamed chat request whose answer has a known length: the trace's.
-type body struct {
-	Model         string          `json:"model"`
-	Messages      [1]wire.Message `json:"messages"`
-	MaxTokens     int             `json:"max_tokens"`
-	IgnoreEOS     bool            `json:"ignore_eos"`
-	Stream        bool            `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-}
-
 // outcome is one answer as the client saw it. Times are from the moment at
 // which the request was due.
 type outcome struct {
@@ -131,10 +119,7 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 }
 
 func (r *run) request(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
-	b := body{Model: r.Model, MaxTokens: a.OutputTokens, IgnoreEOS: true, Stream: true}
-	b.Messages[0] = wire.Message{Role: "user", Content: wire.Optional(strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "))}
-	b.StreamOptions.IncludeUsage = true
-	text, err := json.Marshal(b)
+	text, err := wire.Chat(r.Model, strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "), a.OutputTokens)
 	if err != nil {
 		return nil, err
 	}

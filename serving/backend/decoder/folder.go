@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"gearshift/serving/backend/tokenizer"
 )
@@ -22,17 +20,9 @@ type Folder struct {
 }
 
 // ReadFolder reads the folder of a model, as Hugging Face Optimum writes it.
-func ReadFolder(dir string) (*Folder, error) {
-	f := new(Folder)
-	path := filepath.Join(dir, "config.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read model: %w", err)
-	}
-	if err := f.config(data); err != nil {
-		return nil, fmt.Errorf("cannot read model: %s: %w", path, err)
-	}
-	if f.Tokenizer, err = tokenizer.Load(filepath.Join(dir, "tokenizer.json")); err != nil {
+func ReadFolder(dir string) (f *Folder, err error) {
+	f = new(Folder)
+	if f.Tokenizer, err = tokenizer.LoadFolder(dir, f.config); err != nil {
 		return nil, err
 	}
 	return f, nil

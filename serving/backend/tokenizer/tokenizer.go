@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -74,6 +75,20 @@ func Load(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("cannot read tokenizer %s: %w", path, err)
 	}
 	return t, nil
+}
+
+// LoadFolder reads a model's folder: config.json, which it hands to configure, and
+// tokenizer.json.
+func LoadFolder(dir string, configure func(config []byte) error) (*Tokenizer, error) {
+	path := filepath.Join(dir, "config.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read model: %w", err)
+	}
+	if err := configure(data); err != nil {
+		return nil, fmt.Errorf("cannot read model: %s: %w", path, err)
+	}
+	return Load(filepath.Join(dir, "tokenizer.json"))
 }
 
 // Parse reads the text of tokenizer.json.
