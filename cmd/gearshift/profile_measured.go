@@ -96,7 +96,7 @@ func steadySamples(m *measure.Measurement, neighbours []*steady.Fitted) []steady
 		if s := &m.Samples[i]; s.Engine == 0 {
 			sample := steadySample(s)
 			for _, a := range s.Beside {
-				sample.Neighbours += duty(&neighbours[a.Engine-1].Profile, a)
+				sample.Neighbours += duty(&neighbours[a.Engine-1].Profile, a, len(neighbours) > 1)
 			}
 			list = append(list, sample)
 		}
@@ -127,8 +127,14 @@ func (o *measureOptions) fitNeighbours(m *measure.Measurement) ([]*steady.Fitted
 	return list, nil
 }
 
-// duty is the share of the time in which an engine's work loads the machine.
-func duty(p *profile.Profile, a measure.Activity) float64 {
+// duty is the share of the time in which the work of an engine under load loads the
+// machine. Where neighbours crowd each other that is all but the overhead: one that
+// waits for its turn counts too.
+func duty(p *profile.Profile, a measure.Activity, crowded bool) float64 {
+	if crowded {
+		overhead := a.Steps*(p.Overhead+a.Sequences*p.Sequence) + a.Prefills*(p.Overhead+p.Sequence)
+		return max(0, 1-overhead/1e3)
+	}
 	decoding := a.Steps * p.GPU(max(1, int(a.Sequences+0.5)), int(a.Context))
 	return (decoding + a.Prefills*p.GPU(max(1, int(a.PrefillTokens)), 0)) / 1e3
 }
@@ -144,7 +150,8 @@ func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high f
 			for k := range m.Samples {
 				for _, a := range m.Samples[k].Beside {
 					if a.Engine == 1+i {
-						drawn, fitted = drawn+duty(&draw, a), fitted+duty(&n.Profile, a)
+						crowded := len(neighbours) > 1
+						drawn, fitted = drawn+duty(&draw, a, crowded), fitted+duty(&n.Profile, a, crowded)
 					}
 				}
 			}

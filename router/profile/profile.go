@@ -9,10 +9,11 @@ import "time"
 //
 //	gpu(n, ctx) = max(n·Token, min(Weights·(1+Growth·(n−1)), Weights + n·Token)) + ctx·Context
 //	step        = max(LaunchFloor, gpu·interference) + Overhead + sequences·Sequence
-//	interference = 1 + Contention · Σ over the host's other busy engines of their duty
+//	interference = 1 + Contention·D + Crowding·max(0, D − 1)
 //
 // n is the number of new tokens in the iteration (the batch size in decode,
-// prompt tokens in prefill), ctx the summed context of the decoding sequences.
+// prompt tokens in prefill), ctx the summed context of the decoding sequences, and
+// D the sum of the duties of the host's other busy engines.
 type Profile struct {
 	// LaunchFloor is the time to launch the kernels, below which no step falls.
 	LaunchFloor float64 `yaml:"launch_floor_ms"`
@@ -30,6 +31,9 @@ type Profile struct {
 	Sequence float64 `yaml:"sequence_ms"`
 	// Contention is γ: how much a neighbour's full duty slows the GPU part.
 	Contention float64 `yaml:"contention"`
+	// Crowding is how much more the neighbours slow it beyond the first: engines that
+	// take turns, such as three on two processors.
+	Crowding float64 `yaml:"crowding,omitempty"`
 
 	// WeightBytes and ActivationBytes are taken before the KV cache gets the
 	// rest of a replica's memory; KVBytes is one cached token's.
@@ -65,16 +69,32 @@ func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, 
 	return ms, duty
 }
 
-// Time is as Step, with the uncontended GPU part in place of the duty, which is
-// that part's share: a division that most callers never need.
+// Time is as Step, with what of the step loads the GPU in place of the duty, which
+// is that part's share: a division that most callers never need. It is the GPU part
+// without interference; an engine that takes turns, though, loads the GPU for as long
+// as it waits for its own.
 func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, gpu float64) {
 	gpu = p.GPU(tokens, context)
-	return p.beside(gpu, sequences, neighbours), gpu
+	ms = p.beside(gpu, sequences, neighbours)
+	if p.Crowding > 0 {
+		gpu *= p.Interference(neighbours)
+	}
+	return ms, gpu
+}
+
+// Interference is the factor by which neighbours of so much duty in sum slow the GPU
+// part.
+func (p *Profile) Interference(neighbours float64) float64 {
+	by := 1 + p.Contention*neighbours
+	if neighbours > 1 {
+		by += p.Crowding * (neighbours - 1)
+	}
+	return by
 }
 
 // beside is the time of a step with that GPU part beside neighbours.
 func (p *Profile) beside(gpu float64, sequences int, neighbours float64) float64 {
-	slowed := gpu * (1 + p.Contention*neighbours)
+	slowed := gpu * p.Interference(neighbours)
 	if slowed < p.LaunchFloor {
 		slowed = p.LaunchFloor
 	}

@@ -132,6 +132,18 @@ func TestContention(t *testing.T) {
 	}
 }
 
+// Engines that take turns are slowed little by one neighbour and much by the second,
+// and load the GPU for as long as they wait for it.
+func TestCrowding(t *testing.T) {
+	p := profile.Profile{Weights: 30, Overhead: 2, Contention: 0.1, Crowding: 0.9}
+	for neighbours, want := range map[float64]float64{0: 30, 1: 33, 1.5: 30 * (1 + 0.15 + 0.45), 2: 63} {
+		ms, duty := p.Step(1, 1, 0, neighbours)
+		if math.Abs(ms-want-2) > 1e-12 || math.Abs(duty-want/(want+2)) > 1e-12 {
+			t.Errorf("beside %v: %v ms, duty %v; want %v ms more than the overhead", neighbours, ms, duty, want)
+		}
+	}
+}
+
 // TestStepsGrow: more tokens, sequences, context or neighbours never make a
 // step quicker.
 func TestStepsGrow(t *testing.T) {

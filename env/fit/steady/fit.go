@@ -1,6 +1,7 @@
 package steady
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -73,7 +74,10 @@ func Fit(samples []Sample, o Options) (*Fitted, error) {
 	s := &search{cells: cells, centre: believed(cells), fixed: make([]bool, len(names))}
 	beside := kinds[DecodeBeside]+kinds[FirstBeside] > 0
 	if !beside {
-		s.fixed[contention], s.centre[contention] = true, math.Inf(-1)
+		s.fix(contention)
+	}
+	if most := slices.MaxFunc(cells, func(a, b Cell) int { return cmp.Compare(a.Neighbours, b.Neighbours) }).Neighbours; most <= 1 {
+		s.fix(crowding)
 	}
 	random := rand.New(rand.NewPCG(o.Seed, 2))
 	good := s.converge(random)
@@ -85,6 +89,9 @@ func Fit(samples []Sample, o Options) (*Fitted, error) {
 	f.hold(beside)
 	return f, nil
 }
+
+// fix has a parameter be zero.
+func (s *search) fix(parameter int) { s.fixed[parameter], s.centre[parameter] = true, math.Inf(-1) }
 
 // converge finds the parameters, the best first and others as good after it. Cells
 // weigh by how their samples scatter, not by what the model leaves unexplained of
@@ -199,12 +206,14 @@ func (s *search) intervals(good []optimum, resamples int, random *rand.Rand) (ma
 	return out, draws
 }
 
-// Widen widens the interval of contention for duties of the neighbours that are
+// Widen widens the intervals of contention and crowding for duties of the neighbours that are
 // known from low to high only, as multiples of those that were fitted with: what is
 // seen is their product.
 func (f *Fitted) Widen(low, high float64) {
-	if i, ok := f.Intervals[names[contention]]; ok && 0 < low && low <= 1 && high >= 1 {
-		f.Intervals[names[contention]] = fit.Interval{Low: i.Low / high, High: i.High / low}
+	for _, name := range []string{names[contention], names[crowding]} {
+		if i, ok := f.Intervals[name]; ok && 0 < low && low <= 1 && high >= 1 {
+			f.Intervals[name] = fit.Interval{Low: i.Low / high, High: i.High / low}
+		}
 	}
 }
 
@@ -214,7 +223,7 @@ func (f *Fitted) hold(beside bool) {
 	felt := false
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		felt = felt || f.Profile.GPU(c.Tokens, int(c.Context))*(1+f.Profile.Contention*c.Neighbours) < f.Profile.LaunchFloor
+		felt = felt || f.Profile.GPU(c.Tokens, int(c.Context))*f.Profile.Interference(c.Neighbours) < f.Profile.LaunchFloor
 	}
 	if !felt {
 		f.Profile.LaunchFloor = 0

@@ -11,7 +11,7 @@ import (
 // knows their logarithms. The last is none of the profile's.
 var names = []string{
 	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms",
-	"overhead_ms", "sequence_ms", "contention", "request_ms",
+	"overhead_ms", "sequence_ms", "contention", "crowding", "request_ms",
 }
 
 const (
@@ -23,6 +23,7 @@ const (
 	overhead
 	sequence
 	contention
+	crowding
 	request
 )
 
@@ -32,7 +33,8 @@ func profileAt(x []float64) (p profile.Profile, requestMS float64) {
 	return profile.Profile{
 		LaunchFloor: math.Exp(x[floor]), Weights: math.Exp(x[weights]), Growth: math.Exp(x[growth]),
 		Token: math.Exp(x[token]), Context: math.Exp(x[context]),
-		Overhead: math.Exp(x[overhead]), Sequence: math.Exp(x[sequence]), Contention: math.Exp(x[contention]),
+		Overhead: math.Exp(x[overhead]), Sequence: math.Exp(x[sequence]),
+		Contention: math.Exp(x[contention]), Crowding: math.Exp(x[crowding]),
 	}, math.Exp(x[request])
 }
 
@@ -52,7 +54,7 @@ func predict(p *profile.Profile, requestMS float64, s *Sample) float64 {
 // large that tokens add to the weight read.
 var belief = []struct{ centre, spread float64 }{
 	floor: {0.2, 2}, weights: {0.6, 1.5}, growth: {0.03, 3}, token: {0.01, 2}, context: {5e-5, 2},
-	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, request: {0.03, 2},
+	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, crowding: {0.3, 1.5}, request: {0.03, 2},
 }
 
 // believed are the logarithms of the parameters in the middle of the belief.
@@ -60,7 +62,7 @@ func believed(cells []Cell) []float64 {
 	step := shortest(cells).MS
 	x := make([]float64, len(names))
 	for i, b := range belief {
-		if x[i] = math.Log(b.centre); i != growth && i != contention {
+		if x[i] = math.Log(b.centre); i != growth && i != contention && i != crowding {
 			x[i] += math.Log(step)
 		}
 	}

@@ -39,6 +39,7 @@ var engines = map[string]profile.Profile{
 	"opt-6.7b":   {LaunchFloor: 8.64, Weights: 33.8, Growth: 0.003, Token: 0.186, Context: 0.001734, Overhead: 1.5, Sequence: 0.2, Contention: 0.15},
 	"large":      {LaunchFloor: 6, Weights: 28, Growth: 0.003, Token: 0.2, Context: 0.002, Overhead: 1, Sequence: 0.2, Contention: 0.15},
 	"processors": {Weights: 20, Growth: 1, Token: 6, Context: 0.01, Overhead: 0.5, Sequence: 0.3, Contention: 1.4},
+	"crowded":    {Weights: 6, Growth: 0.1, Token: 0.7, Context: 0.005, Overhead: 0.5, Sequence: 0.1, Contention: 0.2, Crowding: 0.9},
 }
 
 // What was put in comes out, within what is stated, for large engines and for ones
@@ -48,13 +49,13 @@ func TestAKnownEngineIsRecovered(t *testing.T) {
 	for name, p := range engines {
 		for _, noise := range []float64{0.001, 0.03} {
 			const requestMS = 0.7
-			f, err := Fit(grid(p, requestMS, noise, 0.6, 0.9), Options{Resamples: 60})
+			f, err := Fit(grid(p, requestMS, noise, 0.6, 0.9, 1.8), Options{Resamples: 60})
 			if err != nil {
 				t.Fatal(err)
 			}
 			known := []float64{
 				floor: p.LaunchFloor, weights: p.Weights, growth: p.Growth, token: p.Token, context: p.Context,
-				overhead: p.Overhead, sequence: p.Sequence, contention: p.Contention, request: requestMS,
+				overhead: p.Overhead, sequence: p.Sequence, contention: p.Contention, crowding: p.Crowding, request: requestMS,
 			}
 			for j, want := range known {
 				if i := f.Intervals[names[j]]; want < i.Low || want > i.High {
