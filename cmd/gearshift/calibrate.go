@@ -25,7 +25,7 @@ type calibrateOptions struct {
 	policies                              []string
 	measure, replay, validate             time.Duration
 	batches, prompts                      []int
-	seeds, requests, repetitions          int
+	seeds, requests, repetitions, trials  int
 	seed                                  uint64
 }
 
@@ -35,8 +35,8 @@ func newCalibrateCommand() *cobra.Command {
 		Use:   "calibrate --scenario S --dir DIR",
 		Short: "Measure, train, evaluate, serve and replay on your own engines, in one go",
 		Long: `Walk the whole way on the engines that a scenario serves: measure each variant beside
-the others, put the profiles into the scenario, train a policy on it, evaluate it in the
-simulator, serve it, replay a workload against it and the alternatives in turn, and hold
+the others, put the profiles into the scenario, tune its rules on it, train a policy, evaluate
+it in the simulator, serve it, replay a workload against it and the alternatives in turn, and hold
 the simulator against all that. Each step leaves its output in DIR. A step that is
 finished is skipped, so that the same command goes on after an interruption; --from
 repeats a step and those after it.
@@ -58,7 +58,8 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.StringVar(&o.workload, "workload", "u1", "`W` to evaluate and to replay")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy in the evaluation")
 	f.IntVar(&o.requests, "requests", 0, "in a run of the evaluation (default: the scenario's)")
-	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of an alternative, repeatable (default: every static, threshold, slackfit and the scenario's rules)")
+	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of an alternative, repeatable (default: every static, and the rules that were tuned)")
+	f.IntVar(&o.trials, "tune-trials", 60, "points of the search for each rule; 0 leaves the scenario's rules as they are")
 	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
 	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
@@ -89,7 +90,8 @@ func file(names ...string) func(*calibration) []string {
 func steps() []step {
 	return []step{
 		{"measure", (*calibration).profileFiles, (*calibration).measureAll},
-		{"scenario", file("scenario.yaml"), (*calibration).joinProfiles},
+		{"scenario", file("measured.yaml"), (*calibration).joinProfiles},
+		{"tune", file("scenario.yaml"), (*calibration).tuneRules},
 		{"train", file("train.txt"), (*calibration).train},
 		{"evaluate", file("eval.csv", "eval.json"), (*calibration).evaluate},
 		{"replay", (*calibration).turnFiles, (*calibration).replayAll},
@@ -98,7 +100,7 @@ func steps() []step {
 }
 
 func stepNames() []string {
-	return []string{"measure", "scenario", "train", "evaluate", "replay", "validate"}
+	return []string{"measure", "scenario", "tune", "train", "evaluate", "replay", "validate"}
 }
 
 func (o *calibrateOptions) check() error {
@@ -119,8 +121,8 @@ func (o *calibrateOptions) check() error {
 			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
 		}
 	}
-	if o.seeds < 1 || o.repetitions < 1 || o.requests < 0 {
-		return fmt.Errorf("--seeds %d --repetitions %d --requests %d: want at least 1, 1 and 0", o.seeds, o.repetitions, o.requests)
+	if o.seeds < 1 || o.repetitions < 1 || o.requests < 0 || o.trials < 0 {
+		return fmt.Errorf("--seeds %d --repetitions %d --requests %d --tune-trials %d: want at least 1, 1, 0 and 0", o.seeds, o.repetitions, o.requests, o.trials)
 	}
 	return nil
 }

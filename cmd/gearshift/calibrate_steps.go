@@ -140,7 +140,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return install(c.at("scenario.yaml"), text, true)
+	return install(c.at("measured.yaml"), text, true)
 }
 
 // train trains, and goes on with a run that was interrupted.
@@ -165,8 +165,7 @@ func (c *calibration) alternatives() []string {
 	for _, v := range c.scenario.Variants {
 		refs = append(refs, "static:"+v.Name)
 	}
-	refs = append(refs, "threshold", "slackfit")
-	return append(refs, c.scenario.Evaluation.Rules...)
+	return append(refs, c.rules()...)
 }
 
 func (c *calibration) evaluate(ctx context.Context) error {

@@ -5,8 +5,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
 )
 
 func TestCalibrateRefuses(t *testing.T) {
@@ -18,10 +21,11 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, []string{"calibrate", "--scenario", "tiny"}, "--dir DIR is missing")
 	fail(t, []string{"calibrate", "--scenario", "none", "--dir", dir}, `"none"`)
 	fail(t, []string{"calibrate", "--scenario", "titan-rtx-opt", "--dir", dir}, "4 hosts", "serving.upstreams")
-	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, train, evaluate, replay, validate")
+	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, tune, train, evaluate, replay, validate")
 	fail(t, on("--preset", "grand"), "--preset", "grand")
 	fail(t, on("--replay-time", "0s"), "--replay-time 0s")
 	fail(t, on("--seeds", "0"), "--seeds 0")
+	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a refused walk left a folder: %v", err)
 	}
@@ -40,16 +44,16 @@ func TestCalibrateGoesOn(t *testing.T) {
 	put("input.yaml", input)
 	put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
 	put("profile-large.yaml", measuredLarge)
-	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3", "--policy", "slackfit"}
-	for _, name := range []string{"scenario.yaml", "train.txt", "eval.csv", "eval.json", "turn-1-1.json", "turn-1-2.json", "replay.json", "validate.json"} {
+	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3", "--policy", "slackfit", "--tune-trials", "2"}
+	for _, name := range []string{"measured.yaml", "scenario.yaml", "train.txt", "eval.csv", "eval.json", "turn-1-1.json", "turn-1-2.json", "replay.json", "validate.json"} {
 		put(name, "")
 	}
 	out := succeed(t, walk...)
-	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "3 train: finished already; --from train repeats it") {
+	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "4 train: finished already; --from train repeats it") {
 		t.Errorf("all is finished:\n%s", out)
 	}
 	// The joined profiles are missing, and a folder is in the way of the next step's file.
-	if err := os.Remove(filepath.Join(dir, "scenario.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(dir, "measured.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, storeName), 0o755); err != nil {
@@ -60,9 +64,17 @@ func TestCalibrateGoesOn(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat train") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
-	joined, err := os.ReadFile(filepath.Join(dir, "scenario.yaml"))
+	joined, err := os.ReadFile(filepath.Join(dir, "measured.yaml"))
 	if err != nil || !strings.Contains(string(joined), "27.433") {
 		t.Errorf("the joined scenario: %v\n%s", err, joined)
+	}
+	tuned, err := scenario.Load(filepath.Join(dir, "scenario.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, advice := tuned.Evaluation.Rules, tuned.Training.Observation[0].Rule
+	if len(rules) < 3 || !slices.Contains(rules, advice) || advice == "slackfit" {
+		t.Errorf("the tuned rules are %q, and the advice %q", rules, advice)
 	}
 	put("input.yaml", input+"# other\n")
 	fail(t, walk, "was begun with another scenario", "--from measure")
