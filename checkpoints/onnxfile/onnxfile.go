@@ -16,9 +16,13 @@ const (
 	Opset     = 17
 )
 
+// Microsoft is the domain of ONNX Runtime's own operators.
+const Microsoft = "com.microsoft"
+
 // The values of TensorProto.DataType that are written here.
 const (
 	Float32 = 1
+	Int32   = 6
 	Int64   = 7
 	Bool    = 9
 )
@@ -60,6 +64,7 @@ func (m *Message) Property(key, value string) {
 type Graph struct {
 	Name                            string
 	nodes, tensors, inputs, outputs Message
+	microsoft                       bool // it has operators of ONNX Runtime's own
 }
 
 // Model is the ModelProto of the graph; properties may be appended to it.
@@ -71,6 +76,12 @@ func (g *Graph) Model() Message {
 	m.Text(2, "gearshift")
 	m.Bytes(7, g.proto())
 	m.Bytes(8, version)
+	if g.microsoft {
+		var own Message
+		own.Text(1, Microsoft)
+		own.Number(2, 1)
+		m.Bytes(8, own)
+	}
 	return m
 }
 
@@ -129,8 +140,19 @@ func (g *Graph) Node(op string, inputs, outputs []string, attributes ...Attribut
 	g.NamedNode(outputs[0], op, inputs, outputs, attributes...)
 }
 
+// MicrosoftNode adds a node of ONNX Runtime's own operators. An input without a name
+// is left out.
+func (g *Graph) MicrosoftNode(op string, inputs, outputs []string, attributes ...Attribute) {
+	g.microsoft = true
+	g.node(outputs[0], op, Microsoft, inputs, outputs, attributes)
+}
+
 // NamedNode adds a node.
 func (g *Graph) NamedNode(name, op string, inputs, outputs []string, attributes ...Attribute) {
+	g.node(name, op, "", inputs, outputs, attributes)
+}
+
+func (g *Graph) node(name, op, domain string, inputs, outputs []string, attributes []Attribute) {
 	var m Message
 	for _, in := range inputs {
 		m.Text(1, in)
@@ -142,6 +164,9 @@ func (g *Graph) NamedNode(name, op string, inputs, outputs []string, attributes 
 	m.Text(4, op)
 	for _, a := range attributes {
 		m.Bytes(5, a)
+	}
+	if domain != "" {
+		m.Text(7, domain)
 	}
 	g.nodes.Bytes(1, m)
 }

@@ -53,7 +53,23 @@ func TestSignatureOfAPart(t *testing.T) {
 	}
 }
 
+func TestUses(t *testing.T) {
+	own := &Graph{Name: "own"}
+	own.MicrosoftNode("GroupQueryAttention", []string{"x", ""}, []string{"y"})
+	for operator, in := range map[string][]byte{"MatMul": sample(), "If": sample(), "GroupQueryAttention": own.Model()} {
+		if found, err := Uses(in, operator); err != nil || !found {
+			t.Errorf("%s: %v, %v", operator, found, err)
+		}
+	}
+	if found, err := Uses(sample(), "GroupQueryAttention"); err != nil || found {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
 func FuzzSignature(f *testing.F) {
 	f.Add(sample())
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _, _ = Signature(data) })
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		_, _, _ = Signature(data)
+		_, _ = Uses(data, "MatMul")
+	})
 }

@@ -59,6 +59,26 @@ func Signature(model []byte) (inputs, outputs []Value, err error) {
 	return inputs, outputs, nil
 }
 
+// Uses says whether a model file has a node of the operator, outside of branches.
+func Uses(model []byte, operator string) (found bool, err error) {
+	node := func(n protowire.Number, text []byte, _ uint64) error {
+		found = found || n == 4 && string(text) == operator
+		return nil
+	}
+	err = each(model, func(n protowire.Number, body []byte, _ uint64) error {
+		if n != 7 {
+			return nil
+		}
+		return each(body, func(n protowire.Number, part []byte, _ uint64) error {
+			if n != 1 {
+				return nil
+			}
+			return each(part, node)
+		})
+	})
+	return found, err
+}
+
 func appendValue(list []Value, data []byte) ([]Value, error) {
 	var v Value
 	path := func(f func(protowire.Number, []byte, uint64) error) func([]byte) error {

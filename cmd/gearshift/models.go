@@ -20,6 +20,7 @@ type makeOptions struct {
 	context     int
 	seed        uint64
 	force       bool
+	concat      bool
 }
 
 func newModelsMakeCommand() *cobra.Command {
@@ -42,6 +43,7 @@ weights are random: compute, memory and contention are real, words mean nothing.
 	f.StringArrayVar(&o.sizes, "size", nil, "`NAME=LAYERSxWIDTH`, in place of the built-in sizes; may be repeated")
 	f.IntVar(&o.context, "context", 1024, "tokens that prompt and answer may have together")
 	f.Uint64Var(&o.seed, "seed", 1, "of the weights")
+	f.BoolVar(&o.concat, "concat", false, "attention of plain operators, which make a new KV cache at each step, as Optimum exports it by default")
 	f.BoolVar(&o.force, "force", false, "replace models that are there")
 	return c
 }
@@ -61,11 +63,13 @@ func makeModels(o makeOptions, stdout io.Writer) error {
 		return fmt.Errorf("no folder to write into; want --out DIR")
 	case families[o.family].write == nil:
 		return fmt.Errorf("--family %q: there are decoder and classifier", o.family)
+	case o.concat && o.family != "decoder":
+		return fmt.Errorf("--concat: a %s has no KV cache", o.family)
 	case o.context < 2 || o.context > 1<<20:
 		return fmt.Errorf("--context %d: want 2 to %d", o.context, 1<<20)
 	}
 	family := families[o.family]
-	options := models.Options{Sizes: family.sizes, Context: o.context, Seed: o.seed, Force: o.force}
+	options := models.Options{Sizes: family.sizes, Context: o.context, Seed: o.seed, Force: o.force, Concat: o.concat}
 	if len(o.sizes) > 0 {
 		options.Sizes = nil
 	}

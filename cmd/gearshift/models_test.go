@@ -38,6 +38,7 @@ func TestModelsMakeRefuses(t *testing.T) {
 	fail(t, []string{"models", "make"}, "--out DIR")
 	fail(t, []string{"models", "make", "--out", dir, "--family", "encoder"}, `--family "encoder"`, "decoder")
 	fail(t, []string{"models", "make", "--out", dir, "--size", "small"}, `--size "small"`, "NAME=LAYERSxWIDTH")
+	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--concat"}, "--concat", "no KV cache")
 	fail(t, []string{"models", "make", "--out", dir, "--context", "1"}, "--context 1")
 	makeOne := []string{"models", "make", "--out", dir, "--size", "a=1x16"}
 	succeed(t, makeOne...)

@@ -22,11 +22,14 @@ const (
 type Decoder struct {
 	Size
 	Heads, Context int
-	Tokens         []float32 // (vocabulary, width)
-	Positions      []float32 // (context, width)
-	Blocks         []Block
-	Norm           Norm
-	Head           []float32 // (width, vocabulary)
+	// Concat is that the file's attention is of ONNX's plain operators, which make a new
+	// cache at each step; else it is ONNX Runtime's own, which can write in place.
+	Concat    bool
+	Tokens    []float32 // (vocabulary, width)
+	Positions []float32 // (context, width)
+	Blocks    []Block
+	Norm      Norm
+	Head      []float32 // (width, vocabulary)
 }
 
 // Block is one layer.

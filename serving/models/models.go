@@ -18,8 +18,12 @@ type Size struct {
 	Layers, Width int
 }
 
-// headWidth is that of GPT-2 and OPT. Narrower models have one head.
-const headWidth = 64
+// headWidth is that of GPT-2 and OPT. Narrower models have one head, of a width that
+// ONNX Runtime's attention takes.
+const (
+	headWidth = 64
+	headStep  = 8
+)
 
 // The bounds of a Size. The largest model is of 6.4 billion parameters.
 const (
@@ -40,8 +44,8 @@ func ParseSize(text string) (Size, error) {
 		return s, fmt.Errorf("%q is no size; want NAME=LAYERSxWIDTH, such as small=4x192", text)
 	case s.Layers < 1 || s.Layers > maxLayers:
 		return s, fmt.Errorf("%q: want 1 to %d layers", text, maxLayers)
-	case s.Width < 4 || s.Width > maxWidth || s.Width > headWidth && s.Width%headWidth != 0:
-		return s, fmt.Errorf("%q: want a width from 4 to %d that is, above %d, a multiple of it", text, maxWidth, headWidth)
+	case s.Width < headStep || s.Width > maxWidth || s.Width%headStep != 0 || s.Width > headWidth && s.Width%headWidth != 0:
+		return s, fmt.Errorf("%q: want a width from %d to %d that is a multiple of %d, and above %d of that", text, headStep, maxWidth, headStep, headWidth)
 	}
 	return s, nil
 }
@@ -67,6 +71,7 @@ type Options struct {
 	Context int // tokens
 	Seed    uint64
 	Force   bool // replace what is there
+	Concat  bool // of decoders: see Decoder.Concat
 }
 
 // model is what a family makes of a size.
@@ -79,7 +84,11 @@ type model interface {
 // MakeDecoders writes a folder for each size: model.onnx, config.json and
 // tokenizer.json. It calls done after each. A folder is whole or not there.
 func MakeDecoders(dir string, o Options, done func(folder string, parameters int)) error {
-	return makeFamily(dir, o, done, func(s Size, seed uint64) model { return NewDecoder(s, o.Context, seed) })
+	return makeFamily(dir, o, done, func(s Size, seed uint64) model {
+		d := NewDecoder(s, o.Context, seed)
+		d.Concat = o.Concat
+		return d
+	})
 }
 
 // MakeClassifiers does the same with classifiers.

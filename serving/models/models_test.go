@@ -28,8 +28,10 @@ func TestParseSize(t *testing.T) {
 		"tiny=2":        "is no size",
 		"tiny=2x8x8":    "is no size",
 		"tiny=0x8":      "want 1 to 96 layers",
-		"tiny=2x100":    "a multiple of it",
-		"tiny=2x100000": "a width from 4 to 8192",
+		"tiny=2x100":    "a multiple of 8, and above 64 of that",
+		"tiny=2x72":     "and above 64 of that",
+		"tiny=2x12":     "a multiple of 8",
+		"tiny=2x100000": "a width from 8 to 8192",
 	} {
 		if _, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -57,6 +59,19 @@ func TestDecodersRepeat(t *testing.T) {
 	}
 	if n != first.Parameters() {
 		t.Errorf("%d parameters, said to be %d", n, first.Parameters())
+	}
+}
+
+// A decoder's attention is ONNX Runtime's own, unless plain operators are asked for.
+func TestAttentions(t *testing.T) {
+	d := NewDecoder(tiny, 16, 7)
+	for _, concat := range []bool{false, true} {
+		d.Concat = concat
+		for operator, want := range map[string]bool{"GroupQueryAttention": !concat, "Concat": concat, "Softmax": concat} {
+			if found, err := onnxfile.Uses(d.ONNX(), operator); err != nil || found != want {
+				t.Errorf("concat %v: %s is there: %v, %v", concat, operator, found, err)
+			}
+		}
 	}
 }
 

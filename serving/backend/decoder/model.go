@@ -12,8 +12,8 @@ type Model interface {
 	// the logits of the next token, which are valid until the next call.
 	Prefill(prompt []int64) (Row, []float32, error)
 	// Compose changes the running batch: of its rows those with the indexes
-	// stay, in that order, and the rows that join come after them. Joined
-	// rows are the model's from then on.
+	// stay, in that order, and the rows that join come after them. No row moves
+	// back: stay[i] is at least i. Joined rows are the model's from then on.
 	Compose(stay []int, join []Row) error
 	// Decode adds one token to each row of the batch and returns the logits of
 	// each next one, row by row, valid until the next call.

@@ -30,20 +30,25 @@ func releaseAll(rows []Row) {
 	}
 }
 
-// sweep takes ended sequences off the batch, and returns the rows that stay.
+// sweep takes ended sequences off the batch, and returns the rows that stay. The
+// last takes the place of one that goes, so that few rows move.
 func (e *Engine) sweep() (stay []int, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	kept := e.running[:0]
-	for i, s := range e.running {
-		if !s.done {
-			stay, kept = append(stay, i), append(kept, s)
+	before := len(e.running)
+	for i := range before {
+		stay = append(stay, i)
+	}
+	for i := 0; i < len(stay); i++ {
+		for i < len(stay) && e.running[i].done {
+			last := len(stay) - 1
+			e.running[i], stay[i] = e.running[last], stay[last]
+			stay = stay[:last]
 		}
 	}
-	gone = len(kept) < len(e.running)
-	clear(e.running[len(kept):])
-	e.running = kept
-	return stay, gone
+	clear(e.running[len(stay):])
+	e.running = e.running[:len(stay)]
+	return stay, len(stay) < before
 }
 
 // admit takes the first that waits off the line, if it may begin now.

@@ -7,8 +7,9 @@ import (
 )
 
 // tensors is the KV cache of some rows: for each layer a key and a value of
-// shape (rows, heads, length, width). A row's tokens lie at its end; what comes
-// before them is padding.
+// shape (rows, heads, length, width). In a cache that a model writes in place a
+// row's tokens lie at its beginning, with room to grow into behind them; in one
+// that a model concatenates they lie at its end, and padding before them.
 type tensors struct {
 	rows, length int
 	data         [][]float32
@@ -16,8 +17,9 @@ type tensors struct {
 }
 
 // reserve makes the cache one of so many rows and tokens, whose numbers are
-// whatever was there. It takes new memory only where the old is too small, with
-// some to grow into, since a batch grows by a token a step.
+// whatever was there: those of the first rows, if the length is as before and the
+// memory has room. It takes new memory only where the old is too small, with some
+// to grow into, since batches and sequences grow step by step.
 func (t *tensors) reserve(l *layout, rows, length int) error {
 	t.free()
 	t.rows, t.length = rows, length
@@ -48,18 +50,30 @@ func (t *tensors) free() {
 	t.values, t.rows, t.length = t.values[:0], 0, 0
 }
 
-// take copies the last tokens of a row of another cache to the end of a row of
-// this one, and clears what lies before them: hidden numbers weigh nothing, but
-// what is not a number would spread.
+// holds says whether so many rows, the longest of so many tokens, have room where
+// the rows lie already, without much more padding than they need.
+func (t *tensors) holds(l *layout, rows, longest int) bool {
+	const mostPadding = 16 // as a fraction's denominator: each step pays for it
+	return len(t.data) > 0 && longest <= t.length && rows*t.length*l.perToken() <= cap(t.data[0]) &&
+		(l.inPlace || mostPadding*(t.length-longest) <= t.length)
+}
+
+// take copies the tokens of a row of another cache, or of another row of this one,
+// to a row of this one. Padding before them is cleared: hidden numbers weigh
+// nothing, but what is not a number would spread.
 func (t *tensors) take(l *layout, row int, from *tensors, fromRow, tokens int) {
-	n, before := tokens*l.width, (t.length-tokens)*l.width
-	for i, to := range t.data {
-		source := from.data[i]
+	n := tokens * l.width
+	for i := range t.data {
+		to, source := t.data[i][:cap(t.data[i])], from.data[i][:cap(from.data[i])]
 		for h := range l.heads {
-			end := ((fromRow*l.heads + h) + 1) * from.length * l.width
-			start := (row*l.heads + h) * t.length * l.width
-			clear(to[start : start+before])
-			copy(to[start+before:start+before+n], source[end-n:end])
+			source := source[(fromRow*l.heads+h)*from.length*l.width:][:from.length*l.width]
+			to := to[(row*l.heads+h)*t.length*l.width:][:t.length*l.width]
+			if l.inPlace {
+				copy(to[:n], source)
+				continue
+			}
+			clear(to[:len(to)-n])
+			copy(to[len(to)-n:], source[len(source)-n:])
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 type layout struct {
 	layers, heads, width, vocabulary int
 	positions                        bool     // it takes position_ids
+	inPlace                          bool     // past and present may be the same memory
 	inputs, outputs                  []string // in the order in which they are given
 	fileBytes                        int64
 }
@@ -46,6 +47,9 @@ func readLayout(path string) (*layout, error) {
 		return nil, err
 	}
 	l := &layout{fileBytes: int64(len(data))}
+	if l.inPlace, err = onnxfile.Uses(data, "GroupQueryAttention"); err != nil {
+		return nil, err
+	}
 	if info, err := os.Stat(path + "_data"); err == nil { // weights beside the model
 		l.fileBytes += info.Size()
 	}

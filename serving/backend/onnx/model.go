@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
 
@@ -31,15 +32,15 @@ type Options struct {
 
 // Model is a decoder in an ONNX Runtime session. It implements [decoder.Model].
 //
-// The cache of the running batch is one padded tensor for each layer's keys and
-// values. A step reads one of two sets of them and writes the other, one token
-// longer, so that nothing is copied but by the model's own concatenation; only
-// when rows come or go is the batch composed anew.
+// The cache of the running batch is one tensor for each layer's keys and values. A
+// model whose attention writes its cache in place (GroupQueryAttention) adds a token
+// to each row there. For one that concatenates, as Optimum exports most, a step reads
+// one of two sets of padded tensors and writes the other, one token longer.
 type Model struct {
 	layout  *layout
 	session *onnxruntime.DynamicAdvancedSession
 	batch   *tensors // the running batch
-	spare   *tensors // what the next step writes
+	spare   *tensors // what the next step writes, or the batch moves into
 	filled  []int    // tokens in the cache of each row
 	free    *row     // one to use again, with its memory
 	ids     input
@@ -97,6 +98,7 @@ func newOptions(o Options) (*onnxruntime.SessionOptions, error) {
 	err = errors.Join(
 		options.SetIntraOpNumThreads(max(1, o.Threads)),
 		options.SetInterOpNumThreads(1),
+		options.SetMemPattern(false), // lengths change at each step, and a plan is of one
 		// Models that share the cores must not take them by waiting.
 		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
 	)
@@ -136,8 +138,9 @@ func (m *Model) Layout() decoder.Layout {
 
 // row is a sequence that has been prefilled.
 type row struct {
-	model *Model
-	cache tensors
+	model  *Model
+	cache  tensors
+	filled int // tokens in the cache
 }
 
 // Release implements [decoder.Row].
@@ -152,30 +155,64 @@ func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
 	if m.free = nil; r == nil {
 		r = &row{model: m}
 	}
-	var none tensors
-	defer none.free()
-	if err := none.reserve(m.layout, 1, 0); err != nil {
-		return nil, nil, err
+	before := &r.cache
+	if m.layout.inPlace {
+		if err := before.reserve(m.layout, 1, len(prompt)); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		before = new(tensors)
+		defer before.free()
+		if err := before.reserve(m.layout, 1, 0); err != nil {
+			return nil, nil, err
+		}
 	}
-	logits, err := m.step(prompt, 1, &none, []int{0}, &r.cache)
+	logits, err := m.step(prompt, 1, before, []int{0}, &r.cache)
 	if err != nil {
 		r.Release()
 		return nil, nil, err
 	}
+	r.filled = len(prompt)
 	return r, logits, nil
 }
 
 // Decode implements [decoder.Model].
 func (m *Model) Decode(tokens []int64) ([]float32, error) {
-	logits, err := m.step(tokens, len(tokens), m.batch, m.filled, m.spare)
+	after := m.spare
+	if m.layout.inPlace {
+		if err := m.grow(); err != nil {
+			return nil, err
+		}
+		after = m.batch
+	}
+	logits, err := m.step(tokens, len(tokens), m.batch, m.filled, after)
 	if err != nil {
 		return nil, err
 	}
-	m.batch, m.spare = m.spare, m.batch
+	if after == m.spare {
+		m.batch, m.spare = m.spare, m.batch
+	}
 	for i := range m.filled {
 		m.filled[i]++
 	}
 	return logits, nil
+}
+
+// grow makes room for a token more in each row of a cache that is written in
+// place, and for half as many again, so that rows are seldom moved.
+func (m *Model) grow() error {
+	longest := slices.Max(m.filled)
+	if longest < m.batch.length {
+		return nil
+	}
+	if err := m.spare.reserve(m.layout, len(m.filled), longest+max(longest/2, 32)); err != nil {
+		return err
+	}
+	for i, n := range m.filled {
+		m.spare.take(m.layout, i, m.batch, i, n)
+	}
+	m.batch, m.spare = m.spare, m.batch
+	return nil
 }
 
 // step runs the model on the tokens, row by row as many each, with their past of
@@ -183,21 +220,32 @@ func (m *Model) Decode(tokens []int64) ([]float32, error) {
 // returns the logits behind each row's last token.
 func (m *Model) step(tokens []int64, rows int, before *tensors, filled []int, after *tensors) ([]float32, error) {
 	length := len(tokens) / rows
-	whole := before.length + length
+	past := before.length
+	if m.layout.inPlace {
+		past = slices.Max(filled)
+	}
+	whole := past + length
 	ids, mask, places := m.ids.of(rows*length), m.mask.of(rows*whole), m.places.of(rows*length)
 	copy(ids, tokens)
+	clear(mask)
 	for r, n := range filled {
 		line := mask[r*whole : (r+1)*whole]
-		clear(line[:before.length-n])
-		for i := range line[before.length-n:] {
-			line[before.length-n+i] = 1
+		if m.layout.inPlace {
+			line = line[:n+length]
+		} else {
+			line = line[past-n:]
+		}
+		for i := range line {
+			line[i] = 1
 		}
 		for i := range length {
 			places[r*length+i] = int64(n + i)
 		}
 	}
-	if err := after.reserve(m.layout, rows, whole); err != nil {
-		return nil, err
+	if after != before {
+		if err := after.reserve(m.layout, rows, whole); err != nil {
+			return nil, err
+		}
 	}
 	size := rows * length * m.layout.vocabulary
 	if cap(m.logits) < size {
@@ -258,31 +306,42 @@ func (i *input) of(n int) []int64 {
 	return *i
 }
 
-// Compose implements [decoder.Model].
+// Compose implements [decoder.Model]. Rows that stay where they are cost nothing,
+// unless the batch has outgrown its memory or is mostly padding.
 func (m *Model) Compose(stay []int, join []decoder.Row) error {
-	length := 0
+	rows, longest := len(stay)+len(join), 0
 	for _, i := range stay {
-		length = max(length, m.filled[i])
+		longest = max(longest, m.filled[i])
 	}
 	for _, j := range join {
-		length = max(length, j.(*row).cache.length)
+		longest = max(longest, j.(*row).filled)
 	}
-	if err := m.spare.reserve(m.layout, len(stay)+len(join), length); err != nil {
-		return err
+	to := m.batch
+	inPlace := to.holds(m.layout, rows, longest)
+	if !inPlace {
+		to = m.spare
+		if err := to.reserve(m.layout, rows, longest); err != nil {
+			return err
+		}
 	}
 	var filled []int
-	for _, i := range stay {
-		m.spare.take(m.layout, len(filled), m.batch, i, m.filled[i])
+	for k, i := range stay {
+		if !inPlace || k != i {
+			to.take(m.layout, k, m.batch, i, m.filled[i])
+		}
 		filled = append(filled, m.filled[i])
 	}
 	for _, j := range join {
 		r := j.(*row)
-		m.spare.take(m.layout, len(filled), &r.cache, 0, r.cache.length)
-		filled = append(filled, r.cache.length)
+		to.take(m.layout, len(filled), &r.cache, 0, r.filled)
+		filled = append(filled, r.filled)
 		r.Release()
 	}
-	m.batch, m.spare = m.spare, m.batch
 	m.filled = filled
+	if inPlace {
+		return to.reserve(m.layout, rows, to.length)
+	}
+	m.batch, m.spare = m.spare, m.batch
 	return nil
 }
 

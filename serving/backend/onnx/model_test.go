@@ -46,21 +46,26 @@ const (
 	tolerance = 1e-4
 )
 
+// forms are the two ways in which a model keeps its cache.
+var forms = map[string]bool{"in place": false, "concat": true}
+
 // write makes a model of the size and returns its folder.
-func write(t testing.TB, size models.Size) string {
+func write(t testing.TB, size models.Size) string { return writeForm(t, size, false) }
+
+func writeForm(t testing.TB, size models.Size, concat bool) string {
 	t.Helper()
 	dir := t.TempDir()
-	o := models.Options{Sizes: []models.Size{size}, Context: testContext, Seed: testSeed}
+	o := models.Options{Sizes: []models.Size{size}, Context: testContext, Seed: testSeed, Concat: concat}
 	if err := models.MakeDecoders(dir, o, func(string, int) {}); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, size.Name)
 }
 
-func openTest(t testing.TB, size models.Size, o Options) *Model {
+func openTest(t testing.TB, size models.Size, concat bool, o Options) *Model {
 	t.Helper()
 	load(t)
-	m, err := Open(write(t, size), o)
+	m, err := Open(writeForm(t, size, concat), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +103,15 @@ func prefill(t testing.TB, m *Model, prompt []int64) (decoder.Row, []float32) {
 
 // The runtime computes what plain loops compute, in prefill and in decode.
 func TestParity(t *testing.T) {
+	for form, concat := range forms {
+		t.Run(form, func(t *testing.T) { testParity(t, concat) })
+	}
+}
+
+func testParity(t *testing.T, concat bool) {
 	for _, size := range []models.Size{tiny, small} {
 		for _, threads := range []int{1, 2} {
-			m := openTest(t, size, Options{Threads: threads})
+			m := openTest(t, size, concat, Options{Threads: threads})
 			d := models.NewDecoder(size, testContext, testSeed)
 			random := rand.New(rand.NewPCG(1, 2))
 			tokens := randomTokens(random, 37)
@@ -129,7 +140,13 @@ func TestParity(t *testing.T) {
 // A sequence's logits are the same in any batch, while others of any length come
 // and go.
 func TestBatchInvariance(t *testing.T) {
-	m := openTest(t, small, Options{})
+	for form, concat := range forms {
+		t.Run(form, func(t *testing.T) { testBatchInvariance(t, concat) })
+	}
+}
+
+func testBatchInvariance(t *testing.T, concat bool) {
+	m := openTest(t, small, concat, Options{})
 	d := models.NewDecoder(small, testContext, testSeed)
 	random := rand.New(rand.NewPCG(3, 4))
 	var running [][]int64
@@ -140,6 +157,10 @@ func TestBatchInvariance(t *testing.T) {
 			if random.IntN(8) > 0 && len(r) < testContext-1 {
 				stay, kept = append(stay, i), append(kept, r)
 			}
+		}
+		if last := len(kept) - 1; last > 0 && stay[0] > 0 { // the last takes the first place
+			stay[0], kept[0] = stay[last], kept[last]
+			stay, kept = stay[:last], kept[:last]
 		}
 		var join []decoder.Row
 		for len(kept) == 0 || len(kept) < 6 && random.IntN(3) == 0 {
@@ -172,7 +193,7 @@ func TestBatchInvariance(t *testing.T) {
 // The distribution of the next token is neither a certainty nor flat, and mostly
 // of letters.
 func TestAnswersAreBroad(t *testing.T) {
-	m := openTest(t, models.Size{Name: "wide", Layers: 4, Width: 192}, Options{})
+	m := openTest(t, models.Size{Name: "wide", Layers: 4, Width: 192}, false, Options{})
 	random := rand.New(rand.NewPCG(5, 6))
 	entropy, letters := 0.0, 0.0
 	const prompts = 20
@@ -199,7 +220,7 @@ func TestAnswersAreBroad(t *testing.T) {
 // Each fault of a file is one line that names the file and what is wrong with it.
 func TestBadModels(t *testing.T) {
 	load(t)
-	folder := write(t, tiny)
+	folder := writeForm(t, tiny, true)
 	path := filepath.Join(folder, "model.onnx")
 	good, err := os.ReadFile(path)
 	if err != nil {
@@ -253,32 +274,47 @@ func TestCUDAIsNotThere(t *testing.T) {
 	}
 }
 
-// BenchmarkDecode measures a step of each of the built-in sizes, at a past of
-// one page of text:
+// BenchmarkDecode measures a step of each of the built-in sizes and forms, of rows
+// with a past of 4 to 95 tokens, one of which goes and another comes every sixth step:
 //
 //	go test -tags onnx -run '^$' -bench Decode ./serving/backend/onnx
 func BenchmarkDecode(b *testing.B) {
-	for _, size := range models.Decoders() {
-		for _, rows := range []int{1, 8} {
-			b.Run(fmt.Sprintf("%s/batch=%d", size.Name, rows), func(b *testing.B) {
-				m := openTest(b, size, Options{})
-				last := make([]int64, rows)
-				for b.Loop() {
-					b.StopTimer()
-					var join []decoder.Row
-					for range rows {
-						row, _ := prefill(b, m, make([]int64, testContext-1))
-						join = append(join, row)
-					}
-					if err := m.Compose(nil, join); err != nil {
-						b.Fatal(err)
-					}
-					b.StartTimer()
-					if _, err := m.Decode(last); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
+	for form, concat := range forms {
+		for _, size := range models.Decoders() {
+			for _, rows := range []int{1, 8, 16} {
+				b.Run(fmt.Sprintf("%s/%s/batch=%d", form, size.Name, rows), func(b *testing.B) {
+					benchmarkDecode(b, openTest(b, size, concat, Options{}), rows)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkDecode(b *testing.B, m *Model, rows int) {
+	random := rand.New(rand.NewPCG(1, 2))
+	last, stay := make([]int64, rows), make([]int, rows-1)
+	for i := range stay {
+		stay[i] = i
+	}
+	for steps := 0; b.Loop(); steps++ {
+		if steps%6 == 0 || slices.Max(m.filled) == testContext {
+			b.StopTimer()
+			var join []decoder.Row
+			stay := stay
+			if steps == 0 || slices.Max(m.filled) == testContext {
+				stay = nil
+			}
+			for len(stay)+len(join) < rows {
+				row, _ := prefill(b, m, make([]int64, 4+random.IntN(testContext-10)))
+				join = append(join, row)
+			}
+			b.StartTimer()
+			if err := m.Compose(stay, join); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := m.Decode(last); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
