@@ -6,6 +6,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/drift"
 )
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
@@ -40,6 +41,7 @@ type Adapter struct {
 	held   []atomic.Int64    // by replica: tokens that its requests hold
 	bounds []bounds          // by replica
 	sign   func(replica int) // is told of new tokens, if set
+	drift  *drift.Monitor    // may be nil
 
 	replicas []int // all indices
 	last     atomic.Uint64
@@ -80,6 +82,8 @@ type Work struct {
 	held    int           // tokens on the replica
 	unseen  int           // tokens that it is taken to hold beside those that were seen
 	bound   time.Duration // that it keeps there; see bounds
+	stay    drift.Stay    // among those that decode there
+	streams bool          // its tokens are seen as they come
 	tried   bool
 	ended   atomic.Bool
 }
@@ -121,6 +125,7 @@ func (w *Work) Begin(variant int, witness router.Witness) (err error) {
 	w.Chosen, w.Waited = w.Variant, now-w.Request.Arrival
 	w.hold(w.Request.PromptTokens + w.unseen)
 	w.bound = a.keep(w.Replica, w.promise())
+	w.joins(now)
 	return nil
 }
 
@@ -134,6 +139,7 @@ func (w *Work) Progress(generated int) {
 		w.adapter.sign(w.Replica)
 	}
 	w.hold(w.Request.PromptTokens + generated)
+	w.decodes(generated)
 }
 
 // Begun notes that the answer has begun, if that is not known yet.
@@ -198,6 +204,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 		return Result{}, false
 	}
 	a := w.adapter
+	w.leaves(outcome, tokens)
 	// The lease goes last: its end tells those who wait for room.
 	w.hold(0)
 	a.release(w.Replica, w.bound)

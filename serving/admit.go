@@ -56,6 +56,7 @@ func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call)
 	k.account.claimed(claim.tenant)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
+	work.streams = e.generates && k.Stream
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.

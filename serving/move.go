@@ -51,6 +51,7 @@ func (w *Work) adopt(p *place) {
 	w.Lease.End()
 	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.replica, p.variant, p.held, p.bound
 	*p = place{adapter: p.adapter}
+	w.moved()
 }
 
 // place is what a request has on a replica beside that of its work: a lease, the

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/drift"
 	"gearshift/serving/gauges"
 )
 
@@ -60,6 +61,9 @@ type Options struct {
 	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
 	// long a request may wait; see [Overload].
 	OutputTokens float64
+	// Drift compares live answers with the replicas' profiles, and belongs to the
+	// server from then on. Nil: nobody does.
+	Drift *drift.Monitor
 	// Steward sees to files and policies. Without one, only the files that the
 	// configuration names are read anew.
 	Steward Steward
@@ -83,6 +87,7 @@ type Server struct {
 	adapter  *Adapter
 	books    *books
 	health   *keeper
+	drift    *drift.Monitor // may be nil
 	scraper  *gauges.Scraper
 	parked   *parked
 	line     *line
@@ -122,7 +127,7 @@ func New(o Options) (*Server, error) {
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		observers: slices.Clone(o.Observers), tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
-		drain: drain{ordered: make(chan struct{})}, steward: o.Steward,
+		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
@@ -144,6 +149,9 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.watchEngines()
+	if err := s.watchDrift(); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
 	s.budget = newBudget(s.config.Retries)
 	s.observeAll()
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)

@@ -23,6 +23,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/dashboard"
+	"gearshift/serving/drift"
 	"gearshift/workloads"
 )
 
@@ -85,6 +86,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
 		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: ruleLengths(s).Output,
+		Drift: newDrift(s, core.Table(), log),
 	}
 	if config.Admin.Addr != serving.AdminOff {
 		options.Page = dashboard.New(core.Table(), dashboard.About{Version: version, Scenario: s.Name, Addr: config.Addr}, nil)
@@ -175,6 +177,14 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 		Gate:       gate(s),
 		Seed:       workloads.Seed(workloads.Serving, 0),
 		OnPanic:    func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },
+	})
+}
+
+// newDrift compares what is served with the scenario's profiles.
+func newDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Monitor {
+	return drift.New(drift.Config{
+		Table: t, Profiles: s.Profiles(), Sequences: s.Engine.MaxSequences,
+		Chunked: s.Engine.Scheduler == engine.ChunkedPrefill, Log: log,
 	})
 }
 

@@ -63,8 +63,11 @@ type Scraper struct {
 	ledger *fleet.Ledger
 	own    Counts
 	told   Told
-	tours  []tour
-	ended  sync.WaitGroup
+	// OnCorrect, if set before Start, is told of each correction.
+	OnCorrect func(replica, inFlight, held int)
+
+	tours []tour
+	ended sync.WaitGroup
 
 	mu     sync.Mutex // protects gauges
 	gauges []Gauge
@@ -228,6 +231,9 @@ func (s *Scraper) set(replica int, g Gauge) {
 	s.gauges[replica] = g
 	s.mu.Unlock()
 	s.ledger.Correct(replica, g.InFlight, g.Held)
+	if s.OnCorrect != nil {
+		s.OnCorrect(replica, g.InFlight, g.Held)
+	}
 }
 
 // note keeps count of scrapes that failed.

@@ -1,0 +1,58 @@
+package serving
+
+import "time"
+
+// watchDrift has the pace of answers compared with the replicas' profiles.
+func (s *Server) watchDrift() error {
+	m := s.drift
+	if m == nil {
+		return nil
+	}
+	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
+	return s.books.registry.Register(m)
+}
+
+// joins has work whose tokens are not seen one by one count among those that decode
+// on its replica: from its place on, for lack of anything better. A stream does so
+// from its first token on, see decodes.
+func (w *Work) joins(now time.Duration) {
+	if w.adapter.drift != nil && !w.streams {
+		w.adapter.drift.Enter(&w.stay, w.Replica, now, w.Request.PromptTokens, w.unseen, false)
+	}
+}
+
+// decodes notes the tokens of a stream.
+func (w *Work) decodes(generated int) {
+	m := w.adapter.drift
+	switch {
+	case m == nil || !w.streams || generated == 0:
+	case w.stay.Inside():
+		m.Advance(&w.stay, w.Request.PromptTokens, generated)
+	default:
+		m.Enter(&w.stay, w.Replica, w.Request.Arrival+w.FirstToken, w.Request.PromptTokens, generated, true)
+	}
+}
+
+// moved takes the work along to another replica.
+func (w *Work) moved() {
+	if m := w.adapter.drift; m != nil && w.stay.Inside() {
+		now := w.adapter.clock()
+		m.Leave(&w.stay, now, 0, false)
+		w.joins(now)
+	}
+}
+
+// leaves ends the work's stay on its replica.
+func (w *Work) leaves(outcome Outcome, tokens int) {
+	if m := w.adapter.drift; m != nil && w.stay.Inside() {
+		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed)
+	}
+}
+
+// driftOf is for the status.
+func (s *Server) driftOf(replica int) *float64 {
+	if ratio, _, known := s.drift.Ratio(replica); known {
+		return number(ratio)
+	}
+	return nil
+}
