@@ -1,0 +1,205 @@
+package serving_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/env/engine"
+	"gearshift/router/profile"
+	"gearshift/serving"
+	"gearshift/serving/backend"
+	"gearshift/serving/drift"
+)
+
+// declared are the profiles of the test fleet's replicas.
+func declared() []*profile.Profile {
+	p := &profile.Profile{Weights: 8, Growth: 0.05, Token: 0.1, Overhead: 2, Sequence: 0.1}
+	return []*profile.Profile{p, p, p}
+}
+
+// withDrift compares answers with the declared profiles.
+func withDrift(log *slog.Logger) func(*serving.Options) {
+	return func(o *serving.Options) {
+		o.Drift = drift.New(drift.Config{Table: o.Router.Table(), Profiles: declared(), Log: log})
+	}
+}
+
+// drifting is a rig before engines that compute by the declared profiles, but for
+// the small ones on host a: they take twice as long while slow is set.
+type drifting struct {
+	*rig
+	logs logBuffer
+	slow bool
+	// broken says that the first of the small ones refuses connections.
+	broken bool
+}
+
+func newDrifting(t *testing.T) *drifting {
+	t.Helper()
+	d := &drifting{}
+	keeping, slow := simulatedFleet(t, 1), simulatedFleet(t, 2)
+	d.rig = newRig(t, nil, func(o *serving.Options) {
+		for i := range o.Backends {
+			o.Backends[i].Transport = transport(func(r *http.Request) (*http.Response, error) {
+				if d.broken && i == smallOnA {
+					return refuses(r)
+				}
+				if d.slow && i == smallOnA {
+					return slow.Replica(i).RoundTrip(r)
+				}
+				return keeping.Replica(i).RoundTrip(r)
+			})
+		}
+		withDrift(d.logs.logger())(o)
+	})
+	return d
+}
+
+// simulatedFleet has the test fleet's replicas take so many times as long as declared.
+func simulatedFleet(t *testing.T, times float64) *backend.Simulated {
+	t.Helper()
+	c := backend.SimulatedConfig{Table: testTable(t), OutputTokens: func(*rand.Rand) int { return 30 }}
+	for _, p := range declared() {
+		taking := *p
+		taking.Weights, taking.Token, taking.Overhead, taking.Sequence = times*p.Weights, times*p.Token, times*p.Overhead, times*p.Sequence
+		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 512, MaxSequences: 8, BlockTokens: 16}, &taking, 1<<14)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Engines = append(c.Engines, e)
+	}
+	s, err := backend.NewSimulated(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ask sends so many streams to each variant, three at a time.
+func (d *drifting) ask(t *testing.T, streams int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, variant := range []string{"small", "small", "large"} {
+		all.Go(func() {
+			for n := range streams {
+				w := d.do("POST", chat, fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"why did it rain"}]}`, variant))
+				if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "[DONE]") {
+					t.Errorf("status %d: %s", w.Code, w.Body)
+				}
+				time.Sleep(time.Duration(n%7) * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// figure is the value of a series; NaN if there is none.
+func (d *drifting) figure(t *testing.T, series string) float64 {
+	t.Helper()
+	_, rest, _ := strings.Cut("\n"+d.do("GET", "/metrics", "").Body.String(), "\n"+series+" ")
+	line, _, _ := strings.Cut(rest, "\n")
+	value, err := strconv.ParseFloat(line, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return value
+}
+
+// Streams through the router tell which replica has left its profile, once; those
+// whose engines keep to it are left in peace.
+func TestDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrifting(t)
+		const (
+			onA   = `gearshift_profile_drift_ratio{replica="small@a",variant="small"}`
+			large = `gearshift_profile_drift_ratio{replica="large@a",variant="large"}`
+		)
+		d.ask(t, 20)
+		if ratio := d.figure(t, onA); !math.IsNaN(ratio) {
+			t.Errorf("a ratio of %v after few answers", ratio)
+		}
+		if n := d.figure(t, `gearshift_profile_drift_answers_total{replica="large@a",variant="large"}`); n != 20 {
+			t.Errorf("%v answers of 20", n)
+		}
+		d.ask(t, 60)
+		for _, line := range []string{onA, large} {
+			if ratio := d.figure(t, line); math.Abs(ratio-1) > 0.05 {
+				t.Errorf("%s %v", line, ratio)
+			}
+		}
+		if text := d.logs.String(); text != "" {
+			t.Errorf("log: %s", text)
+		}
+		d.slow = true
+		d.ask(t, 200)
+		if ratio := d.figure(t, onA); math.Abs(ratio-2) > 0.2 {
+			t.Errorf("%v of an engine that is twice as slow", ratio)
+		}
+		if ratio := d.figure(t, large); math.Abs(ratio-1) > 0.1 {
+			t.Errorf("%v of an engine that is as it was", ratio)
+		}
+		if r := d.Status().Replicas[smallOnA]; r.Drift == nil || *r.Drift < 1.8 {
+			t.Errorf("status %+v", r)
+		}
+		if text := d.logs.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, "replica=small@a") {
+			t.Errorf("log: %s", text)
+		}
+		d.slow = false
+		d.ask(t, 300)
+		if text := d.logs.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "level=INFO msg=\"replica keeps to its profile again\" replica=small@a") {
+			t.Errorf("log: %s", text)
+		}
+	})
+}
+
+// Requests that are tried again elsewhere, or end before their answer does, leave
+// nothing counted behind: streams after them are judged as on an idle fleet.
+func TestDriftAfterTroubledRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrifting(t)
+		whole := strings.Replace(ask, "auto", "small", 1)
+		stream := strings.Replace(whole, "{", `{"stream":true,`, 1)
+		d.broken = true // small@a, so that requests go on to another
+		for range 10 {
+			d.do("POST", chat, whole)
+			d.do("POST", chat, stream)
+		}
+		d.broken = false
+		for range 10 {
+			ctx, leave := context.WithTimeout(t.Context(), 150*time.Millisecond)
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, chat, strings.NewReader(stream))
+			func() {
+				defer func() { _ = recover() }() // the connection would break
+				d.Handler().ServeHTTP(httptest.NewRecorder(), r)
+			}()
+			leave()
+		}
+		time.Sleep(time.Minute)
+		for range 8 * drift.Enough {
+			if w := d.do("POST", chat, stream); w.Code != http.StatusOK {
+				t.Fatalf("status %d: %s", w.Code, w.Body)
+			}
+		}
+		for _, replica := range []string{"small@a", "small@b"} {
+			line := fmt.Sprintf(`gearshift_profile_drift_ratio{replica=%q,variant="small"}`, replica)
+			if ratio := d.figure(t, line); !math.IsNaN(ratio) && math.Abs(ratio-1) > 0.01 {
+				t.Errorf("%s %v", line, ratio)
+			}
+		}
+		if ratio := d.figure(t, `gearshift_profile_drift_ratio{replica="small@a",variant="small"}`); math.IsNaN(ratio) {
+			t.Error("no ratio of the replica that answered")
+		}
+	})
+}
