@@ -43,7 +43,7 @@ func BenchmarkCompletion(b *testing.B) {
 }
 
 // oneReplica routes everything to the one replica that there is.
-func oneReplica(b *testing.B) *router.Core {
+func oneReplica(b testing.TB) *router.Core {
 	b.Helper()
 	table, err := fleet.NewTable(
 		[]fleet.Task{{Name: "chat", Deadline: 1, Weight: 1, Quality: []float64{1}}},

@@ -3,6 +3,7 @@ package serving_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -202,4 +203,67 @@ func TestDriftAfterTroubledRequests(t *testing.T) {
 			t.Error("no ratio of the replica that answered")
 		}
 	})
+}
+
+// says1by1 answers with a stream of so many tokens, each of which takes a read.
+func says1by1(tokens int) transport {
+	return func(*http.Request) (*http.Response, error) {
+		return reply(http.StatusOK, eventType, io.NopCloser(&oneByOne{tokens})), nil
+	}
+}
+
+type oneByOne struct{ left int }
+
+func (o *oneByOne) Read(p []byte) (int, error) {
+	if o.left--; o.left >= 0 {
+		return copy(p, token), nil
+	}
+	return copy(p, done), io.EOF
+}
+
+// streaming is a request for a stream of 200 tokens, answered at once by a server
+// that holds its pace against a profile, or does not.
+func streaming(t testing.TB, compared bool) func() {
+	t.Helper()
+	core := oneReplica(t)
+	o := serving.Options{Config: serving.DefaultConfig(), Router: core, Backends: []serving.Backend{{Transport: says1by1(200)}}}
+	if compared {
+		o.Drift = drift.New(drift.Config{Table: core.Table(), Profiles: declared()[:1]})
+	}
+	s, err := serving.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	body := strings.Replace(ask, "{", `{"stream":true,`, 1)
+	return func() {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, chat, strings.NewReader(body)))
+		if w.Code != http.StatusOK {
+			t.Fatal(w.Body)
+		}
+	}
+}
+
+// A request costs no more memory for being compared.
+func TestDriftAllocatesNothing(t *testing.T) {
+	want, got := testing.AllocsPerRun(100, streaming(t, false)), testing.AllocsPerRun(100, streaming(t, true))
+	if got > want+1 { // pools empty at times
+		t.Errorf("%v allocations, %v without a monitor", got, want)
+	}
+}
+
+// BenchmarkDrift is a stream of 200 tokens through the whole handler:
+//
+//	go test -run '^$' -bench Drift ./serving
+func BenchmarkDrift(b *testing.B) {
+	for _, compared := range []bool{false, true} {
+		b.Run(fmt.Sprintf("compared=%t", compared), func(b *testing.B) {
+			request := streaming(b, compared)
+			b.ReportAllocs()
+			for b.Loop() {
+				request()
+			}
+		})
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/drift"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.
@@ -42,10 +43,14 @@ type grafana struct {
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	var next transport
-	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }))
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil))
 	ok, failing := says(http.StatusOK, eventType, stream), says(http.StatusInternalServerError, jsonType, `{"error":{"message":"no"}}`)
 	refused := func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	}
+	next = says1by1(20)
+	for range drift.Enough {
+		g.do("POST", chat, strings.Replace(ask, "{", `{"stream":true,`, 1))
 	}
 	for _, next = range []transport{ok, failing, refused} { // the last takes all replicas down
 		g.do("POST", chat, ask)

@@ -135,17 +135,12 @@ func (s *Stay) Inside() bool { return s.in }
 
 // Advance notes how many tokens of the answer have come.
 func (m *Monitor) Advance(s *Stay, prompt, generated int) {
-	if m == nil || !s.in {
+	if m == nil || !s.in || generated-s.seen < every {
 		return
 	}
-	r := &m.replicas[s.replica]
-	if grown := prompt + generated - s.context; grown > 0 {
-		r.load.context.Add(int64(grown))
-		s.context += grown
-	}
-	if generated-s.seen >= every {
-		m.look(s, generated)
-	}
+	m.replicas[s.replica].load.context.Add(int64(prompt + generated - s.context))
+	s.context = prompt + generated
+	m.look(s, generated)
 }
 
 // look takes in the load on the replica. Tokens that came at once, or were only
