@@ -18,6 +18,10 @@ import (
 	"gearshift/router/observation"
 )
 
+// tuneSeeds are the runs of a point of the search: with few of a workload as unsteady
+// as u1, luck chooses the rule.
+const tuneSeeds = 16
+
 // tuneRules searches for the best parameters of each rule on the measured profiles,
 // and has the scenario name what it found: those are the rules to beat, and the
 // best of them is what a policy that takes advice departs from.
@@ -30,7 +34,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		}
 		return install(tuned, text, true)
 	}
-	args := []string{"eval", "--tune", "--tune-trials", fmt.Sprint(c.trials), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
+	args := []string{"eval", "--tune", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
 	if c.requests > 0 {
 		args = append(args, "--requests", fmt.Sprint(c.requests))
 	}
