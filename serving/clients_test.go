@@ -17,22 +17,31 @@ import (
 	"gearshift/serving/backend"
 )
 
-// liveRig is a server before simulated engines with steps of a millisecond.
-func liveRig(t *testing.T) (*rig, *httptest.Server) {
+// simulatedEngines compute the test fleet's answers, of so many tokens, by its
+// replicas' profiles.
+func simulatedEngines(t *testing.T, output int, profiles []*profile.Profile) *backend.Simulated {
 	t.Helper()
-	c := backend.SimulatedConfig{Table: testTable(t), OutputTokens: func(*rand.Rand) int { return 8 }}
-	for range c.Table.Replicas {
-		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 512, MaxSequences: 16, BlockTokens: 16}, &profile.Profile{Overhead: 1}, 8192)
+	c := backend.SimulatedConfig{Table: testTable(t), OutputTokens: func(*rand.Rand) int { return output }}
+	for _, p := range profiles {
+		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 512, MaxSequences: 16, BlockTokens: 16}, p, 1<<14)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Engines = append(c.Engines, e)
 	}
-	engines, err := backend.NewSimulated(c)
+	s, err := backend.NewSimulated(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(engines.Close)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// liveRig is a server before simulated engines with steps of a millisecond.
+func liveRig(t *testing.T) (*rig, *httptest.Server) {
+	t.Helper()
+	p := &profile.Profile{Overhead: 1}
+	engines := simulatedEngines(t, 8, []*profile.Profile{p, p, p})
 	g := newRig(t, nil, func(o *serving.Options) {
 		for i := range o.Backends {
 			o.Backends[i].Transport = engines.Replica(i)

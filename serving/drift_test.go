@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/env/engine"
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
@@ -70,22 +68,13 @@ func newDrifting(t *testing.T) *drifting {
 // simulatedFleet has the test fleet's replicas take so many times as long as declared.
 func simulatedFleet(t *testing.T, times float64) *backend.Simulated {
 	t.Helper()
-	c := backend.SimulatedConfig{Table: testTable(t), OutputTokens: func(*rand.Rand) int { return 30 }}
-	for _, p := range declared() {
+	profiles := declared()
+	for i, p := range profiles {
 		taking := *p
 		taking.Weights, taking.Token, taking.Overhead, taking.Sequence = times*p.Weights, times*p.Token, times*p.Overhead, times*p.Sequence
-		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 512, MaxSequences: 8, BlockTokens: 16}, &taking, 1<<14)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Engines = append(c.Engines, e)
+		profiles[i] = &taking
 	}
-	s, err := backend.NewSimulated(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return simulatedEngines(t, 30, profiles)
 }
 
 // ask sends so many streams to each variant, three at a time.

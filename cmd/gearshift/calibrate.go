@@ -100,7 +100,11 @@ func steps() []step {
 }
 
 func stepNames() []string {
-	return []string{"measure", "scenario", "tune", "train", "evaluate", "replay", "validate"}
+	var names []string
+	for _, s := range steps() {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 func (o *calibrateOptions) check() error {

@@ -189,8 +189,9 @@ type turn struct {
 // turnFiles are what the replays leave, one each, and last what they come to.
 func (c *calibration) turnFiles() []string {
 	var files []string
+	policies := c.compared()
 	for repetition := range c.repetitions {
-		for i := range c.compared() {
+		for i := range policies {
 			files = append(files, turnFile(repetition, i))
 		}
 	}
@@ -208,12 +209,13 @@ func (c *calibration) compared() []string { return append([]string{calibrated}, 
 // one in each repetition. A turn that was taken already stays.
 func (c *calibration) replayAll(ctx context.Context) error {
 	var turns []turn
+	policies := c.compared()
 	for repetition := range c.repetitions {
 		trace := c.at(fmt.Sprintf("workload-%d.jsonl", repetition+1))
 		if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
 			return err
 		}
-		for i, ref := range c.compared() {
+		for i, ref := range policies {
 			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1}, trace)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ref, err)
@@ -221,7 +223,7 @@ func (c *calibration) replayAll(ctx context.Context) error {
 			turns = append(turns, t)
 		}
 	}
-	c.summarise(turns)
+	c.summarise(policies, turns)
 	return writeJSON(c.at("replay.json"), turns)
 }
 
@@ -265,10 +267,9 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 
 // summarise prints means over all requests, the utility of each repetition, and by
 // how much the trained policy is ahead in each.
-func (c *calibration) summarise(turns []turn) {
+func (c *calibration) summarise(policies []string, turns []turn) {
 	t := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "  policy\tutility\tin time\tcompleted\tutility of each repetition\tbehind the trained policy by")
-	policies := c.compared()
 	for i, ref := range policies {
 		var utility, met, requests, completed float64
 		var each, behind []string

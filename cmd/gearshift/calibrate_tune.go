@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -77,14 +76,7 @@ func withRules(path string, best []evaluation.Best) ([]byte, error) {
 		first := slices.MaxFunc(best, func(a, b evaluation.Best) int { return cmp.Compare(a.Score, b.Score) })
 		*valueAt(features[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: first.Policy}
 	}
-	var out bytes.Buffer
-	e := yaml.NewEncoder(&out)
-	e.SetIndent(2)
-	if err := e.Encode(&doc); err != nil {
-		return nil, err
-	}
-	_, err = scenario.Parse(path+" with tuned rules", out.Bytes())
-	return out.Bytes(), err
+	return editedScenario(&doc, path+" with tuned rules")
 }
 
 // rules are those that the scenario names, once they are tuned.

@@ -101,7 +101,7 @@ func (x flood) report(f *flooded) string {
 //	go test ./cmd/gearshift -run OverloadTable -v -overload.rates 35,70,140,280,560
 func TestOverloadTable(t *testing.T) {
 	if *overloadRates == "" {
-		t.Skip("no -overload.rates")
+		t.Skip("it prints a table, some half a minute for each rate: -overload.rates 35,70 asks for it")
 	}
 	s, err := scenario.Load("titan-rtx-opt")
 	if err != nil {

@@ -143,6 +143,7 @@ func duty(p *profile.Profile, a measure.Activity, crowded bool) float64 {
 // with, as far as their own profiles are uncertain.
 func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high float64) {
 	low, high = 1, 1
+	crowded := len(neighbours) > 1
 	for i, n := range neighbours {
 		var ratios []float64
 		for _, draw := range n.Draws {
@@ -150,7 +151,6 @@ func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high f
 			for k := range m.Samples {
 				for _, a := range m.Samples[k].Beside {
 					if a.Engine == 1+i {
-						crowded := len(neighbours) > 1
 						drawn, fitted = drawn+duty(&draw, a, crowded), fitted+duty(&n.Profile, a, crowded)
 					}
 				}
@@ -231,13 +231,7 @@ func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, err
 		}
 	}
 	shorten(doc)
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(doc); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), e.Close()
+	return yamlText(doc)
 }
 
 // shorten rounds the fractions in a document to five digits: more say nothing.

@@ -67,16 +67,30 @@ func withProfiles(ref string, files []string) ([]byte, error) {
 			}
 		}
 	}
+	return editedScenario(&doc, ref+" with measured profiles")
+}
+
+// editedScenario is the text of a scenario that was put together, once it is valid.
+func editedScenario(doc *yaml.Node, name string) ([]byte, error) {
+	text, err := yamlText(doc)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := scenario.Parse(name, text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// yamlText is a document as it is written, indented by two.
+func yamlText(doc *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
-	if err := e.Encode(&doc); err != nil {
+	if err := e.Encode(doc); err != nil {
 		return nil, err
 	}
-	if _, err := scenario.Parse(ref+" with measured profiles", out.Bytes()); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return out.Bytes(), e.Close()
 }
 
 // readProfiles is the entries of a profile file.

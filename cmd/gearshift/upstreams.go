@@ -67,12 +67,12 @@ func printUpstreams(ref string, at []string, out io.Writer) error {
 		endpoint.Style = yaml.FlowStyle
 		valueAt(endpoint, "url", yaml.ScalarNode).Value = servers[r.Host]
 	}
-	encoder := yaml.NewEncoder(out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(&doc); err != nil {
+	edited, err := yamlText(&doc)
+	if err != nil {
 		return err
 	}
-	return encoder.Close()
+	_, err = out.Write(edited)
+	return err
 }
 
 // scenarioText is the text of a scenario that is built in, or a file's.
