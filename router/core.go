@@ -103,7 +103,8 @@ func New(c Config) (*Core, error) {
 
 // SetPolicy puts p in charge from the next request on. A policy made for
 // another fleet ([Matcher]) is refused with an error, and the one in charge
-// stays. Nil leaves the requests to the fallback. A trial goes on.
+// stays. Nil leaves the requests to the fallback. A trial goes on,
+// with counts at zero: it has another beside it.
 func (c *Core) SetPolicy(p Policy) error {
 	next, err := c.seat(p)
 	if err != nil {
@@ -114,6 +115,9 @@ func (c *Core) SetPolicy(p Policy) error {
 			l.before = &before
 		}
 		l.policy = next
+		if l.trial != nil { // it has another beside it now
+			l.trial = newTrial(l.trial.seat, l.trial.share, c.table)
+		}
 		return nil
 	})
 }

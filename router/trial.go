@@ -91,17 +91,22 @@ func (c *Core) Try(p Policy, share float64) error {
 	if err != nil {
 		return fmt.Errorf("cannot try policy %q: %w", p.Name(), err)
 	}
-	name := fnv.New64a()
-	_, _ = name.Write([]byte(s.name)) // never fails
-	variants := len(c.table.Variants)
-	t := &trial{seat: s, share: share, salt: name.Sum64(), tasks: len(c.table.Tasks)}
-	t.choices = make([]atomic.Uint64, t.tasks*variants*variants)
-	t.seat.told = &t.panicked
 	c.change(func(l *lineup) error {
-		l.trial = t
+		l.trial = newTrial(s, share, c.table)
 		return nil
 	})
 	return nil
+}
+
+// newTrial has all counts at zero.
+func newTrial(s seat, share float64, table *fleet.Table) *trial {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(s.name)) // never fails
+	variants := len(table.Variants)
+	t := &trial{seat: s, share: share, salt: name.Sum64(), tasks: len(table.Tasks)}
+	t.choices = make([]atomic.Uint64, t.tasks*variants*variants)
+	t.seat.told = &t.panicked
+	return t
 }
 
 // EndTrial takes the policy on trial away; false if there is none.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/health"
 )
 
 // dispatch is a routed call on its way to a replica that answers it.
@@ -105,7 +107,7 @@ func (d *dispatch) send(a *answer) {
 // report tells of an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
-	if reason != failedBusy {
+	if reason != failedBusy && !health.Short(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn

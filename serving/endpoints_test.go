@@ -196,6 +196,18 @@ func TestADeadlineForTheFirstToken(t *testing.T) {
 			}
 		}
 	}
+	// An error is no first token, however soon it comes.
+	for status, want := range map[int]string{http.StatusInternalServerError: `result="missed",variant="small"} 1`, http.StatusBadRequest: ""} {
+		g := newRig(t, says(status, jsonType, `{"error":{"message":"no"}}`))
+		g.do("POST", chat, ask, "x-slo-ttft-ms", "1e6")
+		metrics := g.do("GET", "/metrics", "").Body.String()
+		if counted := strings.Contains(metrics, "gearshift_first_token_deadlines_total{"); counted != (want != "") || !strings.Contains(metrics, want) {
+			t.Errorf("status %d: the first token's deadline is not %q", status, want)
+		}
+		if strings.Contains(metrics, `gearshift_time_to_first_token_seconds_count{variant="small"} 1`) {
+			t.Errorf("status %d counts as a first token", status)
+		}
+	}
 	g := newRig(t, says(http.StatusOK, jsonType, fine))
 	w := g.do("POST", chat, ask, "x-llm-d-slo-ttft-ms", "soon")
 	if message, _, param, code := readError(t, w.Body.Bytes()); w.Code != http.StatusBadRequest || param != "x-llm-d-slo-ttft-ms" || code != "invalid_deadline" || !strings.Contains(message, "until the first token") {

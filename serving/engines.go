@@ -133,13 +133,14 @@ func (s *Server) stopEngines() {
 	s.scraper.Wait()
 }
 
-// owed is how many requests wait for the replicas' answers: those that callers of
-// the route endpoint dispatch themselves are not seen to progress, and left out.
-func (s *Server) owed(into []int) {
-	for i := range into {
-		into[i], _ = s.counts(i)
+// owed is how many requests wait for the replicas' answers, and how many more callers
+// of the route endpoint dispatch themselves, which are not seen to progress.
+func (s *Server) owed(work, held []int) {
+	s.parked.count(held)
+	for i := range work {
+		all, _ := s.counts(i)
+		work[i] = max(0, all-held[i])
 	}
-	s.parked.subtract(into)
 }
 
 // counts are the router's own requests on the replica, and the tokens they hold.

@@ -2,6 +2,7 @@ package serving_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -255,5 +256,32 @@ func TestGaugesCorrectTheViewAndSayTheirAge(t *testing.T) {
 		if !strings.Contains(g.do("GET", "/metrics", "").Body.String(), `gearshift_gauge_age_seconds{replica="small@a",variant="small"} `) {
 			t.Error("no age among the metrics")
 		}
+	})
+}
+
+// Who dispatches requests himself tells of a replica's answers too.
+func TestEndedLeasesBringAReplicaBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, engines := newEngines(t)
+		time.Sleep(10 * time.Second)
+		engines[2].down.Store(true)
+		time.Sleep(10 * time.Second)
+		g.wantStates(t, "up up ejected/connect")
+		engines[2].down.Store(false)
+		time.Sleep(3 * time.Second)
+		g.wantStates(t, "up up half_open/connect")
+		if err := g.core.SetPolicy(chooses(large)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var out struct{ Lease, Replica string }
+			w := g.do("POST", "/v1/gearshift/route", "{}")
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Replica != "large@a" {
+				t.Fatalf("%v: %s", err, w.Body)
+			}
+			time.Sleep(10 * time.Second)
+			g.do("POST", "/v1/gearshift/route/"+out.Lease+"/end", `{"output_tokens":3}`)
+		}
+		g.wantStates(t, "up up slow_start/connect")
 	})
 }

@@ -35,8 +35,9 @@ type keeper struct {
 	patrol  *health.Patrol // nil if no backend can be probed
 	clock   Clock
 	tell    func(health.Change)
-	// waiting fills in how many requests the replicas owe an answer to.
-	waiting  func(into []int)
+	// waiting fills in how many requests the replicas owe an answer to, and how many
+	// more are held by callers.
+	waiting  func(work, held []int)
 	silence  time.Duration
 	siblings [][]int // by replica: those of its host, itself among them
 
@@ -122,8 +123,8 @@ func (k *keeper) advance() {
 
 // listen looks for replicas that keep work and answer nothing.
 func (k *keeper) listen() {
-	work := make([]int, len(k.siblings))
-	k.waiting(work)
+	work, held := make([]int, len(k.siblings)), make([]int, len(k.siblings))
+	k.waiting(work, held)
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
@@ -134,7 +135,7 @@ func (k *keeper) listen() {
 	k.heard = now
 	k.ear.Reset(k.silence / listens)
 	k.mu.Unlock()
-	k.changed(k.monitor.Listen(work, now, elapsed))
+	k.changed(k.monitor.Listen(work, held, now, elapsed))
 }
 
 func (k *keeper) close() {

@@ -288,3 +288,21 @@ func TestMeasuredComparison(t *testing.T) {
 		t.Errorf("metric %s", got)
 	}
 }
+
+// Beside another policy in charge, what a trial has earned counts anew.
+func TestTrialCountsAnewBesideAnother(t *testing.T) {
+	w := &ward{policies: candidates()}
+	w.policies["third"] = known{small, "third@1"}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g.obeys(t, "canary", `{"policy":"next","share":0.5}`)
+	for range 40 {
+		g.do("POST", chat, ask)
+	}
+	if p := g.policies(t); p.Trial == nil || p.Trial.Compared != 40 || p.Trial.Measured.InCharge.Requests == 0 {
+		t.Fatalf("%+v, trial %+v", p, p.Trial)
+	}
+	p := g.obeys(t, "promote", `{"policy":"third"}`)
+	if p.InCharge != "third@1" || p.Trial == nil || p.Trial.Policy != "next@4" || p.Trial.Compared != 0 || p.Trial.Measured.InCharge.Requests != 0 {
+		t.Errorf("%+v, trial %+v", p, p.Trial)
+	}
+}

@@ -198,3 +198,19 @@ func TestExperienceFaults(t *testing.T) {
 		t.Error("a completed request goes by two names")
 	}
 }
+
+// Policies are steered and reloaded while their requests are logged.
+func TestPoliciesAreSteeredBesideARecorder(t *testing.T) {
+	with, read := recording(t, nil)
+	w := &ward{policies: candidates()}
+	g := newRig(t, says(200, jsonType, fine), withToken, stewarded(w), with)
+	g.obeys(t, "canary", `{"policy":"next","share":1}`)
+	g.do("POST", chat, ask)
+	g.obeys(t, "promote", "")
+	if p := g.policies(t); p.InCharge != "next@4" || p.Trial != nil {
+		t.Errorf("%+v", p)
+	}
+	if rows := read().Runs[0].Rows; len(rows) != 1 || rows[0].Policy != "next@4" {
+		t.Errorf("rows %+v", rows)
+	}
+}

@@ -52,7 +52,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 		if h.Get("Cache-Control") == "" {
 			h.Set("Cache-Control", "no-cache")
 		}
-	} else {
+	} else if a.response.StatusCode/100 == 2 { // an error is no beginning of an answer
 		d.work.Begun()
 	}
 	d.gin.Status(a.response.StatusCode)
@@ -82,6 +82,7 @@ func (d *dispatch) pass(a *answer) error {
 			if a.events {
 				d.gin.Writer.Flush()
 			}
+			d.waits(d.gin)
 		}
 		if err == io.EOF {
 			return nil

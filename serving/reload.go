@@ -46,6 +46,16 @@ type seats interface {
 	Trial() (router.Trial, bool)
 }
 
+// seatsOf is where policies of the router take their places, which a [Recorder] leaves
+// as it is; nil if the router has none.
+func seatsOf(r Router) seats {
+	if recorder, ok := r.(*Recorder); ok {
+		r = recorder.Router
+	}
+	s, _ := r.(seats)
+	return s
+}
+
 // Change is a configuration read anew.
 type Change struct {
 	Config Config
@@ -185,12 +195,30 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 		return err
 	}
 	before := s.router.PolicyName()
-	if err := s.seats.SetPolicy(next); err != nil {
+	if err := s.setPolicy(next); err != nil {
 		return err
 	}
 	s.log.Info("another policy routes", "policy", s.router.PolicyName(), "before", before)
 	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
+	return nil
+}
+
+// setPolicy puts a policy in charge. A trial goes on beside it, counting from zero: what
+// it has earned beside another says nothing here.
+func (s *Server) setPolicy(p router.Policy) error {
+	s.trial.mu.Lock()
+	defer s.trial.mu.Unlock()
+	return s.setPolicyLocked(p)
+}
+
+func (s *Server) setPolicyLocked(p router.Policy) error {
+	if err := s.seats.SetPolicy(p); err != nil {
+		return err
+	}
+	if s.trial.on.Load() {
+		s.trial.begin(s.clock())
+	}
 	return nil
 }
 

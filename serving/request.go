@@ -77,6 +77,24 @@ func (s *Server) bound(c *gin.Context) {
 // stays when the handler has returned: what it wrote may still be on its way.
 func (s *Server) writable(c *gin.Context) { s.writableAfter(c, 0) }
 
+// waits lets the request take its time. In HTTP/1 the deadline is looked at by writes
+// alone; in HTTP/2 it resets the stream when it passes, though nothing is written.
+func (s *Server) waits(c *gin.Context) {
+	if c.Request.ProtoMajor >= 2 {
+		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
+	}
+}
+
+// hurry bounds what is written before a handler waits, and what HTTP/2 writes when it
+// has returned.
+func (s *Server) hurry(c *gin.Context) {
+	s.writable(c)
+	if c.Request.ProtoMajor >= 2 {
+		c.Next()
+		s.writable(c)
+	}
+}
+
 // writableAfter is writable for what goes out once something else has ended.
 func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 	// A recorder in place of a connection has no deadlines; nothing is lost.
@@ -108,6 +126,7 @@ func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
 	}
 	// From here on only the client's leaving ends the connection.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
+	s.waits(c)
 	return body, nil
 }
 

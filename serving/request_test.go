@@ -39,6 +39,7 @@ func TestFaultsOfRequests(t *testing.T) {
 		{"wrong method", "GET", chat, "", nil, 405, "", "method_not_allowed", "does not take GET"},
 		{"unknown model asked for", "GET", "/v1/models/huge", "", nil, 404, "model", "model_not_found", "huge"},
 		{"completions too", "POST", "/v1/completions", `{"model":"huge"}`, nil, 404, "model", "model_not_found", "huge"},
+		{"route: too many tokens", "POST", "/v1/gearshift/route", `{"prompt_tokens":3000000000}`, nil, 400, "prompt_tokens", "invalid_value", "nor above 16777216"},
 		{"route: unknown task", "POST", "/v1/gearshift/route", `{"task":"sing"}`, nil, 400, "task", "unknown_task", "sing"},
 		{"route: unknown member", "POST", "/v1/gearshift/route", `{"tusk":"chat"}`, nil, 400, "tusk", "unknown_member", `no "tusk" here; there are task, prompt_tokens, deadline_ms`},
 		{"route: malformed", "POST", "/v1/gearshift/route", `{"task":chat}`, nil, 400, "", "invalid_json", "line 1, column 9 (byte 8)"},

@@ -47,25 +47,27 @@ func (p *parked) park(w *Work) (id string, ok bool) {
 	return id, true
 }
 
-// end settles the work; false if there is none by that ID (any more).
-func (p *parked) end(id string, outcome Outcome, tokens int) (Result, bool) {
+// end settles the work, which it returns as well; false if there is none by that ID
+// (any more).
+func (p *parked) end(id string, outcome Outcome, tokens int) (*Work, Result, bool) {
 	p.mu.Lock()
 	w, ok := p.leases[id]
 	delete(p.leases, id)
 	p.mu.Unlock()
 	if !ok {
-		return Result{}, false
+		return nil, Result{}, false
 	}
 	w.timer.Stop()
-	return p.settle(w.Work, outcome, tokens)
+	r, ok := p.settle(w.Work, outcome, tokens)
+	return w.Work, r, ok
 }
 
-// subtract takes the parked work off the replicas' counts.
-func (p *parked) subtract(from []int) {
+// count adds the parked work to the replicas' counts.
+func (p *parked) count(to []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.leases {
-		from[w.Replica]--
+		to[w.Replica]++
 	}
 }
 
@@ -134,12 +136,15 @@ func (s *Server) route(c *gin.Context) {
 	})
 }
 
+// mostPromptTokens is beyond any model's context, and can be summed.
+const mostPromptTokens = 1 << 24
+
 func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refusal) {
 	if r.Task, fault = s.taskNamed(in.Task, "task"); fault != nil {
 		return r, fault
 	}
-	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 {
-		return r, bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", `"prompt_tokens" must not be negative`)
+	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {
+		return r, bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", fmt.Sprintf(`"prompt_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
 	if in.DeadlineMS != nil {
 		var ok bool
@@ -164,10 +169,13 @@ func (s *Server) endRoute(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
-	r, ok := s.parked.end(c.Param("lease"), Completed, in.OutputTokens)
+	w, r, ok := s.parked.end(c.Param("lease"), Completed, in.OutputTokens)
 	if !ok {
 		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return
+	}
+	if in.OutputTokens > 0 { // the caller has seen the replica answer
+		s.health.succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
 	out := gin.H{"latency_ms": milliseconds(r.Latency)}
 	if r.Judged {

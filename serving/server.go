@@ -132,7 +132,7 @@ func New(o Options) (*Server, error) {
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
 	}
-	s.seats, _ = o.Router.(seats)
+	s.seats = seatsOf(o.Router)
 	if s.table.VariantIndex(AutoModel) >= 0 {
 		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
@@ -171,7 +171,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.account, s.recovery, s.bound, s.writable, s.unlock)
+	e.Use(s.identify, s.account, s.recovery, s.bound, s.hurry, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {

@@ -9,12 +9,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gearshift/serving"
@@ -114,4 +116,39 @@ func TestTLSFaults(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+}
+
+// Over HTTP/2 a request may take longer than a write: to its first byte, and between
+// its pieces.
+func TestHTTP2WaitsLongerThanAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, roots := certificate(t, t.TempDir(), 1)
+		slow := transport(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Minute)
+			body, pipe := io.Pipe()
+			go func() {
+				for _, event := range []string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}`, "[DONE]"} {
+					_, _ = io.WriteString(pipe, "data: "+event+"\n\n")
+					time.Sleep(45 * time.Second)
+				}
+				_ = pipe.Close()
+			}()
+			return reply(http.StatusOK, eventType, body), nil
+		})
+		g := newRig(t, slow, func(o *serving.Options) { o.Config.TLS = config })
+		l, stop, ended := serve(t, g)
+		response, err := tlsClient(l, roots, 0).Post("https://localhost"+chat, jsonType, strings.NewReader(strings.Replace(ask, "{", `{"stream":true,`, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || response.ProtoMajor != 2 || !strings.HasSuffix(string(text), "data: [DONE]\n\n") {
+			t.Errorf("HTTP %d, %v: %s", response.ProtoMajor, err, text)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

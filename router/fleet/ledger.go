@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -101,7 +102,7 @@ func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
 	bounds, _ := tokens.(Bounder)
 	l.mu.Lock()
 	for _, r := range replicas {
-		l.held[r] = int32(tokens.Held(r))
+		l.held[r] = int32(min(tokens.Held(r), math.MaxInt32))
 		if bounds != nil {
 			l.tightest[r] = bounds.Tightest(r)
 		}

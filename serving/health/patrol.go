@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -102,11 +103,13 @@ func (p *Patrol) walk(ctx context.Context, w *walk) {
 		case <-timer.C:
 		case <-w.soon:
 		}
-		finding := p.ask(ctx, w)
+		finding, found := p.ask(ctx, w)
 		if ctx.Err() != nil {
 			return
 		}
-		p.report(w.Beat, finding)
+		if found {
+			p.report(w.Beat, finding)
+		}
 		select { // so that doubts do not make a storm
 		case <-ctx.Done():
 			return
@@ -116,8 +119,14 @@ func (p *Patrol) walk(ctx context.Context, w *walk) {
 	}
 }
 
-// ask probes the server once.
-func (p *Patrol) ask(ctx context.Context, w *walk) Finding {
+// Short says that an attempt failed for lack of a socket on this machine: that is no
+// word on the server.
+func Short(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// ask probes the server once, if it can.
+func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -131,18 +140,20 @@ func (p *Patrol) ask(ctx context.Context, w *walk) Finding {
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }
 	switch {
+	case Short(err):
+		return 0, false
 	case err == nil && (status < http.StatusInternalServerError || missing(status)):
-		return Well
+		return Well, true
 	case err == nil:
-		return Unsound
+		return Unsound, true
 	case errors.As(err, &op) && op.Op == "dial":
-		return Refused
+		return Refused, true
 	case ctx.Err() != nil && !connected.Load():
-		return Unconnected
+		return Unconnected, true
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
-		return Late
+		return Late, true
 	}
-	return Unsound
+	return Unsound, true
 }
 
 // missing says that the server has no such path.

@@ -6,9 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,6 +167,19 @@ func TestDoubtIsClearedAtOnceAndMakesNoStorm(t *testing.T) {
 		}, well)
 		if len(d.times) < 5 || len(d.times) > 12 || d.times[0] > 0 {
 			t.Errorf("probes at %v", d.times)
+		}
+	})
+}
+
+// A lack of sockets here is no word on a server.
+func TestNoSocketIsNoFinding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, short := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
+			dial := &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", short)}
+			d := walk(t, 10*time.Second, nil, func(context.Context, string) (int, error) { return 0, &url.Error{Op: "Get", Err: dial} })
+			if len(d.findings) > 0 {
+				t.Errorf("%v: found %v", short, d.findings)
+			}
 		}
 	})
 }

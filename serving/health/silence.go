@@ -22,10 +22,10 @@ func (m *Monitor) Sign(i int) { m.signs[i].Add(1) }
 
 // Listen looks for replicas that accept work and answer nothing, while others
 // progress: whatever they say of themselves, they are ejected as [Silent]. Work
-// is, by replica, how many requests wait for an answer there. It is to be called
-// several times within [Config.SilentAfter]; elapsed is the time since the last
-// call.
-func (m *Monitor) Listen(work []int, now, elapsed time.Duration) []Change {
+// is, by replica, how many requests wait for an answer there, and held how many others
+// somebody waits for elsewhere. It is to be called several times within
+// [Config.SilentAfter]; elapsed is the time since the last call.
+func (m *Monitor) Listen(work, held []int, now, elapsed time.Duration) []Change {
 	if m.config.SilentAfter == 0 {
 		return nil
 	}
@@ -33,8 +33,8 @@ func (m *Monitor) Listen(work []int, now, elapsed time.Duration) []Change {
 	defer m.mu.Unlock()
 	for i := range m.replicas {
 		m.hear(i, work[i] > 0, now, elapsed)
-		if r := &m.replicas[i]; r.State == HalfOpen && work[i] < r.left {
-			r.left = work[i] // clients gave up
+		if r := &m.replicas[i]; r.State == HalfOpen && work[i]+held[i] < r.left {
+			r.left = work[i] + held[i] // clients gave up
 			m.limit(i, r.left+m.config.Trials)
 		}
 	}

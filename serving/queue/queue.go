@@ -103,6 +103,9 @@ func (q *Queue[T]) Len() int { return q.size }
 // Waiting is the number of entries of a class.
 func (q *Queue[T]) Waiting(class int) int { return q.classes[class].size }
 
+// Tenants is how many tenants of a class are remembered.
+func (q *Queue[T]) Tenants(class int) int { return len(q.classes[class].tenants) }
+
 // Push lets the entry wait. If the queue is full, one that has less claim to a place
 // makes way and is returned: one of the lowest priority below, else the last of the
 // tenant with the most waiting, if that has more than the entry's own tenant with the
@@ -273,10 +276,20 @@ func (q *Queue[T]) serve(e *Entry[T]) {
 	c.virtual = max(c.virtual, f.tag)
 	f.tag += cost
 	q.Remove(e)
+	var least *flow[T]                // of those without entries, by service
 	for _, other := range c.tenants { // whom the others have caught up with
 		if len(other.waiting) == 0 {
 			c.tidy(other)
+			if least == nil || cmp.Or(cmp.Compare(other.tag, least.tag), cmp.Compare(other.tenant, least.tenant)) < 0 {
+				least = other
+			}
 		}
+	}
+	// Where each request has a tenant of its own nobody is ever caught up with. The
+	// one that had least is then let off what it had, as are all that come anew.
+	if len(c.tenants) > 2*q.limit && least != nil {
+		c.virtual = max(c.virtual, least.tag)
+		c.tidy(least)
 	}
 }
 

@@ -307,3 +307,26 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	}
 }
+
+// Tenants by the thousand, each with one request, are forgotten though something
+// always waits; and nobody waits longer for it.
+func TestManyTenantsAreForgotten(t *testing.T) {
+	const limit = 8
+	q := queue.New[string](one, limit)
+	for i := range limit - 1 {
+		push(t, q, at("early", batch, fmt.Sprint("early", i), 1000+i))
+	}
+	taken := 0
+	for i := range 1000 {
+		push(t, q, at("one", batch, fmt.Sprint("tenant", i), i))
+		if e := q.Take(all); e.Value == "early" {
+			taken++
+		}
+		if n := q.Tenants(batch); n > 3*limit {
+			t.Fatalf("%d tenants are remembered after %d requests, %d of which wait", n, i+1, q.Len())
+		}
+	}
+	if taken != limit-1 {
+		t.Errorf("%d of %d early ones had their turn", taken, limit-1)
+	}
+}
