@@ -128,7 +128,7 @@ func newLocalClassifier(c localConfig) (localEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	model, err := openClassifier(c, folder.Tokenizer.Size())
+	model, err := openClassifier(c, folder.Vocabulary)
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,12 @@ const (
 	headStep  = 8
 )
 
-// The bounds of a Size. The largest model is of 6.4 billion parameters.
+// The bounds of a Size. A model is one file of protocol buffers, which are of 2 GiB at
+// most.
 const (
-	maxLayers = 96
-	maxWidth  = 8192
+	maxLayers     = 96
+	maxWidth      = 8192
+	maxParameters = 500_000_000
 )
 
 // ParseSize reads NAME=LAYERSxWIDTH.
@@ -46,9 +48,14 @@ func ParseSize(text string) (Size, error) {
 		return s, fmt.Errorf("%q: want 1 to %d layers", text, maxLayers)
 	case s.Width < headStep || s.Width > maxWidth || s.Width%headStep != 0 || s.Width > headWidth && s.Width%headWidth != 0:
 		return s, fmt.Errorf("%q: want a width from %d to %d that is a multiple of %d, and above %d of that", text, headStep, maxWidth, headStep, headWidth)
+	case s.blockParameters() > maxParameters:
+		return s, fmt.Errorf("%q has some %d million parameters; want at most %d: one file holds them all", text, s.blockParameters()/1e6, maxParameters/1_000_000)
 	}
 	return s, nil
 }
+
+// blockParameters are those of the layers, but for biases and norms: next to all.
+func (s Size) blockParameters() int { return 12 * s.Layers * s.Width * s.Width }
 
 func isName(s string) bool {
 	for _, r := range s {

@@ -32,6 +32,7 @@ func TestParseSize(t *testing.T) {
 		"tiny=2x72":     "and above 64 of that",
 		"tiny=2x12":     "a multiple of 8",
 		"tiny=2x100000": "a width from 8 to 8192",
+		"xl=24x2048":    "some 1207 million parameters; want at most 500",
 	} {
 		if _, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

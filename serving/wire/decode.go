@@ -54,7 +54,7 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.String:
 		return "a string"
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"

@@ -280,8 +280,9 @@ func TestFolderFaults(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
 		"{": "not the JSON", "{}": "it lacks max_position_embeddings",
-		`{"max_position_embeddings": 8, "sampling_rate": 8, "id2label": {"1": "x"}}`: "none with the number 0",
-		`{"max_position_embeddings": 8, "sampling_rate": 8}`:                         "tokenizer.json",
+		`{"max_position_embeddings": 8, "sampling_rate": 8}`:                                          "vocab_size",
+		`{"max_position_embeddings": 8, "sampling_rate": 8, "vocab_size": 8, "id2label": {"1": "x"}}`: "none with the number 0",
+		`{"max_position_embeddings": 8, "sampling_rate": 8, "vocab_size": 8}`:                         "tokenizer.json",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

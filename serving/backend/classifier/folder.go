@@ -15,6 +15,7 @@ type Folder struct {
 	Labels       []string
 	Context      int
 	SamplingRate int
+	Vocabulary   int // of the model
 }
 
 // ReadFolder reads config.json and tokenizer.json.
@@ -28,15 +29,16 @@ func ReadFolder(dir string) (f *Folder, err error) {
 
 func (f *Folder) config(data []byte) error {
 	var c struct {
-		Labels  map[string]string `json:"id2label"`
-		Context int               `json:"max_position_embeddings"`
-		Rate    int               `json:"sampling_rate"`
+		Labels     map[string]string `json:"id2label"`
+		Context    int               `json:"max_position_embeddings"`
+		Rate       int               `json:"sampling_rate"`
+		Vocabulary int               `json:"vocab_size"`
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("it is not the JSON of a model's configuration: %w", err)
 	}
-	if c.Context < 1 || c.Rate < 1 {
-		return errors.New("it lacks max_position_embeddings or sampling_rate")
+	if c.Context < 1 || c.Rate < 1 || c.Vocabulary < 1 {
+		return errors.New("it lacks max_position_embeddings, sampling_rate or vocab_size")
 	}
 	for i := range len(c.Labels) {
 		label, ok := c.Labels[strconv.Itoa(i)]
@@ -45,6 +47,6 @@ func (f *Folder) config(data []byte) error {
 		}
 		f.Labels = append(f.Labels, label)
 	}
-	f.Context, f.SamplingRate = c.Context, c.Rate
+	f.Context, f.SamplingRate, f.Vocabulary = c.Context, c.Rate, c.Vocabulary
 	return nil
 }

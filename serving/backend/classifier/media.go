@@ -8,10 +8,15 @@ import (
 	"image"
 	_ "image/jpeg" // a form that images come in
 	_ "image/png"  // another
+	"runtime"
 )
 
 // maxSide bounds images: a small file can announce a huge one.
 const maxSide = 4096
+
+// decoding bounds the images that are decoded at once: each may take a hundred
+// megabytes and more meanwhile.
+var decoding = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // readImage is the image at the model's size, each pixel the nearest one's.
 func readImage(data []byte, side int) ([]float32, error) {
@@ -22,6 +27,8 @@ func readImage(data []byte, side int) ([]float32, error) {
 	if config.Width < 1 || config.Height < 1 || config.Width > maxSide || config.Height > maxSide {
 		return nil, fmt.Errorf("it is of %d×%d pixels; want 1 to %d each way", config.Width, config.Height, maxSide)
 	}
+	decoding <- struct{}{}
+	defer func() { <-decoding }()
 	picture, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, err

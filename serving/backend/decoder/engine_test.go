@@ -169,6 +169,29 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
+// Answers of one token, which come again as soon as they are given, do not keep those
+// that run waiting.
+func TestShortAnswersDoNotStarve(t *testing.T) {
+	f := &fake{next: letters}
+	var e *Engine
+	const most = 1000
+	prefills := 0
+	f.prefilled = func() { // while one is prefilled, the next gets in line
+		if prefills++; prefills < most {
+			_, _, _ = e.Generate([]byte(`{"prompt": "b", "max_tokens": 1}`), false)
+		}
+	}
+	e = start(t, f, plenty)
+	if text, _ := answer(t, generate(t, e, `{"prompt": "a", "max_tokens": 20, "temperature": 0}`)); len(text) != 20 {
+		t.Errorf("%q", text)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.prefills == most {
+		t.Error("an answer of 20 tokens ended when there was nothing else left to do")
+	}
+}
+
 // A model that fails ends every answer with its error, and takes no more.
 func TestModelFails(t *testing.T) {
 	f := &fake{next: letters, fail: errFake}

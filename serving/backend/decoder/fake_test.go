@@ -17,11 +17,15 @@ type fake struct {
 	// step, if set, is asked for leave before each Decode.
 	step chan struct{}
 	fail error // of Decode
+	// prefilled, if set, is called in each Prefill.
+	prefilled func()
 
 	mu     sync.Mutex
 	batch  [][]int64
 	widest int // rows × the longest, at most
 	closed bool
+
+	prefills int
 }
 
 const (
@@ -42,6 +46,12 @@ func (f *fake) logits(history []int64) []float32 {
 }
 
 func (f *fake) Prefill(prompt []int64) (Row, []float32, error) {
+	f.mu.Lock()
+	f.prefills++
+	f.mu.Unlock()
+	if f.prefilled != nil {
+		f.prefilled()
+	}
 	return fakeRow(slices.Clone(prompt)), f.logits(prompt), nil
 }
 

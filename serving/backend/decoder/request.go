@@ -32,6 +32,17 @@ type order struct {
 	LogitBias        map[string]int  `json:"logit_bias"`
 	Logprobs         json.RawMessage `json:"logprobs"`
 	Echo             bool            `json:"echo"`
+	BestOf           *int            `json:"best_of"`
+	Suffix           string          `json:"suffix"`
+	ResponseFormat   *struct {
+		Type string `json:"type"`
+	} `json:"response_format"`
+	// These are vLLM's.
+	TopK              int      `json:"top_k"` // 0 and −1: all
+	MinP              float64  `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	MinTokens         int      `json:"min_tokens"`
+	StopTokens        []int64  `json:"stop_token_ids"`
 }
 
 // maxStops is how many stop strings OpenAI allows.
@@ -77,16 +88,26 @@ func (o *order) unheeded() *wire.Error {
 	switch {
 	case o.N != nil && *o.N != 1:
 		return invalid("n", "this engine gives one answer to a request")
-	case o.FrequencyPenalty != 0:
-		return invalid("frequency_penalty", "this engine has no frequency_penalty")
-	case o.PresencePenalty != 0:
-		return invalid("presence_penalty", "this engine has no presence_penalty")
-	case len(o.LogitBias) > 0:
-		return invalid("logit_bias", "this engine has no logit_bias")
+	case o.BestOf != nil && *o.BestOf != 1:
+		return invalid("best_of", "this engine gives one answer to a request")
+	case o.ResponseFormat != nil && o.ResponseFormat.Type != "text":
+		return invalid("response_format", "this engine answers in text alone")
 	case logprobs != "" && logprobs != "null" && logprobs != "false" && logprobs != "0":
 		return invalid("logprobs", "this engine gives no logprobs")
 	case o.Echo:
 		return invalid("echo", "this engine does not echo prompts")
+	}
+	for _, unknown := range []struct {
+		name  string
+		asked bool
+	}{
+		{"frequency_penalty", o.FrequencyPenalty != 0}, {"presence_penalty", o.PresencePenalty != 0}, {"logit_bias", len(o.LogitBias) > 0}, {"suffix", o.Suffix != ""},
+		{"top_k", o.TopK > 0}, {"min_p", o.MinP != 0}, {"repetition_penalty", o.RepetitionPenalty != nil && *o.RepetitionPenalty != 1},
+		{"min_tokens", o.MinTokens > 0}, {"stop_token_ids", len(o.StopTokens) > 0},
+	} {
+		if unknown.asked {
+			return invalid(unknown.name, "this engine has no "+unknown.name)
+		}
 	}
 	return nil
 }
@@ -243,7 +264,7 @@ func (e *Engine) limit(s *sequence, o *order) *wire.Error {
 	case *limit < 1:
 		return invalid(name, fmt.Sprintf("%q must be at least 1", name))
 	case *limit > room:
-		return e.tooLong(name, fmt.Sprintf("%d prompt tokens and %q = %d are %d tokens", len(s.prompt), name, *limit, len(s.prompt)+*limit))
+		return e.tooLong(name, fmt.Sprintf("%d prompt tokens and %q = %d are more", len(s.prompt), name, *limit))
 	default:
 		s.limit = *limit
 	}

@@ -15,13 +15,17 @@ type sampling struct {
 	weights     []float64 // scratch
 }
 
-// draw picks a token by its logit. One that is not a number is never picked.
+// draw picks a token by its logit. One that is not a number is never picked: −1 if none
+// is.
 func (s *sampling) draw(logits []float32) int64 {
 	best := 0
 	for i, l := range logits {
 		if l > logits[best] || logits[best] != logits[best] {
 			best = i
 		}
+	}
+	if logits[best] != logits[best] {
+		return -1
 	}
 	if s.temperature == 0 {
 		return int64(best)
@@ -35,6 +39,9 @@ func (s *sampling) draw(logits []float32) int64 {
 		}
 		s.weights[i] = w
 		sum += w
+	}
+	if sum == 0 { // the likeliest is infinitely so
+		return int64(best)
 	}
 	if s.topP < 1 {
 		return s.nucleus(s.topP * sum)

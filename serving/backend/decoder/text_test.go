@@ -154,6 +154,15 @@ func TestBadRequests(t *testing.T) {
 		{`{"prompt": "a", "presence_penalty": 1}`, "presence_penalty", "invalid_value", "no presence_penalty"},
 		{`{"prompt": "a", "frequency_penalty": 1}`, "frequency_penalty", "invalid_value", "no frequency_penalty"},
 		{`{"prompt": "a", "logit_bias": {"3": 1}}`, "logit_bias", "invalid_value", "no logit_bias"},
+		{`{"prompt": "a", "best_of": 2}`, "best_of", "invalid_value", "one answer"},
+		{`{"prompt": "a", "suffix": "b"}`, "suffix", "invalid_value", "no suffix"},
+		{`{"prompt": "a", "response_format": {"type": "json_object"}}`, "response_format", "invalid_value", "text alone"},
+		{`{"prompt": "a", "top_k": 1}`, "top_k", "invalid_value", "no top_k"},
+		{`{"prompt": "a", "min_p": 0.1}`, "min_p", "invalid_value", "no min_p"},
+		{`{"prompt": "a", "repetition_penalty": 1.1}`, "repetition_penalty", "invalid_value", "no repetition_penalty"},
+		{`{"prompt": "a", "min_tokens": 3}`, "min_tokens", "invalid_value", "no min_tokens"},
+		{`{"prompt": "a", "stop_token_ids": [3]}`, "stop_token_ids", "invalid_value", "no stop_token_ids"},
+		{`{"prompt": "a", "seed": 1.5}`, "seed", "invalid_type", "a whole number"},
 		{`{"prompt": "a", "echo": true}`, "echo", "invalid_value", "echo"},
 		{`{"prompt": `, "", "invalid_json", ""},
 		{`[]`, "", "invalid_type", "must be a JSON object"},
@@ -174,6 +183,31 @@ func TestBadRequests(t *testing.T) {
 	}
 	if l := e.Load(); l.Running+l.Waiting > 0 {
 		t.Errorf("load %+v after nothing but faults", l)
+	}
+}
+
+// What asks for nothing else than there is, is no fault.
+func TestNeutralOptions(t *testing.T) {
+	e := start(t, &fake{next: letters}, plenty)
+	const body = `{"prompt": "a", "max_tokens": 2, "n": 1, "best_of": 1, "suffix": null, "response_format": {"type": "text"}, "top_k": -1, "min_p": 0,
+		"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "logit_bias": {}, "logprobs": null, "unknown": 3}`
+	if status, answer := ask(t, e, backend.CompletionPath, body); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// A model whose logits are no numbers has nothing to say; one that is infinitely sure
+// says that.
+func TestSamplingOfBadLogits(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, s := range []sampling{{topP: 1}, {temperature: 1, topP: 1}, {temperature: 1, topP: 0.5}} {
+		s.random = rand.New(rand.NewPCG(1, 1))
+		if got := s.draw([]float32{nan, nan}); got >= 0 {
+			t.Errorf("%+v: of no numbers, %d", s, got)
+		}
+		if got := s.draw([]float32{0, inf, 3}); got != 1 {
+			t.Errorf("%+v: of one that is infinite, %d", s, got)
+		}
 	}
 }
 

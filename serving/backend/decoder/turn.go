@@ -1,12 +1,26 @@
 package decoder
 
+import (
+	"errors"
+	"fmt"
+)
+
+// errNoNumbers is of a damaged model, or of a prompt that overflows in it.
+var errNoNumbers = errors.New("none of its logits is a number")
+
 // turn lets ended sequences go, prefills those that may begin, and adds a token
 // to each that runs. Sequences that wait come first, as in vLLM's default
 // order: a new one has its first token before the others go on.
 func (e *Engine) turn() error {
 	stay, gone := e.sweep()
 	var join []Row
-	for s := e.admit(); s != nil; s = e.admit() {
+	// No more than the batch holds: answers of one token leave at once, and a line of
+	// them would keep those that run waiting for good.
+	for range e.config.MaxSequences {
+		s := e.admit()
+		if s == nil {
+			break
+		}
 		row, err := e.begin(s)
 		if err != nil {
 			releaseAll(join)
@@ -122,6 +136,10 @@ func (e *Engine) extend(s *sequence, logits []float32) {
 	}
 	e.tokens++
 	token := s.draw(logits)
+	if token < 0 {
+		e.end(s, "", fmt.Errorf("the model %s fails: %w", e.config.Name, errNoNumbers))
+		return
+	}
 	if finish := s.add(token, e.tokenizer, e.config.End); finish != "" {
 		e.end(s, finish, nil)
 		return

@@ -50,8 +50,10 @@ func readLayout(path string) (*layout, error) {
 	if l.inPlace, err = onnxfile.Uses(data, "GroupQueryAttention"); err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path + "_data"); err == nil { // weights beside the model
-		l.fileBytes += info.Size()
+	for _, suffix := range []string{"_data", ".data"} { // weights beside the model, by Optimum and by ONNX Runtime's builder
+		if info, err := os.Stat(path + suffix); err == nil {
+			l.fileBytes += info.Size()
+		}
 	}
 	if err := l.read(inputs, outputs); err != nil {
 		return nil, fmt.Errorf("%s is not in the layout of a decoder with past, as Hugging Face Optimum exports it: %w", filepath.Base(path), err)

@@ -61,10 +61,13 @@ func (t *Tokenizer) preTokenizer(c *component) error {
 			steps = c.Parts
 		}
 	}
-	if len(steps) == 0 || steps[len(steps)-1].Type != "ByteLevel" {
+	if len(steps) == 0 || steps[len(steps)-1] == nil || steps[len(steps)-1].Type != "ByteLevel" {
 		return errors.New("its pre_tokenizer is not ByteLevel, nor ends with it")
 	}
 	for _, s := range steps {
+		if s == nil {
+			return errors.New("its pre_tokenizer has a step that is null")
+		}
 		if err := t.splitBy(s); err != nil {
 			return fmt.Errorf("its pre_tokenizer %s %w", s.Type, err)
 		}
@@ -111,13 +114,14 @@ func prefixSpace(text string) []string {
 
 // isolate makes pieces of what matches and of what lies between.
 func (t *Tokenizer) isolate(pattern string) error {
-	re, err := regexp2.Compile(pattern)
+	// Without a bound on its stack, it fails on no text: prompts are bounded elsewhere.
+	re, err := regexp2.Compile(pattern, regexp2.OptionMaxBacktrackingStackSize(-1))
 	if err != nil {
 		return fmt.Errorf("has the pattern %.60q, which is not understood: %w", pattern, err)
 	}
 	t.splitters = append(t.splitters, func(text string) (pieces []string) {
 		matches, err := re.FindAllStringIndex(text, -1)
-		if err != nil { // only of a time limit, and there is none
+		if err != nil { // only of a limit of time or stack, and there is none
 			return []string{text}
 		}
 		at := 0

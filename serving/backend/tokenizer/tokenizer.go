@@ -131,11 +131,12 @@ func (f *file) check() error {
 }
 
 func (t *Tokenizer) vocabulary(f *file) error {
+	const most = 1 << 30 // so that one more is a number still
 	for _, id := range f.Model.Vocabulary {
-		t.size = max(t.size, int(id)+1)
+		t.size = max(t.size, int(min(id, most))+1)
 	}
 	for _, a := range f.Added {
-		t.size = max(t.size, int(a.ID)+1)
+		t.size = max(t.size, int(min(a.ID, most))+1)
 	}
 	if t.size > 2*(len(f.Model.Vocabulary)+len(f.Added))+1024 {
 		return fmt.Errorf("its tokens are numbered up to %d, and there are %d of them", t.size-1, len(f.Model.Vocabulary)+len(f.Added))

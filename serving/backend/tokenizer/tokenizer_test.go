@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -220,15 +221,24 @@ func TestFaults(t *testing.T) {
 		"makes no token":                     part("model", "merges", []string{"x y"}),
 		"its merges are neither":             part("model", "merges", 3),
 		"tokens are numbered up to 99999999": func(f map[string]any) { f["model"].(map[string]any)["vocab"].(map[string]int)["zz"] = 99999999 },
-		`its normalizer "Lowercase" is not`:  func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} },
-		"is not ByteLevel":                   part("pre_tokenizer", "type", "Whitespace"),
-		"pre_tokenizer Metaspace is not":     sequence(map[string]any{"type": "Metaspace"}),
-		`behavior "Removed"`:                 sequence(map[string]any{"type": "Split", "behavior": "Removed", "pattern": map[string]string{"Regex": "a"}}),
-		"which is not understood":            sequence(map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": "(a"}}),
-		`post_processor "Bert`:               func(f map[string]any) { f["post_processor"] = map[string]any{"type": "BertProcessing"} },
-		"that it does not list":              template("<s>", nil),
-		"names the token 999":                template("<s>", []int{999}),
-		"its decoder is not ByteLevel":       part("decoder", "type", "WordPiece"),
+		"tokens are numbered up to 1073741824": func(f map[string]any) {
+			f["added_tokens"] = []any{map[string]any{"id": int64(math.MaxInt64), "content": "x"}}
+		},
+		"a step that is null": func(f map[string]any) {
+			f["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": []any{nil, map[string]any{"type": "ByteLevel"}}}
+		},
+		"nor ends with it": func(f map[string]any) {
+			f["pre_tokenizer"] = map[string]any{"type": "Sequence", "pretokenizers": []any{nil}}
+		},
+		`its normalizer "Lowercase" is not`: func(f map[string]any) { f["normalizer"] = map[string]any{"type": "Lowercase"} },
+		"is not ByteLevel":                  part("pre_tokenizer", "type", "Whitespace"),
+		"pre_tokenizer Metaspace is not":    sequence(map[string]any{"type": "Metaspace"}),
+		`behavior "Removed"`:                sequence(map[string]any{"type": "Split", "behavior": "Removed", "pattern": map[string]string{"Regex": "a"}}),
+		"which is not understood":           sequence(map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": "(a"}}),
+		`post_processor "Bert`:              func(f map[string]any) { f["post_processor"] = map[string]any{"type": "BertProcessing"} },
+		"that it does not list":             template("<s>", nil),
+		"names the token 999":               template("<s>", []int{999}),
+		"its decoder is not ByteLevel":      part("decoder", "type", "WordPiece"),
 		"single_word, lstrip or rstrip": func(f map[string]any) {
 			f["added_tokens"] = []any{map[string]any{"id": 1, "content": "x", "lstrip": true}}
 		},
