@@ -10,6 +10,7 @@
 #               and "bench-compare: end"
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/machine.sh
 
 readonly rounds=${ROUNDS:-5} seconds=${TIME:-1} python=${PYTHON:-/usr/bin/python3}
 readonly out=bench-out
@@ -47,21 +48,15 @@ kernels=$(tuned)
 readonly kernels
 
 describe() {
-	local model
-	model=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || true)
 	echo "date: $(date -u +%F)"
-	echo "commit: $(git rev-parse --short HEAD)$(git diff --quiet HEAD -- || echo ', with changes')"
-	echo "processor: ${model:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores$(grep -qw hypervisor /proc/cpuinfo 2>/dev/null && echo ', of a virtual machine, which may share them with others')"
-	echo "system: $(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME, ")$(uname -sr)"
+	echo "commit: $(commit)"
+	echo "processor: $(processor)"
+	echo "system: $(system)"
 	echo "ours: $(go env GOVERSION), build tags ${tags:-none}"
 	echo "peers: $("$python" -c 'import platform, torch; print("Python", platform.python_version(), "and PyTorch", torch.__version__)'), one thread"
 	echo "rounds: $rounds, of $seconds s for each benchmark"
-	echo "load-before: $(load)"
+	echo "load-before: $(averages)"
 }
-
-# load is how busy the machine has been; before a run it should be near 0, and
-# after it near 1.
-load() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
 
 # ours CORES BINARY PATTERN TIME runs benchmarks of ours.
 ours() {
@@ -103,11 +98,13 @@ round() {
 }
 
 describe >"$log"
+since=$(ticks)
 for ((i = 1; i <= rounds; i++)); do
 	echo "bench-compare: round $i of $rounds" >&2
 	round "$i" >>"$log"
 done
-echo "load-after: $(load)" >>"$log"
+echo "load-after: $(averages)" >>"$log"
+echo "given-to-others: $(stolen "$since")" >>"$log"
 "$python" scripts/peers/compare.py "$log" | tee "$out/compare.md"
 if [ -n "${DOC-}" ]; then
 	sed -i -e '/bench-compare: begin/,/bench-compare: end/{//!d}' -e "/bench-compare: begin/r $out/compare.md" "$DOC"

@@ -14,6 +14,7 @@
 #               "bench-proxy: end"
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/machine.sh
 
 readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshift-rule nginx bare portkey} port=${PORT:-18400}
 readonly out=bench-out host=127.0.0.1
@@ -121,21 +122,21 @@ if wanted portkey; then
 	ready portkey $((port + 4))
 fi
 
-busy() { cut -d' ' -f1-3 /proc/loadavg 2>/dev/null || echo unknown; }
-before=$(busy)
+before=$(averages)
+since=$(ticks)
 "${load[@]}" "$work/overhead" measure --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+given=$(stolen "$since")
 
 describe() {
-	local model
-	model=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo 2>/dev/null || true)
 	echo "- date: $(date -u +%F)"
-	echo "- commit: $(git rev-parse --short HEAD)$(git diff --quiet HEAD -- || echo ', with changes')"
-	echo "- processor: ${model:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores$(grep -qw hypervisor /proc/cpuinfo 2>/dev/null && echo ', of a virtual machine, which may share them with others')"
-	echo "- system: $(. /etc/os-release 2>/dev/null && echo "$PRETTY_NAME, ")$(uname -sr)"
+	echo "- commit: $(commit)"
+	echo "- processor: $(processor)"
+	echo "- system: $(system)"
 	echo "- versions: $(go env GOVERSION), $(nginx -v 2>&1 | cut -d' ' -f3), Portkey $(cat .cache/portkey/version) on node $(node --version)"
 	echo "- cores: $cores"
 	echo "- rounds: $rounds, of $time for each measurement${PREFIX:+, all by $PREFIX}"
-	echo "- load before and after: $before; $(busy)"
+	echo "- load before and after: $before; $(averages)"
+	echo "- processors given to other machines by the host meanwhile: $given"
 	echo
 }
 {

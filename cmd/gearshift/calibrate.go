@@ -26,6 +26,7 @@ type calibrateOptions struct {
 	measure, replay, validate             time.Duration
 	batches, prompts                      []int
 	seeds, requests, repetitions, trials  int
+	tries                                 int
 	seed                                  uint64
 }
 
@@ -35,9 +36,9 @@ func newCalibrateCommand() *cobra.Command {
 		Use:   "calibrate --scenario S --dir DIR",
 		Short: "Measure, train, evaluate, serve and replay on your own engines, in one go",
 		Long: `Walk the whole way on the engines that a scenario serves: measure each variant beside
-the others, put the profiles into the scenario, tune its rules on it, train a policy, evaluate
-it in the simulator, serve it, replay a workload against it and the alternatives in turn, and hold
-the simulator against all that. Each step leaves its output in DIR. A step that is
+the others, put the profiles into the scenario, hold the simulator against the engines, tune the
+rules, train a policy, evaluate it in the simulator, serve it, replay a workload against it and the
+alternatives in turn, and hold the simulator against the policy too. Each step leaves its output in DIR. A step that is
 finished is skipped, so that the same command goes on after an interruption; --from
 repeats a step and those after it.
 
@@ -63,6 +64,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
 	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
+	f.IntVar(&o.tries, "validate-tries", 3, "of a load at most, where the host of this virtual machine gave much of its processors to others")
 	f.Uint64Var(&o.seed, "seed", 1, "of everything random")
 	return c
 }
@@ -91,11 +93,12 @@ func steps() []step {
 	return []step{
 		{"measure", (*calibration).profileFiles, (*calibration).measureAll},
 		{"scenario", file("measured.yaml"), (*calibration).joinProfiles},
+		{"validate", file("validate.json"), (*calibration).validateEngines},
 		{"tune", file("scenario.yaml"), (*calibration).tuneRules},
 		{"train", file("train.txt"), (*calibration).train},
 		{"evaluate", file("eval.csv", "eval.json"), (*calibration).evaluate},
 		{"replay", (*calibration).turnFiles, (*calibration).replayAll},
-		{"validate", file("validate.json"), (*calibration).validateAll},
+		{"validate-policy", file("validate-policy.json"), (*calibration).validatePolicy},
 	}
 }
 
@@ -125,8 +128,8 @@ func (o *calibrateOptions) check() error {
 			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
 		}
 	}
-	if o.seeds < 1 || o.repetitions < 1 || o.requests < 0 || o.trials < 0 {
-		return fmt.Errorf("--seeds %d --repetitions %d --requests %d --tune-trials %d: want at least 1, 1, 0 and 0", o.seeds, o.repetitions, o.requests, o.trials)
+	if o.seeds < 1 || o.repetitions < 1 || o.tries < 1 || o.requests < 0 || o.trials < 0 {
+		return fmt.Errorf("--seeds %d --repetitions %d --validate-tries %d --requests %d --tune-trials %d: want at least 1, 1, 1, 0 and 0", o.seeds, o.repetitions, o.tries, o.requests, o.trials)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/measure"
 	"gearshift/serving/replay"
 )
 
@@ -183,6 +184,7 @@ func (c *calibration) evaluate(ctx context.Context) error {
 type turn struct {
 	Policy     string        `json:"policy"`
 	Repetition int           `json:"repetition"`
+	Stolen     float64       `json:"stolen"` // share of the processors' time that their host gave to others
 	Report     replay.Report `json:"report"`
 }
 
@@ -255,6 +257,8 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	}
 	defer stop()
 	var out bytes.Buffer
+	processors := c.processors()
+	before := processors()
 	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
 	if err == nil {
 		err = json.Unmarshal(out.Bytes(), &t.Report)
@@ -262,7 +266,19 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	if err != nil {
 		return t, err
 	}
+	t.Stolen = processors().StolenSince(before)
 	return t, writeJSON(path, t)
+}
+
+// processors reads what those did that the engines run on.
+func (c *calibration) processors() func() measure.Processors {
+	var targets []measure.Target
+	if c.scenario.Serving.Backend == scenario.Upstream {
+		for _, at := range c.scenario.Serving.Upstreams {
+			targets = append(targets, measure.Target{URL: at.URL})
+		}
+	}
+	return processorsOf(targets...)
 }
 
 // summarise prints means over all requests, the utility of each repetition, and by
@@ -284,28 +300,9 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 		fmt.Fprintf(t, "  %s\t%.3f\t%.1f %%\t%.1f %%\t%s\t%s\n", ref, utility/requests, 100*met/requests, 100*completed/requests, strings.Join(each, " "), strings.Join(behind, " "))
 	}
 	_ = t.Flush()
-}
-
-func (c *calibration) validateAll(ctx context.Context) error {
-	url, stop, err := c.servePatiently(ctx, "scenario.yaml", calibrated)
-	if err != nil {
-		return err
+	for _, t := range turns {
+		if t.Stolen > measure.MostStolen {
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, stolenWords(t.Stolen))
+		}
 	}
-	defer stop()
-	args := []string{"validate", "--scenario", c.at("scenario.yaml"), "--url", url, "--store", c.at(storeName), "--time", c.validate.String(), "--format", "json"}
-	if c.scenario.Serving.Backend != scenario.Upstream {
-		args = append(args, "--upstreams", url)
-	}
-	var out bytes.Buffer
-	if err := c.command(ctx, &out, args...); err != nil {
-		return err
-	}
-	var report liveReport
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		return err
-	}
-	if err := report.table(c.stdout); err != nil {
-		return err
-	}
-	return install(c.at("validate.json"), out.Bytes(), true)
 }

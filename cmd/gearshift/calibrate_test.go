@@ -21,11 +21,12 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, []string{"calibrate", "--scenario", "tiny"}, "--dir DIR is missing")
 	fail(t, []string{"calibrate", "--scenario", "none", "--dir", dir}, `"none"`)
 	fail(t, []string{"calibrate", "--scenario", "titan-rtx-opt", "--dir", dir}, "4 hosts", "serving.upstreams")
-	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, tune, train, evaluate, replay, validate")
+	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, validate, tune, train, evaluate, replay, validate-policy")
 	fail(t, on("--preset", "grand"), "--preset", "grand")
 	fail(t, on("--replay-time", "0s"), "--replay-time 0s")
 	fail(t, on("--seeds", "0"), "--seeds 0")
 	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
+	fail(t, on("--validate-tries", "0"), "--validate-tries 0")
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a refused walk left a folder: %v", err)
 	}
@@ -45,23 +46,38 @@ func TestCalibrateGoesOn(t *testing.T) {
 	put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
 	put("profile-large.yaml", measuredLarge)
 	walk := []string{"calibrate", "--scenario", "tiny", "--dir", dir, "--preset", "quick", "--seeds", "1", "--requests", "50", "--workload", "poisson:3", "--policy", "slackfit", "--tune-trials", "2"}
-	for _, name := range []string{"measured.yaml", "scenario.yaml", "train.txt", "eval.csv", "eval.json", "turn-1-1.json", "turn-1-2.json", "replay.json", "validate.json"} {
+	for _, name := range []string{"measured.yaml", "scenario.yaml", "train.txt", "eval.csv", "eval.json", "turn-1-1.json", "turn-1-2.json", "replay.json", "validate.json", "validate-policy.json"} {
 		put(name, "")
 	}
 	out := succeed(t, walk...)
-	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "4 train: finished already; --from train repeats it") {
+	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "5 train: finished already; --from train repeats it") {
 		t.Errorf("all is finished:\n%s", out)
 	}
-	// The joined profiles are missing, and a folder is in the way of the next step's file.
-	if err := os.Remove(filepath.Join(dir, "measured.yaml")); err != nil {
-		t.Fatal(err)
+	remove := func(name string) {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, storeName), 0o755); err != nil {
-		t.Fatal(err)
+	// A folder in the way of a step's file ends the walk there.
+	block := func(name string) {
+		remove(name)
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(filepath.Join(name, "x"), "")
 	}
-	put(filepath.Join(storeName, "x"), "")
+	// The joined profiles are missing: what comes after them is repeated.
+	remove("measured.yaml")
+	block("validate.json")
 	code, out, stderr := gearshift(t, walk...)
-	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat train") {
+	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat validate") {
+		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+	}
+	remove("validate.json")
+	put("validate.json", "")
+	block(storeName)
+	code, out, stderr = gearshift(t, append(walk, "--from", "tune")...)
+	if code != 1 || !strings.Contains(out, "3 validate: finished already") || !strings.Contains(out, "4 tune\n") || !strings.Contains(stderr, "cannot repeat train") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
 	joined, err := os.ReadFile(filepath.Join(dir, "measured.yaml"))

@@ -7,21 +7,56 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"gearshift/serving/measure"
 )
 
 // machineOf describes this machine, if the engine at the URL is on it.
 func machineOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return unsaid
-	}
-	host, ip := u.Hostname(), net.ParseIP(u.Hostname())
-	if name, err := os.Hostname(); host != "localhost" && (ip == nil || !ip.IsLoopback()) && (err != nil || host != name) {
+	if !here(address) {
 		return unsaid
 	}
 	return thisMachine()
+}
+
+// here says whether the server at the URL is on this machine, as far as the URL
+// tells.
+func here(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	host, ip := u.Hostname(), net.ParseIP(u.Hostname())
+	name, err := os.Hostname()
+	return host == "localhost" || ip != nil && ip.IsLoopback() || err == nil && host == name
+}
+
+// processorsOf reads what this machine's processors did, if all of the targets are
+// on it and its system tells; else nothing.
+func processorsOf(targets ...measure.Target) func() measure.Processors {
+	fs, err := procfs.NewDefaultFS()
+	away := slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) })
+	return func() measure.Processors {
+		if err != nil || away {
+			return measure.Processors{}
+		}
+		stat, err := fs.Stat()
+		if err != nil {
+			return measure.Processors{}
+		}
+		c := &stat.CPUTotal
+		return measure.Processors{All: c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal, Stolen: c.Steal}
+	}
+}
+
+// stolenWords says what a share of the processors' time was stolen by, for a note.
+func stolenWords(share float64) string {
+	return fmt.Sprintf("the host of this virtual machine gave %.0f %% of its processors to others", 100*share)
 }
 
 const unsaid = "not said"

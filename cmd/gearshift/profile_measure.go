@@ -156,6 +156,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 			return err // now, and not after a minute
 		}
 	}
+	c.Processors = processorsOf(append([]measure.Target{c.Target}, c.Neighbours...)...)
 	watched := isTerminal(stderr)
 	if watched {
 		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }

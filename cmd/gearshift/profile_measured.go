@@ -38,6 +38,8 @@ type provenance struct {
 	Neighbours []string `yaml:"neighbours,omitempty,flow"`
 	Requests   int      `yaml:"requests"`
 	Seconds    float64  `yaml:"seconds"`
+	// Stolen is the share of the processors' time that their host gave to others.
+	Stolen float64 `yaml:"stolen,omitempty"`
 	// Fits is false if Faults has a word on it.
 	Fits      bool                    `yaml:"fits"`
 	Faults    []string                `yaml:"faults,omitempty"`
@@ -72,7 +74,7 @@ func (o *measureOptions) profileOf(m *measure.Measurement) (*measuredProfile, er
 	model.WeightBytes, model.ActivationBytes, model.KVBytes = o.weightBytes, o.activationBytes, o.kvBytes
 	p := &measuredProfile{Profiles: []scenario.LatencyModel{model}, fitted: f, Measured: provenance{
 		Date: o.date, Machine: o.machine, Engine: m.Target.URL, Model: m.Target.Model,
-		Requests: len(m.Requests), Seconds: m.Took.Round(time.Second / 10).Seconds(),
+		Requests: len(m.Requests), Seconds: m.Took.Round(time.Second / 10).Seconds(), Stolen: m.Stolen,
 		Fits: f.Fits(), Faults: f.Faults, Explained: f.Explained, Quality: f.Quality, Intervals: f.Intervals, Held: f.Held, RequestMS: f.RequestMS,
 		Notes: m.Notes, Simulated: simulateAlone(f, m.Requests),
 	}}
@@ -200,6 +202,9 @@ func (p *measuredProfile) warn(stderr io.Writer) {
 	m := &p.Measured
 	for _, fault := range m.Faults {
 		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
+	}
+	if m.Stolen > measure.MostStolen {
+		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", stolenWords(m.Stolen), m.Model)
 	}
 	if len(m.Held) > 0 {
 		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly tells %s of %s\n", strings.Join(m.Held, ", "), m.Model)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -44,7 +45,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 			if o.requests == "" {
 				return o.against(c)
 			}
-			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "time", "seed"); err != nil {
+			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "what", "tries", "time", "seed"); err != nil {
 				return err
 			}
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
@@ -62,6 +63,8 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	storeFlag(c, &o.live.store)
 	engineFlag(c, &o.live.engine)
 	f.Float64SliceVar(&o.live.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
+	f.StringSliceVar(&o.live.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
+	f.IntVar(&o.live.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
 	f.DurationVar(&o.live.time, "time", 20*time.Second, "to send requests for, at each load")
 	f.Uint64Var(&o.live.seed, "seed", 0, "of the requests")
 	return c

@@ -23,6 +23,8 @@ import (
 type liveOptions struct {
 	scenario, url, upstreams, policy, store, engine string
 	loads                                           []float64
+	what                                            []string
+	tries                                           int
 	time                                            time.Duration
 	seed                                            uint64
 }
@@ -37,8 +39,28 @@ func (o *liveOptions) validate() error {
 	if o.time <= 0 {
 		return fmt.Errorf("--time %v: want a time above 0", o.time)
 	}
+	if o.tries < 1 {
+		return fmt.Errorf("--tries %d: want at least 1", o.tries)
+	}
+	for _, w := range o.what {
+		if !slices.Contains(liveWhats, w) {
+			return fmt.Errorf("--what %q: want some of %s", w, strings.Join(liveWhats, ", "))
+		}
+	}
 	return nil
 }
+
+// What a run loads: one variant, all of a host, or the router.
+const (
+	runAlone      = "alone"
+	runCoResident = "co-resident"
+	runPolicy     = "policy"
+)
+
+var liveWhats = []string{runAlone, runCoResident, runPolicy}
+
+// wants says whether runs of that kind are asked for.
+func (o *liveOptions) wants(what string) bool { return slices.Contains(o.what, what) }
 
 // live is a validation under way.
 type live struct {
@@ -48,6 +70,7 @@ type live struct {
 	settings workloads.Settings
 	rates    []float64 // by replica: load 1
 	client   *measure.Client
+	machine  func() measure.Processors
 	targets  []int // by replica; −1 for those that are not asked
 	router   int   // the target that is the router, or −1
 	progress func(string)
@@ -72,6 +95,7 @@ func validateLive(ctx context.Context, o liveOptions, format string, stdout, std
 	if err != nil {
 		return err
 	}
+	l.machine = processorsOf(targets...)
 	if l.client, err = measure.NewClient(ctx, targets, o.seed); err != nil {
 		return err
 	}
@@ -96,7 +120,7 @@ func newLive(o liveOptions) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1}
+	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1, machine: func() measure.Processors { return measure.Processors{} }}
 	if l.fleet, err = simulation(s); err != nil {
 		return nil, err
 	}
@@ -117,6 +141,9 @@ func (l *live) aims() (targets []measure.Target, err error) {
 	t := l.fleet.Table
 	l.targets = slices.Repeat([]int{-1}, len(t.Replicas))
 	for _, r := range t.ReplicasOn(0) {
+		if !l.wants(runAlone) && !l.wants(runCoResident) {
+			break
+		}
 		target := measure.Target{URL: l.upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
 		if l.upstreams == "" {
 			at, ok := l.liveReplica(t.Replicas[r].Name)
@@ -139,7 +166,7 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		l.targets[r] = len(targets)
 		targets = append(targets, target)
 	}
-	if l.url != "" {
+	if l.url != "" && l.wants(runPolicy) {
 		target, err := measure.Parse(l.url)
 		if err != nil {
 			return nil, fmt.Errorf("--url %w", err)
@@ -168,8 +195,11 @@ func (l *live) all(ctx context.Context) error {
 			together = append(together, r)
 		}
 	}
-	l.runs = len(l.loads) * len(together)
-	if len(together) > 1 {
+	alone, coResident := l.wants(runAlone), l.wants(runCoResident) && len(together) > 1
+	if alone {
+		l.runs = len(l.loads) * len(together)
+	}
+	if coResident {
 		l.runs += len(l.loads)
 	}
 	if l.router >= 0 {
@@ -181,14 +211,16 @@ func (l *live) all(ctx context.Context) error {
 			return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
 		}
 	}
-	for _, r := range together {
-		for _, load := range l.loads {
-			if err := l.direct(ctx, []int{r}, load); err != nil {
-				return err
+	if alone {
+		for _, r := range together {
+			for _, load := range l.loads {
+				if err := l.direct(ctx, []int{r}, load); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	if len(together) > 1 {
+	if coResident {
 		for _, load := range l.loads {
 			if err := l.direct(ctx, together, load); err != nil {
 				return err
@@ -238,9 +270,9 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
 			list = append(list, sending{a, r, l.targets[r]})
 		}
 	}
-	run := liveRun{What: "co-resident", Load: load, Rate: rate}
+	run := liveRun{What: runCoResident, Load: load, Rate: rate}
 	if len(replicas) == 1 {
-		run.What, run.Variant = "alone", l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
+		run.What, run.Variant = runAlone, l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
 	}
 	s, err := l.send(ctx, &run, list)
 	if err != nil {
@@ -263,36 +295,6 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
 	return nil
 }
 
-// sending is a request of a run.
-type sending struct {
-	workloads.Arrival
-	replica, target int
-}
-
-func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, error) {
-	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
-	l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, strings.TrimSpace(run.What+" "+run.Variant), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
-	var orders []measure.Order
-	var tasks, replicas []int
-	for _, a := range list {
-		order := measure.Order{At: a.At, Target: a.target, Prompt: a.PromptTokens, Output: a.OutputTokens}
-		if a.replica < 0 {
-			order.Task = l.fleet.Table.Tasks[a.Task].Name
-		}
-		orders = append(orders, order)
-		tasks, replicas = append(tasks, a.Task), append(replicas, a.replica)
-	}
-	answers, err := l.client.Send(ctx, orders)
-	if err != nil {
-		return nil, err
-	}
-	s := sentOf(l.fleet.Table, tasks, replicas, answers)
-	if len(s.measured) < fewestSent {
-		return nil, fmt.Errorf("%s at load %g: %d of %d requests were refused, too many to compare", run.What, run.Load, s.refused, len(list))
-	}
-	return s, nil
-}
-
 // routed sends the router its load: a share of what all replicas of the largest
 // variant take.
 func (l *live) routed(ctx context.Context, load float64) error {
@@ -311,7 +313,7 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	for _, a := range arrivals {
 		list = append(list, sending{a, -1, l.router})
 	}
-	run := liveRun{What: "policy", Load: load, Rate: rate}
+	run := liveRun{What: runPolicy, Load: load, Rate: rate}
 	s, err := l.send(ctx, &run, list)
 	if err != nil {
 		return err

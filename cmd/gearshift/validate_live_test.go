@@ -14,7 +14,7 @@ import (
 // The simulator predicts the engines that it simulates, alone and co-resident: the
 // same requests take as long, and meet as many deadlines.
 func TestValidateLive(t *testing.T) {
-	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3, 0.9}, time: 30 * time.Second})
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3, 0.9}, what: liveWhats, tries: 1, time: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,41 @@ func TestValidateLive(t *testing.T) {
 	}
 }
 
+// A run is repeated while others have the processors, and the one that they had
+// least counts, whatever it shows.
+func TestValidateLiveRepeats(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.5}, what: []string{runCoResident}, tries: 3, time: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.progress = func(string) {}
+	read, now := 0, measure.Processors{}
+	l.machine = func() measure.Processors { // 30 %, 10 % and 20 % stolen
+		now.All += 50
+		if read++; read%2 == 0 {
+			now.Stolen += []float64{15, 5, 10}[read/2-1]
+		}
+		return now
+	}
+	targets, err := l.aims()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		engines := newInProcess(t, l.scenario)
+		defer engines.engines.Close()
+		if l.client, err = measure.NewClientOver(t.Context(), targets, 0, engines); err != nil {
+			t.Fatal(err)
+		}
+		if err = l.all(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if read != 6 || len(l.out.Runs) != 2 || l.out.Runs[0].Stolen != 0.1 || len(l.out.Notes) != 1 || !strings.Contains(l.out.Notes[0], "co-resident at load 0.5 is doubtful") || !strings.Contains(l.out.Notes[0], "10 %") {
+		t.Errorf("%d readings, notes %q, runs %+v", read, l.out.Notes, l.out.Runs)
+	}
+}
+
 // A router is validated as a whole, with the policy that it says it uses.
 func TestValidateRouter(t *testing.T) {
 	s := serveBefore(t, startEngine(t))
@@ -74,6 +109,8 @@ func TestValidateLiveRefuses(t *testing.T) {
 	fail(t, against(), "nothing to validate", "--upstreams", "--url")
 	fail(t, against("--loads", "0"), "--loads [0]")
 	fail(t, against("--time", "0s"), "--time 0s")
+	fail(t, against("--tries", "0"), "--tries 0")
+	fail(t, against("--what", "alone,beside"), `--what "beside"`, "co-resident")
 	fail(t, against("--format", "xml"), "table or json")
 	fail(t, against("--resamples", "3"), "--resamples has no meaning with --scenario")
 	fail(t, against("--requests", realLog, "--fit-first", "150"), "--scenario has no meaning with --requests")

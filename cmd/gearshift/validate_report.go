@@ -31,13 +31,14 @@ type offBy struct {
 
 // liveRun is one load.
 type liveRun struct {
-	What     string  `json:"what"` // alone, co-resident or policy
+	What     string  `json:"what"`
 	Variant  string  `json:"variant,omitempty"`
 	Policy   string  `json:"policy,omitempty"`
 	Load     float64 `json:"load"`
 	Rate     float64 `json:"rate"` // per second, of all variants together
 	Requests int     `json:"requests"`
 	Refused  int     `json:"refused"`
+	Stolen   float64 `json:"stolen"`  // share of the processors' time that their host gave to others
 	TTFT     pair    `json:"ttft_ms"` // means, as all below
 	TPOT     pair    `json:"tpot_ms"`
 	EndToEnd pair    `json:"e2e_ms"`
@@ -109,7 +110,7 @@ func (r *liveReport) pool() {
 	for k, to := range []**offBy{&r.EndToEnd, &r.TTFT, &r.TPOT} {
 		var all []float64
 		for i := range r.Runs {
-			if run := &r.Runs[i]; run.What != "policy" {
+			if run := &r.Runs[i]; run.What != runPolicy {
 				all = append(all, run.errors[k]...)
 			}
 		}

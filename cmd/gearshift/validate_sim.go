@@ -1,15 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
-	"gearshift/serving/measure"
 	"gearshift/workloads"
 )
 
@@ -177,41 +174,4 @@ func capacity(c env.Config, s *workloads.Settings, replica int) (float64, error)
 		}
 	}
 	return (low + high) / 2, nil
-}
-
-// sent is what one run sent and what came back, the answered in order of sending.
-type sent struct {
-	measured []met
-	arrivals []workloads.Arrival
-	replicas []int // −1 for a router's choice
-	policies map[string]int
-	refused  int
-}
-
-func sentOf(t *fleet.Table, tasks, replicas []int, answers []measure.Answer) *sent {
-	order := make([]int, len(answers))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(answers[a].Sent, answers[b].Sent) })
-	s := &sent{policies: map[string]int{}}
-	for _, i := range order {
-		a := &answers[i]
-		if a.Refused {
-			s.refused++
-			continue
-		}
-		m := met{task: tasks[i], tokens: a.OutputTokens, arrival: a.Sent, first: a.First, last: a.Last}
-		if replicas[i] >= 0 {
-			m.variant = t.Replicas[replicas[i]].Variant
-		} else {
-			m.variant = max(0, t.VariantIndex(a.Variant))
-			s.policies[a.Policy]++
-		}
-		m.fill(t)
-		s.measured = append(s.measured, m)
-		s.replicas = append(s.replicas, replicas[i])
-		s.arrivals = append(s.arrivals, workloads.Arrival{At: a.Sent, Task: tasks[i], PromptTokens: a.PromptTokens, OutputTokens: a.OutputTokens})
-	}
-	return s
 }

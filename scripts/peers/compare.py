@@ -36,7 +36,7 @@ class Rounds:
                     cores = value
                 elif key == "blas":
                     self.kernels[side] = value
-                elif key == "load-after" or not number:
+                elif key in ("load-after", "given-to-others") or not number:
                     self.facts[key] = value
             elif line.startswith("Benchmark"):
                 self.add(number, side, cores, line.split())

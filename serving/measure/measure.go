@@ -27,6 +27,8 @@ type Config struct {
 	Seed uint64
 	// Transport is [http.DefaultTransport]'s like if nil.
 	Transport http.RoundTripper
+	// Processors, if not nil, tells of those of the engines' machine.
+	Processors func() Processors
 	// Progress, if not nil, is called before each cell.
 	Progress func(Progress)
 }
@@ -75,6 +77,8 @@ type Measurement struct {
 	Requests   []Record // to the target
 	Took       time.Duration
 	Rounds     int
+	// Stolen is the share of the processors' time that went to other machines.
+	Stolen float64
 	// Notes say what was left out and why.
 	Notes []string
 }
@@ -132,9 +136,12 @@ func Run(ctx context.Context, c Config) (*Measurement, error) {
 			return nil, err
 		}
 	}
+	before := r.processors()
 	if err := r.rounds(ctx); err != nil {
 		return nil, err
 	}
+	r.out.Stolen = r.processors().StolenSince(before)
+	r.undisturbed()
 	r.out.Target, r.out.Neighbours, r.out.Took = r.targets[0], r.targets[1:], r.since()
 	return &r.out, r.enough()
 }

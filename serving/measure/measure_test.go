@@ -2,6 +2,7 @@ package measure
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,5 +114,38 @@ func TestPlan(t *testing.T) {
 		if !seen[want] {
 			t.Errorf("no %q", want)
 		}
+	}
+}
+
+// Samples taken while much of the processors was stolen count only where there are
+// no others, and both are said.
+func TestUndisturbed(t *testing.T) {
+	var r run
+	for _, s := range []Sample{{Cell: "a", MS: 1}, {Cell: "a", MS: 9, Stolen: 0.3}, {Cell: "b", MS: 2, Stolen: MostStolen}, {Cell: "c", MS: 7, Stolen: 0.1}} {
+		r.out.Samples = append(r.out.Samples, s)
+	}
+	r.undisturbed()
+	var left []float64
+	for _, s := range r.out.Samples {
+		left = append(left, s.MS)
+	}
+	if !slices.Equal(left, []float64{1, 2, 7}) {
+		t.Errorf("samples left: %v", left)
+	}
+	notes := strings.Join(r.out.Notes, "\n")
+	for _, want := range []string{"1 of 4 samples left out", "1 of 3 loads were sampled only"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("no %q in %q", want, notes)
+		}
+	}
+}
+
+func TestStolenSince(t *testing.T) {
+	before := Processors{All: 100, Stolen: 1}
+	if got := (Processors{All: 110, Stolen: 1.5}).StolenSince(before); math.Abs(got-0.05) > 1e-12 {
+		t.Errorf("half of ten seconds is a share of %g", got)
+	}
+	if got := (Processors{}).StolenSince(Processors{}); got != 0 {
+		t.Errorf("nothing known is a share of %g", got)
 	}
 }

@@ -21,6 +21,8 @@ type Sample struct {
 	// Context is the tokens that the step attended to, of all sequences.
 	Context float64
 	MS      float64
+	// Stolen is the share of the processors' time that went to other machines.
+	Stolen float64
 	// Beside is what the neighbours under load did meanwhile.
 	Beside []Activity
 }
@@ -41,7 +43,9 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
+	before := r.processors()
 	answers, err := r.volley(ctx, c)
+	stolen := r.processors().StolenSince(before)
 	if fault := l.fault(); fault != nil {
 		return fault
 	}
@@ -52,7 +56,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if err != nil {
 		return err
 	}
-	s := Sample{Engine: c.Engine, Cell: r.describe(c)}
+	s := Sample{Engine: c.Engine, Cell: r.describe(c), Stolen: stolen}
 	var from, to time.Duration
 	if c.Output == 1 {
 		s.first(answers[0])

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/serving/measure"
+	"gearshift/workloads"
+)
+
+// sending is a request of a run.
+type sending struct {
+	workloads.Arrival
+	replica, target int
+}
+
+// send sends a run's requests: once more, as often as --tries allows, where much of
+// the processors' time was stolen meanwhile. The run that was disturbed least counts,
+// whatever it shows.
+func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, error) {
+	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
+	var best *sent
+	for range l.tries {
+		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, strings.TrimSpace(run.What+" "+run.Variant), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
+		s, err := l.sendOnce(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		if len(s.measured) < fewestSent {
+			return nil, fmt.Errorf("%s at load %g: %d of %d requests were refused, too many to compare", run.What, run.Load, s.refused, len(list))
+		}
+		if best == nil || s.stolen < best.stolen {
+			best = s
+		}
+		if best.stolen <= measure.MostStolen {
+			break
+		}
+	}
+	if run.Stolen = best.stolen; run.Stolen > measure.MostStolen {
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", strings.TrimSpace(run.What+" "+run.Variant), run.Load, stolenWords(run.Stolen)))
+	}
+	return best, nil
+}
+
+func (l *live) sendOnce(ctx context.Context, list []sending) (*sent, error) {
+	var orders []measure.Order
+	var tasks, replicas []int
+	for _, a := range list {
+		order := measure.Order{At: a.At, Target: a.target, Prompt: a.PromptTokens, Output: a.OutputTokens}
+		if a.replica < 0 {
+			order.Task = l.fleet.Table.Tasks[a.Task].Name
+		}
+		orders = append(orders, order)
+		tasks, replicas = append(tasks, a.Task), append(replicas, a.replica)
+	}
+	before := l.machine()
+	answers, err := l.client.Send(ctx, orders)
+	if err != nil {
+		return nil, err
+	}
+	stolen := l.machine().StolenSince(before)
+	s := sentOf(l.fleet.Table, tasks, replicas, answers)
+	s.stolen = stolen
+	return s, nil
+}
+
+// sent is what one run sent and what came back, the answered in order of sending.
+type sent struct {
+	measured []met
+	arrivals []workloads.Arrival
+	replicas []int // −1 for a router's choice
+	policies map[string]int
+	refused  int
+	stolen   float64 // share of the processors' time
+}
+
+func sentOf(t *fleet.Table, tasks, replicas []int, answers []measure.Answer) *sent {
+	order := make([]int, len(answers))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(answers[a].Sent, answers[b].Sent) })
+	s := &sent{policies: map[string]int{}}
+	for _, i := range order {
+		a := &answers[i]
+		if a.Refused {
+			s.refused++
+			continue
+		}
+		m := met{task: tasks[i], tokens: a.OutputTokens, arrival: a.Sent, first: a.First, last: a.Last}
+		if replicas[i] >= 0 {
+			m.variant = t.Replicas[replicas[i]].Variant
+		} else {
+			m.variant = max(0, t.VariantIndex(a.Variant))
+			s.policies[a.Policy]++
+		}
+		m.fill(t)
+		s.measured = append(s.measured, m)
+		s.replicas = append(s.replicas, replicas[i])
+		s.arrivals = append(s.arrivals, workloads.Arrival{At: a.Sent, Task: tasks[i], PromptTokens: a.PromptTokens, OutputTokens: a.OutputTokens})
+	}
+	return s
+}
