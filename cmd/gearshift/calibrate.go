@@ -65,7 +65,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
 	f.IntVar(&o.tries, "validate-tries", 3, "of a load at most, where the host of this virtual machine gave much of its processors to others")
-	f.Uint64Var(&o.seed, "seed", 1, "of everything random")
+	f.Uint64Var(&o.seed, "seed", 1, "of the training and of the replayed workload")
 	return c
 }
 

@@ -26,13 +26,36 @@ const (
 // measurable says whether each variant can be asked for by itself: at a server of
 // its own, or through a router that has no choice among replicas.
 func (c *calibration) measurable() error {
-	if c.scenario.Serving.Backend == scenario.Upstream {
-		return nil
+	s := c.scenario
+	for _, m := range s.Models {
+		if len(m.Hosts) > 0 {
+			return fmt.Errorf("scenario %s has a profile of %s for some hosts; calibrate measures each variant once, for all: leave one profile of each without hosts", s.Name, m.Variant)
+		}
 	}
-	if t := c.scenario.Table(); len(t.Hosts) > 1 {
-		return fmt.Errorf("scenario %s has %d hosts; without serving.upstreams only one that has a single host can be measured", c.scenario.Name, len(t.Hosts))
+	if server := s.Serving.Config(); server.KeysFile != "" || server.TLS.Cert != "" {
+		return fmt.Errorf("scenario %s has serving.keys_file or serving.tls, which the routers that calibrate starts, and asks, do without; leave them out meanwhile", s.Name)
+	}
+	if s.Serving.Backend == scenario.Upstream {
+		_, err := c.keyEnv()
+		return err
+	}
+	if t := s.Table(); len(t.Hosts) > 1 {
+		return fmt.Errorf("scenario %s has %d hosts; without serving.upstreams only one that has a single host can be measured", s.Name, len(t.Hosts))
 	}
 	return nil
+}
+
+// keyEnv is the environment variable with the upstreams' key; empty if they take none.
+func (c *calibration) keyEnv() (name string, err error) {
+	for i, r := range c.scenario.Table().Replicas {
+		switch key := c.scenario.Serving.Upstreams[r.Name].Key; {
+		case i == 0:
+			name = key
+		case key != name:
+			return "", fmt.Errorf("scenario %s has upstreams with different api_key_env; those that are measured together take the same", c.scenario.Name)
+		}
+	}
+	return name, nil
 }
 
 func (c *calibration) profileFiles() []string {
@@ -61,6 +84,11 @@ func (c *calibration) measureAll(ctx context.Context) error {
 			"profile", "measure", "--url", url, "--model", model, "--variant", v.Name, "--scenario", c.at("input.yaml"),
 			"--time", c.measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
 			"--batches", list(c.batches), "--prompts", list(c.prompts),
+		}
+		if key, err := c.keyEnv(); err != nil {
+			return err
+		} else if key != "" {
+			args = append(args, "--api-key-env", key)
 		}
 		for _, other := range c.scenario.Variants {
 			if other != v && servers[other.Name] != "" {
@@ -184,7 +212,7 @@ func (c *calibration) evaluate(ctx context.Context) error {
 type turn struct {
 	Policy     string        `json:"policy"`
 	Repetition int           `json:"repetition"`
-	Stolen     float64       `json:"stolen"` // share of the processors' time that their host gave to others
+	Stolen     float64       `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
 	Report     replay.Report `json:"report"`
 }
 
@@ -272,13 +300,7 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 
 // processors reads what those did that the engines run on.
 func (c *calibration) processors() func() measure.Processors {
-	var targets []measure.Target
-	if c.scenario.Serving.Backend == scenario.Upstream {
-		for _, at := range c.scenario.Serving.Upstreams {
-			targets = append(targets, measure.Target{URL: at.URL})
-		}
-	}
-	return processorsOf(targets...)
+	return processorsOf(upstreamTargets(c.scenario)...)
 }
 
 // summarise prints means over all requests, the utility of each repetition, and by

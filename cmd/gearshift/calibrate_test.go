@@ -21,6 +21,11 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, []string{"calibrate", "--scenario", "tiny"}, "--dir DIR is missing")
 	fail(t, []string{"calibrate", "--scenario", "none", "--dir", dir}, `"none"`)
 	fail(t, []string{"calibrate", "--scenario", "titan-rtx-opt", "--dir", dir}, "4 hosts", "serving.upstreams")
+	keyed := filepath.Join(t.TempDir(), "keyed.yaml")
+	if err := os.WriteFile(keyed, []byte(strings.Replace(succeed(t, "scenario", "show", "tiny"), "serving:\n", "serving:\n  keys_file: keys.jsonl\n", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, []string{"calibrate", "--scenario", keyed, "--dir", dir}, "serving.keys_file or serving.tls", "leave them out")
 	fail(t, on("--from", "tea"), `--from "tea"`, "measure, scenario, validate, tune, train, evaluate, replay, validate-policy")
 	fail(t, on("--preset", "grand"), "--preset", "grand")
 	fail(t, on("--replay-time", "0s"), "--replay-time 0s")

@@ -11,8 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 )
 
@@ -39,19 +38,21 @@ func here(address string) bool {
 // processorsOf reads what this machine's processors did, if all of the targets are
 // on it and its system tells; else nothing.
 func processorsOf(targets ...measure.Target) func() measure.Processors {
-	fs, err := procfs.NewDefaultFS()
-	away := slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) })
-	return func() measure.Processors {
-		if err != nil || away {
-			return measure.Processors{}
-		}
-		stat, err := fs.Stat()
-		if err != nil {
-			return measure.Processors{}
-		}
-		c := &stat.CPUTotal
-		return measure.Processors{All: c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal, Stolen: c.Steal}
+	if slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) }) {
+		return func() measure.Processors { return measure.Processors{} }
 	}
+	return measure.ReadProcessors
+}
+
+// upstreamTargets are the servers of a scenario's replicas, of which it has none where
+// the router computes.
+func upstreamTargets(s *scenario.Scenario) (list []measure.Target) {
+	if s.Serving.Backend == scenario.Upstream {
+		for _, at := range s.Serving.Upstreams {
+			list = append(list, measure.Target{URL: at.URL})
+		}
+	}
+	return list
 }
 
 // stolenWords says what a share of the processors' time was stolen by, for a note.

@@ -111,7 +111,7 @@ func newLocalDecoder(c localConfig) (localEngine, error) {
 	if c.Context > 0 {
 		config.Context = min(c.Context, folder.Context)
 	}
-	config.KVTokens, err = roomFor(model.Layout(), min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.memory)
+	config.KVTokens, err = roomFor(model.Layout(), config.Context, min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.memory)
 	var e *decoder.Engine
 	if err == nil {
 		e, err = decoder.New(model, folder.Tokenizer, config)
@@ -144,16 +144,18 @@ func newLocalClassifier(c localConfig) (localEngine, error) {
 }
 
 // roomFor is how many tokens the cache may hold: as many as wanted, or what the
-// memory has room for beside the weights if they are not declared; 0 is no bound. A step reads
-// one cache and writes the next, so there are two.
-func roomFor(l decoder.Layout, tokens int, declared bool, memory int64) (int, error) {
-	room := (memory - l.WeightBytes) / int64(2*l.TokenBytes)
+// memory has room for beside the weights, and the logits of the longest prompt, if they
+// are not declared; 0 is no bound. A step reads one cache and writes the next, so there
+// are two.
+func roomFor(l decoder.Layout, context, tokens int, declared bool, memory int64) (int, error) {
+	logits := 4 * int64(context) * int64(l.Vocabulary)
+	room := (memory - l.WeightBytes - logits) / int64(2*l.TokenBytes)
 	switch {
 	case memory == 0, int64(tokens) <= room:
 		return tokens, nil
 	case declared:
-		return 0, fmt.Errorf("its weights of %d bytes and twice a KV cache of %d tokens of %d bytes exceed the declared memory of %d bytes; want kv_tokens of at most %d, or more memory",
-			l.WeightBytes, tokens, l.TokenBytes, memory, max(0, room))
+		return 0, fmt.Errorf("its weights of %d bytes, the logits of its longest prompt, %d bytes, and twice a KV cache of %d tokens of %d bytes exceed the declared memory of %d bytes; want kv_tokens of at most %d, or more memory",
+			l.WeightBytes, logits, tokens, l.TokenBytes, memory, max(0, room))
 	}
 	return int(room), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -136,6 +137,25 @@ func TestAMeasuredProfileIsTheEngines(t *testing.T) {
 				t.Fatalf("request %+v", r)
 			}
 		}
+	}
+}
+
+// What each prompt takes of an engine that takes one at a time is told from what it
+// takes on its way.
+func TestTheOverheadOfAPromptIsMeasured(t *testing.T) {
+	const promptMS = 3.5
+	text := strings.ReplaceAll(succeed(t, "scenario", "show", "tiny"), "overhead_ms:", fmt.Sprintf("prompt_ms: %v\n    overhead_ms:", promptMS))
+	file := t.TempDir() + "/one.yaml"
+	text = strings.Replace(text, "\n  max_batch_tokens:", "\n  max_prompts: 1\n  max_batch_tokens:", 1)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, _, _ := measuredOf(t, file, "large", "small")
+	if got := p.Profiles[0].Prompt; math.Abs(got-promptMS) > 0.35 || !p.Measured.Fits {
+		t.Errorf("prompt_ms %.3f, want %v; %v", got, promptMS, p.Measured.Faults)
+	}
+	if e := p.Measured.Simulated; e == nil || !e.OnePrompt || e.EndToEnd.Median > 0.02 {
+		t.Errorf("simulated %+v", e)
 	}
 }
 

@@ -55,7 +55,9 @@ type provenance struct {
 // simulatedCheck is how far a simulation of the measurement's own requests, those
 // alone, lies from what they took.
 type simulatedCheck struct {
-	Scheduler  string `yaml:"scheduler"`
+	Scheduler string `yaml:"scheduler"`
+	// OnePrompt is that each prompt has a step of its own, as with max_prompts: 1.
+	OnePrompt  bool `yaml:"one_prompt_a_step,omitempty"`
 	fit.Errors `yaml:",inline"`
 }
 
@@ -107,7 +109,7 @@ func steadySamples(m *measure.Measurement, neighbours []*steady.Fitted) []steady
 }
 
 func steadySample(s *measure.Sample) steady.Sample {
-	return steady.Sample{Cell: s.Cell, Prefill: s.Prefill, Tokens: s.Tokens, Sequences: s.Sequences, Context: s.Context, MS: s.MS}
+	return steady.Sample{Cell: s.Cell, Prefill: s.Prefill, Queued: s.Queued, Tokens: s.Tokens, Sequences: s.Sequences, Context: s.Context, MS: s.MS}
 }
 
 // fitNeighbours fits profiles to what was measured of the neighbours alone.
@@ -134,7 +136,7 @@ func (o *measureOptions) fitNeighbours(m *measure.Measurement) ([]*steady.Fitted
 // waits for its turn counts too.
 func duty(p *profile.Profile, a measure.Activity, crowded bool) float64 {
 	if crowded {
-		overhead := a.Steps*(p.Overhead+a.Sequences*p.Sequence) + a.Prefills*(p.Overhead+p.Sequence)
+		overhead := a.Steps*(p.Overhead+a.Sequences*p.Sequence) + a.Prefills*(p.Overhead+p.Sequence+p.Prompt)
 		return max(0, 1-overhead/1e3)
 	}
 	decoding := a.Steps * p.GPU(max(1, int(a.Sequences+0.5)), int(a.Context))
@@ -181,17 +183,20 @@ func simulateAlone(f *steady.Fitted, records []measure.Record) *simulatedCheck {
 		}
 	}
 	var best *simulatedCheck
-	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
-		const ample = 1 << 20 // tokens in a step: chunks are not what was measured
+	const ample = 1 << 20 // tokens in a step: chunks are not what was measured
+	for _, way := range []struct {
+		scheduler string
+		prompts   int
+	}{{engine.PrefillFirst, 0}, {engine.ChunkedPrefill, 0}, {engine.PrefillFirst, 1}} {
 		m := fit.Model{Profile: f.Profile, KVTokens: 2 * longest, Engine: engine.Config{
-			Scheduler: scheduler, MaxBatchTokens: ample, MaxSequences: ample, BlockTokens: fit.BlockTokens,
+			Scheduler: way.scheduler, MaxBatchTokens: ample, MaxPrompts: way.prompts, MaxSequences: ample, BlockTokens: fit.BlockTokens,
 		}}
 		times, err := m.Predict(requests)
 		if err != nil || len(requests) == 0 {
 			continue
 		}
 		if e := fit.Compare(requests, times); best == nil || e.EndToEnd.Median < best.EndToEnd.Median {
-			best = &simulatedCheck{scheduler, e}
+			best = &simulatedCheck{way.scheduler, way.prompts == 1, e}
 		}
 	}
 	return best

@@ -60,6 +60,7 @@ func printUpstreams(ref string, at []string, out io.Writer) error {
 	}
 	serving := valueAt(doc.Content[0], "serving", yaml.MappingNode)
 	*valueAt(serving, "backend", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: scenario.Upstream}
+	drop(serving, "models") // which another backend computes
 	upstreams := valueAt(serving, "upstreams", yaml.MappingNode)
 	*upstreams = yaml.Node{Kind: yaml.MappingNode}
 	for _, r := range t.Replicas {
@@ -93,6 +94,16 @@ func valueAt(mapping *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	value := &yaml.Node{Kind: kind}
 	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 	return value
+}
+
+// drop removes the key from a mapping.
+func drop(mapping *yaml.Node, key string) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			mapping.Content = slices.Delete(mapping.Content, i, i+2)
+			return
+		}
+	}
 }
 
 // hostServers is the URL of each host's server.

@@ -45,7 +45,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 			if o.requests == "" {
 				return o.against(c)
 			}
-			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "what", "tries", "time", "seed"); err != nil {
+			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "what", "only", "tries", "time", "seed"); err != nil {
 				return err
 			}
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
@@ -53,7 +53,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	}
 	o.flags(c)
 	f := c.Flags()
-	f.IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (required)")
+	f.IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
 	f.Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.StringVar(&o.live.scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
@@ -64,6 +64,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	engineFlag(c, &o.live.engine)
 	f.Float64SliceVar(&o.live.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
 	f.StringSliceVar(&o.live.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
+	f.StringSliceVar(&o.live.only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
 	f.IntVar(&o.live.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
 	f.DurationVar(&o.live.time, "time", 20*time.Second, "to send requests for, at each load")
 	f.Uint64Var(&o.live.seed, "seed", 0, "of the requests")

@@ -23,7 +23,7 @@ import (
 type liveOptions struct {
 	scenario, url, upstreams, policy, store, engine string
 	loads                                           []float64
-	what                                            []string
+	what, only                                      []string
 	tries                                           int
 	time                                            time.Duration
 	seed                                            uint64
@@ -95,7 +95,7 @@ func validateLive(ctx context.Context, o liveOptions, format string, stdout, std
 	if err != nil {
 		return err
 	}
-	l.machine = processorsOf(targets...)
+	l.machine = processorsOf(append(upstreamTargets(l.scenario), targets...)...)
 	if l.client, err = measure.NewClient(ctx, targets, o.seed); err != nil {
 		return err
 	}
@@ -123,6 +123,11 @@ func newLive(o liveOptions) (*live, error) {
 	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1, machine: func() measure.Processors { return measure.Processors{} }}
 	if l.fleet, err = simulation(s); err != nil {
 		return nil, err
+	}
+	for _, v := range o.only {
+		if l.fleet.Table.VariantIndex(v) < 0 {
+			return nil, fmt.Errorf("--only %q: the variants are %s", v, names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+		}
 	}
 	l.out.Scenario, l.out.Date = s.Name, time.Now().UTC().Format(time.DateOnly)
 	for r := range l.fleet.Table.Replicas {
@@ -190,8 +195,9 @@ func (l *live) liveReplica(name string) (scenario.Endpoint, bool) {
 // every load.
 func (l *live) all(ctx context.Context) error {
 	var together []int
+	t := l.fleet.Table
 	for r, target := range l.targets {
-		if target >= 0 {
+		if target >= 0 && (len(l.only) == 0 || slices.Contains(l.only, t.Variants[t.Replicas[r].Variant].Name)) {
 			together = append(together, r)
 		}
 	}

@@ -109,6 +109,7 @@ func TestValidateLiveRefuses(t *testing.T) {
 	fail(t, against(), "nothing to validate", "--upstreams", "--url")
 	fail(t, against("--loads", "0"), "--loads [0]")
 	fail(t, against("--time", "0s"), "--time 0s")
+	fail(t, against("--only", "huge"), `--only "huge"`, "small, large")
 	fail(t, against("--tries", "0"), "--tries 0")
 	fail(t, against("--what", "alone,beside"), `--what "beside"`, "co-resident")
 	fail(t, against("--format", "xml"), "table or json")

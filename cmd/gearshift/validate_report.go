@@ -38,8 +38,8 @@ type liveRun struct {
 	Rate     float64 `json:"rate"` // per second, of all variants together
 	Requests int     `json:"requests"`
 	Refused  int     `json:"refused"`
-	Stolen   float64 `json:"stolen"`  // share of the processors' time that their host gave to others
-	TTFT     pair    `json:"ttft_ms"` // means, as all below
+	Stolen   float64 `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
+	TTFT     pair    `json:"ttft_ms"`          // means, as all below
 	TPOT     pair    `json:"tpot_ms"`
 	EndToEnd pair    `json:"e2e_ms"`
 	Pace     pair    `json:"per_token_ms"` // end to end ÷ tokens, as deadlines have it

@@ -25,6 +25,8 @@ type Config struct {
 	// MaxBatchTokens bounds the new tokens of a step. What runs decodes whatever
 	// the bound, and under PrefillFirst a longer prompt has a step of its own.
 	MaxBatchTokens int `yaml:"max_batch_tokens"`
+	// MaxPrompts bounds the prompts of a step under PrefillFirst; 0 does not.
+	MaxPrompts int `yaml:"max_prompts,omitempty"`
 	// MaxSequences bounds the sequences that run at once.
 	MaxSequences int `yaml:"max_sequences"`
 	// BlockTokens is the size of a KV-cache block.
@@ -45,5 +47,8 @@ func (c Config) Validate() error {
 	positive("max_batch_tokens", c.MaxBatchTokens)
 	positive("max_sequences", c.MaxSequences)
 	positive("block_tokens", c.BlockTokens)
+	if c.MaxPrompts < 0 {
+		faults = append(faults, fmt.Errorf("max_prompts: %d must not be negative", c.MaxPrompts))
+	}
 	return errors.Join(faults...)
 }

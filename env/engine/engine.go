@@ -143,6 +143,7 @@ func (e *Engine) begin(neighbours float64) (ms float64, ok bool) {
 	}
 	s.busy = true
 	s.ms, s.gpu = e.profile.Time(s.tokens, sequences, context, neighbours)
+	s.ms += float64(len(s.joining)) * e.profile.Prompt
 	s.load = -1
 	return s.ms, true
 }

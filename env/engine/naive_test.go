@@ -90,7 +90,7 @@ func (n *naive) begin() (ms float64, ok bool) {
 	tokens := 0
 	budget := n.config.MaxBatchTokens
 	if n.config.Scheduler == PrefillFirst {
-		for budget > 0 {
+		for budget > 0 && (n.config.MaxPrompts == 0 || len(n.joining) < n.config.MaxPrompts) {
 			q, ok := n.admit()
 			if !ok || len(n.joining) > 0 && q.PromptTokens+q.generated > budget {
 				break
@@ -135,6 +135,7 @@ func (n *naive) begin() (ms float64, ok bool) {
 		sequences++
 	}
 	ms, _ = n.profile.Step(tokens, sequences, context, 0)
+	ms += float64(len(n.joining)) * n.profile.Prompt
 	return ms, sequences > 0
 }
 
@@ -164,7 +165,7 @@ func (n *naive) finish(at time.Duration) (out []Event) {
 // TestAgainstNaiveModel plays random sequences through the engine and the
 // naive one, under memory pressure, and wants the same events at the same times.
 func TestAgainstNaiveModel(t *testing.T) {
-	p := &profile.Profile{LaunchFloor: 1, Weights: 5, Growth: 0.003, Token: 0.05, Context: 0.001, Overhead: 1.5, Sequence: 0.2}
+	p := &profile.Profile{LaunchFloor: 1, Weights: 5, Growth: 0.003, Token: 0.05, Context: 0.001, Overhead: 1.5, Sequence: 0.2, Prompt: 0.7}
 	for _, scheduler := range []string{PrefillFirst, ChunkedPrefill} {
 		t.Run(scheduler, func(t *testing.T) {
 			for seed := range uint64(40) {
@@ -177,7 +178,7 @@ func TestAgainstNaiveModel(t *testing.T) {
 func againstNaive(t *testing.T, scheduler string, p *profile.Profile, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	c := Config{Scheduler: scheduler, MaxBatchTokens: 64 + rng.IntN(200), MaxSequences: 4 + rng.IntN(30), BlockTokens: 1 + rng.IntN(16)}
+	c := Config{Scheduler: scheduler, MaxBatchTokens: 64 + rng.IntN(200), MaxSequences: 4 + rng.IntN(30), BlockTokens: 1 + rng.IntN(16), MaxPrompts: rng.IntN(3)}
 	kv := 400 + rng.IntN(1200)
 	e, err := New(c, p, kv)
 	if err != nil {

@@ -16,7 +16,7 @@ func (e *Engine) planPrefillFirst() {
 		}
 		e.step.joining = append(e.step.joining, e.admit())
 		e.step.tokens += tokens
-		if budget -= tokens; budget <= 0 {
+		if budget -= tokens; budget <= 0 || len(e.step.joining) == e.config.MaxPrompts {
 			break
 		}
 	}

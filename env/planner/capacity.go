@@ -140,6 +140,7 @@ func (r *replica) prefill(l load) float64 {
 	takes := make([]float64, r.prompts(l)+1) // by prompts
 	for k := range takes {
 		takes[k], _ = r.profile.Step(int(float64(k)*l.prompt), k, 0, 0)
+		takes[k] += float64(k) * r.profile.Prompt
 	}
 	least := math.Inf(1)
 	for i := 1; float64(i) <= together; i++ {
@@ -154,7 +155,11 @@ func (r *replica) prefill(l load) float64 {
 
 // prompts is how many fit a prefill step.
 func (r *replica) prompts(l load) int {
-	return max(1, min(int(float64(r.engine.MaxBatchTokens)/l.prompt), r.engine.MaxSequences))
+	n := min(int(float64(r.engine.MaxBatchTokens)/l.prompt), r.engine.MaxSequences)
+	if r.engine.MaxPrompts > 0 {
+		n = min(n, r.engine.MaxPrompts)
+	}
+	return max(1, n)
 }
 
 // leastDuty is the least share of a step that loads the GPU, over the steps that

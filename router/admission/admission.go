@@ -80,8 +80,7 @@ func (x Rule) prefill(r *fleet.Request, replica int) float64 {
 	if len(x.Profiles) == 0 || !(x.Output > 0) {
 		return 0
 	}
-	ms, _ := x.Profiles[replica].Step(max(1, r.PromptTokens), 1, 0, 0)
-	return ms / x.Output
+	return x.Profiles[replica].Prefill(r.PromptTokens, 0) / x.Output
 }
 
 // fill is the share of the replica's KV cache that its batch with the request is

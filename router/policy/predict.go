@@ -168,8 +168,7 @@ func (p *predictor) tokenTime(replica int, b batch, prompt int, neighbours float
 	}
 	ms, _ := p.profiles[replica].Step(b.requests, b.requests, b.held, neighbours)
 	if p.lengths.Output > 0 {
-		prefill, _ := p.profiles[replica].Step(max(1, prompt), 1, 0, neighbours)
-		ms += float64(b.requests) * prefill / p.lengths.Output
+		ms += float64(b.requests) * p.profiles[replica].Prefill(prompt, neighbours) / p.lengths.Output
 	}
 	return ms
 }

@@ -10,6 +10,7 @@ import "time"
 //	gpu(n, ctx) = max(n·Token, min(Weights·(1+Growth·(n−1)), Weights + n·Token)) + ctx·Context
 //	step        = max(LaunchFloor, gpu·interference) + Overhead + sequences·Sequence
 //	interference = 1 + Contention·D + Crowding·max(0, D − 1)
+//	step of prompts = step + prompts·Prompt
 //
 // n is the number of new tokens in the iteration (the batch size in decode,
 // prompt tokens in prefill), ctx the summed context of the decoding sequences, and
@@ -29,6 +30,9 @@ type Profile struct {
 	Overhead float64 `yaml:"overhead_ms"`
 	// Sequence is the further overhead for each sequence in the step.
 	Sequence float64 `yaml:"sequence_ms"`
+	// Prompt is the further overhead for each prompt that the step completes: what its
+	// request takes of the engine beside its tokens.
+	Prompt float64 `yaml:"prompt_ms,omitempty"`
 	// Contention is γ: how much a neighbour's full duty slows the GPU part.
 	Contention float64 `yaml:"contention"`
 	// Crowding is how much more the neighbours slow it beyond the first: engines that
@@ -80,6 +84,11 @@ func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, 
 		gpu *= p.Interference(neighbours)
 	}
 	return ms, gpu
+}
+
+// Prefill is the time of a step of one prompt of so many tokens, in milliseconds.
+func (p *Profile) Prefill(tokens int, neighbours float64) float64 {
+	return p.beside(p.GPU(max(1, tokens), 0), 1, neighbours) + p.Prompt
 }
 
 // Interference is the factor by which neighbours of so much duty in sum slow the GPU

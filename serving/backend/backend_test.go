@@ -39,7 +39,7 @@ func simulated(t *testing.T, small, large profile.Profile) *Simulated {
 	}
 	c := SimulatedConfig{Table: table, OutputTokens: func(*rand.Rand) int { return drawn }}
 	for _, p := range []profile.Profile{small, large} {
-		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 64, MaxSequences: 8, BlockTokens: 4}, &p, 128)
+		e, err := engine.New(engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 64, MaxSequences: 8, BlockTokens: 4}, &p, 1024)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func conform(t *testing.T, rt http.RoundTripper) {
 			{`{` + hello + `,"max_tokens":0}`, "max_tokens"},
 			{`{` + hello + `,"max_completion_tokens":-3}`, "max_completion_tokens"},
 			{`{` + hello + `,"n":2}`, "n"},
-			{`{` + hello + `,"max_tokens":1000,"ignore_eos":true}`, "messages"},
+			{`{` + hello + `,"max_tokens":2000,"ignore_eos":true}`, "messages"},
 		} {
 			status, text := answer(t, rt, ChatPath, c.body)
 			var e struct {
@@ -275,7 +275,7 @@ func conform(t *testing.T, rt http.RoundTripper) {
 	})
 	t.Run("cancel", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		response, err := post(ctx, rt, ChatPath, `{`+hello+`,"max_tokens":100,"ignore_eos":true,"stream":true}`)
+		response, err := post(ctx, rt, ChatPath, `{`+hello+`,"max_tokens":900,"ignore_eos":true,"stream":true}`)
 		if err != nil {
 			t.Fatal(err)
 		}

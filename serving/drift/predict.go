@@ -84,5 +84,5 @@ func (m *Monitor) prefill(replica int, now time.Duration, prompt int) {
 	} else {
 		r.together.Store(int64(prompt))
 	}
-	r.prefilled.Add(int64(profile.Duration(max(ms, 0))))
+	r.prefilled.Add(int64(profile.Duration(max(ms, 0) + r.profile.Prompt)))
 }

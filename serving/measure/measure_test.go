@@ -63,6 +63,30 @@ func TestSteady(t *testing.T) {
 	}
 }
 
+// First tokens one after the other are those of prompts that each have a step.
+func TestQueued(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(firsts ...time.Duration) (list []heard) {
+		for _, f := range firsts {
+			list = append(list, heard{prompt: 10, tokens: []time.Duration{f}})
+		}
+		return list
+	}
+	s, ok := queued(at(28*ms, 7*ms, 14*ms, 21*ms, 42*ms)) // other requests decode between the last two
+	if !ok || s.MS != 7 || s.Tokens != 10 || !s.Prefill || !s.Queued {
+		t.Errorf("one by one: %+v, %v", s, ok)
+	}
+	for name, firsts := range map[string][]time.Duration{
+		"all in one step": {40 * ms, 40*ms + 10, 40*ms + 20, 40*ms + 31, 40*ms + 45},
+		"two in a step":   {20 * ms, 20*ms + 10, 40 * ms, 40*ms + 10, 60 * ms, 60*ms + 20},
+		"three":           {7 * ms, 14 * ms, 21 * ms},
+	} {
+		if s, ok := queued(at(firsts...)); ok {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
 // A neighbour's activity counts steps in part, where they reach over the time.
 func TestActivity(t *testing.T) {
 	const ms = time.Millisecond

@@ -1,11 +1,30 @@
 package measure
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/prometheus/procfs"
+)
 
 // Processors is what the processors that engines run on did since some moment, in
 // seconds of all of them: All of their time, and what of it the host of a virtual
 // machine gave to others. Nothing that is timed meanwhile is the engine's alone.
 type Processors struct{ All, Stolen float64 }
+
+// ReadProcessors reads what this machine's processors did since it began; nothing where
+// its system does not tell.
+func ReadProcessors() Processors {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return Processors{}
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return Processors{}
+	}
+	c := &stat.CPUTotal
+	return Processors{All: c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal, Stolen: c.Steal}
+}
 
 // StolenSince is the stolen share of the time since an earlier reading.
 func (p Processors) StolenSince(before Processors) float64 {

@@ -14,9 +14,9 @@ import (
 type Sample struct {
 	Engine int    // 0 is the engine measured, then its neighbours
 	Cell   string // which samples belong together
-	// Prefill is that MS is the time to the first token of a prompt of Tokens;
-	// else it is a decode step of so many Sequences.
-	Prefill           bool
+	// Prefill is that MS is the time to the first token of a prompt of Tokens, or, if
+	// Queued, its step behind others; else it is a decode step of so many Sequences.
+	Prefill, Queued   bool
 	Tokens, Sequences int
 	// Context is the tokens that the step attended to, of all sequences.
 	Context float64
@@ -70,6 +70,10 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	l.windows = append(l.windows, window{len(r.out.Samples), from, to})
 	c.Samples++
 	r.out.Samples = append(r.out.Samples, s)
+	if q, ok := queued(answers); ok && len(c.Loaded) == 0 {
+		q.Engine, q.Cell, q.Stolen = s.Engine, s.Cell+", a prompt behind others", stolen
+		r.out.Samples = append(r.out.Samples, q)
+	}
 	if c.Engine == 0 {
 		r.record(c, answers)
 	}
@@ -106,6 +110,34 @@ func (r *run) volley(ctx context.Context, c *Cell) ([]heard, error) {
 func (s *Sample) first(h heard) {
 	s.Prefill, s.Tokens, s.Sequences = true, h.prompt, 1
 	s.MS = milliseconds(h.tokens[0] - h.sent)
+}
+
+// queued is the step of a prompt behind others: what lies between the first tokens of
+// requests sent together, where the engine takes one prompt at a time.
+func queued(answers []heard) (s Sample, ok bool) {
+	const fewest = 4
+	if len(answers) < fewest {
+		return s, false
+	}
+	var firsts []time.Duration
+	tokens, soonest := 0, answers[0].tokens[0]-answers[0].sent
+	for _, h := range answers {
+		firsts = append(firsts, h.tokens[0])
+		tokens += h.prompt
+		soonest = min(soonest, h.tokens[0]-h.sent)
+	}
+	slices.Sort(firsts)
+	var gaps []time.Duration
+	for i := range len(firsts) - 1 {
+		gaps = append(gaps, firsts[i+1]-firsts[i])
+	}
+	slices.Sort(gaps)
+	// Prompts that share a step have their first tokens at once, or in bunches.
+	middle := gaps[len(gaps)/2]
+	if middle > 3*gaps[len(gaps)/4] || soonest > 4*middle {
+		return s, false
+	}
+	return Sample{Prefill: true, Queued: true, Tokens: (tokens + len(answers)/2) / len(answers), Sequences: 1, MS: milliseconds(middle)}, true
 }
 
 // fewestSteps of a sample of decode steps, of each sequence.

@@ -229,6 +229,9 @@ func (c *checker) engine() {
 	if e.BlockTokens > maxBlockTokens {
 		c.judge("engine.block_tokens", "at most %d, not %d", maxBlockTokens, e.BlockTokens)
 	}
+	if e.MaxPrompts > 0 && e.Scheduler == engine.ChunkedPrefill {
+		c.judge("engine.max_prompts", "has no meaning with %s", engine.ChunkedPrefill)
+	}
 	prompt := c.s.Workload.Prompt
 	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.sound("workload.prompt_tokens") || prompt.Validate() != nil {
 		return

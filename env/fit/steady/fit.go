@@ -79,6 +79,9 @@ func Fit(samples []Sample, o Options) (*Fitted, error) {
 	if most := slices.MaxFunc(cells, func(a, b Cell) int { return cmp.Compare(a.Neighbours, b.Neighbours) }).Neighbours; most <= 1 {
 		s.fix(crowding)
 	}
+	if kinds[PromptStep] == 0 { // all of a prompt's own is then between it and its first token
+		s.fix(prompt)
+	}
 	random := rand.New(rand.NewPCG(o.Seed, 2))
 	good := s.converge(random)
 	x := good[0].x

@@ -11,7 +11,7 @@ import (
 // knows their logarithms. The last is none of the profile's.
 var names = []string{
 	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms",
-	"overhead_ms", "sequence_ms", "contention", "crowding", "request_ms",
+	"overhead_ms", "sequence_ms", "contention", "crowding", "prompt_ms", "request_ms",
 }
 
 const (
@@ -24,6 +24,7 @@ const (
 	sequence
 	contention
 	crowding
+	prompt
 	request
 )
 
@@ -35,13 +36,18 @@ func profileAt(x []float64) (p profile.Profile, requestMS float64) {
 		Token: math.Exp(x[token]), Context: math.Exp(x[context]),
 		Overhead: math.Exp(x[overhead]), Sequence: math.Exp(x[sequence]),
 		Contention: math.Exp(x[contention]), Crowding: math.Exp(x[crowding]),
+		Prompt: math.Exp(x[prompt]),
 	}, math.Exp(x[request])
 }
 
 // predict is what the model makes of a sample, in ms.
 func predict(p *profile.Profile, requestMS float64, s *Sample) float64 {
-	ms, _ := p.Step(s.Tokens, s.Sequences, int(math.Round(s.Context)), s.Neighbours)
-	if s.Prefill {
+	if !s.Prefill {
+		ms, _ := p.Step(s.Tokens, s.Sequences, int(math.Round(s.Context)), s.Neighbours)
+		return ms
+	}
+	ms := p.Prefill(s.Tokens, s.Neighbours)
+	if !s.Queued {
 		ms += requestMS
 	}
 	return ms
@@ -54,7 +60,7 @@ func predict(p *profile.Profile, requestMS float64, s *Sample) float64 {
 // large that tokens add to the weight read.
 var belief = []struct{ centre, spread float64 }{
 	floor: {0.2, 2}, weights: {0.6, 1.5}, growth: {0.03, 3}, token: {0.01, 2}, context: {5e-5, 2},
-	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, crowding: {0.3, 1.5}, request: {0.03, 2},
+	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, crowding: {0.3, 1.5}, prompt: {0.03, 2}, request: {0.03, 2},
 }
 
 // believed are the logarithms of the parameters in the middle of the belief.

@@ -11,8 +11,9 @@ type Sample struct {
 	// Cell names the load; the samples of a cell belong together.
 	Cell string
 	// Prefill is that MS is the time to the first token of an idle engine, from
-	// outside; else it is one decode step.
-	Prefill bool
+	// outside, or, if Queued, the step of one prompt behind others; else it is one
+	// decode step.
+	Prefill, Queued bool
 	// Tokens are the new ones of the step, Sequences those in it, and Context the
 	// tokens that these attend to.
 	Tokens, Sequences int
@@ -40,13 +41,17 @@ const (
 	FirstToken   = "time to the first token"
 	DecodeBeside = "decode step beside busy neighbours"
 	FirstBeside  = "time to the first token beside busy neighbours"
+	PromptStep   = "step of a prompt behind others"
 )
 
 // Kinds lists them.
-var Kinds = []string{Decode, FirstToken, DecodeBeside, FirstBeside}
+var Kinds = []string{Decode, FirstToken, DecodeBeside, FirstBeside, PromptStep}
 
 // Kind is the cell's kind.
 func (s *Sample) Kind() string {
+	if s.Queued {
+		return PromptStep
+	}
 	kind := 0
 	if s.Prefill {
 		kind = 1

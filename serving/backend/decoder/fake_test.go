@@ -39,6 +39,8 @@ func (fakeRow) Release() {}
 
 func (f *fake) Layout() Layout { return Layout{Vocabulary: tokens, TokenBytes: 8} }
 
+func (*fake) Bound(int) {}
+
 func (f *fake) logits(history []int64) []float32 {
 	l := make([]float32, tokens)
 	l[f.next(history)] = 100

@@ -8,6 +8,9 @@ package decoder
 type Model interface {
 	// Layout is what the engine must know of the model.
 	Layout() Layout
+	// Bound says that the batch will never be of more tokens, rows × the longest,
+	// so that no more memory need be kept for it. It is called once, at first.
+	Bound(tokens int)
 	// Prefill computes a prompt by itself. It returns the prompt's cache, and
 	// the logits of the next token, which are valid until the next call.
 	Prefill(prompt []int64) (Row, []float32, error)

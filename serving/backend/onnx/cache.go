@@ -19,8 +19,9 @@ type tensors struct {
 // reserve makes the cache one of so many rows and tokens, whose numbers are
 // whatever was there: those of the first rows, if the length is as before and the
 // memory has room. It takes new memory only where the old is too small, with some
-// to grow into, since batches and sequences grow step by step.
-func (t *tensors) reserve(l *layout, rows, length int) error {
+// to grow into, since batches and sequences grow step by step: within the bound, in
+// tokens, if there is one.
+func (t *tensors) reserve(l *layout, rows, length, bound int) error {
 	t.free()
 	t.rows, t.length = rows, length
 	if t.data == nil {
@@ -30,7 +31,11 @@ func (t *tensors) reserve(l *layout, rows, length int) error {
 	shape := onnxruntime.NewShape(int64(rows), int64(l.heads), int64(length), int64(l.width))
 	for i := range t.data {
 		if cap(t.data[i]) < need {
-			t.data[i] = make([]float32, need+need/4)
+			room := need + need/4
+			if bound > 0 {
+				room = max(need, min(room, bound*l.perToken()))
+			}
+			t.data[i] = make([]float32, room)
 		}
 		t.data[i] = t.data[i][:need]
 		v, err := onnxruntime.NewTensor(shape, t.data[i])

@@ -42,6 +42,7 @@ type Model struct {
 	batch   *tensors // the running batch
 	spare   *tensors // what the next step writes, or the batch moves into
 	filled  []int    // tokens in the cache of each row
+	bound   int      // tokens that the batch may come to, rows × the longest; 0 is none
 	free    *row     // one to use again, with its memory
 	ids     input
 	places  input
@@ -157,13 +158,13 @@ func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
 	}
 	before := &r.cache
 	if m.layout.inPlace {
-		if err := before.reserve(m.layout, 1, len(prompt)); err != nil {
+		if err := before.reserve(m.layout, 1, len(prompt), len(prompt)); err != nil {
 			return nil, nil, err
 		}
 	} else {
 		before = new(tensors)
 		defer before.free()
-		if err := before.reserve(m.layout, 1, 0); err != nil {
+		if err := before.reserve(m.layout, 1, 0, 0); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -198,14 +199,21 @@ func (m *Model) Decode(tokens []int64) ([]float32, error) {
 	return logits, nil
 }
 
+// Bound implements [decoder.Model].
+func (m *Model) Bound(tokens int) { m.bound = tokens }
+
 // grow makes room for a token more in each row of a cache that is written in
-// place, and for half as many again, so that rows are seldom moved.
+// place, and for half as many again within the bound, so that rows are seldom moved.
 func (m *Model) grow() error {
 	longest := slices.Max(m.filled)
 	if longest < m.batch.length {
 		return nil
 	}
-	if err := m.spare.reserve(m.layout, len(m.filled), longest+max(longest/2, 32)); err != nil {
+	length := longest + max(longest/2, 32)
+	if m.bound > 0 {
+		length = max(longest+1, min(length, m.bound/len(m.filled)))
+	}
+	if err := m.spare.reserve(m.layout, len(m.filled), length, m.bound); err != nil {
 		return err
 	}
 	for i, n := range m.filled {
@@ -243,7 +251,7 @@ func (m *Model) step(tokens []int64, rows int, before *tensors, filled []int, af
 		}
 	}
 	if after != before {
-		if err := after.reserve(m.layout, rows, whole); err != nil {
+		if err := after.reserve(m.layout, rows, whole, m.bound); err != nil {
 			return nil, err
 		}
 	}
@@ -320,7 +328,7 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 	inPlace := to.holds(m.layout, rows, longest)
 	if !inPlace {
 		to = m.spare
-		if err := to.reserve(m.layout, rows, longest); err != nil {
+		if err := to.reserve(m.layout, rows, longest, m.bound); err != nil {
 			return err
 		}
 	}
@@ -339,7 +347,7 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 	}
 	m.filled = filled
 	if inPlace {
-		return to.reserve(m.layout, rows, to.length)
+		return to.reserve(m.layout, rows, to.length, m.bound)
 	}
 	m.batch, m.spare = m.spare, m.batch
 	return nil

@@ -190,6 +190,38 @@ func testBatchInvariance(t *testing.T, concat bool) {
 	}
 }
 
+// However a batch grows, neither set of its tensors outgrows what it was bounded to.
+func TestCacheKeepsItsBound(t *testing.T) {
+	for name, concat := range forms {
+		t.Run(name, func(t *testing.T) {
+			const rows, prompt, bound = 3, 8, 3 * 40
+			m := openTest(t, tiny, concat, Options{})
+			m.Bound(bound)
+			random := rand.New(rand.NewPCG(1, 9))
+			var join []decoder.Row
+			for range rows {
+				row, _ := prefill(t, m, randomTokens(random, prompt))
+				join = append(join, row)
+			}
+			if err := m.Compose(nil, join); err != nil {
+				t.Fatal(err)
+			}
+			for range bound/rows - prompt {
+				if _, err := m.Decode(randomTokens(random, rows)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, set := range []*tensors{m.batch, m.spare} {
+				for _, data := range set.data {
+					if most := bound * m.layout.perToken(); cap(data) > most {
+						t.Fatalf("set %d takes %d numbers a tensor, more than %d", i, cap(data), most)
+					}
+				}
+			}
+		})
+	}
+}
+
 // The distribution of the next token is neither a certainty nor flat, and mostly
 // of letters.
 func TestAnswersAreBroad(t *testing.T) {
