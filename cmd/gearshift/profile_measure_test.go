@@ -224,6 +224,25 @@ func TestProfileMeasureRefuses(t *testing.T) {
 	}
 }
 
+// An engine that takes long to warm up is no reason to say that it does not stream.
+func TestMeasureWaitsForAColdEngine(t *testing.T) {
+	asked := 0
+	url := serverOf(t, `{"data":[{"id":"a"}]}`, func(w http.ResponseWriter, words int) {
+		if asked++; asked == 1 {
+			time.Sleep(300 * time.Millisecond)
+		}
+		for range 4 {
+			fmt.Fprint(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":4}}`+"\n\ndata: [DONE]\n\n", words)
+	})
+	if _, err := measure.NewClient(t.Context(), []measure.Target{{URL: url}}, 0); err != nil {
+		t.Error(err)
+	}
+}
+
 // An engine that stops in the midst, that does not stream, or does not count.
 func TestProfileMeasureOfBadEngines(t *testing.T) {
 	const models = `{"data":[{"id":"a"}]}`
