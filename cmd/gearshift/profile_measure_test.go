@@ -266,7 +266,10 @@ func TestProfileMeasureOfBadEngines(t *testing.T) {
 			}
 			fmt.Fprintf(w, usage, words, 4)
 		}, "went away"},
-		"at once":    {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, event("x")+event("x")+usage, words, 2) }, "does not stream"},
+		"at once": {func(w http.ResponseWriter, words int) {
+			time.Sleep(20 * time.Millisecond)
+			fmt.Fprintf(w, event("x")+event("x")+usage, words, 2)
+		}, "does not stream"},
 		"no usage":   {func(w http.ResponseWriter, _ int) { fmt.Fprint(w, event("x")+"data: [DONE]\n\n") }, "does not tell the tokens"},
 		"no content": {func(w http.ResponseWriter, words int) { fmt.Fprintf(w, usage, words, 2) }, "has no content"},
 		"an error": {func(w http.ResponseWriter, _ int) {

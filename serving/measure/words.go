@@ -15,19 +15,21 @@ func (t tokenizer) count(tokens int) int {
 	return max(1, int(math.Round((float64(tokens)-t.fixed)/t.word)))
 }
 
-// learnWords asks the engine for an answer to two prompts of different length. The
-// first also warms it up.
+// learnWords asks the engine for an answer to two prompts of different length, after
+// one that warms it up.
 func (r *run) learnWords(ctx context.Context, engine int) error {
 	const few, many = 8, 48
 	var tokens [2]int
 	streams := false
+	if _, err := r.targets[engine].ask(ctx, r.client, r.since, strings.Join(vocabulary[:few], " "), 16, nil); err != nil {
+		return err
+	}
 	for i, words := range []int{few, many} {
 		h, err := r.targets[engine].ask(ctx, r.client, r.since, r.prompt(words), 16, nil)
 		if err != nil {
 			return err
 		}
 		tokens[i] = h.prompt
-		// A first answer may be late by itself, while the engine warms up.
 		const atOnce = 0.02 // of the time to the first token
 		decoding := h.tokens[len(h.tokens)-1] - h.tokens[0]
 		streams = streams || h.output < 2 || float64(decoding) >= atOnce*float64(h.tokens[0]-h.sent)
