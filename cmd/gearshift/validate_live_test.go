@@ -11,13 +11,9 @@ import (
 	"gearshift/serving/measure"
 )
 
-// The simulator predicts the engines that it simulates, alone and co-resident: the
-// same requests take as long, and meet as many deadlines.
-func TestValidateLive(t *testing.T) {
-	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3, 0.9}, what: liveWhats, tries: 1, time: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+// validateInProcess validates the engines that the scenario simulates, in no time.
+func validateInProcess(t *testing.T, l *live) {
+	t.Helper()
 	l.progress = func(string) {}
 	targets, err := l.aims()
 	if err != nil {
@@ -33,6 +29,16 @@ func TestValidateLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// The simulator predicts the engines that it simulates, alone and co-resident: the
+// same requests take as long, and meet as many deadlines.
+func TestValidateLive(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3, 0.9}, what: liveWhats, tries: 1, time: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	validateInProcess(t, l)
 	l.out.pool()
 	if len(l.out.Runs) != 2*2+2*2 || l.out.EndToEnd.Median > 0.01 || l.out.TPOT.Median > 0.01 || l.out.TTFT.Median > 0.01 {
 		t.Errorf("%d runs, errors %v %v %v", len(l.out.Runs), l.out.EndToEnd, l.out.TPOT, l.out.TTFT)
@@ -60,7 +66,6 @@ func TestValidateLiveRepeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.progress = func(string) {}
 	read, now := 0, measure.Processors{}
 	l.machine = func() measure.Processors { // 30 %, 10 % and 20 % stolen
 		now.All += 50
@@ -69,20 +74,7 @@ func TestValidateLiveRepeats(t *testing.T) {
 		}
 		return now
 	}
-	targets, err := l.aims()
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		engines := newInProcess(t, l.scenario)
-		defer engines.engines.Close()
-		if l.client, err = measure.NewClientOver(t.Context(), targets, 0, engines); err != nil {
-			t.Fatal(err)
-		}
-		if err = l.all(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	})
+	validateInProcess(t, l)
 	if read != 6 || len(l.out.Runs) != 2 || l.out.Runs[0].Stolen != 0.1 || len(l.out.Notes) != 1 || !strings.Contains(l.out.Notes[0], "co-resident at load 0.5 is doubtful") || !strings.Contains(l.out.Notes[0], "10 %") {
 		t.Errorf("%d readings, notes %q, runs %+v", read, l.out.Notes, l.out.Runs)
 	}
