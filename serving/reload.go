@@ -170,6 +170,9 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	}
 	changed = append(changed, now.differs(next)...)
 	s.live.Store(next)
+	if (next.ring == nil) != (now.ring == nil) {
+		s.tellKeys() // anyone may ask from now on, or no longer
+	}
 	if change.Commit != nil {
 		change.Commit()
 	}

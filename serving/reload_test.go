@@ -163,6 +163,14 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 		if answer := g.order("POST", "/admin/reload", ""); answer.Code != http.StatusOK || g.metric(t, `gearshift_last_reload_success{part="config"}`) != "1" {
 			t.Errorf("%s: mended, status %d: %s", name, answer.Code, answer.Body)
 		}
+		// Without keys anyone may ask, and the log warns of it.
+		w.change.Config.KeysFile = ""
+		if answer := g.order("POST", "/admin/reload", ""); answer.Code != http.StatusOK || !strings.Contains(g.logs.String(), "anyone who can connect may ask") {
+			t.Errorf("%s: without keys, status %d, and the log says %s", name, answer.Code, g.logs)
+		}
+		if response := g.do("POST", chat, ask); response.Code != http.StatusOK {
+			t.Errorf("%s: status %d without keys", name, response.Code)
+		}
 	}
 }
 
