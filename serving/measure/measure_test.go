@@ -145,9 +145,7 @@ func TestPlan(t *testing.T) {
 // no others, and both are said.
 func TestUndisturbed(t *testing.T) {
 	var r run
-	for _, s := range []Sample{{Cell: "a", MS: 1}, {Cell: "a", MS: 9, Stolen: 0.3}, {Cell: "b", MS: 2, Stolen: MostStolen}, {Cell: "c", MS: 7, Stolen: 0.1}} {
-		r.out.Samples = append(r.out.Samples, s)
-	}
+	r.out.Samples = []Sample{{Cell: "a", MS: 1}, {Cell: "a", MS: 9, Stolen: 0.3}, {Cell: "b", MS: 2, Stolen: MostStolen}, {Cell: "c", MS: 7, Stolen: 0.1}}
 	r.undisturbed()
 	var left []float64
 	for _, s := range r.out.Samples {
