@@ -120,7 +120,7 @@ func newLive(o liveOptions) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1, machine: func() measure.Processors { return measure.Processors{} }}
+	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1, machine: unknownProcessors}
 	if l.fleet, err = simulation(s); err != nil {
 		return nil, err
 	}
@@ -145,10 +145,11 @@ func newLive(o liveOptions) (*live, error) {
 func (l *live) aims() (targets []measure.Target, err error) {
 	t := l.fleet.Table
 	l.targets = slices.Repeat([]int{-1}, len(t.Replicas))
-	for _, r := range t.ReplicasOn(0) {
-		if !l.wants(runAlone) && !l.wants(runCoResident) {
-			break
-		}
+	var asked []int
+	if l.wants(runAlone) || l.wants(runCoResident) {
+		asked = t.ReplicasOn(0)
+	}
+	for _, r := range asked {
 		target := measure.Target{URL: l.upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
 		if l.upstreams == "" {
 			at, ok := l.liveReplica(t.Replicas[r].Name)
@@ -210,6 +211,9 @@ func (l *live) all(ctx context.Context) error {
 	}
 	if l.router >= 0 {
 		l.runs += len(l.loads)
+	}
+	if l.runs == 0 {
+		return fmt.Errorf("nothing to run: --what %s of %d variants; co-resident takes two, and policy --url", strings.Join(l.what, ","), len(together))
 	}
 	least := slices.Min(l.loads)
 	for _, r := range together { // before anything is measured

@@ -94,6 +94,20 @@ func TestValidateRouter(t *testing.T) {
 	s.end(t)
 }
 
+// One variant cannot be co-resident: an empty report would say that all is well.
+func TestValidateLiveWithNothingToRun(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.5}, what: []string{runCoResident}, only: []string{"small"}, tries: 1, time: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.aims(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.all(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing to run") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestValidateLiveRefuses(t *testing.T) {
 	against := func(args ...string) []string { return append([]string{"validate", "--scenario", "tiny"}, args...) }
 	fail(t, []string{"validate", "--fit-first", "150"}, "--requests FILE is missing", "--scenario")

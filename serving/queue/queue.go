@@ -276,11 +276,11 @@ func (q *Queue[T]) serve(e *Entry[T]) {
 	c.virtual = max(c.virtual, f.tag)
 	f.tag += cost
 	q.Remove(e)
-	var least *flow[T]                // of those without entries, by service
+	var least *flow[T]                // of those without entries that stay, by service
 	for _, other := range c.tenants { // whom the others have caught up with
 		if len(other.waiting) == 0 {
 			c.tidy(other)
-			if least == nil || cmp.Or(cmp.Compare(other.tag, least.tag), cmp.Compare(other.tenant, least.tenant)) < 0 {
+			if other.tag > c.virtual && (least == nil || cmp.Or(cmp.Compare(other.tag, least.tag), cmp.Compare(other.tenant, least.tenant)) < 0) {
 				least = other
 			}
 		}
