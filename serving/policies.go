@@ -160,7 +160,7 @@ func (s *Server) promote(ref, reason string) (note string, err error) {
 		err = s.seats.Promote()
 		s.trial.on.Store(false)
 	} else {
-		err = s.setPolicyLocked(p)
+		err = s.setPolicy(p)
 	}
 	if err == nil {
 		s.ordered(PolicyOrder{Order: orderPromote, Policy: p.Name(), By: byAdmin, Why: reason})

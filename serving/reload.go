@@ -198,7 +198,10 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 		return err
 	}
 	before := s.router.PolicyName()
-	if err := s.setPolicy(next); err != nil {
+	s.trial.mu.Lock()
+	err = s.setPolicy(next)
+	s.trial.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	s.log.Info("another policy routes", "policy", s.router.PolicyName(), "before", before)
@@ -208,14 +211,8 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 }
 
 // setPolicy puts a policy in charge. A trial goes on beside it, counting from zero: what
-// it has earned beside another says nothing here.
+// it has earned beside another says nothing here. The trial's lock is held.
 func (s *Server) setPolicy(p router.Policy) error {
-	s.trial.mu.Lock()
-	defer s.trial.mu.Unlock()
-	return s.setPolicyLocked(p)
-}
-
-func (s *Server) setPolicyLocked(p router.Policy) error {
 	if err := s.seats.SetPolicy(p); err != nil {
 		return err
 	}

@@ -74,6 +74,10 @@ func (c *calibration) measureAll(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	key, err := c.keyEnv()
+	if err != nil {
+		return err
+	}
 	for i, v := range c.scenario.Variants {
 		out := c.at(c.profileFiles()[i])
 		if _, err := os.Stat(out); err == nil {
@@ -85,9 +89,7 @@ func (c *calibration) measureAll(ctx context.Context) error {
 			"--time", c.measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
 			"--batches", list(c.batches), "--prompts", list(c.prompts),
 		}
-		if key, err := c.keyEnv(); err != nil {
-			return err
-		} else if key != "" {
+		if key != "" {
 			args = append(args, "--api-key-env", key)
 		}
 		for _, other := range c.scenario.Variants {
@@ -285,7 +287,7 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	}
 	defer stop()
 	var out bytes.Buffer
-	processors := c.processors()
+	processors := processorsOf(upstreamTargets(c.scenario)...)
 	before := processors()
 	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
 	if err == nil {
@@ -296,11 +298,6 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	}
 	t.Stolen = processors().StolenSince(before)
 	return t, writeJSON(path, t)
-}
-
-// processors reads what those did that the engines run on.
-func (c *calibration) processors() func() measure.Processors {
-	return processorsOf(upstreamTargets(c.scenario)...)
 }
 
 // summarise prints means over all requests, the utility of each repetition, and by

@@ -39,10 +39,12 @@ func here(address string) bool {
 // on it and its system tells; else nothing.
 func processorsOf(targets ...measure.Target) func() measure.Processors {
 	if slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) }) {
-		return func() measure.Processors { return measure.Processors{} }
+		return unknownProcessors
 	}
 	return measure.ReadProcessors
 }
+
+func unknownProcessors() measure.Processors { return measure.Processors{} }
 
 // upstreamTargets are the servers of a scenario's replicas, of which it has none where
 // the router computes.

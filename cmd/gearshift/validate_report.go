@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"gearshift/env/fit"
@@ -158,5 +159,5 @@ func (run *liveRun) name() string {
 	if run.Policy != "" {
 		return "policy " + run.Policy
 	}
-	return run.What + " " + run.Variant
+	return strings.TrimSpace(run.What + " " + run.Variant)
 }

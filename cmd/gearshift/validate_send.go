@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gearshift/router/fleet"
@@ -26,7 +25,7 @@ func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, e
 	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
 	var best *sent
 	for range l.tries {
-		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, strings.TrimSpace(run.What+" "+run.Variant), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
+		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, run.name(), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
 		s, err := l.sendOnce(ctx, list)
 		if err != nil {
 			return nil, err
@@ -42,7 +41,7 @@ func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, e
 		}
 	}
 	if run.Stolen = best.stolen; run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", strings.TrimSpace(run.What+" "+run.Variant), run.Load, stolenWords(run.Stolen)))
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, stolenWords(run.Stolen)))
 	}
 	return best, nil
 }
