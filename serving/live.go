@@ -64,14 +64,15 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 	var faults [4]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
 	if c.KeysFile != "" {
-		if next.list, faults[1] = readKeys(c.KeysFile); faults[1] == nil {
-			next.ring = keys.NewRing(next.list, before.keyRing())
-		}
+		next.list, faults[1] = readKeys(c.KeysFile)
 	}
 	next.cert, faults[2] = c.TLS.load()
 	next.adminCert, faults[3] = c.Admin.TLS.load()
 	if err := errors.Join(faults[:]...); err != nil {
 		return nil, err
+	}
+	if c.KeysFile != "" { // last: holders that are known have their new limits from here on
+		next.ring = keys.NewRing(next.list, before.keyRing())
 	}
 	return next, nil
 }

@@ -174,6 +174,34 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 	}
 }
 
+// A fault beside them keeps new limits of known keys out too.
+func TestReloadKeepsTheLimits(t *testing.T) {
+	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
+	w := &ward{}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), stewarded(w))
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(text), "{", `{"rate":0.001,`, 1))
+	w.change.Config.DefaultTask = "sing"
+	for _, c := range []struct{ reload, ask int }{
+		{http.StatusUnprocessableEntity, http.StatusOK},
+		{http.StatusOK, http.StatusTooManyRequests}, // its one request a thousand seconds is the first of these
+	} {
+		if answer := g.order("POST", "/admin/reload", ""); answer.Code != c.reload {
+			t.Errorf("reload: status %d, want %d: %s", answer.Code, c.reload, answer.Body)
+		}
+		for range 2 {
+			g.do("POST", chat, ask, "Authorization", "Bearer "+secrets["alice"])
+		}
+		if got := g.do("POST", chat, ask, "Authorization", "Bearer "+secrets["alice"]); got.Code != c.ask {
+			t.Errorf("the third request: status %d, want %d", got.Code, c.ask)
+		}
+		w.change.Config.DefaultTask = ""
+	}
+}
+
 func appendTo(t *testing.T, file, text string) {
 	t.Helper()
 	data, err := os.ReadFile(file)

@@ -47,7 +47,8 @@ var Verdicts = []Verdict{Accepted, TooFast, TooMany}
 func (v Verdict) String() string { return [...]string{"accepted", "rate", "concurrency"}[v] }
 
 // NewRing puts the keys in force. Holders whose names an earlier ring knows keep
-// their counts, and what is left of their rate.
+// their counts, and what is left of their rate; their new limits hold at once, in the
+// earlier ring too.
 func NewRing(list []Key, earlier *Ring) *Ring {
 	r := &Ring{byHash: make(map[Hash]*Holder, len(list))}
 	known := map[string]*Holder{}
