@@ -119,11 +119,11 @@ func (l *accessLog) Over(a *Account) {
 	l.log.LogAttrs(context.Background(), level, "request", line...)
 }
 
-// due says whether the request gets its line. One that was asked to be explained
-// always does.
+// due says whether the request gets its line. One that is explained, as was asked, always
+// does; asking alone is no way past the limit.
 func (l *accessLog) due(a *Account) bool {
 	switch {
-	case a.asked:
+	case a.asked && a.Explanation != nil:
 		return true
 	case a.Work != nil && a.Result.Outcome == Completed:
 		return l.config.Access == AccessAll && sampled(l.done.Add(1), l.config.Sample)

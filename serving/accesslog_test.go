@@ -81,8 +81,12 @@ func TestAccessLinesOfErrors(t *testing.T) {
 	if n := len(g.lines()); n != 100 {
 		t.Errorf("%d lines in one moment, want 100", n)
 	}
-	g.do("POST", chat, "{", "x-gearshift-explain", "1")
-	if lines := g.lines(); !strings.HasSuffix(lines[len(lines)-1], "lines_omitted=201") {
+	g.do("POST", chat, "{", "x-gearshift-explain", "1") // explains nothing
+	if n := len(g.lines()); n != 100 {
+		t.Errorf("%d lines: one that only asked to be explained is past the limit", n)
+	}
+	g.do("POST", chat, ask, "x-gearshift-explain", "1")
+	if lines := g.lines(); !strings.Contains(lines[len(lines)-1], "explain=") || !strings.HasSuffix(lines[len(lines)-1], "lines_omitted=202") {
 		t.Errorf("the last line: %s", lines[len(lines)-1])
 	}
 }
