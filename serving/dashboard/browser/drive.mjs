@@ -21,6 +21,15 @@ page.on("console", (m) => {
   if (m.type() === "error" && !/status of 401|ERR_INTERNET_DISCONNECTED/.test(m.text())) faults.push(m.text());
 });
 
+const feed = "**/admin/dashboard?*";
+// disguise has the router say something else.
+async function disguise(change) {
+  await page.route(feed, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: change(await response.text()) });
+  });
+}
+
 const rows = page.locator("#decisions tr.row");
 const tile = (name) => page.locator(".tile", { hasText: name });
 
@@ -164,6 +173,22 @@ await step("a router that is gone, and comes back", async () => {
   await context.setOffline(false);
   await page.getByText("Routing", { exact: true }).waitFor();
   assert.equal(await page.locator("#notice").isVisible(), false);
+});
+
+await step("without a replica that is up, by order or not, nothing is routed", async () => {
+  await disguise((text) => text.replaceAll('"up":true', '"up":false').replaceAll('"drained":false', '"drained":true'));
+  await page.getByText("No replica is up").waitFor();
+  await page.unroute(feed);
+});
+
+await step("a router that comes back with other sizes is shown anew, to who is signed in", async () => {
+  let loads = 0;
+  page.on("load", () => loads++);
+  await disguise((text) => text.replaceAll('"small"', '"nano"').replaceAll('small@', 'nano@').replace('"boot":', '"boot":1'));
+  await until(async () => assert.deepEqual(await page.locator(".replica .who").allInnerTexts(), ["nano", "large"]), "the new sizes");
+  await page.getByText("Routing", { exact: true }).waitFor();
+  await page.waitForTimeout(2500);
+  assert.equal(loads, 1);
 });
 
 await step("signing out", async () => {

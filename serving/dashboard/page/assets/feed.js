@@ -5,11 +5,12 @@ const PERIOD = 1000;
 const PATIENCE = 5000; // for one answer
 
 export class Feed {
-  // The listener has: data(d), gone(seconds since the last answer), locked(wrong).
+  // The listener has: data(d), gone(seconds since the last answer), restarted(), locked(wrong).
   constructor(listener) {
     this.listener = listener;
     this.token = sessionStorage.getItem(KEY) ?? '';
     this.heard = Date.now();
+    this.boot = null; // which life of the router answers
     this.forget();
     document.addEventListener('visibilitychange', () => this.wake());
   }
@@ -18,7 +19,6 @@ export class Feed {
   forget() {
     this.second = 0;
     this.revision = 0;
-    this.boot = null;
   }
 
   signIn(token) {
@@ -71,10 +71,7 @@ export class Feed {
     const data = await response.json();
     if (this.token) sessionStorage.setItem(KEY, this.token);
     this.heard = Date.now();
-    const restarted = this.boot !== null && this.boot !== data.boot;
-    if (restarted) {
-      this.forget();
-      this.boot = data.boot;
+    if (this.boot !== null && this.boot !== data.boot) {
       this.listener.restarted();
       return;
     }

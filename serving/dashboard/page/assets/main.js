@@ -85,7 +85,7 @@ function drawCharts() {
 function state({ status }) {
   const wrong = status.replicas.filter((r) => condition(r)?.[0] === 'bad').length;
   if (status.draining) return ['warn', 'Shutting down'];
-  if (wrong === status.replicas.length) return ['bad', 'No replica is up'];
+  if (!status.replicas.some((r) => r.up)) return ['bad', 'No replica is up']; // by order too
   if (wrong) return ['warn', `${wrong} of ${plural(status.replicas.length, 'replica')} down`];
   return ['good', 'Routing'];
 }
@@ -136,10 +136,10 @@ const feed = new Feed({
     $('main').classList.add('stale');
     notice(`The router does not answer${seconds >= 1 ? `; last heard ${duration(seconds)} ago` : ''}. Trying again.`, 'bad');
   },
+  // Another life of the router may have other sizes, hosts and pages: all begins anew. Not more
+  // often than every 10 seconds, should two routers answer in turn.
   restarted() {
-    history = new History();
-    decisions.forget();
-    feed.wake();
+    setTimeout(() => location.reload(), Math.max(0, 10000 - performance.now()));
   },
   locked(message, wrong) {
     $('main').hidden = true;
