@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"gearshift/router"
 	"gearshift/router/fleet"
 )
 
@@ -62,6 +63,50 @@ var (
 	paceBuckets     = []float64{0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.045, 0.05, 0.06, 0.08, 0.1, 0.15, 0.25, 0.5, 1}
 )
 
+// label is one of a counter, with the values that it can have.
+type label struct {
+	name   string
+	values []string
+}
+
+var (
+	resultLabel     = label{"result", []string{"met", "missed"}}
+	refusedStatuses = []string{"400", "401", "404", "408", "413", "415", "429"}
+	fallbackReasons = []string{router.ReasonMissing, router.ReasonNoChoice, router.ReasonOutOfRange,
+		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonBalancer}
+)
+
+func variantLabel(t *fleet.Table) label {
+	l := label{name: "variant"}
+	for i := range t.Variants {
+		l.values = append(l.values, t.Variants[i].Name)
+	}
+	return l
+}
+
+// newCounter begins each of its series at zero: to rate(), the event with which a
+// series begins has never happened.
+func newCounter(name, help string, labels ...label) *prometheus.CounterVec {
+	names := make([]string, len(labels))
+	for i, l := range labels {
+		names[i] = l.name
+	}
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, names)
+	zero(v, labels)
+	return v
+}
+
+// zero begins the series of all combinations of values.
+func zero(v *prometheus.CounterVec, labels []label, values ...string) {
+	if len(labels) == 0 {
+		v.WithLabelValues(values...)
+		return
+	}
+	for _, value := range labels[0].values {
+		zero(v, labels[1:], append(values, value)...)
+	}
+}
+
 func newBooks(r Router, clock Clock) *books {
 	t := r.Table()
 	b := &books{table: t, tallies: make([][]tally, len(t.Tasks)), rejected: make([]uint64, len(t.Tasks))}
@@ -70,8 +115,8 @@ func newBooks(r Router, clock Clock) *books {
 	}
 	registry := prometheus.NewRegistry()
 	b.registry = registry
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, labels)
+	counter := func(name, help string, labels ...label) *prometheus.CounterVec {
+		v := newCounter(name, help, labels...)
 		registry.MustRegister(v)
 		return v
 	}
@@ -80,12 +125,16 @@ func newBooks(r Router, clock Clock) *books {
 		registry.MustRegister(v)
 		return v
 	}
-	b.requests = counter("requests_total", "Routed requests that ended, by how they ended.", "task", "variant", "outcome")
-	b.rejections = counter("rejections_total", "Requests that no replica could take.", "task", "reason")
-	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", "status")
-	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", "task", "variant", "result")
-	b.utility = counter("utility_total", "Sum of the utility of completed requests.", "task", "variant")
-	b.fallbacks = counter("fallbacks_total", "Requests that the policy did not decide.", "reason")
+	task, variant := label{name: "task"}, variantLabel(t)
+	for i := range t.Tasks {
+		task.values = append(task.values, t.Tasks[i].Name)
+	}
+	b.requests = counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", outcomes[:]})
+	b.rejections = counter("rejections_total", "Requests that no replica could take.", task, label{"reason", reasons})
+	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", label{"status", refusedStatuses})
+	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", task, variant, resultLabel)
+	b.utility = counter("utility_total", "Sum of the utility of completed requests.", task, variant)
+	b.fallbacks = counter("fallbacks_total", "Requests that the policy did not decide.", label{"reason", fallbackReasons})
 	b.life = newLifeBooks(t, counter)
 	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)

@@ -26,12 +26,20 @@ func newEngineMetrics(s *Server) *engineMetrics {
 	counter := func(name, help string, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, []string{"replica", "variant", label})
 	}
-	return &engineMetrics{
+	m := &engineMetrics{
 		server:    s,
 		ejections: counter("ejections_total", "Times that the replica was taken out of the choice.", "reason"),
 		spared:    counter("ejections_spared_total", "Times that the replica failed and stayed, because too many were out.", "reason"),
 		probes:    counter("probes_total", "Probes of the replica's server, by what they found.", "finding"),
 	}
+	// What may happen once in a long time begins at zero, so that rate() sees it.
+	for i := range s.table.Replicas {
+		for _, why := range health.Reasons {
+			m.ejections.WithLabelValues(m.labels(i, string(why))...)
+			m.spared.WithLabelValues(m.labels(i, string(why))...)
+		}
+	}
+	return m
 }
 
 func (m *engineMetrics) labels(replica int, more ...string) []string {

@@ -183,18 +183,23 @@ func (g *rig) do(method, path, body string, header ...string) *httptest.Response
 	return w
 }
 
+// counted are the samples of a metric that are not zero.
+func (g *rig) counted(name string) (list []string) {
+	for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String()) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, name+"{") && !strings.HasSuffix(line, " 0") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
 // settled checks that nothing is in flight and one request ended as it should.
 func (g *rig) settled(t *testing.T, outcome string) {
 	t.Helper()
 	if n := g.core.Ledger().InFlight(); n != 0 {
 		t.Errorf("%d requests still in flight", n)
 	}
-	var found []string
-	for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String()) {
-		if strings.HasPrefix(line, "gearshift_requests_total{") {
-			found = append(found, strings.TrimSpace(line))
-		}
-	}
+	found := g.counted("gearshift_requests_total")
 	if len(found) != 1 || !strings.Contains(found[0], `outcome="`+outcome+`"`) || !strings.HasSuffix(found[0], " 1") {
 		t.Errorf("ended requests %q, want one that %s", found, outcome)
 	}

@@ -124,6 +124,11 @@ func TestGrafanaDashboard(t *testing.T) {
 				t.Errorf("%s: %v have no label %q", where, names, l)
 			}
 		}
+		for summand := range strings.SplitSeq(expr, " + ") {
+			if summand != expr && !strings.HasSuffix(summand, " or vector(0))") {
+				t.Errorf("%s: there is no sum where this is absent: %s", where, summand)
+			}
+		}
 		if strings.Count(expr, "(") != strings.Count(expr, ")") || strings.Count(expr, "{") != strings.Count(expr, "}") || strings.Count(expr, `"`)%2 != 0 {
 			t.Errorf("%s: unbalanced: %s", where, expr)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -65,9 +64,12 @@ func TestHedges(t *testing.T) {
 				if c.outcome == "completed" && (w.Header().Get("X-Gearshift-Replica") != c.replica || w.Code != http.StatusOK) {
 					t.Errorf("status %d, header %v", w.Code, w.Header())
 				}
-				metrics := g.do("GET", "/metrics", "").Body.String()
-				if said := strings.Contains(metrics, "gearshift_hedges_total{"); said != (c.hedge != "") || !strings.Contains(metrics, `result="`+c.hedge) {
-					t.Errorf("hedge counted %v, want %q", said, c.hedge)
+				var want []string
+				if c.hedge != "" {
+					want = []string{`gearshift_hedges_total{result="` + c.hedge + `"} 1`}
+				}
+				if got := g.counted("gearshift_hedges_total"); !slices.Equal(got, want) {
+					t.Errorf("counted %q, want %q", got, want)
 				}
 			})
 		})

@@ -17,14 +17,18 @@ type lifeBooks struct {
 	firstTokens *prometheus.CounterVec // variant, result
 }
 
-func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...string) *prometheus.CounterVec) *lifeBooks {
+func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...label) *prometheus.CounterVec) *lifeBooks {
+	why := label{name: "reason"}
+	for _, f := range []failure{failedConnect, failedBroken, failedStatus, failedTimeout, failedBusy} {
+		why.values = append(why.values, string(f))
+	}
 	return &lifeBooks{
 		table:       t,
-		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", "reason", "to"),
+		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", why, label{"to", []string{"replica", "variant"}}),
 		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
-		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", "result"),
-		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", "phase"),
-		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token that requests set, met and missed.", "variant", "result"),
+		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", label{"result", []string{"won", "lost", "failed"}}),
+		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", label{"phase", phases[:]}),
+		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token that requests set, met and missed.", variantLabel(t), resultLabel),
 	}
 }
 
