@@ -121,7 +121,6 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Affinity.Validate(), c.routersFault())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
-	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes))
-	faults = append(faults, faultsUnder("experience", c.Experience.Validate())...)
+	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()))
 	return errors.Join(faults...)
 }

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,21 +47,16 @@ func (s *sight) Saw(v *fleet.View, c router.Choice) {
 	}
 }
 
-// inquirer is a witness that also wants to hear the policy's reasons.
-type inquirer interface {
-	Explained(values []float32, why string)
-}
-
-// inquiry is the witness of a request beside an inquirer.
+// inquiry is the witness of a request beside one that wants to hear the policy's reasons.
 type inquiry struct {
 	*sight
-	inquirer
+	router.Inquirer
 }
 
 // witness sees for the row and for w.
 func witness(row *experience.Row, w router.Witness) router.Witness {
 	s := &sight{row, w}
-	if q, ok := w.(inquirer); ok {
+	if q, ok := w.(router.Inquirer); ok {
 		return inquiry{s, q}
 	}
 	return s
@@ -136,15 +130,4 @@ func (c *Recorder) Collect(metrics chan<- prometheus.Metric) {
 	n := c.store.Stats()
 	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Written), "written")
 	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Dropped), "dropped")
-}
-
-// faultsUnder are the joined faults of a section of the configuration, by the keys
-// that they have in the whole.
-func faultsUnder(section string, err error) (faults []error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			faults = append(faults, fmt.Errorf("%s.%w", section, e))
-		}
-	}
-	return faults
 }
