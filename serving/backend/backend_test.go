@@ -130,7 +130,7 @@ func conform(t *testing.T, rt http.RoundTripper) {
 			t.Fatalf("status %d, answer %s", status, text)
 		}
 		c := a.Choices[0]
-		if c.Message.Role != "assistant" || len(strings.Fields(string(c.Message.Content))) != 3 || c.FinishReason != "length" {
+		if c.Message.Role != "assistant" || len(strings.Fields(*c.Message.Content)) != 3 || c.FinishReason != "length" {
 			t.Errorf("choice %s", text)
 		}
 		if *a.Usage != (wire.Usage{PromptTokens: 4, CompletionTokens: 3, TotalTokens: 7}) {

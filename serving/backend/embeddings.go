@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -55,12 +54,10 @@ func (r *replica) embed(request *http.Request, body []byte) (*http.Response, err
 }
 
 func (o *embeddingOrder) read(body []byte) *wire.Error {
-	var fault wire.Error
-	if err := wire.Decode(body, o, false); err != nil {
-		fault = invalid("", err.Error())
-		errors.As(err, &fault)
-		return &fault
+	if fault := ReadMembers(body, o); fault != nil {
+		return fault
 	}
+	var fault wire.Error
 	switch {
 	case len(o.Input) == 0 || string(o.Input) == "null":
 		fault = invalid("input", `"input" is missing`)

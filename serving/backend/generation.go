@@ -158,7 +158,7 @@ func (w *work) whole(request *http.Request) (*http.Response, error) {
 	case w.call != nil:
 		choice.Message = &wire.Message{Role: "assistant", ToolCalls: []wire.ToolCall{{ID: w.callID(), Type: "function", Function: *w.call}}}
 	case w.chat:
-		choice.Message = &wire.Message{Role: "assistant", Content: wire.Optional(text)}
+		choice.Message = &wire.Message{Role: "assistant", Content: &text}
 	default:
 		choice.Text = &text
 	}

@@ -3,7 +3,6 @@ package backend
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -44,12 +43,10 @@ func (o *responseOrder) chat() map[string]any {
 }
 
 func (o *responseOrder) read(body []byte) *wire.Error {
-	var fault wire.Error
-	if err := wire.Decode(body, o, false); err != nil {
-		fault = invalid("", err.Error())
-		errors.As(err, &fault)
-		return &fault
+	if fault := ReadMembers(body, o); fault != nil {
+		return fault
 	}
+	var fault wire.Error
 	switch {
 	case len(o.Input) == 0 || string(o.Input) == "null":
 		fault = invalid("input", `"input" is missing`)
@@ -83,7 +80,7 @@ func (r *replica) respond(request *http.Request, body []byte) (*http.Response, e
 		return response, nil
 	}
 	choice := whole.Choices[0]
-	return respondJSON(request, responseOf(*whole, string(choice.Message.Content), string(choice.FinishReason)))
+	return respondJSON(request, responseOf(*whole, *choice.Message.Content, string(choice.FinishReason)))
 }
 
 // object is any JSON object that is only written.

@@ -31,7 +31,7 @@ func TestToolsAreCalledWhereTheyMust(t *testing.T) {
 		_, text := answer(t, s.Replica(0), ChatPath, `{`+hello+`,`+offer+`,"tool_choice":`+choice+`}`)
 		c := decode(t, text).Choices[0]
 		if want[0] == "" {
-			if c.Message.ToolCalls != nil || c.Message.Content == "" || c.FinishReason != "stop" {
+			if c.Message.ToolCalls != nil || c.Message.Content == nil || *c.Message.Content == "" || c.FinishReason != "stop" {
 				t.Errorf("tool_choice %s: %s", choice, text)
 			}
 			continue

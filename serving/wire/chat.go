@@ -16,7 +16,7 @@ func Chat(model, prompt string, tokens int) ([]byte, error) {
 		} `json:"stream_options"`
 	}
 	b.Model, b.MaxTokens = model, tokens
-	b.Messages[0] = Message{Role: "user", Content: Optional(prompt)}
+	b.Messages[0] = Message{Role: "user", Content: &prompt}
 	b.IgnoreEOS, b.Stream, b.StreamOptions.IncludeUsage = true, true, true
 	return json.Marshal(b)
 }

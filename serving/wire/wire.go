@@ -96,7 +96,7 @@ type Usage struct {
 // Message is one turn of a chat.
 type Message struct {
 	Role      string     `json:"role,omitempty"`
-	Content   Optional   `json:"content"`
+	Content   *string    `json:"content"` // nil beside ToolCalls; empty is an answer too
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 

@@ -32,6 +32,7 @@ type order struct {
 	LogitBias        map[string]int  `json:"logit_bias"`
 	Logprobs         json.RawMessage `json:"logprobs"`
 	Echo             bool            `json:"echo"`
+	ToolChoice       json.RawMessage `json:"tool_choice"`
 	BestOf           *int            `json:"best_of"`
 	Suffix           string          `json:"suffix"`
 	ResponseFormat   *struct {
@@ -84,7 +85,7 @@ func (e *Engine) read(body []byte, chat bool) (*sequence, *wire.Error) {
 
 // unheeded refuses what the engine does not have.
 func (o *order) unheeded() *wire.Error {
-	logprobs := string(o.Logprobs)
+	logprobs, choice := string(o.Logprobs), string(o.ToolChoice)
 	switch {
 	case o.N != nil && *o.N != 1:
 		return invalid("n", "this engine gives one answer to a request")
@@ -96,6 +97,8 @@ func (o *order) unheeded() *wire.Error {
 		return invalid("logprobs", "this engine gives no logprobs")
 	case o.Echo:
 		return invalid("echo", "this engine does not echo prompts")
+	case choice != "" && choice != "null" && choice != `"none"` && choice != `"auto"`:
+		return invalid("tool_choice", "this engine calls no tools; it takes none and auto")
 	}
 	for _, unknown := range []struct {
 		name  string

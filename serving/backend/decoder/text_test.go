@@ -94,6 +94,10 @@ func TestWholeAnswer(t *testing.T) {
 		!strings.Contains(body, `"usage":{"prompt_tokens":3,"completion_tokens":6,"total_tokens":9}`) || !strings.Contains(body, `"model":"fake"`) {
 		t.Errorf("%d %s", status, body)
 	}
+	// An answer without a word is empty, not missing.
+	if status, body := ask(t, e, backend.ChatPath, `{"messages": [{"role": "user", "content": "hello"}], "stop": "l"}`); status != http.StatusOK || !strings.Contains(body, `"content":""`) {
+		t.Errorf("an empty answer: %d %s", status, body)
+	}
 	if status, body := ask(t, e, backend.EmbeddingsPath, `{"input": "x"}`); status != http.StatusNotFound {
 		t.Errorf("embeddings: %d %s", status, body)
 	}
@@ -164,6 +168,8 @@ func TestBadRequests(t *testing.T) {
 		{`{"prompt": "a", "stop_token_ids": [3]}`, "stop_token_ids", "invalid_value", "no stop_token_ids"},
 		{`{"prompt": "a", "seed": 1.5}`, "seed", "invalid_type", "a whole number"},
 		{`{"prompt": "a", "echo": true}`, "echo", "invalid_value", "echo"},
+		{`{"prompt": "a", "tool_choice": "required"}`, "tool_choice", "invalid_value", "calls no tools"},
+		{`{"prompt": "a", "tool_choice": {"type": "function", "function": {"name": "f"}}}`, "tool_choice", "invalid_value", "calls no tools"},
 		{`{"prompt": `, "", "invalid_json", ""},
 		{`[]`, "", "invalid_type", "must be a JSON object"},
 	} {
@@ -190,7 +196,7 @@ func TestBadRequests(t *testing.T) {
 func TestNeutralOptions(t *testing.T) {
 	e := start(t, &fake{next: letters}, plenty)
 	const body = `{"prompt": "a", "max_tokens": 2, "n": 1, "best_of": 1, "suffix": null, "response_format": {"type": "text"}, "top_k": -1, "min_p": 0,
-		"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "logit_bias": {}, "logprobs": null, "unknown": 3}`
+		"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "logit_bias": {}, "logprobs": null, "tools": [{"type": "function"}], "tool_choice": "auto", "unknown": 3}`
 	if status, answer := ask(t, e, backend.CompletionPath, body); status != http.StatusOK {
 		t.Errorf("%d %s", status, answer)
 	}
