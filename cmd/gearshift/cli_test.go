@@ -141,6 +141,7 @@ func TestCommandLineFaults(t *testing.T) {
 	fail(t, []string{"scenario", "show", "a", "b"}, "want gearshift scenario show NAME|FILE")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--rate", "NaN"}, "--rate NaN")
 	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--format", "xml"}, "table or json")
+	fail(t, []string{"replay", "--url", "x", "--trace", "y", "--api-key-env", "NO_SUCH_KEY"}, "NO_SUCH_KEY", "empty")
 	fail(t, []string{"serve", "--adr", "x"}, "--adr", "gearshift serve --help")
 }
 

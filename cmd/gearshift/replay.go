@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,11 +17,11 @@ import (
 
 // replayOptions are the flags of replay.
 type replayOptions struct {
-	scenario, url, trace, model, format string
-	rate                                float64
-	duration                            time.Duration
-	lengths                             bool
-	seed                                uint64
+	scenario, url, trace, model, keyEnv, format string
+	rate                                        float64
+	duration                                    time.Duration
+	lengths                                     bool
+	seed                                        uint64
 }
 
 func newReplayCommand() *cobra.Command {
@@ -44,6 +45,7 @@ unless --lengths takes the trace's own token counts.`,
 	f.Float64Var(&o.rate, "rate", 0, "rescale the times of the requests sent to a mean of `R` per second")
 	f.DurationVar(&o.duration, "duration", 0, "to send for: with a rate, the first R×D requests (default: the whole trace)")
 	f.StringVar(&o.model, "model", "", "to ask for (default: auto)")
+	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the router's key (default: none)")
 	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
 	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
 	f.StringVar(&o.format, "format", "table", "table or json")
@@ -69,6 +71,12 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err := o.validate(); err != nil {
 		return err
 	}
+	var key string
+	if o.keyEnv != "" {
+		if key = os.Getenv(o.keyEnv); key == "" {
+			return fmt.Errorf("--api-key-env %s: this environment variable is empty", o.keyEnv)
+		}
+	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
 		return err
@@ -84,7 +92,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if requests == 0 {
 		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
 	}
-	config := replay.Config{URL: o.url, Model: o.model, Table: s.Table(), Requests: stream}
+	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: stream}
 	if isTerminal(stderr) {
 		config.Progress = func(p replay.Progress) {
 			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)

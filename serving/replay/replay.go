@@ -27,6 +27,8 @@ type Config struct {
 	URL string
 	// Model to ask for. Empty is "auto".
 	Model string
+	// Key, if not empty, is sent as a bearer token.
+	Key string
 	// Table has the tasks, by which answers are judged, and the variants.
 	Table *fleet.Table
 	// Requests says what to send when; it must end.
@@ -85,7 +87,7 @@ type run struct {
 func (r *run) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL+"/v1/models", nil)
+	request, err := r.request(ctx, http.MethodGet, "/v1/models", nil)
 	if err != nil {
 		return fmt.Errorf("cannot replay to %q: %w", r.URL, err)
 	}
@@ -98,6 +100,9 @@ func (r *run) check(ctx context.Context) error {
 		return fmt.Errorf("cannot reach %s: %w", r.URL, err)
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized {
+		return fmt.Errorf("cannot replay to %s: it asks for an API key that it knows (--api-key-env NAME)", r.URL)
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	var models wire.Models
 	if err == nil && response.StatusCode == http.StatusOK {
@@ -114,6 +119,15 @@ func (r *run) check(ctx context.Context) error {
 		return fmt.Errorf("cannot replay to %s: it has no model %q; it has %s", r.URL, r.Model, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// request is one to the server, with the key.
+func (r *run) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, r.URL+path, body)
+	if err == nil && r.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+r.Key)
+	}
+	return request, err
 }
 
 // send is the open loop: each request leaves at its time.

@@ -220,6 +220,29 @@ func TestARequestHasItsTime(t *testing.T) {
 	}
 }
 
+// The key goes with each request; without it, or with another, nothing is sent.
+func TestKey(t *testing.T) {
+	server := router(t, func(w http.ResponseWriter, _ *http.Request, tokens int) { stream(w, "small", tokens, done) })
+	open := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		open.ServeHTTP(w, r)
+	})
+	r, err := Run(t.Context(), Config{URL: server.URL, Key: "secret", Table: testTable(t), Requests: arrivals(2)})
+	if err != nil || r.Completed != 2 {
+		t.Errorf("%v, report %+v", err, r)
+	}
+	for _, key := range []string{"", "wrong"} {
+		want := "cannot replay to " + server.URL + ": it asks for an API key that it knows (--api-key-env NAME)"
+		if _, err := Run(t.Context(), Config{URL: server.URL, Key: key, Table: testTable(t), Requests: arrivals(2)}); fmt.Sprint(err) != want {
+			t.Errorf("with the key %q: %v", key, err)
+		}
+	}
+}
+
 func TestServersThatCannotBeUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -97,7 +97,7 @@ func fault(err error) string {
 
 // exchange is the request and its answer.
 func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) error {
-	request, err := r.request(ctx, a)
+	request, err := r.chat(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -118,12 +118,12 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 	return r.receive(response.Body, a.At, o)
 }
 
-func (r *run) request(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
+func (r *run) chat(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
 	text, err := wire.Chat(r.Model, strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "), a.OutputTokens)
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL+"/v1/chat/completions", bytes.NewReader(text))
+	request, err := r.request(ctx, http.MethodPost, "/v1/chat/completions", bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
