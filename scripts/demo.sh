@@ -14,17 +14,17 @@ readonly trace=workloads/testdata/AzureLLMInferenceTrace_code.csv
 readonly rate=5 duration=60s # the first 300 requests, rescaled to this mean rate
 
 gearshift=bin/gearshift
-servers=()
+servers=
 
 step() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
 
 stop_servers() {
 	local server
-	for server in "${servers[@]}"; do
+	for server in $servers; do
 		kill "$server" 2>/dev/null || true
 		wait "$server" 2>/dev/null || true
 	done
-	servers=()
+	servers=
 }
 trap stop_servers EXIT
 trap 'exit 130' INT
@@ -50,14 +50,15 @@ free_port() {
 
 # start_server POLICY: serves it on $port and returns once the server is ready.
 start_server() {
-	local log=$out/serve-${1//[:\/]/-}.log tries
+	local log=$out/serve-${1//[:\/]/-}.log server tries
 	port=$(free_port)
 	"$gearshift" serve --scenario "$scenario" --store "$out/policies.db" --policy "$1" \
 		--addr "127.0.0.1:$port" --admin-addr off >"$log" 2>&1 &
-	servers+=($!)
+	server=$!
+	servers+=" $server"
 	for ((tries = 0; tries < 100; tries++)); do
 		case $(get "$port" /readyz || true) in *" 200 "*) return ;; esac
-		kill -0 "${servers[-1]}" 2>/dev/null || break
+		kill -0 "$server" 2>/dev/null || break
 		sleep 0.1
 	done
 	echo "demo: the server did not become ready; its log:" >&2
