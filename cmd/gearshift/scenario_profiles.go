@@ -21,7 +21,7 @@ func newScenarioProfilesCommand() *cobra.Command {
 		Short: "Print a scenario with measured profiles",
 		Long: `Print the scenario with the profiles of its variants replaced by those of the files, as
 "gearshift profile measure" writes them. Figures of memory that a file leaves at 0
-stay as they are:
+stay as they are; a prompt_ms or crowding that a file lacks is taken out:
 
   gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
 		Args: one,
@@ -145,6 +145,14 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 			continue
 		}
 		*valueAt(of[0], key, yaml.ScalarNode) = *value
+	}
+	// Keys that may be left out are, where nothing was measured: what stood there is of
+	// another measurement.
+	if m.Prompt == 0 {
+		drop(of[0], "prompt_ms")
+	}
+	if m.Crowding == 0 {
+		drop(of[0], "crowding")
 	}
 	return nil
 }
