@@ -28,3 +28,27 @@ func TestSlowGPU(t *testing.T) {
 		t.Errorf("more than the GPU part changed: %+v", p)
 	}
 }
+
+// Engines that are slower by a factor take that many times as long for every step, a
+// prompt's own cost included.
+func TestSlowVariants(t *testing.T) {
+	c := twoByTwo(t)
+	for i := range c.Profiles {
+		p := *c.Profiles[i]
+		p.Prompt = 3
+		c.Profiles[i] = &p
+	}
+	declared := c.Profiles
+	factors := []float64{0.8, 1.25}
+	c.SlowVariants(factors)
+	for i, p := range c.Profiles {
+		f := factors[c.Table.Replicas[i].Variant]
+		if got, want := p.Prefill(90, 0), f*declared[i].Prefill(90, 0); math.Abs(got-want) > 1e-9 {
+			t.Errorf("replica %d: a prefill takes %v ms, want %v", i, got, want)
+		}
+		want, _ := declared[i].Step(8, 8, 1744, 0.5)
+		if got, _ := p.Step(8, 8, 1744, 0.5); math.Abs(got-f*want) > 1e-9 {
+			t.Errorf("replica %d: a step takes %v ms, want %v", i, got, f*want)
+		}
+	}
+}
