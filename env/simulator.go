@@ -1,7 +1,9 @@
 package env
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"gearshift/env/engine"
@@ -176,8 +178,8 @@ func (s *Simulator) next() (at time.Duration, ok bool) {
 	return s.order.first()
 }
 
-// process brings about the next event, and what follows it on the same host up to
-// and including time until.
+// process brings about the next loss of a host, or else what the engines do before
+// it, up to and including time until.
 func (s *Simulator) process(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	if s.lossDue() {
 		return s.lose(dst)
@@ -185,7 +187,26 @@ func (s *Simulator) process(until time.Duration, dst []Outcome) ([]Outcome, erro
 	if s.nextLoss < len(s.losses) {
 		until = min(until, s.losses[s.nextLoss].From)
 	}
-	return s.run(s.order.top(), until, dst)
+	before := len(dst)
+	for at, ok := s.order.first(); ok && at <= until; at, ok = s.order.first() {
+		var err error
+		if dst, err = s.run(s.order.top(), until, dst); err != nil {
+			return dst, err
+		}
+	}
+	s.sort(dst[before:])
+	return dst, nil
+}
+
+// sort puts the outcomes of hosts that have run one after the other in order of the
+// ends, and then of the hosts.
+func (s *Simulator) sort(outcomes []Outcome) {
+	if len(outcomes) < 2 {
+		return
+	}
+	slices.SortStableFunc(outcomes, func(a, b Outcome) int {
+		return cmp.Or(cmp.Compare(a.Finished, b.Finished), cmp.Compare(s.place[a.Replica].host, s.place[b.Replica].host))
+	})
 }
 
 // run processes one host's events up to and including time until. Hosts meet only
@@ -208,7 +229,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 			if err != nil {
 				return dst, err
 			}
-			dst = s.insert(dst, &o, h)
+			dst = append(dst, o)
 		}
 		if s.check {
 			if err := s.checkHost(h); err != nil {
@@ -221,22 +242,6 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 	}
 	s.order.fix(h)
 	return dst, nil
-}
-
-// insert puts an outcome of the host where it belongs among those of other hosts,
-// which have gone ahead: in order of the ends, and then of the hosts.
-func (s *Simulator) insert(dst []Outcome, o *Outcome, host int) []Outcome {
-	dst = append(dst, *o)
-	i := len(dst) - 1
-	for ; i > 0; i-- {
-		before := &dst[i-1]
-		if before.Finished < o.Finished || before.Finished == o.Finished && s.place[before.Replica].host <= host {
-			break
-		}
-		dst[i] = *before
-	}
-	dst[i] = *o
-	return dst
 }
 
 func (s *Simulator) end(e engine.Event) (Outcome, error) {
