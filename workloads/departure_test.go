@@ -72,7 +72,7 @@ func TestParseDepartureFaults(t *testing.T) {
 // Other outputs change the outputs alone, and end where the declared max or so
 // many times it lies.
 func TestOtherOutputs(t *testing.T) {
-	settings := Settings{Tasks: fourTasks, Shape: optShape, Requests: 20_000, MaxOutput: 5000}
+	settings := Settings{Tasks: fourTasks, Shape: optShape, Requests: 20_000, Fits: 5134}
 	read := func(text string) []Arrival {
 		spec, err := Parse(text)
 		if err != nil {
@@ -108,7 +108,7 @@ func TestOtherOutputs(t *testing.T) {
 }
 
 func TestOutputsThatDoNotFit(t *testing.T) {
-	settings := Settings{Tasks: fourTasks, Shape: optShape, MaxOutput: 1600}
+	settings := Settings{Tasks: fourTasks, Shape: optShape, Fits: 1734} // 1600 beside a prompt of 134
 	for text, want := range map[string]string{
 		"u1+outputs:constant,1601":  "outputs of up to 1601 tokens; at most 1600 are sure to fit",
 		"u1+outputs:uniform,1,1601": "outputs of up to 1601 tokens",

@@ -101,6 +101,15 @@ func (l Lengths) limit() int {
 	return l.Max
 }
 
+// Longest is a bound of the lengths drawn, or their mean where there is none: then
+// some are longer, but the usual one is not.
+func (l Lengths) Longest() int {
+	if l.Max > 0 {
+		return l.Max
+	}
+	return int(math.Ceil(l.Expected()))
+}
+
 // Expected is the mean of the lengths drawn, after max has cut them. Of the
 // lognormal it leaves out the rounding to whole tokens.
 func (l Lengths) Expected() float64 {

@@ -23,8 +23,17 @@ type Settings struct {
 	// RateScale speeds up the workloads whose rates are the paper's: u1, u2,
 	// u2-uniform and those of [Bursts]; see [Scaled]. Zero is 1.
 	RateScale float64
-	// MaxPrompt and MaxOutput cap a trace's own token counts. Zero does not.
-	MaxPrompt, MaxOutput int
+	// Fits is how many tokens any replica can hold of one request: a trace's own
+	// token counts are cut to it by [Fit]. Zero is no bound.
+	Fits int
+}
+
+// room is what fits beside the longest prompt (0: anything).
+func (s Settings) room() int {
+	if s.Fits == 0 {
+		return 0
+	}
+	return max(1, s.Fits-s.Shape.Prompt.Longest())
 }
 
 // Process is the arrival process that the workload names; of a trace, the
@@ -136,7 +145,7 @@ func (s Spec) cannotOpen(err error) error { return fmt.Errorf("cannot open workl
 func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), error) {
 	shape := settings.Shape
 	var err error
-	if shape.Output, err = s.Outputs.of(shape.Output, settings.MaxOutput); err != nil {
+	if shape.Output, err = s.Outputs.of(shape.Output, settings.room()); err != nil {
 		return nil, err
 	}
 	if s.Form == "trace" {
@@ -144,9 +153,9 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		if err != nil {
 			return nil, err
 		}
-		t = t.Capped(settings.MaxPrompt, settings.MaxOutput)
+		t = t.Fitting(settings.Fits)
 		return func(seed uint64) (Stream, error) {
-			return t.Open(settings.Tasks, shape, s.Lengths, seed, Limit{})
+			return t.Open(settings.Tasks, shape, s.Lengths, seed)
 		}, nil
 	}
 	process, err := s.Process(settings)

@@ -87,9 +87,9 @@ func (o Outputs) String() string {
 	}
 }
 
-// of is the lengths in place of the declared ones. longest is what fits beside
-// any prompt (0: anything); the declared ones fit in any case.
-func (o Outputs) of(declared Lengths, longest int) (Lengths, error) {
+// of is the lengths in place of the declared ones. room is what fits beside the
+// longest prompt (0: anything); the declared ones fit in any case.
+func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 	l := o.Lengths
 	switch {
 	case o == (Outputs{}):
@@ -99,11 +99,11 @@ func (o Outputs) of(declared Lengths, longest int) (Lengths, error) {
 	case optionalKeys(l.Distribution) > 0:
 		l.Max = declared.Max
 		if declared.Distribution == "constant" {
-			l.Max = longest
+			l.Max = room
 		}
 	}
-	if most := max(longest, declared.longest()); most > 0 && l.longest() > most {
-		return l, fmt.Errorf("outputs of up to %d tokens; at most %d are sure to fit", l.longest(), most)
+	if most := max(room, declared.Longest()); room > 0 && l.Longest() > most {
+		return l, fmt.Errorf("outputs of up to %d tokens; at most %d are sure to fit", l.Longest(), most)
 	}
 	return l, l.Validate()
 }
@@ -114,12 +114,4 @@ func (l Lengths) times(factor float64) Lengths {
 	l.Mean *= factor
 	l.Value, l.Min, l.Max = tokens(l.Value), tokens(l.Min), tokens(l.Max)
 	return l
-}
-
-// longest is the longest length drawn, or 0 where there is no bound.
-func (l Lengths) longest() int {
-	if l.Distribution == "constant" {
-		return l.Value
-	}
-	return l.Max
 }

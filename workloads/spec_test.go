@@ -116,7 +116,7 @@ func TestExpand(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	settings := Settings{Tasks: fourTasks, Shape: optShape, Requests: 2000, Phase: 10 * time.Second, MaxPrompt: 1000}
+	settings := Settings{Tasks: fourTasks, Shape: optShape, Requests: 2000, Phase: 10 * time.Second, Fits: 5000}
 	cases := map[string]struct{ requests, tolerance float64 }{
 		"stable:48":                          {480, 0.2}, // by time, not by requests
 		"u1":                                 {2000, 0},
@@ -141,12 +141,12 @@ func TestOpen(t *testing.T) {
 		}
 		all := collect(s, 1e6)
 		near(t, text+": requests", float64(len(all)), want.requests, want.tolerance)
-		longest := 0
+		longest, most := 0, 0
 		for _, a := range all {
-			longest = max(longest, a.PromptTokens)
+			longest, most = max(longest, a.PromptTokens), max(most, a.PromptTokens+a.OutputTokens)
 		}
-		if azure := strings.HasPrefix(text, "trace:"+azureFile); (longest > 134) != spec.Lengths || azure && spec.Lengths && longest != 1000 {
-			t.Errorf("%s: the longest prompt is %d", text, longest)
+		if azure := strings.HasPrefix(text, "trace:"+azureFile); (longest > 134) != spec.Lengths || azure && spec.Lengths && (most != 5000 || longest < 4900) {
+			t.Errorf("%s: the longest prompt is %d, the longest request %d", text, longest, most)
 		}
 	}
 }

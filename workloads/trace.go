@@ -83,16 +83,21 @@ func (t *Trace) Rescaled(rate float64) (*Trace, error) {
 	}), nil
 }
 
-// Capped is the trace with no prompt or output longer than that. Zero is no cap.
-func (t *Trace) Capped(prompt, output int) *Trace {
+// Fitting is the trace with every request cut to what fits; see [Fit].
+func (t *Trace) Fitting(tokens int) *Trace {
 	return t.mapped(func(r *Record) {
-		if prompt > 0 {
-			r.PromptTokens = min(r.PromptTokens, prompt)
-		}
-		if output > 0 {
-			r.OutputTokens = min(r.OutputTokens, output)
-		}
+		r.PromptTokens, r.OutputTokens = Fit(r.PromptTokens, r.OutputTokens, tokens)
 	})
+}
+
+// Fit cuts a prompt and its output to so many tokens together: the output as far as
+// needed, but not below half of them, then the prompt. Zero is no bound.
+func Fit(prompt, output, tokens int) (int, int) {
+	if tokens > 0 {
+		output = min(output, max(tokens/2, tokens-prompt))
+		prompt = min(prompt, tokens-output)
+	}
+	return prompt, output
 }
 
 func (t *Trace) mapped(f func(*Record)) *Trace {
@@ -107,7 +112,7 @@ func (t *Trace) mapped(f func(*Record)) *Trace {
 // are drawn from the mix. Token counts are drawn from the shape, or with lengths
 // set are the trace's own. The error names every fault of the shape, or the
 // first record whose task the fleet does not have.
-func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64, limit Limit) (Stream, error) {
+func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64) (Stream, error) {
 	drawn, err := New(t, tasks, shape, seed, Limit{})
 	if err != nil {
 		return nil, err
@@ -122,7 +127,7 @@ func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64,
 				"%q is not a task of this fleet", r.Task)
 		}
 	}
-	return Take(&replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, limit), nil
+	return &replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, nil
 }
 
 // replay lays what the trace knows over what is drawn. Everything is drawn all

@@ -21,7 +21,7 @@ func TestRecordedTraces(t *testing.T) {
 		azureFile: {Requests: 8819, Duration: 3436, MeanRate: 2.57, GapCV: 13.15, IDC1: 13.2, IDC10: 71.9, Peak: 67, MeanPrompt: 2048, MeanOutput: 27.88},
 		arenaFile: {Requests: 1500, Duration: 600, MeanRate: 2.5, GapCV: 1.105, IDC1: 1.387, IDC10: 2.557, Peak: 11, MeanPrompt: 136.3, MeanOutput: 256.2},
 	} {
-		s, err := must(LoadTrace(file)).Open(twoTasks, tokens, true, 1, Limit{})
+		s, err := must(LoadTrace(file)).Open(twoTasks, tokens, true, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +153,13 @@ func TestTraceOpen(t *testing.T) {
 {"at_s":3,"prompt_tokens":11,"output_tokens":12}`
 	trace := must(ReadTrace("t.jsonl", strings.NewReader(text)))
 	begin := func(trace *Trace, lengths bool) []Arrival {
-		s, err := trace.Open(twoTasks, tokens, lengths, 1, Limit{})
+		s, err := trace.Open(twoTasks, tokens, lengths, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return collect(s, 10)
 	}
-	plain, own := begin(trace, false), begin(trace.Capped(600, 9), true)
+	plain, own := begin(trace, false), begin(trace.Fitting(1000), true)
 	anonymous := begin(trace.mapped(func(r *Record) { r.Task = "" }), false)
 	for i := range 4 {
 		if plain[i].At != time.Duration(i)*time.Second || plain[i].Rate != 0 {
@@ -168,8 +168,12 @@ func TestTraceOpen(t *testing.T) {
 		if plain[i].PromptTokens != 90 || plain[i].OutputTokens != 256 {
 			t.Errorf("arrival %d has the trace's lengths: %+v", i, plain[i])
 		}
-		if r := trace.Records[i]; own[i].PromptTokens != min(r.PromptTokens, 600) || own[i].OutputTokens != min(r.OutputTokens, 9) {
-			t.Errorf("arrival %d has other lengths than the trace: %+v", i, own[i])
+		want := [2]int{trace.Records[i].PromptTokens, trace.Records[i].OutputTokens}
+		if i == 1 {
+			want = [2]int{500, 500} // it does not fit
+		}
+		if got := [2]int{own[i].PromptTokens, own[i].OutputTokens}; got != want {
+			t.Errorf("arrival %d has lengths %v; want %v", i, got, want)
 		}
 	}
 	if plain[1].Task != 1 || plain[2].Task != 0 {
@@ -178,9 +182,28 @@ func TestTraceOpen(t *testing.T) {
 	if plain[0] != anonymous[0] || plain[3] != anonymous[3] {
 		t.Error("a task that is named shifts the draws of the others")
 	}
-	_, err := trace.Open(fourTasks, tokens, false, 1, Limit{})
+	_, err := trace.Open(fourTasks, tokens, false, 1)
 	if want := `t.jsonl:2: column task: "search" is not a task of this fleet; one of hellaswag, copa, piqa, openbookqa would be right`; err == nil || err.Error() != want {
 		t.Errorf("got %v; want %s", err, want)
+	}
+}
+
+// What fits stays as it is, however it is divided; of the rest the output is cut first,
+// down to half.
+func TestFit(t *testing.T) {
+	for _, c := range []struct{ prompt, output, fits, wantPrompt, wantOutput int }{
+		{7000, 3000, 10_000, 7000, 3000},
+		{3000, 7000, 10_000, 3000, 7000},
+		{3000, 8000, 10_000, 3000, 7000},
+		{7000, 4000, 10_000, 6000, 4000},
+		{7000, 8000, 10_000, 5000, 5000},
+		{20_000, 1, 10_000, 9999, 1},
+		{1, 20_000, 10_000, 1, 9999},
+		{7000, 8000, 0, 7000, 8000},
+	} {
+		if p, o := Fit(c.prompt, c.output, c.fits); p != c.wantPrompt || o != c.wantOutput {
+			t.Errorf("%+v: %d and %d tokens", c, p, o)
+		}
 	}
 }
 
@@ -198,7 +221,7 @@ func TestWriteTrace(t *testing.T) {
 	if err != nil || n != 20_000 {
 		t.Fatalf("wrote %d requests, error %v", n, err)
 	}
-	back, err := must(ReadTrace("t.jsonl", &file)).Open(fourTasks, tokens, true, 99, Limit{})
+	back, err := must(ReadTrace("t.jsonl", &file)).Open(fourTasks, tokens, true, 99)
 	if err != nil {
 		t.Fatal(err)
 	}

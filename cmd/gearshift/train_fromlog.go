@@ -219,12 +219,11 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 		return e, func(n uint64) uint64 { return workloads.Seed(workloads.Training, m.seed<<24|n&episodes) }, err
 	}
 	log := decisions(r.train)
-	var caps logged.Caps
-	caps.Prompt, caps.Output = tokenCaps(r.scenario)
+	fits := smallestCache(r.scenario)
 	config := r.fleet
 	config.Limit = r.config.Episode
 	config.Open = func(seed uint64) (workloads.Stream, error) {
-		return log.Endless(int(seed&episodes)*r.config.Episode, caps, seed), nil
+		return log.Endless(int(seed&episodes)*r.config.Episode, fits, seed), nil
 	}
 	e, err := newTrainingEnvOn(r.scenario, r.meta.Spec, config, 0)
 	return e, func(n uint64) uint64 { return m.seed<<24 | n&episodes }, err

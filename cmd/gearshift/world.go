@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -36,28 +37,28 @@ func newBalancer(s *scenario.Scenario) (balance.Balancer, error) {
 	return b, err
 }
 
-// settings is what a workload's name leaves to the scenario. Token counts of a
-// trace are capped to what the smallest KV cache can hold.
+// settings is what a workload's name leaves to the scenario.
 func settings(s *scenario.Scenario, requests int) workloads.Settings {
-	prompt, output := tokenCaps(s)
 	return workloads.Settings{
 		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
 		Phase:     time.Duration(s.Evaluation.PhaseS * float64(time.Second)),
 		RateScale: float64(s.Evaluation.RateScale),
-		MaxPrompt: prompt, MaxOutput: output,
+		Fits:      smallestCache(s),
 	}
 }
 
-// tokenCaps bounds a trace's own lengths so that each request fits any replica:
-// half of the smallest cache for the prompt and half for the output.
-func tokenCaps(s *scenario.Scenario) (prompt, output int) {
-	smallest := 0
-	for _, tokens := range s.KVTokens() {
-		if smallest == 0 || tokens < smallest {
-			smallest = tokens
+// smallestCache is the tokens that any replica can hold, as placed and alone on its
+// host, where static policies are evaluated.
+func smallestCache(s *scenario.Scenario) int {
+	smallest := slices.Min(s.KVTokens())
+	for _, v := range s.Variants {
+		alone, err := s.Alone(v.Name)
+		if err != nil {
+			panic(err) // the variant is the scenario's own
 		}
+		smallest = min(smallest, slices.Min(alone.KVTokens()))
 	}
-	return smallest / 2, smallest / 2
+	return smallest
 }
 
 // evaluated turns workload names into the evaluation's workloads; a sweep

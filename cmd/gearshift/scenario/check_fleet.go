@@ -2,14 +2,12 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
 
 	"gearshift/env/engine"
 	"gearshift/router/profile"
-	"gearshift/workloads"
 )
 
 // Bounds that keep the product of a block and a token within an int64, and a
@@ -204,23 +202,14 @@ func (c *checker) tooSmall(p *profile.Profile, memory Bytes) string {
 	return ""
 }
 
-// longestRequest is the most tokens that a request of the workload takes,
-// unless the workload is itself at fault.
+// longestRequest is the most tokens that a request of the workload takes, or the
+// usual one where lengths have no bound, unless the workload is itself at fault.
 func (c *checker) longestRequest() (tokens int, ok bool) {
 	w := c.s.Workload
 	if !c.sound("workload.prompt_tokens") || !c.sound("workload.output_tokens") || w.Prompt.Validate() != nil || w.Output.Validate() != nil {
 		return 0, false
 	}
-	return longest(w.Prompt) + longest(w.Output), true
-}
-
-// longest is a bound on the lengths drawn, and the mean where there is none:
-// then some requests may not fit, but the usual one must.
-func longest(l workloads.Lengths) int {
-	if l.Max > 0 {
-		return l.Max
-	}
-	return int(math.Ceil(l.Expected()))
+	return w.Prompt.Longest() + w.Output.Longest(), true
 }
 
 // engine checks what the engine's own validation cannot know.
@@ -236,7 +225,7 @@ func (c *checker) engine() {
 	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.sound("workload.prompt_tokens") || prompt.Validate() != nil {
 		return
 	}
-	if most := longest(prompt); e.MaxBatchTokens < most {
+	if most := prompt.Longest(); e.MaxBatchTokens < most {
 		c.judge("engine.max_batch_tokens", "%d is below the longest prompt, %d tokens, which %s does not split", e.MaxBatchTokens, most, engine.PrefillFirst)
 	}
 }

@@ -223,7 +223,7 @@ func TestReports(t *testing.T) {
 }
 
 func opener(l *logged.Log) func(uint64) (workloads.Stream, error) {
-	return func(seed uint64) (workloads.Stream, error) { return l.Stream(0, logged.Caps{}, seed), nil }
+	return func(seed uint64) (workloads.Stream, error) { return l.Stream(0, 0, seed), nil }
 }
 
 // What engines are slower by is found from what was measured, by variant, also
@@ -259,17 +259,19 @@ func TestEndless(t *testing.T) {
 	a, b := served(t, c, 5, 1, 0), served(t, c, 4, 1, 0)
 	log := &logged.Log{Runs: []logged.Run{a.Runs[0], b.Runs[0]}}
 	a.Runs[0].Decisions[2].OutputTokens = 0
-	s := log.Endless(9+3, logged.Caps{Output: 7}, 1)
+	const fits = 60 // not every request
+	s := log.Endless(9+3, fits, 1)
 	var list []workloads.Arrival
 	for range 20 {
 		x, ok := s.Next()
-		if !ok || len(list) > 0 && x.At < list[len(list)-1].At || x.OutputTokens < 1 || x.OutputTokens > 7 {
+		if !ok || len(list) > 0 && x.At < list[len(list)-1].At || x.OutputTokens < 1 || x.PromptTokens+x.OutputTokens > fits {
 			t.Fatalf("%+v after %+v", x, list)
 		}
 		list = append(list, x)
 	}
 	run := a.Runs[0].Decisions
-	if got, want := list[1].At-list[0].At, run[4].Request.Arrival-run[3].Request.Arrival; got != want || list[0].PromptTokens != run[3].Request.PromptTokens {
+	prompt, _ := workloads.Fit(run[3].Request.PromptTokens, run[3].OutputTokens, fits)
+	if got, want := list[1].At-list[0].At, run[4].Request.Arrival-run[3].Request.Arrival; got != want || list[0].PromptTokens != prompt {
 		t.Errorf("begins %+v, gap %v; want %v", list[0], got, want)
 	}
 	if list[11].At-list[10].At != list[2].At-list[1].At || list[9].PromptTokens != list[0].PromptTokens || list[2].At <= list[1].At {

@@ -27,25 +27,22 @@ type Replay struct {
 	PaceRatio map[string]float64 `json:"pace_ratio,omitempty"`
 }
 
-// Caps bound the lengths of the requests that are replayed, so that each fits
-// every replica; those of the log may be beyond what the scenario's caches hold.
-type Caps struct{ Prompt, Output int }
-
 // Stream is a run's arrivals: times, tasks, deadlines and lengths as logged. The
 // length of an answer that was never whole is drawn from those of the log that
-// were, of the same task if there is any. Rates are the log's estimates.
-func (l *Log) Stream(run int, caps Caps, seed uint64) workloads.Stream {
-	return &arrivals{decisions: l.Runs[run].Decisions, drawer: l.drawer(caps, seed^uint64(run))}
+// were, of the same task if there is any. Requests are cut to so many tokens as fit
+// every replica (0: any); see [workloads.Fit]. Rates are the log's estimates.
+func (l *Log) Stream(run, fits int, seed uint64) workloads.Stream {
+	return &arrivals{decisions: l.Runs[run].Decisions, drawer: l.drawer(fits, seed^uint64(run))}
 }
 
-func (l *Log) drawer(caps Caps, seed uint64) drawer {
-	return drawer{lengths: l.lengths(), caps: caps, random: rand.New(rand.NewPCG(seed, lengthStream))}
+func (l *Log) drawer(fits int, seed uint64) drawer {
+	return drawer{lengths: l.lengths(), fits: fits, random: rand.New(rand.NewPCG(seed, lengthStream))}
 }
 
 // Endless is the log's arrivals from the n-th on, over and over: its runs follow
 // each other, and its beginning its end, at the mean gap.
-func (l *Log) Endless(n int, caps Caps, seed uint64) workloads.Stream {
-	e := &endless{drawer: l.drawer(caps, seed)}
+func (l *Log) Endless(n, fits int, seed uint64) workloads.Stream {
+	e := &endless{drawer: l.drawer(fits, seed)}
 	var span time.Duration
 	for i := range l.Runs {
 		list := l.Runs[i].Decisions
@@ -120,7 +117,7 @@ func (a *arrivals) Next() (workloads.Arrival, bool) {
 // drawer draws the lengths that are not known.
 type drawer struct {
 	lengths map[int][]int
-	caps    Caps
+	fits    int
 	random  *rand.Rand
 }
 
@@ -130,9 +127,10 @@ func (a *drawer) arrival(d *Decision, at time.Duration) workloads.Arrival {
 	if output < 1 {
 		output = a.draw(d.Request.Task)
 	}
+	prompt, output := workloads.Fit(max(1, d.Request.PromptTokens), output, a.fits)
 	return workloads.Arrival{
 		At: at, Task: d.Request.Task, Deadline: d.Request.Deadline,
-		PromptTokens: capped(d.Request.PromptTokens, a.caps.Prompt), OutputTokens: capped(output, a.caps.Output),
+		PromptTokens: prompt, OutputTokens: output,
 		Rate: d.View.Smoothed[len(d.View.Smoothed)-1],
 	}
 }
@@ -147,13 +145,6 @@ func (a *drawer) draw(task int) int {
 		return 1
 	}
 	return known[a.random.IntN(len(known))]
-}
-
-func capped(tokens, most int) int {
-	if most > 0 {
-		tokens = min(tokens, most)
-	}
-	return max(1, tokens)
 }
 
 // script decides a run: what clients asked for stays, the rest is the decider's.
@@ -199,8 +190,9 @@ type Replayer struct {
 	Log *Log
 	// Fleet is all of the environment but its workload.
 	Fleet env.Config
-	Caps  Caps
-	Seed  uint64
+	// Fits is the tokens that requests are cut to; see [Log.Stream].
+	Fits int
+	Seed uint64
 
 	logged [][]evaluation.Sample // by run: of the logged choices
 }
@@ -252,7 +244,7 @@ func (p *Replayer) scripted(decider evaluation.Decider) func(run int) evaluation
 func (p *Replayer) play(ctx context.Context, of func(run int) evaluation.Decider) ([][]evaluation.Sample, error) {
 	var runs [][]evaluation.Sample
 	for i := range p.Log.Runs {
-		w := evaluation.Workload{Open: func(seed uint64) (workloads.Stream, error) { return p.Log.Stream(i, p.Caps, seed), nil }}
+		w := evaluation.Workload{Open: func(seed uint64) (workloads.Stream, error) { return p.Log.Stream(i, p.Fits, seed), nil }}
 		samples, err := evaluation.Samples(ctx, &evaluation.Contestant{Decider: of(i), Fleet: p.Fleet}, &w, p.Seed)
 		if err != nil {
 			return nil, err
