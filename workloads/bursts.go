@@ -53,5 +53,6 @@ func checkBursts(low, high, calmS, burstS float64) error {
 	return nil
 }
 
-// minSojourn keeps the rates of the jumps within those that an MMPP may have.
+// minSojourn is the shortest phase in seconds: time goes on with each, and the rates of
+// the jumps are those that an MMPP may have.
 const minSojourn = 0.001

@@ -85,6 +85,7 @@ func TestLoadFaults(t *testing.T) {
 		"max_rate: 0.1 is below min_rate, 0.25":        func(l *Load) { l.MaxRate = 0.1 },
 		"uniform_share: 30 is not a share":             func(l *Load) { l.UniformShare = 30 },
 		"min_phase_s: 0 is not a number of seconds":    func(l *Load) { l.MinPhase = 0 },
+		"min_phase_s: 1e-10 is not a number":           func(l *Load) { l.MinPhase, l.MaxPhase, l.MinPhaseRequests = 1e-10, 1e-10, 1e-9 },
 		"known_share: -1 is not a share":               func(l *Load) { l.KnownShare = -1 },
 		"max_phase_s: 5 is not a number of seconds":    func(l *Load) { l.MaxPhase = 5 },
 		"max_phase_s: +Inf is not a number of seconds": func(l *Load) { l.MaxPhase = math.Inf(1) },

@@ -21,7 +21,7 @@ type Load struct {
 	MaxPhase float64 `yaml:"max_phase_s"`
 	// MinPhaseRequests is how many requests a phase holds at least on average:
 	// slow phases last longer for it, or they would be a vanishing share of the
-	// decisions that are learnt from. Zero is 5.
+	// decisions that are learnt from. Zero is [DefaultPhaseRequests].
 	MinPhaseRequests float64 `yaml:"min_phase_requests,omitempty"`
 	// KnownShare of the episodes tell the policy the true rate, as some workloads
 	// do (LBE-19), in place of estimates. It is no part of the process.
@@ -42,14 +42,14 @@ func (l Load) Validate() error {
 	if !(l.UniformShare >= 0 && l.UniformShare <= 1) {
 		f.add("uniform_share", "%v is not a share; from 0 to 1 would be right", l.UniformShare)
 	}
-	if !(l.MinPhase > 0 && l.MinPhase <= maxPhase) {
-		f.add("min_phase_s", "%v is not a number of seconds above 0 and up to %v", l.MinPhase, maxPhase)
+	if !(l.MinPhase >= minSojourn && l.MinPhase <= maxPhase) {
+		f.add("min_phase_s", "%v is not a number of seconds from %v to %v", l.MinPhase, minSojourn, maxPhase)
 	}
 	if !(l.MaxPhase >= l.MinPhase && l.MaxPhase <= maxPhase) {
 		f.add("max_phase_s", "%v is not a number of seconds from min_phase_s, %v, up to %v", l.MaxPhase, l.MinPhase, maxPhase)
 	}
 	if !(l.MinPhaseRequests >= 0 && l.MinPhaseRequests <= maxPhase) {
-		f.add("min_phase_requests", "%v is not a number of requests from 0 to %v", l.MinPhaseRequests, maxPhase)
+		f.add("min_phase_requests", "%v is not a number of requests above 0 and up to %v", l.MinPhaseRequests, maxPhase)
 	}
 	if !(l.KnownShare >= 0 && l.KnownShare <= 1) {
 		f.add("known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
@@ -60,11 +60,15 @@ func (l Load) Validate() error {
 // maxPhase is the longest phase in seconds: eleven days.
 const maxPhase = 1e6
 
+// DefaultPhaseRequests are the requests that a phase of a [Load] holds at least on
+// average where it does not say.
+const DefaultPhaseRequests = 5
+
 // shortest is the shortest phase at a rate, in seconds.
 func (l Load) shortest(rate float64) float64 {
 	requests := l.MinPhaseRequests
 	if requests == 0 {
-		requests = 5
+		requests = DefaultPhaseRequests
 	}
 	return max(l.MinPhase, requests/rate)
 }

@@ -64,7 +64,7 @@ func (c *checker) training() {
 		c.judge("training.observation", "at least one feature is needed")
 	}
 	c.observation("training.observation", c.s.Training.Observation)
-	c.own("training.load", c.s.Training.Load.Validate())
+	c.load("training.load", c.s.Training.Load)
 	if from := c.s.Training.PresetsFrom; from != "" && !slices.Contains(workloads.ScenarioNames(), from) {
 		c.judge("training.presets_from", "unknown scenario %q; %s", from, hint(from, workloads.ScenarioNames()))
 	} else if len(c.s.Training.Presets) == 0 {
@@ -78,8 +78,16 @@ func (c *checker) training() {
 		c.candidate(key, preset)
 		c.advised(key, preset)
 		if preset.Load != (workloads.Load{}) {
-			c.own(child(key, "load"), preset.Load.Validate())
+			c.load(child(key, "load"), preset.Load)
 		}
+	}
+}
+
+func (c *checker) load(key string, load workloads.Load) {
+	c.own(key, load.Validate())
+	requests := child(key, "min_phase_requests")
+	if _, given := c.lines[requests]; given && load.MinPhaseRequests == 0 {
+		c.judge(requests, "0 is not a number of requests above 0; leave the key out for the default, %d", workloads.DefaultPhaseRequests)
 	}
 }
 

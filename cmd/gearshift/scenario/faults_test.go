@@ -66,6 +66,8 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"warmup: 200", "warmup: 200\n      priority: {exponent: 0.6}", "training.presets.quick.priority.correction: missing; it has no default"},
 		{"warmup: 200", "warmup: 200\n      priority: {exponent: 1.2, correction: 0.4}", "training.presets.quick.priority.exponent: must be above 0 and at most 1, not 1.2"},
 		{"warmup: 200", "warmup: 200\n      priority: high", `training.presets.quick.priority: want a mapping, found "high"`},
+		{"max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: 0}", "training.load.min_phase_requests: 0 is not a number of requests above 0; leave the key out for the default, 5"},
+		{"max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: -1}", "training.load.min_phase_requests: -1 is not a number of requests above 0 and up to 1e+06"},
 		{"    quick:\n", "    \"\": {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"    quick:\n", "    [a]: {}\n    quick:\n", "training.presets: a key must be plain text"},
 		{"per_token: 32_768", "per_token: 2_000_000_000_000", "profiles[0].kv_bytes_per_token: a cached token takes at least 1 byte and at most 1099511627776, not 2000000000000"},

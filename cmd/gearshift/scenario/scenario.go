@@ -212,6 +212,21 @@ func (s *Scenario) fillMix() {
 	}
 }
 
+// leaveOut takes out what says the default where a key left out is told from one that
+// is written.
+func (s *Scenario) leaveOut() {
+	if s.Training.Load.MinPhaseRequests == workloads.DefaultPhaseRequests {
+		s.Training.Load.MinPhaseRequests = 0
+	}
+	s.Models = slices.Clone(s.Models)
+	for i := range s.Models {
+		m := &s.Models[i]
+		if !slices.ContainsFunc(s.hostNames(), func(host string) bool { return !m.on(host) }) {
+			m.Hosts = nil
+		}
+	}
+}
+
 // Hash identifies the world that a policy is trained and judged in: all of the
 // scenario but its name, the rules to beat, the presets (a checkpoint holds the one it used) and,
 // of the serving section, all but the balancer. Comments, order of keys, ways to write a number, and
@@ -222,6 +237,7 @@ func (s *Scenario) Hash() string {
 	world.Evaluation.Rules = nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Serving = Serving{}
+	world.leaveOut()
 	// A key that is new in the serving section must not make another world either.
 	var keys map[string]any
 	b, err := yaml.Marshal(world)

@@ -205,6 +205,8 @@ func TestHash(t *testing.T) {
 		"presets":       minimal(t, "decisions: 6000", "decisions: 7000"),
 		"serving":       minimal(t) + "serving: {addr: ':9000'}\n",
 		"rate scale":    minimal(t) + "evaluation: {rate_scale: 1}\n",
+		"phases":        minimal(t, "max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: 5}"),
+		"every host":    minimal(t, "- variant: large\n", "- variant: large\n    hosts: [gpu0]\n"),
 		"quality order": minimal(t, "{small: 0.6, large: 1}", "{large: 1.0, small: 0.60}"),
 	}
 	for what, text := range same {
@@ -220,6 +222,7 @@ func TestHash(t *testing.T) {
 		"mix":         minimal(t) + "engine: {max_sequences: 255}\n",
 		"observation": minimal(t, "scale: [10, 5]", "scale: [10, 6]"),
 		"load":        minimal(t, "max_rate: 8", "max_rate: 9"),
+		"phases":      minimal(t, "max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: 6}"),
 		"evaluation":  minimal(t) + "evaluation: {requests: 9999}\n",
 		"rate scale":  minimal(t) + "evaluation: {rate_scale: 1.5}\n",
 		"balancer":    minimal(t) + "serving: {balancer: power-of-two}\n",
@@ -228,6 +231,16 @@ func TestHash(t *testing.T) {
 		if parse(t, text).Hash() == base {
 			t.Errorf("%s does not count", what)
 		}
+	}
+}
+
+// A profile of every host is the same whether it lists them or not; of one, another.
+func TestHashOfListedHosts(t *testing.T) {
+	hash := func(hosts string) string {
+		return parse(t, minimal(t, "memory: 8GiB}\n", "memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}\n", "- variant: large\n", "- variant: large\n"+hosts)).Hash()
+	}
+	if every := hash(""); hash("    hosts: [gpu1, gpu0]\n") != every || hash("    hosts: [gpu0]\n") == every {
+		t.Error("the hosts that are listed do not count as they should")
 	}
 }
 
