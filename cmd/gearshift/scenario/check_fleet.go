@@ -10,11 +10,13 @@ import (
 	"gearshift/router/profile"
 )
 
-// Bounds that keep the product of a block and a token within an int64, and a
-// block's bookkeeping small.
+// Bounds that keep the product of a block and a token within an int64, a block's
+// bookkeeping small, and simulated time within a clock of nanoseconds.
 const (
 	maxKVBytes     = 1 << 40
 	maxBlockTokens = 1 << 16
+	maxCostMS      = longestDeadline
+	maxRatio       = 1000
 )
 
 // models checks the profiles section by itself.
@@ -36,8 +38,13 @@ func (c *checker) models() {
 // costs checks the numbers of a latency model.
 func (c *checker) costs(at string, p *profile.Profile) {
 	eachField(reflect.ValueOf(p).Elem(), func(name string, v reflect.Value, _ bool) {
-		if v.CanFloat() && v.Float() < 0 || v.CanInt() && v.Int() < 0 {
+		switch ms := strings.HasSuffix(name, "_ms"); {
+		case v.CanFloat() && v.Float() < 0 || v.CanInt() && v.Int() < 0:
 			c.judge(child(at, name), "a cost is at least 0, not %v", v)
+		case v.CanFloat() && ms && v.Float() > maxCostMS:
+			c.judge(child(at, name), "a cost is at most an hour, %d ms, not %v", maxCostMS, v)
+		case v.CanFloat() && !ms && v.Float() > maxRatio:
+			c.judge(child(at, name), "a ratio is at most %d, not %v", maxRatio, v)
 		}
 	})
 	if p.KVBytes == 0 || p.KVBytes > maxKVBytes {

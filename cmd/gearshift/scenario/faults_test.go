@@ -66,6 +66,8 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"warmup: 200", "warmup: 200\n      priority: {exponent: 0.6}", "training.presets.quick.priority.correction: missing; it has no default"},
 		{"warmup: 200", "warmup: 200\n      priority: {exponent: 1.2, correction: 0.4}", "training.presets.quick.priority.exponent: must be above 0 and at most 1, not 1.2"},
 		{"warmup: 200", "warmup: 200\n      priority: high", `training.presets.quick.priority: want a mapping, found "high"`},
+		{"weights_ms: 2\n", "weights_ms: 1e13\n", "profiles[0].weights_ms: a cost is at most an hour, 3600000 ms, not 1e+13"},
+		{"contention: 0.15", "contention: 1e13", "profiles[0].contention: a ratio is at most 1000, not 1e+13"},
 		{"max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: 0}", "training.load.min_phase_requests: 0 is not a number of requests above 0; leave the key out for the default, 5"},
 		{"max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: -1}", "training.load.min_phase_requests: -1 is not a number of requests above 0 and up to 1e+06"},
 		{"    quick:\n", "    \"\": {}\n    quick:\n", "training.presets: a key must be plain text"},
