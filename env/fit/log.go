@@ -57,6 +57,7 @@ var (
 type row struct {
 	Request
 	line   int
+	first  string  // what the log calls the first token's time
 	queued float64 // NaN if the log lacks it, as may be Scheduled
 }
 
@@ -100,6 +101,7 @@ func parse(line []byte) (row, error) {
 	one.PromptTokens, one.OutputTokens = f.tokens(promptNames), f.tokens(outputNames)
 	one.Arrival, one.First, one.Last = f.time(arrivalNames), f.time(firstNames), f.time(lastNames)
 	one.queued, one.Scheduled = f.optional(queuedNames), f.optional(startNames)
+	one.first = f.name(firstNames)
 	for _, name := range idNames {
 		if id, ok := fields[name]; ok {
 			one.ID = fmt.Sprint(id)
@@ -109,16 +111,16 @@ func parse(line []byte) (row, error) {
 	if f.fault != nil {
 		return row{}, f.fault
 	}
-	return one, one.ordered()
+	return one, f.ordered(one)
 }
 
 // ordered refuses times that run backwards on the engine's clock.
-func (r row) ordered() error {
-	at, name := r.queued, queuedNames[0]
+func (f *reader) ordered(r row) error {
+	at, name := r.queued, f.name(queuedNames)
 	for _, next := range []struct {
 		at   float64
 		name string
-	}{{r.Scheduled, startNames[0]}, {r.First, firstNames[0]}, {r.Last, lastNames[0]}} {
+	}{{r.Scheduled, f.name(startNames)}, {r.First, r.first}, {r.Last, f.name(lastNames)}} {
 		if math.IsNaN(next.at) {
 			continue
 		}
@@ -128,7 +130,7 @@ func (r row) ordered() error {
 		at, name = next.at, next.name
 	}
 	if r.OutputTokens > 1 && r.Last <= r.First {
-		return fmt.Errorf("%s and %s are the same for %d output tokens", firstNames[0], lastNames[0], r.OutputTokens)
+		return fmt.Errorf("%s and %s are the same for %d output tokens", r.first, f.name(lastNames), r.OutputTokens)
 	}
 	return nil
 }
@@ -161,7 +163,7 @@ func align(rows []row, name string, clock int) (*Log, error) {
 			one.Scheduled = max(r.Scheduled-start, one.Arrival)
 		}
 		if one.First <= one.Arrival {
-			return nil, fmt.Errorf("%s:%d: %s is %.3f s before the arrival", name, r.line, firstNames[0], one.Arrival-one.First)
+			return nil, fmt.Errorf("%s:%d: %s is %.3f s before the arrival", name, r.line, r.first, one.Arrival-one.First)
 		}
 		log.Requests = append(log.Requests, one)
 	}
@@ -184,25 +186,33 @@ type reader struct {
 	fault  error
 }
 
-func (f *reader) number(names []string, required bool) float64 {
+// name is what the log calls the field, or its first name where the log lacks it.
+func (f *reader) name(names []string) string {
 	for _, name := range names {
-		v, ok := f.fields[name]
-		if !ok || v == nil {
-			continue
+		if f.fields[name] != nil {
+			return name
 		}
-		n, ok := v.(float64)
-		if !ok && f.fault == nil {
-			f.fault = fmt.Errorf("%s: %v is not a number", name, v)
-		}
-		if n < 0 && f.fault == nil {
-			f.fault = fmt.Errorf("%s: %v is negative", name, n)
-		}
-		return n
 	}
-	if required && f.fault == nil {
-		f.fault = fmt.Errorf("field %s is missing", names[0])
+	return names[0]
+}
+
+func (f *reader) number(names []string, required bool) float64 {
+	name := f.name(names)
+	v := f.fields[name]
+	if v == nil {
+		if required && f.fault == nil {
+			f.fault = fmt.Errorf("field %s is missing", name)
+		}
+		return math.NaN()
 	}
-	return math.NaN()
+	n, ok := v.(float64)
+	if !ok && f.fault == nil {
+		f.fault = fmt.Errorf("%s: %v is not a number", name, v)
+	}
+	if n < 0 && f.fault == nil {
+		f.fault = fmt.Errorf("%s: %v is negative", name, n)
+	}
+	return n
 }
 
 func (f *reader) time(names []string) float64     { return f.number(names, true) }
@@ -211,7 +221,7 @@ func (f *reader) optional(names []string) float64 { return f.number(names, false
 func (f *reader) tokens(names []string) int {
 	n := f.number(names, true)
 	if f.fault == nil && (n < 1 || n != math.Trunc(n) || n > math.MaxInt32) {
-		f.fault = fmt.Errorf("%s: %v is not a whole number of at least 1", names[0], n)
+		f.fault = fmt.Errorf("%s: %v is not a whole number of at least 1", f.name(names), n)
 	}
 	if f.fault != nil {
 		return 0

@@ -30,6 +30,23 @@ func TestFaultsOfALogAreNamed(t *testing.T) {
 	}
 }
 
+// A fault is told in the log's own words.
+func TestFaultsNameTheLogsOwnKeys(t *testing.T) {
+	const plain = `{"prompt_tokens":8,"completion_tokens":2,"arrival":3,"first_token":4,"last_token":4.5}`
+	for _, c := range []struct{ old, new, want string }{
+		{`"completion_tokens":2`, `"completion_tokens":0`, "x:1: completion_tokens: 0 is not a whole number"},
+		{`"last_token":4.5`, `"last_token":3.5`, "x:1: last_token 3.5 lies before first_token 4"},
+		{`"last_token":4.5`, `"last_token":4`, "x:1: first_token and last_token are the same"},
+		{`"first_token":4,`, `"queued":4.2,"scheduled":4.1,"first_token":4.3,`, "x:1: scheduled 4.1 lies before queued 4.2"},
+		{`"arrival":3`, `"arrival":4`, "x:1: first_token is 0.000 s before the arrival"},
+	} {
+		_, err := ReadLog(strings.NewReader(strings.Replace(plain, c.old, c.new, 1)), "x", 0)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
+
 // Other names, no engine's times, rows in any order and one clock will do.
 func TestALogMayBePlain(t *testing.T) {
 	text := `{"prompt_tokens":7,"completion_tokens":1,"arrival":5,"first_token":6,"last_token":6}
