@@ -27,19 +27,19 @@ func (r *Request) began() float64 {
 func guessFrom(requests []Request) guess {
 	var g guess
 	var prefills []float64
-	samples := make([]float64, 0, 2*len(requests))
+	moments := make([]float64, 0, 2*len(requests))
 	for i := range requests {
 		r := &requests[i]
 		prefills = append(prefills, (r.First-r.Scheduled)*1e3/float64(r.PromptTokens))
-		samples = append(samples, r.began(), r.Last)
+		moments = append(moments, r.began(), r.Last)
 	}
-	slices.Sort(samples)
-	var held, running []float64
-	for k := 0; k+1 < len(samples); k++ {
-		// A moment's cache, weighted by how long it lasts: sampled between events.
-		h, n := resident(requests, (samples[k]+samples[k+1])/2)
-		held, running = append(held, h), append(running, n)
+	slices.Sort(moments)
+	// A moment's cache is sampled between events.
+	var between []float64
+	for k := 0; k+1 < len(moments); k++ {
+		between = append(between, (moments[k]+moments[k+1])/2)
 	}
+	held, running := resident(requests, between)
 	if len(held) == 0 {
 		held, running = []float64{1}, []float64{1}
 	}
@@ -65,18 +65,38 @@ func guessFrom(requests []Request) guess {
 	return g
 }
 
-// resident is how many tokens the requests hold at a time, and how many run.
-func resident(requests []Request, at float64) (tokens, running float64) {
-	for i := range requests {
-		r := &requests[i]
-		if from := r.began(); at < from || at > r.Last {
-			continue
+// resident is how many tokens the requests hold at each of the times, and how many
+// run. It goes through the times in order and looks at those that run alone: a log is
+// long beside what runs at once.
+func resident(requests []Request, times []float64) (tokens, running []float64) {
+	tokens, running = make([]float64, len(times)), make([]float64, len(times))
+	began := inOrder(len(requests), func(i int) float64 { return requests[i].began() })
+	var runs []int // in order of the log
+	for _, k := range inOrder(len(times), func(k int) float64 { return times[k] }) {
+		at := times[k]
+		for len(began) > 0 && requests[began[0]].began() <= at {
+			place, _ := slices.BinarySearch(runs, began[0])
+			runs, began = slices.Insert(runs, place, began[0]), began[1:]
 		}
-		share := math.Max(0, at-r.First) / math.Max(r.Last-r.First, 1e-9)
-		tokens += float64(r.PromptTokens) + share*float64(r.OutputTokens)
-		running++
+		runs = slices.DeleteFunc(runs, func(i int) bool { return requests[i].Last < at })
+		for _, i := range runs {
+			r := &requests[i]
+			share := math.Max(0, at-r.First) / math.Max(r.Last-r.First, 1e-9)
+			tokens[k] += float64(r.PromptTokens) + share*float64(r.OutputTokens)
+		}
+		running[k] = float64(len(runs))
 	}
 	return tokens, running
+}
+
+// inOrder is the indexes below n by what they stand for.
+func inOrder(n int, value func(i int) float64) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortFunc(list, func(i, j int) int { return cmp.Compare(value(i), value(j)) })
+	return list
 }
 
 // decodeLine parts the time per token of a decode step, in ms, into what every
@@ -85,15 +105,19 @@ func resident(requests []Request, at float64) (tokens, running float64) {
 func decodeLine(requests []Request) (weights, context float64) {
 	type point struct{ held, tpot float64 }
 	var points []point
+	var middles []float64
 	for i := range requests {
 		r := &requests[i]
 		if tpot := r.TPOT() * 1e3; tpot > 0 {
-			h, _ := resident(requests, (r.First+r.Last)/2)
-			points = append(points, point{h, tpot})
+			points, middles = append(points, point{tpot: tpot}), append(middles, (r.First+r.Last)/2)
 		}
 	}
 	if len(points) == 0 {
 		return 10, 1e-4
+	}
+	held, _ := resident(requests, middles)
+	for i := range points {
+		points[i].held = held[i]
 	}
 	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.tpot, b.tpot) })
 	middle := points[len(points)/2]
