@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// LoadTrace reads a trace, built in (see [TraceNames]) or a file; see [ReadTrace].
+// LoadTrace reads a trace, built in (see [Forms]) or a file; see [ReadTrace].
 func LoadTrace(ref string) (*Trace, error) {
 	f, err := openTrace(ref)
 	if err != nil {

@@ -3,9 +3,7 @@ package workloads
 import (
 	"embed"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
 )
 
 // traces are the recorded traces that are built in; testdata/README.md says
@@ -14,13 +12,11 @@ import (
 //go:embed testdata/AzureLLMInferenceTrace_code.csv testdata/arena_real_trace.csv
 var traces embed.FS
 
+// traceFiles are the built-in traces by name; [Forms] names them.
 var traceFiles = map[string]string{
 	"azure-code": "testdata/AzureLLMInferenceTrace_code.csv",
 	"arena":      "testdata/arena_real_trace.csv",
 }
-
-// TraceNames lists the built-in traces, sorted.
-func TraceNames() []string { return slices.Sorted(maps.Keys(traceFiles)) }
 
 // openTrace opens a built-in trace by name, or a file by path. A built-in name
 // comes first; "./name" is always a file.
