@@ -63,6 +63,8 @@ func (s Spec) Process(settings Settings) (Process, error) {
 		return named(NewWeibull(s.Rate, s.CV))
 	case "mmpp":
 		return named(NewBursts(s.Rate, s.High, s.Calm, s.Burst))
+	case "schedule":
+		return named(parseSchedule(s.Phases))
 	case "trace":
 		return named(s.trace(0))
 	default:

@@ -3,7 +3,11 @@ package workloads
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,26 +21,52 @@ type Phase struct {
 // Schedule is a list of phases, run through once.
 type Schedule struct{ phases []Phase }
 
-// NewSchedule is a schedule of those phases, in order. The error names every
+// NewSchedule is a schedule of those phases, in order. The error names the first
 // phase that cannot be.
 func NewSchedule(phases ...Phase) (Schedule, error) {
-	var faults []error
 	var busy bool
 	for i, p := range phases {
 		if p.Rate != 0 {
 			busy = true
 			if err := checkRate(p.Rate); err != nil {
-				faults = append(faults, fmt.Errorf("phase %d: %w", i, err))
+				return Schedule{}, fmt.Errorf("phase %d: %w", i, err)
 			}
 		}
 		if p.Duration <= 0 {
-			faults = append(faults, fmt.Errorf("phase %d: duration %v must be positive", i, p.Duration))
+			return Schedule{}, fmt.Errorf("phase %d: duration %v must be positive", i, p.Duration)
 		}
 	}
 	if !busy {
-		faults = append(faults, errors.New("a schedule needs a phase with a rate above zero"))
+		return Schedule{}, errors.New("a schedule needs a phase with a rate above zero")
 	}
-	return Schedule{append([]Phase(nil), phases...)}, errors.Join(faults...)
+	return Schedule{slices.Clone(phases)}, nil
+}
+
+// parseSchedule reads phases as RATExSECONDS, with commas between them.
+func parseSchedule(text string) (Schedule, error) {
+	var phases []Phase
+	for word := range strings.SplitSeq(text, ",") {
+		rate, seconds, _ := strings.Cut(word, "x")
+		r, err := strconv.ParseFloat(rate, 64)
+		s, fault := strconv.ParseFloat(seconds, 64)
+		if err != nil || fault != nil {
+			return Schedule{}, fmt.Errorf("%q is not a phase; a schedule has rates and the seconds that they last, such as schedule:5x60,50x10,0x30", word)
+		}
+		if !(s >= minSojourn && s <= maxPhase) {
+			return Schedule{}, fmt.Errorf("a phase of %v s is outside %v to %v", s, minSojourn, maxPhase)
+		}
+		phases = append(phases, Phase{r, time.Duration(math.Round(s * float64(time.Second)))})
+	}
+	return NewSchedule(phases...)
+}
+
+// String is the schedule as parseSchedule reads it.
+func (s Schedule) String() string {
+	words := make([]string, len(s.phases))
+	for i, p := range s.phases {
+		words[i] = number(p.Rate) + "x" + number(p.Duration.Seconds())
+	}
+	return strings.Join(words, ",")
 }
 
 // MeanRate implements [Process]: the average over the whole schedule.

@@ -11,7 +11,7 @@ import (
 // one from [Parse] or fill the fields that belong to the form.
 type Spec struct {
 	// Form is the word before the colon: "stable", "u1", "u2", "u2-uniform",
-	// "poisson", "gamma", "weibull", "mmpp", "trace" or one of [Bursts].
+	// "poisson", "gamma", "weibull", "mmpp", "schedule", "trace" or one of [Bursts].
 	Form string
 	// Rate per second. Of "stable" 0 is the sweep over all rates, of "trace" it
 	// is the trace's own, of "mmpp" that between the bursts.
@@ -19,6 +19,8 @@ type Spec struct {
 	// High is the rate within the bursts of "mmpp"; Calm and Burst are the mean
 	// seconds between them and of them.
 	High, Calm, Burst float64
+	// Phases are those of "schedule", as written.
+	Phases string
 	// CV is the coefficient of variation of the gaps, of "gamma" and "weibull".
 	CV float64
 	// File is the trace: a built-in one's name, or a path.
@@ -30,7 +32,7 @@ type Spec struct {
 
 // Forms is what Parse accepts, for messages and help texts.
 const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | " +
-	"trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
+	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
 
 // Parse reads a workload as [Forms] lists them. Rates are per second. The error
 // is one line that says what is wrong and what is accepted.
@@ -70,6 +72,10 @@ func parse(text string) (Spec, error) {
 		}
 	case "mmpp":
 		err = s.parseMMPP(rest)
+	case "schedule":
+		var schedule Schedule
+		schedule, err = parseSchedule(rest)
+		s.Phases = schedule.String()
 	case "trace":
 		if err = s.parseTrace(rest); err == nil && s.Lengths && s.Outputs != (Outputs{}) {
 			err = errors.New("+lengths and +outputs contradict each other")
@@ -139,6 +145,8 @@ func (s Spec) base() string {
 	switch {
 	case s.Form == "mmpp":
 		return s.Form + ":" + number(s.Rate) + "," + number(s.High) + "," + number(s.Calm) + "," + number(s.Burst)
+	case s.Form == "schedule":
+		return s.Form + ":" + s.Phases
 	case s.Form == "trace":
 		text := s.Form + ":" + s.File
 		if s.Rate > 0 {
