@@ -47,7 +47,6 @@ type provenance struct {
 	Quality   []steady.Quality        `yaml:"quality"`
 	Intervals map[string]fit.Interval `yaml:"intervals_90,omitempty"`
 	Held      []string                `yaml:"held,flow"`
-	RequestMS float64                 `yaml:"request_ms"`
 	Simulated *simulatedCheck         `yaml:"simulated,omitempty"`
 	Notes     []string                `yaml:"notes,omitempty"`
 }
@@ -77,7 +76,7 @@ func (o *measureOptions) profileOf(m *measure.Measurement) (*measuredProfile, er
 	p := &measuredProfile{Profiles: []scenario.LatencyModel{model}, fitted: f, Measured: provenance{
 		Date: o.date, Machine: o.machine, Engine: m.Target.URL, Model: m.Target.Model,
 		Requests: len(m.Requests), Seconds: m.Took.Round(time.Second / 10).Seconds(), Stolen: m.Stolen,
-		Fits: f.Fits(), Faults: f.Faults, Explained: f.Explained, Quality: f.Quality, Intervals: f.Intervals, Held: f.Held, RequestMS: f.RequestMS,
+		Fits: f.Fits(), Faults: f.Faults, Explained: f.Explained, Quality: f.Quality, Intervals: f.Intervals, Held: f.Held,
 		Notes: m.Notes, Simulated: simulateAlone(f, m.Requests),
 	}}
 	if p.Measured.Date == "" {

@@ -21,7 +21,7 @@ func newScenarioProfilesCommand() *cobra.Command {
 		Short: "Print a scenario with measured profiles",
 		Long: `Print the scenario with the profiles of its variants replaced by those of the files, as
 "gearshift profile measure" writes them. Figures of memory that a file leaves at 0
-stay as they are; a prompt_ms or crowding that a file lacks is taken out:
+stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken out:
 
   gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
 		Args: one,
@@ -150,6 +150,9 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 	// another measurement.
 	if m.Prompt == 0 {
 		drop(of[0], "prompt_ms")
+	}
+	if m.Request == 0 {
+		drop(of[0], "request_ms")
 	}
 	if m.Crowding == 0 {
 		drop(of[0], "crowding")

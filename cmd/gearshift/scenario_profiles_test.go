@@ -45,16 +45,16 @@ func TestScenarioProfiles(t *testing.T) {
 
 // What a new measurement did not find does not stay from an older one.
 func TestScenarioProfilesReplacesWhatMayBeLeftOut(t *testing.T) {
-	extra := "    contention: 0.11462\n    prompt_ms: 0.7\n    crowding: 0.4\n"
+	extra := "    contention: 0.11462\n    prompt_ms: 0.7\n    request_ms: 2\n    crowding: 0.4\n"
 	older := strings.Replace(measuredLarge, "    contention: 0.11462\n", extra, 1)
 	before := write(t, "older.yaml", succeed(t, "scenario", "profiles", "tiny", "--from", write(t, "large.yaml", older)))
-	if s, err := scenario.Load(before); err != nil || s.Models[1].Prompt != 0.7 || s.Models[1].Crowding != 0.4 {
+	if s, err := scenario.Load(before); err != nil || s.Models[1].Prompt != 0.7 || s.Models[1].Request != 2 || s.Models[1].Crowding != 0.4 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	out := succeed(t, "scenario", "profiles", before, "--from", write(t, "large.yaml", measuredLarge))
 	s, err := scenario.Load(write(t, "measured.yaml", out))
-	if err != nil || s.Models[1].Prompt != 0 || s.Models[1].Crowding != 0 {
-		t.Errorf("prompt_ms %v, crowding %v, %v; want neither", s.Models[1].Prompt, s.Models[1].Crowding, err)
+	if err != nil || s.Models[1].Prompt != 0 || s.Models[1].Request != 0 || s.Models[1].Crowding != 0 {
+		t.Errorf("prompt_ms %v, request_ms %v, crowding %v, %v; want none", s.Models[1].Prompt, s.Models[1].Request, s.Models[1].Crowding, err)
 	}
 }
 

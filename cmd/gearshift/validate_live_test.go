@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,37 @@ func TestValidateLive(t *testing.T) {
 	for _, word := range []string{"alone small", "alone large", "co-resident large", "in time", "TTFT"} {
 		if !strings.Contains(table.String(), word) {
 			t.Errorf("no %q in\n%s", word, &table)
+		}
+	}
+}
+
+// Who measures is not at the engine, as the simulator's clients are: what is predicted
+// takes a request's way longer.
+func TestPredictionHasTheWay(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrivals, err := drawn(&l.settings, 2, 50, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicted := func(way float64) []met {
+		c := l.fleet
+		c.Profiles = slices.Clone(c.Profiles)
+		far := *c.Profiles[0]
+		far.Request = way
+		c.Profiles[0] = &far
+		list, err := simulatedRun(c, arrivals, &pinned{replicas: make([]int, len(arrivals))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	near, far := predicted(0), predicted(7)
+	for i := range near {
+		if n, f := near[i], far[i]; f.first-n.first != 7*time.Millisecond || f.last-n.last != 7*time.Millisecond {
+			t.Fatalf("request %d: %+v, from afar %+v", i, n, f)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -93,10 +94,12 @@ func simulatedRun(c env.Config, arrivals []workloads.Arrival, d evaluation.Decid
 			return nil, err
 		}
 		for _, o := range step.Info.Outcomes {
+			// The simulator's clients are at the engine; those that measured it are not.
+			way := profile.Duration(c.Profiles[o.Replica].Request)
 			m := &list[o.Decision]
 			*m = met{
 				task: o.Request.Task, variant: o.Variant, tokens: o.OutputTokens,
-				arrival: o.Request.Arrival, first: o.FirstToken, last: o.Finished,
+				arrival: o.Request.Arrival, first: o.FirstToken + way, last: o.Finished + way,
 			}
 			m.fill(c.Table)
 		}

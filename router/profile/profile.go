@@ -33,6 +33,9 @@ type Profile struct {
 	// Prompt is the further overhead for each prompt that the step completes: what its
 	// request takes of the engine beside its tokens.
 	Prompt float64 `yaml:"prompt_ms,omitempty"`
+	// Request is what a request takes outside the engine, to its server and back to who
+	// asked. It is part of no step.
+	Request float64 `yaml:"request_ms,omitempty"`
 	// Contention is γ: how much a neighbour's full duty slows the GPU part.
 	Contention float64 `yaml:"contention"`
 	// Crowding is how much more the neighbours slow it beyond the first: engines that

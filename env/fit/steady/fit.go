@@ -22,10 +22,7 @@ type Options struct {
 // Fitted is the latency model of an engine, and how well it explains the samples.
 type Fitted struct {
 	Profile profile.Profile
-	// RequestMS is what a request takes beside the engine's steps, of which the
-	// profile knows nothing: network and server.
-	RequestMS float64
-	// Intervals are of 90 %, by the profile's keys and request_ms.
+	// Intervals are of 90 %, by the profile's keys.
 	Intervals map[string]fit.Interval
 	// Draws are what the refits came to: profiles that explain the samples as well.
 	Draws []profile.Profile
@@ -86,7 +83,7 @@ func Fit(samples []Sample, o Options) (*Fitted, error) {
 	good := s.converge(random)
 	x := good[0].x
 	f := &Fitted{Cells: cells}
-	f.Profile, f.RequestMS = profileAt(x)
+	f.Profile = profileAt(x)
 	f.Intervals, f.Draws = s.intervals(good, o.Resamples, random)
 	f.judge()
 	f.hold(beside)
@@ -145,7 +142,7 @@ func scatter(cells []Cell) []float64 {
 // taking account of the parameters that went into making it small. It is at least
 // their scatter.
 func (s *search) unexplained(x []float64) []float64 {
-	p, requestMS := profileAt(x)
+	p := profileAt(x)
 	free := 0
 	for _, fixed := range s.fixed {
 		if !fixed {
@@ -159,7 +156,7 @@ func (s *search) unexplained(x []float64) []float64 {
 		var squares, of float64
 		for i := range s.cells {
 			if c := &s.cells[i]; c.Kind() == kind {
-				e := math.Log(predict(&p, requestMS, &c.Sample)) - s.target[i]
+				e := math.Log(predict(&p, &c.Sample)) - s.target[i]
 				squares, of = squares+e*e, of+1
 			}
 		}
@@ -181,19 +178,18 @@ func (s *search) intervals(good []optimum, resamples int, random *rand.Rand) (ma
 		return nil, nil
 	}
 	x := good[0].x
-	p, requestMS := profileAt(x)
+	p := profileAt(x)
 	again := *s
 	again.target, again.sigma = make([]float64, len(s.cells)), s.unexplained(x)
 	found := make([][]float64, len(x))
 	var draws []profile.Profile
 	for range resamples {
 		for i := range s.cells {
-			again.target[i] = math.Log(predict(&p, requestMS, &s.cells[i].Sample)) + again.sigma[i]*random.NormFloat64()
+			again.target[i] = math.Log(predict(&p, &s.cells[i].Sample)) + again.sigma[i]*random.NormFloat64()
 		}
 		again.centre = s.believed(random)
 		y := again.best([][]float64{x, good[random.IntN(len(good))].x})[0].x
-		drawn, _ := profileAt(y)
-		draws = append(draws, drawn)
+		draws = append(draws, profileAt(y))
 		for j, v := range y {
 			found[j] = append(found[j], math.Exp(v))
 		}

@@ -19,7 +19,7 @@ const (
 // judge fills in how well the model explains the cells.
 func (f *Fitted) judge() {
 	for i := range f.Cells {
-		f.Cells[i].Predicted = predict(&f.Profile, f.RequestMS, &f.Cells[i].Sample)
+		f.Cells[i].Predicted = predict(&f.Profile, &f.Cells[i].Sample)
 	}
 	f.Explained = explained(f.Cells)
 	for _, kind := range Kinds {

@@ -8,7 +8,7 @@ import (
 )
 
 // The parameters, by their keys in a profile and in this order in a search, which
-// knows their logarithms. The last is none of the profile's.
+// knows their logarithms.
 var names = []string{
 	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms",
 	"overhead_ms", "sequence_ms", "contention", "crowding", "prompt_ms", "request_ms",
@@ -28,27 +28,26 @@ const (
 	request
 )
 
-// profileAt is the profile at the parameters, and what a request takes beside its
-// steps: the network, and the server in front of the engine.
-func profileAt(x []float64) (p profile.Profile, requestMS float64) {
+// profileAt is the profile at the parameters.
+func profileAt(x []float64) profile.Profile {
 	return profile.Profile{
 		LaunchFloor: math.Exp(x[floor]), Weights: math.Exp(x[weights]), Growth: math.Exp(x[growth]),
 		Token: math.Exp(x[token]), Context: math.Exp(x[context]),
 		Overhead: math.Exp(x[overhead]), Sequence: math.Exp(x[sequence]),
 		Contention: math.Exp(x[contention]), Crowding: math.Exp(x[crowding]),
-		Prompt: math.Exp(x[prompt]),
-	}, math.Exp(x[request])
+		Prompt: math.Exp(x[prompt]), Request: math.Exp(x[request]),
+	}
 }
 
 // predict is what the model makes of a sample, in ms.
-func predict(p *profile.Profile, requestMS float64, s *Sample) float64 {
+func predict(p *profile.Profile, s *Sample) float64 {
 	if !s.Prefill {
 		ms, _ := p.Step(s.Tokens, s.Sequences, int(math.Round(s.Context)), s.Neighbours)
 		return ms
 	}
 	ms := p.Prefill(s.Tokens, s.Neighbours)
 	if !s.Queued {
-		ms += requestMS
+		ms += p.Request
 	}
 	return ms
 }

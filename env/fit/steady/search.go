@@ -26,9 +26,9 @@ const bend = 2.5
 // residuals writes those of the cells, weighed down where they are far out, and
 // those of the belief.
 func (s *search) residuals(x, to []float64) (loss float64) {
-	p, requestMS := profileAt(x)
+	p := profileAt(x)
 	for i := range s.cells {
-		r := (math.Log(predict(&p, requestMS, &s.cells[i].Sample)) - s.target[i]) / s.sigma[i]
+		r := (math.Log(predict(&p, &s.cells[i].Sample)) - s.target[i]) / s.sigma[i]
 		if a := math.Abs(r); a > bend {
 			r *= math.Sqrt(2*bend*a-bend*bend) / a // Huber's loss as a square
 		}

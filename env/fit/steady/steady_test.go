@@ -12,12 +12,12 @@ import (
 
 // grid is the samples that an engine of a known profile would give, with so much
 // noise.
-func grid(p profile.Profile, requestMS, noise float64, beside ...float64) []Sample {
+func grid(p profile.Profile, noise float64, beside ...float64) []Sample {
 	random := rand.New(rand.NewPCG(3, uint64(1000*p.Weights)))
 	var list []Sample
 	add := func(s Sample) {
 		for range 3 {
-			s.MS = predict(&p, requestMS, &s) * math.Exp(noise*random.NormFloat64())
+			s.MS = predict(&p, &s) * math.Exp(noise*random.NormFloat64())
 			list = append(list, s)
 		}
 	}
@@ -48,14 +48,14 @@ func TestAKnownEngineIsRecovered(t *testing.T) {
 	outside := 0
 	for name, p := range engines {
 		for _, noise := range []float64{0.001, 0.03} {
-			const requestMS = 0.7
-			f, err := Fit(grid(p, requestMS, noise, 0.6, 0.9, 1.8), Options{Resamples: 60})
+			p.Request = 0.7
+			f, err := Fit(grid(p, noise, 0.6, 0.9, 1.8), Options{Resamples: 60})
 			if err != nil {
 				t.Fatal(err)
 			}
 			known := []float64{
 				floor: p.LaunchFloor, weights: p.Weights, growth: p.Growth, token: p.Token, context: p.Context,
-				overhead: p.Overhead, sequence: p.Sequence, contention: p.Contention, crowding: p.Crowding, request: requestMS,
+				overhead: p.Overhead, sequence: p.Sequence, contention: p.Contention, crowding: p.Crowding, request: p.Request,
 			}
 			for j, want := range known {
 				if i := f.Intervals[names[j]]; want < i.Low || want > i.High {
@@ -84,7 +84,7 @@ func TestAKnownEngineIsRecovered(t *testing.T) {
 
 // What no sample tells is said to be held, and its interval is wide.
 func TestWhatIsNotToldIsHeld(t *testing.T) {
-	f, err := Fit(grid(engines["opt-6.7b"], 0.7, 0.001), Options{Resamples: 60})
+	f, err := Fit(grid(engines["opt-6.7b"], 0.001), Options{Resamples: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestWhatIsNotToldIsHeld(t *testing.T) {
 }
 
 func TestAMisfitIsTold(t *testing.T) {
-	samples := grid(engines["large"], 0.7, 0.001)
+	samples := grid(engines["large"], 0.001)
 	for i := range samples {
 		if s := &samples[i]; s.Prefill && s.Tokens%64 == 0 {
 			s.MS *= 1 + float64(s.Tokens%3) // no order in it
@@ -114,7 +114,7 @@ func TestAMisfitIsTold(t *testing.T) {
 }
 
 func TestTooFewSamples(t *testing.T) {
-	if _, err := Fit(grid(engines["large"], 0, 0)[:6], Options{}); err == nil || !strings.Contains(err.Error(), "too few samples") {
+	if _, err := Fit(grid(engines["large"], 0)[:6], Options{}); err == nil || !strings.Contains(err.Error(), "too few samples") {
 		t.Errorf("error %v", err)
 	}
 }
