@@ -111,6 +111,10 @@ func (e *Environment) Arrival() workloads.Arrival { return e.arrival }
 // Simulator is the present episode's; observers hook in here after Reset.
 func (e *Environment) Simulator() *Simulator { return e.sim }
 
+// ErrNoRequest is what Reset returns of a workload that ends before a request comes:
+// a low rate may leave a whole run without any.
+var ErrNoRequest = errors.New("cannot start an episode: the workload has no request")
+
 // Reset starts a new episode and returns the observation of its first request.
 // The same seed gives the same episode for the same actions.
 func (e *Environment) Reset(seed uint64) ([]float32, error) {
@@ -131,7 +135,7 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	arrival, ok := stream.Next()
 	if !ok {
 		e.over = true
-		return nil, fmt.Errorf("cannot start an episode: the workload has no request")
+		return nil, ErrNoRequest
 	}
 	if _, err := e.advance(arrival.At, nil); err != nil { // hosts may be lost before
 		return nil, err

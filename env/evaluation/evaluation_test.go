@@ -164,6 +164,62 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+// silence is a workload in which nothing comes, with the runs of some seeds taken from
+// another.
+func silence(but func(uint64) (workloads.Stream, error), of ...uint64) func(uint64) (workloads.Stream, error) {
+	return func(seed uint64) (workloads.Stream, error) {
+		if slices.Contains(of, seed) {
+			return but(seed)
+		}
+		return nothing{}, nil
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Next() (workloads.Arrival, bool) { return workloads.Arrival{}, false }
+
+// A run in which no request comes counts as none, alone and in a group, and keeps its
+// place among the seeds. Nothing but such runs is an error.
+func TestRunsWithoutRequests(t *testing.T) {
+	p := plan(t)
+	p.Seeds = []uint64{1, 2, 3}
+	p.Workloads[0].Open = silence(p.Workloads[0].Open, 1, 3)
+	some, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Seeds = []uint64{1, 3}
+	full, err := p.Evaluate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, both := some[0], some[2]
+	if slow.Workload != "slow" || len(slow.Runs) != 3 || !math.IsNaN(slow.Runs[1]) {
+		t.Fatalf("runs %v", slow.Runs)
+	}
+	if slow.Runs = full[0].Runs; !reflect.DeepEqual(slow, full[0]) {
+		t.Errorf("with a run without requests %+v\nwithout it %+v", slow, full[0])
+	}
+	if fast := some[1]; both.Runs[1] != fast.Runs[1] || both.Requests != slow.Requests+fast.Requests {
+		t.Errorf("fast %+v, both %+v", fast, both)
+	}
+	r := evaluation.Report{Results: some, Variants: p.Contestants[0].Fleet.Table.Variants}
+	for _, format := range evaluation.Formats {
+		var b strings.Builder
+		if err := r.Write(&b, format); err != nil || strings.Contains(b.String(), "NaN") {
+			t.Errorf("%v: %s", err, b.String())
+		}
+	}
+	p.Workloads[0].Open = silence(nil)
+	if _, err = p.Evaluate(context.Background()); err == nil || err.Error() != "cannot evaluate small on slow: no request comes in any of its runs; want a higher rate, longer phases or more seeds" {
+		t.Errorf("no requests at all: %v", err)
+	}
+	if samples, err := evaluation.Samples(t.Context(), &p.Contestants[0], &p.Workloads[0], 1); len(samples) != 0 || err != nil {
+		t.Errorf("%d samples of nothing, %v", len(samples), err)
+	}
+}
+
 // One core or two, the same numbers; other seeds, other ones.
 func TestEvaluationRepeats(t *testing.T) {
 	evaluate := func(cores int, seeds ...uint64) []evaluation.Result {

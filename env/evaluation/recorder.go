@@ -18,7 +18,8 @@ var WindowLevels = [...]float64{1.00, 0.99, 0.98, 0.96, 0.94}
 // levelTolerance forgives the rounding of a sum of 20 rewards.
 const levelTolerance = 1e-9
 
-// tally is what one episode came to.
+// tally is what one episode came to. Where no request came the means and shares
+// are NaN.
 type tally struct {
 	requests int
 	utility  float64 // mean per request
@@ -103,22 +104,24 @@ func sum(v []float64) (s float64) {
 // group merges the runs of several workloads, seed by seed.
 type group struct {
 	name    string
-	members int
 	runs    []tally
-	speeds  float64
+	members []float64 // by run: how many workloads had a request in it
+	speeds  []float64 // by workload
 }
 
 func addToGroup(groups []group, name string, runs []tally, speed float64) []group {
 	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
 	if i < 0 {
-		groups = append(groups, group{name: name, runs: make([]tally, len(runs))})
+		groups = append(groups, group{name: name, runs: make([]tally, len(runs)), members: make([]float64, len(runs))})
 		i = len(groups) - 1
 	}
 	g := &groups[i]
-	g.members++
-	g.speeds += speed
+	g.speeds = append(g.speeds, speed)
 	for s := range runs {
-		g.runs[s].merge(&runs[s])
+		if runs[s].requests > 0 {
+			g.members[s]++
+			g.runs[s].merge(&runs[s])
+		}
 	}
 	return groups
 }
@@ -143,9 +146,8 @@ func (r *tally) merge(o *tally) {
 
 // merged divides the sums of shares and means; counts stay sums.
 func (g *group) merged() []tally {
-	n := float64(g.members)
 	for i := range g.runs {
-		r := &g.runs[i]
+		r, n := &g.runs[i], g.members[i]
 		r.utility /= n
 		r.met /= n
 		for v := range r.share {
@@ -155,4 +157,4 @@ func (g *group) merged() []tally {
 	return g.runs
 }
 
-func (g *group) speed() float64 { return g.speeds / float64(g.members) }
+func (g *group) speed() float64 { return mean(g.speeds) }

@@ -31,7 +31,8 @@ type Result struct {
 	BestRule *Versus `json:"vs_best_rule,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
-	// Runs is the mean utility per request of each run, in the order of the seeds.
+	// Runs is the mean utility per request of each run, in the order of the seeds; NaN
+	// of a run without one.
 	Runs []float64 `json:"-"`
 }
 
@@ -49,11 +50,15 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 		SimRequestsPerS: math.Round(speed),
 	}
 	// average sums before it divides, so that equal values give themselves.
-	average := func(of func(*tally) float64) (sum float64) {
+	average := func(of func(*tally) float64) float64 {
+		var sum, n float64
 		for i := range runs {
-			sum += of(&runs[i])
+			if runs[i].requests > 0 {
+				sum += of(&runs[i])
+				n++
+			}
 		}
-		return sum / float64(len(runs))
+		return sum / n
 	}
 	for l, level := range WindowLevels {
 		r.Windows[LevelName(level)] = average(func(t *tally) float64 { return t.windows[l] })

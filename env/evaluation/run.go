@@ -5,6 +5,7 @@ package evaluation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -88,7 +89,8 @@ type Run struct {
 }
 
 // Evaluate plays every contestant on every workload and seed. Results are in
-// the order of the plan, whatever the number of cores.
+// the order of the plan, whatever the number of cores. A run in which no request
+// comes counts as none; that a workload has no other is an error.
 func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 	var results []Result
 	total := len(p.Contestants) * len(p.Workloads)
@@ -135,8 +137,13 @@ func (p *Plan) play(ctx context.Context, c *Contestant, w *Workload) ([]tally, f
 	for i := range runs {
 		requests += runs[i].requests
 	}
+	if requests == 0 {
+		return nil, 0, errNoRequests
+	}
 	return runs, perSecond(requests, p.now()-began), nil
 }
+
+var errNoRequests = errors.New("no request comes in any of its runs; want a higher rate, longer phases or more seeds")
 
 func (p *Plan) now() time.Duration {
 	if p.Clock == nil {
@@ -178,7 +185,8 @@ type observer struct {
 	ended      func(*env.Outcome)
 }
 
-// play is one episode, with the decider choosing every action.
+// play is one episode, with the decider choosing every action. Of one without a
+// request the observer hears nothing.
 func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observer) error {
 	config := c.Fleet
 	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
@@ -191,7 +199,9 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 	if err != nil {
 		return err
 	}
-	if _, err := e.Reset(seed); err != nil {
+	if _, err := e.Reset(seed); errors.Is(err, env.ErrNoRequest) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if o.begun != nil {

@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -17,7 +18,8 @@ const resamples = 2000
 
 // Bootstrap is the mean of the values with the percentile bootstrap's 95 %
 // interval. The resampling has a fixed seed, so equal values give equal
-// intervals.
+// intervals. Here as in all statistics over runs NaN, a run without requests, is left
+// out.
 func Bootstrap(values []float64) Interval { return bootstrap(values, mean) }
 
 // InterquartileMean is the mean of the values without the lowest and the
@@ -45,6 +47,7 @@ func Paired(a, b []float64) (Interval, error) {
 // bootstrap is the statistic of the values and its interval. The statistic may
 // change the order of the values that it gets.
 func bootstrap(values []float64, statistic func([]float64) float64) Interval {
+	values = present(values)
 	n := len(values)
 	if n == 0 {
 		return Interval{}
@@ -63,6 +66,11 @@ func bootstrap(values []float64, statistic func([]float64) float64) Interval {
 		Lo:   estimates[int(0.025*resamples)],
 		Hi:   estimates[int(0.975*resamples)-1],
 	}
+}
+
+// present is the values that are not NaN.
+func present(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
 func mean(values []float64) float64 { return sum(values) / float64(len(values)) }

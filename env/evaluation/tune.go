@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
@@ -124,6 +125,11 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	if err := g.Wait(); err != nil {
 		return Trial{}, err
 	}
+	for i := range t.Workloads {
+		if len(present(t.runs(utility, i))) == 0 {
+			return Trial{}, fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, errNoRequests)
+		}
+	}
 	trial := Trial{Family: f.Name, Policy: name, Values: values}
 	trial.Score, trial.Utility = t.score(utility)
 	if t.Windows {
@@ -133,13 +139,21 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 }
 
 // near is the share of all windows at or above a level, in the mean over the
-// levels.
+// levels; NaN where no request came.
 func (r *tally) near() float64 {
+	if r.requests == 0 {
+		return math.NaN()
+	}
 	windows := r.requests - WindowSize + 1
 	if windows < 1 {
 		return 0
 	}
 	return sum(r.windows[:]) / float64(len(r.windows)*windows)
+}
+
+// runs are the workload's of values by workload and seed.
+func (t *Tuning) runs(values []float64, workload int) []float64 {
+	return values[workload*len(t.Seeds) : (workload+1)*len(t.Seeds)]
 }
 
 // score averages the runs' utilities, by workload and seed.
@@ -153,7 +167,7 @@ func (t *Tuning) score(utility []float64) (score float64, byWorkload map[string]
 			names = append(names, name)
 		}
 		members[name]++
-		byWorkload[name] += mean(utility[i*len(t.Seeds) : (i+1)*len(t.Seeds)])
+		byWorkload[name] += mean(present(t.runs(utility, i)))
 	}
 	for _, name := range names {
 		byWorkload[name] /= members[name]

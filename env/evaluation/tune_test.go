@@ -111,6 +111,27 @@ func TestTuningForWindows(t *testing.T) {
 	}
 }
 
+// Runs without requests count as none in a search, too, for either aim.
+func TestTuningWithoutRequests(t *testing.T) {
+	for _, windows := range []bool{false, true} {
+		tune := tuning(t)
+		tune.Windows, tune.Trials, tune.Workloads = windows, 4, tune.Workloads[:1]
+		tune.Workloads[0].Open = silence(tune.Workloads[0].Open, 1, 3)
+		some, err := tune.Run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tune.Seeds = []uint64{1, 3}
+		if full, err := tune.Run(context.Background()); err != nil || !reflect.DeepEqual(some, full) {
+			t.Errorf("%v: with a run without requests %+v\nwithout it %+v", err, some, full)
+		}
+		tune.Workloads[0].Open = silence(nil)
+		if _, err := tune.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "on slow: no request comes in any of its runs") {
+			t.Errorf("no requests at all: %v", err)
+		}
+	}
+}
+
 func TestTuningRepeats(t *testing.T) {
 	run := func(cores int) []evaluation.Trial {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
