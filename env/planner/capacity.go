@@ -163,16 +163,23 @@ func (r *replica) prompts(l load) int {
 }
 
 // leastDuty is the least share of a step that loads the GPU, over the steps that
-// the replica may run beside neighbours that do all the time.
+// the replica may run beside anything from no neighbour to all of them all the time.
+// More of them lower the share, or where engines take turns (crowding) raise it: the
+// least is at either end.
 func (r *replica) leastDuty(l load) float64 {
 	least := 1.0
-	for n := 1; n <= r.batch(l); n++ {
-		_, duty := r.profile.Step(n, n, int(float64(n)*l.context), r.others)
-		least = min(least, duty)
-	}
-	for prompts := 1; prompts <= r.prompts(l); prompts++ {
-		_, duty := r.profile.Step(int(float64(prompts)*l.prompt), prompts, 0, r.others)
-		least = min(least, duty)
+	for _, neighbours := range []float64{0, r.others} {
+		for n := 1; n <= r.batch(l); n++ {
+			_, duty := r.profile.Step(n, n, int(float64(n)*l.context), neighbours)
+			least = min(least, duty)
+		}
+		for k := 1; k <= r.prompts(l); k++ {
+			ms, gpu := r.profile.Time(int(float64(k)*l.prompt), k, 0, neighbours)
+			if ms += float64(k) * r.profile.Prompt; ms > 0 {
+				gpu /= ms
+			}
+			least = min(least, gpu)
+		}
 	}
 	return least
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/env/engine"
+	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -116,5 +118,29 @@ func TestAhead(t *testing.T) {
 	}
 	if rate := count(ahead{known: 7}, 50); math.Abs(rate-7) > 0.3 || (ahead{known: 7}).MeanRate() != 7 {
 		t.Errorf("told 7 a second, %v come", rate)
+	}
+}
+
+// A step of 10 ms on the GPU and 10 ms beside it loads the GPU half of the time alone;
+// beside two engines with which it takes turns, 25 of 35 ms. A prompt's own cost of 30
+// ms is none of the GPU's.
+func TestLeastDuty(t *testing.T) {
+	l := load{prompt: 50, output: 100, context: 100}
+	turns := profile.Profile{Weights: 10, Overhead: 10, Contention: 0.5, Crowding: 0.5}
+	shared := turns
+	shared.Crowding = 0
+	slow := turns
+	slow.Prompt = 30
+	for _, c := range []struct {
+		name    string
+		profile profile.Profile
+		want    float64
+	}{
+		{"turns", turns, 0.5}, {"shared", shared, 10 / (10*2 + 10.)}, {"prompts", slow, 0.2},
+	} {
+		r := replica{kv: 100_000, others: 2, profile: &c.profile, engine: engine.Config{MaxBatchTokens: 50, MaxSequences: 4}}
+		if got := r.leastDuty(l); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
