@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"gearshift/router/fleet"
 )
 
 // CheckEnvironment plays a random policy for some episodes and verifies the
 // Gymnasium contract, as its env_checker does: observations within the space,
 // the same seed and actions giving the same episode, termination and
 // truncation apart, no step after the end, every request ended exactly once,
-// and rewards adding up to the utilities. maxSteps bounds each episode that is
+// and rewards adding up to what the decisions are worth. maxSteps bounds each episode that is
 // played. The environment needs an Encoder.
 func CheckEnvironment(e *Environment, seed uint64, maxSteps int) error {
 	if e.Dim() == 0 {
@@ -52,15 +54,17 @@ func (e *Environment) playRandomly(seed uint64, maxSteps int) (transcript []floa
 	rng := rand.New(rand.NewPCG(seed, 1))
 	ended := map[int]bool{}
 	mask := make([]bool, e.Actions())
+	var made []decision
 	for n := 0; n < maxSteps; n++ {
 		if err := e.checkObservation(observation); err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
-		step, err := e.Step(randomAction(e, mask, rng))
+		made = append(made, decision{e.request, randomAction(e, mask, rng)})
+		step, err := e.Step(made[n].variant)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
-		if err := checkStep(&step, ended, n); err != nil {
+		if err := e.checkStep(&step, made, ended); err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
 		for _, x := range step.Observation {
@@ -73,6 +77,12 @@ func (e *Environment) playRandomly(seed uint64, maxSteps int) (transcript []floa
 		observation = step.Observation
 	}
 	return transcript, nil
+}
+
+// decision is a request and the variant that it was sent to.
+type decision struct {
+	request fleet.Request
+	variant int
 }
 
 func randomAction(e *Environment, mask []bool, rng *rand.Rand) int {
@@ -97,7 +107,7 @@ func (e *Environment) checkObservation(observation []float32) error {
 	return nil
 }
 
-func checkStep(s *Step, ended map[int]bool, n int) error {
+func (e *Environment) checkStep(s *Step, made []decision, ended map[int]bool) error {
 	if s.Terminated && s.Truncated {
 		return fmt.Errorf("terminated and truncated at once")
 	}
@@ -109,7 +119,7 @@ func checkStep(s *Step, ended map[int]bool, n int) error {
 	for i := range s.Info.Outcomes {
 		o := &s.Info.Outcomes[i]
 		switch {
-		case o.Decision > n:
+		case o.Decision >= len(made):
 			return fmt.Errorf("decision %d ended before it was made", o.Decision)
 		case ended[o.Decision]:
 			return fmt.Errorf("decision %d ended twice", o.Decision)
@@ -117,12 +127,21 @@ func checkStep(s *Step, ended map[int]bool, n int) error {
 			return fmt.Errorf("decision %d: arrival %v, first token %v, finish %v out of order", o.Decision, o.Request.Arrival, o.FirstToken, o.Finished)
 		}
 		ended[o.Decision], last = true, o.Finished
-		reward += o.Utility
+		reward += e.worth(&made[o.Decision], o)
 	}
 	if reward != s.Reward {
-		return fmt.Errorf("reward %v, outcomes add up to %v", s.Reward, reward)
+		return fmt.Errorf("reward %v, the decisions that ended are worth %v", s.Reward, reward)
 	}
 	return nil
+}
+
+// worth is the utility of the decision, reckoned apart from the simulator.
+func (e *Environment) worth(d *decision, o *Outcome) float64 {
+	if o.Failed {
+		return 0
+	}
+	latency := (o.Finished - d.request.Arrival) / time.Duration(o.OutputTokens)
+	return e.config.Table.Tasks[d.request.Task].Utility(d.variant, latency, d.request.Deadline)
 }
 
 // checkEnd wants every decision ended and no further step possible.
