@@ -41,7 +41,8 @@ func newBoundCommand() *cobra.Command {
 evaluation seeds: a clairvoyant, which tries each choice on the true future, and
 with --samples a planner that tries it on sampled futures and knows no more than a
 router may. Beside them stands the fluid bound, which no policy can exceed at a
-steady rate. docs/planner.md says what each of them means.
+steady rate; where the rate is not known, or the workload departs from the scenario
+(+outputs, +gpu, +lost), there is none. docs/planner.md says what each of them means.
 
 Policies:   ` + policyForms + `
 Workloads:  ` + workloads.Forms,
@@ -92,7 +93,8 @@ type boundReport struct {
 	Scenario string     `json:"scenario"`
 	Seeds    int        `json:"seeds"`
 	Rows     []boundRow `json:"rows"`
-	// Fluid is the bound on each workload whose rates are known.
+	// Fluid is the bound on each workload whose rates are known and which is as the
+	// scenario declares.
 	Fluid []fluidRow `json:"fluid"`
 }
 
@@ -133,6 +135,9 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
 	if report.Fluid, err = fluidRows(s, work, seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
+	}
+	if o.fluidOnly && len(report.Fluid) == 0 {
+		return fmt.Errorf("--fluid: there is no bound on %s: want known rates, such as poisson:4, and neither +outputs nor +gpu nor +lost", strings.Join(o.workloads, ", "))
 	}
 	for i, c := range list {
 		rows, err := playTimed(ctx, c.contestant, work, seeds(workloads.Evaluation, o.seeds))

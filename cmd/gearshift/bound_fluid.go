@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/planner"
+	"gearshift/workloads"
 )
 
 // fluidRow is the fluid bound on a workload, the mean over its requests.
@@ -18,7 +20,8 @@ type fluidRow struct {
 }
 
 // fluidRows bounds the utility on each workload, by the true rates of the very
-// requests that are played. Workloads whose rates nobody knows have no row.
+// requests that are played. Workloads whose rates nobody knows have no row; nor have
+// those that depart from the scenario, which is what the bound is of.
 func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
 	config, err := simulation(s)
 	if err != nil {
@@ -30,16 +33,20 @@ func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64)
 	}
 	var rows []fluidRow
 	for _, w := range work {
+		spec, err := workloads.Parse(w.Name)
+		if err != nil {
+			return nil, err
+		}
 		rates, err := trueRates(w, seeds)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(rates, 0) {
+		if spec.Departure != (workloads.Departure{}) || slices.Contains(rates, 0) {
 			continue
 		}
 		utility, err := f.Over(rates)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("workload %q: %w", w.Name, err)
 		}
 		rows = append(rows, fluidRow{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
 	}

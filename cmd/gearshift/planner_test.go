@@ -142,6 +142,18 @@ func TestRulesStayUnderTheFluidBound(t *testing.T) {
 	}
 }
 
+// The fluid bound is of the scenario as declared: where a workload departs from it
+// there is none.
+func TestNoFluidBoundOfDepartures(t *testing.T) {
+	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--requests", "40", "--seeds", "1", "--horizon", "0s", "--format", "json",
+		"--workload", "poisson:6", "--workload", "poisson:6+outputs:x0.5", "--workload", "poisson:6+gpu:x0.5", "--workload", "stable:6+gpu:x2")
+	var r boundReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Rows) != 2*4 || len(r.Fluid) != 1 || r.Fluid[0].Workload != "poisson:6" {
+		t.Errorf("%v: %s", err, out)
+	}
+	fail(t, []string{"bound", "--scenario", "tiny", "--fluid", "--workload", "stable+outputs:x0.5"}, "no bound on stable+outputs:x0.5", "neither +outputs nor")
+}
+
 func TestBoundOfASweep(t *testing.T) {
 	out := succeed(t, "bound", "--scenario", "tiny", "--fluid", "--workload", "stable", "--seeds", "1")
 	lines := strings.Split(strings.TrimSpace(out), "\n")

@@ -55,6 +55,9 @@ func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec,
 	if spec.Sweep() {
 		return nil, spec, nil, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
 	}
+	if spec.GPU != 0 || spec.Lost != (workloads.Loss{}) {
+		return nil, spec, nil, fmt.Errorf("workload %q: +gpu and +lost change the fleet, not the requests; leave them out", text)
+	}
 	requests := o.requests
 	if requests < 0 {
 		return nil, spec, nil, fmt.Errorf("--requests %d: want a positive number, or 0 for the scenario's", requests)
