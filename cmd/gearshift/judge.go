@@ -47,6 +47,12 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	listed := map[string]bool{} // a rule may be listed in two ways, and counts once
+	rules = slices.DeleteFunc(rules, func(c evaluation.Contestant) bool {
+		again := listed[c.Name]
+		listed[c.Name] = true
+		return again
+	})
 	return &judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
 	}}, nil

@@ -4,12 +4,31 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"gearshift/checkpoints/onnx"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/observation"
 )
+
+// A rule that a scenario lists in two ways is one opponent.
+func TestOpponentsAreListedOnce(t *testing.T) {
+	s := scenarioOf(t, "tiny")
+	s.Evaluation.Rules = []string{"slackfit:0.93", "static:" + s.Variants[0].Name}
+	j, err := newJudge(s, observation.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range j.rules {
+		names = append(names, c.Name)
+	}
+	if want := 2 + len(s.Variants); len(names) != want || len(slices.Compact(slices.Sorted(slices.Values(names)))) != want {
+		t.Errorf("opponents %v, want %d different ones", names, want)
+	}
+}
 
 // A network trained elsewhere becomes a policy of the scenario's preset, of
 // either kind, that the gate can judge.
