@@ -125,6 +125,25 @@ func TestRunsAreApart(t *testing.T) {
 	}
 }
 
+// A server that nobody asks leaves a file of a header alone, which stands for no run.
+func TestRunsWithoutRowsAreNone(t *testing.T) {
+	table, c := testTable(t, 2), testConfig(t)
+	for rows := range 3 { // none, one, and two
+		s := testStore(t, c, table)
+		for id := range rows {
+			s.Add(testRow(table, uint64(id+1)))
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Path), "*"))
+	log, err := Load(paths...)
+	if err != nil || len(log.Files) != 3 || len(log.Runs) != 2 || log.Len() != 3 {
+		t.Errorf("%v: %+v, %v", paths, log, err)
+	}
+}
+
 // Rows beyond the buffer are dropped, counted and told of once. Nobody waits.
 func TestRowsAreDroppedRatherThanWaitedFor(t *testing.T) {
 	var logged bytes.Buffer

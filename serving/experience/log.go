@@ -14,7 +14,8 @@ import (
 
 // Log is what was read of the files of one fleet.
 type Log struct {
-	// Runs are in order of their beginnings.
+	// Runs are in order of their beginnings. One that has logged no row yet is left
+	// out.
 	Runs []Run
 	// Files are the names as given, Hash is the SHA-256 of their bytes one after
 	// another.
@@ -61,6 +62,9 @@ func Load(paths ...string) (*Log, error) {
 	}
 	log.Hash = hex.EncodeToString(sum.Sum(nil))
 	for _, run := range runs {
+		if len(run.Rows) == 0 { // a server that nobody has asked since it began
+			continue
+		}
 		slices.SortFunc(run.Rows, func(a, b Row) int { return cmp.Compare(a.Decision, b.Decision) })
 		log.Runs = append(log.Runs, *run)
 	}
