@@ -55,7 +55,7 @@ Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.fromLog) > 0 {
-				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials")); err != nil {
+				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval")); err != nil {
 					return err
 				}
 				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())

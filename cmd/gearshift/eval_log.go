@@ -51,10 +51,16 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	var list []named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
 		d, err := decider(source, maker, ref, s, &report.Notes)
+		if err != nil && len(o.policies) == 0 { // nobody asked for it
+			report.Notes = append(report.Notes, fmt.Sprintf("policy %s is not judged: %v", ref, err))
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		list = append(list, named{d.Name(), d})
+		if !slices.ContainsFunc(list, func(n named) bool { return n.name == d.Name() }) {
+			list = append(list, named{d.Name(), d})
+		}
 	}
 	if err := j.judge(ctx, list, &report, counting(stderr, "evaluating")); err != nil {
 		return err
@@ -94,14 +100,7 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
 	}
-	refs = append(refs, "threshold", "slackfit")
-	var list []string
-	for _, ref := range refs {
-		if !slices.Contains(list, ref) {
-			list = append(list, ref)
-		}
-	}
-	return list
+	return append(refs, "threshold", "slackfit")
 }
 
 // decider is the policy of the reference, on the whole fleet also if it is static.

@@ -209,6 +209,23 @@ func TestExperienceCircle(t *testing.T) {
 	}
 }
 
+// A policy that decided what is logged and is in the store no more is left out with a
+// note, unless it is asked for.
+func TestEvalFromLogWithoutItsPolicy(t *testing.T) {
+	s := scenarioOf(t, "tiny")
+	log := loggedRequests(t, mistaken(t, s, s), s, decides(t, s, "", "slackfit"), "u1", 100)
+	gone := write(t, "gone.jsonl", strings.ReplaceAll(text(t, log), `"policy":"slackfit:0.93"`, `"policy":"gone@3"`))
+	eval := []string{"eval", "--scenario", "tiny", "--store", storePath(t), "--from-log", gone, "--format", "csv"}
+	code, stdout, stderr := gearshift(t, eval...)
+	if n := strings.Count(succeed(t, "eval", "--scenario", "tiny", "--from-log", log, "--format", "csv"), "slackfit:0.93"); n != 1 {
+		t.Errorf("the rule that decided is judged %d times, as slackfit too", n)
+	}
+	if code != 0 || strings.Count(stderr, "note: policy gone@3 is not judged: ") != 1 || !strings.Contains(stdout, "static:large") || strings.Contains(stdout, "gone@3") {
+		t.Errorf("%d: %s, %s", code, stdout, stderr)
+	}
+	fail(t, append(eval, "--policy", "gone@3"), "no checkpoint store")
+}
+
 // Of a log with holes nothing is replayed, and it is said why; what is asked for in
 // vain is an error.
 func TestEvalFromLogFaults(t *testing.T) {
@@ -218,6 +235,12 @@ func TestEvalFromLogFaults(t *testing.T) {
 		return append([]string{"eval", "--scenario", "tiny", "--store", storePath(t)}, flags...)
 	}
 	fail(t, eval("--from-log", log, "--workload", "u1"), "--workload has no meaning with --from-log")
+	fail(t, eval("--from-log", log, "--routers", "2"), "--routers has no meaning with --from-log")
+	fail(t, eval("--from-log", log, "--gauge-interval", "1s"), "--gauge-interval has no meaning with --from-log")
+	header, _, _ := strings.Cut(text(t, log), "\n")
+	idle := write(t, "idle.jsonl", strings.Replace(header, `"run":"`, `"run":"1d`, 1)+"\n")
+	fail(t, eval("--from-log", idle), "idle.jsonl: no requests are logged")
+	succeed(t, eval("--from-log", log, idle, "--policy", "slackfit")...)
 	fail(t, eval("--from-log", log, "--format", "svg"), `--format "svg"`)
 	fail(t, eval("--from-log", log, "--policy", "nobody"), "no checkpoint store")
 	fail(t, eval("--from-log", log, "--policy", "clairvoyant"), "clairvoyant")
