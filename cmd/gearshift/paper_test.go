@@ -99,3 +99,18 @@ func TestRunningAndWindowedMeans(t *testing.T) {
 		t.Errorf("running means %v", y)
 	}
 }
+
+// Trainings that were evaluated on the same seeds make an interval over the seeds no
+// narrower by being many.
+func TestIntervalsAcrossTrainings(t *testing.T) {
+	one, other := []float64{0.2, 0.4, 0.9}, []float64{0.4, 0.6, 1.1}
+	want := evaluation.Bootstrap(one)
+	if got := evaluation.Bootstrap(acrossTrainings([][]float64{one, one, one})); math.Abs(got.Lo-want.Lo) > 1e-12 || math.Abs(got.Hi-want.Hi) > 1e-12 {
+		t.Errorf("of the same training three times %+v, of one %+v", got, want)
+	}
+	for i, got := range acrossTrainings([][]float64{one, other}) {
+		if math.Abs(got-one[i]-0.1) > 1e-12 {
+			t.Errorf("seed %d: %v, want the mean of %v and %v", i, got, one[i], other[i])
+		}
+	}
+}
