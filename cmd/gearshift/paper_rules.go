@@ -110,14 +110,10 @@ func paired(a, b evaluation.Result) evaluation.Interval {
 	return d
 }
 
-// cached is a result that an earlier section has asked for.
-func (p *paper) cached(world, ref, name string) (evaluation.Result, bool) {
-	for _, asked := range []string{name, "stable"} {
-		if r, ok := p.cache[world+" "+ref+" "+asked][[2]string{ref, name}]; ok {
-			return r, true
-		}
-	}
-	return evaluation.Result{}, false
+// swept is the result at a rate of a sweep that an earlier section has asked for.
+func (p *paper) swept(world, ref string, rate float64) (evaluation.Result, bool) {
+	r, ok := p.cache[world+" "+ref+" stable"][[2]string{ref, stableName(rate)}]
+	return r, ok
 }
 
 // ceilingSection is how far the policy is on the way to the best possible.

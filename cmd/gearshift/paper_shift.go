@@ -95,11 +95,11 @@ func (p *paper) hardwareSection(ctx context.Context) (report.Section, error) {
 		if kind == "soft" {
 			s, policy = softened(p.scenario), p.soft
 		}
-		all, err := p.evaluate(ctx, kind, s, []string{policy, large}, stableNames(s))
+		all, err := p.evaluate(ctx, kind, s, []string{policy, large}, []string{"stable"})
 		if err != nil {
 			return out, err
 		}
-		twice, err := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, stableNames(s))
+		twice, err := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, []string{"stable"})
 		if err != nil {
 			return out, err
 		}

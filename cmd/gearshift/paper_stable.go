@@ -26,7 +26,7 @@ type sweep struct {
 const sweepRuns = 10
 
 func (p *paper) sweep(ctx context.Context, world string, s *scenario.Scenario, policy string, beside ...string) (*sweep, error) {
-	all, err := p.evaluate(ctx, world, s, append(append([]string{policy}, statics(s)...), beside...), append(stableNames(s), "stable"))
+	all, err := p.evaluate(ctx, world, s, append(append([]string{policy}, statics(s)...), beside...), []string{"stable"})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (p *paper) rateTable(w *sweep) (report.Table, error) {
 		own := w.all[[2]string{p.hard, stableName(rate)}]
 		best, name := evaluation.Result{}, ""
 		for _, ref := range append(statics(p.scenario), p.rules...) {
-			if r, ok := p.cached("hard", ref, stableName(rate)); ok && (name == "" || r.Utility.Mean > best.Utility.Mean) {
+			if r, ok := p.swept("hard", ref, rate); ok && (name == "" || r.Utility.Mean > best.Utility.Mean) {
 				best, name = r, ref
 			}
 		}

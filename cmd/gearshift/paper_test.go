@@ -5,6 +5,7 @@ package main
 import (
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -97,6 +98,28 @@ func TestRunningAndWindowedMeans(t *testing.T) {
 	}
 	if _, y := running(samples[:3]); math.Abs(y[2]-1./3) > 1e-12 {
 		t.Errorf("running means %v", y)
+	}
+}
+
+// A sweep is played once for all of its rates, and has a row for each: the one that
+// its rate has alone.
+func TestASweepIsPlayedOnce(t *testing.T) {
+	s := scenarioOf(t, "tiny")
+	s.Evaluation.StableRates = []float64{2, 6.25}
+	p := &paper{scenario: s, seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
+	w, err := p.sweep(t.Context(), "tiny", s, "threshold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1 + len(s.Variants); len(p.cache) != want {
+		t.Errorf("%d results are kept, want one for each of %d policies", len(p.cache), want)
+	}
+	alone, err := p.play(t.Context(), s, "threshold", "stable:6.25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of := [2]string{"threshold", "stable:6.25"}; w.all[of].Requests == 0 || !reflect.DeepEqual(w.all[of], alone[of]) {
+		t.Errorf("in the sweep %+v, alone %+v", w.all[of], alone[of])
 	}
 }
 
