@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"time"
@@ -158,11 +159,15 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 			sighted = append(sighted, best)
 		}
 		ceiling := max(sighted[0], sighted[1])
-		share := 100 * (own - rule) / (ceiling - rule)
+		share := 100 * quotient(own-rule, ceiling-rule)
 		t.Rows = append(t.Rows, []report.Cell{
 			report.Text(name), report.Number(rule), report.Number(own), report.Number(sighted[1]), report.Number(sighted[0]), report.Number(share),
 		})
-		sentence += fmt.Sprintf("%s %.0f %% on %s", []string{"", " and"}[i], share, name)
+		gone := "–" // where no clairvoyant is above the rule
+		if !math.IsNaN(share) {
+			gone = fmt.Sprintf("%.0f", share)
+		}
+		sentence += fmt.Sprintf("%s %s %% on %s", []string{"", " and"}[i], gone, name)
 	}
 	fluid, err := p.fluid(ctx)
 	if err != nil {

@@ -156,11 +156,14 @@ func running(samples []evaluation.Sample) (x, y []float64) {
 }
 
 // relative is a share of peak performance, NaN if the peak is none.
-func relative(s evaluation.Sample) float64 {
-	if s.Peak == 0 {
+func relative(s evaluation.Sample) float64 { return quotient(s.Utility, s.Peak) }
+
+// quotient is a / b, NaN if b is zero: a cell without a number.
+func quotient(a, b float64) float64 {
+	if b == 0 {
 		return math.NaN()
 	}
-	return s.Utility / s.Peak
+	return a / b
 }
 
 // choices counts by task and variant.

@@ -166,9 +166,9 @@ func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, 
 		ID: "hardware-u1", Title: "Utility per host on u1, the policy against " + large + " on twice the hosts",
 		Columns: []report.Column{{Key: "figure", Title: "Figure", Kind: report.KindText}, {Key: "value", Title: "Value", Kind: report.KindBeside, Decimals: 2}},
 		Rows: [][]report.Cell{
-			{report.Text("windows in which the policy's is higher, %"), report.Beside(100*higher/windows, 97.03)},
-			{report.Text("ratio of the means"), report.Beside(a/b, 3.94)},
-			{report.Text("ratio of the windows at 90 % of peak or more"), report.Beside(nearA/nearB, 1.51)},
+			{report.Text("windows in which the policy's is higher, %"), report.Beside(100*quotient(higher, windows), 97.03)},
+			{report.Text("ratio of the means"), report.Beside(quotient(a, b), 3.94)},
+			{report.Text("ratio of the windows at 90 % of peak or more"), report.Beside(quotient(nearA, nearB), 1.51)},
 		},
 	}
 	return figure, table, nil

@@ -226,7 +226,7 @@ func (p *paper) softSection(ctx context.Context) (report.Section, error) {
 		a, b, theirs := hard.usage(t, v), w.usage(t, v), paperUsage[task]
 		table.Rows = append(table.Rows, []report.Cell{
 			report.Text(task), report.Beside(a, theirs[0]), report.Beside(b, theirs[1]),
-			report.Beside(b-a, theirs[1]-theirs[0]), report.Beside(100*(b/a-1), 100*(theirs[1]/theirs[0]-1)),
+			report.Beside(b-a, theirs[1]-theirs[0]), report.Beside(100*(quotient(b, a)-1), 100*(quotient(theirs[1], theirs[0])-1)),
 		})
 	}
 	out.Tables = []report.Table{table}

@@ -11,6 +11,7 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
 )
 
 func titan(t *testing.T) *scenario.Scenario {
@@ -98,6 +99,34 @@ func TestRunningAndWindowedMeans(t *testing.T) {
 	}
 	if _, y := running(samples[:3]); math.Abs(y[2]-1./3) > 1e-12 {
 		t.Errorf("running means %v", y)
+	}
+}
+
+// A static size that reaches a level in no window at all leaves a report that can be
+// written: ratios to it are missing.
+func TestRatiosToNothingAreMissing(t *testing.T) {
+	s := titan(t)
+	p := &paper{scenario: s, hard: "hard@1", windows: "slackfit", rules: []string{"threshold"}, cache: map[string]rows{}, stderr: t.Output()}
+	for _, ref := range append(statics(s), p.hard, p.windows, p.rules[0]) {
+		r := evaluation.Result{Windows: map[string]float64{}}
+		if ref == p.hard || ref == p.windows {
+			r.Windows["0.96"] = 7
+		}
+		p.cache["hard "+ref+" u1"] = rows{{ref, "u1"}: r}
+	}
+	table, err := p.windowTable(t.Context(), "table3", "u1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report.Report{
+		Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"},
+		Sections: []report.Section{{ID: "s", Title: "s", Text: "s", Tables: []report.Table{table}}},
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+	if quotient(3, 2) != 1.5 {
+		t.Errorf("3 / 2 is %v", quotient(3, 2))
 	}
 }
 

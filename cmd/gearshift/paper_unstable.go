@@ -72,8 +72,8 @@ func (p *paper) windowTable(ctx context.Context, id, name string) (report.Table,
 		theirs := paperWindows[name][i]
 		t.Rows = append(t.Rows, []report.Cell{
 			report.Number(level), report.Beside(of(p.hard), theirs[0]), report.Beside(of(large), theirs[1]),
-			report.Beside(of(middle), theirs[2]), report.Beside(of(p.hard)/of(large), theirs[0]/theirs[1]),
-			report.Number(of(p.rules[0])), report.Number(of(p.windows)), report.Beside(of(p.windows)/of(large), theirs[0]/theirs[1]),
+			report.Beside(of(middle), theirs[2]), report.Beside(quotient(of(p.hard), of(large)), theirs[0]/theirs[1]),
+			report.Number(of(p.rules[0])), report.Number(of(p.windows)), report.Beside(quotient(of(p.windows), of(large)), theirs[0]/theirs[1]),
 		})
 	}
 	return t, nil
