@@ -127,7 +127,7 @@ var ablations = []ablation{
 	{"rewards not centred", func(_ *scenario.Scenario, p *scenario.Preset) { p.CentreRewards = false }},
 	{"weights not averaged", func(_ *scenario.Scenario, p *scenario.Preset) { p.WeightAverage = 0 }},
 	{"rates uniform in training (LBE-16)", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.UniformShare = 1 }},
-	{"phases by time alone", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.MinPhaseRequests = 0 }},
+	{"phases of 5 requests or more", func(s *scenario.Scenario, _ *scenario.Preset) { s.Training.Load.MinPhaseRequests = 5 }},
 	{"no forecasts observed", func(s *scenario.Scenario, _ *scenario.Preset) {
 		s.Training.Observation = without(s.Training.Observation, observation.Pace, observation.Harm)
 	}},
