@@ -45,7 +45,7 @@ func undamaged(t *testing.T) *truth {
 			w.policies[ref.String()] = c
 		}
 	}
-	promote(t, s, "chat", 2, 2)
+	promote(t, s, "chat", 2)
 	var err error
 	if w.file, err = os.ReadFile(s.Path); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestLockedStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &checkpoints.Store{Path: s.Path, Timeout: 200 * time.Millisecond}
-		_, err := s.Promote("chat", 1, "")
+		err := s.Promote("chat", 1, "")
 		if want := `cannot promote policy "chat": store ` + s.Path + " is locked by another process (waited 200ms); try again when that has finished, or use another store"; !errors.Is(err, checkpoints.ErrLocked) || err.Error() != want {
 			t.Errorf("error\n\t%v\nwant\n\t%s", err, want)
 		}

@@ -133,7 +133,7 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 	case 0, 1, 2:
 		put(t, s, name, uint64(i), m.put(name, uint64(i)))
 	case 3, 4:
-		_, err := s.Promote(name, v, "")
+		err := s.Promote(name, v, "")
 		agree(fmt.Sprintf("Promote(%s, %d)", name, v), m.promote(name, v), err)
 	case 5:
 		_, err := s.Rollback(name)

@@ -1,37 +1,32 @@
 package checkpoints
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
-// Promote puts a version of a policy in production, or its newest if version is
-// 0, and returns the version. The one that was in production becomes the
-// previous. From now on, this policy is the store's [Store.Production]. Forced is
-// kept as the [Entry]'s.
-func (s *Store) Promote(name string, version int, forced string) (int, error) {
-	var v int
+// Promote puts a version of a policy in production. The one that was in production
+// becomes the previous. From now on, this policy is the store's [Store.Production].
+// Forced is kept as the [Entry]'s. The version is a number, so that it is the very
+// one that its caller has judged, whatever is stored meanwhile.
+func (s *Store) Promote(name string, version int, forced string) error {
 	err := s.update(func(t *tx) error {
 		p, err := s.policy(t.index, name)
 		if err != nil {
 			return err
 		}
-		_, i, err := s.locate(t.index, Ref{Name: name, Version: cmp.Or(version, p.newest())})
-		if err != nil {
-			return err
+		i := p.find(version)
+		if i < 0 {
+			return noVersion(name, version, p)
 		}
-		v = p.Versions[i].Version
 		p.Versions[i].Forced = forced
-		if v != p.Production {
-			p.Previous, p.Production = p.Production, v
+		if version != p.Production {
+			p.Previous, p.Production = p.Production, version
 		}
 		t.index.Production = name
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cannot promote policy %q: %w", name, err)
+		return fmt.Errorf("cannot promote policy %q: %w", name, err)
 	}
-	return v, nil
+	return nil
 }
 
 // Rollback puts the version that was in production before the last Promote in

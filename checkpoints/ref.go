@@ -8,12 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// The aliases. A version that has one is never removed by retention.
+// The aliases. Retention never removes what they stand for.
 const (
 	// Production is the version that serves.
 	Production = "production"
 	// Previous is the version that served before it: where Rollback returns to.
 	Previous = "previous"
+	// Newest is the version stored last. As any version is that for a while, no
+	// [Entry] lists it among its aliases.
+	Newest = "newest"
 )
 
 // maxName bounds the names of policies and runs, in bytes.

@@ -16,6 +16,7 @@ func TestParseRef(t *testing.T) {
 		"chat@3":            {Name: "chat", Version: 3},
 		"chat@production":   {Name: "chat", Alias: "production"},
 		"chat@previous":     {Name: "chat", Alias: "previous"},
+		"chat@newest":       {Name: "chat", Alias: "newest"},
 		"chat@2024-02-29":   {Name: "chat", Alias: "2024-02-29"},
 		"chat@987654321012": {Name: "chat", Version: 987654321012},
 	} {

@@ -233,6 +233,8 @@ func (s *Store) locate(x *index, ref Ref) (*policy, int, error) {
 		v = p.Production
 	case Previous:
 		v = p.Previous
+	case Newest:
+		v = p.newest()
 	default:
 		v = 0
 	}
@@ -242,7 +244,11 @@ func (s *Store) locate(x *index, ref Ref) (*policy, int, error) {
 	if ref.Alias != "" {
 		return nil, 0, &fault{ErrNotFound, fmt.Sprintf("policy %q has no version called %q", ref.Name, ref.Alias)}
 	}
-	return nil, 0, &fault{ErrNotFound, fmt.Sprintf("policy %q has no version %d; it has %s", ref.Name, v, p.versions())}
+	return nil, 0, noVersion(ref.Name, v, p)
+}
+
+func noVersion(name string, v int, p *policy) error {
+	return &fault{ErrNotFound, fmt.Sprintf("policy %q has no version %d; it has %s", name, v, p.versions())}
 }
 
 // policy is the policy of a name that has versions.

@@ -107,16 +107,23 @@ func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (n
 	return "", orderError{http.StatusNotFound, "unknown_order", fmt.Errorf("there is no order %q; there are %s, %s, %s and %s", order, orderShadow, orderCanary, orderPromote, orderRollback)}
 }
 
+// meant is the policy that an order is about: the one on trial if the order names none,
+// or that one by its name alone.
+func (s *Server) meant(ref, to string) (router.Policy, error) {
+	trial, ok := s.seats.Trial()
+	name, _, _ := strings.Cut(trial.Policy, "@")
+	switch {
+	case ok && (ref == "" || strings.TrimPrefix(ref, "store:") == name):
+		ref = trial.Policy
+	case ref == "":
+		return nil, noTrial("name the policy to " + to)
+	}
+	return s.steward.Policy(ref)
+}
+
 // try puts a policy on trial: the one named, or with another share the one that is.
 func (s *Server) try(order, ref string, share float64) error {
-	if ref == "" {
-		now, ok := s.seats.Trial()
-		if !ok {
-			return noTrial("name the policy to try")
-		}
-		ref = now.Policy
-	}
-	p, err := s.steward.Policy(ref)
+	p, err := s.meant(ref, "try")
 	if err != nil {
 		return err
 	}
@@ -141,14 +148,7 @@ func noTrial(want string) error {
 // promote puts a policy in charge that its evaluation, or the reason, warrants, and
 // has the store remember it.
 func (s *Server) promote(ref, reason string) (note string, err error) {
-	trial, onTrial := s.seats.Trial()
-	if ref == "" && !onTrial {
-		return "", noTrial("name the policy to promote")
-	}
-	if ref == "" {
-		ref = trial.Policy
-	}
-	p, err := s.steward.Policy(ref)
+	p, err := s.meant(ref, "promote")
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +156,7 @@ func (s *Server) promote(ref, reason string) (note string, err error) {
 		return "", orderError{http.StatusConflict, "not_admitted", err}
 	}
 	s.trial.mu.Lock()
-	if onTrial && trial.Policy == p.Name() {
+	if trial, ok := s.seats.Trial(); ok && trial.Policy == p.Name() {
 		err = s.seats.Promote()
 		s.trial.on.Store(false)
 	} else {

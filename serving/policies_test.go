@@ -61,6 +61,24 @@ func (g *rig) obeys(t *testing.T, order, body string) serving.Policies {
 	return p
 }
 
+// A name alone is the version on trial, whatever has been stored since, and else the
+// newest.
+func TestNameAloneIsTheOneOnTrial(t *testing.T) {
+	w := &ward{policies: candidates()}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g.obeys(t, "shadow", `{"policy":"next"}`)
+	w.policies["next"] = known{large, "next@5"}
+	if p := g.obeys(t, "canary", `{"policy":"store:next","share":0.5}`); p.Trial.Policy != "next@4" {
+		t.Errorf("trial %+v", p.Trial)
+	}
+	if p := g.obeys(t, "promote", `{"policy":"next"}`); p.InCharge != "next@4" || p.Trial != nil {
+		t.Errorf("%+v", p)
+	}
+	if p := g.obeys(t, "shadow", `{"policy":"next"}`); p.Trial.Policy != "next@5" {
+		t.Errorf("trial %+v", p.Trial)
+	}
+}
+
 // A policy taken over: first in the shadow, then for a share, then for all, and
 // back. Answers say who chose.
 func TestPolicyIsTakenOverGradually(t *testing.T) {

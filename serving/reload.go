@@ -25,7 +25,7 @@ type Steward interface {
 	// last call and the last Promoted; nil if it has not.
 	Newer() (router.Policy, error)
 	// Policy loads the policy that ref names, a rule or a stored one, whose name
-	// then tells its version.
+	// then tells its version: the newest if ref does not.
 	Policy(ref string) (router.Policy, error)
 	// Admit says why the policy of the name must not be put in charge, or returns
 	// nil. A reason overrules what its stored evaluation says.

@@ -37,6 +37,20 @@ func storeOf(t *testing.T, ref, name string) string {
 	return store.Path
 }
 
+// again stores the newest version of the name once more, by its digest another.
+func again(t *testing.T, path, name string) {
+	t.Helper()
+	store := &checkpoints.Store{Path: path}
+	c, _, err := store.Get(checkpoints.Ref{Name: name, Alias: checkpoints.Newest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Network.Biases[0][0]++
+	if _, err := store.Put(name, c, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestScenarioFilesRoundTrip(t *testing.T) {
 	for _, name := range strings.Fields(succeed(t, "scenario", "ls")) {
 		path := write(t, "copy.yaml", succeed(t, "scenario", "show", name))
@@ -125,6 +139,14 @@ func TestPolicyCommands(t *testing.T) {
 	fail(t, at("rm", "mine"), "production")
 	fail(t, at("rollback", "mine"), "mine")
 	fail(t, at("promote", "mine@2"), "mine", "2")
+	again(t, path, "mine")
+	fail(t, at("promote", "mine"), "cannot promote mine@2") // the newest, and not the one in production
+	if out := succeed(t, at("promote", "mine", "--force", "--reason", "a test")...); out != "mine@2 is in production\n" {
+		t.Errorf("promote: %s", out)
+	}
+	if out := succeed(t, at("promote", "mine@previous", "--force", "--reason", "a test")...); out != "mine@1 is in production\n" {
+		t.Errorf("promote: %s", out)
+	}
 	succeed(t, at("rm", "mine", "--force")...)
 	fail(t, at("show", "mine"), "mine")
 }

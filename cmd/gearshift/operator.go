@@ -111,6 +111,9 @@ func (o *operator) order(c *cobra.Command, order string, body policyOrder) error
 	return writePolicies(c.OutOrStdout(), &now)
 }
 
+// nameAlone tells what a stored policy's name without a version means in an order.
+const nameAlone = "NAME alone is the version of it on trial or, if none is, its newest."
+
 func newPolicyShadow() *cobra.Command {
 	var o operator
 	c := &cobra.Command{
@@ -118,7 +121,7 @@ func newPolicyShadow() *cobra.Command {
 		Long: `Have a policy decide in a running router beside the one in charge, without routing by
 it. gearshift policy status tells how the two compare.
 
-Policies: ` + policyForms,
+Policies: ` + policyForms + "\n" + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.order(c, "shadow", policyOrder{Policy: args[0]})
@@ -136,7 +139,7 @@ func newPolicyCanary() *cobra.Command {
 		Long: `Have a policy route a share of a running router's requests, which are chosen by their
 IDs. gearshift policy status tells what both sides earn.
 
-Policies: ` + policyForms,
+Policies: ` + policyForms + "\n" + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.order(c, "canary", policyOrder{Policy: args[0], Share: share})

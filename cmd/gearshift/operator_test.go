@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"gearshift/checkpoints"
 )
@@ -12,15 +11,8 @@ import (
 func TestPolicyOrdersToALiveRouter(t *testing.T) {
 	path := storeOf(t, "tiny", "mine")
 	store := &checkpoints.Store{Path: path}
-	c, _, err := store.Get(checkpoints.Ref{Name: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Network.Biases[0][0]++ // another policy, by its digest
-	if _, err := store.Put("mine", c, time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Promote("mine", 1, "a test"); err != nil {
+	again(t, path, "mine")
+	if err := store.Promote("mine", 1, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	s := steerTiny(t, "--store", path)
@@ -41,13 +33,16 @@ func TestPolicyOrdersToALiveRouter(t *testing.T) {
 		}
 	}
 	do([]string{"in charge: mine@1\n"}, "status")
-	do([]string{"in charge: mine@1\n", "on trial:  mine@2, shadow"}, "shadow", "mine@2")
+	do([]string{"in charge: mine@1\n", "on trial:  mine@2, shadow"}, "shadow", "mine") // the newest
 	for range 5 {
 		s.ask(t, "POST", "/v1/gearshift/route", "{}")
 	}
 	do([]string{"agreed on ", " of 5 choices", "utility by forecast"}, "status")
+	again(t, path, "mine")
+	do([]string{"on trial:  mine@2, canary"}, "canary", "mine") // the one on trial
 	do([]string{"on trial:  static:small, canary of 20 % of the requests"}, "canary", "static:small", "--share", "0.2")
 	do([]string{`"state": "canary"`, `"share": 0.2`}, "status", "--format", "json")
+	fail(t, append([]string{"policy", "promote", "mine"}, admin...), "the router refuses: cannot promote mine@3: it has no stored comparison")
 	fail(t, append([]string{"policy", "promote", "mine@2"}, admin...), "the router refuses: cannot promote mine@2: it has no stored comparison")
 	fail(t, append([]string{"policy", "promote", "mine@2", "--force"}, admin...), "--reason")
 	inStore("mine@1")

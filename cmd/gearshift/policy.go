@@ -32,6 +32,16 @@ func storedRef(text string) (checkpoints.Ref, error) {
 	return checkpoints.ParseRef(strings.TrimPrefix(text, "store:"))
 }
 
+// newestRef is storedRef for what is to be tried or promoted: a name alone is its
+// newest version, as the one in production needs neither.
+func newestRef(text string) (checkpoints.Ref, error) {
+	ref, err := storedRef(text)
+	if err == nil && ref.Version == 0 && ref.Alias == "" {
+		ref.Alias = checkpoints.Newest
+	}
+	return ref, err
+}
+
 func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
@@ -91,8 +101,10 @@ func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
 beat the best of the scenario's rules on held-out seeds: the 95 % interval of the
 difference must lie above zero. --force promotes it regardless, and keeps the reason.
+NAME alone is its newest version.
 
-With --admin, a running router routes by it at once, and its store keeps that.`,
+With --admin, a running router routes by it at once, and its store keeps that.
+There, ` + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			if live.url != "" {
@@ -101,29 +113,26 @@ With --admin, a running router routes by it at once, and its store keeps that.`,
 				}
 				return live.order(c, "promote", policyOrder{Policy: args[0], Reason: reason})
 			}
-			ref, err := storedRef(args[0])
+			ref, err := newestRef(args[0])
 			if err != nil {
 				return err
-			}
-			if ref.Alias != "" {
-				return fmt.Errorf("cannot promote %q: want NAME or NAME@VERSION", args[0])
 			}
 			if force != (strings.TrimSpace(reason) != "") {
 				return errForce
 			}
+			_, entry, err := store().Get(ref)
+			if err != nil {
+				return err
+			}
 			if !force {
-				_, entry, err := store().Get(ref)
-				if err != nil {
-					return err
-				}
 				if err := admit(entry, c.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
-			if ref.Version, err = store().Promote(ref.Name, ref.Version, strings.TrimSpace(reason)); err != nil {
+			if err := store().Promote(entry.Name, entry.Version, strings.TrimSpace(reason)); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", ref)
+			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", entry.Ref())
 			return nil
 		},
 	}

@@ -110,7 +110,10 @@ func (w *steward) Policy(ref string) (router.Policy, error) {
 	if policy.IsRule(ref) {
 		return w.maker.Parse(ref)
 	}
-	return w.load(ref)
+	if named, err := newestRef(ref); err == nil {
+		ref = named.String()
+	}
+	return w.load(ref) // which says what is wrong with others
 }
 
 // Admit implements [serving.Steward]. A rule needs no evaluation: it is what
@@ -166,7 +169,7 @@ func (w *steward) Record(name, reason string) error {
 	if reason = strings.TrimSpace(reason); reason == "" {
 		reason = entry.Forced
 	}
-	if _, err := w.source.store.Promote(ref.Name, entry.Version, reason); err != nil {
+	if err := w.source.store.Promote(ref.Name, entry.Version, reason); err != nil {
 		return err
 	}
 	if w.options.policy != "" {
