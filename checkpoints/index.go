@@ -16,7 +16,7 @@ const storeFormat = 1
 // missing or astray is noticed.
 type index struct {
 	Format int `json:"format"`
-	// Production is the name of the policy last promoted, "" for none.
+	// Production is the name of the policy last promoted or rolled back, "" for none.
 	Production string             `json:"production,omitempty"`
 	Policies   map[string]*policy `json:"policies"`
 	Runs       map[string]*run    `json:"runs"`

@@ -73,6 +73,7 @@ func (m *model) rollback(name string) bool {
 		return false
 	}
 	p.production, p.previous = p.previous, 0
+	m.production = name
 	return true
 }
 

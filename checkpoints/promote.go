@@ -30,9 +30,10 @@ func (s *Store) Promote(name string, version int, forced string) error {
 }
 
 // Rollback puts the version that was in production before the last Promote in
-// production again, and returns it. That is one step: the next needs another
-// Promote, so that a second Rollback does not bring the bad version back. None
-// to return to is [ErrNotFound].
+// production again, and returns it. As after a Promote, this policy is the store's
+// [Store.Production]. That is one step: the next needs another Promote, so that a
+// second Rollback does not bring the bad version back. None to return to is
+// [ErrNotFound].
 func (s *Store) Rollback(name string) (int, error) {
 	var v int
 	err := s.update(func(t *tx) error {
@@ -45,6 +46,7 @@ func (s *Store) Rollback(name string) (int, error) {
 		}
 		v = p.Previous
 		p.Production, p.Previous = v, 0
+		t.index.Production = name
 		return nil
 	})
 	if err != nil {
@@ -54,7 +56,7 @@ func (s *Store) Rollback(name string) (int, error) {
 }
 
 // Production is the policy that a server without other orders serves: the name
-// last promoted, at its version in production. None is [ErrNotFound].
+// last promoted or rolled back, at its version in production. None is [ErrNotFound].
 func (s *Store) Production() (Ref, error) {
 	var ref Ref
 	err := s.view(func(t *tx) error {

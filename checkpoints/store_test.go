@@ -114,12 +114,24 @@ func TestPromoteAndRollback(t *testing.T) {
 		t.Errorf("Rollback = %d, %v; want 1", v, err)
 	}
 	wantSample(t, s, "chat", 1, 1)
-	wantProduction(t, s, "code@1")
-	promote(t, s, "chat", 1)
-	wantProduction(t, s, "chat@1")
+	wantProduction(t, s, "chat@1") // as after any promotion
 	_, err := s.Rollback("chat")
 	wantError(t, err, checkpoints.ErrNotFound,
 		`cannot roll back policy "chat": no earlier version was in production; promote the one to return to`)
+}
+
+// What goes by force leaves none in production, until it is rolled back.
+func TestRollbackAfterRemoval(t *testing.T) {
+	s := newStore(t)
+	for v := 1; v <= 2; v++ {
+		put(t, s, "chat", uint64(v), v)
+		promote(t, s, "chat", v)
+	}
+	remove(t, s, "chat@2", true, 2)
+	if v, err := s.Rollback("chat"); err != nil || v != 1 {
+		t.Errorf("Rollback = %d, %v; want 1", v, err)
+	}
+	wantProduction(t, s, "chat@1")
 }
 
 func TestRemove(t *testing.T) {
