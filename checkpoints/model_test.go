@@ -151,16 +151,21 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 		agree("PutTraining "+run, true, s.PutTraining(run, nil, progress))
 		m.runs[run] = progress
 		delete(m.ended, run)
-	case 8:
+	case 8, 9:
 		_, want := m.runs[run]
-		agree("RemoveTraining "+run, want, s.RemoveTraining(run))
-		delete(m.runs, run)
-		delete(m.ended, run)
-	case 9:
-		_, want := m.runs[run]
-		v, err := s.Finish(run, name, sample(t, uint64(i)), epoch)
+		over := [][]string{nil, {run}, {"x", "y"}}[rng.IntN(3)]
+		v, err := s.Finish(run, name, sample(t, uint64(i)), epoch, over...)
 		agree("Finish "+run, want, err)
 		if want {
+			progress := m.runs[run]
+			for _, r := range over {
+				delete(m.runs, r)
+				delete(m.ended, r)
+			}
+			if slices.Contains(over, run) {
+				progress = nil
+			}
+			m.runs[run] = progress
 			m.ended[run] = checkpoints.Ref{Name: name, Version: v}
 			if wanted := m.put(name, uint64(i)); v != wanted {
 				t.Errorf("Finish = %d, want %d", v, wanted)

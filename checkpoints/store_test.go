@@ -262,18 +262,17 @@ func TestUnusablePaths(t *testing.T) {
 func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[string]func() error {
 	c := sample(t, 1)
 	return map[string]func() error{
-		"Put":            func() error { _, err := s.Put(ref.Name, c, epoch); return err },
-		"Get":            func() error { _, _, err := s.Get(ref); return err },
-		"Lookup":         func() error { _, err := s.Lookup(ref); return err },
-		"List":           func() error { _, err := s.List(); return err },
-		"Remove":         func() error { _, err := s.Remove(ref, true); return err },
-		"Promote":        func() error { return s.Promote(ref.Name, ref.Version, "") },
-		"Rollback":       func() error { _, err := s.Rollback(ref.Name); return err },
-		"Production":     func() error { _, err := s.Production(); return err },
-		"PutTraining":    func() error { return s.PutTraining("run", nil, []byte("progress")) },
-		"GetTraining":    func() error { _, err := s.GetTraining("run"); return err },
-		"RemoveTraining": func() error { return s.RemoveTraining("run") },
-		"Finish":         func() error { _, err := s.Finish("run", ref.Name, c, epoch); return err },
+		"Put":         func() error { _, err := s.Put(ref.Name, c, epoch); return err },
+		"Get":         func() error { _, _, err := s.Get(ref); return err },
+		"Lookup":      func() error { _, err := s.Lookup(ref); return err },
+		"List":        func() error { _, err := s.List(); return err },
+		"Remove":      func() error { _, err := s.Remove(ref, true); return err },
+		"Promote":     func() error { return s.Promote(ref.Name, ref.Version, "") },
+		"Rollback":    func() error { _, err := s.Rollback(ref.Name); return err },
+		"Production":  func() error { _, err := s.Production(); return err },
+		"PutTraining": func() error { return s.PutTraining("run", nil, []byte("progress")) },
+		"GetTraining": func() error { _, err := s.GetTraining("run"); return err },
+		"Finish":      func() error { _, err := s.Finish("run", ref.Name, c, epoch); return err },
 	}
 }
 

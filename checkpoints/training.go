@@ -17,7 +17,7 @@ const chunkSize = 1 << 20
 // Training is the stored progress of one training run.
 type Training struct {
 	Meta     json.RawMessage // the writer's description of the run, compacted
-	Progress []byte          // all that the run needs to continue
+	Progress []byte          // all that the run needs to continue; empty if it is over
 	// Policy is what the run ended with, zero if it has not ended since its
 	// progress was stored.
 	Policy Ref
@@ -89,23 +89,14 @@ func (s *Store) GetTraining(run string) (Training, error) {
 	return got, nil
 }
 
-// RemoveTraining forgets a run's progress. None is [ErrNotFound].
-func (s *Store) RemoveTraining(run string) error {
-	return s.update(func(t *tx) error {
-		r, err := s.run(t.index, run)
-		if err != nil {
-			return err
-		}
-		delete(t.index.Runs, run)
-		return s.discardChunks(t, run, 0, r.Chunks)
-	})
-}
-
 // Finish stores what a run ended with, as [Store.Put] does, and in the same
 // transaction notes it beside the run's progress: a run that is resumed at its
 // end can tell that its policy is stored, and one that is given more decisions
 // continues from its progress. A run without progress is [ErrNotFound].
-func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time) (int, error) {
+//
+// Over are the runs that nothing is left to do for, this one or others that were
+// part of it: their progress goes, and of this one the note stays.
+func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time, over ...string) (int, error) {
 	r, data, err := s.prepare(name, c, created)
 	if err != nil {
 		return 0, err
@@ -116,14 +107,34 @@ func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time) (int,
 		if err != nil {
 			return fmt.Errorf("cannot store policy %q: %w", name, err)
 		}
-		v, err = s.add(t, name, r, data)
+		if v, err = s.add(t, name, r, data); err != nil {
+			return err
+		}
+		for _, other := range over {
+			if err := s.drop(t, other); err != nil {
+				return err
+			}
+		}
 		at.Policy = Ref{Name: name, Version: v}
-		return err
+		t.index.Runs[run] = at
+		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
 	return v, nil
+}
+
+// drop forgets a run, if it is known, and empties its record.
+func (s *Store) drop(t *tx, name string) error {
+	r := t.index.Runs[name]
+	if r == nil {
+		return nil
+	}
+	chunks := r.Chunks
+	*r = run{Meta: r.Meta}
+	delete(t.index.Runs, name)
+	return s.discardChunks(t, name, 0, chunks)
 }
 
 // run is the record of a run's progress.

@@ -3,6 +3,7 @@ package checkpoints_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -40,11 +41,8 @@ func TestTraining(t *testing.T) {
 	if err := s.PutTraining("other", nil, []byte("progress")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveTraining("tiny/quick seed 1"); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.GetTraining("tiny/quick seed 1")
-	wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "tiny/quick seed 1" in store `+s.Path)
+	_, err := s.GetTraining("tiny/quick seed 2")
+	wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "tiny/quick seed 2" in store `+s.Path)
 	if got, err := s.GetTraining("other"); err != nil || string(got.Progress) != "progress" || got.Meta != nil {
 		t.Errorf("GetTraining of the other run = %+v, %v", got, err)
 	}
@@ -75,6 +73,46 @@ func TestFinishKeepsTheProgress(t *testing.T) {
 	}
 	if got, err := s.GetTraining("run"); err != nil || got.Policy != (checkpoints.Ref{}) {
 		t.Errorf("a run that continues ended with %v, %v", got.Policy, err)
+	}
+}
+
+// A run that is over leaves a note of what it ended with, and room for others.
+func TestFinishDropsTheProgressOfWhatIsOver(t *testing.T) {
+	s := newStore(t)
+	meta := json.RawMessage(`{"decisions":7}`)
+	size := func() int64 {
+		info, err := os.Stat(s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	var first int64
+	for i := range 5 {
+		run := fmt.Sprint("run", i)
+		for _, part := range []string{run, run + "+2", "other"} {
+			if err := s.PutTraining(part, meta, noise(uint64(i), 3<<20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v, err := s.Finish(run, "chat", sample(t, 2), epoch, run, run+"+2", run+"+3"); err != nil || v != i+1 {
+			t.Fatalf("Finish = %d, %v; want %d", v, err, i+1)
+		}
+		got, err := s.GetTraining(run)
+		if want := (checkpoints.Training{Meta: meta, Progress: []byte{}, Policy: checkpoints.Ref{Name: "chat", Version: i + 1}}); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("after Finish, the run has %d bytes of progress, policy %v, %v", len(got.Progress), got.Policy, err)
+		}
+		_, err = s.GetTraining(run + "+2")
+		wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "`+run+`+2" in store `+s.Path)
+		if got, err := s.GetTraining("other"); err != nil || len(got.Progress) != 3<<20 {
+			t.Errorf("the other run has %d bytes of progress, %v", len(got.Progress), err)
+		}
+		if first == 0 {
+			first = size()
+		}
+	}
+	if last := size(); last > 2*first {
+		t.Errorf("five runs that are over take %d MB, one %d MB", last>>20, first>>20)
 	}
 }
 

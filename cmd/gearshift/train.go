@@ -89,6 +89,7 @@ type trainingRun struct {
 	saving   sync.Mutex
 	judge    *judge
 	meta     checkpoints.Meta
+	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
 
 func newTrainingRun(o trainOptions) (*trainingRun, error) {
@@ -184,10 +185,14 @@ func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error 
 // the policy.
 func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 	for _, m := range r.members {
-		var err error
-		if m.progress, err = r.begin(m, stderr); err != nil {
+		if err := r.begin(m, stderr); err != nil {
 			return err
 		}
+	}
+	if e := r.ended; e != nil {
+		fmt.Fprintf(stdout, "run %q is finished after %d decisions: its policy is %s in %s (sha256 %s)\n",
+			r.options.name, e.Meta.Decisions, e.Ref(), r.store.Path, e.Digest)
+		return nil
 	}
 	log, err := newTrainingLog(r, stderr)
 	if err != nil {
@@ -203,33 +208,59 @@ func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return r.finish(ctx, stdout)
 }
 
+// last is the number of decisions that the run goes to.
+func (r *trainingRun) last() int { return cmp.Or(r.options.steps, r.config.Decisions) }
+
 // begin decides where a member starts: at its stored progress, or anew.
-func (r *trainingRun) begin(m *member, stderr io.Writer) (*rl.Progress, error) {
+func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 	stored, err := r.store.GetTraining(m.run)
 	switch {
 	case errors.Is(err, checkpoints.ErrNotFound):
 		if r.options.resume && m.number == 0 {
-			return nil, fmt.Errorf("cannot resume: %w", err)
+			return fmt.Errorf("cannot resume: %w", err)
 		}
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, err
+		return err
 	}
-	progress := new(rl.Progress)
-	if err := progress.UnmarshalBinary(stored.Progress); err != nil {
-		return nil, fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+	var progress *rl.Progress
+	if len(stored.Progress) > 0 {
+		progress = new(rl.Progress)
+		if err := progress.UnmarshalBinary(stored.Progress); err != nil {
+			return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+		}
 	}
 	if !r.options.resume {
 		if stored.Policy.Name == "" && m.number == 0 {
 			fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.name, progress.Decisions)
 		}
-		return nil, nil
+		return nil
 	}
 	var meta checkpoints.Meta
 	if err := json.Unmarshal(stored.Meta, &meta); err != nil {
-		return nil, fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+		return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
 	}
-	return progress, r.matches(meta)
+	if err := r.matches(meta); err != nil {
+		return err
+	}
+	m.progress = progress
+	if m.number > 0 || stored.Policy.Name == "" || progress != nil && progress.Decisions < r.last() {
+		return nil
+	}
+	return r.end(stored.Policy, progress != nil)
+}
+
+// end notes what a run with nothing left to do has stored. If that is there no more,
+// it is stored again by what has progress.
+func (r *trainingRun) end(policy checkpoints.Ref, again bool) error {
+	entry, err := r.store.Lookup(policy)
+	switch {
+	case err == nil:
+		r.ended = &entry
+	case !again:
+		return fmt.Errorf("run %q is finished, but %w; without --resume it starts anew", r.options.name, err)
+	}
+	return nil
 }
 
 // matches refuses to continue a run with other ingredients.
@@ -282,7 +313,13 @@ func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
-	version, err := r.store.Finish(r.options.name, r.options.name, c, time.Now())
+	var over []string
+	if r.meta.Decisions >= r.config.Decisions {
+		for _, m := range r.members {
+			over = append(over, m.run)
+		}
+	}
+	version, err := r.store.Finish(r.options.name, r.options.name, c, time.Now(), over...)
 	if err != nil {
 		return err
 	}

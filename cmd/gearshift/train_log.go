@@ -104,10 +104,7 @@ func (l *trainingLog) start(r *trainingRun) {
 		}
 	}
 	l.first = l.together().Decisions
-	l.last = r.config.Decisions
-	if r.options.steps > 0 {
-		l.last = r.options.steps
-	}
+	l.last = r.last()
 	of := ""
 	if n := len(r.members); n > 1 {
 		of = fmt.Sprintf(" of each of %d networks", n)

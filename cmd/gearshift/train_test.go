@@ -63,6 +63,43 @@ func TestTrainingResumes(t *testing.T) {
 	}
 }
 
+// A run with nothing left to do is not repeated, and one that is over leaves no
+// progress behind.
+func TestFinishedTrainingIsNotRepeated(t *testing.T) {
+	path := storePath(t)
+	store := &checkpoints.Store{Path: path}
+	resume := func(want string, flags ...string) {
+		t.Helper()
+		args := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--resume"}
+		if out := succeed(t, append(args, flags...)...); !strings.Contains(out, want) {
+			t.Errorf("--resume %v says %q, want %q", flags, out, want)
+		}
+	}
+	part := trainTiny(t, path, "--steps", "1000")
+	resume(`run "tiny" is finished after 1000 decisions: its policy is tiny@1 in `+path+" (sha256 "+part, "--steps", "1000")
+	succeed(t, "policy", "rm", "tiny@1", "--store", path)
+	resume("stored policy tiny@2", "--steps", "1000") // its progress still has it
+	resume("stored policy tiny@3 in")
+	resume(`run "tiny" is finished after 6000 decisions: its policy is tiny@3 in`)
+	resume(`run "tiny" is finished after 6000 decisions: its policy is tiny@3 in`, "--steps", "2000")
+	if list, err := store.List(); err != nil || len(list) != 2 {
+		t.Errorf("%d versions, %v", len(list), err)
+	}
+	if run, err := store.GetTraining("tiny"); err != nil || len(run.Progress) != 0 {
+		t.Errorf("%d bytes of progress are left, %v", len(run.Progress), err)
+	}
+	if _, err := store.GetTraining("tiny+2"); !errors.Is(err, checkpoints.ErrNotFound) {
+		t.Errorf("the second network's progress is left: %v", err)
+	}
+	again := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--resume"}
+	fail(t, append(again, "--seed", "2"), "seed 1", "now it is 2")
+	succeed(t, "policy", "rm", "tiny", "--store", path)
+	fail(t, again, `run "tiny" is finished, but no policy "tiny"`, "starts anew")
+	if code, _, stderr := gearshift(t, append(again[:len(again)-1], "--steps", "100")...); code != 0 || strings.Contains(stderr, "interrupted") {
+		t.Errorf("anew: exit code %d, %s", code, stderr)
+	}
+}
+
 // A network of several environments is the same on one core and on two, and where
 // it was stopped on the way.
 func TestTrainingInSeveralEnvironments(t *testing.T) {
@@ -106,6 +143,7 @@ func TestMembersAreTrainedApart(t *testing.T) {
 	if doublings := math.Log2(c.Meta.AdviceMargin / 0.02); doublings < 0 || doublings > marginDoublings || doublings != math.Trunc(doublings) {
 		t.Errorf("the margin is %v, which is no doubling of the preset's", c.Meta.AdviceMargin)
 	}
+	trainTiny(t, path, "--steps", "3000")
 	first, err := store.GetTraining("tiny")
 	if err != nil {
 		t.Fatal(err)
