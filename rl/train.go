@@ -69,7 +69,8 @@ var ErrEnvironment = errors.New("the environment broke its contract")
 
 // Train runs r from its beginning, or from where an earlier call of the same run
 // saved its progress, until the end, the stop, or an error. When ctx ends, it
-// saves and returns ctx's error. The result is what was reached, on errors too.
+// saves and returns ctx's error, or that of saving. The result is what was reached,
+// on errors too.
 func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	t, err := newTrainer(r)
 	if err != nil {
@@ -80,7 +81,9 @@ func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	}
 	err = t.train(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = errors.Join(err, t.save())
+		if unsaved := t.save(); unsaved != nil {
+			err = unsaved
+		}
 	}
 	return t.result(), err
 }

@@ -176,6 +176,20 @@ func TestInterruptionSaves(t *testing.T) {
 	}
 }
 
+// What cannot be saved is worse than the interruption.
+func TestInterruptionThatCannotSave(t *testing.T) {
+	full := errors.New("the disk is full")
+	ctx, cancel := context.WithCancel(context.Background())
+	r := chainRun(t)
+	r.Config.CheckpointEvery = r.Config.Decisions
+	r.Save = func(*rl.Progress) error { return full }
+	r.ReportEvery, r.Report = 333, func(rl.Report) { cancel() }
+	got, err := rl.Train(ctx, r, nil)
+	if !errors.Is(err, full) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "after 333 decisions") || got.Decisions != 333 {
+		t.Errorf("after %d decisions: %v", got.Decisions, err)
+	}
+}
+
 func TestBestValidatedWeightsAreTheResult(t *testing.T) {
 	r := chainRun(t)
 	scores := []float64{1, 3, 3, 2, 0, -1}

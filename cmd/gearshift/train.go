@@ -178,7 +178,15 @@ func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	return r.run(ctx, stdout, stderr)
+	err = r.run(ctx, stdout, stderr)
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(stderr, "gearshift:", err)
+	}
+	fmt.Fprintf(stderr, "stopped after %d decisions; the same command with --resume continues from what is saved\n", r.decisions())
+	return ctx.Err()
 }
 
 // run trains, from the stored progress if the run is to be resumed, and stores
@@ -295,9 +303,6 @@ func (r *trainingRun) explain(err error) error {
 				return fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, e.err)
 			}
 		}
-	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped after %d decisions; the same command with --resume continues: %w", r.decisions(), err)
 	}
 	return err
 }

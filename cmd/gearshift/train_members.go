@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -49,18 +50,28 @@ func (r *trainingRun) addMembers() error {
 	return nil
 }
 
-// train trains the members.
+// train trains the members. Its error is the first that is more than an interruption:
+// where one fails, the others are interrupted.
 func (r *trainingRun) train(ctx context.Context, log *trainingLog) error {
 	meta, err := json.Marshal(r.meta)
 	if err != nil {
 		return err
 	}
 	log.start(r)
-	group, ctx := errgroup.WithContext(ctx)
+	group, training := errgroup.WithContext(ctx)
 	for _, m := range r.members {
-		group.Go(func() error { return r.trainMember(ctx, m, meta, log) })
+		group.Go(func() error {
+			err := r.trainMember(training, m, meta, log)
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, log *trainingLog) error {

@@ -4,8 +4,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -160,6 +162,53 @@ func TestMembersAreTrainedApart(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
+}
+
+// atFirst does something before the first line that it is written.
+type atFirst struct {
+	bytes.Buffer
+	do func()
+}
+
+func (w *atFirst) Write(p []byte) (int, error) {
+	if w.Len() == 0 {
+		w.do()
+	}
+	return w.Buffer.Write(p)
+}
+
+// Whoever interrupts a run is told how to go on with it, and what went wrong when its
+// progress was saved.
+func TestInterruptedTrainingSaysHowToContinue(t *testing.T) {
+	interrupt := func(store string, meanwhile func(), want ...string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		stderr := &atFirst{do: func() { meanwhile(); cancel() }}
+		code := run(ctx, []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}, io.Discard, stderr)
+		text := stderr.String()
+		if code != 130 || !strings.HasSuffix(text, "\ngearshift: interrupted\n") {
+			t.Errorf("exit code %d: %s", code, text)
+		}
+		for _, w := range append(want, "stopped after 0 decisions; the same command with --resume continues") {
+			if !strings.Contains(text, w) {
+				t.Errorf("no %q in %s", w, text)
+			}
+		}
+	}
+	path := storePath(t)
+	interrupt(path, func() {})
+	store := &checkpoints.Store{Path: path}
+	for _, name := range []string{"tiny", "tiny+2"} {
+		if run, err := store.GetTraining(name); err != nil || len(run.Progress) == 0 {
+			t.Errorf("%s: %d bytes of progress, %v", name, len(run.Progress), err)
+		}
+	}
+	path = storePath(t)
+	interrupt(path, func() {
+		if err := os.WriteFile(path, []byte("no store"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}, "gearshift: cannot save training progress after 0 decisions: store "+path+" is corrupted")
 }
 
 // A training process killed at any moment leaves a store that opens, and a run
