@@ -249,6 +249,9 @@ func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 		return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
 	}
 	if err := r.matches(meta); err != nil {
+		if m.number > 0 {
+			return nil // of an earlier run: this one was interrupted before it saved the member
+		}
 		return err
 	}
 	m.progress = progress

@@ -164,6 +164,26 @@ func TestMembersAreTrainedApart(t *testing.T) {
 	}
 }
 
+// What an earlier run of the name has left of its further networks does not keep a
+// run from being resumed that was killed before it had saved its own.
+func TestTrainingResumesBesideProgressOfAnEarlierRun(t *testing.T) {
+	straight := trainTiny(t, storePath(t), "--steps", "1000", "--seed", "2")
+	path := storePath(t)
+	trainTiny(t, path, "--steps", "1500")
+	store := &checkpoints.Store{Path: path}
+	earlier, err := store.GetTraining("tiny+2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainTiny(t, path, "--steps", "500", "--seed", "2")
+	if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
+		t.Fatal(err)
+	}
+	if got := trainTiny(t, path, "--steps", "1000", "--seed", "2", "--resume"); got != straight {
+		t.Errorf("resumed %s, straight %s", got, straight)
+	}
+}
+
 // atFirst does something before the first line that it is written.
 type atFirst struct {
 	bytes.Buffer
