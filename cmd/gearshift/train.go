@@ -228,21 +228,10 @@ func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 			return fmt.Errorf("cannot resume: %w", err)
 		}
 		return nil
+	case !r.options.resume:
+		return r.anew(m, stored, err, stderr)
 	case err != nil:
 		return err
-	}
-	var progress *rl.Progress
-	if len(stored.Progress) > 0 {
-		progress = new(rl.Progress)
-		if err := progress.UnmarshalBinary(stored.Progress); err != nil {
-			return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
-		}
-	}
-	if !r.options.resume {
-		if stored.Policy.Name == "" && m.number == 0 {
-			fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.name, progress.Decisions)
-		}
-		return nil
 	}
 	var meta checkpoints.Meta
 	if err := json.Unmarshal(stored.Meta, &meta); err != nil {
@@ -254,11 +243,29 @@ func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 		}
 		return err
 	}
-	m.progress = progress
-	if m.number > 0 || stored.Policy.Name == "" || progress != nil && progress.Decisions < r.last() {
+	if len(stored.Progress) > 0 {
+		m.progress = new(rl.Progress)
+		if err := m.progress.UnmarshalBinary(stored.Progress); err != nil {
+			return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
+		}
+	}
+	if m.number > 0 || stored.Policy.Name == "" || m.progress != nil && m.progress.Decisions < r.last() {
 		return nil
 	}
-	return r.end(stored.Policy, progress != nil)
+	return r.end(stored.Policy, m.progress != nil)
+}
+
+// anew tells of an interrupted run that is not gone on with. That it cannot be read
+// keeps nobody from another, unless nothing of the store can be.
+func (r *trainingRun) anew(m *member, stored checkpoints.Training, err error, stderr io.Writer) error {
+	if errors.Is(err, checkpoints.ErrCorrupted) {
+		_, err = r.store.List()
+	}
+	progress := new(rl.Progress)
+	if m.number == 0 && stored.Policy.Name == "" && progress.UnmarshalBinary(stored.Progress) == nil {
+		fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.name, progress.Decisions)
+	}
+	return err
 }
 
 // end notes what a run with nothing left to do has stored. If that is there no more,

@@ -231,6 +231,41 @@ func TestInterruptedTrainingSaysHowToContinue(t *testing.T) {
 	}, "gearshift: cannot save training progress after 0 decisions: store "+path+" is corrupted")
 }
 
+// Progress that cannot be read keeps nobody from starting anew.
+func TestTrainingStartsAnewBesideUnreadableProgress(t *testing.T) {
+	args := func(store string, flags ...string) []string {
+		return append([]string{"train", "--scenario", "tiny", "--preset", "quick", "--store", store}, flags...)
+	}
+	for what, damage := range map[string]func(store *checkpoints.Store, progress []byte){
+		"version 255": func(*checkpoints.Store, []byte) {},
+		"CRC-32C": func(store *checkpoints.Store, progress []byte) {
+			file, err := os.ReadFile(store.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file = bytes.ReplaceAll(file, progress, append([]byte{1}, progress[1:]...))
+			if err := os.WriteFile(store.Path, file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		store := &checkpoints.Store{Path: storePath(t)}
+		run, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", seed: 1, store: store.Path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		progress := append([]byte{255, 0, 0, 0}, "of another version of gearshift"...)
+		if err := store.PutTraining("tiny", []byte(toJSON(t, run.meta)), progress); err != nil {
+			t.Fatal(err)
+		}
+		damage(store, progress)
+		fail(t, args(store.Path, "--resume"), what)
+		if code, _, stderr := gearshift(t, args(store.Path, "--steps", "10")...); code != 0 || strings.Contains(stderr, "interrupted") {
+			t.Errorf("%s: exit code %d: %s", what, code, stderr)
+		}
+	}
+}
+
 // A training process killed at any moment leaves a store that opens, and a run
 // that resumes to the bytes of an undisturbed one.
 func TestTrainingSurvivesKill(t *testing.T) {
