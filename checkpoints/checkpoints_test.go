@@ -76,7 +76,7 @@ func newStore(t testing.TB) *checkpoints.Store {
 // put stores the sample of a seed and wants a version.
 func put(t testing.TB, s *checkpoints.Store, name string, seed uint64, want int) {
 	t.Helper()
-	v, err := s.Put(name, sample(t, seed), epoch.Add(time.Duration(seed)*time.Second))
+	v, _, err := s.Put(name, sample(t, seed), epoch.Add(time.Duration(seed)*time.Second))
 	if err != nil || v != want {
 		t.Fatalf("Put(%q) = %d, %v; want version %d", name, v, err, want)
 	}

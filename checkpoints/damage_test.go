@@ -299,7 +299,7 @@ func TestDamagedContentIsNamed(t *testing.T) {
 			}
 			wantVersions(t, s, "chat@1")
 			remove(t, s, "chat@1", false, 1) // what is damaged can be removed
-			if _, err := s.Finish("run", "chat", sample(t, 2), epoch, "run"); err != nil {
+			if _, _, err := s.Finish("run", "chat", sample(t, 2), epoch, "run"); err != nil {
 				t.Error(err)
 			}
 		})

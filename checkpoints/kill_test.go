@@ -31,7 +31,7 @@ func writeForEver(path string) {
 	for n := start; ; n++ {
 		c, err := makeSample(uint64(n), 500)
 		if err == nil {
-			_, err = s.Put("chat", c, epoch)
+			_, _, err = s.Put("chat", c, epoch)
 		}
 		if err == nil {
 			err = s.PutTraining("run", json.RawMessage(strconv.Itoa(n)), numbered(n))
@@ -65,7 +65,7 @@ func TestKilledWriterLeavesAWholeStore(t *testing.T) {
 		t.Errorf("12 writers stored %d versions: they were killed too early to tell anything", done)
 	}
 	// A killed process's lock died with it, and the store takes writes.
-	if v, err := s.Put("chat", sample(t, 1), epoch); err != nil || v <= acknowledged {
+	if v, _, err := s.Put("chat", sample(t, 1), epoch); err != nil || v <= acknowledged {
 		t.Errorf("Put = %d, %v; want a version above %d", v, err, acknowledged)
 	}
 }

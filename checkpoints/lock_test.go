@@ -76,7 +76,7 @@ func TestConcurrentUse(t *testing.T) {
 		c := sample(t, uint64(w))
 		group.Go(func() {
 			for i := range versions {
-				if _, err := s.Put("chat", c, epoch); err != nil {
+				if _, _, err := s.Put("chat", c, epoch); err != nil {
 					t.Error(err)
 				}
 				if err := s.PutTraining(fmt.Sprint("run ", w), nil, []byte{byte(i)}); err != nil {

@@ -154,7 +154,7 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 	case 8, 9:
 		_, want := m.runs[run]
 		over := [][]string{nil, {run}, {"x", "y"}}[rng.IntN(3)]
-		v, err := s.Finish(run, name, sample(t, uint64(i)), epoch, over...)
+		v, _, err := s.Finish(run, name, sample(t, uint64(i)), epoch, over...)
 		agree("Finish "+run, want, err)
 		if want {
 			progress := m.runs[run]

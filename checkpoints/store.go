@@ -49,25 +49,24 @@ func (e *Entry) Ref() Ref { return Ref{Name: e.Name, Version: e.Version} }
 
 // Put stores c as a new version of a policy and returns its number: one higher
 // than the highest that the name ever had. Versions beyond Keep are removed in
-// the same transaction. It creates the store, and the folder it lies in, where
-// there is none.
-func (s *Store) Put(name string, c *Checkpoint, created time.Time) (int, error) {
+// the same transaction, and returned. It creates the store, and the folder it lies
+// in, where there is none.
+func (s *Store) Put(name string, c *Checkpoint, created time.Time) (version int, removed []int, err error) {
 	r, data, err := s.prepare(name, c, created)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := s.create(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	var v int
 	err = s.update(func(t *tx) (err error) {
-		v, err = s.add(t, name, r, data)
+		version, removed, err = s.add(t, name, r, data)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return v, nil
+	return version, removed, nil
 }
 
 // prepare does the part of Put that needs no store.
@@ -85,7 +84,7 @@ func (s *Store) prepare(name string, c *Checkpoint, created time.Time) (version,
 }
 
 // add does the part of Put that needs the transaction.
-func (s *Store) add(t *tx, name string, r version, data []byte) (int, error) {
+func (s *Store) add(t *tx, name string, r version, data []byte) (v int, removed []int, err error) {
 	p := t.index.Policies[name]
 	if p == nil {
 		p = &policy{}
@@ -95,12 +94,12 @@ func (s *Store) add(t *tx, name string, r version, data []byte) (int, error) {
 	r.Version = p.Last
 	p.Versions = append(p.Versions, r)
 	if err := t.policies.Put(blobKey(name, r.Version), data); err != nil {
-		return 0, s.corrupted(err.Error())
+		return 0, nil, s.corrupted(err.Error())
 	}
-	if s.Keep < 0 {
-		return r.Version, nil
+	if s.Keep >= 0 {
+		removed = p.prune(cmp.Or(s.Keep, 10))
 	}
-	return r.Version, s.discard(t, name, p.prune(cmp.Or(s.Keep, 10)))
+	return r.Version, removed, s.discard(t, name, removed)
 }
 
 // discard removes the blobs of versions that the index no longer has.

@@ -25,7 +25,7 @@ func BenchmarkStore(b *testing.B) {
 	})
 	b.Run("Put", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.Put("chat", c, epoch); err != nil {
+			if _, _, err := s.Put("chat", c, epoch); err != nil {
 				b.Fatal(err)
 			}
 		}

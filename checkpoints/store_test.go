@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gearshift/checkpoints"
 )
@@ -62,8 +63,11 @@ func TestReadOnlyStoreIsReadable(t *testing.T) {
 func TestRetention(t *testing.T) {
 	s := newStore(t)
 	s.Keep = 2
-	for v := 1; v <= 3; v++ {
+	for v := 1; v <= 2; v++ {
 		put(t, s, "chat", uint64(v), v)
+	}
+	if v, removed, err := s.Put("chat", sample(t, 3), epoch.Add(3*time.Second)); v != 3 || !slices.Equal(removed, []int{1}) || err != nil {
+		t.Errorf("Put = %d, %v, %v; want 3 in the place of 1", v, removed, err)
 	}
 	wantVersions(t, s, "chat@2", "chat@3")
 	promote(t, s, "chat", 2)
@@ -214,11 +218,11 @@ func TestMissingThingsAreNamed(t *testing.T) {
 
 func TestRefusedWritesMakeNoStore(t *testing.T) {
 	s := newStore(t)
-	_, err := s.Put("a:b", sample(t, 1), epoch)
+	_, _, err := s.Put("a:b", sample(t, 1), epoch)
 	wantError(t, err, checkpoints.ErrInvalidName, `cannot store policy: policy name "a:b" may hold only a-z, 0-9, '.', '_' and '-'`)
 	bad := sample(t, 1)
 	bad.Network = nil
-	_, err = s.Put("chat", bad, epoch)
+	_, _, err = s.Put("chat", bad, epoch)
 	wantError(t, err, checkpoints.ErrContent, `cannot store policy "chat": cannot encode checkpoint: it has no network`)
 	err = s.PutTraining("a\x00b", nil, nil)
 	wantError(t, err, checkpoints.ErrInvalidName, `cannot store training: run name "a\x00b" is not 1 to 200 bytes of printable text`)
@@ -253,7 +257,7 @@ func TestUnusablePaths(t *testing.T) {
 	if err := os.WriteFile(filepath.Dir(under.Path), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := under.Put("chat", sample(t, 1), epoch); !errors.Is(err, syscall.ENOTDIR) {
+	if _, _, err := under.Put("chat", sample(t, 1), epoch); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("Put under a file: %v", err)
 	}
 }
@@ -262,7 +266,7 @@ func TestUnusablePaths(t *testing.T) {
 func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[string]func() error {
 	c := sample(t, 1)
 	return map[string]func() error{
-		"Put":         func() error { _, err := s.Put(ref.Name, c, epoch); return err },
+		"Put":         func() error { _, _, err := s.Put(ref.Name, c, epoch); return err },
 		"Get":         func() error { _, _, err := s.Get(ref); return err },
 		"Lookup":      func() error { _, err := s.Lookup(ref); return err },
 		"List":        func() error { _, err := s.List(); return err },
@@ -272,7 +276,7 @@ func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[str
 		"Production":  func() error { _, err := s.Production(); return err },
 		"PutTraining": func() error { return s.PutTraining("run", nil, []byte("progress")) },
 		"GetTraining": func() error { _, err := s.GetTraining("run"); return err },
-		"Finish":      func() error { _, err := s.Finish("run", ref.Name, c, epoch); return err },
+		"Finish":      func() error { _, _, err := s.Finish("run", ref.Name, c, epoch); return err },
 	}
 }
 

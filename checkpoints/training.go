@@ -96,18 +96,17 @@ func (s *Store) GetTraining(run string) (Training, error) {
 //
 // Over are the runs that nothing is left to do for, this one or others that were
 // part of it: their progress goes, and of this one the note stays.
-func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time, over ...string) (int, error) {
+func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time, over ...string) (version int, removed []int, err error) {
 	r, data, err := s.prepare(name, c, created)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	var v int
 	err = s.update(func(t *tx) error {
 		at, err := s.run(t.index, run)
 		if err != nil {
 			return fmt.Errorf("cannot store policy %q: %w", name, err)
 		}
-		if v, err = s.add(t, name, r, data); err != nil {
+		if version, removed, err = s.add(t, name, r, data); err != nil {
 			return err
 		}
 		for _, other := range over {
@@ -115,14 +114,14 @@ func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time, over 
 				return err
 			}
 		}
-		at.Policy = Ref{Name: name, Version: v}
+		at.Policy = Ref{Name: name, Version: version}
 		t.index.Runs[run] = at
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return v, nil
+	return version, removed, nil
 }
 
 // drop forgets a run, if it is known, and empties its record.

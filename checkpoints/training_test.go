@@ -51,7 +51,7 @@ func TestTraining(t *testing.T) {
 func TestFinishKeepsTheProgress(t *testing.T) {
 	s := newStore(t)
 	put(t, s, "chat", 1, 1)
-	_, err := s.Finish("run", "chat", sample(t, 2), epoch)
+	_, _, err := s.Finish("run", "chat", sample(t, 2), epoch)
 	wantError(t, err, checkpoints.ErrNotFound, `cannot store policy "chat": no progress of a training "run" in store `+s.Path)
 	wantVersions(t, s, "chat@1")
 
@@ -59,7 +59,7 @@ func TestFinishKeepsTheProgress(t *testing.T) {
 	if err := s.PutTraining("run", nil, progress); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := s.Finish("run", "chat", sample(t, 2), epoch.Add(2e9)); err != nil || v != 2 {
+	if v, _, err := s.Finish("run", "chat", sample(t, 2), epoch.Add(2e9)); err != nil || v != 2 {
 		t.Fatalf("Finish = %d, %v; want 2", v, err)
 	}
 	wantSample(t, s, "chat@2", 2, 2)
@@ -95,7 +95,7 @@ func TestFinishDropsTheProgressOfWhatIsOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if v, err := s.Finish(run, "chat", sample(t, 2), epoch, run, run+"+2", run+"+3"); err != nil || v != i+1 {
+		if v, _, err := s.Finish(run, "chat", sample(t, 2), epoch, run, run+"+2", run+"+3"); err != nil || v != i+1 {
 			t.Fatalf("Finish = %d, %v; want %d", v, err, i+1)
 		}
 		got, err := s.GetTraining(run)

@@ -31,7 +31,7 @@ func storeOf(t *testing.T, ref, name string) string {
 	c := &checkpoints.Checkpoint{Network: network, Meta: checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: "quick", Config: []byte("{}"), Evaluation: []byte("{}"),
 	}}
-	if _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
+	if _, _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	return store.Path
@@ -46,7 +46,7 @@ func again(t *testing.T, path, name string) {
 		t.Fatal(err)
 	}
 	c.Network.Biases[0][0]++
-	if _, err := store.Put(name, c, time.Unix(1, 0)); err != nil {
+	if _, _, err := store.Put(name, c, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -32,7 +32,7 @@ func randomPolicies(t *testing.T, ref string, presets ...string) string {
 		spec := s.Trained(preset).Spec()
 		c := &checkpoints.Checkpoint{Network: randomNetwork(t, spec.Inputs(), 32, 32, spec.Outputs()),
 			Meta: checkpoints.Meta{Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash()}}
-		if _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
+		if _, _, err := store.Put(name, c, time.Unix(0, 0)); err != nil {
 			t.Fatal(err)
 		}
 	}

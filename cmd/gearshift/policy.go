@@ -180,12 +180,19 @@ func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, version := range removed {
-				fmt.Fprintf(c.OutOrStdout(), "removed %s\n", checkpoints.Ref{Name: ref.Name, Version: version})
-			}
+			tellRemoved(c.OutOrStdout(), ref.Name, removed, "")
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "remove it even if it is in production")
 	return c
+}
+
+// tooOld is why a store removes versions by itself.
+const tooOld = ", the oldest without an alias"
+
+func tellRemoved(w io.Writer, name string, versions []int, why string) {
+	for _, version := range versions {
+		fmt.Fprintf(w, "removed %s%s\n", checkpoints.Ref{Name: name, Version: version}, why)
+	}
 }

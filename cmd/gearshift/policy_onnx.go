@@ -100,12 +100,13 @@ rules, which takes a while, so that promote can judge it.`,
 				return fmt.Errorf("cannot import %s: %w", args[0], err)
 			}
 			to := store()
-			version, err := to.Put(o.name, policy, time.Now())
+			version, removed, err := to.Put(o.name, policy, time.Now())
 			if err != nil {
 				return err
 			}
 			ref := checkpoints.Ref{Name: o.name, Version: version}
 			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
+			tellRemoved(c.OutOrStdout(), ref.Name, removed, tooOld)
 			return nil
 		},
 	}

@@ -334,7 +334,7 @@ func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
 			over = append(over, m.run)
 		}
 	}
-	version, err := r.store.Finish(r.options.name, r.options.name, c, time.Now(), over...)
+	version, removed, err := r.store.Finish(r.options.name, r.options.name, c, time.Now(), over...)
 	if err != nil {
 		return err
 	}
@@ -344,6 +344,7 @@ func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
 	}
 	ref := checkpoints.Ref{Name: r.options.name, Version: version}
 	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
+	tellRemoved(stdout, ref.Name, removed, tooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy threshold --policy slackfit --workload u1\n", r.options.scenario, r.store.Path, ref)
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.scenario, r.store.Path, ref)
 	return nil

@@ -283,7 +283,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
-	version, err := r.store.Put(r.options.name, c, time.Now())
+	version, removed, err := r.store.Put(r.options.name, c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -295,6 +295,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	fmt.Fprintf(stdout, "learnt from %d logged and %d simulated transitions\n", results[0].Recorded, results[0].Explored)
 	t.write(stdout)
 	fmt.Fprintf(stdout, "stored policy %s in %s (sha256 %s)\n", ref, r.store.Path, checkpoints.Digest(data))
+	tellRemoved(stdout, ref.Name, removed, tooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
 		r.options.scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
 	if t.worse() {

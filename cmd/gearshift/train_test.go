@@ -102,6 +102,22 @@ func TestFinishedTrainingIsNotRepeated(t *testing.T) {
 	}
 }
 
+// The store keeps ten versions of a name, beside those with an alias; who stores one
+// more is told which has gone.
+func TestTrainingSaysWhichVersionsAreRemoved(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	for range 9 {
+		again(t, path, "mine")
+	}
+	succeed(t, "policy", "promote", "mine@1", "--force", "--reason", "a test", "--store", path)
+	train := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "mine", "--steps", "10"}
+	for _, want := range []string{"stored policy mine@11", "removed mine@2, the oldest without an alias\n"} {
+		if out := succeed(t, train...); !strings.Contains(out, want) || strings.Contains(out, "removed") != strings.Contains(want, "removed") {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+}
+
 // A network of several environments is the same on one core and on two, and where
 // it was stopped on the way.
 func TestTrainingInSeveralEnvironments(t *testing.T) {
