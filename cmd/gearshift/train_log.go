@@ -3,11 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,7 +44,7 @@ func newTrainingLog(r *trainingRun, stderr io.Writer) (*trainingLog, error) {
 		if m.number > 0 {
 			out = filepath.Join(out, fmt.Sprintf("member-%d", m.number+1))
 		}
-		c, err := newCurves(out, m.progress != nil)
+		c, err := newCurves(out, m.progress)
 		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
@@ -60,15 +63,18 @@ type curves struct {
 
 // newCurves opens the files in a folder. A resumed run appends to its
 // progress.csv, and to an event file begun in the same second.
-func newCurves(out string, resumed bool) (*curves, error) {
+func newCurves(out string, resumed *rl.Progress) (*curves, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make folder for training curves: %w", err)
 	}
-	mode := os.O_TRUNC
-	if resumed {
+	path, mode := filepath.Join(out, "progress.csv"), os.O_TRUNC
+	if resumed != nil {
 		mode = os.O_APPEND
+		if err := cutRows(path, resumed.Decisions); err != nil {
+			return nil, fmt.Errorf("cannot write training curves: %w", err)
+		}
 	}
-	table, err := os.OpenFile(filepath.Join(out, "progress.csv"), os.O_CREATE|os.O_WRONLY|mode, 0o644)
+	table, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|mode, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write training curves: %w", err)
 	}
@@ -83,6 +89,31 @@ func newCurves(out string, resumed bool) (*curves, error) {
 	}
 	c.csv, c.tensorboard = rl.NewCSVWriter(table, info.Size() == 0), rl.NewTensorBoardWriter(events)
 	return c, nil
+}
+
+// cutRows removes from a table, if there is one, the rows of decisions to come. A run
+// that was killed wrote them after its last save, the last perhaps in part.
+func cutRows(path string, decisions int) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	kept := 0
+	for line := range bytes.Lines(text) {
+		first, _, _ := bytes.Cut(line, []byte(","))
+		n, err := strconv.Atoi(string(first))
+		if header := kept == 0; !header && (err != nil || n > decisions) || !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		kept += len(line)
+	}
+	if kept == len(text) {
+		return nil
+	}
+	return install(path, text[:kept], true)
 }
 
 func (c *curves) close() error {

@@ -429,13 +429,23 @@ func TestTrainingWritesCurves(t *testing.T) {
 	}
 }
 
-// A resumed run goes on with the curves: no row and no event is lost, nor is
-// there a second header.
+// A resumed run goes on with the curves: no row and no event is lost, nor is there
+// a second header. Rows that a killed one wrote after its last save are not repeated.
 func TestResumedTrainingAppendsCurves(t *testing.T) {
 	straight, resumed := t.TempDir(), t.TempDir()
 	trainTiny(t, storePath(t), "--out", straight, "--steps", "4000")
 	store := storePath(t)
 	trainTiny(t, store, "--out", resumed, "--steps", "2000")
+	table, err := os.OpenFile(filepath.Join(resumed, "progress.csv"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := table.WriteString("3000,1.5,0,1,0,,,0,0,\n4000,1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
 	trainTiny(t, store, "--out", resumed, "--steps", "4000", "--resume")
 	steps := func(folder string) (column []string, events int64) {
 		text, err := os.ReadFile(filepath.Join(folder, "progress.csv"))
