@@ -89,10 +89,6 @@ func (j *joiner) complete(c Completion, replay *Replay) error {
 	for i := max(0, c.Decision-j.n+1); i <= c.Decision; i++ {
 		j.leave(i, replay)
 	}
-	// One more before may have waited to learn that the stratum changes here.
-	if i := c.Decision - j.n; i >= 0 {
-		j.leave(i, replay)
-	}
 	return nil
 }
 

@@ -40,15 +40,6 @@ type Offline struct {
 	EpisodeSeed func(episode uint64) uint64
 	// Steps are the gradient steps.
 	Steps int
-	// Report is told how the run goes, every ReportEvery steps. Nil: nobody is.
-	Report      func(OfflineReport)
-	ReportEvery int
-}
-
-// OfflineReport is how a run goes.
-type OfflineReport struct {
-	Steps, Total  int
-	Loss, TDError float64
 }
 
 // OfflineResult is what a run has come to.
@@ -91,9 +82,6 @@ func LearnOffline(ctx context.Context, o Offline) (OfflineResult, error) {
 		}
 		if err := r.step(); err != nil {
 			return OfflineResult{}, fmt.Errorf("gradient step %d: %w", step, err)
-		}
-		if o.Report != nil && (step == o.Steps || step%max(1, o.ReportEvery) == 0) {
-			o.Report(OfflineReport{Steps: step, Total: o.Steps, Loss: r.p.Loss.Mean, TDError: r.p.TDError.Mean})
 		}
 	}
 	return OfflineResult{Network: r.candidate().Clone(), Recorded: r.recorded.Len(), Explored: r.replay.Len()}, nil

@@ -156,6 +156,20 @@ func TestOfflineRepeats(t *testing.T) {
 	}
 }
 
+// interrupting is a learner that interrupts the run in one of its steps.
+type interrupting struct {
+	rl.Learner
+	left   int
+	cancel func()
+}
+
+func (l *interrupting) Learn(b *rl.Batch) (rl.Stats, error) {
+	if l.left--; l.left == 0 {
+		l.cancel()
+	}
+	return l.Learner.Learn(b)
+}
+
 func TestOfflineFaults(t *testing.T) {
 	good := []record{{0, 0.1, false}}
 	for name, c := range map[string]struct {
@@ -177,7 +191,7 @@ func TestOfflineFaults(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	o := offlineRun(t, false, good)
-	o.Report, o.ReportEvery = func(rl.OfflineReport) { cancel() }, 10
+	o.Learner = &interrupting{Learner: o.Learner, left: 10, cancel: cancel}
 	if _, err := rl.LearnOffline(ctx, o); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "after 10 steps") {
 		t.Errorf("interrupted: %v", err)
 	}

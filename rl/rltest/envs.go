@@ -40,7 +40,6 @@ func (e *Identity) Step(action int) rl.Step {
 	e.decisions++
 	return rl.Step{
 		Observation: e.draw(),
-		Reward:      utility,
 		Truncated:   e.decisions == 50,
 		Elapsed:     time.Second,
 		Completed:   e.completed[:],
@@ -112,7 +111,6 @@ func (e *Chain) Step(action int) rl.Step {
 	for ; e.reported < due; e.reported++ {
 		u := e.utilities[e.reported]
 		e.completed = append(e.completed, rl.Completion{Decision: e.reported, Utility: u})
-		s.Reward += u
 	}
 	s.Completed = e.completed
 	return s

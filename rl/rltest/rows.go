@@ -48,7 +48,6 @@ func (e *Market) Step(action int) rl.Step {
 	e.decisions++
 	return rl.Step{
 		Observation: e.draw(),
-		Reward:      utility,
 		Truncated:   e.decisions == 50,
 		Elapsed:     time.Second,
 		Completed:   e.completed[:],
