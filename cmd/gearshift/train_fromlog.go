@@ -299,7 +299,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
 		r.options.scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
 	if t.worse() {
-		fmt.Fprintf(stdout, "remove it:   gearshift policy rm %s --store %s   (until then %s stands for it)\n", ref, r.store.Path, ref.Name)
+		fmt.Fprintf(stdout, "remove it:   gearshift policy rm %s --store %s   (until then it is the newest of %s)\n", ref, r.store.Path, ref.Name)
 	}
 	return nil
 }
