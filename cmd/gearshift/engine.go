@@ -81,13 +81,20 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	if c.Faults, err = engineserver.ParseFaults(o.faults); err != nil {
 		return c, fmt.Errorf("--fault: %w", err)
 	}
-	if o.key != "" {
-		if c.Key = os.Getenv(o.key); c.Key == "" {
-			return c, fmt.Errorf("--api-key-env %s: this environment variable is empty", o.key)
-		}
-	}
 	c.FaultSeed = o.seed
-	return c, nil
+	c.Key, err = keyFrom(o.key)
+	return c, err
+}
+
+// keyFrom is the key in the environment variable that --api-key-env names, if it names one.
+func keyFrom(variable string) (key string, err error) {
+	if variable == "" {
+		return "", nil
+	}
+	if key = os.Getenv(variable); key == "" {
+		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
+	}
+	return key, err
 }
 
 func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -81,13 +80,10 @@ func (o *measureOptions) config() (measure.Config, error) {
 	if o.url == "" {
 		return c, errors.New("--url URL is missing: the engine to measure, such as http://127.0.0.1:8000/v1")
 	}
-	var key string
-	if o.keyEnv != "" {
-		if key = os.Getenv(o.keyEnv); key == "" {
-			return c, fmt.Errorf("--api-key-env %s: this environment variable is empty", o.keyEnv)
-		}
+	key, err := keyFrom(o.keyEnv)
+	if err != nil {
+		return c, err
 	}
-	var err error
 	if c.Target, err = measure.Parse(o.url); err != nil {
 		return c, fmt.Errorf("--url %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,11 +70,9 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var key string
-	if o.keyEnv != "" {
-		if key = os.Getenv(o.keyEnv); key == "" {
-			return fmt.Errorf("--api-key-env %s: this environment variable is empty", o.keyEnv)
-		}
+	key, err := keyFrom(o.keyEnv)
+	if err != nil {
+		return err
 	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
