@@ -23,6 +23,8 @@ readonly old new bench=${BENCH:-.} count=${COUNT:-6} time=${TIME:-1}
 # The binary is to choose the kernels itself.
 unset OPENBLAS_CORETYPE
 tags=$(scripts/tags.sh)
+onnxruntime=$PWD/.cache/onnxruntime/libonnxruntime.so.1 # the other checkouts have none
+if [ -e "$onnxruntime" ]; then export GEARSHIFT_ONNXRUNTIME=${GEARSHIFT_ONNXRUNTIME:-$onnxruntime}; fi
 work=$(mktemp -d)
 remove() {
 	for side in old new; do git worktree remove --force "$work/$side" 2>/dev/null || true; done
@@ -55,4 +57,5 @@ for ((i = 1; i <= count; i++)); do
 		done
 	done
 done
+grep -q ^Benchmark "$work/new.txt" || die "no benchmark ran: BENCH=$bench matches none, or they were skipped"
 go run "$BENCHSTAT" "old=$work/old.txt" "new=$work/new.txt"

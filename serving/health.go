@@ -104,21 +104,27 @@ func (k *keeper) changed(changes []health.Change) {
 
 // advance does what is due, and comes back for the rest.
 func (k *keeper) advance() {
-	now := k.clock()
-	changes, next, more := k.monitor.Advance(now)
-	for _, c := range changes {
+	for _, c := range k.step() {
 		k.tell(c)
 	}
+}
+
+// step does what is due and sets the timer to what is next, both under the lock: what
+// was next before another's change must not put its timer off.
+func (k *keeper) step() []health.Change {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	now := k.clock()
+	changes, next, more := k.monitor.Advance(now)
 	if k.closed || !more {
-		return
+		return changes
 	}
 	if k.timer == nil {
 		k.timer = time.AfterFunc(next-now, k.advance)
-		return
+	} else {
+		k.timer.Reset(next - now)
 	}
-	k.timer.Reset(next - now)
+	return changes
 }
 
 // listen looks for replicas that keep work and answer nothing.

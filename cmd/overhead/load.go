@@ -126,7 +126,7 @@ func closed(ctx context.Context, addr netip.AddrPort, request []byte, clients in
 
 // open sends requests at random times of the given mean rate a second, whether
 // or not earlier ones have been answered. What a request takes counts from the
-// moment that it was due.
+// moment that it was due. The last are waited for: the slowest are among them.
 func open(ctx context.Context, addr netip.AddrPort, request []byte, clients int, rate float64, d time.Duration) ([]int64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -165,6 +165,14 @@ func open(ctx context.Context, addr netip.AddrPort, request []byte, clients int,
 		if err := l.turn(100); err != nil {
 			return nil, err
 		}
+	}
+	for patience := now() + int64(5*time.Second); len(l.free) < clients && now() < patience && ctx.Err() == nil; {
+		if err := l.turn(100); err != nil {
+			return nil, err
+		}
+	}
+	if len(l.free) < clients && ctx.Err() == nil {
+		return nil, fmt.Errorf("%d of %d requests have no answer after 5 s", clients-len(l.free), len(l.taken)+clients-len(l.free))
 	}
 	return l.taken, ctx.Err()
 }

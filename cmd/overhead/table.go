@@ -112,7 +112,8 @@ func (t *table) spread(f figure, target, format string) string {
 		return "–"
 	}
 	slices.Sort(list)
-	return fmt.Sprintf(strings.ReplaceAll("X (X–X)", "X", format), list[len(list)/2], list[0], list[len(list)-1])
+	n := len(list)
+	return fmt.Sprintf(strings.ReplaceAll("X (X–X)", "X", format), (list[(n-1)/2]+list[n/2])/2, list[0], list[n-1])
 }
 
 func (m measurement) p50us() float64 { return m.P50 / 1e3 }

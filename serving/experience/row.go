@@ -11,8 +11,8 @@ const Completed = "completed"
 
 // Row is one routed request.
 type Row struct {
-	// Decision numbers the routed requests of the run in the order in which they were
-	// decided, from 1 on.
+	// Decision numbers the routed requests of the run from 1 on, about in the order in
+	// which they were decided: of two at the same moment either may come first.
 	Decision uint64
 	// Wall is when it was decided.
 	Wall time.Time

@@ -44,7 +44,6 @@ type Patrol struct {
 // walk is the probing of one server.
 type walk struct {
 	Beat
-	path string
 	soon chan struct{}
 	rand *rand.Rand // of its goroutine
 }
@@ -54,7 +53,7 @@ type walk struct {
 func NewPatrol(c Config, beats []Beat, seed uint64, report func(Beat, Finding)) *Patrol {
 	p := &Patrol{config: c, report: report, walks: make([]walk, len(beats))}
 	for i, b := range beats {
-		p.walks[i] = walk{Beat: b, path: c.ProbePath, soon: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		p.walks[i] = walk{Beat: b, soon: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
 	}
 	return p
 }
@@ -131,11 +130,9 @@ func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 	defer cancel()
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	status, err := get(ctx, w.Server, w.path)
-	if err == nil && w.path != fallbackPath && missing(status) {
-		if status, err = get(ctx, w.Server, fallbackPath); err == nil {
-			w.path = fallbackPath
-		}
+	status, err := get(ctx, w.Server, p.config.ProbePath)
+	if err == nil && p.config.ProbePath != fallbackPath && missing(status) {
+		status, err = get(ctx, w.Server, fallbackPath)
 	}
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }

@@ -106,6 +106,25 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A gateway that knew no path for a while hides nothing of the server afterwards.
+func TestTheProbePathIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := walk(t, time.Minute, nil, func(_ context.Context, path string) (int, error) {
+			switch {
+			case time.Since(began) < 5*time.Second:
+				return 404, nil
+			case path == "/health":
+				return 503, nil
+			}
+			return 200, nil
+		})
+		if d.findings[0] != health.Well || d.findings[len(d.findings)-1] != health.Unsound {
+			t.Errorf("found %v", d.findings)
+		}
+	})
+}
+
 // A server that takes the connection and says nothing is late.
 func TestAServerThatHangsIsLate(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

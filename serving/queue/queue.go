@@ -351,7 +351,7 @@ func (q *Queue[T]) Ahead(class int, tenant string, until time.Duration) int {
 		}
 	}
 	for _, k := range c.level.classes {
-		turns := int(math.Ceil(float64(own+1) * k.share / c.share))
+		turns := int(min(math.Ceil(float64(own+1)*k.share/c.share), float64(q.size)))
 		for _, f := range k.tenants {
 			if k != c || f.tenant != tenant {
 				ahead += min(len(f.waiting), turns)
