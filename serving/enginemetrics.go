@@ -36,7 +36,6 @@ func newEngineMetrics(s *Server) *engineMetrics {
 	for i := range s.table.Replicas {
 		for _, why := range health.Reasons {
 			m.ejections.WithLabelValues(m.labels(i, string(why))...)
-			m.spared.WithLabelValues(m.labels(i, string(why))...)
 		}
 	}
 	return m

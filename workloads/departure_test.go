@@ -125,6 +125,29 @@ func TestOutputsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// Outputs that nothing else bounds are cut to what fits.
+func TestUnboundedOutputsAreCut(t *testing.T) {
+	unbounded := optShape
+	unbounded.Output = Lengths{Distribution: "lognormal", Mean: 300, CV: 1.5}
+	for _, text := range []string{"u1+outputs:lognormal,900,1", "u1+outputs:x3"} {
+		spec, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := spec.Open(Settings{Tasks: fourTasks, Shape: unbounded, Fits: 1734}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		for _, a := range collect(s, 2000) {
+			longest = max(longest, a.OutputTokens)
+		}
+		if longest != 1600 { // beside a prompt of 134
+			t.Errorf("%s: up to %d tokens", text, longest)
+		}
+	}
+}
+
 // A mere stream cannot lose hosts or slow them: who only sends requests is told.
 func TestOpenRefusesAnotherFleet(t *testing.T) {
 	settings := Settings{Tasks: fourTasks, Shape: optShape}

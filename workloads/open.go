@@ -14,9 +14,9 @@ type Settings struct {
 	Tasks []fleet.Task
 	// Shape is what requests look like.
 	Shape Shape
-	// Requests ends a workload but the stable one; of a trace these are the
-	// first, and a rate asked for is theirs. Zero does not end it: all are then
-	// endless but the stable one and traces.
+	// Requests ends a workload but the stable one and a schedule, which last their time;
+	// of a trace these are the first, and a rate asked for is theirs. Zero does not end
+	// it: all others are then endless.
 	Requests int
 	// Phase is how long the stable workload lasts. Zero is the paper's 40 s.
 	Phase time.Duration
@@ -165,8 +165,8 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		return nil, err
 	}
 	limit := Limit{Requests: settings.Requests}
-	if s.Form == "stable" {
-		limit = Limit{}
+	if s.Form == "stable" || s.Form == "schedule" {
+		limit = Limit{} // they end by themselves
 	}
 	return func(seed uint64) (Stream, error) {
 		return New(process, settings.Tasks, shape, seed, limit)

@@ -98,9 +98,9 @@ func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 		l = declared.times(o.Factor)
 	case optionalKeys(l.Distribution) > 0:
 		l.Max = declared.Max
-		if declared.Distribution == "constant" {
-			l.Max = room
-		}
+	}
+	if l.Max == 0 && optionalKeys(l.Distribution) > 0 { // unbounded, or declared constant
+		l.Max = room
 	}
 	if most := max(room, declared.Longest()); room > 0 && l.Longest() > most {
 		return l, fmt.Errorf("outputs of up to %d tokens; at most %d are sure to fit", l.Longest(), most)

@@ -70,7 +70,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit; with --tune every static)")
 	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2; with --tune stable too)")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
-	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload lasts its phase instead)")
+	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload and schedules last their time instead)")
 	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))

@@ -35,6 +35,11 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, some := range [][]uint64{seeds(workloads.Validation, validationSeeds), seeds(workloads.Evaluation, heldOutSeeds)} {
+		if err := anyRequests(list, some); err != nil {
+			return nil, err
+		}
+	}
 	fleet, err := simulation(s)
 	if err != nil {
 		return nil, err
@@ -56,6 +61,27 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	return &judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
 	}}, nil
+}
+
+// anyRequests says so now, not after hours of training, if a workload has no request
+// under any of the seeds that it will be judged on.
+func anyRequests(list []evaluation.Workload, seeds []uint64) error {
+	for _, w := range list {
+		came := false
+		for _, seed := range seeds {
+			stream, err := w.Open(seed)
+			if err != nil {
+				return err
+			}
+			if _, came = stream.Next(); came {
+				break
+			}
+		}
+		if !came {
+			return fmt.Errorf("cannot judge policies on %s: no request comes in any of its %d runs; want a higher rate in evaluation.stable_rates or a longer evaluation.phase_s", w.Name, len(seeds))
+		}
+	}
+	return nil
 }
 
 // play evaluates the greedy policy of a network. The groups' rows follow those

@@ -30,6 +30,15 @@ func TestOpponentsAreListedOnce(t *testing.T) {
 	}
 }
 
+// What cannot be judged is not trained: that no request will come is said at first.
+func TestNothingToJudgeOn(t *testing.T) {
+	s := scenarioOf(t, "tiny")
+	s.Evaluation.PhaseS, s.Evaluation.StableRates = 1, []float64{1e-6, 5}
+	if _, err := newJudge(s, observation.Spec{}); err == nil || !strings.Contains(err.Error(), "stable:1e-06: no request comes") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A network trained elsewhere becomes a policy of the scenario's preset, of
 // either kind, that the gate can judge.
 func TestImportedPolicyIsJudged(t *testing.T) {

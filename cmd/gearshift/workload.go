@@ -35,7 +35,7 @@ func newWorkloadCommand() *cobra.Command {
 	for _, sub := range []*cobra.Command{gen, stat} {
 		scenarioFlag(sub, &o.scenario)
 		sub.Flags().Uint64Var(&o.seed, "seed", 1, "of the workload")
-		sub.Flags().IntVar(&o.requests, "requests", 0, "to take at most (default: the scenario's; of the stable workload, all of its phase)")
+		sub.Flags().IntVar(&o.requests, "requests", 0, "to take at most (default: the scenario's; of the stable workload and of schedules, all)")
 	}
 	gen.Flags().StringVar(&o.out, "out", "", "`file` to write (default: standard output)")
 	stat.Flags().StringVar(&o.format, "format", "table", "table or json")
@@ -66,7 +66,7 @@ func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec,
 		requests = s.Evaluation.Requests
 	}
 	stream, err := spec.Open(settings(s, requests), o.seed)
-	if err == nil && o.requests > 0 { // the stable workload ends by time alone
+	if err == nil && o.requests > 0 { // some end by time alone
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
 	return s, spec, stream, err

@@ -213,7 +213,7 @@ func (s *Scenario) fillMix() {
 }
 
 // leaveOut takes out what says the default where a key left out is told from one that
-// is written.
+// is written, and what is no part of the world that is simulated.
 func (s *Scenario) leaveOut() {
 	if s.Training.Load.MinPhaseRequests == workloads.DefaultPhaseRequests {
 		s.Training.Load.MinPhaseRequests = 0
@@ -221,6 +221,7 @@ func (s *Scenario) leaveOut() {
 	s.Models = slices.Clone(s.Models)
 	for i := range s.Models {
 		m := &s.Models[i]
+		m.Request = 0
 		if !slices.ContainsFunc(s.hostNames(), func(host string) bool { return !m.on(host) }) {
 			m.Hosts = nil
 		}
@@ -229,7 +230,7 @@ func (s *Scenario) leaveOut() {
 
 // Hash identifies the world that a policy is trained and judged in: all of the
 // scenario but its name, the rules to beat, the presets (a checkpoint holds the one it used) and,
-// of the serving section, all but the balancer. Comments, order of keys, ways to write a number, and
+// of the serving section, all but the balancer, and request_ms of the profiles. Comments, order of keys, ways to write a number, and
 // whether a default is written out do not count.
 func (s *Scenario) Hash() string {
 	world := *s

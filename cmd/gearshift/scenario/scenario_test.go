@@ -207,6 +207,7 @@ func TestHash(t *testing.T) {
 		"rate scale":    minimal(t) + "evaluation: {rate_scale: 1}\n",
 		"phases":        minimal(t, "max_phase_s: 20}", "max_phase_s: 20, min_phase_requests: 5}"),
 		"every host":    minimal(t, "- variant: large\n", "- variant: large\n    hosts: [gpu0]\n"),
+		"way":           minimal(t, "token_ms: 0.02", "request_ms: 3\n    token_ms: 0.02"),
 		"quality order": minimal(t, "{small: 0.6, large: 1}", "{large: 1.0, small: 0.60}"),
 	}
 	for what, text := range same {
