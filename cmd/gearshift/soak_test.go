@@ -48,8 +48,8 @@ type soak struct {
 	url     string
 	tally   *tally
 
-	goroutines float64 // of the router, before any load
-	resident   []float64
+	goroutines float64   // of the router, before any load
+	held       []float64 // memory, each second
 	troubles   map[string]int
 }
 
@@ -167,9 +167,9 @@ func (s *soak) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.resident = append(s.resident, s.router.resident())
-		if n := len(s.resident); n%60 == 0 {
-			fmt.Printf("soak: %v of %v, %.1f MB, %s\n", time.Since(start).Round(time.Second), s.length, s.resident[n-1]/1e6, s.tally.line())
+		s.held = append(s.held, s.memory())
+		if n := len(s.held); n%60 == 0 {
+			fmt.Printf("soak: %v of %v, %.1f MB, %s\n", time.Since(start).Round(time.Second), s.length, s.held[n-1]/1e6, s.tally.line())
 		}
 	}
 }
