@@ -35,8 +35,9 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, some := range [][]uint64{seeds(workloads.Validation, validationSeeds), seeds(workloads.Evaluation, heldOutSeeds)} {
-		if err := anyRequests(list, some); err != nil {
+	validation := seeds(workloads.Validation, validationSeeds)
+	for _, seeds := range [][]uint64{validation, seeds(workloads.Evaluation, heldOutSeeds)} {
+		if err := anyRequests(list, seeds); err != nil {
 			return nil, err
 		}
 	}
@@ -59,7 +60,7 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 		return again
 	})
 	return &judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
-		Workloads: list, Seeds: seeds(workloads.Validation, validationSeeds),
+		Workloads: list, Seeds: validation,
 	}}, nil
 }
 

@@ -148,14 +148,10 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 	}
 	// Keys that may be left out are, where nothing was measured: what stood there is of
 	// another measurement.
-	if m.Prompt == 0 {
-		drop(of[0], "prompt_ms")
-	}
-	if m.Request == 0 {
-		drop(of[0], "request_ms")
-	}
-	if m.Crowding == 0 {
-		drop(of[0], "crowding")
+	for key, value := range map[string]float64{"prompt_ms": m.Prompt, "request_ms": m.Request, "crowding": m.Crowding} {
+		if value == 0 {
+			drop(of[0], key)
+		}
 	}
 	return nil
 }
