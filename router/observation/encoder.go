@@ -90,7 +90,7 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			}
 		case InFlight:
 			for m, scale := range f.Scale {
-				replicas := max(1, len(v.ReplicasOf(m)))
+				replicas := max(1, len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
 				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
 			}
 		case LogInFlight:

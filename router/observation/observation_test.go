@@ -125,6 +125,24 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// A sample tells how busy a replica is in the mean, as the whole fleet does.
+func TestInFlightOfASample(t *testing.T) {
+	const hosts = 64
+	table := conformance.FleetOf(hosts, 0)
+	n := len(table.Replicas)
+	v := fleet.View{Table: table, InFlight: slices.Repeat([]int32{5}, n), Held: make([]int32, n), Down: make([]bool, n)}
+	e := encoder(t, table, []observation.Feature{{Kind: observation.InFlight, Scale: []float64{1, 1, 5}}})
+	got := make([]float32, e.Dim())
+	for _, sampled := range []bool{false, true} {
+		if sampled {
+			v.Sample(table, 7)
+		}
+		if e.Encode(got, &v, new(fleet.Request)); v.Sampled() != sampled || !slices.Equal(got, []float32{5, 5, 1}) {
+			t.Errorf("sampled %v: %v, want %v", v.Sampled(), got, []float32{5, 5, 1})
+		}
+	}
+}
+
 // advisor always advises one variant.
 type advisor int
 
