@@ -100,7 +100,7 @@ func allocatesNothing(t *testing.T, core *router.Core) {
 	var now time.Duration
 	if n := testing.AllocsPerRun(500, func() {
 		now += time.Millisecond
-		choice, err := core.Route(r, now)
+		choice, err := route(core, r, now)
 		if err != nil || choice.Fallback {
 			t.Fatal(choice, err)
 		}
@@ -153,7 +153,7 @@ func BenchmarkDecisionsAtOnce(b *testing.B) {
 		r := &fleet.Request{PromptTokens: 90}
 		for i := 0; pb.Next(); i++ {
 			r.Task = i % 4
-			choice, err := core.Route(r, time.Duration(moments.Add(1))*20*time.Millisecond)
+			choice, err := route(core, r, time.Duration(moments.Add(1))*20*time.Millisecond)
 			if err != nil || choice.Fallback {
 				b.Error(choice, err)
 				return
@@ -177,7 +177,7 @@ func measure(b *testing.B, core *router.Core) {
 	decide := func(i int) {
 		now += 20 * time.Millisecond
 		r.Task = i % 4
-		choice, err := core.Route(r, now)
+		choice, err := route(core, r, now)
 		if err != nil || choice.Fallback {
 			b.Fatal(choice, err)
 		}

@@ -40,9 +40,9 @@ func TestPlacesAreNeverGivenTwice(t *testing.T) {
 			var err error
 			r := &fleet.Request{Task: rng.IntN(4)}
 			if rng.IntN(4) == 0 {
-				choice, err = core.RoutePinned(rng.IntN(3), r, time.Duration(i))
+				choice, err = core.Route(rng.IntN(3), r, time.Duration(i), nil)
 			} else {
-				choice, err = core.Route(r, time.Duration(i))
+				choice, err = route(core, r, time.Duration(i))
 			}
 			switch {
 			case err == nil:
@@ -107,7 +107,7 @@ func TestCrowdSpreads(t *testing.T) {
 		group.Go(func() {
 			start.Wait()
 			for range requests / goroutines {
-				if _, err := core.Route(&fleet.Request{}, 0); err != nil {
+				if _, err := route(core, &fleet.Request{}, 0); err != nil {
 					t.Error(err)
 				}
 			}

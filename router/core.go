@@ -150,54 +150,17 @@ func (c *Core) Ledger() *fleet.Ledger { return c.ledger }
 // Table is the fleet that the Core chooses from.
 func (c *Core) Table() *fleet.Table { return c.table }
 
-// Route notes the request's arrival at the time now, chooses its variant and
-// replica, and takes the place there. The caller must end the lease. Errors:
-// [ErrNoReplica], [ErrSaturated], [ErrLate], [ErrUnknownTask].
-func (c *Core) Route(r *fleet.Request, now time.Duration) (Choice, error) {
-	return c.RouteSeen(-1, r, now, nil)
-}
-
-// RouteSeen is Route, or RoutePinned for a variant that is not below zero, and
-// shows the witness what was known, if there is one.
-func (c *Core) RouteSeen(variant int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
-	if err := c.known(variant, r); err != nil {
+// Route chooses the variant and replica of a request at the time now, and takes the
+// place there; the caller must end the lease. The ledger has heard of its arrival,
+// once, however often it is tried ([fleet.Ledger.Arrive]). For a variant that the
+// caller has chosen, which is not below zero, the policy is not asked, and no other
+// stands in. The witness, if there is one, is shown what was known. Errors:
+// [ErrNoReplica], [ErrSaturated] and [ErrLate], of that variant alone if there is one;
+// [ErrUnknownTask], [ErrUnknownVariant].
+func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
+	if err := c.known(pinned, r); err != nil {
 		return Choice{}, err
 	}
-	c.ledger.Arrive(now)
-	return c.route(variant, r, now, w)
-}
-
-// RouteArrived is RouteSeen for a request whose arrival has been noted before, as
-// of one that waited: the rate estimate does not hear of it again.
-func (c *Core) RouteArrived(variant int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
-	if err := c.known(variant, r); err != nil {
-		return Choice{}, err
-	}
-	return c.route(variant, r, now, w)
-}
-
-// known says which index of the request is not in the table.
-func (c *Core) known(variant int, r *fleet.Request) error {
-	if variant >= len(c.table.Variants) {
-		return fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
-	}
-	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
-		return fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
-	}
-	return nil
-}
-
-// RoutePinned is Route for a request whose variant the caller has chosen: the
-// policy is not asked, and no other variant stands in. Errors: as of Route, of
-// that variant alone, and [ErrUnknownVariant].
-func (c *Core) RoutePinned(variant int, r *fleet.Request, now time.Duration) (Choice, error) {
-	if variant < 0 {
-		return Choice{}, fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, variant, len(c.table.Variants))
-	}
-	return c.RouteSeen(variant, r, now, nil)
-}
-
-func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness) (Choice, error) {
 	random := c.draw()
 	d := c.desks.Get().(*desk)
 	defer c.desks.Put(d)
@@ -233,6 +196,17 @@ func (c *Core) route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 		choice = d.again(choice, pinned, r, random)
 	}
 	return Choice{}, ErrSaturated
+}
+
+// known says which index of the request is not in the table.
+func (c *Core) known(pinned int, r *fleet.Request) error {
+	if pinned >= len(c.table.Variants) {
+		return fmt.Errorf("%w: index %d of %d", ErrUnknownVariant, pinned, len(c.table.Variants))
+	}
+	if r.Task < 0 || r.Task >= len(c.table.Tasks) {
+		return fmt.Errorf("%w: index %d of %d", ErrUnknownTask, r.Task, len(c.table.Tasks))
+	}
+	return nil
 }
 
 // draw is the next request's random number.

@@ -80,10 +80,16 @@ func setPolicy(t testing.TB, core *router.Core, p router.Policy) {
 	}
 }
 
+// route notes a request's arrival and has the policy decide it.
+func route(core *router.Core, r *fleet.Request, now time.Duration) (router.Choice, error) {
+	core.Ledger().Arrive(now)
+	return core.Route(-1, r, now, nil)
+}
+
 func TestRouteTakesAndGivesBackAPlace(t *testing.T) {
 	core := newCore(t, 0, nil)
 	setPolicy(t, core, static(t, core.Table(), 2))
-	first, err := core.Route(&fleet.Request{}, time.Second)
+	first, err := route(core, &fleet.Request{}, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +99,7 @@ func TestRouteTakesAndGivesBackAPlace(t *testing.T) {
 	if first.Policy != "static:opt-6.7b" || first.Fallback || first.Reason != "" {
 		t.Errorf("chosen by %q, fallback %v (%s)", first.Policy, first.Fallback, first.Reason)
 	}
-	second, err := core.Route(&fleet.Request{}, time.Second)
+	second, err := route(core, &fleet.Request{}, time.Second)
 	if err != nil || second.Replica == first.Replica {
 		t.Errorf("the second request is on replica %d as the first is (%v)", second.Replica, err)
 	}
@@ -123,7 +129,7 @@ func TestAWitnessSeesWhatTheChoiceWentBy(t *testing.T) {
 	setPolicy(t, core, static(t, core.Table(), 2))
 	var seen notes
 	for i := range 2 {
-		choice, err := core.RouteSeen(-1, &fleet.Request{}, 0, &seen)
+		choice, err := core.Route(-1, &fleet.Request{}, 0, &seen)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,73 +141,56 @@ func TestAWitnessSeesWhatTheChoiceWentBy(t *testing.T) {
 			t.Errorf("request %d: %d in flight, %+v; want %d before it, %+v", i, sum, seen.choice, i, choice)
 		}
 	}
-	if choice, err := core.RouteSeen(0, &fleet.Request{}, 0, nil); err != nil || choice.Policy != router.Pinned {
+	if choice, err := core.Route(0, &fleet.Request{}, 0, nil); err != nil || choice.Policy != router.Pinned {
 		t.Errorf("a pinned variant without a witness: %+v, %v", choice, err)
 	}
-	if _, err := core.RouteSeen(3, &fleet.Request{}, 0, nil); !errors.Is(err, router.ErrUnknownVariant) {
+	if _, err := core.Route(3, &fleet.Request{}, 0, nil); !errors.Is(err, router.ErrUnknownVariant) {
 		t.Errorf("a variant beyond the table: %v", err)
-	}
-}
-
-func TestRouteMovesTheRate(t *testing.T) {
-	core := newCore(t, 1, nil)
-	for i := range 40 { // more than there are places: those refused arrive too
-		choice, err := core.Route(&fleet.Request{}, time.Duration(i)*time.Second/10)
-		if err != nil && !errors.Is(err, router.ErrSaturated) {
-			t.Fatal(err)
-		}
-		_ = choice
-	}
-	var v fleet.View
-	core.Ledger().View(4*time.Second, &v)
-	if v.Rate < 7.99 || v.Rate > 8.01 { // (5−1) gaps over 0.5 s
-		t.Errorf("rate %v, want 8", v.Rate)
 	}
 }
 
 func TestErrors(t *testing.T) {
 	core := newCore(t, 1, nil)
 	ledger, table := core.Ledger(), core.Table()
-	route := func() error { _, err := core.Route(&fleet.Request{}, 0); return err }
-	pinned := func(m int) error { _, err := core.RoutePinned(m, &fleet.Request{}, 0); return err }
+	free := func() error { _, err := route(core, &fleet.Request{}, 0); return err }
+	pinned := func(m int) error { _, err := core.Route(m, &fleet.Request{}, 0, nil); return err }
 	want := func(got, want error) {
 		t.Helper()
 		if !errors.Is(got, want) {
 			t.Errorf("error %v, want %v", got, want)
 		}
 	}
-	_, err := core.Route(&fleet.Request{Task: 4}, 0)
+	_, err := route(core, &fleet.Request{Task: 4}, 0)
 	want(err, router.ErrUnknownTask)
-	_, err = core.Route(&fleet.Request{Task: -1}, 0)
+	_, err = route(core, &fleet.Request{Task: -1}, 0)
 	want(err, router.ErrUnknownTask)
 	want(pinned(3), router.ErrUnknownVariant)
-	want(pinned(-1), router.ErrUnknownVariant)
 
 	for range table.ReplicasOf(2) {
 		want(pinned(2), nil)
 	}
 	want(pinned(2), router.ErrSaturated)
 	for range 8 { // the other variants' places
-		want(route(), nil)
+		want(free(), nil)
 	}
-	want(route(), router.ErrSaturated)
+	want(free(), router.ErrSaturated)
 	for i := range table.Replicas {
 		if table.Replicas[i].Variant == 2 {
 			ledger.SetUp(i, false)
 		}
 	}
 	want(pinned(2), router.ErrNoReplica)
-	want(route(), router.ErrSaturated)
+	want(free(), router.ErrSaturated)
 	for i := range table.Replicas {
 		ledger.SetUp(i, false)
 	}
-	want(route(), router.ErrNoReplica)
+	want(free(), router.ErrNoReplica)
 }
 
 func TestPinned(t *testing.T) {
 	core := newCore(t, 0, nil)
 	setPolicy(t, core, always(0))
-	choice, err := core.RoutePinned(2, &fleet.Request{}, 0)
+	choice, err := core.Route(2, &fleet.Request{}, 0, nil)
 	if err != nil || choice.Variant != 2 || choice.Policy != router.Pinned || choice.Fallback {
 		t.Errorf("pinned to 2: %+v, %v", choice, err)
 	}
@@ -227,7 +216,7 @@ func TestFallback(t *testing.T) {
 		for _, i := range core.Table().ReplicasOf(2) {
 			core.Ledger().SetUp(i, false)
 		}
-		choice, err := core.Route(&fleet.Request{}, 0)
+		choice, err := route(core, &fleet.Request{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +238,7 @@ func TestFallbackThatFails(t *testing.T) {
 	for _, i := range core.Table().ReplicasOf(0) {
 		core.Ledger().SetUp(i, false)
 	}
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Variant != 1 || choice.Policy != router.LastResort || choice.Reason != router.ReasonOutOfRange {
 		t.Errorf("want the first available variant as the last resort: %+v, %v", choice, err)
 	}
@@ -267,7 +256,7 @@ func TestBalancerThatFails(t *testing.T) {
 		setPolicy(t, core, always(2))
 		core.Ledger().SetUp(2, false)
 		for range 4 { // replicas 5, 8 and 11 in turn: each time the emptiest
-			choice, err := core.Route(&fleet.Request{}, 0)
+			choice, err := route(core, &fleet.Request{}, 0)
 			if err != nil || choice.Variant != 2 || !choice.Fallback || choice.Reason != router.ReasonBalancer {
 				t.Errorf("%s: %+v, %v", name, choice, err)
 			}
@@ -300,7 +289,7 @@ func TestReplicaLostBetweenViewAndLease(t *testing.T) {
 		})
 	})
 	setPolicy(t, core, always(2))
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Replica != 11 || choice.Fallback {
 		t.Errorf("want replica 11, the one left: %+v, %v", choice, err)
 	}
@@ -316,11 +305,11 @@ func TestLargeFleet(t *testing.T) {
 	})
 	setPolicy(t, core, static(t, core.Table(), 2))
 	for i := range 3 * hosts * limit {
-		if _, err := core.Route(&fleet.Request{}, time.Duration(i)); err != nil {
+		if _, err := route(core, &fleet.Request{}, time.Duration(i)); err != nil {
 			t.Fatalf("request %d of %d: %v", i, 3*hosts*limit, err)
 		}
 	}
-	if _, err := core.Route(&fleet.Request{}, time.Hour); !errors.Is(err, router.ErrSaturated) {
+	if _, err := route(core, &fleet.Request{}, time.Hour); !errors.Is(err, router.ErrSaturated) {
 		t.Errorf("a request to a full fleet: %v", err)
 	}
 }
@@ -373,7 +362,7 @@ func TestSameSeedSameChoices(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		var leases []fleet.Lease
 		for i := range 500 {
-			choice, err := core.Route(&fleet.Request{Task: i % 4}, time.Duration(i))
+			choice, err := route(core, &fleet.Request{Task: i % 4}, time.Duration(i))
 			if err != nil {
 				t.Fatal(err)
 			}

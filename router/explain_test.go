@@ -49,14 +49,14 @@ func TestAWitnessMayAskWhatThePolicyWentBy(t *testing.T) {
 	core := newCore(t, 0, nil)
 	setPolicy(t, core, values{})
 	var seen inquirer
-	if _, err := core.RouteSeen(-1, &fleet.Request{}, 0, &seen); err != nil {
+	if _, err := core.Route(-1, &fleet.Request{}, 0, &seen); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen.values) != 3 || !math.IsNaN(float64(seen.values[0])) || seen.values[2] != 1 || seen.why != "the last" || seen.choice.Variant != 2 {
 		t.Errorf("told %v, %q, %+v", seen.values, seen.why, seen.choice)
 	}
 	var pinned inquirer
-	if _, err := core.RouteSeen(0, &fleet.Request{}, 0, &pinned); err != nil || pinned.values != nil || pinned.choice.Policy != router.Pinned {
+	if _, err := core.Route(0, &fleet.Request{}, 0, &pinned); err != nil || pinned.values != nil || pinned.choice.Policy != router.Pinned {
 		t.Errorf("of a pinned variant: %v, told %v, %+v", err, pinned.values, pinned.choice)
 	}
 }
@@ -67,7 +67,7 @@ func TestAnExplanationThatPanicsLosesNoPlace(t *testing.T) {
 	core := newCore(t, 0, func(c *router.Config) { c.OnPanic = func(name string, _ any) { told = append(told, name) } })
 	setPolicy(t, core, values{panics: true})
 	var seen inquirer
-	choice, err := core.RouteSeen(-1, &fleet.Request{}, 0, &seen)
+	choice, err := core.Route(-1, &fleet.Request{}, 0, &seen)
 	if err != nil || seen.values != nil || seen.choice.Variant != 2 || !slices.Equal(told, []string{"values@2"}) {
 		t.Errorf("error %v, witness %+v, panics of %v", err, seen, told)
 	}

@@ -43,7 +43,7 @@ func TestTheGateFindsRoomNearTheChosenVariant(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			core := gated(t, 0, c.room...)
-			choice, err := core.Route(&fleet.Request{}, time.Second)
+			choice, err := route(core, &fleet.Request{}, time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestTheGateFindsRoomNearTheChosenVariant(t *testing.T) {
 
 func TestNothingIsBegunWhereTheGateSeesNoRoom(t *testing.T) {
 	core := gated(t, 0)
-	if _, err := core.Route(&fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {
+	if _, err := route(core, &fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {
 		t.Errorf("error %v, want %v", err, router.ErrLate)
 	}
 	if n := core.Ledger().InFlight(); n != 0 {
@@ -69,10 +69,10 @@ func TestNothingIsBegunWhereTheGateSeesNoRoom(t *testing.T) {
 	}
 	large := core.Table().ReplicasOf(2)
 	core = gated(t, 0, large...)
-	if _, err := core.RoutePinned(0, &fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {
+	if _, err := core.Route(0, &fleet.Request{}, time.Second, nil); !errors.Is(err, router.ErrLate) {
 		t.Errorf("a pinned variant without room: error %v, want %v", err, router.ErrLate)
 	}
-	if choice, err := core.RoutePinned(2, &fleet.Request{}, time.Second); err != nil || choice.Variant != 2 || choice.Policy != router.Pinned {
+	if choice, err := core.Route(2, &fleet.Request{}, time.Second, nil); err != nil || choice.Variant != 2 || choice.Policy != router.Pinned {
 		t.Errorf("a pinned variant with room: %+v, %v", choice, err)
 	}
 }
@@ -80,17 +80,17 @@ func TestNothingIsBegunWhereTheGateSeesNoRoom(t *testing.T) {
 // A full fleet and one that is down are told apart from one that is late.
 func TestPlacesComeBeforeTheGate(t *testing.T) {
 	core := gated(t, 1, 0)
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Replica != 0 {
 		t.Fatalf("%+v, %v", choice, err)
 	}
-	if _, err := core.Route(&fleet.Request{}, 0); !errors.Is(err, router.ErrLate) {
+	if _, err := route(core, &fleet.Request{}, 0); !errors.Is(err, router.ErrLate) {
 		t.Errorf("the only replica with room is full: error %v, want %v", err, router.ErrLate)
 	}
 	for i := range core.Table().Replicas {
 		core.Ledger().SetUp(i, false)
 	}
-	if _, err := core.Route(&fleet.Request{}, 0); !errors.Is(err, router.ErrNoReplica) {
+	if _, err := route(core, &fleet.Request{}, 0); !errors.Is(err, router.ErrNoReplica) {
 		t.Errorf("all are down: error %v, want %v", err, router.ErrNoReplica)
 	}
 }
@@ -109,7 +109,7 @@ func TestTheGateIsAskedOfTheWholeFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		choice, err := core.Route(&fleet.Request{}, 0)
+		choice, err := route(core, &fleet.Request{}, 0)
 		if err != nil || choice.Replica != last {
 			t.Fatalf("replica %d, %v; want %d, the only one with room", choice.Replica, err, last)
 		}
@@ -122,11 +122,11 @@ func TestARequestArrivesOnce(t *testing.T) {
 	var v fleet.View
 	for n := range 6 {
 		at := time.Duration(n) * time.Second
-		_, _ = core.RouteSeen(-1, &fleet.Request{}, at, nil)
+		_, _ = route(core, &fleet.Request{}, at)
 		core.Ledger().View(at, &v)
 		before := v.Rate
 		for range 5 {
-			_, _ = core.RouteArrived(-1, &fleet.Request{}, at+time.Millisecond, nil)
+			_, _ = core.Route(-1, &fleet.Request{}, at+time.Millisecond, nil)
 		}
 		if core.Ledger().View(at, &v); v.Rate != before {
 			t.Fatalf("the rate went from %v to %v by trying again", before, v.Rate)

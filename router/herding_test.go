@@ -61,7 +61,7 @@ func TestCrowdsSpread(t *testing.T) {
 				if test.sessions > 0 {
 					r.Session = 1 + i%test.sessions
 				}
-				if _, err := core.Route(&r, time.Second); err != nil {
+				if _, err := route(core, &r, time.Second); err != nil {
 					t.Error(err)
 				}
 			})

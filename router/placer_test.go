@@ -28,11 +28,11 @@ func TestPlacerChoosesTheReplica(t *testing.T) {
 		c.Balancer = picker(func(_ *fleet.View, variant int) int { asked++; return variant })
 	})
 	setPolicy(t, core, placer(func(*fleet.View) int { return 8 }))
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Replica != 8 || choice.Variant != 2 || choice.Policy != "placer" || choice.Fallback || asked != 0 {
 		t.Errorf("%+v, %v, the balancer asked %d times", choice, err, asked)
 	}
-	choice, err = core.RoutePinned(1, &fleet.Request{}, 0)
+	choice, err = core.Route(1, &fleet.Request{}, 0, nil)
 	if err != nil || choice.Replica != 1 || choice.Policy != router.Pinned || asked != 1 {
 		t.Errorf("pinned: %+v, %v, the balancer asked %d times", choice, err, asked)
 	}
@@ -50,7 +50,7 @@ func TestPlacerThatFails(t *testing.T) {
 		core := newCore(t, 0, nil)
 		setPolicy(t, core, place)
 		core.Ledger().SetUp(2, false)
-		choice, err := core.Route(&fleet.Request{}, 0)
+		choice, err := route(core, &fleet.Request{}, 0)
 		if err != nil || !choice.Fallback || choice.Reason != reason || choice.Variant != 1 || choice.Policy != "static:opt-1.3b" {
 			t.Errorf("want a fallback for %q, got %+v, %v", reason, choice, err)
 		}
@@ -60,7 +60,7 @@ func TestPlacerThatFails(t *testing.T) {
 // A fallback may place, too.
 func TestFallbackPlaces(t *testing.T) {
 	core := newCore(t, 0, func(c *router.Config) { c.Fallback = placer(func(*fleet.View) int { return 7 }) })
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Replica != 7 || choice.Variant != 1 || choice.Policy != "placer" || choice.Reason != router.ReasonMissing {
 		t.Errorf("%+v, %v", choice, err)
 	}

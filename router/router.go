@@ -64,7 +64,7 @@ type Witness interface {
 	Saw(v *fleet.View, c Choice)
 }
 
-// Errors of [Core.Route] and [Core.RoutePinned].
+// Errors of [Core.Route].
 var (
 	// ErrNoReplica says that every replica that could answer is down.
 	ErrNoReplica = errors.New("no replica is up")

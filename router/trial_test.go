@@ -27,7 +27,7 @@ func ask(t *testing.T, core *router.Core, n int, by string) (decided []uint64) {
 	t.Helper()
 	for id := range uint64(n) {
 		r := &fleet.Request{ID: id + 1, Task: int(id) % 4, PromptTokens: 90}
-		choice, err := core.Route(r, time.Duration(id)*time.Millisecond)
+		choice, err := route(core, r, time.Duration(id)*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestShadowDecidesAndDoesNotRoute(t *testing.T) {
 	if decided := ask(t, core, 100, "next@2"); len(decided) != 0 {
 		t.Errorf("the shadow decided %d requests", len(decided))
 	}
-	if _, err := core.RoutePinned(1, &fleet.Request{}, 0); err != nil {
+	if _, err := core.Route(1, &fleet.Request{}, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	trial, ok := core.Trial()
@@ -133,7 +133,7 @@ func TestPropensityIsTheShareWhereChoicesDiffer(t *testing.T) {
 		}
 		seen := false
 		for id := range uint64(100) {
-			choice, err := core.Route(&fleet.Request{ID: id}, 0)
+			choice, err := route(core, &fleet.Request{ID: id}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestPropensityIsTheShareWhereChoicesDiffer(t *testing.T) {
 			t.Errorf("trial of %d: %d was never chosen", c.trial, c.variant)
 		}
 	}
-	if choice, err := newCore(t, 0, nil).RoutePinned(1, &fleet.Request{}, 0); err != nil || choice.Propensity != 0 {
+	if choice, err := newCore(t, 0, nil).Route(1, &fleet.Request{}, 0, nil); err != nil || choice.Propensity != 0 {
 		t.Errorf("pinned: propensity %v, %v", choice.Propensity, err)
 	}
 }
@@ -169,7 +169,7 @@ func TestTrialHarmsNoRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for id := range uint64(50) {
-			choice, err := core.Route(&fleet.Request{ID: id}, 0)
+			choice, err := route(core, &fleet.Request{ID: id}, 0)
 			if err != nil || choice.Variant != 2 || choice.Policy != "always" || choice.Fallback || !choice.Trial {
 				t.Fatalf("%s: %+v, %v", reason, choice, err)
 			}
@@ -201,7 +201,7 @@ func TestTrialBesideAFallback(t *testing.T) {
 	if err := core.Try(named{always(2), "next@2"}, 1); err != nil {
 		t.Fatal(err)
 	}
-	choice, err := core.Route(&fleet.Request{}, 0)
+	choice, err := route(core, &fleet.Request{}, 0)
 	if err != nil || choice.Policy != "next@2" || choice.Variant != 2 || choice.Fallback {
 		t.Errorf("%+v, %v", choice, err)
 	}
@@ -313,7 +313,7 @@ func TestOrdersUnderLoad(t *testing.T) {
 	for g := range 4 {
 		all.Go(func() {
 			for i := range 500 {
-				choice, err := core.Route(&fleet.Request{ID: uint64(g*500 + i)}, time.Duration(i))
+				choice, err := route(core, &fleet.Request{ID: uint64(g*500 + i)}, time.Duration(i))
 				if err != nil || choice.Fallback || choice.Policy != "a" && choice.Policy != "b" || (choice.Policy == "a") != (choice.Variant == 0) {
 					t.Errorf("%+v, %v", choice, err)
 				}

@@ -11,10 +11,10 @@ import (
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
 type Router interface {
-	// RouteArrived routes a request whose arrival the ledger has noted: to the
-	// variant, or where the policy decides if that is below zero. It shows the
-	// witness what it went by, if there is one.
-	RouteArrived(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
+	// Route routes a request of whose arrival the ledger has heard: to the variant,
+	// or where the policy decides if that is below zero. It shows the witness what it
+	// went by, if there is one.
+	Route(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
 	PolicyName() string
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
@@ -88,17 +88,6 @@ type Work struct {
 	ended   atomic.Bool
 }
 
-// Route stamps the request's arrival and number, and routes it to the variant,
-// or where the policy decides if that is [Auto]. The witness, if there is one, is
-// shown what that went by. The caller must End the work. Errors are the router's.
-func (a *Adapter) Route(r fleet.Request, variant int, witness router.Witness) (*Work, error) {
-	w := a.Arrive(r)
-	if err := w.Begin(variant, witness); err != nil {
-		return nil, err
-	}
-	return w, nil
-}
-
 // Arrive stamps the request's arrival and number, and notes the arrival, once. The
 // work has no place yet: it is to Begin, and only then to End.
 func (a *Adapter) Arrive(r fleet.Request) *Work {
@@ -108,9 +97,10 @@ func (a *Adapter) Arrive(r fleet.Request) *Work {
 	return w
 }
 
-// Begin routes work that has arrived: at first at the moment of its arrival. After an
-// error, which is the router's, it may be tried again, at the moment that is then. It must not be called at the same time as
-// itself.
+// Begin routes work that has arrived to the variant, or where the policy decides if
+// that is [Auto]: at first at the moment of its arrival. The witness, if there is one,
+// is shown what that went by. After an error, which is the router's, it may be tried
+// again, at the moment that is then. It must not be called at the same time as itself.
 func (w *Work) Begin(variant int, witness router.Witness) (err error) {
 	a := w.adapter
 	now := w.Request.Arrival
@@ -119,7 +109,7 @@ func (w *Work) Begin(variant int, witness router.Witness) (err error) {
 	}
 	w.tried = true
 	a.router.Ledger().HoldEach(a.replicas, a)
-	if w.Choice, err = a.router.RouteArrived(variant, &w.Request, now, witness); err != nil {
+	if w.Choice, err = a.router.Route(variant, &w.Request, now, witness); err != nil {
 		return err
 	}
 	w.Chosen, w.Waited = w.Variant, now-w.Request.Arrival

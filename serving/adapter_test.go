@@ -28,6 +28,12 @@ func (h *hand) add(d time.Duration) {
 	h.now += d
 }
 
+// begun is work that has just arrived, and begun.
+func begun(a *serving.Adapter, r fleet.Request, variant int) (*serving.Work, error) {
+	w := a.Arrive(r)
+	return w, w.Begin(variant, nil)
+}
+
 func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 	const chat, copa = 0, 1
 	ms := time.Millisecond
@@ -56,7 +62,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := &hand{now: time.Hour}
 			a := serving.NewAdapter(testRouter(t, chooses(small)), h.clock)
-			w, err := a.Route(fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant, nil)
+			w, err := begun(a, fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +84,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 func TestWorkEndsOnceAmongMany(t *testing.T) {
 	core := testRouter(t, chooses(small))
 	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := a.Route(fleet.Request{}, serving.Auto, nil)
+	w, err := begun(a, fleet.Request{}, serving.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +112,7 @@ func TestWorkEndsOnceAmongMany(t *testing.T) {
 func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 	core := testRouter(t, chooses(small))
 	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := a.Route(fleet.Request{}, serving.Auto, nil)
+	w, err := begun(a, fleet.Request{}, serving.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +140,7 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 	a := serving.NewAdapter(core, h.clock)
 	held := func() (sum int) {
 		t.Helper()
-		probe, err := a.Route(fleet.Request{}, serving.Auto, nil)
+		probe, err := begun(a, fleet.Request{}, serving.Auto)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,11 +152,11 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 		}
 		return sum
 	}
-	one, err := a.Route(fleet.Request{PromptTokens: 100}, small, nil)
+	one, err := begun(a, fleet.Request{PromptTokens: 100}, small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := a.Route(fleet.Request{PromptTokens: 20}, large, nil)
+	two, err := begun(a, fleet.Request{PromptTokens: 20}, large)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +198,7 @@ func TestDeadlinesFollowTheWork(t *testing.T) {
 	a := serving.NewAdapter(core, serving.WallClock())
 	begin := func(task int, deadline time.Duration) *serving.Work {
 		t.Helper()
-		w, err := a.Route(fleet.Request{Task: task, Deadline: deadline}, small, nil)
+		w, err := begun(a, fleet.Request{Task: task, Deadline: deadline}, small)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,8 +75,8 @@ func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call)
 // begin routes the call at once, or refuses it. Headers are those of the answer.
 func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 	before := s.clock()
-	work, err := s.adapter.Route(k.fleet, k.variant, k.account.witness(k.fleet))
-	if err != nil {
+	work := s.adapter.Arrive(k.fleet)
+	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
 		return nil, s.shed(s.line.refused(err, claim{}), k, claim{}, h)
 	}
 	s.begun(work, k, s.clock()-before, h)

@@ -231,7 +231,7 @@ func TestAFullFleetAsksForPatience(t *testing.T) {
 		o.Config.Overload.MaxQueue = 0
 	})
 	for range 2 { // the limit of large@a
-		if _, err := g.core.RoutePinned(large, &fleet.Request{}, 0); err != nil {
+		if _, err := g.core.Route(large, &fleet.Request{}, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,17 +62,17 @@ func witness(row *experience.Row, w router.Witness) router.Witness {
 	return s
 }
 
-// RouteArrived implements [Router].
-func (c *Recorder) RouteArrived(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error) {
+// Route implements [Router].
+func (c *Recorder) Route(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error) {
 	if !c.store.Sampled(r.ID) {
-		choice, err := c.Router.RouteArrived(variant, r, now, w)
+		choice, err := c.Router.Route(variant, r, now, w)
 		if err == nil {
 			c.decided.Add(1)
 		}
 		return choice, err
 	}
 	row := c.store.Row()
-	choice, err := c.Router.RouteArrived(variant, r, now, witness(row, w))
+	choice, err := c.Router.Route(variant, r, now, witness(row, w))
 	if err != nil {
 		c.store.Discard(row)
 		return choice, err

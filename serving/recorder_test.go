@@ -123,7 +123,7 @@ func (w *witness) Explained([]float32, string)    { w.asked++ }
 // instant chooses without any cost of its own.
 type instant struct{ serving.Router }
 
-func (instant) RouteArrived(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
+func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
 	if q, ok := w.(interface{ Explained([]float32, string) }); ok {
 		q.Explained(nil, "")
 	}
@@ -140,7 +140,7 @@ func TestRecorderCost(t *testing.T) {
 	w := &witness{}
 	route := func(r serving.Router) func() {
 		return func() {
-			if _, err := r.RouteArrived(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
+			if _, err := r.Route(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -166,7 +166,7 @@ func TestSmallerVariantsComeFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := serving.NewAdapter(core, (&hand{}).clock).Route(fleet.Request{}, 2, nil)
+	w, err := begun(serving.NewAdapter(core, (&hand{}).clock), fleet.Request{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

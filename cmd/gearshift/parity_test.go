@@ -187,8 +187,8 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 		for decision, generated := range history[i].progress {
 			work[decision].Progress(generated)
 		}
-		w, err := adapter.Route(history[i].request, serving.Auto, nil)
-		if err != nil {
+		w := adapter.Arrive(history[i].request)
+		if err := w.Begin(serving.Auto, nil); err != nil {
 			t.Fatal(err)
 		}
 		if w.Fallback || w.Replica != history[i].replica {
