@@ -76,6 +76,7 @@ func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call)
 func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
+	work.unseen = int(s.line.output) // the caller does not tell how far the answer is
 	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
 		return nil, s.shed(s.line.refused(err, claim{}), k, claim{}, h)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/router/fleet"
 	"gearshift/serving"
 )
 
@@ -58,6 +59,17 @@ func TestRouteWithoutALength(t *testing.T) {
 		t.Errorf("status %d, %s", w.Code, w.Body)
 	}
 	g.settled(t, "completed")
+}
+
+// Nobody tells how far the answer of leased work has come: it holds a mean one.
+func TestLeasedWorkHoldsAMeanAnswer(t *testing.T) {
+	g := newRig(t, nil, func(o *serving.Options) { o.OutputTokens = 200 })
+	first := g.route(t, `{"prompt_tokens":90}`)
+	g.route(t, `{}`) // routing brings what is held up to date
+	var v fleet.View
+	if g.core.Ledger().View(0, &v); first.Replica != "small@a" || v.Held[smallOnA] != 290 {
+		t.Errorf("on %s a prompt of 90 and an answer of 200 hold %v", first.Replica, v.Held)
+	}
 }
 
 func TestLeasesOfLostCallersExpire(t *testing.T) {
