@@ -166,7 +166,9 @@ func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 	defer c.desks.Put(d)
 	d.lineup = c.lineup.Load()
 	d.policy = &d.lineup.policy
-	d.view.Sample(c.table, random)
+	if d.view.Sample(c.table, random); r.Session != 0 {
+		d.view.Whole() // its replica may be on any host
+	}
 	if err := d.look(pinned, r, now); err != nil {
 		return Choice{}, err
 	}

@@ -17,7 +17,7 @@ type Request struct {
 	Deadline time.Duration
 	Arrival  time.Duration
 	// Session is a hash of the session that the request is part of; zero is none.
-	// Balancers may go by it.
+	// Balancers may go by it, so a router decides such a request on the whole fleet.
 	Session uint64
 }
 
