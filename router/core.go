@@ -111,10 +111,7 @@ func (c *Core) SetPolicy(p Policy) error {
 		return fmt.Errorf("cannot use policy %q: %w", p.Name(), err)
 	}
 	return c.change(func(l *lineup) error {
-		if before := l.policy; before.policy != nil {
-			l.before = &before
-		}
-		l.policy = next
+		c.succeed(l, next)
 		if l.trial != nil { // it has another beside it now
 			l.trial = newTrial(l.trial.seat, l.trial.share, c.table)
 		}

@@ -14,7 +14,7 @@ import (
 // lineup is the policies in place, replaced as a whole.
 type lineup struct {
 	policy seat   // in charge; its policy is nil if there is none
-	before *seat  // in charge before that; nil if there was none, or it was put back
+	before *seat  // in charge before that; nil if there was none, or it was put back; see succeed
 	trial  *trial // nil without one
 }
 
@@ -126,11 +126,21 @@ func (c *Core) Promote() error {
 		if l.trial == nil {
 			return ErrNoTrial
 		}
-		before := l.policy
-		l.before, l.policy, l.trial = &before, l.trial.seat, nil
-		l.policy.told = nil
+		next := l.trial.seat
+		next.told, l.trial = nil, nil
+		c.succeed(l, next)
 		return nil
 	})
+}
+
+// succeed puts next in charge, and remembers what was before: not the same policy,
+// to which there is no way back, nor the fallback of a router that only starts, which
+// has decided nothing.
+func (c *Core) succeed(l *lineup, next seat) {
+	if before := l.policy; before.name != next.name && (before.policy != nil || c.routed.Load() > 0) {
+		l.before = &before
+	}
+	l.policy = next
 }
 
 // Rollback puts the policy back in charge that was before the present one, which
