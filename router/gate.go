@@ -43,15 +43,17 @@ func (d *desk) admit(choice *Choice, pinned int, r *fleet.Request) {
 	if replica < 0 {
 		return
 	}
-	choice.Replica, choice.Fallback = replica, true
+	choice.Replica = replica
+	variant := d.table.Replicas[replica].Variant
+	if variant == choice.Variant { // as decided
+		return
+	}
+	choice.Variant, choice.Policy, choice.Fallback = variant, Degraded, true
 	if choice.Reason == "" {
 		choice.Reason = ReasonLate
 	}
-	if variant := d.table.Replicas[replica].Variant; variant != choice.Variant {
-		choice.Variant, choice.Policy = variant, Degraded
-		if choice.Propensity < 1 { // the other choice might have led here too
-			choice.Propensity = 0
-		}
+	if choice.Propensity < 1 { // the other choice might have led here too
+		choice.Propensity = 0
 	}
 }
 

@@ -50,8 +50,12 @@ func TestTheGateFindsRoomNearTheChosenVariant(t *testing.T) {
 			if c.replica >= 0 && choice.Replica != c.replica || choice.Variant != table.Replicas[choice.Replica].Variant {
 				t.Errorf("variant %d on replica %d, want replica %d", choice.Variant, choice.Replica, c.replica)
 			}
-			late := choice.Fallback && choice.Reason == router.ReasonLate
-			if choice.Policy != c.policy || late != (c.replica >= 0) {
+			// What stays with the policy's variant is no fallback.
+			reason := ""
+			if c.policy == router.Degraded {
+				reason = router.ReasonLate
+			}
+			if choice.Policy != c.policy || choice.Fallback != (reason != "") || choice.Reason != reason {
 				t.Errorf("chosen by %q, want %q; fallback %v (%s)", choice.Policy, c.policy, choice.Fallback, choice.Reason)
 			}
 			choice.Lease.End()

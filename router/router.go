@@ -129,7 +129,8 @@ const (
 	ReasonUnavailable = "policy chose an unavailable variant"
 	// ReasonPanic: the policy panicked; see [Config.OnPanic].
 	ReasonPanic = "policy panicked"
-	// ReasonLate: the gate saw no room on the chosen replica, and some on another.
+	// ReasonLate: the gate saw no room on a replica of the chosen variant, and some on
+	// one of another.
 	ReasonLate = "chosen replica would be late"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
 	// an available one of the variant; the emptiest such took its place.
