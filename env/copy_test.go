@@ -55,7 +55,7 @@ func TestCopyGoesOnAlike(t *testing.T) {
 		c := twoByTwo(t)
 		c.Engine.Scheduler = []string{engine.PrefillFirst, engine.ChunkedPrefill}[seed%2]
 		c.Engine.MaxBatchTokens = 64 + rng.IntN(512)
-		c.Balancer = []env.Balancer{balance.SmallestBatch{}, balance.PowerOfTwo{}, balance.LeastHarm{}}[seed%3]
+		c.Balancer = []env.Balancer{balance.SmallestBatch{}, balance.PowerOfK{K: 2}, balance.LeastHarm{}}[seed%3]
 		c.Forecaster = profile.NewForecaster(c.Profiles)
 		arrivals := *poisson(seed, 2+30*rng.Float64(), requests)
 		c.Open = of(arrivals...)

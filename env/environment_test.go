@@ -95,7 +95,7 @@ func make2(t *testing.T, c env.Config) *env.Environment {
 func TestContract(t *testing.T) {
 	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
 		for _, limit := range []int{0, 150} {
-			for _, balancer := range []env.Balancer{balance.SmallestBatch{}, balance.PowerOfTwo{}} {
+			for _, balancer := range []env.Balancer{balance.SmallestBatch{}, balance.PowerOfK{K: 2}} {
 				c := twoByTwo(t)
 				c.Engine.Scheduler, c.Limit, c.Balancer = scheduler, limit, balancer
 				if err := env.CheckEnvironment(make2(t, c), 11, 1000); err != nil {

@@ -19,7 +19,7 @@ import (
 // count may never pass the limit, and ends at zero.
 func TestPlacesAreNeverGivenTwice(t *testing.T) {
 	const limit, goroutines, rounds = 3, 8, 3000
-	core := newCore(t, limit, func(c *router.Config) { c.Balancer = balance.PowerOfTwo{} })
+	core := newCore(t, limit, func(c *router.Config) { c.Balancer = balance.PowerOfK{K: 2} })
 	held := make([]atomic.Int32, len(core.Table().Replicas))
 	var saturated atomic.Int32
 

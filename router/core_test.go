@@ -346,7 +346,7 @@ func TestSetPolicy(t *testing.T) {
 	if core.PolicyName() != "always" {
 		t.Errorf("after a refusal %q is in charge", core.PolicyName())
 	}
-	_, err = router.New(router.Config{Ledger: fleet.NewLedger(core.Table()), Fallback: stranger, Balancer: balance.PowerOfTwo{}})
+	_, err = router.New(router.Config{Ledger: fleet.NewLedger(core.Table()), Fallback: stranger, Balancer: balance.PowerOfK{K: 2}})
 	if err == nil || !strings.Contains(err.Error(), "fallback policy") {
 		t.Errorf("a fallback for another fleet: error %v", err)
 	}
@@ -358,7 +358,7 @@ func TestSetPolicy(t *testing.T) {
 // TestSameSeedSameChoices repeats a history of arrivals and ends.
 func TestSameSeedSameChoices(t *testing.T) {
 	history := func(seed uint64) (replicas []int) {
-		core := newCore(t, 0, func(c *router.Config) { c.Seed, c.Balancer = seed, balance.PowerOfTwo{} })
+		core := newCore(t, 0, func(c *router.Config) { c.Seed, c.Balancer = seed, balance.PowerOfK{K: 2} })
 		rng := rand.New(rand.NewPCG(3, 4))
 		var leases []fleet.Lease
 		for i := range 500 {

@@ -39,7 +39,7 @@ func TestCrowdsSpread(t *testing.T) {
 		{"smallest-fitting", balance.SmallestFitting{}, 0, 1},
 		{"least-work", work, 0, 1},
 		{"least-harm", balance.LeastHarm{}, 0, 1},
-		{"power-of-two", balance.PowerOfTwo{}, 0, 8},
+		{"power-of-two", balance.PowerOfK{K: 2}, 0, 8},
 		{"power-of-k:3", balance.PowerOfK{K: 3}, 0, 6},
 		{"power-of-k:8, which is all", balance.PowerOfK{K: 8}, 0, 1},
 		{"power-of-k:1, which is chance", balance.PowerOfK{K: 1}, 0, 90},

@@ -38,7 +38,7 @@ func Make(name string, k Known) (Balancer, error) {
 	if b, ok, err := parsePowerOfK(name); ok {
 		return b, err
 	}
-	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, LeastWork(k), PowerOfTwo{}} {
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, LeastWork(k), PowerOfK{K: 2}} {
 		if b.Name() == name {
 			return b, nil
 		}

@@ -22,8 +22,8 @@ func TestConformance(t *testing.T) {
 			work.Profiles[i] = &profile.Profile{Weights: float64(1 + table.Replicas[i].Variant), Context: 1e-4, Sequence: 0.01, Contention: 0.5}
 		}
 		for _, b := range []balance.Balancer{
-			balance.SmallestBatch{}, balance.SmallestFitting{}, balance.LeastHarm{}, balance.PowerOfTwo{},
-			work, balance.PowerOfK{K: 3},
+			balance.SmallestBatch{}, balance.SmallestFitting{}, balance.LeastHarm{}, work,
+			balance.PowerOfK{K: 2}, balance.PowerOfK{K: 3},
 			balance.Affinity{Balancer: work, Bound: 1.25},
 		} {
 			conformance.Balancer(t, table, b)
@@ -37,6 +37,9 @@ func TestByName(t *testing.T) {
 		if err != nil || b.Name() != name {
 			t.Errorf("ByName(%q) = %v, %v", name, b, err)
 		}
+	}
+	if two, err := balance.ByName("power-of-k:2"); err != nil || two.Name() != "power-of-two" {
+		t.Errorf("power-of-k:2 is %v, %v; want power-of-two", two, err)
 	}
 	_, err := balance.ByName("roulette")
 	if err == nil || !strings.Contains(err.Error(), balance.Forms) {
@@ -143,12 +146,10 @@ func TestDistribution(t *testing.T) {
 		{"smallest: ties are uniform", balance.SmallestBatch{}, []int32{1, 1, 3, 1}, nil, []float64{1. / 3, 1. / 3, 0, 1. / 3}},
 		{"smallest: ties without those down", balance.SmallestBatch{}, []int32{1, 1, 3, 1}, []int{1}, []float64{.5, 0, 0, .5}},
 		{"fitting: ties without those down", balance.SmallestFitting{}, []int32{1, 1, 3, 1}, []int{1}, []float64{.5, 0, 0, .5}},
-		{"two: distinct loads", balance.PowerOfTwo{}, []int32{7, 1, 5, 3}, nil, []float64{0, 3. / 6, 1. / 6, 2. / 6}},
-		{"two: six replicas", balance.PowerOfTwo{}, []int32{0, 1, 2, 3, 4, 5}, nil, []float64{5. / 15, 4. / 15, 3. / 15, 2. / 15, 1. / 15, 0}},
-		{"two: equal loads are uniform", balance.PowerOfTwo{}, []int32{2, 2, 2, 2, 2}, nil, []float64{.2, .2, .2, .2, .2}},
-		{"two: without those down", balance.PowerOfTwo{}, []int32{7, 1, 5, 3}, []int{1}, []float64{0, 0, 1. / 3, 2. / 3}},
-		{"two: a pair", balance.PowerOfTwo{}, []int32{1, 0}, nil, []float64{0, 1}},
-		{"two: one left", balance.PowerOfTwo{}, []int32{1, 0}, []int{1}, []float64{1, 0}},
+		{"two: distinct loads", balance.PowerOfK{K: 2}, []int32{7, 1, 5, 3}, nil, []float64{0, 3. / 6, 1. / 6, 2. / 6}},
+		{"two: equal loads are uniform", balance.PowerOfK{K: 2}, []int32{2, 2, 2, 2, 2}, nil, alike(5)},
+		{"two: a pair", balance.PowerOfK{K: 2}, []int32{1, 0}, nil, []float64{0, 1}},
+		{"two: one left", balance.PowerOfK{K: 2}, []int32{1, 0}, []int{1}, []float64{1, 0}},
 		{"one of k: uniform whatever the load", balance.PowerOfK{K: 1}, []int32{7, 1, 5, 3}, nil, []float64{.25, .25, .25, .25}},
 		{"k: equal loads are uniform", balance.PowerOfK{K: 3}, []int32{2, 2, 2, 2, 2, 2, 2}, nil, alike(7)},
 		{"k: all are equal and drawn", balance.PowerOfK{K: 9}, []int32{2, 2, 2, 2, 2}, nil, alike(5)},

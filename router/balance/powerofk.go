@@ -13,17 +13,25 @@ import (
 
 // PowerOfK draws K distinct available replicas, each set equally likely, and picks
 // the one with the fewest requests in flight; any of equals. K of 1 is a random
-// replica, K of 2 is [PowerOfTwo] with other draws, and the more there are the
-// nearer it comes to [SmallestBatch]. Where there are no more than K, all are drawn.
+// replica, and the more there are the nearer it comes to [SmallestBatch], which herds
+// where many routers share a fleet. Where there are no more than K, all are drawn.
 type PowerOfK struct{ K int }
 
-const powerOfK = "power-of-k:"
+const (
+	powerOfK   = "power-of-k:"
+	powerOfTwo = "power-of-two" // K of 2, which has a name of its own
+)
 
 // maxK bounds K: far more than helps.
 const maxK = 64
 
-// Name is "power-of-k:K".
-func (b PowerOfK) Name() string { return powerOfK + strconv.Itoa(b.K) }
+// Name is "power-of-k:K", or "power-of-two".
+func (b PowerOfK) Name() string {
+	if b.K == 2 {
+		return powerOfTwo
+	}
+	return powerOfK + strconv.Itoa(b.K)
+}
 
 // drawStream sets the numbers that draw replicas apart from others of a seed.
 const drawStream = 0x64726177

@@ -51,7 +51,8 @@ func (p *predictor) Match(t *fleet.Table) error {
 }
 
 // picked is the mean of f over the replicas of an available variant that the
-// balancer would pick, for four random numbers spread evenly.
+// balancer would pick, for four random numbers. They are spread evenly: balancers
+// draw by the high bits, so few numbers come nearer to the mean than chance would.
 func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(replica int) float64) float64 {
 	var sum, last float64
 	before := -1

@@ -185,6 +185,47 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
+// notes is a balancer that notes in which quarter its random numbers lie.
+type notes struct{ quarters *[4]int }
+
+func (n notes) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
+	n.quarters[random>>62]++
+	return v.ReplicasOf(variant)[0]
+}
+
+// Balancers draw among equals by numbers that are spread evenly, though those of
+// requests are 1, 2, 3 …
+func TestBalancersGetUniformNumbers(t *testing.T) {
+	c := world(t)
+	log := served(t, c, 400, 1, 0)
+	for i := range log.Runs[0].Decisions {
+		log.Runs[0].Decisions[i].Pinned = i%2 == 0
+	}
+	even := func(what string, quarters [4]int) {
+		t.Helper()
+		for _, n := range quarters { // 50 each, with a standard deviation of 6
+			if n < 25 || n > 75 {
+				t.Errorf("%s: by quarter %v, want about 50 each", what, quarters)
+			}
+		}
+	}
+	var scored, replayed [4]int
+	c.Balancer = notes{&scored}
+	scorer(c, log).Score(always(small))
+	even("scored", scored)
+	c.Balancer = notes{&replayed}
+	p := logged.Replayer{Log: log, Fleet: c}
+	if _, err := p.Play(t.Context(), "places", places{small}); err != nil {
+		t.Fatal(err)
+	}
+	even("replayed", replayed)
+}
+
+// places is always, for the replica too.
+type places struct{ always }
+
+func (p places) Place(*fleet.View, *fleet.Request, []float32) int { return int(p.always) }
+
 func TestReports(t *testing.T) {
 	c := world(t)
 	log := served(t, c, 100, 1, 0.5)

@@ -171,7 +171,7 @@ type placing struct {
 // Place implements [evaluation.Placer].
 func (s placing) Place(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	if d := &s.decisions[r.ID]; d.Pinned {
-		return s.balancer.Pick(v, r, d.Variant, r.ID)
+		return s.balancer.Pick(v, r, d.Variant, chance(r.ID))
 	}
 	return s.placer.Place(v, r, scratch)
 }

@@ -1,6 +1,8 @@
 package logged
 
 import (
+	"math/rand/v2"
+
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
@@ -110,5 +112,11 @@ func (s *Scorer) choose(v *fleet.View, r *fleet.Request, d evaluation.Decider, s
 	if variant = d.Decide(v, r, scratch); variant < 0 {
 		return -1, -1
 	}
-	return variant, s.Balancer.Pick(v, r, variant, r.ID)
+	return variant, s.Balancer.Pick(v, r, variant, chance(r.ID))
 }
+
+// chance is a request's random number for the balancer, the same each time.
+func chance(id uint64) uint64 { return rand.NewPCG(chanceStream, id).Uint64() }
+
+// chanceStream sets these numbers apart from others of a seed.
+const chanceStream = 0x6368616e6365
