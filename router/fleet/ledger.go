@@ -170,7 +170,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 		}
 		return
 	}
-	v.Rate, v.Smoothed = l.rate.perSecond(), l.rate.smoothed
+	v.Rate, v.Smoothed = l.rate.at(now)
 	if l.routers > 1 {
 		v.Rate *= l.routers
 		for i := range v.Smoothed {

@@ -27,6 +27,10 @@ type SmoothedRates [len(RateHorizons)]float64
 // divided by the horizon: unbiased for steady Poisson arrivals once some
 // horizons have passed since the first, with relative variance 1/(2λ·horizon).
 //
+// While nothing arrives, both go down: the smoothed rates decay, and the estimate is
+// at most n/Σ of the gaps and the time since the last arrival. At the moment of an
+// arrival that changes nothing.
+//
 // Concurrent callers may note arrivals a little out of order. One that is
 // earlier than the last counts as simultaneous with it, so gaps never are
 // negative.
@@ -53,14 +57,26 @@ func (e *rateEstimator) arrive(now time.Duration) {
 	e.last, e.any = now, true
 }
 
-func (e *rateEstimator) perSecond() float64 {
+// at is the estimate at the time now, and the smoothed rates.
+func (e *rateEstimator) at(now time.Duration) (perSecond float64, smoothed SmoothedRates) {
+	smoothed = e.smoothed
+	since := now - e.last
+	if since > 0 {
+		for i, horizon := range RateHorizons {
+			smoothed[i] *= math.Exp(-since.Seconds() / horizon)
+		}
+	}
 	if e.n < 2 {
-		return 0
+		return 0, smoothed
 	}
 	var sum time.Duration
 	for _, g := range e.gaps[:e.n] {
 		sum += g
 	}
 	// Arrivals within the same nanosecond still leave a finite rate.
-	return float64(e.n-1) / max(sum, time.Nanosecond).Seconds()
+	perSecond = float64(e.n-1) / max(sum, time.Nanosecond).Seconds()
+	if since > 0 {
+		perSecond = min(perSecond, float64(e.n)/(sum+since).Seconds())
+	}
+	return perSecond, smoothed
 }

@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// perSecond is the estimate at the moment of the last arrival.
+func perSecond(e *rateEstimator) float64 {
+	rate, _ := e.at(e.last)
+	return rate
+}
+
 // TestRateIsUnbiased draws Poisson arrivals: the mean estimate is within 1 % of
 // the rate and its relative standard deviation is 1/√(n−2), 0.577 for 5 gaps.
 // The estimates are of separate gaps, so they are independent.
@@ -22,7 +28,7 @@ func TestRateIsUnbiased(t *testing.T) {
 				now += rng.ExpFloat64() / rate
 				e.arrive(time.Duration(now * float64(time.Second)))
 			}
-			x := e.perSecond() / rate
+			x := perSecond(&e) / rate
 			sum += x
 			squares += x * x
 		}
@@ -71,7 +77,7 @@ func TestRateFromFewArrivals(t *testing.T) {
 	var e rateEstimator
 	for i, want := range []float64{0, 0, 0.5, 2. / 3, 3. / 4, 4. / 5, 4. / 5, 4. / 5} {
 		e.arrive(time.Duration(i) * time.Second)
-		if got := e.perSecond(); math.Abs(got-want) > 1e-12 {
+		if got := perSecond(&e); math.Abs(got-want) > 1e-12 {
 			t.Errorf("after %d arrivals a second apart the rate is %v, want %v", i+1, got, want)
 		}
 	}
@@ -82,11 +88,11 @@ func TestRateOfArrivalsOutOfOrder(t *testing.T) {
 	for _, at := range []time.Duration{5, 3, 4, 5, 2, 1} {
 		e.arrive(at * time.Second)
 	}
-	if got := e.perSecond(); math.Abs(got-4e9) > 1 {
+	if got := perSecond(&e); math.Abs(got-4e9) > 1 {
 		t.Errorf("simultaneous arrivals have rate %v; it is finite: four gaps a nanosecond", got)
 	}
 	e.arrive(9 * time.Second)
-	if got := e.perSecond(); got != 1 { // (5−1) over the 4 s since the latest
+	if got := perSecond(&e); got != 1 { // (5−1) over the 4 s since the latest
 		t.Errorf("rate %v, want 1", got)
 	}
 }
@@ -114,5 +120,36 @@ func TestSharedRate(t *testing.T) {
 	third.DeclareRate(7)
 	if third.View(0, &b); b.Rate != 7 || b.Smoothed[0] != 7 {
 		t.Errorf("declared 7, told %v %v", b.Rate, b.Smoothed)
+	}
+}
+
+// Once nothing comes any more the rates go down; the next arrival finds them as if
+// nobody had looked.
+func TestRatesGoDownWhileNothingArrives(t *testing.T) {
+	l := NewLedger(table(t))
+	var v View
+	for i := range 40 {
+		l.Arrive(time.Duration(i) * 100 * time.Millisecond)
+	}
+	const last = 3900 * time.Millisecond
+	l.View(last, &v)
+	at := v
+	for _, c := range []struct {
+		since time.Duration
+		rate  float64
+	}{{-time.Second, 8}, {0, 8}, {125 * time.Millisecond, 8}, {500 * time.Millisecond, 5}, {time.Minute, 5 / 60.5}} {
+		l.View(last+c.since, &v)
+		if math.Abs(v.Rate-c.rate) > 1e-9 {
+			t.Errorf("%v after the last arrival the rate is %v, want %v", c.since, v.Rate, c.rate)
+		}
+		for i, horizon := range RateHorizons {
+			want := at.Smoothed[i] * math.Exp(-max(0, c.since).Seconds()/horizon)
+			if math.Abs(v.Smoothed[i]-want) > 1e-9 {
+				t.Errorf("%v after the last arrival the rate over %v s is %v, want %v", c.since, horizon, v.Smoothed[i], want)
+			}
+		}
+	}
+	if l.View(last, &v); v.Rate != at.Rate || v.Smoothed != at.Smoothed {
+		t.Errorf("a look has changed the rates from %v %v to %v %v", at.Rate, at.Smoothed, v.Rate, v.Smoothed)
 	}
 }

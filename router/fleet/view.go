@@ -27,7 +27,7 @@ type View struct {
 	// empty where nobody forecasts.
 	Forecasts []Forecast
 	// Rate of arrivals per second: declared, or the unbiased estimate over the
-	// last [RateWindow] gaps.
+	// last [RateWindow] gaps, which goes down while nothing arrives.
 	Rate float64
 	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
 	// declared one for each.
