@@ -37,6 +37,18 @@ func TestAccumulateIsTheSameToTheBit(t *testing.T) {
 	}
 }
 
+// A product is rounded before it is added, also where the machine could do both at once:
+// (1 + 2⁻¹²)² is 1 + 2⁻¹¹ to a float32, and a little more in truth.
+func TestProductsAreRounded(t *testing.T) {
+	near := float32(1) + 1./4096
+	for name, accumulate := range map[string]func(out, x, w []float32, stride int){"rows": accumulateRows, "machine": accumulate} {
+		out := []float32{-(1 + 1./2048)}
+		if accumulate(out, []float32{near}, []float32{near}, 1); out[0] != 0 {
+			t.Errorf("%s: %v is left, want 0", name, out[0])
+		}
+	}
+}
+
 func TestRectify(t *testing.T) {
 	nan := float32(math.NaN())
 	for n := range 20 {
