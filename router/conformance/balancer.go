@@ -21,19 +21,12 @@ func Balancer(t *testing.T, table *fleet.Table, b router.Balancer) {
 	}
 }
 
-type balancerCheck struct {
-	name string
-	run  func(*fleet.Table, router.Balancer) error
-}
-
-var balancerChecks = []balancerCheck{
+var balancerChecks = []check[router.Balancer]{
 	{"introduces itself", balancerIntroduction},
 	{"picks what is available", balancerPicks},
 	{"is pure", balancerPurity},
 	{"allocates nothing", balancerAllocations},
-	{"is shared by goroutines", func(table *fleet.Table, b router.Balancer) error {
-		return together(func() error { return balancerPicks(table, b) })
-	}},
+	{"is shared by goroutines", balancerSharing},
 }
 
 func balancerIntroduction(_ *fleet.Table, b router.Balancer) error {
@@ -92,4 +85,26 @@ func balancerAllocations(table *fleet.Table, b router.Balancer) error {
 		return fmt.Errorf("%v: Pick allocates %v times", x, n)
 	}
 	return nil
+}
+
+// balancerSharing is policySharing for balancers.
+func balancerSharing(table *fleet.Table, b router.Balancer) error {
+	examples := make([]*example, 200)
+	alone := make([]int, len(examples))
+	pick := func(i int) int {
+		x := examples[i]
+		return b.Pick(&x.view, &x.request, i%len(table.Variants), x.random)
+	}
+	for i := range examples {
+		examples[i] = draw(table, uint64(i))
+		alone[i] = pick(i)
+	}
+	return together(func() error {
+		for i, x := range examples {
+			if replica := pick(i); replica != alone[i] {
+				return fmt.Errorf("%v: picked %d alone, %d in company", x, alone[i], replica)
+			}
+		}
+		return nil
+	})
 }

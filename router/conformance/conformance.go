@@ -57,6 +57,12 @@ func FleetOf(size, limit int) *fleet.Table {
 	return t
 }
 
+// check is one part of the contract of a T.
+type check[T any] struct {
+	name string
+	run  func(*fleet.Table, T) error
+}
+
 // example is one random input and the seed it was drawn from.
 type example struct {
 	seed    uint64
@@ -104,6 +110,14 @@ func draw(t *fleet.Table, seed uint64) *example {
 	if seed%3 == 0 {
 		x.request.Session = rng.Uint64()
 	}
+	for i := range x.view.Smoothed {
+		x.view.Smoothed[i] = 50 * rng.Float64()
+	}
+	if rng.IntN(4) == 0 { // some are others'
+		for _, n := range x.view.InFlight {
+			x.view.Elsewhere = append(x.view.Elsewhere, int32(rng.IntN(int(n)+1)))
+		}
+	}
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -117,8 +131,10 @@ func (x *example) unchanged() error {
 	if x.request != want.request {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
-	same := x.view.Now == want.view.Now && x.view.Rate == want.view.Rate &&
-		slices.Equal(x.view.InFlight, want.view.InFlight) && slices.Equal(x.view.Held, want.view.Held) && slices.Equal(x.view.Forecasts, want.view.Forecasts) && slices.Equal(x.view.Down, want.view.Down) && slices.Equal(x.view.Caps, want.view.Caps)
+	v, w := &x.view, &want.view
+	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed &&
+		slices.Equal(v.InFlight, w.InFlight) && slices.Equal(v.Elsewhere, w.Elsewhere) && slices.Equal(v.Held, w.Held) &&
+		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}
@@ -126,8 +142,9 @@ func (x *example) unchanged() error {
 }
 
 func (x *example) String() string {
-	return fmt.Sprintf("seed %d (in flight %v, held %v, down %v, caps %v, rate %.2f, request %+v)",
-		x.seed, x.view.InFlight, x.view.Held, x.view.Down, x.view.Caps, x.view.Rate, x.request)
+	v := &x.view
+	return fmt.Sprintf("seed %d (in flight %v, of others %v, held %v, down %v, caps %v, rates %.2f %.2f, request %+v)",
+		x.seed, v.InFlight, v.Elsewhere, v.Held, v.Down, v.Caps, v.Rate, v.Smoothed, x.request)
 }
 
 // busy is a view with some load and everything available, to measure on.

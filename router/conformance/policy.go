@@ -22,12 +22,7 @@ func Policy(t *testing.T, table *fleet.Table, p router.Policy) {
 	}
 }
 
-type policyCheck struct {
-	name string
-	run  func(*fleet.Table, router.Policy) error
-}
-
-var policyChecks = []policyCheck{
+var policyChecks = []check[router.Policy]{
 	{"introduces itself", policyIntroduction},
 	{"chooses what is available", policyChoices},
 	{"is pure", policyPurity},
