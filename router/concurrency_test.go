@@ -94,35 +94,3 @@ func TestPlacesAreNeverGivenTwice(t *testing.T) {
 		t.Error("the fleet never was full: the test did not test its limits")
 	}
 }
-
-// TestCrowdSpreads has many requests come at the same moment. Each is decided
-// beside others, yet they lie as if they had come one after the other.
-func TestCrowdSpreads(t *testing.T) {
-	const requests, goroutines = 1200, 8
-	core := newCore(t, 0, nil) // the smallest batch
-	setPolicy(t, core, always(1))
-	var start, group sync.WaitGroup
-	start.Add(1)
-	for range goroutines {
-		group.Go(func() {
-			start.Wait()
-			for range requests / goroutines {
-				if _, err := route(core, &fleet.Request{}, 0); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	start.Done()
-	group.Wait()
-
-	var v fleet.View
-	core.Ledger().View(0, &v)
-	replicas := core.Table().ReplicasOf(1)
-	for _, i := range replicas {
-		if int(v.InFlight[i]) != requests/len(replicas) {
-			t.Errorf("in flight %v, want %d on each of %v", v.InFlight, requests/len(replicas), replicas)
-			break
-		}
-	}
-}

@@ -11,7 +11,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// Balancer is what [ByName] returns; it satisfies router.Balancer.
+// Balancer is what [Make] returns; it satisfies router.Balancer.
 type Balancer interface {
 	Name() string
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
@@ -29,11 +29,7 @@ type Known struct {
 	Context float64
 }
 
-// ByName is the balancer of a scenario's serving.balancer, of the [Forms], without
-// further knowledge of the fleet.
-func ByName(name string) (Balancer, error) { return Make(name, Known{}) }
-
-// Make is ByName with what is known of the fleet.
+// Make is the balancer of a scenario's serving.balancer, one of the [Forms].
 func Make(name string, k Known) (Balancer, error) {
 	if b, ok, err := parsePowerOfK(name); ok {
 		return b, err

@@ -31,22 +31,22 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func TestByName(t *testing.T) {
+func TestMake(t *testing.T) {
 	for _, name := range []string{"smallest-batch", "smallest-fitting", "least-harm", "least-work", "power-of-two", "power-of-k:1", "power-of-k:3"} {
-		b, err := balance.ByName(name)
+		b, err := balance.Make(name, balance.Known{})
 		if err != nil || b.Name() != name {
-			t.Errorf("ByName(%q) = %v, %v", name, b, err)
+			t.Errorf("Make(%q) = %v, %v", name, b, err)
 		}
 	}
-	if two, err := balance.ByName("power-of-k:2"); err != nil || two.Name() != "power-of-two" {
+	if two, err := balance.Make("power-of-k:2", balance.Known{}); err != nil || two.Name() != "power-of-two" {
 		t.Errorf("power-of-k:2 is %v, %v; want power-of-two", two, err)
 	}
-	_, err := balance.ByName("roulette")
+	_, err := balance.Make("roulette", balance.Known{})
 	if err == nil || !strings.Contains(err.Error(), balance.Forms) {
 		t.Errorf("the error %v does not list the balancers", err)
 	}
 	for _, name := range []string{"power-of-k:", "power-of-k:0", "power-of-k:-1", "power-of-k:two", "power-of-k:65"} {
-		if _, err := balance.ByName(name); err == nil || !strings.Contains(err.Error(), "a K of 1 to 64") {
+		if _, err := balance.Make(name, balance.Known{}); err == nil || !strings.Contains(err.Error(), "a K of 1 to 64") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -99,18 +99,6 @@ func (v *View) KVUse(replica int) float64 {
 	return 0
 }
 
-// LeastKVUse is the smallest [View.KVUse] of the variant's available replicas,
-// or −1 if none is available.
-func (v *View) LeastKVUse(variant int) float64 {
-	least := -1.0
-	for _, r := range v.ReplicasOf(variant) {
-		if use := v.KVUse(r); v.Available(r) && (least < 0 || use < least) {
-			least = use
-		}
-	}
-	return least
-}
-
 // Shortest is the fewest requests in flight on an available replica of the
 // variant, or −1 if none is available.
 func (v *View) Shortest(variant int) int {

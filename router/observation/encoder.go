@@ -103,15 +103,15 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			}
 		case KVUse:
 			for m, scale := range f.Scale {
-				put(orBound(v.LeastKVUse(m)) / scale)
+				put(orBound(least(v, m, v.KVUse)) / scale)
 			}
 		case Pace:
 			for m, scale := range f.Scale {
-				put(orBound(least(v, m, func(i int) float64 { return v.Forecasts[i].Pace })) / scale)
+				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).Pace })) / scale)
 			}
 		case Harm:
 			for m, scale := range f.Scale {
-				put(max(0, orBound(least(v, m, func(i int) float64 { return v.Forecasts[i].Misses }))) / scale)
+				put(max(0, orBound(least(v, m, func(i int) float64 { return forecast(v, i).Misses }))) / scale)
 			}
 		case Rate:
 			put(v.Rate / f.Scale[0])
@@ -145,7 +145,7 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 func least(v *fleet.View, variant int, of func(replica int) float64) float64 {
 	best := -1.0
 	for _, i := range v.ReplicasOf(variant) {
-		if v.Available(i) && len(v.Forecasts) > 0 && (best < 0 || of(i) < best) {
+		if v.Available(i) && (best < 0 || of(i) < best) {
 			best = max(0, of(i))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 func families(t *testing.T, table *fleet.Table) []policy.Family {
 	t.Helper()
-	list, err := (&policy.Maker{Table: table, Profiles: titan(table), Lengths: lengths}).Families()
+	list, err := maker(table).Families()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,12 @@ import (
 // Maker makes policies of what is known of a fleet.
 type Maker struct {
 	Table *fleet.Table
-	// Profiles are by replica index of the table. Like the lengths, static and
-	// the thresholds do without.
+	// Profiles are by replica index of the table. Like the lengths and the balancer,
+	// static and the thresholds do without.
 	Profiles []*profile.Profile
 	Lengths  Lengths
 	// Balancer is what picks the replica once a rule has chosen the variant, for
-	// the rules that predict what the request would meet there. Nil is one that
-	// picks the replica with the fewest requests in flight.
+	// the rules that predict what the request would meet there.
 	Balancer Balancer
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gearshift/router/fleet"
-	"gearshift/router/profile"
 )
 
 // RuleForms are the references that Parse understands, for error messages.
@@ -27,13 +26,7 @@ func IsRule(ref string) bool {
 // Parse makes the rule that ref names, one of [RuleForms]: of static a variant's
 // name, of threshold n−1 ascending limits for n variants, of task-threshold
 // such limits for each task, of the others the parameters that their types
-// describe, of which the last may be left out. Profiles are by replica index;
-// static and the thresholds need neither them nor the lengths.
-func Parse(ref string, t *fleet.Table, profiles []*profile.Profile, lengths Lengths) (Rule, error) {
-	return (&Maker{Table: t, Profiles: profiles, Lengths: lengths}).Parse(ref)
-}
-
-// Parse makes the rule that ref names.
+// describe, of which the last may be left out.
 func (m *Maker) Parse(ref string) (Rule, error) {
 	t := m.Table
 	kind, rest, given := strings.Cut(ref, ":")

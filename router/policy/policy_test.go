@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/router/balance"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
@@ -32,11 +33,16 @@ func titan(t *fleet.Table) []*profile.Profile {
 
 func parse(t testing.TB, ref string, table *fleet.Table) policy.Rule {
 	t.Helper()
-	rule, err := policy.Parse(ref, table, titan(table), lengths)
+	rule, err := maker(table).Parse(ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rule
+}
+
+// maker knows all of a fleet that a rule may need.
+func maker(t *fleet.Table) *policy.Maker {
+	return &policy.Maker{Table: t, Profiles: titan(t), Lengths: lengths, Balancer: balance.SmallestBatch{}}
 }
 
 // idle is a view with nothing in flight and all up; load adds to every replica
@@ -129,7 +135,7 @@ func TestParseErrors(t *testing.T) {
 		"task-threshold:1,2/1/1,2/1,2":   `cannot use policy "task-threshold:1,2/1/1,2/1,2": task "copa": a threshold policy for 3 variants takes 2 limits, not 1`,
 		"task-threshold:1,2/1,x/1,2/1,2": `cannot use policy "task-threshold:1,2/1,x/1,2/1,2": "x" is not a whole number; want task-threshold:a,b/a,b`,
 	} {
-		rule, err := policy.Parse(ref, table, titan(table), lengths)
+		rule, err := maker(table).Parse(ref)
 		if err == nil || err.Error() != want || rule != nil {
 			t.Errorf("Parse(%q) = %v,\n%v, want\n%v", ref, rule, err, want)
 		}
@@ -178,20 +184,20 @@ func TestThresholdCountsTheWholeFleet(t *testing.T) {
 	}
 }
 
-func TestPredictionsNeedProfiles(t *testing.T) {
+func TestWhatPredictionsNeed(t *testing.T) {
 	table := conformance.Fleet(0)
 	for _, kind := range []string{"slackfit", "least-work", "priced", "task-aware"} {
-		profiles := titan(table)
-		if _, err := policy.Parse(kind, table, profiles[1:], lengths); err == nil {
-			t.Errorf("%s: 11 profiles pass for 12 replicas", kind)
-		}
-		profiles[3] = nil
-		_, err := policy.Parse(kind, table, profiles, lengths)
-		if err == nil || !strings.Contains(err.Error(), "opt-125m@gpu1") {
-			t.Errorf("%s: error %v does not name the replica", kind, err)
-		}
-		if _, err := policy.Parse(kind, table, titan(table), policy.Lengths{Context: math.NaN()}); err == nil {
-			t.Errorf("%s: a context of NaN passes", kind)
+		for want, change := range map[string]func(*policy.Maker){
+			"with 11 profiles does not fit 12 replicas":  func(m *policy.Maker) { m.Profiles = m.Profiles[1:] },
+			`needs a profile of replica "opt-125m@gpu1"`: func(m *policy.Maker) { m.Profiles[3] = nil },
+			"needs lengths that are not negative":        func(m *policy.Maker) { m.Lengths = policy.Lengths{Context: math.NaN()} },
+			"needs a balancer":                           func(m *policy.Maker) { m.Balancer = nil },
+		} {
+			m := maker(table)
+			change(m)
+			if _, err := m.Parse(kind); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %v, want one with %q", kind, err, want)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -27,9 +26,6 @@ type predictor struct {
 
 func (m *Maker) predictor(rule string) (predictor, error) {
 	p := predictor{rule: rule, profiles: m.Profiles, lengths: m.Lengths, balancer: m.Balancer}
-	if p.balancer == nil {
-		p.balancer = emptiest{}
-	}
 	if !(m.Lengths.Context >= 0 && m.Lengths.Output >= 0) {
 		return p, fmt.Errorf("%s needs lengths that are not negative, has %+v", rule, m.Lengths)
 	}
@@ -38,6 +34,9 @@ func (m *Maker) predictor(rule string) (predictor, error) {
 	}
 	if i := slices.Index(p.profiles, nil); i >= 0 {
 		return p, fmt.Errorf("%s needs a profile of replica %q", rule, m.Table.Replicas[i].Name)
+	}
+	if p.balancer == nil {
+		return p, fmt.Errorf("%s needs a balancer", rule)
 	}
 	return p, nil
 }
@@ -68,36 +67,6 @@ func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(
 		sum += last
 	}
 	return sum / picks
-}
-
-// emptiest is the balancer that is assumed if none is known: it picks uniformly
-// among the available replicas with the fewest requests in flight.
-type emptiest struct{}
-
-func (emptiest) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
-	shortest, ties := v.Shortest(variant), 0
-	for _, i := range v.ReplicasOf(variant) {
-		if likely(v, i, shortest) {
-			ties++
-		}
-	}
-	n, _ := bits.Mul64(random, uint64(ties))
-	for _, i := range v.ReplicasOf(variant) {
-		if !likely(v, i, shortest) {
-			continue
-		}
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return -1
-}
-
-// likely says whether the replica is available, with the fewest requests in
-// flight of its variant.
-func likely(v *fleet.View, replica, shortest int) bool {
-	return v.Available(replica) && int(v.InFlight[replica]) == shortest
 }
 
 // batch is what a replica runs, or would run.

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	"gearshift/router/balance"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
@@ -203,13 +204,13 @@ func TestPredictionsAskTheBalancer(t *testing.T) {
 	v.InFlight[5], v.Held[5] = 20, 4000 // one large replica of four
 	request := &fleet.Request{Task: copa, PromptTokens: 90}
 	for _, ref := range []string{"priced:1,0.03,1,0.1", "task-aware"} {
-		maker := policy.Maker{Table: table, Profiles: titan(table), Lengths: lengths}
+		m := maker(table)
 		for _, test := range []struct {
 			balancer policy.Balancer
 			want     int
-		}{{nil, 2}, {fullest{}, 1}} {
-			maker.Balancer = test.balancer
-			rule, err := maker.Parse(ref)
+		}{{balance.SmallestBatch{}, 2}, {fullest{}, 1}} {
+			m.Balancer = test.balancer
+			rule, err := m.Parse(ref)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -118,3 +118,9 @@ func (p *SlackFit) predict(v *fleet.View, r *fleet.Request, replica int) float64
 }
 
 func (p *SlackFit) context(sequences int) int { return int(float64(sequences) * p.lengths.Context) }
+
+// likely says whether the replica is available, with the fewest requests in
+// flight of its variant.
+func likely(v *fleet.View, replica, shortest int) bool {
+	return v.Available(replica) && int(v.InFlight[replica]) == shortest
+}

@@ -64,8 +64,9 @@ func TestForecastOfTheNeighbours(t *testing.T) {
 		t.Errorf("one more medium request adds %v misses, the first added %v", more[medium].Misses, got[medium].Misses)
 	}
 	// An idle host that a medium request wakes is one fewer for large ones.
-	if woken, awake := forecast()[medium+3].Misses, 0.0; woken <= awake {
-		t.Errorf("waking an idle host costs %v", woken)
+	v.InFlight[medium+6], v.Held[medium+6] = 1, 200
+	if hosts := forecast(); hosts[medium+3].Misses <= hosts[medium+6].Misses {
+		t.Errorf("waking an idle host costs %v, joining one on another %v", hosts[medium+3].Misses, hosts[medium+6].Misses)
 	}
 }
 

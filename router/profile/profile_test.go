@@ -105,17 +105,6 @@ func TestKVTokensIsWholeBlocks(t *testing.T) {
 	}
 }
 
-// TestWeightsRespectTheMemory is a physical floor: no step is faster than one
-// read of the fp16 weights at the card's full 672 GB/s.
-func TestWeightsRespectTheMemory(t *testing.T) {
-	for variant, p := range load(t) {
-		floor := float64(p.WeightBytes) / 672e9 * 1e3
-		if got := p.GPU(1, 0); got < floor {
-			t.Errorf("%s reads its weights in %.2f ms, the card cannot in less than %.2f", variant, got, floor)
-		}
-	}
-}
-
 func TestContention(t *testing.T) {
 	p := profile.Profile{Weights: 30, Token: 1, Overhead: 2, Sequence: 0.5, Contention: 0.15}
 	alone, duty := p.Step(1, 1, 0, 0)

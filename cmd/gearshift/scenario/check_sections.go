@@ -152,7 +152,7 @@ func (c *checker) advised(preset string, p Preset) {
 func (c *checker) serving() {
 	s := c.s.Serving
 	c.address("serving.addr", s.Addr)
-	if _, err := balance.ByName(s.Balancer); err != nil {
+	if _, err := balance.Make(s.Balancer, balance.Known{}); err != nil {
 		c.judge("serving.balancer", "%v", err)
 	}
 	if s.MaxInFlight < 0 {
@@ -267,7 +267,8 @@ func (c *checker) rule(key, ref string) {
 			return // the fleet cannot be built
 		}
 	}
-	if _, err := policy.Parse(ref, c.s.Table(), c.s.Profiles(), policy.Lengths{}); err != nil {
+	maker := policy.Maker{Table: c.s.Table(), Profiles: c.s.Profiles(), Balancer: balance.SmallestBatch{}}
+	if _, err := maker.Parse(ref); err != nil {
 		c.judge(key, "%v", err)
 	}
 }
