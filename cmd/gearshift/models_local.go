@@ -145,17 +145,21 @@ func newLocalClassifier(c localConfig) (localEngine, error) {
 
 // roomFor is how many tokens the cache may hold: as many as wanted, or what the
 // memory has room for beside the weights, and the logits of the longest prompt, if they
-// are not declared; 0 is no bound. A step reads one cache and writes the next, so there
-// are two.
+// are not declared, but no fewer than the context; 0 is no bound. A step reads one cache
+// and writes the next, so there are two.
 func roomFor(l decoder.Layout, context, tokens int, declared bool, memory int64) (int, error) {
-	logits := 4 * int64(context) * int64(l.Vocabulary)
-	room := (memory - l.WeightBytes - logits) / int64(2*l.TokenBytes)
+	cached, logits := int64(2*l.TokenBytes), 4*int64(l.Vocabulary)
+	left := memory - l.WeightBytes
+	room := (left - int64(context)*logits) / cached
 	switch {
 	case memory == 0, int64(tokens) <= room:
 		return tokens, nil
 	case declared:
 		return 0, fmt.Errorf("its weights of %d bytes, the logits of its longest prompt, %d bytes, and twice a KV cache of %d tokens of %d bytes exceed the declared memory of %d bytes; want kv_tokens of at most %d, or more memory",
-			l.WeightBytes, logits, tokens, l.TokenBytes, memory, max(0, room))
+			l.WeightBytes, int64(context)*logits, tokens, l.TokenBytes, memory, max(0, room))
+	case room < int64(context):
+		return 0, fmt.Errorf("its weights of %d bytes, the logits of its longest prompt, %d bytes, and twice a KV cache of its context of %d tokens of %d bytes exceed the declared memory of %d bytes; want context of at most %d, or more memory",
+			l.WeightBytes, int64(context)*logits, context, l.TokenBytes, memory, max(0, left/(cached+logits)))
 	}
 	return int(room), nil
 }

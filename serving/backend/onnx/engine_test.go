@@ -124,6 +124,38 @@ func TestClientGoes(t *testing.T) {
 	}
 }
 
+// A sequence that is cancelled leaves the cache after the step that is under way.
+func TestCancelFreesWithinOneStep(t *testing.T) {
+	e := serve(t, small)
+	start := func() backend.Generation {
+		g, fault, err := e.Generate([]byte(`{"prompt": "the", "ignore_eos": true}`), false)
+		if fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		return g
+	}
+	for range 100 {
+		stays, goes := start(), start()
+		goes.Wait(0)
+		before := e.Load()
+		goes.Cancel(context.Canceled)
+		now, _, _ := stays.Wait(0)
+		// One of its next two tokens may be of the step that was under way.
+		_, ended, _ := stays.Wait(now + 1)
+		after := e.Load()
+		stays.Cancel(context.Canceled)
+		stays.Wait(1 << 30)
+		if ended || before.Running != 2 {
+			continue // the machine was busy elsewhere until an answer had ended
+		}
+		if after.Running != 1 || after.CacheUsage != before.CacheUsage/2 {
+			t.Errorf("before %+v, a step after %+v; want half", before, after)
+		}
+		return
+	}
+	t.Error("no answer lasted until it could be cancelled")
+}
+
 // A tokenizer of another model is refused, and one of more rows than tokens is not.
 func TestTokenizerMustMatch(t *testing.T) {
 	load(t)
