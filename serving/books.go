@@ -31,7 +31,7 @@ type books struct {
 	life       *lifeBooks
 	decisions  prometheus.Histogram
 	overheads  prometheus.Histogram
-	latencies  *prometheus.HistogramVec // variant
+	latencies  *latencies
 	tokenPaces *prometheus.HistogramVec // variant
 	choices    *choices
 
@@ -138,7 +138,7 @@ func newBooks(r Router, clock Clock) *books {
 	b.life = newLifeBooks(t, counter)
 	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
 	b.overheads = histogram("overhead_seconds", "Time from the end of a request's body to its dispatch: reading, deciding, rewriting.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
-	b.latencies = histogram("request_seconds", "Time from arrival to the end of completed requests.", requestBuckets, "variant")
+	b.latencies = newLatencies(t, registry)
 	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
 	b.choices = newChoices(t, registry)
 	registry.MustRegister(&fleetCollector{router: r, clock: clock},
@@ -178,7 +178,7 @@ func (b *books) fallback(reason string) {
 func (b *books) settle(w *Work, r Result) {
 	task, variant := b.table.Tasks[w.Request.Task].Name, b.table.Variants[w.Variant].Name
 	b.requests.WithLabelValues(task, variant, r.Outcome.String()).Inc()
-	b.choices.begun(w, w.FirstToken)
+	b.latencies.settle(w, r)
 	one := tally{requests: 1, utility: r.Utility}
 	switch {
 	case r.Met:
@@ -190,7 +190,6 @@ func (b *books) settle(w *Work, r Result) {
 	}
 	if r.Outcome == Completed {
 		one.completed = 1
-		b.latencies.WithLabelValues(variant).Observe(r.Latency.Seconds())
 		if r.PerToken > 0 {
 			b.tokenPaces.WithLabelValues(variant).Observe(r.PerToken.Seconds())
 		}

@@ -3,7 +3,6 @@ package serving
 import (
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,13 +10,11 @@ import (
 	"gearshift/router/fleet"
 )
 
-// choices count where requests went, and how soon their answers began. Their
-// labels are bounded by the scenario but for the policy's, of which the first
-// [mostPolicies] get their own.
+// choices count where requests went. Their labels are bounded by the scenario but
+// for the policy's, of which the first [mostPolicies] get their own.
 type choices struct {
-	table       *fleet.Table
-	made        *prometheus.CounterVec   // task, variant, policy, version
-	firstTokens *prometheus.HistogramVec // variant
+	table *fleet.Table
+	made  *prometheus.CounterVec // task, variant, policy, version
 
 	mu       sync.Mutex // protects policies
 	policies map[string]policyLabels
@@ -38,17 +35,10 @@ func newChoices(t *fleet.Table, registry *prometheus.Registry) *choices {
 		made: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gearshift_choices_total", Help: "Requests that got a place, by the variant chosen and what chose it.",
 		}, []string{"task", "variant", "policy", "version"}),
-		firstTokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gearshift_time_to_first_token_seconds", Help: "Time from arrival to the first token, or to the beginning of an answer in one piece.",
-			Buckets: firstTokenBuckets,
-		}, []string{"variant"}),
 	}
-	registry.MustRegister(c.made, c.firstTokens)
+	registry.MustRegister(c.made)
 	return c
 }
-
-// firstTokenBuckets are those of OpenTelemetry for the same, in seconds.
-var firstTokenBuckets = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 
 // chosen counts a choice.
 func (c *choices) chosen(w *Work) {
@@ -70,11 +60,4 @@ func (c *choices) labels(policy string) policyLabels {
 	l.name, l.version, _ = strings.Cut(policy, "@")
 	c.policies[policy] = l
 	return l
-}
-
-// begun notes how soon an answer began; zero if it did not.
-func (c *choices) begun(w *Work, after time.Duration) {
-	if after > 0 {
-		c.firstTokens.WithLabelValues(c.table.Variants[w.Variant].Name).Observe(after.Seconds())
-	}
 }

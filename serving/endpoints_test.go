@@ -202,7 +202,7 @@ func TestADeadlineForTheFirstToken(t *testing.T) {
 		if got := strings.Join(g.counted("gearshift_first_token_deadlines_total"), " "); got != want {
 			t.Errorf("status %d: %q, want %q", status, got, want)
 		}
-		if strings.Contains(g.do("GET", "/metrics", "").Body.String(), `gearshift_time_to_first_token_seconds_count{variant="small"} 1`) {
+		if strings.Contains(g.do("GET", "/metrics", "").Body.String(), `gen_ai_server_time_to_first_token_seconds_count{gen_ai_response_model="small"} 1`) {
 			t.Errorf("status %d counts as a first token", status)
 		}
 	}

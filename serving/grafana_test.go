@@ -78,7 +78,7 @@ func exposed(t *testing.T) map[string][]string {
 }
 
 var (
-	metricName   = regexp.MustCompile(`\b(?:gearshift|go|process)_\w+`)
+	metricName   = regexp.MustCompile(`\b(?:gearshift|gen_ai_server|go|process)_\w+`)
 	labelMatched = regexp.MustCompile(`(\w+)(?:=~|!=|!~|=)"`)
 	labelsBy     = regexp.MustCompile(`\bby \(([^)]*)\)`)
 	labelShown   = regexp.MustCompile(`\{\{(\w+)\}\}`)
@@ -184,7 +184,7 @@ func TestChoicesByPolicy(t *testing.T) {
 		`gearshift_choices_total{policy="wants",task="chat",variant="small",version="29"} 1`,
 		`gearshift_choices_total{policy="other",task="chat",variant="small",version=""} 10`,
 		`gearshift_choices_total{policy="pinned",task="chat",variant="large",version=""} 1`,
-		`gearshift_time_to_first_token_seconds_count{variant="small"} 40`,
+		`gen_ai_server_time_to_first_token_seconds_count{gen_ai_response_model="small"} 40`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s", want)
