@@ -35,6 +35,9 @@ type answer struct {
 	// panicked is what the transport panicked with on another goroutine.
 	panicked any
 	reported bool // to health
+	// delivered says that the last event of a stream has gone out: whatever fails then,
+	// the client has all of it.
+	delivered bool
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -90,9 +93,12 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	for n == 0 && err == nil {
 		// The clock stands still while nobody reads: a slow client is not a
 		// silent replica.
-		if a.events && !a.meter.Begun() {
+		switch {
+		case a.meter.Finished():
+			a.watch.end()
+		case a.events && !a.meter.Begun():
 			a.watch.firstToken()
-		} else {
+		default:
 			a.watch.more()
 		}
 		n, err = a.response.Body.Read(buffer)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+
 	"gearshift/serving/wire"
 )
 
@@ -56,7 +58,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 		d.work.Begun()
 	}
 	d.gin.Status(a.response.StatusCode)
-	if err := d.pass(a); err != nil {
+	if err := d.pass(a); err != nil && !a.delivered {
 		outcome, broken = d.interrupted(a, err)
 		return outcome, a.meter.Tokens(), broken
 	}
@@ -80,7 +82,10 @@ func (d *dispatch) pass(a *answer) error {
 				return clientGone{err}
 			}
 			if a.events {
-				d.gin.Writer.Flush()
+				if err := flush(d.gin.Writer); err != nil {
+					return clientGone{err}
+				}
+				a.delivered = a.meter.Finished()
 			}
 			d.waits(d.gin)
 		}
@@ -91,4 +96,14 @@ func (d *dispatch) pass(a *answer) error {
 			return err
 		}
 	}
+}
+
+// flush sends what is written. The error is why it could not, which gin's own keeps
+// to itself.
+func flush(w gin.ResponseWriter) error {
+	if under, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
+		return http.NewResponseController(under.Unwrap()).Flush()
+	}
+	w.Flush()
+	return nil
 }

@@ -137,6 +137,13 @@ func (w *watch) firstToken() { w.await(phaseFirstToken, w.start+w.FirstToken-w.c
 // more starts a wait for more of the answer.
 func (w *watch) more() { w.await(phaseIdle, w.Idle) }
 
+// afterLast is how long a stream may stay open after its last event: its client has
+// all of it, and only the connection to the replica would be lost.
+const afterLast = 100 * time.Millisecond
+
+// end starts the wait for the end of a stream that has said its last.
+func (w *watch) end() { w.await(phaseIdle, min(afterLast, w.Idle)) }
+
 func (w *watch) await(p phase, d time.Duration) {
 	w.phase.Store(uint32(p))
 	w.timer.Reset(d)
