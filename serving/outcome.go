@@ -9,7 +9,7 @@ import (
 
 // judge is the outcome of an answer that has gone out whole.
 func (a *answer) judge() Outcome {
-	status := a.response.StatusCode
+	status := a.status()
 	switch {
 	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests:
 		return Failed
@@ -21,6 +21,15 @@ func (a *answer) judge() Outcome {
 		return Failed // a stream of nothing
 	}
 	return Completed
+}
+
+// status is that of the header or, of a success that turns out to be an error at once,
+// the one that the error names: the engine had sent its header before it looked.
+func (a *answer) status() int {
+	if a.response.StatusCode/100 == 2 && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() > 0 {
+		return a.meter.Fault()
+	}
+	return a.response.StatusCode
 }
 
 // settled tells how the replica did that gave the last answer, unless that has

@@ -3,6 +3,7 @@ package serving_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +117,11 @@ func TestEventsArePassedOnAtOnce(t *testing.T) {
 	g.settled(t, "completed")
 }
 
+// erred is a stream whose next event is an error of the status.
+func erred(status int) string {
+	return fmt.Sprintf(`data: {"error":{"message":"x","code":%d}}`, status) + "\n\n" + done
+}
+
 func TestAnswersThatAreErrors(t *testing.T) {
 	const theirs = `{"error":{"message":"too long","type":"invalid_request_error","param":null,"code":null}}`
 	for _, c := range []struct {
@@ -130,6 +136,10 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{"their fault", 500, jsonType, theirs, 500, theirs, "failed"},
 		{"their limit", 429, jsonType, theirs, 429, theirs, "failed"},
 		{"error in a success", 200, jsonType, theirs, 200, theirs, "failed"},
+		{"client's fault in a stream", 200, eventType, erred(400), 200, erred(400), "refused"},
+		{"client's fault in a stream, too late", 200, eventType, token + erred(400), 200, token + erred(400), "failed"},
+		{"their limit in a stream", 200, eventType, erred(429), 200, erred(429), "failed"},
+		{"their fault in a stream", 200, eventType, erred(500), 200, erred(500), "failed"},
 		{"a page in between", 502, "text/html", "<html>", 502, "", "failed"},
 		{"a page for the client", 403, "text/html", "<html>", 403, "", "refused"},
 		{"redirect", 307, "text/plain", "", 502, "", "failed"},
