@@ -108,7 +108,7 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	_, _ = a.meter.Write(piece)
 	switch {
 	case err == io.EOF:
-		if a.cutOff() {
+		if a.events && a.cutOff() {
 			err = io.ErrUnexpectedEOF
 		}
 	case err != nil:
@@ -118,11 +118,14 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 }
 
 // cutOff says of a body at its end that it may not be whole. Where nothing but
-// the end of the connection marks the end of a stream, only its last event tells.
+// the end of the connection marks that, only its text tells: the last event of a
+// stream, or the end of an object.
 func (a *answer) cutOff() bool {
 	r := a.response
-	unmarked := r.ContentLength < 0 && len(r.TransferEncoding) == 0 && r.ProtoMajor == 1
-	return a.events && unmarked && !a.meter.Finished() && r.StatusCode < http.StatusBadRequest
+	if r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.ProtoMajor != 1 || r.StatusCode >= http.StatusBadRequest {
+		return false
+	}
+	return a.events && !a.meter.Finished() || !a.events && a.garbled()
 }
 
 // because is the error, or the timeout that is its cause.
@@ -194,14 +197,15 @@ func (a *answer) garbage() bool {
 	if a.response.StatusCode/100 != 2 {
 		return false
 	}
-	text := bytes.TrimLeft(a.first, " \t\r\n")
-	switch {
-	case a.media == "text/html", len(text) == 0 && a.err == io.EOF:
-		return true
-	case a.events:
-		return a.meter.Garbled() && !a.meter.Started()
-	}
-	return a.json() && (len(text) > 0 && text[0] != '{' || a.meter.Garbled())
+	nothing := a.err == io.EOF && len(bytes.TrimSpace(a.first)) == 0
+	return nothing || a.garbled() && !(a.events && a.meter.Started())
+}
+
+// garbled says that what has come of the answer is none: an event, or all of it, is no
+// JSON object, whatever the header calls it. Of bytes, which are how some engines send
+// vectors if they are asked to, nobody knows.
+func (a *answer) garbled() bool {
+	return a.media != "application/octet-stream" && a.meter.Garbled()
 }
 
 // reasonFor sorts the errors of an attempt.

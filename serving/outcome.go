@@ -15,7 +15,7 @@ func (a *answer) judge() Outcome {
 		return Failed
 	case status >= http.StatusBadRequest:
 		return Refused
-	case a.meter.Failed() || (a.json() || a.events) && a.meter.Garbled():
+	case a.meter.Failed() || a.garbled():
 		return Failed
 	case a.events && !a.meter.Begun() && !a.meter.Finished():
 		return Failed // a stream of nothing
@@ -41,7 +41,7 @@ func (d *dispatch) settled(a *answer, outcome Outcome) {
 		d.health.succeeded(a.replica, a.sent)
 	case a.response.StatusCode >= http.StatusInternalServerError || a.meter.Fault() >= http.StatusInternalServerError:
 		d.report(a, failedStatus)
-	case a.meter.Garbled():
+	case a.garbled():
 		d.report(a, failedBroken)
 	}
 }

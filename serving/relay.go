@@ -68,7 +68,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
-	return outcome, a.meter.Tokens(), false
+	return outcome, a.meter.Tokens(), a.cutOff()
 }
 
 // pass copies the body on, each piece at once, so that the router knows how far

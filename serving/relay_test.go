@@ -143,6 +143,11 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{"a page in between", 502, "text/html", "<html>", 502, "", "failed"},
 		{"a page for the client", 403, "text/html", "<html>", 403, "", "refused"},
 		{"redirect", 307, "text/plain", "", 502, "", "failed"},
+		{"a text for an answer", 200, "text/plain", "Traceback", 502, "", "failed"},
+		{"nothing sound, of no type", 200, "", "[]", 502, "", "failed"},
+		{"an answer of no type", 200, "", fine, 200, fine, "completed"},
+		{"a long text that ends too soon", 200, "text/plain", long, 200, long, "failed"},
+		{"vectors in bytes", 200, "application/octet-stream", "\x01\x02", 200, "\x01\x02", "completed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newRig(t, says(c.status, c.kind, c.body))

@@ -65,6 +65,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"429", says(429, jsonType, theirError), "busy", 200},
 		{"a page in place of an answer", says(200, "text/html", "<html>"), "broken", 200},
 		{"no JSON", says(200, jsonType, "Traceback"), "broken", 200},
+		{"no JSON, as it says itself", says(200, "text/plain", "Traceback"), "broken", 200},
 		{"nothing at all", says(200, jsonType, ""), "broken", 200},
 		{"an error within a success, at once", says(200, eventType, `data: {"error":{"message":"engine is dead","code":500}}`+"\n\n"+done), "status", 200},
 		{"too busy within a success, at once", says(200, eventType, `data: {"error":{"message":"wait","code":429}}`+"\n\n"+done), "busy", 200},

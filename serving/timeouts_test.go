@@ -192,18 +192,33 @@ func TestASlowClientIsNoSilentReplica(t *testing.T) {
 	})
 }
 
-// TestAStreamThatOnlyTheConnectionEnds: without its last event, its end cannot be
-// told from a cut.
-func TestAStreamThatOnlyTheConnectionEnds(t *testing.T) {
-	for text, whole := range map[string]bool{token + done: true, token: false} {
+// TestAnAnswerThatOnlyTheConnectionEnds: without the last event of a stream, or the end
+// of an object, its end cannot be told from a cut.
+func TestAnAnswerThatOnlyTheConnectionEnds(t *testing.T) {
+	huge := long + strings.Repeat("x", 4<<20) // more than is kept of an answer
+	for _, c := range []struct {
+		name, kind, text string
+		whole            bool
+	}{
+		{"a stream", eventType, token + done, true},
+		{"a stream, cut", eventType, token, false},
+		{"a long piece", jsonType, long + `"}`, true},
+		{"a long piece, cut", jsonType, long, false},
+		{"a huge piece", jsonType, huge + "\"}\n", true},
+		{"a huge piece, cut", jsonType, huge, false},
+	} {
 		g := newRig(t, transport(func(*http.Request) (*http.Response, error) {
-			r := reply(http.StatusOK, eventType, io.NopCloser(strings.NewReader(text)))
+			r := reply(http.StatusOK, c.kind, io.NopCloser(strings.NewReader(c.text)))
 			r.ProtoMajor, r.ProtoMinor = 1, 0
 			return r, nil
 		}))
 		w, broken := g.visit(askStream)
-		if broken == whole || strings.Contains(w.Body.String(), "upstream_broke_off") == whole || !strings.HasPrefix(w.Body.String(), text) {
-			t.Errorf("%q: broken %v, %q", text, broken, w.Body)
+		if broken == c.whole || !strings.HasPrefix(w.Body.String(), c.text) {
+			t.Errorf("%s: broken %v, %d bytes", c.name, broken, w.Body.Len())
 		}
+		if said := strings.Contains(w.Body.String(), "upstream_broke_off"); said != (!c.whole && c.kind == eventType) {
+			t.Errorf("%s: says so: %v", c.name, said)
+		}
+		g.settled(t, map[bool]string{true: "completed", false: "failed"}[c.whole])
 	}
 }

@@ -16,6 +16,8 @@ type Meter struct {
 	events   bool
 	pending  []byte // the line, or the whole answer, so far
 	overflow bool
+	some     bool // something of an answer in one piece has come, spaces aside
+	last     byte // of that
 	pieces   int
 	stated   int // −1: not stated
 	begun    bool
@@ -34,6 +36,7 @@ func NewMeter(events bool) *Meter { return &Meter{events: events, stated: -1} }
 func (m *Meter) Write(p []byte) (int, error) {
 	n := len(p)
 	if !m.events {
+		m.ends(p)
 		m.keep(p)
 		return n, nil
 	}
@@ -48,6 +51,17 @@ func (m *Meter) Write(p []byte) (int, error) {
 		p = p[end+1:]
 	}
 	return n, nil
+}
+
+// ends looks at the first and last byte of an answer in one piece: they tell what is no
+// object before it has all come, and where it is too long to be kept.
+func (m *Meter) ends(p []byte) {
+	text := bytes.Trim(p, " \t\r\n")
+	if len(text) == 0 {
+		return
+	}
+	m.garbled = m.garbled || !m.some && text[0] != '{'
+	m.some, m.last = true, text[len(text)-1]
 }
 
 func (m *Meter) keep(p []byte) {
@@ -81,7 +95,9 @@ func (m *Meter) Close() {
 	switch {
 	case m.events && len(m.pending) > 0:
 		m.line() // some servers leave out the last line's end
-	case !m.events && !m.overflow:
+	case !m.events && m.overflow:
+		m.garbled = m.garbled || m.last != '}'
+	case !m.events:
 		m.garbled = !m.read(m.pending, whole)
 	}
 	m.pending = nil
@@ -112,7 +128,7 @@ func (m *Meter) Failed() bool { return m.failed }
 // stream has begun with 200; zero if it names none.
 func (m *Meter) Fault() int { return m.fault }
 
-// Garbled says that an answer in one piece, now closed, was no JSON object, or
+// Garbled says that an answer in one piece is no JSON object, as far as it has come, or
 // that an event was none.
 func (m *Meter) Garbled() bool { return m.garbled }
 

@@ -93,10 +93,22 @@ func TestMeterReadsTheStatusOfAnError(t *testing.T) {
 }
 
 func TestMeterTellsGarbage(t *testing.T) {
-	for text, want := range map[string]bool{``: true, `<html>`: true, `{"a":`: true, `[]`: true, ` {"a":1} `: false} {
+	object := `{"a":"` + strings.Repeat("x", meterLimit) // more than is kept
+	for text, want := range map[string]bool{
+		``: true, `<html>`: true, `{"a":`: true, `[]`: true, ` {"a":1} `: false,
+		object: true, object + "\"} \n": false, "[" + object + `"}`: true,
+	} {
 		if m := metered(false, text); m.Garbled() != want {
-			t.Errorf("%q is garbage: %v, want %v", text, m.Garbled(), want)
+			t.Errorf("%.20q is garbage: %v, want %v", text, m.Garbled(), want)
 		}
+	}
+	m := NewMeter(false)
+	_, _ = m.Write([]byte(" \n"))
+	if m.Garbled() {
+		t.Error("spaces are garbage")
+	}
+	if _, _ = m.Write([]byte("Traceback")); !m.Garbled() {
+		t.Error("what begins with a word is none before its end")
 	}
 }
 
@@ -162,11 +174,11 @@ func FuzzMeter(f *testing.F) {
 func same(t *testing.T, b []byte, whole, pieces *Meter) {
 	t.Helper()
 	type findings struct {
-		tokens                            int
-		started, finished, failed, atLine bool
+		tokens, fault                                     int
+		started, begun, finished, failed, garbled, atLine bool
 	}
 	of := func(m *Meter) findings {
-		return findings{m.Tokens(), m.Started(), m.Finished(), m.Failed(), m.AtLineStart()}
+		return findings{m.Tokens(), m.Fault(), m.Started(), m.Begun(), m.Finished(), m.Failed(), m.Garbled(), m.AtLineStart()}
 	}
 	if x, y := of(whole), of(pieces); x != y || x.tokens < 0 {
 		t.Errorf("%q: at once %+v, in pieces %+v", b, x, y)
