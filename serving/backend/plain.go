@@ -100,8 +100,20 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// kept is the connection used last, if one waits.
+// kept is the connection used last of those that wait, if there is one. A server may
+// have closed it meanwhile, or have said something that nobody asked for, as HAProxy
+// does before it closes: that must not be taken for an answer.
 func (t *plain) kept() (*link, bool) {
+	for {
+		l, ok := t.last()
+		if !ok || l.quiet() {
+			return l, ok
+		}
+		l.conn.Close()
+	}
+}
+
+func (t *plain) last() (*link, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := len(t.idle) - 1
