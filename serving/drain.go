@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -15,6 +16,24 @@ import (
 type drain struct {
 	once    sync.Once
 	ordered chan struct{}
+	busy    atomic.Int64 // handlers at work
+}
+
+// lastWords is how long requests that were cut off have to enter themselves in the books.
+const lastWords = time.Second
+
+// count counts the handlers at work.
+func (d *drain) count(c *gin.Context) {
+	d.busy.Add(1)
+	defer d.busy.Add(-1)
+	c.Next()
+}
+
+// settle waits for handlers whose connections are closed, and not for one that hangs.
+func (d *drain) settle() {
+	for late := time.Now().Add(lastWords); d.busy.Load() > 0 && time.Now().Before(late); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Drain makes Serve end as if its context had: not ready first, then no more
@@ -52,6 +71,7 @@ func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
 		err = server.Close()
+		s.drain.settle()
 	}
 	<-failed
 	if err != nil {

@@ -171,7 +171,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.account, s.recovery, s.bound, s.hurry, s.unlock)
+	e.Use(s.drain.count, s.identify, s.account, s.recovery, s.bound, s.hurry, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {

@@ -193,6 +193,39 @@ func TestShutdownDrains(t *testing.T) {
 	}
 }
 
+// What is cut off at the end is in the log and in the books before Serve returns, unless
+// it hangs: the process ends then.
+func TestWhatIsCutOffIsAccountedFor(t *testing.T) {
+	for lasts, accounted := range map[time.Duration]bool{100 * time.Millisecond: true, time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				time.Sleep(lasts)
+				return nil, r.Context().Err()
+			}), func(o *serving.Options) { o.Config.DrainTimeout = time.Second })
+			l, stop, ended := serve(t, g)
+			go func() {
+				if response, err := l.client().Post("http://router"+chat, jsonType, strings.NewReader(ask)); err == nil {
+					response.Body.Close()
+				}
+			}()
+			synctest.Wait()
+			start := time.Now()
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if lines := g.lines(); (len(lines) == 1 && strings.Contains(lines[0], "outcome=cancelled")) != accounted {
+				t.Errorf("one that lasts %v has the lines %q", lasts, lines)
+			}
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			time.Sleep(lasts)
+		})
+	}
+}
+
 func TestAClientThatStopsReadingIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		event := `data: {"choices":[{"text":"` + strings.Repeat("x", 8<<10) + `"}]}` + "\n\n"
