@@ -119,6 +119,7 @@ func (l *line) shed(reason string, k claim, now time.Duration) shed {
 
 func (l *line) wait(ctx context.Context, x *waiter, k claim) error {
 	w := x.work
+	w.tried = true // it is late by now, whoever tries it first
 	x.answer = make(chan error, 1)
 	e := &queue.Entry[*waiter]{
 		Value: x, Class: k.class, Tenant: k.tenant,

@@ -134,6 +134,26 @@ func TestWhatFindsNoRoomWaitsForIt(t *testing.T) {
 	})
 }
 
+// One that was not tried as long as others of its kind waited has waited no less.
+func TestTheWaitOfOneThatIsTriedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &heard{ended: map[uint64]serving.Result{}, waits: map[uint64]time.Duration{}}
+		c := overloaded(t, lasting(time.Minute), patient, func(o *serving.Options) { o.Watchers = []serving.Watcher{h} })
+		for _, name := range []string{"first", "second", "third"} {
+			c.send(t.Context(), name)
+		}
+		time.Sleep(5 * time.Second)
+		c.core.Ledger().SetUp(largeA, true) // room for two
+		c.all.Wait()
+		if h.waits[2] != 5*time.Second || h.waits[3] != 5*time.Second {
+			t.Errorf("waits %v", h.waits)
+		}
+		if header := c.answer("third").header; header.Get("X-Gearshift-Waited-Ms") != "5000" || header.Get("X-Gearshift-Overhead-Us") != "0" {
+			t.Errorf("header %v", header)
+		}
+	})
+}
+
 // The rate that the policy sees counts arrivals, not tries.
 func TestTheRateCountsEachArrivalOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
