@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,7 +184,9 @@ func (a *answer) none() bool {
 	return a.response == nil || (len(a.first) == 0 || !a.events) && a.err != nil && a.err != io.EOF
 }
 
-func (a *answer) json() bool { return a.media == "application/json" }
+func (a *answer) json() bool {
+	return a.media == "application/json" || strings.HasSuffix(a.media, "+json")
+}
 
 // foreign says that no OpenAI client would understand the answer: the page of
 // something between, or a redirect.

@@ -3,6 +3,7 @@ package serving
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"gearshift/serving/wire"
 )
@@ -129,11 +130,13 @@ func (d *dispatch) foreign(a *answer) Outcome {
 		status, outcome = r.StatusCode, a.judge()
 	}
 	e := wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica answered " + r.Status}
-	switch {
-	case outcome == Refused:
+	if outcome == Refused {
 		e.Type = wire.InvalidRequest
-	case r.StatusCode/100 == 2:
+	}
+	if r.StatusCode/100 == 2 {
 		e.Message = "the replica's answer is no JSON"
+	} else if why := strings.TrimSpace(string(a.first)); a.media == "text/plain" && why != "" {
+		e.Message += ": " + why
 	}
 	if after := r.Header.Get("Retry-After"); after != "" {
 		d.gin.Header("Retry-After", after)

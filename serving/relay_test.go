@@ -165,6 +165,26 @@ func TestAnswersThatAreErrors(t *testing.T) {
 	}
 }
 
+// What a replica says in plain text is the message of the error, and what it says in
+// JSON of another type passes.
+func TestTheReasonOfAReplicaReachesTheClient(t *testing.T) {
+	for _, c := range []struct{ kind, text, want string }{
+		{"text/plain; charset=utf-8", "  too long\n", "the replica answered Bad Request: too long"},
+		{"text/plain", "", "the replica answered Bad Request"},
+		{"text/html", "<html>too long", "the replica answered Bad Request"},
+		{"text/plain", strings.Repeat("x", 20<<10) + "end", strings.Repeat("x", 100) + "end"},
+	} {
+		w := newRig(t, says(http.StatusBadRequest, c.kind, c.text)).do("POST", chat, ask)
+		if message, kind, _, _ := readError(t, w.Body.Bytes()); !strings.HasSuffix(message, c.want) || len(message) > 2000 || kind != "invalid_request_error" || w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s: %s", c.kind, w.Code, kind, message)
+		}
+	}
+	const problem = `{"title":"too long"}`
+	if w := newRig(t, says(http.StatusBadRequest, "application/problem+json", problem)).do("POST", chat, ask); w.Code != http.StatusBadRequest || w.Body.String() != problem {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+}
+
 // breaks is a body that fails after its text.
 type breaks struct {
 	io.Reader
