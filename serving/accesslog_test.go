@@ -1,12 +1,15 @@
 package serving_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gearshift/serving"
@@ -88,6 +91,27 @@ func TestAccessLinesOfErrors(t *testing.T) {
 	g.do("POST", chat, ask, "x-gearshift-explain", "1")
 	if lines := g.lines(); !strings.Contains(lines[len(lines)-1], "explain=") || !strings.HasSuffix(lines[len(lines)-1], "lines_omitted=202") {
 		t.Errorf("the last line: %s", lines[len(lines)-1])
+	}
+}
+
+// The status is what went out, so 499 only where nothing had when the client left.
+func TestAccessLinesOfClientsThatLeave(t *testing.T) {
+	for want, at := range map[string]string{"outcome=cancelled status=499": "", "outcome=cancelled status=200": token} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, scripted(0, eventType, step{time.Second, token}, step{time.Hour, done}))
+			ctx, leave := context.WithCancel(t.Context())
+			client := &departing{ResponseRecorder: httptest.NewRecorder(), leave: leave, at: at}
+			if at == "" {
+				time.AfterFunc(time.Second/2, leave)
+			}
+			func() {
+				defer func() { _ = recover() }() // the connection breaks
+				g.Handler().ServeHTTP(client, httptest.NewRequestWithContext(ctx, "POST", chat, strings.NewReader(askStream)))
+			}()
+			if lines := g.lines(); len(lines) != 1 || !strings.Contains(lines[0], want) {
+				t.Errorf("lines %q, want %s", lines, want)
+			}
+		})
 	}
 }
 
