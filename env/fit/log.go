@@ -207,7 +207,8 @@ func (f *reader) number(names []string, required bool) float64 {
 	}
 	n, ok := v.(float64)
 	if !ok && f.fault == nil {
-		f.fault = fmt.Errorf("%s: %v is not a number", name, v)
+		text, _ := json.Marshal(v) // which it was read from: one line, whatever is in it
+		f.fault = fmt.Errorf("%s: %s is not a number", name, text)
 	}
 	if n < 0 && f.fault == nil {
 		f.fault = fmt.Errorf("%s: %v is negative", name, n)

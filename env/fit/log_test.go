@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"bytes"
+	"math"
 	"strings"
 	"testing"
 )
@@ -16,7 +18,8 @@ func TestFaultsOfALogAreNamed(t *testing.T) {
 		{"an array", "[]", "x.jsonl:1: not a JSON object"},
 		{"missing", swap(`"first_token_ts":1.2,`, ""), "x.jsonl:2: field first_token_ts is missing"},
 		{"null", swap(`"last_token_ts":1.6`, `"last_token_ts":null`), "x.jsonl:2: field last_token_ts is missing"},
-		{"text", swap(`"arrival_time":1000.0`, `"arrival_time":"noon"`), "x.jsonl:2: arrival_time: noon is not a number"},
+		{"text", swap(`"arrival_time":1000.0`, `"arrival_time":"noon"`), `x.jsonl:2: arrival_time: "noon" is not a number`},
+		{"lines", swap(`"arrival_time":1000.0`, `"arrival_time":["a\nb"]`), "x.jsonl:2: arrival_time: "},
 		{"negative", swap(`"arrival_time":1000.0`, `"arrival_time":-1`), "x.jsonl:2: arrival_time: -1 is negative"},
 		{"no tokens", swap(`"output_toks":5`, `"output_toks":0`), "x.jsonl:2: output_toks: 0 is not a whole number"},
 		{"half a token", swap(`"input_toks":10`, `"input_toks":1.5`), "x.jsonl:2: input_toks: 1.5 is not a whole number"},
@@ -60,6 +63,29 @@ func TestALogMayBePlain(t *testing.T) {
 	if len(log.Requests) != 2 || log.Requests[1] != want {
 		t.Errorf("%+v, want last %+v", log.Requests, want)
 	}
+}
+
+// FuzzReadLog: whatever the bytes, they are refused in one line, or are requests by
+// arrival, the times of each one after another.
+func FuzzReadLog(f *testing.F) {
+	f.Add([]byte(good+"\n"+good), 0)
+	f.Add([]byte(`{"id":7,"prompt_tokens":8,"completion_tokens":2,"arrival":3,"first_token":4,"last_token":4.5}`), 1)
+	f.Fuzz(func(t *testing.T, text []byte, clock int) {
+		log, err := ReadLog(bytes.NewReader(text), "x", clock)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x:") {
+				t.Errorf("error %q", err)
+			}
+			return
+		}
+		before := 0.0
+		for _, r := range log.Requests {
+			if r.PromptTokens < 1 || r.OutputTokens < 1 || !(r.Arrival >= before) || !(r.Scheduled >= r.Arrival) || !(r.First > r.Arrival) || !(r.Last >= r.First) || math.IsInf(r.Last, 1) {
+				t.Fatalf("after an arrival at %v comes %+v", before, r)
+			}
+			before = r.Arrival
+		}
+	})
 }
 
 func TestTooFewRequests(t *testing.T) {

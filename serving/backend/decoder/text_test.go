@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -250,6 +251,27 @@ func TestSampling(t *testing.T) {
 			t.Errorf("the same seed gave %v, then %v", got, again)
 		}
 	}
+}
+
+// Whatever a config.json holds, it is refused, or leaves room for a prompt and an answer
+// and says the same when it is written anew.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(`{"max_position_embeddings": 2048, "vocab_size": 50272, "eos_token_id": 2}`))
+	f.Add([]byte(`{"n_positions": 1024, "vocab_size": 50257, "eos_token_id": [2, 3]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var a, b Folder
+		if a.config(data) != nil {
+			return
+		}
+		end, err := json.Marshal(a.End)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"n_positions": %d, "vocab_size": %d, "eos_token_id": %s}`, a.Context, a.Vocabulary, end)
+		if err := b.config([]byte(text)); err != nil || a.Context < 2 || !reflect.DeepEqual(a, b) {
+			t.Errorf("%s is read as %+v, %v; want %+v", text, b, err, a)
+		}
+	})
 }
 
 // Whatever the body, it is refused in words, or is work that has an end and fits
