@@ -21,32 +21,18 @@ import (
 func BenchmarkProxy(b *testing.B) {
 	for _, size := range []int{1 << 10, 10 << 10, 220 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
-			addr := proxied(b, instantly(b))
-			conn, err := net.Dial("tcp", addr)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			body := `{"model":"auto","messages":[{"role":"user","content":"` + strings.Repeat("word ", size/5) + `"}]}`
-			request := []byte("POST " + chat + " HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\nContent-Length: " +
-				strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-			r := bufio.NewReaderSize(conn, 4<<10)
-			b.SetBytes(int64(len(body)))
+			send, length := sender(b, size)
+			b.SetBytes(int64(length))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := conn.Write(request); err != nil {
-					b.Fatal(err)
-				}
-				if err := skipMessage(r); err != nil {
-					b.Fatal(err)
-				}
+				send()
 			}
 		})
 	}
 }
 
 // proxied is the address of a server before three replicas of one upstream.
-func proxied(b *testing.B, upstream string) string {
+func proxied(b testing.TB, upstream string) string {
 	to, err := backend.NewUpstream(backend.UpstreamConfig{URL: "http://" + upstream})
 	if err != nil {
 		b.Fatal(err)
@@ -73,7 +59,7 @@ func proxied(b *testing.B, upstream string) string {
 }
 
 // instantly is the address of an upstream that answers at once.
-func instantly(b *testing.B) string {
+func instantly(b testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
