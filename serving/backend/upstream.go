@@ -11,8 +11,6 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"gearshift/serving/wire"
 )
 
 // UpstreamConfig is one OpenAI-compatible server.
@@ -112,7 +110,8 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 func (u *Upstream) Close() { u.via.CloseIdleConnections() }
 
 // RoundTrip implements [http.RoundTripper]. Only the path of the request's URL
-// counts: it goes to the upstream server, whatever host it names.
+// counts: it goes to the upstream server, whatever host it names. Its header holds
+// nothing of one connection only, as that of the answer may.
 func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := r.WithContext(r.Context()) // a copy
 	out.URL = u.to(r.URL)
@@ -123,7 +122,6 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	wire.StripHop(response.Header)
 	response.Request = r
 	return response, nil
 }
@@ -140,7 +138,6 @@ func (u *Upstream) to(asked *url.URL) *url.URL {
 
 // prepare leaves in the header what is meant for the server.
 func (u *Upstream) prepare(h http.Header) {
-	wire.StripHop(h)
 	delete(h, "Accept-Encoding")
 	if !u.forward {
 		for _, name := range [...]string{"Authorization", "Cookie", "Api-Key", "X-Api-Key"} {
