@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -95,15 +96,15 @@ func (s *Scenario) variants() []fleet.Variant {
 func (s *Scenario) Profiles() []*profile.Profile {
 	var profiles []*profile.Profile
 	for _, p := range s.places() {
-		profiles = append(profiles, &s.Models[s.modelsFor(p)[0]].Profile)
+		r := s.Replicas[p.placement]
+		profiles = append(profiles, &s.Models[s.modelsFor(r.Variant, r.Hosts[p.nth])[0]].Profile)
 	}
 	return profiles
 }
 
-// modelsFor lists the indexes of the latency models of a replica's variant on
-// its host. In a parsed scenario there is exactly one.
-func (s *Scenario) modelsFor(p place) []int {
-	variant, host := s.Replicas[p.placement].Variant, s.Replicas[p.placement].Hosts[p.nth]
+// modelsFor lists the indexes of the latency models of a variant on a host. In a
+// parsed scenario there is exactly one for each replica.
+func (s *Scenario) modelsFor(variant, host string) []int {
 	var found []int
 	for i := range s.Models {
 		if s.Models[i].Variant == variant && s.Models[i].on(host) {
@@ -136,10 +137,11 @@ func (s *Scenario) KVTokens() []int {
 	return tokens
 }
 
-// Alone is the same scenario with the replicas of one variant only, each on
-// its host with the memory of evaluation.static_memory, and with requests going
-// to the smallest batch, as the paper runs its baselines (LBE-8, LBE-18). Tasks
-// and variants stay, and with them their indexes.
+// Alone is the same scenario with the replicas of one variant only, each with the
+// memory of evaluation.static_memory, and with requests going to the smallest
+// batch, as the paper runs its baselines (LBE-8, LBE-18). Beside the variant's own
+// hosts they stand on those of the others, so that it has as many as the policies
+// that it is held against. Tasks and variants stay, and with them their indexes.
 func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	if s.variantIndex(variant) < 0 {
 		return nil, fmt.Errorf("cannot place %q alone: no such variant; %s", variant, hint(variant, s.variantNames()))
@@ -147,13 +149,43 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	alone := *s
 	alone.Replicas = nil
 	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
+	memory := Memory{Share: s.Evaluation.StaticMemory}
 	for _, p := range s.Replicas {
 		if p.Variant == variant {
-			p.Memory = Memory{Share: s.Evaluation.StaticMemory}
+			p.Memory = memory
 			alone.Replicas = append(alone.Replicas, p)
 		}
 	}
+	if hosts := s.elsewhere(variant); len(hosts) > 0 {
+		alone.Replicas = append(alone.Replicas, Placement{Variant: variant, Hosts: hosts, Memory: memory})
+	}
 	return &alone, nil
+}
+
+// elsewhere lists the hosts on which other variants stand and this one could, alone:
+// where it has a profile, and a KV cache no smaller than the smallest of the
+// scenario, by which workloads cut their requests.
+func (s *Scenario) elsewhere(variant string) []string {
+	var own, others, found []string
+	for _, p := range s.Replicas {
+		if p.Variant == variant {
+			own = append(own, p.Hosts...)
+		} else {
+			others = append(others, p.Hosts...)
+		}
+	}
+	least := slices.Min(s.KVTokens())
+	for _, h := range s.Hosts {
+		models := s.modelsFor(variant, h.Name)
+		if len(models) == 0 || slices.Contains(own, h.Name) || !slices.Contains(others, h.Name) {
+			continue
+		}
+		memory := s.Evaluation.StaticMemory.Of(h.Memory)
+		if s.Models[models[0]].KVTokens(int64(memory), s.Engine.BlockTokens) >= least {
+			found = append(found, h.Name)
+		}
+	}
+	return found
 }
 
 // Spec is what a policy of this scenario sees and chooses from.

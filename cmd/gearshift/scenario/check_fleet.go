@@ -172,7 +172,7 @@ func (c *checker) fitted() {
 			continue
 		}
 		host, variant := c.s.Hosts[p.host], c.s.Variants[p.variant].Name
-		models := c.s.modelsFor(p)
+		models := c.s.modelsFor(variant, host.Name)
 		if len(models) == 0 && c.sound("profiles") {
 			found.add(child(item("replicas", p.placement), "variant"), host.Name, fmt.Sprintf("no profile of %q", variant))
 		}

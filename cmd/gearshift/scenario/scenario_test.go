@@ -106,6 +106,54 @@ func TestTitanAlone(t *testing.T) {
 	}
 }
 
+// A variant alone has the hosts of the others too: where it has a profile, and room for
+// what the fleet has room for.
+func TestAloneOnEveryHostThatFits(t *testing.T) {
+	apart := func(edits ...string) *scenario.Scenario {
+		return parse(t, minimal(t, append([]string{
+			"  - {name: gpu0, memory: 8GiB}\n", `
+  - {name: gpu0, memory: 8GiB}
+  - {name: gpu1, memory: 8GiB}
+  - {name: gpu2, memory: 16GiB}
+  - {name: idle, memory: 8GiB}
+`,
+			"{variant: small, hosts: [gpu0], memory: 20%}", "{variant: small, hosts: [gpu0], memory: 2GiB}",
+			"{variant: large, hosts: [gpu0], memory: 80%}", "{variant: large, hosts: [gpu2, gpu1], memory: 80%}",
+		}, edits...)...))
+	}
+	tight := "{name: gpu0, memory: 5800MB}" // of which large has 5220 MB: not 2 % of the cache that it has elsewhere
+	for _, test := range []struct {
+		name         string
+		s            *scenario.Scenario
+		small, large []string
+	}{
+		{"apart", apart(), []string{"small@gpu0", "small@gpu1", "small@gpu2"}, []string{"large@gpu2", "large@gpu1", "large@gpu0"}},
+		{"too small", apart("{name: gpu0, memory: 8GiB}", "{name: gpu0, memory: 4GiB}"),
+			[]string{"small@gpu0", "small@gpu1", "small@gpu2"}, []string{"large@gpu2", "large@gpu1"}},
+		{"hardly any cache", apart("{name: gpu0, memory: 8GiB}", tight),
+			[]string{"small@gpu0", "small@gpu1", "small@gpu2"}, []string{"large@gpu2", "large@gpu1"}},
+		{"no profile", apart("- variant: small\n", "- variant: small\n    hosts: [gpu0, gpu2]\n"),
+			[]string{"small@gpu0", "small@gpu2"}, []string{"large@gpu2", "large@gpu1", "large@gpu0"}},
+	} {
+		for name, want := range map[string][]string{"small": test.small, "large": test.large} {
+			alone, err := test.s.Alone(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range alone.Table().Replicas {
+				got = append(got, r.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %s alone has %v, want %v", test.name, name, got, want)
+			}
+			if least := slices.Min(alone.KVTokens()); least < slices.Min(test.s.KVTokens()) {
+				t.Errorf("%s: %s alone has a KV cache of %d tokens, less than the fleet's smallest", test.name, name, least)
+			}
+		}
+	}
+}
+
 // LBE-6's matrix and LBE-4's deadline arrive in the table.
 func TestTitanTasks(t *testing.T) {
 	table := load(t, "titan-rtx-opt").Table()
