@@ -85,17 +85,17 @@ func newPolicyImport(store func() *checkpoints.Store) *cobra.Command {
 	var o importOptions
 	c := &cobra.Command{
 		Use: "import FILE --name NAME", Short: "Store a policy that an ONNX file holds",
-		Long: `Store a policy that an ONNX file holds. One that export wrote comes back as it was,
-with its evaluation. A network that was trained elsewhere is taken for a policy of the
-scenario: its inputs are the observation of the preset, in that order, and its outputs
-the values of the variants, from the quickest on. It is evaluated beside the scenario's
-rules, which takes a while, so that promote can judge it.`,
+		Long: `Store a policy that an ONNX file holds; the file - is standard input. One that export
+wrote comes back as it was, with its evaluation. A network that was trained elsewhere is
+taken for a policy of the scenario: its inputs are the observation of the preset, in
+that order, and its outputs the values of the variants, from the quickest on. It is
+evaluated beside the scenario's rules, which takes a while, so that promote can judge it.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkPolicyName(o.name); err != nil {
 				return err
 			}
-			policy, err := o.read(c.Context(), args[0], c.ErrOrStderr())
+			policy, err := o.read(c.Context(), args[0], c.InOrStdin(), c.ErrOrStderr())
 			if err != nil {
 				return fmt.Errorf("cannot import %s: %w", args[0], err)
 			}
@@ -117,8 +117,8 @@ rules, which takes a while, so that promote can judge it.`,
 }
 
 // read makes the checkpoint of the file's policy.
-func (o *importOptions) read(ctx context.Context, path string, stderr io.Writer) (*checkpoints.Checkpoint, error) {
-	data, err := readAtMost(path, onnx.MaxSize)
+func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, stderr io.Writer) (*checkpoints.Checkpoint, error) {
+	data, err := readAtMost(path, stdin, onnx.MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -169,15 +169,19 @@ func (o *importOptions) describe(c *checkpoints.Checkpoint, s *scenario.Scenario
 	return trained, nil
 }
 
-// readAtMost reads a file; of one larger than most, in bytes, one byte more than
-// that.
-func readAtMost(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// readAtMost reads a file, or stdin for "-"; of one larger than most, in bytes, one
+// byte more than that.
+func readAtMost(path string, stdin io.Reader, most int64) ([]byte, error) {
+	from := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		from = f
 	}
-	defer func() { _ = f.Close() }()
 	var data bytes.Buffer
-	_, err = io.Copy(&data, io.LimitReader(f, most+1))
+	_, err := io.Copy(&data, io.LimitReader(from, most+1))
 	return data.Bytes(), err
 }

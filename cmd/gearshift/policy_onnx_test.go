@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -66,8 +68,18 @@ func TestPolicyExportImport(t *testing.T) {
 	if out := succeed(t, "policy", "import", path, "--store", other, "--name", "back"); !strings.Contains(out, "back@1") || !strings.Contains(out, "preset quick") {
 		t.Errorf("import: %s", out)
 	}
-	if was, is := show(t, store, "mine"), show(t, other, "back"); is.SHA256 != was.SHA256 {
-		t.Errorf("it came back as %+v, was %+v", is, was)
+	// Into a container there is no way for a file but standard input.
+	root := newRoot()
+	root.SetIn(bytes.NewReader(first))
+	root.SetOut(io.Discard)
+	root.SetArgs([]string{"policy", "import", "-", "--store", other, "--name", "piped"})
+	if err := root.Execute(); err != nil {
+		t.Errorf("import from standard input: %v", err)
+	}
+	for _, name := range []string{"back", "piped"} {
+		if was, is := show(t, store, "mine"), show(t, other, name); is.SHA256 != was.SHA256 {
+			t.Errorf("it came back as %+v, was %+v", is, was)
+		}
 	}
 }
 
