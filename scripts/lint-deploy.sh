@@ -21,7 +21,7 @@ go run $HELM lint --strict $chart
 go run $HELM template g $chart --kube-version 1.30.0 >/dev/null
 go run $HELM template g $chart --kube-version 1.30.0 --set-file scenario=deploy/scenario.yaml \
 	--set 'serviceMonitor.enabled=true,podDisruptionBudget.enabled=true,envFromSecrets={keys}' \
-	--set store.existingClaim=policies,policy=mine,keysSecret=keys >/dev/null
+	--set store.existingClaim=policies,strategy.type=Recreate,policy=mine,keysSecret=keys >/dev/null
 
 if command -v npx >/dev/null; then
 	say "compose file, Dockerfile"

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
@@ -217,14 +216,4 @@ func models(t *testing.T, name string) map[string]*profile.Profile {
 		t.Fatalf("%s: %d profiles of %d variants", name, len(all), len(s.Variants))
 	}
 	return all
-}
-
-func TestTheDeployedScenarioIsValid(t *testing.T) {
-	s, err := scenario.Load("../../../deploy/scenario.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Serving.Backend != scenario.Upstream || len(s.Serving.Upstreams) != len(s.Table().Replicas) {
-		t.Errorf("backend %q with %d upstreams", s.Serving.Backend, len(s.Serving.Upstreams))
-	}
 }

@@ -1,0 +1,151 @@
+package scenario_test
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/scenario"
+)
+
+const deployed = "../../../deploy/scenario.yaml"
+
+func TestTheDeployedScenarioIsValid(t *testing.T) {
+	s := load(t, deployed)
+	if s.Serving.Backend != scenario.Upstream || len(s.Serving.Upstreams) != len(s.Table().Replicas) {
+		t.Errorf("backend %q with %d upstreams", s.Serving.Backend, len(s.Serving.Upstreams))
+	}
+}
+
+// documents reads every document of a YAML file, as far as T has its keys.
+func documents[T any](t *testing.T, path string) []T {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []T
+	for d := yaml.NewDecoder(f); ; {
+		var one T
+		if err := d.Decode(&one); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		list = append(list, one)
+	}
+}
+
+// argument is what follows a flag.
+func argument(args []string, flag string) string {
+	if i := slices.Index(args, flag); i >= 0 && i+1 < len(args) {
+		return args[i+1]
+	}
+	return ""
+}
+
+// servesAt holds the engines that are found at the upstreams' host and port against
+// what the scenario says of them.
+func servesAt(t *testing.T, find func(host, port string) []string) {
+	t.Helper()
+	s := load(t, deployed)
+	longest := s.Workload.Prompt.Longest() + s.Workload.Output.Longest()
+	for _, r := range s.Replicas {
+		upstream := s.Serving.Upstreams[r.Variant+"@"+r.Hosts[0]]
+		at, err := url.Parse(upstream.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := find(at.Hostname(), at.Port())
+		if got := argument(args, "--model"); got != upstream.Model {
+			t.Errorf("%s: the engine has the model %q, the scenario %q", upstream.URL, got, upstream.Model)
+		}
+		if share, err := strconv.ParseFloat(argument(args, "--gpu-memory-utilization"), 64); err != nil || math.Round(share*100) != float64(r.Memory.Share) {
+			t.Errorf("%s: the engine has %v of the memory (%v), the scenario %v %%", upstream.URL, share, err, r.Memory.Share)
+		}
+		if got, err := strconv.Atoi(argument(args, "--max-model-len")); err != nil || got < longest {
+			t.Errorf("%s: the engine takes %d tokens (%v), the longest request has %d", upstream.URL, got, err, longest)
+		}
+	}
+}
+
+// The engines of the compose file are those of the scenario.
+func TestComposeServesTheScenario(t *testing.T) {
+	compose := documents[struct {
+		Services map[string]struct{ Command []string }
+	}](t, "../../../deploy/compose/compose.yaml")[0]
+	servesAt(t, func(host, port string) []string {
+		args := compose.Services[host].Command
+		if listens := argument(args, "--port"); listens != port && (listens != "" || port != "8000") {
+			t.Errorf("%s listens on another port than %s", host, port)
+		}
+		return args
+	})
+}
+
+// object is a Deployment or a Service, as far as it says who answers where.
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Selector                 yaml.Node
+		PublishNotReadyAddresses bool `yaml:"publishNotReadyAddresses"`
+		Ports                    []struct {
+			Port       int
+			TargetPort string `yaml:"targetPort"`
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				Containers []struct {
+					Args  []string
+					Ports []struct {
+						Name          string
+						ContainerPort int `yaml:"containerPort"`
+					}
+				}
+			}
+		}
+	}
+}
+
+// So are those of the Helm chart's example, through their Services. One engine that is
+// not ready must not take the others of its pod away.
+func TestTheHelmExampleServesTheScenario(t *testing.T) {
+	objects := documents[object](t, "../../../deploy/helm/examples/vllm.yaml")
+	named := func(kind, name string) object {
+		i := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind && (name == "" || o.Metadata.Name == name) })
+		if i < 0 {
+			t.Fatalf("there is no %s %s", kind, name)
+		}
+		return objects[i]
+	}
+	pod := named("Deployment", "").Spec.Template
+	servesAt(t, func(host, port string) []string {
+		service := named("Service", host).Spec
+		var selector map[string]string
+		if err := service.Selector.Decode(&selector); err != nil || len(selector) != 1 || selector["app"] != pod.Metadata.Labels["app"] {
+			t.Errorf("Service %s selects %v (%v), the pod has %v", host, selector, err, pod.Metadata.Labels)
+		}
+		if !service.PublishNotReadyAddresses {
+			t.Errorf("Service %s has no address once another engine of the pod is not ready", host)
+		}
+		for _, c := range pod.Spec.Containers {
+			for _, p := range c.Ports {
+				if p.Name == service.Ports[0].TargetPort && strconv.Itoa(service.Ports[0].Port) == port && strconv.Itoa(p.ContainerPort) == argument(c.Args, "--port") {
+					return c.Args
+				}
+			}
+		}
+		t.Errorf("Service %s leads to no container at port %s", host, port)
+		return nil
+	})
+}
