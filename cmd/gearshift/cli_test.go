@@ -77,7 +77,7 @@ func TestEvalRefuses(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--workload", "trace:" + broken}, "broken.csv:3", "prompt_len", "ten")
 }
 
-// A policy trained for another Spec, or for other variants, never routes.
+// A policy trained for other variants never routes.
 func TestForeignPolicyIsRefused(t *testing.T) {
 	path := storeOf(t, "tiny", "mine")
 	for _, command := range []string{"eval", "serve"} {
