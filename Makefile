@@ -50,7 +50,7 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 	@scripts/demo.sh
 
 .PHONY: quality
-quality: build ## Train the default preset and evaluate it in full (SEED=n SEEDS=n)
+quality: build ## Train the default preset and make the README's table (SEED=n SEEDS=n)
 	@scripts/quality.sh
 
 .PHONY: paper
