@@ -238,7 +238,7 @@ func TestMeasureWaitsForAColdEngine(t *testing.T) {
 		}
 		fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":4}}`+"\n\ndata: [DONE]\n\n", words)
 	})
-	if _, err := measure.NewClient(t.Context(), []measure.Target{{URL: url}}, 0); err != nil {
+	if _, err := measure.NewClient(t.Context(), []measure.Target{{URL: url}}, 0, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -96,7 +96,7 @@ func validateLive(ctx context.Context, o liveOptions, format string, stdout, std
 		return err
 	}
 	l.machine = processorsOf(append(upstreamTargets(l.scenario), targets...)...)
-	if l.client, err = measure.NewClient(ctx, targets, o.seed); err != nil {
+	if l.client, err = measure.NewClient(ctx, targets, o.seed, nil); err != nil {
 		return err
 	}
 	defer l.client.Close()

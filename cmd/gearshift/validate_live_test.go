@@ -23,7 +23,7 @@ func validateInProcess(t *testing.T, l *live) {
 	synctest.Test(t, func(t *testing.T) {
 		engines := newInProcess(t, l.scenario)
 		defer engines.engines.Close()
-		if l.client, err = measure.NewClientOver(t.Context(), targets, 0, engines); err != nil {
+		if l.client, err = measure.NewClient(t.Context(), targets, 0, engines); err != nil {
 			t.Fatal(err)
 		}
 		if err = l.all(t.Context()); err != nil {

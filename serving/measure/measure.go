@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"gearshift/serving/caller"
 )
 
 // Config is a measurement.
@@ -25,7 +27,7 @@ type Config struct {
 	Time time.Duration
 	// Seed of the words of prompts and of the cells' order.
 	Seed uint64
-	// Transport is [http.DefaultTransport]'s like if nil.
+	// Transport is HTTP's own if nil.
 	Transport http.RoundTripper
 	// Processors, if not nil, tells of those of the engines' machine.
 	Processors func() Processors
@@ -118,24 +120,11 @@ func Run(ctx context.Context, c Config) (*Measurement, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Transport == nil {
-		transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
-		defer transport.CloseIdleConnections()
-		c.Transport = transport
+	r, err := begin(ctx, c, append([]Target{c.Target}, c.Neighbours...))
+	if err != nil {
+		return nil, err
 	}
-	r := &run{
-		Config: c, client: &http.Client{Transport: c.Transport}, start: time.Now(),
-		targets: append([]Target{c.Target}, c.Neighbours...), random: rand.New(rand.NewPCG(c.Seed, 1)),
-	}
-	r.words = make([]tokenizer, len(r.targets))
-	for i := range r.targets {
-		if err := r.targets[i].models(ctx, r.client); err != nil {
-			return nil, err
-		}
-		if err := r.learnWords(ctx, i); err != nil {
-			return nil, err
-		}
-	}
+	defer r.client.CloseIdleConnections()
 	before := r.processors()
 	if err := r.rounds(ctx); err != nil {
 		return nil, err
@@ -144,6 +133,29 @@ func Run(ctx context.Context, c Config) (*Measurement, error) {
 	r.undisturbed()
 	r.out.Target, r.out.Neighbours, r.out.Took = r.targets[0], r.targets[1:], r.since()
 	return &r.out, r.enough()
+}
+
+// begin asks each target for its models and how it counts tokens.
+func begin(ctx context.Context, c Config, targets []Target) (*run, error) {
+	if c.Transport == nil {
+		c.Transport = caller.Transport()
+	}
+	r := &run{
+		Config: c, client: &http.Client{Transport: c.Transport}, start: time.Now(),
+		targets: targets, words: make([]tokenizer, len(targets)), random: rand.New(rand.NewPCG(c.Seed, 1)),
+	}
+	for i := range targets {
+		t := &targets[i]
+		var err error
+		if t.Model, err = t.server().Model(ctx, r.client, t.Model); err == nil {
+			err = r.learnWords(ctx, i)
+		}
+		if err != nil {
+			r.client.CloseIdleConnections()
+			return nil, err
+		}
+	}
+	return r, nil
 }
 
 func (r *run) since() time.Duration { return time.Since(r.start) }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
+
+	"gearshift/serving/caller"
 )
 
 // Order is a request to be sent at a time, to one of several targets.
@@ -29,44 +30,20 @@ type Answer struct {
 }
 
 // Client sends orders to targets whose tokenizers it has learned.
-type Client struct {
-	run       *run
-	transport *http.Transport
-}
+type Client struct{ run *run }
 
-// NewClient asks each target for its models and how it counts tokens. Close it.
-func NewClient(ctx context.Context, targets []Target, seed uint64) (*Client, error) {
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
-	return newClient(ctx, targets, seed, transport, transport)
-}
-
-func newClient(ctx context.Context, targets []Target, seed uint64, by http.RoundTripper, transport *http.Transport) (*Client, error) {
-	r := &run{client: &http.Client{Transport: by}, targets: targets, words: make([]tokenizer, len(targets)), start: time.Now(), random: rand.New(rand.NewPCG(seed, 1))}
-	c := &Client{r, transport}
-	for i := range targets {
-		err := r.targets[i].models(ctx, r.client)
-		if err == nil {
-			err = r.learnWords(ctx, i)
-		}
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
+// NewClient asks each target for its models and how it counts tokens. By is as
+// [Config.Transport]. Close it.
+func NewClient(ctx context.Context, targets []Target, seed uint64, by http.RoundTripper) (*Client, error) {
+	r, err := begin(ctx, Config{Seed: seed, Transport: by}, targets)
+	if err != nil {
+		return nil, err
 	}
-	return c, nil
-}
-
-// NewClientOver is [NewClient] over another transport than HTTP's own.
-func NewClientOver(ctx context.Context, targets []Target, seed uint64, by http.RoundTripper) (*Client, error) {
-	return newClient(ctx, targets, seed, by, nil)
+	return &Client{r}, nil
 }
 
 // Close lets the connections go.
-func (c *Client) Close() {
-	if c.transport != nil {
-		c.transport.CloseIdleConnections()
-	}
-}
+func (c *Client) Close() { c.run.client.CloseIdleConnections() }
 
 // Send sends each order at its time, whether answers keep up or not, and waits for
 // all answers. It fails if an engine goes away or the context ends.
@@ -81,12 +58,7 @@ func (c *Client) Send(ctx context.Context, orders []Order) ([]Answer, error) {
 	defer timer.Stop()
 	for i, o := range orders {
 		text := c.run.prompt(c.run.words[o.Target].count(o.Prompt))
-		timer.Reset(o.At - since())
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+		if !caller.Await(ctx, timer, o.At-since()) {
 			break
 		}
 		all.Go(func() {

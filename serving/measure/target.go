@@ -9,11 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
+	"gearshift/serving/caller"
 	"gearshift/serving/wire"
 )
 
@@ -36,11 +35,11 @@ func Parse(text string) (Target, error) {
 	if address, model, named := strings.Cut(text, "="); named {
 		t.URL, t.Model = address, model
 	}
-	u, err := url.Parse(t.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	base, ok := caller.Base(t.URL)
+	if !ok {
 		return t, fmt.Errorf("%q: want the URL of an engine, such as http://127.0.0.1:8101/v1, or URL=MODEL", text)
 	}
-	t.URL = strings.TrimSuffix(strings.TrimSuffix(t.URL, "/"), "/v1")
+	t.URL = base
 	return t, nil
 }
 
@@ -48,54 +47,8 @@ func Parse(text string) (Target, error) {
 // one too many. Others may do.
 var ErrRefused = errors.New("refused")
 
-// models asks the engine what it serves, and settles the target's model.
-func (t *Target) models(ctx context.Context, client *http.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := t.request(ctx, http.MethodGet, "/v1/models", nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("cannot reach %s: %w", t.URL, plain(err))
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	var list wire.Models
-	if err == nil && response.StatusCode == http.StatusOK {
-		err = json.Unmarshal(body, &list)
-	}
-	if err != nil || response.StatusCode != http.StatusOK || len(list.Data) == 0 {
-		return fmt.Errorf("cannot measure %s: GET /v1/models answered %s without a list of models; it needs an OpenAI-compatible server", t.URL, response.Status)
-	}
-	names := make([]string, len(list.Data))
-	for i, m := range list.Data {
-		names[i] = m.ID
-	}
-	switch {
-	case t.Model == "" && len(names) == 1:
-		t.Model = names[0]
-	case t.Model == "":
-		return fmt.Errorf("cannot measure %s: it has several models; name one of %s", t.URL, strings.Join(names, ", "))
-	case !slices.Contains(names, t.Model):
-		return fmt.Errorf("cannot measure %s: it has no model %q; it has %s", t.URL, t.Model, strings.Join(names, ", "))
-	}
-	return nil
-}
-
-func (t *Target) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, t.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("cannot measure %s: %w", t.URL, err)
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	if t.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+t.Key)
-	}
-	return request, nil
+func (t *Target) server() caller.Server {
+	return caller.Server{URL: t.URL, Key: t.Key, Purpose: "measure"}
 }
 
 // heard is what came back of a request, in times since the measurement's start.
@@ -109,26 +62,20 @@ type heard struct {
 
 // ask sends a request for so many tokens and reads the answer to its end.
 func (t *Target) ask(ctx context.Context, client *http.Client, since func() time.Duration, prompt string, tokens int, first func()) (heard, error) {
-	body, err := wire.Chat(t.Model, prompt, tokens)
+	request, err := t.server().Chat(ctx, t.Model, t.task, prompt, tokens)
 	if err != nil {
 		return heard{}, err
-	}
-	request, err := t.request(ctx, http.MethodPost, "/v1/chat/completions", body)
-	if err != nil {
-		return heard{}, err
-	}
-	if t.task != "" {
-		request.Header.Set("X-Gearshift-Task", t.task)
 	}
 	h := heard{sent: since()}
-	response, err := client.Do(request)
+	response, err := caller.Do(client, request)
+	var refusal *caller.Refusal
+	if errors.As(err, &refusal) {
+		return h, t.refused(refusal)
+	}
 	if err != nil {
 		return h, t.gone(ctx, err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return h, t.refused(response)
-	}
 	h.header = response.Header
 	if err := h.read(response.Body, since, first); err != nil {
 		return h, t.gone(ctx, err)
@@ -214,19 +161,14 @@ func hasContent(line []byte) bool {
 }
 
 // refused is an answer that is no success.
-func (t *Target) refused(response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-	var body struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
+func (t *Target) refused(r *caller.Refusal) error {
+	why := r.Status
+	if r.Message != "" {
+		why += ": " + oneLine(r.Message)
 	}
-	_ = json.Unmarshal(text, &body)
-	why := response.Status
-	if body.Error.Message != "" {
-		why += ": " + oneLine(body.Error.Message)
-	}
-	if status := response.StatusCode; status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "" || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge {
+	switch {
+	case r.StatusCode == http.StatusTooManyRequests, r.StatusCode == http.StatusServiceUnavailable && r.Later,
+		r.StatusCode == http.StatusBadRequest, r.StatusCode == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%s: %w with %s", t.Model, ErrRefused, why)
 	}
 	return fmt.Errorf("cannot measure %s: it answered %s", t.URL, why)
@@ -237,16 +179,7 @@ func (t *Target) gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the engine at %s went away: %w", t.URL, plain(err))
-}
-
-// plain is an error without the URL that the message has already.
-func plain(err error) error {
-	var without *url.Error
-	if errors.As(err, &without) {
-		return without.Err
-	}
-	return err
+	return fmt.Errorf("the engine at %s went away: %w", t.URL, caller.Plain(err))
 }
 
 func oneLine(text string) string {

@@ -5,19 +5,14 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/wire"
+	"gearshift/serving/caller"
 	"gearshift/workloads"
 )
 
@@ -56,16 +51,18 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
 	}
-	u, err := url.Parse(c.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	base, ok := caller.Base(c.URL)
+	if !ok {
 		return Report{}, fmt.Errorf("cannot replay to %q: want the URL of a server, such as http://127.0.0.1:8080", c.URL)
 	}
-	c.URL = strings.TrimSuffix(strings.TrimSuffix(c.URL, "/"), "/v1")
-	// An open loop has as many connections as it needs, and keeps them.
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
-	defer transport.CloseIdleConnections()
-	r := &run{Config: c, client: &http.Client{Transport: transport}, tally: newTally(c.Table)}
-	if err := r.check(ctx); err != nil {
+	r := &run{
+		Config: c, server: caller.Server{URL: base, Key: c.Key, Purpose: "replay to"},
+		client: &http.Client{Transport: caller.Transport()}, tally: newTally(c.Table),
+	}
+	defer r.client.CloseIdleConnections()
+	if _, err := r.server.Model(ctx, r.client, c.Model); errors.Is(err, caller.ErrKey) {
+		return Report{}, fmt.Errorf("%w (--api-key-env NAME)", err)
+	} else if err != nil {
 		return Report{}, err
 	}
 	r.send(ctx)
@@ -75,59 +72,13 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // run is a replay under way.
 type run struct {
 	Config
+	server caller.Server
 	client *http.Client
 	start  time.Time
 
 	mu    sync.Mutex // protects all below
 	tally *tally
 	sent  int
-}
-
-// check asks for the list of models before anything is sent.
-func (r *run) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := r.request(ctx, http.MethodGet, "/v1/models", nil)
-	if err != nil {
-		return fmt.Errorf("cannot replay to %q: %w", r.URL, err)
-	}
-	response, err := r.client.Do(request)
-	if err != nil {
-		var without *url.Error // the URL is in the message as it is
-		if errors.As(err, &without) {
-			err = without.Err
-		}
-		return fmt.Errorf("cannot reach %s: %w", r.URL, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusUnauthorized {
-		return fmt.Errorf("cannot replay to %s: it asks for an API key that it knows (--api-key-env NAME)", r.URL)
-	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	var models wire.Models
-	if err == nil && response.StatusCode == http.StatusOK {
-		err = json.Unmarshal(body, &models)
-	}
-	if err != nil || response.StatusCode != http.StatusOK {
-		return fmt.Errorf("cannot replay to %s: GET /v1/models answered %s; it needs an OpenAI-compatible server", r.URL, response.Status)
-	}
-	names := make([]string, len(models.Data))
-	for i, m := range models.Data {
-		names[i] = m.ID
-	}
-	if !slices.Contains(names, r.Model) {
-		return fmt.Errorf("cannot replay to %s: it has no model %q; it has %s", r.URL, r.Model, strings.Join(names, ", "))
-	}
-	return nil
-}
-
-// request is one to the server, with the key.
-func (r *run) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, r.URL+path, body)
-	if err == nil && r.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+r.Key)
-	}
-	return request, err
 }
 
 // send is the open loop: each request leaves at its time.
@@ -139,7 +90,7 @@ func (r *run) send(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		a, ok := r.Requests.Next()
-		if !ok || !r.until(ctx, timer, a.At) {
+		if !ok || !caller.Await(ctx, timer, a.At-time.Since(r.start)) {
 			break
 		}
 		r.mu.Lock()
@@ -149,17 +100,6 @@ func (r *run) send(ctx context.Context) {
 	}
 	requests.Wait()
 	stop()
-}
-
-// until waits for the time; false if the context ends first.
-func (r *run) until(ctx context.Context, timer *time.Timer, at time.Duration) bool {
-	timer.Reset(at - time.Since(r.start))
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // report calls Progress until the function that it returns is called.

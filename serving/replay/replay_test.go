@@ -259,7 +259,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		{"", "", `cannot replay to ""`},
 		{"ftp://localhost", "", `cannot replay to "ftp://localhost"`},
 		{"http://%zz", "", `cannot replay to "http://%zz": `},
-		{page.URL, "", "answered 404 Not Found; it needs an OpenAI-compatible server"},
+		{page.URL, "", "answered 404 Not Found without a list of models; it needs an OpenAI-compatible server"},
 		{other.URL, "huge", `it has no model "huge"; it has auto, small`},
 	} {
 		_, err := Run(t.Context(), Config{URL: c.url, Model: c.model, Table: testTable(t), Requests: arrivals(3)})

@@ -1,17 +1,14 @@
 package replay
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
+	"gearshift/serving/caller"
 	"gearshift/serving/wire"
 	"gearshift/workloads"
 )
@@ -47,29 +44,6 @@ func (r *run) one(ctx context.Context, a workloads.Arrival) {
 	r.tally.add(o)
 }
 
-// refusal is an answer that is not a success: its status, and the code of its
-// error if it has one.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-// refused reads such an answer. To its end, as far as that is near: then the
-// connection can serve the next request.
-func refused(r *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
-	var body struct {
-		Error struct {
-			Code string `json:"code"`
-		} `json:"error"`
-	}
-	_ = json.Unmarshal(text, &body) // a body of another form has no code
-	kind := fmt.Sprintf("status %d", r.StatusCode)
-	if body.Error.Code != "" {
-		kind += " (" + body.Error.Code + ")"
-	}
-	return refusal(kind)
-}
-
 var (
 	errBrokenOff = errors.New("answer broke off")
 	errNoVariant = errors.New("answer names no known variant")
@@ -80,11 +54,11 @@ func fault(err error) string {
 	var (
 		op      *net.OpError
 		timeout interface{ Timeout() bool }
-		r       refusal
+		refusal *caller.Refusal
 	)
 	switch {
-	case errors.As(err, &r):
-		return r.Error()
+	case errors.As(err, &refusal):
+		return refusal.Error()
 	case errors.Is(err, errNoVariant):
 		return err.Error()
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -97,18 +71,16 @@ func fault(err error) string {
 
 // exchange is the request and its answer.
 func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) error {
-	request, err := r.chat(ctx, a)
+	prompt := strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " ")
+	request, err := r.server.Chat(ctx, r.Model, r.Table.Tasks[a.Task].Name, prompt, a.OutputTokens)
 	if err != nil {
 		return err
 	}
-	response, err := r.client.Do(request)
+	response, err := caller.Do(r.client, request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return refused(response)
-	}
 	if o.variant = response.Header.Get("X-Gearshift-Variant"); o.variant == "" {
 		o.variant = r.Model
 	}
@@ -116,20 +88,6 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 		return errNoVariant
 	}
 	return r.receive(response.Body, a.At, o)
-}
-
-func (r *run) chat(ctx context.Context, a workloads.Arrival) (*http.Request, error) {
-	text, err := wire.Chat(r.Model, strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "), a.OutputTokens)
-	if err != nil {
-		return nil, err
-	}
-	request, err := r.request(ctx, http.MethodPost, "/v1/chat/completions", bytes.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Gearshift-Task", r.Table.Tasks[a.Task].Name)
-	return request, nil
 }
 
 // receive reads the stream of the answer to its end.

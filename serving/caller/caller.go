@@ -1,0 +1,191 @@
+// Package caller is a client of OpenAI-compatible servers, for those who measure
+// them from outside: it asks a server for its models and for streamed answers, and
+// leaves it to them what to make of an answer.
+package caller
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"gearshift/serving/wire"
+)
+
+// Server is an OpenAI-compatible server.
+type Server struct {
+	// URL as [Base] has it.
+	URL string
+	// Key, if not empty, is sent as a bearer token.
+	Key string
+	// Purpose is the verb of errors: what cannot be done to the URL.
+	Purpose string
+}
+
+// Base is a server's URL, given with or without /v1; false if the text is none.
+func Base(text string) (string, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", false
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"), true
+}
+
+// Transport is HTTP for who has as many connections as it needs, and keeps them.
+func Transport() *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second, DisableCompression: true}
+}
+
+// ErrKey is that the server does not know the key, or misses one.
+var ErrKey = errors.New("it asks for an API key that it knows")
+
+// Model asks the server for its models, and is the one that is wanted: if that is
+// empty, the only one there is.
+func (s Server) Model(ctx context.Context, client *http.Client, wanted string) (string, error) {
+	names, err := s.models(ctx, client)
+	switch {
+	case err != nil:
+		return "", err
+	case wanted == "" && len(names) == 1:
+		return names[0], nil
+	case wanted == "":
+		return "", s.cannot(fmt.Errorf("it has several models; name one of %s", strings.Join(names, ", ")))
+	case !slices.Contains(names, wanted):
+		return "", s.cannot(fmt.Errorf("it has no model %q; it has %s", wanted, strings.Join(names, ", ")))
+	}
+	return wanted, nil
+}
+
+func (s Server) models(ctx context.Context, client *http.Client) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := s.request(ctx, http.MethodGet, "/v1/models", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach %s: %w", s.URL, Plain(err))
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, s.cannot(ErrKey)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	var list wire.Models
+	if err == nil && response.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil || response.StatusCode != http.StatusOK || len(list.Data) == 0 {
+		return nil, s.cannot(fmt.Errorf("GET /v1/models answered %s without a list of models; it needs an OpenAI-compatible server", response.Status))
+	}
+	names := make([]string, len(list.Data))
+	for i, m := range list.Data {
+		names[i] = m.ID
+	}
+	return names, nil
+}
+
+// Chat is a request for a streamed answer of so many tokens. Task, if not empty, is
+// for a router.
+func (s Server) Chat(ctx context.Context, model, task, prompt string, tokens int) (*http.Request, error) {
+	body, err := wire.Chat(model, prompt, tokens)
+	if err != nil {
+		return nil, err
+	}
+	request, err := s.request(ctx, http.MethodPost, "/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if task != "" {
+		request.Header.Set("X-Gearshift-Task", task)
+	}
+	return request, nil
+}
+
+func (s Server) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	if err != nil {
+		return nil, s.cannot(err)
+	}
+	if s.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+s.Key)
+	}
+	return request, nil
+}
+
+func (s Server) cannot(err error) error {
+	return fmt.Errorf("cannot %s %s: %w", s.Purpose, s.URL, err)
+}
+
+// Plain is an error without the URL that the message has already.
+func Plain(err error) error {
+	var without *url.Error
+	if errors.As(err, &without) {
+		return without.Err
+	}
+	return err
+}
+
+// Await waits for so long; false if the context ends meanwhile.
+func Await(ctx context.Context, timer *time.Timer, wait time.Duration) bool {
+	timer.Reset(wait)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// Refusal is an answer that is no success.
+type Refusal struct {
+	StatusCode int
+	Status     string
+	// Code and Message are those of its error, if it has one.
+	Code, Message string
+	// Later says that it tells when to come again.
+	Later bool
+}
+
+// Error is the kind of the refusal: its status, and the code of its error.
+func (r *Refusal) Error() string {
+	kind := fmt.Sprintf("status %d", r.StatusCode)
+	if r.Code != "" {
+		kind += " (" + r.Code + ")"
+	}
+	return kind
+}
+
+// Do sends the request. What is answered in another way than with success is an
+// error, a [*Refusal].
+func Do(client *http.Client, request *http.Request) (*http.Response, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode == http.StatusOK {
+		return response, nil
+	}
+	defer response.Body.Close()
+	// To its end, as far as that is near: then the connection can serve the next request.
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	var body struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	_ = json.Unmarshal(text, &body) // a body of another form tells nothing
+	return nil, &Refusal{
+		StatusCode: response.StatusCode, Status: response.Status,
+		Code: body.Error.Code, Message: body.Error.Message, Later: response.Header.Get("Retry-After") != "",
+	}
+}
