@@ -18,16 +18,7 @@ import (
 )
 
 // list is a workload of given arrivals.
-type list []workloads.Arrival
-
-func (l *list) Next() (workloads.Arrival, bool) {
-	if len(*l) == 0 {
-		return workloads.Arrival{}, false
-	}
-	a := (*l)[0]
-	*l = (*l)[1:]
-	return a, true
-}
+type list = workloads.Given
 
 // poisson is arrivals at a rate with lengths that strain the KV cache.
 func poisson(seed uint64, rate float64, n int) *list {

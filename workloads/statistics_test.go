@@ -8,21 +8,9 @@ import (
 	"time"
 )
 
-// list is a stream of given arrivals.
-type list []Arrival
-
-func (l *list) Next() (Arrival, bool) {
-	if len(*l) == 0 {
-		return Arrival{}, false
-	}
-	a := (*l)[0]
-	*l = (*l)[1:]
-	return a, true
-}
-
 // TestMeasure holds the statistics against a sum by hand.
 func TestMeasure(t *testing.T) {
-	var l list
+	var l Given
 	for i, at := range []float64{0.5, 0.6, 0.7, 2.5, 12.5, 12.6, 12.7, 12.8} {
 		l = append(l, Arrival{At: time.Duration(at * 1e9), Task: i % 3, PromptTokens: 10, OutputTokens: i + 1})
 	}
@@ -51,7 +39,7 @@ func TestMeasure(t *testing.T) {
 // The statistics of next to nothing are numbers all the same.
 func TestMeasureLittle(t *testing.T) {
 	year := 365 * 24 * time.Hour
-	for _, l := range []list{{}, {{At: 5}}, {{At: 5}, {At: 5}}, {{At: 0}, {At: 200 * year}}} {
+	for _, l := range []Given{{}, {{At: 5}}, {{At: 5}, {At: 5}}, {{At: 0}, {At: 200 * year}}} {
 		n := len(l)
 		got := Measure(&l)
 		if got.Requests != n {

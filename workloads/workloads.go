@@ -36,6 +36,19 @@ type Stream interface {
 	Next() (Arrival, bool)
 }
 
+// Given is a stream of what it holds, which it gives away.
+type Given []Arrival
+
+// Next implements [Stream].
+func (g *Given) Next() (Arrival, bool) {
+	if len(*g) == 0 {
+		return Arrival{}, false
+	}
+	a := (*g)[0]
+	*g = (*g)[1:]
+	return a, true
+}
+
 // Limit ends a stream early. A zero field does not.
 type Limit struct {
 	// Requests is how many the stream yields at most.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -36,21 +37,6 @@ func (m *met) fill(t *fleet.Table) {
 	m.utility = task.Utility(m.variant, pace, 0)
 }
 
-// given is a workload given request by request.
-type given struct {
-	list []workloads.Arrival
-	next int
-}
-
-// Next implements [workloads.Stream].
-func (s *given) Next() (workloads.Arrival, bool) {
-	if s.next == len(s.list) {
-		return workloads.Arrival{}, false
-	}
-	s.next++
-	return s.list[s.next-1], true
-}
-
 // pinned sends each request where it was sent.
 type pinned struct {
 	replicas []int
@@ -71,42 +57,28 @@ func (p *pinned) Place(*fleet.View, *fleet.Request, []float32) int {
 	return p.replicas[p.next-1]
 }
 
-// simulatedRun is how the arrivals go in the simulator, in their order.
+// simulatedRun is how the arrivals go in the simulator, in their order: so few that
+// nobody need end it.
 func simulatedRun(c env.Config, arrivals []workloads.Arrival, d evaluation.Decider) ([]met, error) {
-	c.Open = func(uint64) (workloads.Stream, error) { return &given{list: arrivals}, nil }
-	e, err := env.New(c)
+	w := evaluation.Workload{Open: func(uint64) (workloads.Stream, error) {
+		given := workloads.Given(arrivals)
+		return &given, nil
+	}}
+	samples, err := evaluation.Samples(context.Background(), &evaluation.Contestant{Decider: d, Fleet: c}, &w, workloads.Seed(workloads.Evaluation, 0))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.Reset(workloads.Seed(workloads.Evaluation, 0)); err != nil {
-		return nil, err
+	list := make([]met, len(samples))
+	for i, s := range samples {
+		// The simulator's clients are at the engine; those that measured it are not.
+		way := profile.Duration(c.Profiles[s.Replica].Request)
+		list[i] = met{
+			task: s.Task, variant: s.Variant, tokens: s.OutputTokens,
+			arrival: s.Arrival, first: s.FirstToken + way, last: s.Finished + way,
+		}
+		list[i].fill(c.Table)
 	}
-	list := make([]met, len(arrivals))
-	scratch := make([]float32, d.Scratch())
-	for {
-		var step env.Step
-		if p, ok := d.(evaluation.Placer); ok {
-			step, err = e.Place(p.Place(e.View(), e.Request(), scratch))
-		} else {
-			step, err = e.Step(d.Decide(e.View(), e.Request(), scratch))
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range step.Info.Outcomes {
-			// The simulator's clients are at the engine; those that measured it are not.
-			way := profile.Duration(c.Profiles[o.Replica].Request)
-			m := &list[o.Decision]
-			*m = met{
-				task: o.Request.Task, variant: o.Variant, tokens: o.OutputTokens,
-				arrival: o.Request.Arrival, first: o.FirstToken + way, last: o.Finished + way,
-			}
-			m.fill(c.Table)
-		}
-		if step.Terminated || step.Truncated {
-			return list, nil
-		}
-	}
+	return list, nil
 }
 
 // drawn are the requests of a Poisson workload, at least so many.

@@ -10,13 +10,15 @@ import (
 
 // Sample is how one request of a run went.
 type Sample struct {
-	Arrival       time.Duration
-	Rate          float64 // of arrivals per second, as the workload had it
-	Task, Variant int
-	Utility       float64
-	Peak          float64 // the utility of the best answer in time
-	Met           bool
-	PerToken      time.Duration // latency by output tokens, queueing included
+	Arrival                time.Duration
+	Rate                   float64 // of arrivals per second, as the workload had it
+	Task, Variant, Replica int
+	OutputTokens           int
+	FirstToken, Finished   time.Duration // when it came, as Arrival
+	Utility                float64
+	Peak                   float64 // the utility of the best answer in time
+	Met                    bool
+	PerToken               time.Duration // latency by output tokens, queueing included
 }
 
 // Samples plays one run and returns its requests in order of arrival.
@@ -32,7 +34,9 @@ func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sa
 		},
 		ended: func(o *env.Outcome) {
 			s := &samples[o.Decision]
-			s.Variant, s.Utility, s.Met, s.PerToken = o.Variant, o.Utility, o.Met, o.Latency()
+			s.Variant, s.Replica, s.OutputTokens = o.Variant, o.Replica, o.OutputTokens
+			s.FirstToken, s.Finished = o.FirstToken, o.Finished
+			s.Utility, s.Met, s.PerToken = o.Utility, o.Met, o.Latency()
 		},
 	})
 	return samples, err

@@ -120,17 +120,7 @@ func clairvoyant(t testing.TB, e *env.Environment, seed uint64, base planner.Dec
 }
 
 // list is a workload of given arrivals.
-type list []workloads.Arrival
-
-// Next implements workloads.Stream.
-func (l *list) Next() (workloads.Arrival, bool) {
-	if len(*l) == 0 {
-		return workloads.Arrival{}, false
-	}
-	a := (*l)[0]
-	*l = (*l)[1:]
-	return a, true
-}
+type list = workloads.Given
 
 // Copies, kept ways and all choose exactly as episodes that are replayed from
 // their beginning, cut off at the horizon.

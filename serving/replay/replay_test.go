@@ -45,22 +45,10 @@ func testTable(t *testing.T) *fleet.Table {
 	return table
 }
 
-// list is a workload given item by item.
-type list []workloads.Arrival
-
-func (l *list) Next() (workloads.Arrival, bool) {
-	if len(*l) == 0 {
-		return workloads.Arrival{}, false
-	}
-	a := (*l)[0]
-	*l = (*l)[1:]
-	return a, true
-}
-
 // arrivals are requests a millisecond apart: of each task in turn, each one
 // token longer than the one before.
-func arrivals(n int) *list {
-	l := make(list, n)
+func arrivals(n int) *workloads.Given {
+	l := make(workloads.Given, n)
 	for i := range l {
 		l[i] = workloads.Arrival{At: time.Duration(i) * time.Millisecond, Task: i % 2, PromptTokens: 3, OutputTokens: i + 1}
 	}
