@@ -43,7 +43,10 @@ func (s *search) fitted(best trial, log string) (*Fitted, error) {
 		return nil, err
 	}
 	f.Errors = Compare(s.requests[:s.n], times)
-	f.Explained = explained(s.requests[:s.n], times)
+	f.Explained = Explained(s.n, func(i int) (measured, predicted float64) {
+		r := &s.requests[i]
+		return r.EndToEnd(), r.predicted(times[i]).EndToEnd()
+	})
 	f.Fits = f.Errors.EndToEnd.Median <= Misfit && f.Errors.TPOT.Median <= Misfit
 	f.Held = []string{"launch_floor_ms", "growth_per_sequence", "overhead_ms", "contention", "block_tokens"}
 	if s.options.MaxSequences > 0 || !s.guess.capped {
@@ -59,15 +62,16 @@ func (s *search) fitted(best trial, log string) (*Fitted, error) {
 	return f, nil
 }
 
-// explained is 1 − the residual's share of the variance of ln(end to end).
-func explained(requests []Request, times []Times) float64 {
+// Explained is 1 − the residuals' share of the variance of the logarithm of n times.
+func Explained(n int, of func(i int) (measured, predicted float64)) float64 {
 	var sum, squares, residual float64
-	for i, r := range requests {
-		v := math.Log(r.EndToEnd())
-		d := math.Log(r.predicted(times[i]).EndToEnd()) - v
+	for i := range n {
+		measured, predicted := of(i)
+		v := math.Log(measured)
+		d := math.Log(predicted) - v
 		sum, squares, residual = sum+v, squares+v*v, residual+d*d
 	}
-	variance := squares - sum*sum/float64(len(requests))
+	variance := squares - sum*sum/float64(n)
 	if variance <= 0 {
 		return 0
 	}

@@ -125,14 +125,14 @@ func decodeLine(requests []Request) (weights, context float64) {
 	return share * middle.tpot, (1 - share) * middle.tpot / math.Max(middle.held, 1)
 }
 
-// Quantile is the q-quantile of values, which it sorts.
+// Quantile is the q-quantile of values, which it leaves as they are.
 func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(values)
-	at := q * float64(len(values)-1)
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
 	low := int(at)
-	high := min(low+1, len(values)-1)
-	return values[low] + (at-float64(low))*(values[high]-values[low])
+	high := min(low+1, len(sorted)-1)
+	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }

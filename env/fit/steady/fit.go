@@ -125,7 +125,7 @@ func scatter(cells []Cell) []float64 {
 				off = append(off, cells[i].scatter...)
 			}
 		}
-		sigma := max(noise, normal*median(off))
+		sigma := max(noise, normal*fit.Quantile(off, 0.5))
 		if len(off) == 0 {
 			sigma = 5 * noise // no sample has a second
 		}
@@ -199,7 +199,7 @@ func (s *search) intervals(good []optimum, resamples int, random *rand.Rand) (ma
 	for j, values := range found {
 		if !s.fixed[j] {
 			low, high := math.Exp(again.reach(x, j, -1)), math.Exp(again.reach(x, j, 1))
-			out[names[j]] = fit.Interval{Low: min(low, quantile(values, 0.05)), High: max(high, quantile(values, 0.95))}
+			out[names[j]] = fit.Interval{Low: min(low, fit.Quantile(values, 0.05)), High: max(high, fit.Quantile(values, 0.95))}
 		}
 	}
 	return out, draws

@@ -54,21 +54,11 @@ func quality(kind string, cells []Cell) Quality {
 			q.Worst, q.WorstBy = c.Cell, c.Error()
 		}
 	}
-	q.Error = fit.Error{Median: quantile(errors, 0.5), P90: quantile(errors, 0.9)}
+	q.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
 	return q
 }
 
-// explained is 1 − the residuals' share of the variance of the times' logarithm.
+// explained is [fit.Explained] of the cells' times.
 func explained(cells []Cell) float64 {
-	var sum, squares, residual float64
-	for i := range cells {
-		v := math.Log(cells[i].MS)
-		d := math.Log(cells[i].Predicted) - v
-		sum, squares, residual = sum+v, squares+v*v, residual+d*d
-	}
-	variance := squares - sum*sum/float64(len(cells))
-	if variance <= 0 {
-		return 0
-	}
-	return 1 - residual/variance
+	return fit.Explained(len(cells), func(i int) (measured, predicted float64) { return cells[i].MS, cells[i].Predicted })
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gearshift/env/fit"
 )
 
 // Sample is one measurement of a load.
@@ -91,7 +93,7 @@ func middle(of []Sample) Cell {
 		c.Neighbours += s.Neighbours / float64(len(of))
 	}
 	c.Tokens = int(math.Round(tokens))
-	c.MS = median(ms)
+	c.MS = fit.Quantile(ms, 0.5)
 	// One of an odd number is the middle itself, and says nothing.
 	for _, v := range ms {
 		if off := math.Abs(math.Log(v / c.MS)); len(ms)%2 == 0 || off > 0 {
@@ -99,18 +101,4 @@ func middle(of []Sample) Cell {
 		}
 	}
 	return c
-}
-
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-// quantile is the q-quantile of values, which it leaves as they are.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
