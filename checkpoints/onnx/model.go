@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"gearshift/checkpoints/onnxfile"
 )
 
 // file is what is read of a ModelProto, and of the graph in it.
@@ -59,16 +61,16 @@ type tensor struct {
 // parse reads a ModelProto.
 func parse(data []byte) (*file, error) {
 	f := &file{properties: map[string]string{}}
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 7<<3 | length:
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 7<<3 | onnxfile.Length:
 			f.graphs++
-			return f.graph(part.bytes)
-		case 8<<3 | length:
-			return f.operators(part.bytes)
-		case 14<<3 | length:
-			return f.property(part.bytes)
-		case 25<<3 | length:
+			return f.graph(part.Bytes)
+		case 8<<3 | onnxfile.Length:
+			return f.operators(part.Bytes)
+		case 14<<3 | onnxfile.Length:
+			return f.property(part.Bytes)
+		case 25<<3 | onnxfile.Length:
 			f.functions = true
 		}
 		return nil
@@ -88,12 +90,12 @@ func parse(data []byte) (*file, error) {
 func (f *file) operators(data []byte) error {
 	var domain string
 	var version int64
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | length:
-			domain = string(part.bytes)
-		case 2<<3 | varint:
-			version = int64(part.value)
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			domain = string(part.Bytes)
+		case 2<<3 | onnxfile.Varint:
+			version = int64(part.Value)
 		}
 		return nil
 	})
@@ -109,12 +111,12 @@ func standard(domain string) bool { return domain == "" || domain == "ai.onnx" }
 // property reads a StringStringEntryProto.
 func (f *file) property(data []byte) error {
 	var key, value string
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | length:
-			key = string(part.bytes)
-		case 2<<3 | length:
-			value = string(part.bytes)
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			key = string(part.Bytes)
+		case 2<<3 | onnxfile.Length:
+			value = string(part.Bytes)
 		}
 		return nil
 	})
@@ -126,16 +128,16 @@ func (f *file) property(data []byte) error {
 
 // graph reads a GraphProto.
 func (f *file) graph(data []byte) error {
-	return each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | length:
-			return collect(&f.nodes, part.bytes, readNode)
-		case 5<<3 | length:
-			return collect(&f.tensors, part.bytes, readTensor)
-		case 11<<3 | length:
-			return collect(&f.inputs, part.bytes, readValue)
-		case 12<<3 | length:
-			return collect(&f.outputs, part.bytes, readValue)
+	return onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			return collect(&f.nodes, part.Bytes, readNode)
+		case 5<<3 | onnxfile.Length:
+			return collect(&f.tensors, part.Bytes, readTensor)
+		case 11<<3 | onnxfile.Length:
+			return collect(&f.inputs, part.Bytes, readValue)
+		case 12<<3 | onnxfile.Length:
+			return collect(&f.outputs, part.Bytes, readValue)
 		}
 		return nil
 	})
@@ -143,20 +145,20 @@ func (f *file) graph(data []byte) error {
 
 func readNode(data []byte) (*node, error) {
 	n := &node{}
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | length:
-			return add(&n.inputs, string(part.bytes))
-		case 2<<3 | length:
-			return add(&n.outputs, string(part.bytes))
-		case 3<<3 | length:
-			n.name = string(part.bytes)
-		case 4<<3 | length:
-			n.op = string(part.bytes)
-		case 5<<3 | length:
-			return collect(&n.attributes, part.bytes, readAttribute)
-		case 7<<3 | length:
-			n.domain = string(part.bytes)
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			return add(&n.inputs, string(part.Bytes))
+		case 2<<3 | onnxfile.Length:
+			return add(&n.outputs, string(part.Bytes))
+		case 3<<3 | onnxfile.Length:
+			n.name = string(part.Bytes)
+		case 4<<3 | onnxfile.Length:
+			n.op = string(part.Bytes)
+		case 5<<3 | onnxfile.Length:
+			return collect(&n.attributes, part.Bytes, readAttribute)
+		case 7<<3 | onnxfile.Length:
+			n.domain = string(part.Bytes)
 		}
 		return nil
 	})
@@ -165,16 +167,16 @@ func readNode(data []byte) (*node, error) {
 
 func readAttribute(data []byte) (attribute, error) {
 	var a attribute
-	err := each(data, func(part field) (err error) {
-		switch part.tag {
-		case 1<<3 | length:
-			a.name = string(part.bytes)
-		case 2<<3 | fixed32:
-			a.number = math.Float32frombits(uint32(part.value))
-		case 3<<3 | varint:
-			a.whole = int64(part.value)
-		case 5<<3 | length:
-			a.tensor, err = readTensor(part.bytes)
+	err := onnxfile.Each(data, func(part onnxfile.Field) (err error) {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			a.name = string(part.Bytes)
+		case 2<<3 | onnxfile.Fixed32:
+			a.number = math.Float32frombits(uint32(part.Value))
+		case 3<<3 | onnxfile.Varint:
+			a.whole = int64(part.Value)
+		case 5<<3 | onnxfile.Length:
+			a.tensor, err = readTensor(part.Bytes)
 		}
 		return err
 	})
@@ -183,31 +185,31 @@ func readAttribute(data []byte) (attribute, error) {
 
 func readTensor(data []byte) (*tensor, error) {
 	t := &tensor{}
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | varint:
-			return add(&t.dims, int64(part.value))
-		case 1<<3 | length:
-			return t.packedDims(part.bytes)
-		case 2<<3 | varint:
-			t.kind = int64(part.value)
-		case 3<<3 | length:
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Varint:
+			return add(&t.dims, int64(part.Value))
+		case 1<<3 | onnxfile.Length:
+			return t.packedDims(part.Bytes)
+		case 2<<3 | onnxfile.Varint:
+			t.kind = int64(part.Value)
+		case 3<<3 | onnxfile.Length:
 			t.segmented = true
-		case 4<<3 | fixed32:
+		case 4<<3 | onnxfile.Fixed32:
 			t.floats = true
-			t.data = binary.LittleEndian.AppendUint32(t.data, uint32(part.value))
-		case 4<<3 | length:
+			t.data = binary.LittleEndian.AppendUint32(t.data, uint32(part.Value))
+		case 4<<3 | onnxfile.Length:
 			t.floats = true
-			t.data = append(t.data, part.bytes...)
-		case 8<<3 | length:
-			t.name = string(part.bytes)
-		case 9<<3 | length:
+			t.data = append(t.data, part.Bytes...)
+		case 8<<3 | onnxfile.Length:
+			t.name = string(part.Bytes)
+		case 9<<3 | onnxfile.Length:
 			t.raw = true
-			t.data = append(t.data, part.bytes...)
-		case 13<<3 | length:
+			t.data = append(t.data, part.Bytes...)
+		case 13<<3 | onnxfile.Length:
 			t.elsewhere = true
-		case 14<<3 | varint: // TensorProto.DataLocation: 1 is external
-			t.elsewhere = t.elsewhere || part.value == 1
+		case 14<<3 | onnxfile.Varint: // TensorProto.DataLocation: 1 is external
+			t.elsewhere = t.elsewhere || part.Value == 1
 		}
 		return nil
 	})
@@ -232,16 +234,16 @@ func (t *tensor) packedDims(data []byte) error {
 // anything to a policy.
 func readValue(data []byte) (value, error) {
 	var v value
-	err := each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | length:
-			v.name = string(part.bytes)
-		case 2<<3 | length:
-			return each(part.bytes, func(part field) error {
-				if part.tag != 1<<3|length {
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Length:
+			v.name = string(part.Bytes)
+		case 2<<3 | onnxfile.Length:
+			return onnxfile.Each(part.Bytes, func(part onnxfile.Field) error {
+				if part.Tag != 1<<3|onnxfile.Length {
 					return nil
 				}
-				return v.tensorType(part.bytes)
+				return v.tensorType(part.Bytes)
 			})
 		}
 		return nil
@@ -251,16 +253,16 @@ func readValue(data []byte) (value, error) {
 
 // tensorType reads a TypeProto.Tensor.
 func (v *value) tensorType(data []byte) error {
-	return each(data, func(part field) error {
-		switch part.tag {
-		case 1<<3 | varint:
-			v.kind = int64(part.value)
-		case 2<<3 | length:
-			return each(part.bytes, func(part field) error {
-				if part.tag != 1<<3|length {
+	return onnxfile.Each(data, func(part onnxfile.Field) error {
+		switch part.Tag {
+		case 1<<3 | onnxfile.Varint:
+			v.kind = int64(part.Value)
+		case 2<<3 | onnxfile.Length:
+			return onnxfile.Each(part.Bytes, func(part onnxfile.Field) error {
+				if part.Tag != 1<<3|onnxfile.Length {
 					return nil
 				}
-				return v.dimension(part.bytes)
+				return v.dimension(part.Bytes)
 			})
 		}
 		return nil
@@ -270,9 +272,9 @@ func (v *value) tensorType(data []byte) error {
 // dimension reads a TensorShapeProto.Dimension.
 func (v *value) dimension(data []byte) error {
 	var size int64
-	err := each(data, func(part field) error {
-		if part.tag == 1<<3|varint {
-			size = max(0, int64(part.value))
+	err := onnxfile.Each(data, func(part onnxfile.Field) error {
+		if part.Tag == 1<<3|onnxfile.Varint {
+			size = max(0, int64(part.Value))
 		}
 		return nil
 	})

@@ -3,8 +3,6 @@ package onnxfile
 import (
 	"errors"
 	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Value is an input or output of a model as its file declares it.
@@ -18,26 +16,21 @@ type Value struct {
 // weights. Constants that old files list among the inputs are left out.
 func Signature(model []byte) (inputs, outputs []Value, err error) {
 	found := false
-	err = each(model, func(n protowire.Number, body []byte, _ uint64) error {
-		if n != 7 {
-			return nil
-		}
+	err = within(model, 7, func(graph []byte) error {
 		found = true
 		constants := map[string]bool{}
-		err := each(body, func(n protowire.Number, part []byte, _ uint64) error {
+		err := Each(graph, func(part Field) error {
 			var err error
-			switch n {
-			case 5:
-				err = each(part, func(n protowire.Number, text []byte, _ uint64) error {
-					if n == 8 {
-						constants[string(text)] = true
-					}
+			switch part.Tag {
+			case 5<<3 | Length:
+				err = within(part.Bytes, 8, func(name []byte) error {
+					constants[string(name)] = true
 					return nil
 				})
-			case 11:
-				inputs, err = appendValue(inputs, part)
-			case 12:
-				outputs, err = appendValue(outputs, part)
+			case 11<<3 | Length:
+				inputs, err = appendValue(inputs, part.Bytes)
+			case 12<<3 | Length:
+				outputs, err = appendValue(outputs, part.Bytes)
 			}
 			return err
 		})
@@ -61,93 +54,56 @@ func Signature(model []byte) (inputs, outputs []Value, err error) {
 
 // Uses says whether a model file has a node of the operator, outside of branches.
 func Uses(model []byte, operator string) (found bool, err error) {
-	node := func(n protowire.Number, text []byte, _ uint64) error {
-		found = found || n == 4 && string(text) == operator
+	is := func(name []byte) error {
+		found = found || string(name) == operator
 		return nil
 	}
-	err = each(model, func(n protowire.Number, body []byte, _ uint64) error {
-		if n != 7 {
-			return nil
-		}
-		return each(body, func(n protowire.Number, part []byte, _ uint64) error {
-			if n != 1 {
-				return nil
-			}
-			return each(part, node)
-		})
+	err = within(model, 7, func(graph []byte) error {
+		return within(graph, 1, func(node []byte) error { return within(node, 4, is) })
 	})
 	return found, err
 }
 
 func appendValue(list []Value, data []byte) ([]Value, error) {
 	var v Value
-	path := func(f func(protowire.Number, []byte, uint64) error) func([]byte) error {
-		return func(b []byte) error { return each(b, f) }
-	}
-	shape := path(func(n protowire.Number, dim []byte, _ uint64) error {
+	dimension := func(dim []byte) error {
 		size := int64(-1)
-		err := each(dim, func(n protowire.Number, _ []byte, x uint64) error {
-			if n == 1 {
-				size = int64(x)
+		err := Each(dim, func(f Field) error {
+			if f.Tag == 1<<3|Varint {
+				size = int64(f.Value)
 			}
 			return nil
 		})
 		v.Dims = append(v.Dims, size)
 		return err
-	})
-	tensor := path(func(n protowire.Number, b []byte, x uint64) error {
-		switch n {
-		case 1:
-			v.Kind = int64(x)
-		case 2:
-			return shape(b)
+	}
+	tensor := func(f Field) error {
+		switch f.Tag {
+		case 1<<3 | Varint:
+			v.Kind = int64(f.Value)
+		case 2<<3 | Length:
+			return within(f.Bytes, 1, dimension)
 		}
 		return nil
-	})
-	kind := path(func(n protowire.Number, b []byte, _ uint64) error {
-		if n == 1 {
-			return tensor(b)
-		}
-		return nil
-	})
-	err := each(data, func(n protowire.Number, b []byte, _ uint64) error {
-		switch n {
-		case 1:
-			v.Name = string(b)
-		case 2:
-			return kind(b)
+	}
+	err := Each(data, func(f Field) error {
+		switch f.Tag {
+		case 1<<3 | Length:
+			v.Name = string(f.Bytes)
+		case 2<<3 | Length:
+			return within(f.Bytes, 1, func(body []byte) error { return Each(body, tensor) })
 		}
 		return nil
 	})
 	return append(list, v), err
 }
 
-// each visits the fields of a message: bytes of what has a length, else the
-// number.
-func each(message []byte, visit func(n protowire.Number, bytes []byte, number uint64) error) error {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return protowire.ParseError(n)
+// within visits the parts of a message that have that number.
+func within(message []byte, number int, visit func(part []byte) error) error {
+	return Each(message, func(f Field) error {
+		if f.Tag != number<<3|Length {
+			return nil
 		}
-		message = message[n:]
-		var body []byte
-		var value uint64
-		switch kind {
-		case protowire.VarintType:
-			value, n = protowire.ConsumeVarint(message)
-		case protowire.BytesType:
-			body, n = protowire.ConsumeBytes(message)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		message = message[n:]
-		if err := visit(number, body, value); err != nil {
-			return err
-		}
-	}
-	return nil
+		return visit(f.Bytes)
+	})
 }
