@@ -33,30 +33,31 @@ var Formats = []string{"table", "json", "csv"}
 
 // Write renders the report in one of [Formats].
 func (r *Report) Write(w io.Writer, format string) error {
+	return Render(w, format, r, r.writeTable, r.writeCSV)
+}
+
+// Render writes what is reported in one of [Formats].
+func Render(w io.Writer, format string, reported any, table, csv func(io.Writer) error) error {
 	switch format {
 	case "table":
-		if r.Tuning != nil {
-			if err := r.Tuning.Write(w, format); err != nil {
-				return err
-			}
-			fmt.Fprintln(w)
-		}
-		return r.writeTable(w)
+		return table(w)
 	case "json":
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return e.Encode(reported)
 	case "csv":
-		return r.writeCSV(w)
+		return csv(w)
 	}
-	return unknownFormat(format)
-}
-
-func unknownFormat(format string) error {
 	return fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(Formats, ", "))
 }
 
 func (r *Report) writeTable(w io.Writer) error {
+	if r.Tuning != nil {
+		if err := r.Tuning.writeTable(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var mix []string
 	for _, v := range r.Variants {

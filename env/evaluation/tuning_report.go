@@ -2,7 +2,6 @@ package evaluation
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -60,17 +59,7 @@ func (r *TuningReport) Brief() *TuningReport {
 // Write renders the report in one of [Formats]: the table is of the best of each
 // family, JSON and CSV hold all trials.
 func (r *TuningReport) Write(w io.Writer, format string) error {
-	switch format {
-	case "table":
-		return r.writeTable(w)
-	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	case "csv":
-		return r.writeCSV(w)
-	}
-	return unknownFormat(format)
+	return Render(w, format, r, r.writeTable, r.writeCSV)
 }
 
 func (r *TuningReport) writeTable(w io.Writer) error {

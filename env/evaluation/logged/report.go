@@ -2,7 +2,6 @@ package logged
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -88,17 +87,7 @@ func Summarise(l *Log, variants []fleet.Variant) Summary {
 
 // Write renders the report in one of [evaluation.Formats].
 func (r *Report) Write(w io.Writer, format string) error {
-	switch format {
-	case "table":
-		return r.writeTable(w)
-	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	case "csv":
-		return r.writeCSV(w)
-	}
-	return fmt.Errorf("unknown format %q: want one of %s", format, strings.Join(evaluation.Formats, ", "))
+	return evaluation.Render(w, format, r, r.writeTable, r.writeCSV)
 }
 
 func (r *Report) writeTable(w io.Writer) error {
