@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/memnet"
 )
 
 // wire is where one replica's HTTP server listens, in memory: it can be killed,
@@ -29,66 +29,31 @@ type wire struct {
 	address string
 	handler http.Handler
 
-	mu     sync.Mutex
-	server *http.Server // nil while dead
-	conns  chan net.Conn
+	mu       sync.Mutex
+	server   *http.Server
+	listener *memnet.Listener
 }
 
 func (w *wire) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.conns = make(chan net.Conn)
+	w.listener = memnet.Listen()
 	w.server = &http.Server{Handler: w.handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-	go w.server.Serve(&socket{conns: w.conns, closed: make(chan struct{})})
+	go w.server.Serve(w.listener)
 }
 
 func (w *wire) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.server != nil {
-		w.server.Close()
-		w.server = nil
-	}
+	w.server.Close()
 }
 
 func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	w.mu.Lock()
-	alive, conns := w.server != nil, w.conns
+	l := w.listener
 	w.mu.Unlock()
-	if !alive {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	}
-	client, server := net.Pipe()
-	select {
-	case conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: ctx.Err()}
-	}
+	return l.Dial(ctx)
 }
-
-// socket is a listener on a wire.
-type socket struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (s *socket) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.conns:
-		return c, nil
-	case <-s.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *socket) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
-
-func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: "wire"} }
 
 // over is the router's end of a wire.
 type over struct {

@@ -100,6 +100,8 @@ var table = []room{
 		"an order of what waits, whatever that is: it reads no clock and holds no lock"},
 	{"serving", []string{"router", "router/fleet", "serving/wire", "serving/queue", "serving/health", "serving/gauges", "serving/drift", "serving/experience", "serving/keys"},
 		"the server routes through an interface and must link no training stack"},
+	{"serving/memnet", nil,
+		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
 	{"serving/dashboard", []string{"serving", "router/fleet"},
 		"a page shows what the server tells of itself: it asks nobody else"},
 	{"internal/archtest", nil,
@@ -108,7 +110,7 @@ var table = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest"}
+var kits = []string{"router/conformance", "rl/rltest", "serving/memnet"}
 
 // wiring is where packages are joined: it may import every room, and no room
 // may import it.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving/backend"
+	"gearshift/serving/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,11 +51,11 @@ func withRig(t *testing.T, change func(*Config), test func(*rig)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		l := memnet.Listen()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- s.Serve(ctx, p) }()
-		test(&rig{t, s, p.client()})
+		go func() { ended <- s.Serve(ctx, l) }()
+		test(&rig{t, s, l.Client()})
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -128,44 +127,4 @@ func (r *rig) metric(sample string) string {
 	}
 	r.t.Fatalf("no metric %s in\n%s", sample, text)
 	return ""
-}
-
-// pipes is a listener in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
-
-func (p *pipes) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			client, server := net.Pipe()
-			select {
-			case p.conns <- server:
-				return client, nil
-			case <-p.closed:
-				return nil, net.ErrClosed
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		},
-	}}
 }
