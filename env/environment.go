@@ -111,6 +111,14 @@ func (e *Environment) Arrival() workloads.Arrival { return e.arrival }
 // Simulator is the present episode's; observers hook in here after Reset.
 func (e *Environment) Simulator() *Simulator { return e.sim }
 
+// InFlight is how many requests are under way, by the ledgers of all routers.
+func (e *Environment) InFlight() int {
+	if e.crew != nil {
+		return e.crew.inFlight()
+	}
+	return e.ledger.InFlight()
+}
+
 // ErrNoRequest is what Reset returns of a workload that ends before a request comes:
 // a low rate may leave a whole run without any.
 var ErrNoRequest = errors.New("cannot start an episode: the workload has no request")

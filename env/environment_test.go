@@ -10,6 +10,7 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/engine"
+	"gearshift/env/envtest"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -89,7 +90,7 @@ func TestContract(t *testing.T) {
 			for _, balancer := range []env.Balancer{balance.SmallestBatch{}, balance.PowerOfK{K: 2}} {
 				c := twoByTwo(t)
 				c.Engine.Scheduler, c.Limit, c.Balancer = scheduler, limit, balancer
-				if err := env.CheckEnvironment(make2(t, c), 11, 1000); err != nil {
+				if err := envtest.Check(make2(t, c), 11, 1000); err != nil {
 					t.Errorf("%s, limit %d: %v", scheduler, limit, err)
 				}
 			}

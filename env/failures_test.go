@@ -9,6 +9,7 @@ import (
 
 	"gearshift/env"
 	"gearshift/env/engine"
+	"gearshift/env/envtest"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -25,7 +26,7 @@ func TestContractWithLosses(t *testing.T) {
 				{Host: 0, From: 3 * time.Second, To: 8 * time.Second},
 				{Host: 0, From: 20 * time.Second},
 			}
-			if err := env.CheckEnvironment(make2(t, c), 11, 1000); err != nil {
+			if err := envtest.Check(make2(t, c), 11, 1000); err != nil {
 				t.Errorf("%s, limit %d: %v", scheduler, limit, err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gearshift/env"
+	"gearshift/env/envtest"
 )
 
 // several is the small fleet behind n routers.
@@ -22,7 +23,7 @@ func TestContractOfSeveralRouters(t *testing.T) {
 		c := twoByTwo(t)
 		c.Routers = env.Routers{Number: 3, Gauges: gauges}
 		c.Losses = []env.HostLoss{{Host: 1, From: 5 * time.Second, To: 9 * time.Second}}
-		if err := env.CheckEnvironment(make2(t, c), 11, 1000); err != nil {
+		if err := envtest.Check(make2(t, c), 11, 1000); err != nil {
 			t.Errorf("gauges each %v: %v", gauges, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/engine"
+	"gearshift/env/envtest"
 	"gearshift/workloads"
 )
 
@@ -41,7 +42,7 @@ func TestBuiltInScenariosKeepTheContract(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := env.CheckEnvironment(e, workloads.Seed(workloads.Validation, 1), 2000); err != nil {
+				if err := envtest.Check(e, workloads.Seed(workloads.Validation, 1), 2000); err != nil {
 					t.Errorf("%s, %s, %s: %v", name, scheduler, w.Name, err)
 				}
 			}

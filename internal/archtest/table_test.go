@@ -36,6 +36,8 @@ var table = []room{
 		"the simulated backend runs an engine in real time and must not link the environment with it"},
 	{"env", []string{"env/engine", "router/fleet", "router/observation", "router/profile", "router/balance", "workloads"},
 		"the environment offers actions to any learner and is judged by any policy: it imports no learner, no router core"},
+	{"env/envtest", []string{"env", "router/fleet"},
+		"a kit for whoever changes the environment: it knows the contract and no learner"},
 	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
 		"a report judges deciders through its own interface, learned or not"},
 	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet"},
@@ -110,7 +112,7 @@ var table = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "serving/memnet"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet"}
 
 // wiring is where packages are joined: it may import every room, and no room
 // may import it.

@@ -1,4 +1,6 @@
-package env
+// Package envtest tests environments: a check that one keeps its contract, whatever
+// its fleet and its workload.
+package envtest
 
 import (
 	"fmt"
@@ -6,36 +8,35 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env"
 	"gearshift/router/fleet"
 )
 
-// CheckEnvironment plays a random policy for some episodes and verifies the
-// Gymnasium contract, as its env_checker does: observations within the space,
-// the same seed and actions giving the same episode, termination and
-// truncation apart, no step after the end, every request ended exactly once,
-// and rewards adding up to what the decisions are worth. maxSteps bounds each episode that is
-// played. The environment needs an Encoder.
-func CheckEnvironment(e *Environment, seed uint64, maxSteps int) error {
+// Check plays a random policy for some episodes and verifies the Gymnasium
+// contract, as its env_checker does: observations within the space, the same seed
+// and actions giving the same episode, termination and truncation apart, no step
+// before the beginning or after the end, every request ended exactly once, and
+// rewards adding up to what the decisions are worth. maxSteps bounds each episode
+// that is played. The environment is new, and needs an Encoder.
+func Check(e *env.Environment, seed uint64, maxSteps int) error {
 	if e.Dim() == 0 {
 		return fmt.Errorf("environment check: no encoder, so no observations")
 	}
-	if e.over {
-		if _, err := e.Step(0); err == nil {
-			return fmt.Errorf("environment check: Step before Reset succeeds")
-		}
+	if _, err := e.Step(0); err == nil {
+		return fmt.Errorf("environment check: Step before Reset succeeds")
 	}
-	first, err := e.playRandomly(seed, maxSteps)
+	first, err := playRandomly(e, seed, maxSteps)
 	if err != nil {
 		return fmt.Errorf("environment check, seed %d: %w", seed, err)
 	}
-	again, err := e.playRandomly(seed, maxSteps)
+	again, err := playRandomly(e, seed, maxSteps)
 	if err != nil {
 		return fmt.Errorf("environment check, seed %d again: %w", seed, err)
 	}
 	if !slices.Equal(first, again) {
 		return fmt.Errorf("environment check: two episodes of seed %d differ", seed)
 	}
-	other, err := e.playRandomly(seed+1, maxSteps)
+	other, err := playRandomly(e, seed+1, maxSteps)
 	if err != nil {
 		return fmt.Errorf("environment check, seed %d: %w", seed+1, err)
 	}
@@ -46,7 +47,7 @@ func CheckEnvironment(e *Environment, seed uint64, maxSteps int) error {
 }
 
 // playRandomly returns a transcript of the episode.
-func (e *Environment) playRandomly(seed uint64, maxSteps int) (transcript []float64, err error) {
+func playRandomly(e *env.Environment, seed uint64, maxSteps int) (transcript []float64, err error) {
 	observation, err := e.Reset(seed)
 	if err != nil {
 		return nil, err
@@ -56,15 +57,15 @@ func (e *Environment) playRandomly(seed uint64, maxSteps int) (transcript []floa
 	mask := make([]bool, e.Actions())
 	var made []decision
 	for n := 0; n < maxSteps; n++ {
-		if err := e.checkObservation(observation); err != nil {
+		if err := checkObservation(e, observation); err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
-		made = append(made, decision{e.request, randomAction(e, mask, rng)})
+		made = append(made, decision{*e.Request(), randomAction(e, mask, rng)})
 		step, err := e.Step(made[n].variant)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
-		if err := e.checkStep(&step, made, ended); err != nil {
+		if err := checkStep(e, &step, made, ended); err != nil {
 			return nil, fmt.Errorf("step %d: %w", n, err)
 		}
 		for _, x := range step.Observation {
@@ -72,7 +73,7 @@ func (e *Environment) playRandomly(seed uint64, maxSteps int) (transcript []floa
 		}
 		transcript = append(transcript, step.Reward, step.Info.Elapsed.Seconds())
 		if step.Terminated || step.Truncated {
-			return transcript, e.checkEnd(n+1, ended)
+			return transcript, checkEnd(e, n+1, ended)
 		}
 		observation = step.Observation
 	}
@@ -85,7 +86,7 @@ type decision struct {
 	variant int
 }
 
-func randomAction(e *Environment, mask []bool, rng *rand.Rand) int {
+func randomAction(e *env.Environment, mask []bool, rng *rand.Rand) int {
 	e.ActionMask(mask)
 	action := rng.IntN(len(mask))
 	for !mask[action] {
@@ -94,7 +95,7 @@ func randomAction(e *Environment, mask []bool, rng *rand.Rand) int {
 	return action
 }
 
-func (e *Environment) checkObservation(observation []float32) error {
+func checkObservation(e *env.Environment, observation []float32) error {
 	low, high := e.Bounds()
 	if len(observation) != e.Dim() {
 		return fmt.Errorf("observation of length %d, want %d", len(observation), e.Dim())
@@ -107,7 +108,7 @@ func (e *Environment) checkObservation(observation []float32) error {
 	return nil
 }
 
-func (e *Environment) checkStep(s *Step, made []decision, ended map[int]bool) error {
+func checkStep(e *env.Environment, s *env.Step, made []decision, ended map[int]bool) error {
 	if s.Terminated && s.Truncated {
 		return fmt.Errorf("terminated and truncated at once")
 	}
@@ -127,7 +128,7 @@ func (e *Environment) checkStep(s *Step, made []decision, ended map[int]bool) er
 			return fmt.Errorf("decision %d: arrival %v, first token %v, finish %v out of order", o.Decision, o.Request.Arrival, o.FirstToken, o.Finished)
 		}
 		ended[o.Decision], last = true, o.Finished
-		reward += e.worth(&made[o.Decision], o)
+		reward += worth(e.View().Table, &made[o.Decision], o)
 	}
 	if reward != s.Reward {
 		return fmt.Errorf("reward %v, the decisions that ended are worth %v", s.Reward, reward)
@@ -136,28 +137,24 @@ func (e *Environment) checkStep(s *Step, made []decision, ended map[int]bool) er
 }
 
 // worth is the utility of the decision, reckoned apart from the simulator.
-func (e *Environment) worth(d *decision, o *Outcome) float64 {
+func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
 	if o.Failed {
 		return 0
 	}
 	latency := (o.Finished - d.request.Arrival) / time.Duration(o.OutputTokens)
-	return e.config.Table.Tasks[d.request.Task].Utility(d.variant, latency, d.request.Deadline)
+	return t.Tasks[d.request.Task].Utility(d.variant, latency, d.request.Deadline)
 }
 
 // checkEnd wants every decision ended and no further step possible.
-func (e *Environment) checkEnd(decisions int, ended map[int]bool) error {
+func checkEnd(e *env.Environment, decisions int, ended map[int]bool) error {
 	if len(ended) != decisions {
 		return fmt.Errorf("%d decisions, %d ended", decisions, len(ended))
 	}
-	leases := e.ledger.InFlight()
-	if e.crew != nil {
-		leases = e.crew.inFlight()
-	}
-	if e.sim.InFlight() != 0 || leases != 0 {
-		return fmt.Errorf("at the end %d requests are in the simulator and %d in the ledger", e.sim.InFlight(), leases)
+	if simulated, leased := e.Simulator().InFlight(), e.InFlight(); simulated != 0 || leased != 0 {
+		return fmt.Errorf("at the end %d requests are in the simulator and %d in the ledger", simulated, leased)
 	}
 	if _, err := e.Step(0); err == nil {
-		return fmt.Errorf("Step after the end of the episode succeeds")
+		return fmt.Errorf("a step after the end of the episode succeeds")
 	}
 	return nil
 }
