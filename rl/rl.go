@@ -118,7 +118,6 @@ func (b *Batch) Len() int { return len(b.Actions) }
 type Stats struct {
 	Loss         float64 // the Huber loss, weighted
 	TDError      float64 // |y − Q(s, a)|
-	MeanQ        float64 // Q(s, a)
 	GradientNorm float64 // the global norm, before clipping
 }
 

@@ -17,8 +17,8 @@ type huberOp struct {
 	delta float32
 	loss  *gorgonia.F32
 
-	tdErrors       []float32 // (n): |Q(s, a) − target| of the last run
-	tdError, meanQ float64   // of the last run: means over the batch
+	tdErrors []float32 // (n): |Q(s, a) − target| of the last run
+	tdError  float64   // their mean
 }
 
 func (g *graph) newHuber(n int, delta float32) *huberOp {
@@ -44,10 +44,9 @@ func (o *huberOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 	q, actions, targets, weights := floats(v[0]), v[1].(*tensor.Dense).Int32s(), floats(v[2]), floats(v[3])
 	width := len(q) / len(actions)
 	delta := float64(o.delta)
-	var loss, tdError, sum float64
+	var loss, tdError float64
 	for i, a := range actions {
-		taken := float64(q[i*width+int(a)])
-		e := math.Abs(taken - float64(targets[i]))
+		e := math.Abs(float64(q[i*width+int(a)]) - float64(targets[i]))
 		huber := delta * (e - delta/2)
 		if e <= delta {
 			huber = e * e / 2
@@ -55,10 +54,9 @@ func (o *huberOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 		loss += float64(weights[i]) * huber
 		o.tdErrors[i] = float32(e)
 		tdError += e
-		sum += taken
 	}
 	n := float64(len(actions))
-	o.tdError, o.meanQ = tdError/n, sum/n
+	o.tdError = tdError / n
 	*o.loss = gorgonia.F32(loss / n)
 	return o.out, nil
 }

@@ -121,7 +121,6 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	stats := rl.Stats{
 		Loss:         float64(*l.graph.loss.loss),
 		TDError:      l.graph.loss.tdError,
-		MeanQ:        l.graph.loss.meanQ,
 		GradientNorm: norm(l.gradients.flat),
 	}
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {

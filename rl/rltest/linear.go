@@ -81,7 +81,6 @@ func (l *Linear) Learn(b *rl.Batch) (rl.Stats, error) {
 		n := float64(len(b.Actions))
 		s.Loss += float64(weight*td*td) / 2 / n
 		s.TDError += math.Abs(float64(td)) / n
-		s.MeanQ += float64(l.now[a]) / n
 	}
 	return s, nil
 }
