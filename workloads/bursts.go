@@ -2,8 +2,8 @@ package workloads
 
 import "fmt"
 
-// Bursts are workloads by name, to judge a policy by what its training has not
-// shown it. Training holds each rate for at least some seconds and arrivals at a
+// burst is the process of a workload that judges a policy by what its training has
+// not shown it; false if none has the name. Training holds each rate for at least some seconds and arrivals at a
 // rate are Poisson; here they come in clusters, in bursts shorter than a
 // request, or in a load that stays high for minutes. Rates are per second for
 // the fleet of the paper; a scenario's rate_scale speeds them up like u1 and u2.
@@ -11,9 +11,6 @@ import "fmt"
 //	short-bursts  MMPP: 1/s for 20 s, 48/s for 2 s, in the mean; 5.3/s
 //	long-bursts   MMPP: 1/s for 300 s, 24/s for 60 s, in the mean; 4.8/s
 //	clusters      Gamma: 4/s, gaps of coefficient of variation 6
-var Bursts = []string{"short-bursts", "long-bursts", "clusters"}
-
-// burst is the process of one of [Bursts]; false if it is none of them.
 func burst(name string) (p Process, ok bool, err error) {
 	switch name {
 	case "short-bursts":

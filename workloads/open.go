@@ -21,7 +21,7 @@ type Settings struct {
 	// Phase is how long the stable workload lasts. Zero is the paper's 40 s.
 	Phase time.Duration
 	// RateScale speeds up the workloads whose rates are the paper's: u1, u2,
-	// u2-uniform and those of [Bursts]; see [Scaled]. Zero is 1.
+	// u2-uniform and the named bursts; see [Scaled]. Zero is 1.
 	RateScale float64
 	// Fits is how many tokens any replica can hold of one request: a trace's own
 	// token counts are cut to it by [Fit]. Zero is no bound.

@@ -11,7 +11,7 @@ import (
 // one from [Parse] or fill the fields that belong to the form.
 type Spec struct {
 	// Form is the word before the colon: "stable", "u1", "u2", "u2-uniform",
-	// "poisson", "gamma", "weibull", "mmpp", "schedule", "trace" or one of [Bursts].
+	// "poisson", "gamma", "weibull", "mmpp", "schedule", "trace", or a burst's name.
 	Form string
 	// Rate per second. Of "stable" 0 is the sweep over all rates, of "trace" it
 	// is the trace's own, of "mmpp" that between the bursts.

@@ -103,9 +103,6 @@ func (q *Queue[T]) Len() int { return q.size }
 // Waiting is the number of entries of a class.
 func (q *Queue[T]) Waiting(class int) int { return q.classes[class].size }
 
-// Tenants is how many tenants of a class are remembered.
-func (q *Queue[T]) Tenants(class int) int { return len(q.classes[class].tenants) }
-
 // Push lets the entry wait. If the queue is full, one that has less claim to a place
 // makes way and is returned: one of the lowest priority below, else the last of the
 // tenant with the most waiting, if that has more than the entry's own tenant with the
