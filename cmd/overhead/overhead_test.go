@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestFrame(t *testing.T) {
+	const counted = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+	for _, c := range []struct {
+		text        string
+		head, whole int
+	}{
+		{"HTTP/1.1 200 OK\r\nContent-Le", 0, 0},
+		{counted + "abc", len(counted), 0},
+		{counted + "abcde", len(counted), len(counted) + 5},
+		{counted + "abcdeHTTP/1.1 200", len(counted), len(counted) + 5},
+		{chunked + "10\r\n0123456789abcdef\r\n", len(chunked), 0},
+		{chunked + "1\r\na\r\n0\r\n\r\nHTTP", len(chunked), len(chunked) + 11},
+		{chunked + "0\r\n\r\n", len(chunked), len(chunked) + 5},
+		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 27},
+	} {
+		if head, whole := frame([]byte(c.text)); head != c.head || whole != c.whole {
+			t.Errorf("%q: head %d, whole %d; want %d, %d", c.text, head, whole, c.head, c.whole)
+		}
+	}
+}
+
+func TestStampAfter(t *testing.T) {
+	const text = "data: @12@\n\ndata: @345@\n\ndata: @6"
+	stamp, end := stampAfter([]byte(text), 0)
+	if stamp != 12 || text[:end] != "data: @12@" {
+		t.Errorf("first %d until %d", stamp, end)
+	}
+	if stamp, end = stampAfter([]byte(text), end); stamp != 345 || text[end:] != "\n\ndata: @6" {
+		t.Errorf("second %d until %d", stamp, end)
+	}
+	if stamp, end = stampAfter([]byte(text), end); stamp != 0 || end != 0 {
+		t.Errorf("half a stamp is %d until %d", stamp, end)
+	}
+}
+
+// A figure is the median of its rounds, of an even number the mean of the middle two;
+// what it adds and how it stands to another are reckoned round by round.
+func TestTable(t *testing.T) {
+	var lines strings.Builder
+	for round, p50 := range [][3]float64{{10, 40, 110}, {10, 20, 30}, {20, 30, 60}, {10, 110, 210}} {
+		for i, target := range []string{direct, "nginx", "gearshift"} {
+			m := measurement{Round: round, Target: target, Kind: kindLatency, Bytes: 1 << 10, P50: 1e3 * p50[i]}
+			if err := json.NewEncoder(&lines).Encode(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tables := table{cells: map[cell]measurement{}}
+	if err := tables.read(strings.NewReader(lines.String())); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	tables.write(&out)
+	// Added are 30, 10, 10 and 100 µs, and 100, 20, 40 and 200: 3.33, 2, 4 and 2 times.
+	for _, want := range []string{
+		"| nginx | 20 (10–100) | 1 | – |",
+		"| gearshift | 70 (20–200) | 2.67 (2.00–4.00) | – |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in\n%s", want, &out)
+		}
+	}
+}
