@@ -8,41 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/openai/openai-go"
-	"github.com/openai/openai-go/option"
 )
-
-// TestGoClient runs the official Go SDK against gearshift serve.
-func TestGoClient(t *testing.T) {
-	s := serveTiny(t, "--policy", "static:small")
-	client := openai.NewClient(option.WithBaseURL(s.url+"/v1"), option.WithAPIKey("unused"), option.WithMaxRetries(0))
-	models, err := client.Models.List(t.Context())
-	if err != nil || len(models.Data) != 3 || models.Data[0].ID != "auto" {
-		t.Fatalf("models %+v, %v", models, err)
-	}
-	params := openai.ChatCompletionNewParams{
-		Model: "auto", MaxTokens: openai.Int(5), Metadata: map[string]string{"task": "search"},
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("how do gears turn")},
-	}
-	exact := option.WithJSONSet("ignore_eos", true)
-	answer, err := client.Chat.Completions.New(t.Context(), params, exact)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if answer.Model != "small" || answer.Usage.CompletionTokens != 5 || answer.Choices[0].FinishReason != "length" {
-		t.Errorf("answer %s", answer.RawJSON())
-	}
-	stream := client.Chat.Completions.NewStreaming(t.Context(), params, exact)
-	var whole openai.ChatCompletionAccumulator
-	for stream.Next() {
-		whole.AddChunk(stream.Current())
-	}
-	if err := stream.Err(); err != nil || len(strings.Fields(whole.Choices[0].Message.Content)) != 5 {
-		t.Errorf("stream %+v, %v", whole.Choices, err)
-	}
-	s.end(t)
-}
 
 // needNode installs the official npm package where it is not yet. Its version is
 // locked in serving/clients/node.
