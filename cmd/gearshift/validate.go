@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gearshift/env/fit"
 )
@@ -23,6 +24,7 @@ type validateOptions struct {
 
 func newValidateCommand() *cobra.Command {
 	var o validateOptions
+	var live, log cobra.Command // each with the flags that mean nothing for the other
 	c := &cobra.Command{
 		Use:   "validate (--scenario S [--upstreams URL] [--url ROUTER] | --requests FILE --fit-first N)",
 		Short: "Say how well the simulator predicts real requests",
@@ -43,53 +45,59 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.requests == "" {
-				return o.against(c)
+				return o.against(c, log.Flags())
 			}
-			if err := noneBeside(c, "requests", "scenario", "upstreams", "url", "policy", "store", "engine", "loads", "what", "only", "tries", "time", "seed"); err != nil {
+			if err := noneOf(live.Flags(), "requests"); err != nil {
 				return err
 			}
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	o.flags(c)
-	f := c.Flags()
-	f.IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
-	f.Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
-	f.StringVar(&o.format, "format", "table", "table or json")
-	f.StringVar(&o.live.scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
-	f.StringVar(&o.live.upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
-	f.StringVar(&o.live.url, "url", "", "`URL` of a router to validate as a whole")
-	f.StringVar(&o.live.policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
-	storeFlag(c, &o.live.store)
-	engineFlag(c, &o.live.engine)
-	f.Float64SliceVar(&o.live.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
-	f.StringSliceVar(&o.live.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
-	f.StringSliceVar(&o.live.only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
-	f.IntVar(&o.live.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
-	f.DurationVar(&o.live.time, "time", 20*time.Second, "to send requests for, at each load")
-	f.Uint64Var(&o.live.seed, "seed", 0, "of the requests")
+	o.flags(&log)
+	log.Flags().IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
+	log.Flags().Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
+	o.live.flags(&live)
+	c.Flags().AddFlagSet(log.Flags())
+	c.Flags().AddFlagSet(live.Flags())
+	c.Flags().StringVar(&o.format, "format", "table", "table or json")
 	return c
 }
 
-// noneBeside refuses flags that mean nothing beside another.
-func noneBeside(c *cobra.Command, beside string, names ...string) error {
-	for _, name := range names {
-		if c.Flags().Changed(name) {
-			return fmt.Errorf("--%s has no meaning with --%s", name, beside)
+func (o *liveOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
+	f.StringVar(&o.upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
+	f.StringVar(&o.url, "url", "", "`URL` of a router to validate as a whole")
+	f.StringVar(&o.policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
+	storeFlag(c, &o.store)
+	engineFlag(c, &o.engine)
+	f.Float64SliceVar(&o.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
+	f.StringSliceVar(&o.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
+	f.StringSliceVar(&o.only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
+	f.IntVar(&o.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
+	f.DurationVar(&o.time, "time", 20*time.Second, "to send requests for, at each load")
+	f.Uint64Var(&o.seed, "seed", 0, "of the requests")
+}
+
+// noneOf refuses flags, which mean nothing beside another.
+func noneOf(flags *pflag.FlagSet, beside string) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if err == nil && f.Changed {
+			err = fmt.Errorf("--%s has no meaning with --%s", f.Name, beside)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // against validates what is running.
-func (o *validateOptions) against(c *cobra.Command) error {
-	if c.Flags().Changed("fit-first") || o.live.scenario == "" {
+func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
+	if log.Changed("fit-first") || o.live.scenario == "" {
 		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines; or --scenario S, to validate what is running")
 	}
 	if o.format != "table" && o.format != "json" {
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
-	if err := noneBeside(c, "scenario", "machine", "model", "date", "variant", "max-batch-tokens", "max-sequences", "kv-tokens", "model-bytes", "kv-bytes-per-token", "resamples", "deadline"); err != nil {
+	if err := noneOf(log, "scenario"); err != nil {
 		return err
 	}
 	return validateLive(c.Context(), o.live, o.format, c.OutOrStdout(), c.ErrOrStderr())
