@@ -127,14 +127,15 @@ func TestOutputsThatDoNotFit(t *testing.T) {
 
 // Outputs that nothing else bounds are cut to what fits.
 func TestUnboundedOutputsAreCut(t *testing.T) {
+	const fits = 1734
 	unbounded := optShape
 	unbounded.Output = Lengths{Distribution: "lognormal", Mean: 300, CV: 1.5}
-	for _, text := range []string{"u1+outputs:lognormal,900,1", "u1+outputs:x3"} {
+	for _, text := range []string{"u1", "u1+outputs:lognormal,900,1", "u1+outputs:x3"} {
 		spec, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := spec.Open(Settings{Tasks: fourTasks, Shape: unbounded, Fits: 1734}, 1)
+		s, err := spec.Open(Settings{Tasks: fourTasks, Shape: unbounded.Within(fits), Fits: fits}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

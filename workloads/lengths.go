@@ -107,8 +107,11 @@ func (l Lengths) Longest() int {
 	if l.Max > 0 {
 		return l.Max
 	}
-	return int(math.Ceil(l.Expected()))
+	return max(l.Value, int(math.Ceil(l.Mean)))
 }
+
+// Unbounded says whether the lengths lack the max that they might have.
+func (l Lengths) Unbounded() bool { return l.Max == 0 && optionalKeys(l.Distribution) > 0 }
 
 // Expected is the mean of the lengths drawn, after max has cut them. Of the
 // lognormal it leaves out the rounding to whole tokens.

@@ -67,6 +67,33 @@ func TestCaps(t *testing.T) {
 	}
 }
 
+// Lengths that have a max keep it; the others are cut to what fits beside them, or,
+// where neither has one, to their shares of it.
+func TestShapeWithin(t *testing.T) {
+	constant := Lengths{Distribution: "constant", Value: 100}
+	open := func(mean float64) Lengths { return Lengths{Distribution: "lognormal", Mean: mean, CV: 2} }
+	for what, c := range map[string]struct {
+		prompt, output     Lengths
+		tokens, pMax, oMax int
+	}{
+		"bounded":      {optPrompt, optOutput, 5000, 134, 1500},
+		"output":       {optPrompt, open(256), 5000, 134, 4866},
+		"constant":     {constant, open(256), 5000, 0, 4900},
+		"prompt":       {open(90), optOutput, 5000, 3500, 1500},
+		"both":         {open(100), open(300), 5000, 1250, 3750},
+		"just so":      {open(100.5), open(299.5), 401, 101, 300},
+		"beyond reach": {open(100), open(300), 1 << 40, 5_000_000, MaxTokens},
+	} {
+		got := Shape{Prompt: c.prompt, Output: c.output}.Within(c.tokens)
+		if got.Prompt.Max != c.pMax || got.Output.Max != c.oMax {
+			t.Errorf("%s: up to %d and %d tokens, want %d and %d", what, got.Prompt.Max, got.Output.Max, c.pMax, c.oMax)
+		}
+		if err := errors.Join(got.Prompt.Validate(), got.Output.Validate()); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestLengthFaults(t *testing.T) {
 	cases := []struct {
 		lengths Lengths

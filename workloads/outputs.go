@@ -99,7 +99,9 @@ func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 	case optionalKeys(l.Distribution) > 0:
 		l.Max = declared.Max
 	}
-	if l.Max == 0 && optionalKeys(l.Distribution) > 0 { // unbounded, or declared constant
+	// Those in place of constant ones have no max; those longer than lengths that reach
+	// as far as fits reach no further.
+	if l.Unbounded() || o.Factor > 0 && optionalKeys(l.Distribution) > 0 && declared.Max == room {
 		l.Max = room
 	}
 	if most := max(room, declared.Longest()); room > 0 && l.Longest() > most {

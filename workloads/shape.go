@@ -10,6 +10,25 @@ type Shape struct {
 	Output Lengths `yaml:"output_tokens"`
 }
 
+// Within is the shape with lengths that lack a max cut so that each request fits into
+// so many tokens: outputs to what is left beside the longest prompt, prompts beside the
+// longest output, and both, where neither has a max, in proportion to their means.
+func (s Shape) Within(tokens int) Shape {
+	tokens = min(tokens, 2*MaxTokens)
+	prompt, output := s.Prompt.Longest(), s.Output.Longest()
+	switch {
+	case !s.Prompt.Unbounded():
+	case s.Output.Unbounded():
+		s.Prompt.Max = min(MaxTokens, tokens*prompt/(prompt+output))
+	default:
+		s.Prompt.Max = min(MaxTokens, tokens-output)
+	}
+	if s.Output.Unbounded() {
+		s.Output.Max = min(MaxTokens, tokens-s.Prompt.Longest())
+	}
+	return s
+}
+
 // Validate names every fault by its key, as joined [KeyError].
 func (s Shape) Validate(tasks []fleet.Task) error {
 	var f faults

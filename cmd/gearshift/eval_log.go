@@ -136,7 +136,7 @@ func newLogJudge(s *scenario.Scenario, log *logged.Log) (*logJudge, error) {
 	}
 	j := &logJudge{
 		scorer:   logged.NewScorer(log, profile.NewForecaster(s.Profiles()), balancer, len(s.Variants)),
-		replayer: logged.Replayer{Log: log, Fleet: fleet, Fits: smallestCache(s), Seed: workloads.Seed(workloads.Evaluation, 0)},
+		replayer: logged.Replayer{Log: log, Fleet: fleet, Fits: s.SmallestCache(), Seed: workloads.Seed(workloads.Evaluation, 0)},
 	}
 	return j, nil
 }

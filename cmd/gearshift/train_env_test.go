@@ -86,3 +86,42 @@ func TestTrainingLogLines(t *testing.T) {
 		}
 	}
 }
+
+// Lengths without a max are cut to what fits wherever requests are drawn.
+func TestLengthsWithoutMaxEndNoSimulation(t *testing.T) {
+	text := succeed(t, "scenario", "show", "tiny")
+	for _, cut := range [][2]string{
+		{"{distribution: geometric, mean: 32, max: 200}", "{distribution: lognormal, mean: 2000, cv: 9}"},
+		{"{distribution: uniform, min: 20, max: 60}", "{distribution: lognormal, mean: 500, cv: 9}"},
+	} {
+		if !strings.Contains(text, cut[0]) {
+			t.Fatalf("the scenario has no %s", cut[0])
+		}
+		text = strings.Replace(text, cut[0], cut[1], 1)
+		file := write(t, "open.yaml", text)
+		succeed(t, "eval", "--scenario", file, "--policy", "static:small", "--workload", "poisson:1", "--seeds", "1", "--requests", "300", "--out", t.TempDir())
+		s, err := scenario.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := newTrainingEnv(s, s.Spec(), 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Reset(1)
+		for range 300 {
+			if e.Step(0); e.err != nil {
+				t.Fatal(e.err)
+			}
+		}
+		arrivals, err := drawn(&workloads.Settings{Tasks: s.Table().Tasks, Shape: s.Workload}, 1, 300, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range arrivals {
+			if need := a.PromptTokens + a.OutputTokens; need > s.SmallestCache() {
+				t.Errorf("a request of %d tokens; %d fit", need, s.SmallestCache())
+			}
+		}
+	}
+}

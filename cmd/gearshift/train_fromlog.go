@@ -219,7 +219,7 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 		return e, func(n uint64) uint64 { return workloads.Seed(workloads.Training, m.seed<<24|n&episodes) }, err
 	}
 	log := decisions(r.train)
-	fits := smallestCache(r.scenario)
+	fits := r.scenario.SmallestCache()
 	config := r.fleet
 	config.Limit = r.config.Episode
 	config.Open = func(seed uint64) (workloads.Stream, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -43,22 +42,8 @@ func settings(s *scenario.Scenario, requests int) workloads.Settings {
 		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
 		Phase:     time.Duration(s.Evaluation.PhaseS * float64(time.Second)),
 		RateScale: float64(s.Evaluation.RateScale),
-		Fits:      smallestCache(s),
+		Fits:      s.SmallestCache(),
 	}
-}
-
-// smallestCache is the tokens that any replica can hold, as placed and alone on its
-// host, where static policies are evaluated.
-func smallestCache(s *scenario.Scenario) int {
-	smallest := slices.Min(s.KVTokens())
-	for _, v := range s.Variants {
-		alone, err := s.Alone(v.Name)
-		if err != nil {
-			panic(err) // the variant is the scenario's own
-		}
-		smallest = min(smallest, slices.Min(alone.KVTokens()))
-	}
-	return smallest
 }
 
 // evaluated turns workload names into the evaluation's workloads; a sweep

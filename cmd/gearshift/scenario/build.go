@@ -137,6 +137,20 @@ func (s *Scenario) KVTokens() []int {
 	return tokens
 }
 
+// SmallestCache is the tokens that any replica can hold, as placed and alone on its
+// host, where static policies are evaluated.
+func (s *Scenario) SmallestCache() int {
+	smallest := slices.Min(s.KVTokens())
+	for _, v := range s.Variants {
+		alone, err := s.Alone(v.Name)
+		if err != nil {
+			panic(err) // the variant is the scenario's own
+		}
+		smallest = min(smallest, slices.Min(alone.KVTokens()))
+	}
+	return smallest
+}
+
 // Alone is the same scenario with the replicas of one variant only, each with the
 // memory of evaluation.static_memory, and with requests going to the smallest
 // batch, as the paper runs its baselines (LBE-8, LBE-18). Beside the variant's own

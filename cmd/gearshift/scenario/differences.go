@@ -17,7 +17,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		{"replicas", s.Replicas, o.Replicas},
 		{"profiles", s.Models, o.Models},
 		{"engine", s.Engine, o.Engine},
-		{"workload", s.Workload, o.Workload},
+		{"workload", s.declared(), o.declared()},
 		{"serving.balancer", s.Serving.Balancer, o.Serving.Balancer},
 		{"serving.fallback", s.Serving.Fallback, o.Serving.Fallback},
 		{"serving.max_in_flight", s.Serving.MaxInFlight, o.Serving.MaxInFlight},

@@ -35,11 +35,13 @@ type Scenario struct {
 
 	Engine engine.Config `yaml:"engine"`
 	// Workload is what a request looks like; when requests arrive is an
-	// argument of commands. Its mix names every task.
+	// argument of commands. Its mix names every task, and its lengths fit every replica.
 	Workload   workloads.Shape `yaml:"workload"`
 	Evaluation Evaluation      `yaml:"evaluation"`
 	Training   Training        `yaml:"training"`
 	Serving    Serving         `yaml:"serving"`
+
+	unbounded struct{ prompt, output bool } // in the file; see bound
 }
 
 // Task is a class of requests; see [fleet.Task].
@@ -174,6 +176,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 		return nil, err
 	}
 	s.fillMix()
+	s.bound()
 	return s, nil
 }
 
@@ -212,6 +215,27 @@ func (s *Scenario) fillMix() {
 	}
 }
 
+// bound cuts lengths that have no max to what fits every replica: one request that is
+// too long would else end a simulation.
+func (s *Scenario) bound() {
+	w := &s.Workload
+	s.unbounded.prompt, s.unbounded.output = w.Prompt.Unbounded(), w.Output.Unbounded()
+	*w = w.Within(s.SmallestCache())
+}
+
+// declared is the workload section as it is written, without the bounds that follow
+// from the replicas.
+func (s *Scenario) declared() workloads.Shape {
+	w := s.Workload
+	if s.unbounded.prompt {
+		w.Prompt.Max = 0
+	}
+	if s.unbounded.output {
+		w.Output.Max = 0
+	}
+	return w
+}
+
 // leaveOut takes out what says the default where a key left out is told from one that
 // is written, and what is no part of the world that is simulated.
 func (s *Scenario) leaveOut() {
@@ -238,6 +262,7 @@ func (s *Scenario) Hash() string {
 	world.Evaluation.Rules = nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Serving = Serving{}
+	world.Workload = s.declared()
 	world.leaveOut()
 	// A key that is new in the serving section must not make another world either.
 	var keys map[string]any

@@ -283,6 +283,30 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// A max that the file leaves out is what fits the smallest cache beside the longest
+// prompt. It follows from the replicas, and is no part of the file.
+func TestLengthsWithoutMaxFit(t *testing.T) {
+	open := func(edits ...string) *scenario.Scenario {
+		return parse(t, minimal(t, append([]string{"mean: 32, max: 200", "mean: 32"}, edits...)...))
+	}
+	s := open()
+	if w := s.Workload; w.Prompt.Longest() != 100 || w.Output.Max != s.SmallestCache()-100 {
+		t.Errorf("up to %d and %d tokens; %d fit", w.Prompt.Longest(), w.Output.Max, s.SmallestCache())
+	}
+	uncut := *s
+	uncut.Workload.Output.Max = 0
+	if s.Hash() != uncut.Hash() {
+		t.Error("the bound that fits counts for the hash")
+	}
+	less := open("memory: 80%", "memory: 79%")
+	if got := s.Differences(less); less.Workload.Output.Max >= s.Workload.Output.Max || !slices.Equal(got, []string{"replicas"}) {
+		t.Errorf("with less memory %d tokens fit, before %d; what differs is %q", less.Workload.Output.Max, s.Workload.Output.Max, got)
+	}
+	if max := parse(t, minimal(t)).Workload.Output.Max; max != 200 {
+		t.Errorf("a max of 200 became %d", max)
+	}
+}
+
 // A profile of every host is the same whether it lists them or not; of one, another.
 func TestHashOfListedHosts(t *testing.T) {
 	hash := func(hosts string) string {
