@@ -22,6 +22,8 @@ type predictor struct {
 	// How busy a replica will be, by what foresee was told; by replica.
 	busy  []float64 // −log(1 − its busy share) per arrival a second
 	alone []float64 // its duty with one sequence
+
+	crowded []bool // by host: engines take turns on it
 }
 
 func (m *Maker) predictor(rule string) (predictor, error) {
@@ -37,6 +39,10 @@ func (m *Maker) predictor(rule string) (predictor, error) {
 	}
 	if p.balancer == nil {
 		return p, fmt.Errorf("%s needs a balancer", rule)
+	}
+	p.crowded = make([]bool, len(m.Table.Hosts))
+	for i, r := range m.Table.Replicas {
+		p.crowded[r.Host] = p.crowded[r.Host] || p.profiles[i].Crowding > 0
 	}
 	return p, nil
 }
@@ -84,13 +90,36 @@ func (b batch) joinedBy(r *fleet.Request) batch {
 }
 
 // duty is the share of a step of the replica that loads its host's GPU while
-// nothing slows it; 0 if it is idle.
-func (p *predictor) duty(replica int, b batch) float64 {
+// nothing slows it, or where engines take turns, beside neighbours; 0 if it is idle.
+func (p *predictor) duty(replica int, b batch, neighbours float64) float64 {
 	if b.requests == 0 {
 		return 0
 	}
-	_, duty := p.profiles[replica].Step(b.requests, b.requests, b.held, 0)
+	if p.profiles[replica].Crowding == 0 {
+		neighbours = 0
+	}
+	_, duty := p.profiles[replica].Step(b.requests, b.requests, b.held, neighbours)
 	return duty
+}
+
+// settled appends to list the duties of the replicas of a host where engines take
+// turns, in the order of ReplicasOn, while each runs what of says. The one in question
+// counts as one sequence at least: it is asked what happens when it runs.
+func (p *predictor) settled(list []float64, t *fleet.Table, replica int, of func(replica int) batch) []float64 {
+	var room [8]profile.Batch // more replicas on one host would allocate
+	batches := room[:0]
+	for _, i := range t.ReplicasOn(t.Replicas[replica].Host) {
+		b := of(i)
+		if i == replica && b.requests == 0 {
+			b = batch{1, int(p.lengths.Context)}
+		}
+		batches = append(batches, profile.NewBatch(p.profiles[i], b.requests, b.held))
+	}
+	profile.Settle(batches)
+	for k := range batches {
+		list = append(list, batches[k].Duty)
+	}
+	return list
 }
 
 // foresee prepares [predictor.neighbours] to look ahead by a factor b: 0 is not
@@ -114,13 +143,23 @@ func (p *predictor) foresee(t *fleet.Table, b float64) {
 // and a batch that keeps its deadline beside an idle one may miss it beside a
 // busy one.
 func (p *predictor) neighbours(v *fleet.View, replica int, rate float64) float64 {
-	next := v.Table.Replicas[replica].Variant - 1
+	next, host := v.Table.Replicas[replica].Variant-1, v.Table.Replicas[replica].Host
+	var room [8]float64
+	var settled []float64
+	if p.crowded[host] {
+		settled = p.settled(room[:0], v.Table, replica, func(i int) batch { return running(v, i) })
+	}
 	var sum float64
-	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
+	for k, i := range v.Table.ReplicasOn(host) {
 		if i == replica {
 			continue
 		}
-		duty := p.duty(i, running(v, i))
+		var duty float64
+		if settled != nil {
+			duty = settled[k]
+		} else {
+			duty = p.duty(i, running(v, i), 0)
+		}
 		if p.busy != nil && v.Table.Replicas[i].Variant == next && !v.Down[i] {
 			duty = max(duty, p.alone[i]*(1-math.Exp(-p.busy[i]*rate)))
 		}

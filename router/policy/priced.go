@@ -108,7 +108,7 @@ func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline
 	}
 	then := p.late(p.tokenTime(replica, before, r.PromptTokens, neighbours), p.kvPeak(v, replica, before), deadline)
 	others := float64(before.requests) * (own - then)
-	more := p.duty(replica, after) - p.duty(replica, before)
+	more := p.duty(replica, after, neighbours) - p.duty(replica, before, neighbours)
 	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
 		if i != replica && v.InFlight[i] > 0 {
 			others += p.slowed(v, r, i, more, time, deadline)

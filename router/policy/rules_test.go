@@ -7,6 +7,7 @@ import (
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
+	"gearshift/router/profile"
 )
 
 // The tasks of [conformance.Fleet], in its order.
@@ -216,6 +217,45 @@ func TestPredictionsAskTheBalancer(t *testing.T) {
 			}
 			if got := rule.Decide(v, request, nil); got != test.want {
 				t.Errorf("%s with balancer %T: chose %d, want %d", ref, test.balancer, got, test.want)
+			}
+		}
+	}
+}
+
+// Where engines take turns each loads the host for as long as it waits: rules predict
+// the step that all of them come to.
+func TestRulesWhereEnginesTakeTurns(t *testing.T) {
+	table := conformance.Fleet(0)
+	var profiles []*profile.Profile
+	for _, r := range table.Replicas {
+		weights := []float64{4, 8, 16}[r.Variant]
+		profiles = append(profiles, &profile.Profile{Weights: weights, Overhead: 1, Sequence: 0.5, Contention: 0.2, Crowding: 1})
+	}
+	v := idle(table)
+	for m := range table.Variants {
+		load(v, m, 3)
+	}
+	// The large one's step with four sequences, beside the others with three.
+	var duties [3]float64
+	var step float64
+	for range 50 {
+		for m, n := range []int{3, 3, 4} {
+			step, duties[m] = profiles[m].Step(n, n, 0, duties[0]+duties[1]+duties[2]-duties[m])
+		}
+	}
+	for _, ref := range []string{"slackfit:1", "priced:9,0.001,0,0.4,0"} {
+		m := &policy.Maker{Table: table, Profiles: profiles, Lengths: policy.Lengths{Context: 1}, Balancer: balance.SmallestBatch{}}
+		rule, err := m.Parse(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for share, want := range map[float64]int{0.99: 1, 1.01: 2} {
+			r := &fleet.Request{PromptTokens: 90, Deadline: profile.Duration(share * step)}
+			if got := rule.Decide(v, r, nil); got != want {
+				t.Errorf("%s with %v of the time that the large one takes: chose %d, want %d", ref, share, got, want)
+			}
+			if n := testing.AllocsPerRun(10, func() { rule.Decide(v, r, nil) }); n != 0 {
+				t.Errorf("%s: %v allocations", ref, n)
 			}
 		}
 	}

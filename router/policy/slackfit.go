@@ -19,7 +19,7 @@ const DefaultFactor = 0.93
 //	step(n, n·Context, neighbours) + n·prefill(prompt)/Output
 //
 // Neighbours is the duty of the host's other busy replicas at their own
-// batches, each as if alone. The second term is the prefills that interrupt a
+// batches, each as if alone, or beside the others where engines take turns. The second term is the prefills that interrupt a
 // decode: in steady state each of the n sequences makes room for another once
 // in the Output steps that the request takes. Of equally empty replicas the
 // slowest counts, for the balancer may take any.
@@ -107,17 +107,30 @@ func (p *SlackFit) room(v *fleet.View, r *fleet.Request, variant, shortest int) 
 }
 
 func (p *SlackFit) predict(v *fleet.View, r *fleet.Request, replica int) float64 {
+	host := v.Table.Replicas[replica].Host
+	on := v.Table.ReplicasOn(host)
 	var neighbours float64
-	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
-		if n := int(v.InFlight[i]); i != replica && n > 0 {
-			neighbours += p.duty(i, batch{n, p.context(n)})
+	if p.crowded[host] {
+		var room [8]float64
+		for k, duty := range p.settled(room[:0], v.Table, replica, func(i int) batch { return p.batch(int(v.InFlight[i])) }) {
+			if on[k] != replica {
+				neighbours += duty
+			}
+		}
+	} else {
+		for _, i := range on {
+			if i != replica {
+				neighbours += p.duty(i, p.batch(int(v.InFlight[i])), 0)
+			}
 		}
 	}
-	n := int(v.InFlight[replica]) + 1
-	return p.tokenTime(replica, batch{n, p.context(n)}, r.PromptTokens, neighbours)
+	return p.tokenTime(replica, p.batch(int(v.InFlight[replica])+1), r.PromptTokens, neighbours)
 }
 
-func (p *SlackFit) context(sequences int) int { return int(float64(sequences) * p.lengths.Context) }
+// batch is one of so many sequences of the mean context.
+func (p *SlackFit) batch(sequences int) batch {
+	return batch{sequences, int(float64(sequences) * p.lengths.Context)}
+}
 
 // likely says whether the replica is available, with the fewest requests in
 // flight of its variant.

@@ -65,11 +65,13 @@ func (l *load) missing(neighbours, perDeadline float64) float64 {
 	return miss(l.profile.beside(l.gpu, l.n, neighbours) * perDeadline)
 }
 
-// host fills in the forecasts of the replicas of one host.
+// host fills in the forecasts of the replicas of one host. Duties are those of
+// engines alone, but for hosts where engines take turns.
 func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float64) {
 	var room [8]load // more replicas on one host would allocate; to clear it costs time
 	loads := room[:0]
 	var duties float64
+	crowded := false
 	for _, i := range on {
 		l := load{profile: f.profiles[i], n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i])}
 		if l.n > 0 {
@@ -79,25 +81,52 @@ func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float
 			l.gpu = l.profile.GPU(l.n, l.held)
 		}
 		duties += l.duty
+		crowded = crowded || l.profile.Crowding > 0
 		loads = append(loads, l)
+	}
+	if crowded {
+		duties = settled(loads, -1)
 	}
 	for k := range loads {
 		l := &loads[k]
 		l.misses = l.missing(duties-l.duty, perDeadline)
 	}
 	for k, i := range on {
-		v.Forecasts[i] = join(loads, k, prompt, duties, perDeadline)
+		v.Forecasts[i] = join(loads, k, prompt, duties, crowded, perDeadline)
 	}
 }
 
-// join is the forecast for a request on the k-th replica of a host.
-func join(loads []load, k, prompt int, duties, perDeadline float64) fleet.Forecast {
+// settled works out the duties of the loads where engines take turns, and their sum.
+// The joined one, if any, is busy whether it was or not.
+func settled(loads []load, joined int) (duties float64) {
+	var room [8]Batch
+	batches := room[:0]
+	for k := range loads {
+		l := &loads[k]
+		batches = append(batches, Batch{Profile: l.profile, Sequences: l.n, GPU: l.gpu, idle: l.weight < 1 && k != joined})
+	}
+	duties = Settle(batches)
+	for k := range loads {
+		loads[k].duty = batches[k].Duty
+	}
+	return duties
+}
+
+// join is the forecast for a request on the k-th replica of a host. Where engines
+// take turns it settles the duties anew.
+func join(loads []load, k, prompt int, duties float64, crowded bool, perDeadline float64) fleet.Forecast {
 	l := &loads[k]
 	n, held := l.n+1, l.held+prompt
 	if l.weight < 1 { // idle
 		n, held = 1, prompt
 	}
 	gpu, duty := l.profile.alone(n, held)
+	if crowded {
+		before, its := l.n, l.gpu
+		l.n, l.gpu = n, gpu
+		duties = settled(loads, k)
+		l.n, l.gpu, duty = before, its, l.duty
+	}
 	pace := l.profile.beside(gpu, n, duties-l.duty) * perDeadline
 	own := miss(pace)
 	misses := own

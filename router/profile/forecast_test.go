@@ -106,3 +106,76 @@ func BenchmarkForecast(b *testing.B) {
 		f.Forecast(v, &fleet.Request{PromptTokens: 90})
 	}
 }
+
+// turns are three sizes whose engines take turns on one host, in profiles and in a
+// view of three requests on each.
+func turns() (*fleet.View, []*profile.Profile) {
+	table := conformance.Fleet(0)
+	var profiles []*profile.Profile
+	for _, r := range table.Replicas {
+		weights := []float64{4, 8, 16}[r.Variant]
+		profiles = append(profiles, &profile.Profile{Weights: weights, Overhead: 1, Sequence: 0.5, Contention: 0.2, Crowding: 1})
+	}
+	v := &fleet.View{Table: table, InFlight: make([]int32, 12), Held: make([]int32, 12), Down: make([]bool, 12)}
+	for i := range v.InFlight {
+		v.InFlight[i] = 3
+	}
+	return v, profiles
+}
+
+// Engines that take turns slow each other, and load the host for as long as they wait.
+// What is forecast is the step that they come to.
+func TestForecastWhereEnginesTakeTurns(t *testing.T) {
+	v, profiles := turns()
+	f := profile.NewForecaster(profiles)
+	request := &fleet.Request{PromptTokens: 90}
+	f.Forecast(v, request)
+	if n := testing.AllocsPerRun(100, func() { f.Forecast(v, request) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	on := v.Table.ReplicasOn(0)
+	for k, i := range on {
+		duties, steps := make([]float64, len(on)), make([]float64, len(on))
+		for range 50 {
+			for j, o := range on {
+				n, neighbours := 3, 0.0
+				if j == k {
+					n = 4
+				}
+				for other, duty := range duties {
+					if other != j {
+						neighbours += duty
+					}
+				}
+				steps[j], duties[j] = profiles[o].Step(n, n, 0, neighbours)
+			}
+		}
+		if got, want := 40*v.Forecasts[i].Pace, steps[k]; got < 0.999*want || got > 1.001*want {
+			t.Errorf("replica %d is forecast a step of %v ms; they come to %v", i, got, want)
+		}
+	}
+}
+
+// The duties settle to where each is that of a step beside the others.
+func TestSettle(t *testing.T) {
+	_, profiles := turns()
+	batches := []profile.Batch{profile.NewBatch(profiles[0], 2, 0), profile.NewBatch(profiles[4], 0, 0), profile.NewBatch(profiles[8], 5, 0), profile.NewBatch(profiles[5], 1, 0)}
+	sum := profile.Settle(batches)
+	for k, b := range batches {
+		_, want := b.Profile.Step(b.Sequences, b.Sequences, 0, sum-b.Duty)
+		if b.Sequences == 0 {
+			want = 0
+		}
+		if d := b.Duty - want; d < -1e-3 || d > 1e-3 {
+			t.Errorf("batch %d has duty %v, beside the others %v", k, b.Duty, want)
+		}
+	}
+}
+
+func BenchmarkForecastWhereEnginesTakeTurns(b *testing.B) {
+	v, profiles := turns()
+	f := profile.NewForecaster(profiles)
+	for b.Loop() {
+		f.Forecast(v, &fleet.Request{PromptTokens: 90})
+	}
+}

@@ -6,39 +6,27 @@ import (
 	"gearshift/router/profile"
 )
 
-// sweeps is how often the duties of a host's engines are worked out in turn: each
-// slows the others, and is the less busy for being slowed.
-const sweeps = 3
-
-// batch is what a replica runs.
-type batch struct {
-	profile            *profile.Profile
-	sequences, context int
-	duty               float64
-}
-
-// beside works out its step and duty beside neighbours of that duty.
-func (b *batch) beside(neighbours float64) (ms float64) {
-	ms, b.duty = b.profile.Step(b.sequences, b.sequences, b.context, neighbours)
-	return ms
-}
-
-// batch is what the replica runs now, with one sequence at least. Of more than an
-// engine runs at once, the rest waits.
-func (m *Monitor) batch(i int) batch {
+// runs is what the replica runs now, with one sequence at least, and the tokens that
+// they hold. Of more than an engine runs at once, the rest waits.
+func (m *Monitor) runs(i int) (sequences, context int) {
 	r := &m.replicas[i]
 	n := int(r.load.sequences.Load() + r.others.sequences.Load())
-	context := int(r.load.context.Load() + r.others.context.Load())
+	context = int(r.load.context.Load() + r.others.context.Load())
 	if most := m.config.Sequences; most > 0 && n > most {
 		n, context = most, context*most/n
 	}
-	return batch{profile: r.profile, sequences: max(n, 1), context: max(context, 0)}
+	return max(n, 1), max(context, 0)
+}
+
+func (m *Monitor) batch(i int) profile.Batch {
+	sequences, context := m.runs(i)
+	return profile.NewBatch(m.replicas[i].profile, sequences, context)
 }
 
 // step is the predicted time of the replica's next decode step, in milliseconds,
 // and the duty of its neighbours.
 func (m *Monitor) step(replica int) (ms, neighbours float64) {
-	var room [8]batch // more busy replicas on one host would allocate
+	var room [8]profile.Batch // more busy replicas on one host would allocate
 	busy := append(room[:0], m.batch(replica))
 	for _, i := range m.table.ReplicasOn(m.table.Replicas[replica].Host) {
 		r := &m.replicas[i]
@@ -46,23 +34,8 @@ func (m *Monitor) step(replica int) (ms, neighbours float64) {
 			busy = append(busy, m.batch(i))
 		}
 	}
-	var duties float64
-	for k := range busy {
-		ms = busy[k].beside(0)
-		duties += busy[k].duty
-	}
-	if len(busy) > 1 {
-		for range sweeps {
-			for k := range busy {
-				duties -= busy[k].duty
-				busy[k].beside(duties)
-				duties += busy[k].duty
-			}
-		}
-		neighbours = duties - busy[0].duty
-		ms = busy[0].beside(neighbours)
-	}
-	return ms, neighbours
+	neighbours = profile.Settle(busy) - busy[0].Duty
+	return busy[0].Beside(neighbours), neighbours
 }
 
 // prefill adds what the prompt takes from those that decode on the replica.
@@ -72,8 +45,8 @@ func (m *Monitor) prefill(replica int, now time.Duration, prompt int) {
 	before := time.Duration(r.begun.Swap(int64(now)))
 	var ms float64
 	if m.config.Chunked {
-		b := m.batch(replica)
-		ms, _ = r.profile.Time(b.sequences+prompt, b.sequences+1, b.context, neighbours)
+		sequences, context := m.runs(replica)
+		ms, _ = r.profile.Time(sequences+prompt, sequences+1, context, neighbours)
 		ms -= step
 	} else if ms, _ = r.profile.Time(prompt, 1, 0, neighbours); now-before < profile.Duration(ms/2) {
 		// Sooner after another than a step takes: both were in the same.
