@@ -52,10 +52,17 @@ func TestSteady(t *testing.T) {
 	if want := 10 + (6+15)/2.0 + 0.5 + 30 + 9/2.0 + 0.5; math.Abs(s.MS-10) > 1e-9 || s.Sequences != 2 || s.Context != want {
 		t.Errorf("%+v, want 10 ms and a context of %g", s, want)
 	}
+	// What joining takes lies before the first token that the others have with the last one.
+	answers[0].tokens = append(every(50*ms, 5, 0), every(10*ms, 15, 240*ms)...)
+	answers[1].tokens = append(every(ms, 1, 220*ms), every(10*ms, 9, 240*ms)...)
+	s = Sample{}
+	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-100/9.0) > 1e-9 {
+		t.Errorf("joining takes a step of 20 ms among nine: %+v, %v", s, err)
+	}
 	// Pieces of several tokens each are as many steps.
 	answers[1].output = 30
 	s = Sample{}
-	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-(10+10/3.0)/2) > 1e-9 {
+	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-100/27.0) > 1e-9 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, _, err := new(Sample).steady([]heard{{output: 9, tokens: every(ms, 9, 0)}, {output: 9, tokens: every(ms, 9, 20*ms)}}); err == nil {

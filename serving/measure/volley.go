@@ -144,7 +144,9 @@ func queued(answers []heard) (s Sample, ok bool) {
 const fewestSteps = 3
 
 // steady is the mean step from when the last of the requests has its first token
-// until the first of them ends: then all of them decode, and nothing else runs.
+// until the first of them ends: then all of them decode, and nothing else runs. It is
+// timed by the tokens of that last request: those of the others begin a step later, and
+// would leave out what the engine took to have it join.
 func (s *Sample) steady(answers []heard) (from, to time.Duration, err error) {
 	from, to = answers[0].tokens[0], answers[0].tokens[len(answers[0].tokens)-1]
 	for _, h := range answers[1:] {
@@ -163,7 +165,9 @@ func (s *Sample) steady(answers []heard) (from, to time.Duration, err error) {
 		if steps < fewestSteps {
 			return 0, 0, fmt.Errorf("the engine does not run %d requests at once", len(answers))
 		}
-		s.MS += milliseconds(h.tokens[last]-h.tokens[first]) / steps / float64(len(answers))
+		if h.tokens[0] == from {
+			s.MS = milliseconds(h.tokens[last]-from) / steps
+		}
 		s.Context += float64(h.prompt) + each*(float64(first+last)/2+0.5)
 	}
 	return from, to, nil
