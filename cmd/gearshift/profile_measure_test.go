@@ -17,7 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
 	"gearshift/env/fit"
+	"gearshift/env/fit/steady"
+	"gearshift/router/profile"
 	"gearshift/serving/backend"
 	"gearshift/serving/measure"
 	openai "gearshift/serving/wire"
@@ -156,6 +159,34 @@ func TestTheOverheadOfAPromptIsMeasured(t *testing.T) {
 	}
 	if e := p.Measured.Simulated; e == nil || !e.OnePrompt || e.EndToEnd.Median > 0.02 {
 		t.Errorf("simulated %+v", e)
+	}
+}
+
+// The requests of a measurement are timed where they are sent: what is simulated of
+// them has their way in it.
+func TestTheWayCountsWhereAMeasurementIsSimulated(t *testing.T) {
+	f := &steady.Fitted{Profile: profile.Profile{Weights: 2, Token: 0.1, Overhead: 1}}
+	model := fit.Model{Profile: f.Profile, KVTokens: 1 << 12, Engine: engine.Config{
+		Scheduler: engine.PrefillFirst, MaxBatchTokens: 1 << 12, MaxSequences: 16, BlockTokens: fit.BlockTokens,
+	}}
+	var requests []fit.Request
+	for i := range 20 {
+		requests = append(requests, fit.Request{ID: fmt.Sprint(i), PromptTokens: 20, OutputTokens: 5, Arrival: float64(i / 4)})
+	}
+	times, err := model.Predict(requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Profile.Request = 3
+	var records []measure.Record
+	for i, r := range requests {
+		records = append(records, measure.Record{
+			ID: r.ID, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, Beside: 3,
+			Arrival: r.Arrival, First: times[i].First + 0.003, Last: times[i].Last + 0.003,
+		})
+	}
+	if got := simulateAlone(f, records); got == nil || got.TTFT.P90 > 1e-6 || got.EndToEnd.P90 > 1e-6 {
+		t.Errorf("an engine as simulated, 3 ms away: %+v", got)
 	}
 }
 
