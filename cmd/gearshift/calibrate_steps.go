@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -69,7 +70,7 @@ func (c *calibration) profileFiles() []string {
 // measureAll measures each variant beside the others of its host. One that is
 // measured already stays.
 func (c *calibration) measureAll(ctx context.Context) error {
-	servers, stop, err := c.servers(ctx)
+	server, stop, err := c.servers(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,8 @@ func (c *calibration) measureAll(ctx context.Context) error {
 		if _, err := os.Stat(out); err == nil {
 			continue
 		}
-		url, model, _ := strings.Cut(servers[v.Name], "=")
+		own, beside := measuredAt(c.scenario.Table(), i)
+		url, model, _ := strings.Cut(server(own), "=")
 		args := []string{
 			"profile", "measure", "--url", url, "--model", model, "--variant", v.Name, "--scenario", c.at("input.yaml"),
 			"--time", c.measure.String(), "--out", out, "--log", c.at("requests-" + v.Name + ".jsonl"), "--report", c.at("report-" + v.Name),
@@ -92,10 +94,11 @@ func (c *calibration) measureAll(ctx context.Context) error {
 		if key != "" {
 			args = append(args, "--api-key-env", key)
 		}
-		for _, other := range c.scenario.Variants {
-			if other != v && servers[other.Name] != "" {
-				args = append(args, "--neighbour", servers[other.Name])
-			}
+		for _, r := range beside {
+			args = append(args, "--neighbour", server(r))
+		}
+		if len(beside) == 0 {
+			fmt.Fprintf(c.stdout, "  %s stands beside no other variant: its contention is not measured, and 0\n", v.Name)
 		}
 		if err := c.command(ctx, c.stdout, args...); err != nil {
 			return err
@@ -108,29 +111,20 @@ func list(numbers []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
 }
 
-// servers is where each variant answers, as URL=MODEL: its upstream on the first
-// host that has it, or a router that is started for the purpose.
-func (c *calibration) servers(ctx context.Context) (map[string]string, func(), error) {
-	servers := map[string]string{}
+// servers is where each replica answers, as URL=MODEL: its upstream, or a router that
+// is started for the purpose.
+func (c *calibration) servers(ctx context.Context) (of func(replica int) string, stop func(), err error) {
 	s := c.scenario
+	t := s.Table()
+	name := func(replica int) string { return s.Variants[t.Replicas[replica].Variant].Name }
 	if s.Serving.Backend == scenario.Upstream {
-		for _, r := range s.Table().Replicas {
-			name := s.Variants[r.Variant].Name
-			if at := s.Serving.Upstreams[r.Name]; servers[name] == "" {
-				model := at.Model
-				if model == "" {
-					model = name
-				}
-				servers[name] = strings.TrimSuffix(at.URL, "/") + "=" + model
-			}
-		}
-		return servers, func() {}, nil
+		return func(replica int) string {
+			at := s.Serving.Upstreams[t.Replicas[replica].Name]
+			return strings.TrimSuffix(at.URL, "/") + "=" + cmp.Or(at.Model, name(replica))
+		}, func() {}, nil
 	}
 	url, stop, err := c.servePatiently(ctx, "input.yaml", "static:"+s.Variants[0].Name)
-	for _, v := range s.Variants {
-		servers[v.Name] = url + "=" + v.Name
-	}
-	return servers, stop, err
+	return func(replica int) string { return url + "=" + name(replica) }, stop, err
 }
 
 // servePatiently starts a router that neither refuses a request nor lets it wait,

@@ -100,3 +100,20 @@ func TestCalibrateGoesOn(t *testing.T) {
 	put("input.yaml", input+"# other\n")
 	fail(t, walk, "was begun with another scenario", "--from measure")
 }
+
+// Each size is measured where it has neighbours, beside those of that host alone.
+func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
+	for _, c := range []struct {
+		small, large string
+		want, not    string
+	}{
+		{"gpu1", "gpu0, gpu1", "--url http://127.0.0.1:1/gpu1 --model small ", "stands beside no other"},
+		{"gpu1", "gpu0, gpu1", "--neighbour http://127.0.0.1:1/gpu1=large", "gpu0"},
+		{"gpu1", "gpu0", "small stands beside no other variant: its contention is not measured", "--neighbour"},
+	} {
+		code, out, stderr := gearshift(t, "calibrate", "--scenario", onHosts(t, c.small, c.large), "--dir", filepath.Join(t.TempDir(), "walk"), "--preset", "quick")
+		if code != 1 || !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
+			t.Errorf("small on %s, large on %s: exit code %d, want %q and no %q in\n%s%s", c.small, c.large, code, c.want, c.not, out, stderr)
+		}
+	}
+}

@@ -29,8 +29,9 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate (--scenario S [--upstreams URL] [--url ROUTER] | --requests FILE --fit-first N)",
 		Short: "Say how well the simulator predicts real requests",
 		Long: `Send real requests to what is running, simulate the same requests with the scenario's
-profiles, and print measured beside predicted: each variant of the first host alone,
-all of them co-resident, and the policy through the router, each at several loads.
+profiles, and print measured beside predicted: each variant alone, on the host where it
+has the most neighbours, all of such a host co-resident, and the policy through the
+router, each at several loads.
 Servers are the scenario's serving.upstreams, or those of the flags:
 
   gearshift validate --scenario mine.yaml --url http://127.0.0.1:8080

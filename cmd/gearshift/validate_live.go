@@ -71,8 +71,9 @@ type live struct {
 	rates    []float64 // by replica: load 1
 	client   *measure.Client
 	machine  func() measure.Processors
-	targets  []int // by replica; −1 for those that are not asked
-	router   int   // the target that is the router, or −1
+	sets     [][]int // of replicas that are loaded together
+	targets  []int   // by replica; −1 for those that are not asked
+	router   int     // the target that is the router, or −1
 	progress func(string)
 	runs     int
 	out      liveReport
@@ -140,22 +141,19 @@ func newLive(o liveOptions) (*live, error) {
 	return l, nil
 }
 
-// aims are the servers to be asked: those of the replicas of the first host, and the
+// aims are the servers to be asked: those of the replicas that runs load, and the
 // router.
 func (l *live) aims() (targets []measure.Target, err error) {
 	t := l.fleet.Table
 	l.targets = slices.Repeat([]int{-1}, len(t.Replicas))
-	var asked []int
-	if l.wants(runAlone) || l.wants(runCoResident) {
-		asked = t.ReplicasOn(0)
-	}
-	for _, r := range asked {
+	l.sets = l.loaded()
+	for _, r := range slices.Concat(l.sets...) {
+		if l.targets[r] >= 0 {
+			continue
+		}
 		target := measure.Target{URL: l.upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
 		if l.upstreams == "" {
-			at, ok := l.liveReplica(t.Replicas[r].Name)
-			if !ok {
-				continue
-			}
+			at := l.scenario.Serving.Upstreams[t.Replicas[r].Name]
 			target.URL = at.URL
 			if at.Model != "" {
 				target.Model = at.Model
@@ -181,58 +179,33 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		l.router = len(targets)
 		targets = append(targets, target)
 	}
-	if len(targets) == 0 {
+	switch served := l.upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream; {
+	case len(targets) == 0 && served:
+		return nil, fmt.Errorf("nothing to run: --what %s; co-resident takes two variants on one host, and policy --url", strings.Join(l.what, ","))
+	case len(targets) == 0:
 		return nil, fmt.Errorf("nothing to validate: scenario %s has no serving.upstreams; give --upstreams URL of the server of its first host, --url of a router, or both", l.scenario.Name)
 	}
 	return targets, nil
 }
 
-func (l *live) liveReplica(name string) (scenario.Endpoint, bool) {
-	at, ok := l.scenario.Serving.Upstreams[name]
-	return at, ok && l.scenario.Serving.Backend == scenario.Upstream
-}
-
-// all is every variant alone, then all of them together, then the router, each at
+// all is every variant alone, then those of a host together, then the router, each at
 // every load.
 func (l *live) all(ctx context.Context) error {
-	var together []int
-	t := l.fleet.Table
-	for r, target := range l.targets {
-		if target >= 0 && (len(l.only) == 0 || slices.Contains(l.only, t.Variants[t.Replicas[r].Variant].Name)) {
-			together = append(together, r)
-		}
-	}
-	alone, coResident := l.wants(runAlone), l.wants(runCoResident) && len(together) > 1
-	if alone {
-		l.runs = len(l.loads) * len(together)
-	}
-	if coResident {
-		l.runs += len(l.loads)
-	}
+	l.runs = len(l.loads) * len(l.sets)
 	if l.router >= 0 {
 		l.runs += len(l.loads)
 	}
-	if l.runs == 0 {
-		return fmt.Errorf("nothing to run: --what %s of %d variants; co-resident takes two, and policy --url", strings.Join(l.what, ","), len(together))
-	}
 	least := slices.Min(l.loads)
-	for _, r := range together { // before anything is measured
-		if _, err := l.requests(least / float64(len(together)) * l.rates[r]); err != nil {
-			return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
-		}
-	}
-	if alone {
-		for _, r := range together {
-			for _, load := range l.loads {
-				if err := l.direct(ctx, []int{r}, load); err != nil {
-					return err
-				}
+	for _, set := range l.sets { // before anything is measured
+		for _, r := range set {
+			if _, err := l.requests(least / float64(len(set)) * l.rates[r]); err != nil {
+				return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
 			}
 		}
 	}
-	if coResident {
+	for _, set := range l.sets {
 		for _, load := range l.loads {
-			if err := l.direct(ctx, together, load); err != nil {
+			if err := l.direct(ctx, set, load); err != nil {
 				return err
 			}
 		}
@@ -260,7 +233,7 @@ func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 func (l *live) requests(rate float64) (int, error) {
 	n := int(math.Ceil(rate * l.time.Seconds()))
 	if n < fewestSent {
-		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time, or higher --loads", rate, l.time, n, fewestSent)
+		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.time, n, fewestSent)
 	}
 	return n, nil
 }
@@ -281,6 +254,9 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
 		}
 	}
 	run := liveRun{What: runCoResident, Load: load, Rate: rate}
+	if t := l.fleet.Table; len(t.Hosts) > 1 {
+		run.Host = t.Hosts[t.Replicas[replicas[0]].Host].Name
+	}
 	if len(replicas) == 1 {
 		run.What, run.Variant = runAlone, l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
 	}

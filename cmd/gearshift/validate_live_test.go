@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -132,11 +133,78 @@ func TestValidateLiveWithNothingToRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.aims(); err != nil {
+	if _, err := l.aims(); err == nil || !strings.Contains(err.Error(), "nothing to run") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// onHosts is tiny with its sizes on hosts of their own choice, served by upstreams.
+func onHosts(t *testing.T, small, large string) string {
+	t.Helper()
+	text := succeed(t, "scenario", "show", "tiny")
+	upstreams := "  backend: upstream\n  upstreams:\n"
+	for variant, on := range map[string]string{"small": small, "large": large} {
+		for _, host := range strings.Split(on, ", ") {
+			upstreams += fmt.Sprintf("    %s@%s: {url: 'http://127.0.0.1:1/%s'}\n", variant, host, host)
+		}
+	}
+	for _, edit := range [][2]string{
+		{"  - {name: gpu0, memory: 8GiB}\n", "  - {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}\n"},
+		{"{variant: small, hosts: [gpu0]", "{variant: small, hosts: [" + small + "]"},
+		{"{variant: large, hosts: [gpu0]", "{variant: large, hosts: [" + large + "]"},
+		{"  backend: simulated", strings.TrimRight(upstreams, "\n") + " #"},
+	} {
+		if !strings.Contains(text, edit[0]) {
+			t.Fatalf("tiny has no %q", edit[0])
+		}
+		text = strings.Replace(text, edit[0], edit[1], 1)
+	}
+	return write(t, "hosts.yaml", text)
+}
+
+// Each size is validated where it has neighbours, whichever host that is. What has
+// none is said.
+func TestValidatedWhereTheNeighboursAre(t *testing.T) {
+	for _, c := range []struct {
+		small, large string
+		want         string
+		note         string
+	}{
+		{"gpu1", "gpu0, gpu1", "[[small@gpu1] [large@gpu1] [small@gpu1 large@gpu1]]", ""},
+		{"gpu0, gpu1", "gpu0, gpu1", "[[small@gpu0] [large@gpu0] [small@gpu0 large@gpu0]]", ""},
+		{"gpu1", "gpu0", "[[small@gpu1] [large@gpu0]]", "not co-resident, since no other variant that is validated stands beside: small, large"},
+	} {
+		l, err := newLive(liveOptions{scenario: onHosts(t, c.small, c.large), loads: []float64{0.5}, what: liveWhats, tries: 1, time: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets, err := l.aims()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sets [][]string
+		for _, set := range l.sets {
+			var names []string
+			for _, r := range set {
+				replica := &l.fleet.Table.Replicas[r]
+				names = append(names, replica.Name)
+				if host := l.fleet.Table.Hosts[replica.Host].Name; targets[l.targets[r]].URL != "http://127.0.0.1:1/"+host {
+					t.Errorf("%s is asked at %s", replica.Name, targets[l.targets[r]].URL)
+				}
+			}
+			sets = append(sets, names)
+		}
+		if got := fmt.Sprint(sets); got != c.want || !strings.HasPrefix(strings.Join(l.out.Notes, "; "), c.note) || (c.note == "") != (len(l.out.Notes) == 0) {
+			t.Errorf("small on %s, large on %s: %s, want %s; notes %q", c.small, c.large, got, c.want, l.out.Notes)
+		}
+	}
+	// One server is that of the first host.
+	l, err := newLive(liveOptions{scenario: onHosts(t, "gpu1", "gpu0, gpu1"), upstreams: "http://127.0.0.1", loads: []float64{0.5}, what: []string{runAlone}, tries: 1, time: time.Second})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.all(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing to run") {
-		t.Errorf("error %v", err)
+	if _, err := l.aims(); err != nil || len(l.sets) != 1 || len(l.out.Notes) != 1 || !strings.Contains(l.out.Notes[0], "small is not validated: it is not on gpu0") {
+		t.Errorf("sets %v, notes %q, error %v", l.sets, l.out.Notes, err)
 	}
 }
 

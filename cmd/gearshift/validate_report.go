@@ -34,6 +34,7 @@ type offBy struct {
 type liveRun struct {
 	What     string  `json:"what"`
 	Variant  string  `json:"variant,omitempty"`
+	Host     string  `json:"host,omitempty"` // of a fleet with several
 	Policy   string  `json:"policy,omitempty"`
 	Load     float64 `json:"load"`
 	Rate     float64 `json:"rate"` // per second, of all variants together
@@ -159,5 +160,9 @@ func (run *liveRun) name() string {
 	if run.Policy != "" {
 		return "policy " + run.Policy
 	}
-	return strings.TrimSpace(run.What + " " + run.Variant)
+	name := strings.TrimSpace(run.What + " " + run.Variant)
+	if run.Host != "" {
+		name += " on " + run.Host
+	}
+	return name
 }
