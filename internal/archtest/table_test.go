@@ -40,7 +40,7 @@ var table = []room{
 		"a kit for whoever changes the environment: it knows the contract and no learner"},
 	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
 		"a report judges deciders through its own interface, learned or not"},
-	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet"},
+	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet", "router/profile"},
 		"what was logged is judged by the same deciders and the same simulator, whoever logged it"},
 	{"env/fit", []string{"env/engine", "router/profile"},
 		"a log of one engine's requests is explained by one engine: no router, no fleet, no scenario"},

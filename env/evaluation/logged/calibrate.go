@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"gearshift/env/evaluation"
+	"gearshift/router/profile"
 )
 
 // paceRatios are, by variant, the median of measured over simulated times per
-// token, and 0 for a variant of too few requests.
+// token, and 0 for a variant of too few requests. What a request takes on its way is
+// no slowness of the engine, and is added to what is simulated.
 func (p *Replayer) paceRatios(runs [][]evaluation.Sample) []float64 {
 	found := make([][]float64, len(p.Fleet.Table.Variants))
 	for i := range runs {
 		for k, x := range runs[i] {
 			if d := &p.Log.Runs[i].Decisions[k]; d.PerToken > 0 && x.PerToken > 0 && !d.Moved {
-				found[d.Variant] = append(found[d.Variant], float64(d.PerToken)/float64(x.PerToken))
+				way := profile.Duration(p.Fleet.Profiles[d.Replica].Request) / time.Duration(max(1, d.OutputTokens))
+				found[d.Variant] = append(found[d.Variant], float64(d.PerToken)/float64(x.PerToken+way))
 			}
 		}
 	}

@@ -294,6 +294,27 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
+// What a request takes on its way to the engine is no slowness.
+func TestCalibrateLeavesTheWayOut(t *testing.T) {
+	c := world(t)
+	p := logged.Replayer{Log: served(t, c, 1000, 1, 0.5), Fleet: c}
+	const way = 40 // ms
+	for i := range p.Log.Runs[0].Decisions {
+		d := &p.Log.Runs[0].Decisions[i]
+		d.PerToken += profile.Duration(way) / time.Duration(d.OutputTokens)
+	}
+	for _, q := range c.Profiles {
+		q.Request = way
+	}
+	factors, err := p.Calibrate(t.Context())
+	if err != nil || math.Abs(factors[small]-1) > 0.01 || math.Abs(factors[large]-1) > 0.01 {
+		t.Errorf("%v, %v; want 1 of both", factors, err)
+	}
+	if got, err := p.AsLogged(t.Context()); err != nil || math.Abs(got.PaceRatio["small"]-1) > 0.01 {
+		t.Errorf("%v, %v", got.PaceRatio, err)
+	}
+}
+
 // Endless arrivals go round the runs with the log's own gaps.
 func TestEndless(t *testing.T) {
 	c := world(t)
