@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/backend/decoder"
+	"gearshift/serving/models"
 )
 
 // makeTiny writes two models that compute a token in no time.
@@ -33,6 +35,25 @@ func localTiny(t *testing.T, dir, more string) string {
     small: {path: %[1]s/small}
     large@gpu0: {path: %[1]s/large%s}
 `, dir, more))
+}
+
+// The scenario of the models that are made by default has room for their caches: key
+// and value of each layer, in floats of four bytes.
+func TestTheCacheOfTheMadeModels(t *testing.T) {
+	s, err := scenario.Load("cpu-three")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]models.Size{}
+	for _, size := range models.Decoders() {
+		sizes[size.Name] = size
+	}
+	for _, m := range s.Models {
+		size := sizes[m.Variant]
+		if want := int64(2 * 4 * size.Layers * size.Width); m.KVBytes != want || want == 0 {
+			t.Errorf("%s: %d bytes for a cached token, want %d", m.Variant, m.KVBytes, want)
+		}
+	}
 }
 
 func TestModelsMakeRefuses(t *testing.T) {
