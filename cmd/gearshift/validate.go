@@ -76,6 +76,7 @@ func (o *liveOptions) flags(c *cobra.Command) {
 	f.StringSliceVar(&o.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
 	f.StringSliceVar(&o.only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
 	f.IntVar(&o.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
+	f.IntVar(&o.volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
 	f.DurationVar(&o.time, "time", 20*time.Second, "to send requests for, at each load")
 	f.Uint64Var(&o.seed, "seed", 0, "of the requests")
 }

@@ -24,7 +24,7 @@ type liveOptions struct {
 	scenario, url, upstreams, policy, store, engine string
 	loads                                           []float64
 	what, only                                      []string
-	tries                                           int
+	tries, volley                                   int
 	time                                            time.Duration
 	seed                                            uint64
 }
@@ -41,6 +41,9 @@ func (o *liveOptions) validate() error {
 	}
 	if o.tries < 1 {
 		return fmt.Errorf("--tries %d: want at least 1", o.tries)
+	}
+	if o.volley < 0 {
+		return fmt.Errorf("--volley %d: want a number of requests, or 0 for none", o.volley)
 	}
 	for _, w := range o.what {
 		if !slices.Contains(liveWhats, w) {
@@ -268,15 +271,19 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
 	if err != nil {
 		return err
 	}
-	if len(replicas) == 1 {
-		l.out.add(run, s, predicted, nil)
-		return nil
+	slowed, err := simulatedRun(l.slowedBy(s), s.arrivals, &pinned{replicas: s.replicas})
+	if err != nil {
+		return err
 	}
 	for _, r := range replicas { // each variant of its own, and all together
 		v := l.fleet.Table.Replicas[r].Variant
 		of := run
 		of.Variant = l.fleet.Table.Variants[v].Name
-		l.out.add(of, s, predicted, func(i int) bool { return s.measured[i].variant == v })
+		own := func(i int) bool { return s.measured[i].variant == v }
+		if s.before[r] > 0 && s.after[r] > 0 {
+			of.Slowness = &slowness{Before: s.before[r], After: s.after[r]}
+		}
+		l.out.add(of, s, predicted, slowed, own)
 	}
 	return nil
 }
@@ -313,7 +320,7 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	if err != nil {
 		return err
 	}
-	l.out.add(run, s, predicted, nil)
+	l.out.add(run, s, predicted, nil, nil)
 	return nil
 }
 

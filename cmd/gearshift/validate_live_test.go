@@ -61,6 +61,36 @@ func TestValidateLive(t *testing.T) {
 	}
 }
 
+// Engines that are slower than their profiles, as a machine may be for a while, are told
+// from a law that does not hold: what is left once the profile is as slow is next to
+// nothing, and the errors stay what they are.
+func TestSlownessIsToldFromTheModel(t *testing.T) {
+	l, err := newLive(liveOptions{scenario: "tiny", upstreams: "http://127.0.0.1", loads: []float64{0.3}, what: liveWhats, tries: 1, volley: 4, time: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.fleet.SlowVariants([]float64{0.8, 0.5}) // the engines that run are the scenario's
+	validateInProcess(t, l)
+	if len(l.out.Runs) != 4 {
+		t.Fatalf("%d runs", len(l.out.Runs))
+	}
+	for _, r := range l.out.Runs {
+		want := map[string]float64{"small": 1.25, "large": 2}[r.Variant]
+		s := r.Slowness
+		if s == nil || math.Abs(s.Before-want) > 0.01*want || math.Abs(s.After-want) > 0.01*want {
+			t.Errorf("%s: slowness %+v, want %v", r.name(), s, want)
+			continue
+		}
+		if math.Abs(s.TPOT.off()) > 0.02 || math.Abs(s.EndToEnd.off()) > 0.02 || r.TPOT.off() > 1/want-0.9 || s.TPOT.Measured != r.TPOT.Measured {
+			t.Errorf("%s: %+v; as slow as they were, %+v", r.name(), r, s)
+		}
+	}
+	var table strings.Builder
+	if err := l.out.table(&table); err != nil || !strings.Contains(table.String(), "2.00, 2.00") {
+		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
 // Who measures is not at the engine, as the simulator's clients are: what is predicted
 // takes a request's way longer.
 func TestPredictionHasTheWay(t *testing.T) {
@@ -217,6 +247,7 @@ func TestValidateLiveRefuses(t *testing.T) {
 	fail(t, against("--time", "0s"), "--time 0s")
 	fail(t, against("--only", "huge"), `--only "huge"`, "small, large")
 	fail(t, against("--tries", "0"), "--tries 0")
+	fail(t, against("--volley", "-1"), "--volley -1")
 	fail(t, against("--what", "alone,beside"), `--what "beside"`, "co-resident")
 	fail(t, against("--format", "xml"), "table or json")
 	fail(t, against("--resamples", "3"), "--resamples has no meaning with --scenario")

@@ -47,6 +47,8 @@ type liveRun struct {
 	Pace     pair    `json:"per_token_ms"` // end to end ÷ tokens, as deadlines have it
 	Met      pair    `json:"deadline_met"`
 	Utility  pair    `json:"utility"`
+	// Slowness is the machine's just then, of runs without a router.
+	Slowness *slowness `json:"slowness,omitempty"`
 	// Share of the requests by variant, of a policy.
 	Share map[string]pair `json:"share,omitempty"`
 
@@ -67,40 +69,43 @@ func (p pair) off() float64 {
 	return p.Predicted/p.Measured - 1
 }
 
-// add enters a run, of the requests that the function says, or of all.
-func (r *liveReport) add(run liveRun, s *sent, predicted []met, of func(int) bool) {
+// add enters a run, of the requests that the function says, or of all. Slowed is what
+// is predicted where the run has a slowness.
+func (r *liveReport) add(run liveRun, s *sent, predicted, slowed []met, of func(int) bool) {
 	run.Refused = s.refused
-	var chosen [][2]*met
+	var chosen []int
 	for i := range s.measured {
 		if of == nil || of(i) {
-			chosen = append(chosen, [2]*met{&s.measured[i], &predicted[i]})
+			chosen = append(chosen, i)
 		}
 	}
 	run.Requests = len(chosen)
-	mean := func(figure func(*met) float64) (p pair) {
+	mean := func(predicted []met, figure func(*met) float64) (p pair) {
 		n := float64(len(chosen))
-		for _, c := range chosen {
-			p.Measured, p.Predicted = p.Measured+figure(c[0])/n, p.Predicted+figure(c[1])/n
+		for _, i := range chosen {
+			p.Measured, p.Predicted = p.Measured+figure(&s.measured[i])/n, p.Predicted+figure(&predicted[i])/n
 		}
 		return p
 	}
-	run.TTFT = mean(func(m *met) float64 { return m.ttft })
-	run.TPOT = mean(func(m *met) float64 { return m.tpot })
-	run.EndToEnd = mean(func(m *met) float64 { return m.pace * float64(m.tokens) })
-	run.Pace = mean(func(m *met) float64 { return m.pace })
-	run.Utility = mean(func(m *met) float64 { return m.utility })
-	run.Met = mean(func(m *met) float64 {
+	endToEnd := func(m *met) float64 { return m.pace * float64(m.tokens) }
+	ttft := func(m *met) float64 { return m.ttft }
+	tpot := func(m *met) float64 { return m.tpot }
+	run.TTFT, run.TPOT, run.EndToEnd = mean(predicted, ttft), mean(predicted, tpot), mean(predicted, endToEnd)
+	run.Pace = mean(predicted, func(m *met) float64 { return m.pace })
+	run.Utility = mean(predicted, func(m *met) float64 { return m.utility })
+	run.Met = mean(predicted, func(m *met) float64 {
 		if m.inTime {
 			return 1
 		}
 		return 0
 	})
-	for _, c := range chosen {
-		for k, figure := range []func(*met) float64{
-			func(m *met) float64 { return m.pace * float64(m.tokens) }, func(m *met) float64 { return m.ttft }, func(m *met) float64 { return m.tpot },
-		} {
-			if measured := figure(c[0]); measured > 0 {
-				run.errors[k] = append(run.errors[k], math.Abs(figure(c[1])/measured-1))
+	if run.Slowness != nil {
+		run.Slowness.TPOT, run.Slowness.EndToEnd = mean(slowed, tpot), mean(slowed, endToEnd)
+	}
+	for k, figure := range []func(*met) float64{endToEnd, ttft, tpot} {
+		for _, i := range chosen {
+			if measured := figure(&s.measured[i]); measured > 0 {
+				run.errors[k] = append(run.errors[k], math.Abs(figure(&predicted[i])/measured-1))
 			}
 		}
 	}
@@ -129,7 +134,7 @@ func (r *liveReport) pool() {
 func (r *liveReport) table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s: measured, predicted and the difference, means over %d requests\n\n", r.Scenario, r.Date, r.Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "what\tload\treq/s\tn\tTTFT ms\t\t\tTPOT ms\t\t\tend to end ms\t\t\tin time\t\t\tutility\t\t")
+	fmt.Fprintln(t, "what\tload\treq/s\tn\tTTFT ms\t\t\tTPOT ms\t\t\tend to end ms\t\t\tin time\t\t\tutility\t\tslowness\tTPOT\tend to end, so slowed")
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		fmt.Fprintf(t, "%s\t%g\t%.3g\t%d", run.name(), run.Load, run.Rate, run.Requests)
@@ -137,6 +142,11 @@ func (r *liveReport) table(w io.Writer) error {
 			fmt.Fprintf(t, "\t%.1f\t%.1f\t%+.1f %%", p.Measured, p.Predicted, 100*p.off())
 		}
 		fmt.Fprintf(t, "\t%.3f\t%.3f\t%+.3f\t%.3f\t%.3f", run.Met.Measured, run.Met.Predicted, run.Met.Predicted-run.Met.Measured, run.Utility.Measured, run.Utility.Predicted)
+		if s := run.Slowness; s != nil {
+			fmt.Fprintf(t, "\t%.2f, %.2f\t%+.1f %%\t%+.1f %%", s.Before, s.After, 100*s.TPOT.off(), 100*s.EndToEnd.off())
+		} else {
+			fmt.Fprint(t, "\t\t\t")
+		}
 		if run.Refused > 0 {
 			fmt.Fprintf(t, "\t%d refused", run.Refused)
 		}

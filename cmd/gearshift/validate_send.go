@@ -26,8 +26,16 @@ func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, e
 	var best *sent
 	for range l.tries {
 		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, run.name(), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
+		before, err := l.volleys(ctx, list)
+		if err != nil {
+			return nil, err
+		}
 		s, err := l.sendOnce(ctx, list)
 		if err != nil {
+			return nil, err
+		}
+		s.before = before
+		if s.after, err = l.volleys(ctx, list); err != nil {
 			return nil, err
 		}
 		if len(s.measured) < fewestSent {
@@ -76,6 +84,8 @@ type sent struct {
 	policies map[string]int
 	refused  int
 	stolen   float64 // share of the processors' time
+	// before and after are how slow the replicas were found to be, by their index.
+	before, after map[int]float64
 }
 
 func sentOf(t *fleet.Table, tasks, replicas []int, answers []measure.Answer) *sent {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"gearshift/env"
+	"gearshift/workloads"
+)
+
+// slowness is how many times as long as the profile says a variant's decode steps took
+// just before and after a run, alone, and what is predicted of the run with the profile
+// slowed by their mean.
+type slowness struct {
+	Before   float64 `json:"before"`
+	After    float64 `json:"after"`
+	TPOT     pair    `json:"tpot_ms"`
+	EndToEnd pair    `json:"e2e_ms"`
+}
+
+// volleyOutput is how many tokens each answer of a volley has.
+const volleyOutput = 48
+
+// volleys sends a volley to each replica of a run, one after the other, and returns how
+// slow each is, by its index.
+func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, error) {
+	slow := map[int]float64{}
+	for _, a := range list {
+		if _, done := slow[a.replica]; done || a.replica < 0 || l.volley == 0 {
+			continue
+		}
+		by, err := l.slow(ctx, a.replica)
+		if err != nil {
+			return nil, err
+		}
+		slow[a.replica] = by
+	}
+	return slow, nil
+}
+
+// slow is how many times as long as the profile says the steps of a volley of mean
+// prompts take; 0 if some of it is refused, which tells nothing.
+func (l *live) slow(ctx context.Context, replica int) (float64, error) {
+	shape := &l.settings.Shape
+	a := workloads.Arrival{PromptTokens: int(math.Ceil(shape.Prompt.Expected())), OutputTokens: min(volleyOutput, shape.Output.Longest())}
+	s, err := l.sendOnce(ctx, slices.Repeat([]sending{{a, replica, l.targets[replica]}}, l.volley))
+	if err != nil || s.refused > 0 {
+		return 0, err
+	}
+	predicted, err := simulatedRun(l.fleet, s.arrivals, &pinned{replicas: s.replicas})
+	if err != nil {
+		return 0, err
+	}
+	steps := lastToBegin(predicted).tpot
+	if steps == 0 {
+		return 0, nil // answers of one token
+	}
+	return lastToBegin(s.measured).tpot / steps, nil
+}
+
+// lastToBegin is the request of a volley while which decodes, all of them do.
+func lastToBegin(list []met) met {
+	return slices.MaxFunc(list, func(a, b met) int { return cmp.Compare(a.first, b.first) })
+}
+
+// slowedBy is the fleet as slow as it was found to be before and after the run.
+func (l *live) slowedBy(s *sent) env.Config {
+	factors := slices.Repeat([]float64{1}, len(l.fleet.Table.Variants))
+	for r := range s.before {
+		if s.before[r] > 0 && s.after[r] > 0 {
+			factors[l.fleet.Table.Replicas[r].Variant] = (s.before[r] + s.after[r]) / 2
+		}
+	}
+	slowed := l.fleet
+	slowed.SlowVariants(factors)
+	return slowed
+}
