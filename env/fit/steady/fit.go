@@ -47,6 +47,9 @@ type Quality struct {
 	// Worst is the cell that is furthest off, and by how much, signed.
 	Worst   string  `yaml:"worst"`
 	WorstBy float64 `yaml:"worst_by"`
+	// BySequences is the median error, signed, of decode steps by their sequences: the
+	// model grows evenly with these, and an engine may bend.
+	BySequences map[int]float64 `yaml:"by_sequences,omitempty,flow"`
 }
 
 const (

@@ -55,7 +55,23 @@ func quality(kind string, cells []Cell) Quality {
 		}
 	}
 	q.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
+	if !cells[0].Prefill {
+		q.BySequences = bySequences(cells)
+	}
 	return q
+}
+
+func bySequences(cells []Cell) map[int]float64 {
+	errors := map[int][]float64{}
+	for i := range cells {
+		n := cells[i].Sequences
+		errors[n] = append(errors[n], cells[i].Error())
+	}
+	medians := map[int]float64{}
+	for n, list := range errors {
+		medians[n] = fit.Quantile(list, 0.5)
+	}
+	return medians
 }
 
 // explained is [fit.Explained] of the cells' times.

@@ -113,6 +113,29 @@ func TestAMisfitIsTold(t *testing.T) {
 	}
 }
 
+// An engine that takes a leap at some batch size, which the model cannot, is seen to:
+// too much is predicted before it, and too little after.
+func TestABendIsSeen(t *testing.T) {
+	samples := grid(engines["large"], 0.001)
+	for i := range samples {
+		if s := &samples[i]; !s.Prefill && s.Sequences >= 16 {
+			s.MS *= 1.3
+		}
+	}
+	f, err := Fit(samples, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range f.Quality {
+		if q.Kind == Decode && (len(q.BySequences) != 6 || q.BySequences[8] < 0.02 || q.BySequences[16] > -0.02) {
+			t.Errorf("%v", q.BySequences)
+		}
+		if q.Kind == FirstToken && q.BySequences != nil {
+			t.Errorf("%s by sequences: %v", q.Kind, q.BySequences)
+		}
+	}
+}
+
 func TestTooFewSamples(t *testing.T) {
 	if _, err := Fit(grid(engines["large"], 0)[:6], Options{}); err == nil || !strings.Contains(err.Error(), "too few samples") {
 		t.Errorf("error %v", err)
