@@ -229,7 +229,7 @@ func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
 
 // survey fills in the view's forecasts, unless nothing of it can take the request.
 func (d *desk) survey(pinned int, r *fleet.Request) error {
-	if err := d.hopeless(pinned); err != nil {
+	if err := d.hopeless(pinned, r); err != nil {
 		return err
 	}
 	if d.forecaster != nil {
@@ -242,11 +242,11 @@ func (d *desk) survey(pinned int, r *fleet.Request) error {
 }
 
 // hopeless says why no replica can take the request, or returns nil if one
-// can. A pinned variant below zero stands for any.
-func (d *desk) hopeless(pinned int) error {
+// can. A pinned variant below zero stands for any that reaches the quality floor.
+func (d *desk) hopeless(pinned int, r *fleet.Request) error {
 	up := false
 	for _, i := range d.view.Replicas() {
-		if pinned >= 0 && d.table.Replicas[i].Variant != pinned {
+		if v := d.table.Replicas[i].Variant; pinned >= 0 && v != pinned || !d.table.Reaches(r, v) {
 			continue
 		}
 		if d.view.Available(i) {

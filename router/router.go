@@ -84,7 +84,7 @@ var (
 type Choice struct {
 	Lease            fleet.Lease
 	Variant, Replica int
-	// Policy names what chose the variant: a policy's own name, [Pinned],
+	// Policy names what chose the variant: a policy's own name, [Pinned], [Raised],
 	// [Degraded] or [LastResort].
 	Policy string
 	// Fallback says that the policy, or the balancer, did not decide this
@@ -97,7 +97,7 @@ type Choice struct {
 	Pace float64
 	// Propensity is how likely the variant was, by the division of requests between
 	// the policy in charge and one on trial: 1 where both want it, or where there is
-	// no trial; 0 for a variant that is pinned, and where it is not known.
+	// no trial; 0 for a variant that is pinned or raised, and where it is not known.
 	Propensity float64
 	// Trial says that the request was in the share of the policy on trial, which
 	// decided it unless it failed to.
@@ -108,6 +108,9 @@ type Choice struct {
 const (
 	// Pinned is a variant that the caller asked for by name.
 	Pinned = "pinned"
+	// Raised is the first variant of the table that reaches the request's quality
+	// floor and has room, where the chosen one does not reach it.
+	Raised = "raised"
 	// Degraded is a variant with room by the gate, where the chosen one had none.
 	Degraded = "degraded"
 	// LastResort is the first available variant of the table, taken when the
@@ -132,6 +135,8 @@ const (
 	// ReasonLate: the gate saw no room on a replica of the chosen variant, and some on
 	// one of another.
 	ReasonLate = "chosen replica would be late"
+	// ReasonFloor: the chosen variant is below fleet.Request.MinQuality.
+	ReasonFloor = "chosen variant is below the quality floor"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
 	// an available one of the variant; the emptiest such took its place.
 	ReasonBalancer = "balancer picked no available replica"

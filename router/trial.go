@@ -215,11 +215,13 @@ func (d *desk) try(choice *Choice, r *fleet.Request, random uint64) {
 		t.fault(reason)
 		return
 	}
-	variants := len(d.table.Variants)
-	t.choices[(r.Task*variants+choice.Variant)*variants+variant].Add(1)
 	theirs := Choice{Variant: variant, Replica: replica, Policy: t.name, Trial: choice.Trial, Propensity: 1}
-	if variant != choice.Variant {
-		choice.Propensity, theirs.Propensity = 1-t.share, t.share
+	d.raise(&theirs, r)
+	variants := len(d.table.Variants)
+	t.choices[(r.Task*variants+choice.Variant)*variants+theirs.Variant].Add(1)
+	if theirs.Variant != choice.Variant {
+		choice.Propensity *= 1 - t.share
+		theirs.Propensity *= t.share
 	}
 	if theirs.Replica < 0 {
 		d.settle(&theirs, r, random)

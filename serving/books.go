@@ -73,7 +73,7 @@ var (
 	resultLabel     = label{"result", []string{"met", "missed"}}
 	refusedStatuses = []string{"400", "401", "404", "408", "413", "415", "429"}
 	fallbackReasons = []string{router.ReasonMissing, router.ReasonNoChoice, router.ReasonOutOfRange,
-		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonBalancer}
+		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonFloor, router.ReasonBalancer}
 )
 
 func variantLabel(t *fleet.Table) label {

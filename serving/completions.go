@@ -51,7 +51,7 @@ func (s *Server) noteFallback(w *Work) {
 	if w.Fallback {
 		s.books.fallback(w.Reason)
 	}
-	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
+	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {

@@ -28,6 +28,8 @@ type Explanation struct {
 	Task         string  `json:"task"`
 	DeadlineMS   float64 `json:"deadline_ms"`
 	PromptTokens int     `json:"prompt_tokens"`
+	// MinQuality is what it asks for at least; zero if any will do.
+	MinQuality float64 `json:"min_quality,omitempty"`
 	// Rate of arrivals per second as the policy saw it, and requests in flight.
 	Rate     float64 `json:"rate"`
 	InFlight int     `json:"in_flight"`
@@ -99,7 +101,8 @@ func (x *explainer) Saw(v *fleet.View, c router.Choice) {
 	e := &Explanation{
 		Variant: t.Variants[c.Variant].Name, Replica: t.Replicas[c.Replica].Name, Policy: c.Policy,
 		Why: x.why, Fallback: c.Reason, Task: task.Name,
-		DeadlineMS: short(milliseconds(deadline)), PromptTokens: x.request.PromptTokens, Rate: short(v.Rate),
+		DeadlineMS: short(milliseconds(deadline)), PromptTokens: x.request.PromptTokens,
+		MinQuality: short(x.request.MinQuality), Rate: short(v.Rate),
 		Alternatives: make([]Alternative, len(t.Variants)),
 	}
 	for m := range e.Alternatives {

@@ -257,7 +257,8 @@ func (f futile) like(x *waiter) *waiter {
 	r := &x.work.Request
 	for _, y := range f {
 		o := &y.work.Request
-		if x.variant == y.variant && r.Task == o.Task && r.PromptTokens >= o.PromptTokens && !looser(r.Deadline, o.Deadline) {
+		if x.variant == y.variant && r.Task == o.Task && r.MinQuality >= o.MinQuality && r.PromptTokens >= o.PromptTokens &&
+			!looser(r.Deadline, o.Deadline) {
 			return y
 		}
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	headerRequestID = "X-Request-Id"
 	headerTask      = "X-Gearshift-Task"
+	headerQuality   = "X-Gearshift-Min-Quality"
 	headerVariant   = "X-Gearshift-Variant"
 	headerReplica   = "X-Gearshift-Replica"
 	headerPolicy    = "X-Gearshift-Policy"

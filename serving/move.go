@@ -8,9 +8,9 @@ import (
 )
 
 // Move takes the work to a replica that is not among those tried: to another of
-// its variant or, if others is set, of another variant. Of each variant it is the
-// replica with the fewest requests in flight. It reports false, and changes
-// nothing, if there is none.
+// its variant or, if others is set, of another variant that reaches the request's
+// quality floor. Of each variant it is the replica with the fewest requests in
+// flight. It reports false, and changes nothing, if there is none.
 //
 // Smaller variants come before larger ones, and near ones before far ones: the
 // work has lost time already. The arrival has been counted and the choice made,
@@ -26,6 +26,9 @@ func (w *Work) Move(tried []int, others bool) bool {
 		}
 	}
 	for _, v := range variants {
+		if !w.adapter.router.Table().Reaches(&w.Request, v) {
+			continue
+		}
 		if p, ok := w.adapter.take(v, tried); ok {
 			p.settle(w)
 			w.adopt(p)

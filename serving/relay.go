@@ -17,7 +17,7 @@ func forwarded(h http.Header) http.Header {
 	out := maps.Clone(h) // values are never changed in place
 	wire.StripHop(out)
 	// An answer that the upstream compressed could not be metered.
-	for _, name := range [...]string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerExplain} {
+	for _, name := range [...]string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerQuality, headerExplain} {
 		delete(out, name)
 	}
 	return out

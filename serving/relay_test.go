@@ -31,7 +31,7 @@ func TestBodiesPassUnharmed(t *testing.T) {
 	g := newRig(t, backend, func(o *serving.Options) { o.Backends[smallOnA].Model = "facebook/opt-125m" })
 	for _, p := range []string{chat, "/v1/completions"} {
 		w := g.do("POST", p, multimodal, "Traceparent", "00-1", "Connection", "X-Private", "X-Private", "1",
-			"Accept-Encoding", "gzip", "X-Gearshift-Task", "copy", "X-Request-Id", "mine")
+			"Accept-Encoding", "gzip", "X-Gearshift-Task", "copy", "X-Gearshift-Min-Quality", "0.5", "X-Request-Id", "mine")
 		if want := strings.Replace(multimodal, `"auto"`, `"facebook/opt-125m"`, 1); got != want || path != p {
 			t.Errorf("to %s:\n got %s\nwant %s", path, got, want)
 		}
@@ -42,7 +42,7 @@ func TestBodiesPassUnharmed(t *testing.T) {
 	if header.Get("Traceparent") != "00-1" || header.Get("X-Request-Id") != "mine" {
 		t.Errorf("header %v", header)
 	}
-	for _, name := range []string{"Connection", "X-Private", "Accept-Encoding", "X-Gearshift-Task"} {
+	for _, name := range []string{"Connection", "X-Private", "Accept-Encoding", "X-Gearshift-Task", "X-Gearshift-Min-Quality"} {
 		if header.Get(name) != "" {
 			t.Errorf("%s went upstream: %v", name, header)
 		}

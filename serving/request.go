@@ -187,6 +187,9 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	if k.firstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
 		return k, fault
 	}
+	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {
+		return k, fault
+	}
 	k.fleet.PromptTokens, k.fleet.Session = r.PromptTokens(), s.config.Affinity.session(h)
 	return k, nil
 }

@@ -111,6 +111,9 @@ func (s *Server) route(c *gin.Context) {
 	if fault == nil {
 		k.fleet, fault = s.understandRoute(in)
 	}
+	if fault == nil {
+		k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto)
+	}
 	if fault != nil {
 		s.refuse(c, fault)
 		return

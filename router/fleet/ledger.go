@@ -16,6 +16,9 @@ type Request struct {
 	// Deadline per output token; zero stands for the task's own.
 	Deadline time.Duration
 	Arrival  time.Duration
+	// MinQuality is the least quality of an answer for the task that is taken. Zero
+	// takes any.
+	MinQuality float64
 	// Session is a hash of the session that the request is part of; zero is none.
 	// Balancers may go by it, so a router decides such a request on the whole fleet.
 	Session uint64

@@ -96,6 +96,12 @@ func (t *Table) ReplicasOf(variant int) []int { return t.byVariant[variant] }
 // ReplicasOn lists the replicas on a host in table order. Read-only.
 func (t *Table) ReplicasOn(host int) []int { return t.byHost[host] }
 
+// Reaches says whether the variant's answers have the quality that the request asks
+// for at least.
+func (t *Table) Reaches(r *Request, variant int) bool {
+	return r.MinQuality <= 0 || t.Tasks[r.Task].Quality[variant] >= r.MinQuality
+}
+
 // TaskIndex is the index of the named task, or −1.
 func (t *Table) TaskIndex(name string) int {
 	for i := range t.Tasks {

@@ -256,6 +256,7 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens, of_others, caps: a negative number"},
 		{`"caps":[0,1,2,0]`, `"caps":[0,1,2]`, "x:2: of_others, caps: 4 and 3 numbers"},
 		{`"down":[1]`, `"down":[4]`, "x:2: down: 4 is not in 0 … 3"},
+		{`"min_quality":0.7`, `"min_quality":-0.7`, "x:2: min_quality: -0.7 is negative"},
 		{`"propensity":0.1`, `"propensity":1.1`, "x:2: propensity"},
 		{`"latency_ns":22`, `"latency_ns":-22`, "x:2: latency_ns: -22 is negative"},
 		{`"outcome":"completed",`, ``, "x:2: outcome, policy"},

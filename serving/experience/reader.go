@@ -154,6 +154,8 @@ func (f *file) row(l *line) (Row, error) {
 		return r, fmt.Errorf("smoothed_rates: %d numbers; want %d", len(l.Smoothed), len(fleet.RateHorizons))
 	case l.Outcome == "" || l.Policy == "":
 		return r, errors.New("outcome, policy: both are needed")
+	case l.MinQuality < 0:
+		return r, fmt.Errorf("min_quality: %v is negative", l.MinQuality)
 	case !(l.Propensity >= 0 && l.Propensity <= 1):
 		return r, fmt.Errorf("propensity: %v is not a probability", l.Propensity)
 	}
@@ -202,7 +204,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
-			Deadline: time.Duration(l.Deadline), Session: l.Session, Arrival: time.Duration(l.Arrival),
+			Deadline: time.Duration(l.Deadline), MinQuality: l.MinQuality, Session: l.Session, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
 			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps,

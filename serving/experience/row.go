@@ -25,11 +25,12 @@ type Row struct {
 	// Variant and Replica are what was chosen.
 	Variant, Replica int
 	// Policy is what chose: a policy's name, or that of what stood in for it, for
-	// the reason Fallback. Pinned says that the client asked for the variant.
+	// the reason Fallback. Pinned says that the client asked for the variant, or for a
+	// quality that not all have: no policy was free to choose.
 	Policy, Fallback string
 	Pinned           bool
 	// Propensity is how likely this variant was to be chosen: 1 by a policy without
-	// chance. Zero is unknown, as of a variant that the client asked for.
+	// chance. Zero is unknown, as where Pinned.
 	Propensity float64
 	// EndVariant and EndReplica are where the work ended: other ones than chosen
 	// if it was moved.
@@ -60,6 +61,7 @@ type line struct {
 	Task         string    `json:"task"`
 	PromptTokens int       `json:"prompt_tokens"`
 	Deadline     int64     `json:"deadline_ns,omitempty"`    // none: the task's own
+	MinQuality   float64   `json:"min_quality,omitempty"`    // none: any will do
 	Session      uint64    `json:"session,string,omitempty"` // a hash, where sessions are kept together
 
 	InFlight []int32   `json:"in_flight"`
@@ -92,7 +94,7 @@ type line struct {
 func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
-		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), Session: r.Request.Session,
+		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
 		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Propensity: r.Propensity,

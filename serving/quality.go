@@ -1,0 +1,43 @@
+package serving
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// minQuality reads the quality, by the scenario's for the task, below which no answer
+// is taken. It is zero where that leaves out no variant that might answer: the pinned
+// one, or any. Variant is Auto, or pinned.
+func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal) {
+	text := strings.TrimSpace(h.Get(headerQuality))
+	if text == "" {
+		return 0, nil
+	}
+	param := strings.ToLower(headerQuality)
+	floor, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
+		return 0, bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
+	}
+	t := &s.table.Tasks[task]
+	best, all := 0, true
+	for v, q := range t.Quality {
+		if q > t.Quality[best] {
+			best = v
+		}
+		all = all && q >= floor
+	}
+	there := fmt.Sprintf("the best is %q with %v", s.table.Variants[best].Name, t.Quality[best])
+	switch {
+	case t.Quality[best] < floor:
+		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
+	case variant != Auto && t.Quality[variant] < floor:
+		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
+			s.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
+	case variant != Auto || all:
+		return 0, nil
+	}
+	return floor, nil
+}
