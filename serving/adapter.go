@@ -67,8 +67,6 @@ type Work struct {
 	// FirstToken is from arrival to the first token of the answer, or to the
 	// beginning of an answer in one piece; zero without one.
 	FirstToken time.Duration
-	// FirstTokenDeadline is what the request asks of it; zero if it asks nothing.
-	FirstTokenDeadline time.Duration
 	// Chosen is the variant that the request was routed to. [Choice.Variant] is the
 	// one that has the work now: another, if no replica of the chosen one answered.
 	Chosen int

@@ -48,7 +48,7 @@ var refusals = map[string]refusal{
 // enter routes the call, after a wait for room if it takes one.
 func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call) (*Work, *refusal) {
 	h := c.Writer.Header()
-	claim, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey), k.firstToken)
+	claim, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey))
 	if fault != nil {
 		s.books.refuse(fault.status)
 		return nil, fault

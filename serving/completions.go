@@ -30,7 +30,6 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
-	work.FirstTokenDeadline = k.firstToken
 	var outcome Outcome
 	var tokens int
 	// On a panic the outcome is still its zero value, which says so.

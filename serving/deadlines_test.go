@@ -73,3 +73,59 @@ func TestRoomGoesByTheDeadlinesOfRequests(t *testing.T) {
 		})
 	}
 }
+
+// A deadline for the first token holds where a request may begin, as that per token
+// does. Its prompt takes 10 ms here, and the step before it 10 ms for each sequence.
+func TestRoomGoesByTheDeadlinesOfFirstTokens(t *testing.T) {
+	const ttft, enough, tight, impossible = "x-llm-d-slo-ttft-ms", "45", "35", "5"
+	for name, c := range map[string]struct {
+		there, come []string
+		want        int // in flight
+	}{
+		"as many as without one where it leaves time": {[]string{""}, []string{enough, enough, enough, enough}, 3},
+		"fewer where it does not":                     {[]string{""}, []string{tight, tight, tight}, 2},
+		"those without one still find their room":     {[]string{"", tight}, []string{tight, "", ""}, 3},
+		"what comes too late is not begun":            {[]string{""}, []string{impossible}, 1},
+		"unless nobody is slowed by it":               {[]string{impossible}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := paced(t)
+				for i, deadline := range append(c.there, c.come...) {
+					g.send(t.Context(), fmt.Sprint(i), ttft, deadline)
+				}
+				if got := g.core.Ledger().InFlight(); got != c.want {
+					t.Errorf("%d in flight, want %d", got, c.want)
+				}
+				g.all.Wait()
+				if a := g.answer("0"); a.status != http.StatusOK {
+					t.Errorf("status %d", a.status)
+				}
+			})
+		})
+	}
+}
+
+// The wait for room counts: one that had time is refused when too little is left, and
+// holds up nobody who came later and has more.
+func TestAWaitLeavesLessTimeForTheFirstToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttft = "x-llm-d-slo-ttft-ms"
+		g := paced(t)
+		for i := range 3 { // all that hold 40 ms per token; the last stays longest
+			time.Sleep(time.Duration(i/2) * 300 * time.Millisecond)
+			g.send(t.Context(), fmt.Sprint(i))
+		}
+		time.Sleep(200 * time.Millisecond)
+		g.send(t.Context(), "early", ttft, "505")
+		time.Sleep(100 * time.Millisecond)
+		g.send(t.Context(), "late", ttft, "505")
+		g.all.Wait()
+		if a := g.answer("early"); a.status != http.StatusTooManyRequests || a.header.Get("X-Gearshift-Reason") != "deadline" {
+			t.Errorf("5 ms before its time: status %d, header %v", a.status, a.header)
+		}
+		if a := g.answer("late"); a.status != http.StatusOK || a.took != 400*time.Millisecond+time.Second {
+			t.Errorf("105 ms before its time: status %d after %v, want it begun after 400 ms", a.status, a.took)
+		}
+	})
+}

@@ -43,12 +43,12 @@ func (b *lifeBooks) retried(reason failure, sameVariant bool) {
 // settle enters ended work that has a deadline for its first token. One that
 // never came is missed, unless the client did not wait for it or is at fault.
 func (b *lifeBooks) settle(w *Work, r Result) {
-	if w.FirstTokenDeadline == 0 {
+	if w.Request.FirstToken == 0 {
 		return
 	}
 	result := "missed"
 	switch {
-	case w.FirstToken > 0 && w.FirstToken <= w.FirstTokenDeadline:
+	case w.FirstToken > 0 && w.FirstToken <= w.Request.FirstToken:
 		result = "met"
 	case w.FirstToken == 0 && (r.Outcome == Cancelled || r.Outcome == Refused || r.Outcome == Expired):
 		return

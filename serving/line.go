@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,7 +124,7 @@ func (l *line) wait(ctx context.Context, x *waiter, k claim) error {
 	x.answer = make(chan error, 1)
 	e := &queue.Entry[*waiter]{
 		Value: x, Class: k.class, Tenant: k.tenant,
-		Until: w.Request.Arrival + l.patience(&w.Request, k),
+		Until: w.Request.Arrival + l.patience(&w.Request),
 		Cost:  float64(w.Request.PromptTokens) + max(1, l.output),
 	}
 	if err := l.join(e, k); err != nil {
@@ -258,7 +259,7 @@ func (f futile) like(x *waiter) *waiter {
 	for _, y := range f {
 		o := &y.work.Request
 		if x.variant == y.variant && r.Task == o.Task && r.MinQuality >= o.MinQuality && r.PromptTokens >= o.PromptTokens &&
-			!looser(r.Deadline, o.Deadline) {
+			!looser(r.Deadline, o.Deadline) && due(r) <= due(o) {
 			return y
 		}
 	}
@@ -268,6 +269,14 @@ func (f futile) like(x *waiter) *waiter {
 // looser says that deadline a gives more time than b; zero is the task's own, which
 // is taken to be equal to none but itself.
 func looser(a, b time.Duration) bool { return a != b && (a == 0 || b == 0 || a > b) }
+
+// due is when the request's first token is; never without a deadline for it.
+func due(r *fleet.Request) time.Duration {
+	if r.FirstToken == 0 || r.FirstToken > math.MaxInt64-r.Arrival {
+		return math.MaxInt64
+	}
+	return r.Arrival + r.FirstToken
+}
 
 // close sends away all who wait.
 func (l *line) close() {

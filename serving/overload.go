@@ -141,17 +141,13 @@ func queueClasses(classes []Class) []queue.Class {
 type claim struct {
 	class  int
 	tenant string
-	// start bounds the time until its first token; zero is no bound.
-	start time.Duration
 }
 
 // headerClass names the class of a request.
 const headerClass = "X-Llm-D-Inference-Objective"
 
-// claim reads the headers. Tenant is the one that an API key names, or empty; start
-// bounds the time until the first token, if it is not zero.
-func (l *line) claim(h http.Header, tenant string, start time.Duration) (k claim, fault *refusal) {
-	k.start = start
+// claim reads the headers. Tenant is the one that an API key names, or empty.
+func (l *line) claim(h http.Header, tenant string) (k claim, fault *refusal) {
 	if name := h.Get(headerClass); name != "" && len(l.named) > 0 {
 		var known bool
 		if k.class, known = l.named[name]; !known {
@@ -169,7 +165,7 @@ func (l *line) claim(h http.Header, tenant string, start time.Duration) (k claim
 }
 
 // patience is how long a request may wait.
-func (l *line) patience(r *fleet.Request, k claim) time.Duration {
+func (l *line) patience(r *fleet.Request) time.Duration {
 	patience := l.config.MaxWait
 	if l.output > 0 {
 		allowed := l.table.Tasks[r.Task].Allowed(r.Deadline)
@@ -177,8 +173,8 @@ func (l *line) patience(r *fleet.Request, k claim) time.Duration {
 			patience = time.Duration(whole)
 		}
 	}
-	if k.start > 0 {
-		patience = min(patience, k.start)
+	if r.FirstToken > 0 {
+		patience = min(patience, r.FirstToken)
 	}
 	return patience
 }

@@ -21,10 +21,9 @@ import (
 // call is a client's request, understood.
 type call struct {
 	*wire.Request
-	fleet      fleet.Request // without its arrival
-	variant    int           // Auto, or pinned
-	firstToken time.Duration // the deadline for it; zero without one
-	account    *Account      // nil if none is kept
+	fleet   fleet.Request // without its arrival
+	variant int           // Auto, or pinned
+	account *Account      // nil if none is kept
 }
 
 // refusal is an error with the status that says so to the client.
@@ -184,7 +183,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
 		return k, fault
 	}
-	if k.firstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
+	if k.fleet.FirstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
 		return k, fault
 	}
 	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {

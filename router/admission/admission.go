@@ -14,6 +14,7 @@ import (
 // Rule says whether a request has room on a replica. It has if
 //
 //	time per token of the batch with it     ≤ Pace · deadline
+//	time to its first token                 ≤ Pace · its deadline, less its wait so far
 //	peak use of the KV cache of that batch  ≤ KV
 //	requests of that batch                  ≤ Sequences
 //
@@ -21,8 +22,10 @@ import (
 // rate at which they end, a prefill for each request in Output tokens. The deadline is
 // the tightest of all in that batch, for they all have one pace: a request that has
 // plenty of time must not take that of others. It is taken to where nothing is left of
-// a utility that decays softly. The peak is what the batch is expected to hold at most
-// if nothing more joins it.
+// a utility that decays softly. The first token, where the request has a deadline for
+// that, comes after the step under way, taken to be as long as one of that batch, and
+// the prefill of its prompt. The peak is what the batch is expected to hold at most if
+// nothing more joins it.
 //
 // On a host where nothing is in flight there always is room: nobody is slowed, and
 // a fleet whose forecasts are wrong, or a deadline that nothing can hold, still gets
@@ -58,8 +61,15 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if tightest := v.Tightest(replica); tightest > 0 {
 		bound = min(bound, tightest)
 	}
-	pace := v.Forecasts[replica].Pace * milliseconds(task.Allowed(r.Deadline))
-	if pace+float64(n)*x.prefill(r, replica) > x.Pace*milliseconds(bound) {
+	step, prefill := v.Forecasts[replica].Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)
+	pace := step
+	if x.Output > 0 {
+		pace += float64(n) * (prefill / x.Output)
+	}
+	if pace > x.Pace*milliseconds(bound) {
+		return false
+	}
+	if left := r.FirstToken - (v.Now - r.Arrival); r.FirstToken > 0 && step+prefill > x.Pace*milliseconds(left) {
 		return false
 	}
 	return x.fill(v, r, replica) <= x.KV
@@ -75,12 +85,12 @@ func idle(v *fleet.View, replica int) bool {
 	return true
 }
 
-// prefill is the time that the request's prompt takes, spread over a mean answer.
+// prefill is the time that the request's prompt takes.
 func (x Rule) prefill(r *fleet.Request, replica int) float64 {
-	if len(x.Profiles) == 0 || !(x.Output > 0) {
+	if len(x.Profiles) == 0 {
 		return 0
 	}
-	return x.Profiles[replica].Prefill(r.PromptTokens, 0) / x.Output
+	return x.Profiles[replica].Prefill(r.PromptTokens, 0)
 }
 
 // fill is the share of the replica's KV cache that its batch with the request is

@@ -88,6 +88,38 @@ func TestPrefillsTakeTime(t *testing.T) {
 	}
 }
 
+// The first token comes after the step under way and the prefill of the prompt.
+func TestRoomIsAMatterOfTheFirstToken(t *testing.T) {
+	const ms = time.Millisecond
+	x := rule
+	x.Output, x.Profiles = 1e6, []*profile.Profile{nil, {Token: 1}} // 1 ms a token
+	for _, c := range []struct {
+		name     string
+		deadline time.Duration
+		prompt   int
+		waited   time.Duration
+		inFlight int32
+		want     bool
+	}{
+		{name: "none is no bound", prompt: 10_000, inFlight: 1, want: true},
+		{name: "within it", deadline: 100 * ms, prompt: 69, inFlight: 1, want: true}, // 20 + 69 ≤ 0.9 · 100
+		{name: "a prompt that takes too long", deadline: 100 * ms, prompt: 71, inFlight: 1},
+		{name: "on an idle host", deadline: 100 * ms, prompt: 71, want: true},
+		{name: "after a wait that leaves enough", deadline: 150 * ms, prompt: 69, waited: 50 * ms, inFlight: 1, want: true},
+		{name: "after one that does not", deadline: 150 * ms, prompt: 69, waited: 55 * ms, inFlight: 1},
+		{name: "after its time", deadline: 150 * ms, waited: 160 * ms, inFlight: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := view(t)
+			v.Now, v.InFlight[1] = time.Hour, c.inFlight // a step of 0.5 · 40 ms
+			r := &fleet.Request{PromptTokens: c.prompt, FirstToken: c.deadline, Arrival: v.Now - c.waited}
+			if got := x.Room(v, r, 1); got != c.want {
+				t.Errorf("room %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 func TestAnEngineRunsSoManyAtOnce(t *testing.T) {
 	x := rule
 	x.Sequences = 8

@@ -182,6 +182,7 @@ func notNegative(l *line) error {
 		value int64
 	}{
 		{"at_ns", l.At}, {"arrival_ns", l.Arrival}, {"prompt_tokens", int64(l.PromptTokens)}, {"deadline_ns", l.Deadline},
+		{"first_token_deadline_ns", l.FirstWithin},
 		{"output_tokens", int64(l.OutputTokens)}, {"first_token_ns", l.FirstToken}, {"latency_ns", l.Latency}, {"per_token_ns", l.PerToken},
 	} {
 		if x.value < 0 {
@@ -204,7 +205,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
-			Deadline: time.Duration(l.Deadline), MinQuality: l.MinQuality, Session: l.Session, Arrival: time.Duration(l.Arrival),
+			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
 			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps,

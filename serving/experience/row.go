@@ -60,9 +60,10 @@ type line struct {
 	Arrival      int64     `json:"arrival_ns"`
 	Task         string    `json:"task"`
 	PromptTokens int       `json:"prompt_tokens"`
-	Deadline     int64     `json:"deadline_ns,omitempty"`    // none: the task's own
-	MinQuality   float64   `json:"min_quality,omitempty"`    // none: any will do
-	Session      uint64    `json:"session,string,omitempty"` // a hash, where sessions are kept together
+	Deadline     int64     `json:"deadline_ns,omitempty"`             // none: the task's own
+	FirstWithin  int64     `json:"first_token_deadline_ns,omitempty"` // none: it has none
+	MinQuality   float64   `json:"min_quality,omitempty"`             // none: any will do
+	Session      uint64    `json:"session,string,omitempty"`          // a hash, where sessions are kept together
 
 	InFlight []int32   `json:"in_flight"`
 	Held     []int32   `json:"held_tokens"`
@@ -94,7 +95,7 @@ type line struct {
 func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
-		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
+		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
 		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Propensity: r.Propensity,
