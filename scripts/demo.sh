@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The whole way on one machine: train a policy in the simulator, compare it with
 # the baselines, store it, serve it, and send the server a recorded trace in real
-# time; beside it, the same trace to a server that always takes the largest model.
+# time; beside it, the same trace to a server that always takes the largest model: in its
+# copy of the scenario nothing is shed, or degraded to what would be in time, and requests
+# go to the smallest batch, as eval plays a static size.
 # Everything it writes lies in demo-out, which each run begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,11 +50,11 @@ free_port() {
 	return 1
 }
 
-# start_server POLICY: serves it on $port and returns once the server is ready.
+# start_server SCENARIO POLICY: serves it on $port and returns once the server is ready.
 start_server() {
-	local log=$out/serve-${1//[:\/]/-}.log server tries
+	local log=$out/serve-${2//[:\/]/-}.log server tries
 	port=$(free_port)
-	"$gearshift" serve --scenario "$scenario" --store "$out/policies.db" --policy "$1" \
+	"$gearshift" serve --scenario "$1" --store "$out/policies.db" --policy "$2" \
 		--addr "127.0.0.1:$port" --admin-addr off >"$log" 2>&1 &
 	server=$!
 	servers+=" $server"
@@ -66,11 +68,11 @@ start_server() {
 	return 1
 }
 
-# replay POLICY: sends the trace to a server of that policy, in the background.
+# replay SCENARIO POLICY: sends the trace to a server of that policy, in the background.
 replay() {
-	start_server "$1"
+	start_server "$@"
 	"$gearshift" replay --scenario "$scenario" --url "http://127.0.0.1:$port" \
-		--trace "$trace" --rate "$rate" --duration "$duration" >"$out/replay-${1//[:\/]/-}.txt" &
+		--trace "$trace" --rate "$rate" --duration "$duration" >"$out/replay-${2//[:\/]/-}.txt" &
 	replays+=($!)
 }
 
@@ -91,9 +93,11 @@ step "Compare it with the baselines, on workloads that it has not seen"
 
 step "Serve it, and replay a recorded trace at $rate requests a second for $duration"
 echo "beside it, the same trace to a server that always takes the largest model ..."
+"$gearshift" scenario show "$scenario" | sed -e 's/^serving:$/&\n  overload: {shed: never}/' -e 's/balancer: least-harm/balancer: smallest-batch/' \
+	>"$out/unshed.yaml"
 replays=()
-replay "$policy"
-replay "$largest"
+replay "$scenario" "$policy"
+replay "$out/unshed.yaml" "$largest"
 for pid in "${replays[@]}"; do wait "$pid"; done
 stop_servers
 printf '\n-- routed by the policy\n'

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,15 +20,17 @@ import (
 	"gearshift/workloads"
 )
 
-// flood is Poisson arrivals on the whole server, over the scenario's simulated
-// engines, streamed, in a bubble whose clock runs as fast as the work is done: what
-// serve and replay do in real time, on a machine that always keeps up.
+// flood is Poisson arrivals, or recorded ones, on the whole server, over the scenario's
+// simulated engines, streamed, in a bubble whose clock runs as fast as the work is done:
+// what serve and replay do in real time, on a machine that always keeps up.
 type flood struct {
 	scenario *scenario.Scenario
 	policy   string
 	store    string
 	rate     float64 // per second
 	length   time.Duration
+	trace    string // file of the arrivals, rescaled to the rate; none: Poisson
+	seed     uint64 // 0: the first of serving
 }
 
 // flooded is what came of the requests.
@@ -105,7 +108,10 @@ func (x flood) requests() int { return int(x.rate * x.length.Seconds()) }
 // send sends each request at its time and waits for all answers.
 func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock serving.Clock, f *flooded) {
 	spec := workloads.Spec{Form: "poisson", Rate: x.rate}
-	stream, err := spec.Open(settings(x.scenario, x.requests()), workloads.Seed(workloads.Serving, 0))
+	if x.trace != "" {
+		spec.Form, spec.File = "trace", x.trace
+	}
+	stream, err := spec.Open(settings(x.scenario, x.requests()), cmp.Or(x.seed, workloads.Seed(workloads.Serving, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,12 +30,19 @@ func oneGPU(t *testing.T) (path string) {
 	return write(t, "one.yaml", text)
 }
 
-// earns is what eval says of the policy at a rate: utility per second, and the share
-// of deadlines met.
+// earns is what eval says of the policy on Poisson arrivals at a rate: utility per
+// second, and the share of deadlines met.
 func earns(t *testing.T, scenario, store, policy string, rate float64, requests int) (perSecond, met float64) {
 	t.Helper()
-	out := succeed(t, "eval", "--scenario", scenario, "--store", store, "--policy", policy, "--workload", fmt.Sprintf("poisson:%g", rate),
-		"--seeds", "2", "--requests", fmt.Sprint(requests), "--format", "json")
+	perRequest, met := evaluates(t, scenario, store, policy, fmt.Sprintf("poisson:%g", rate), 2, requests)
+	return perRequest * rate, met
+}
+
+// evaluates is what eval says of the policy on a workload, by request.
+func evaluates(t *testing.T, scenario, store, policy, workload string, seeds, requests int) (utility, met float64) {
+	t.Helper()
+	out := succeed(t, "eval", "--scenario", scenario, "--store", store, "--policy", policy, "--workload", workload,
+		"--seeds", fmt.Sprint(seeds), "--requests", fmt.Sprint(requests), "--format", "json")
 	var report struct {
 		Results []struct {
 			Utility     struct{ Mean float64 } `json:"utility"`
@@ -46,7 +53,7 @@ func earns(t *testing.T, scenario, store, policy string, rate float64, requests 
 		t.Fatal(err, out)
 	}
 	r := report.Results[0]
-	return r.Utility.Mean * rate, r.DeadlineMet.Mean
+	return r.Utility.Mean, r.DeadlineMet.Mean
 }
 
 // At four times what one host can answer in time, what is accepted is in time, what
