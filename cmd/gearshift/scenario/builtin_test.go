@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"gearshift/rl"
+	"gearshift/router/nn"
+	"gearshift/router/observation"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
@@ -172,6 +175,44 @@ func TestPresetsOfBuiltIns(t *testing.T) {
 		if _, ok := presets["paper"]; ok {
 			t.Errorf("%s borrows a preset with the observation of another fleet", name)
 		}
+	}
+}
+
+// The preset paper is the paper's recipe: its state (LBE-9), network (LBE-12),
+// hyper-parameters (LBE-14), length (LBE-15) and load (LBE-16).
+func TestPresetPaper(t *testing.T) {
+	s := load(t, "titan-rtx-opt")
+	p := s.Training.Presets["paper"]
+	trained := s.Trained(p)
+	spec := trained.Spec()
+	network, err := nn.New(slices.Concat([]int{spec.Inputs()}, p.Hidden, []int{spec.Outputs()})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []observation.Kind
+	for _, f := range spec.Features {
+		kinds = append(kinds, f.Kind)
+	}
+	for what, x := range map[string]struct{ got, want any }{
+		"observation":            {kinds, []observation.Kind{observation.TaskID, observation.InFlight, observation.Rate}},
+		"layers":                 {network.Sizes, []int{5, 256, 256, 3}},
+		"parameters":             {network.Parameters(), 68_099},
+		"discount":               {p.Discount, rl.Discount{PerStep: 0.99}},
+		"learning rate":          {[]float64{p.LearningRateAt(0), p.LearningRateAt(p.Decisions)}, []float64{1e-4, 1e-4}},
+		"batch":                  {p.Batch, 1024},
+		"steps between copies":   {p.TargetSync, 500},
+		"decisions":              {p.Decisions, 1_200_000},
+		"decisions per step":     {p.TrainEvery, 1},
+		"load":                   {trained.Training.Load, workloads.Load{MinRate: 0.25, MaxRate: 48, UniformShare: 1, MinPhase: 40, MaxPhase: 40}},
+		"tasks, all alike often": {s.Workload.Mix, workloads.Mix{"hellaswag": 1, "copa": 1, "piqa": 1, "openbookqa": 1}},
+	} {
+		if !reflect.DeepEqual(x.got, x.want) {
+			t.Errorf("%s: %v, the paper has %v", what, x.got, x.want)
+		}
+	}
+	// What it does not have.
+	if p.Members > 1 || p.Dueling || p.AdviceMargin != 0 || p.CentreRewards || p.WeightAverage != 0 || p.NStep > 1 || p.Priority != nil || len(p.Candidate) > 0 {
+		t.Errorf("more than the paper's: %+v", p)
 	}
 }
 
