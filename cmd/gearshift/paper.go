@@ -155,13 +155,11 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 	if p.hard, err = p.trained(ctx, "hard", p.scenario, p.options.preset, 1, ""); err != nil {
 		return err
 	}
-	shorter := ablated(softened(p.scenario), p.options.preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
-		preset.Decisions /= 4 // it begins where the hard one ends
-	}})
-	if p.soft, err = p.trained(ctx, "soft", shorter, p.options.preset, 1, p.hard); err != nil {
+	soft, deadlines := lengths(p.options.preset)
+	if p.soft, err = p.trained(ctx, "soft", soft.of(softened(p.scenario), p.options.preset), p.options.preset, 1, p.hard); err != nil {
 		return err
 	}
-	other := otherDeadlines(p.scenario, paperDeadlines)
+	other := deadlines.of(otherDeadlines(p.scenario, paperDeadlines), p.options.preset)
 	if p.deadlines, err = p.trained(ctx, "deadlines", other, p.options.preset, 1, ""); err != nil {
 		return err
 	}
@@ -169,6 +167,26 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	return p.tuneForWindows(ctx)
+}
+
+// length is that of a training, as a share of the hard policy's.
+type length struct{ part, whole int }
+
+// lengths are those of the soft policy, which begins where the hard one ends, and of
+// that for other deadlines. Under the preset paper they are the paper's own: 685,000
+// and 800,000 iterations beside 1.2 million (LBE-15, LBE-5).
+func lengths(preset string) (soft, deadlines length) {
+	if preset == "paper" {
+		return length{685, 1200}, length{800, 1200}
+	}
+	return length{1, 4}, length{1, 1}
+}
+
+// of is the scenario whose preset has that length.
+func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
+	return ablated(s, preset, ablation{change: func(_ *scenario.Scenario, p *scenario.Preset) {
+		p.Decisions = p.Decisions * l.part / l.whole
+	}})
 }
 
 // paperDeadlines are the factors of the paper's section 4.7 (LBE-5).

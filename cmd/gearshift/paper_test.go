@@ -59,6 +59,19 @@ func TestPaperWorlds(t *testing.T) {
 	}
 }
 
+// With the preset paper the further policies are trained as long as the paper's
+// (LBE-15); with others the soft one, which is not new, for a quarter.
+func TestPaperTrainsAsLong(t *testing.T) {
+	for preset, want := range map[string][2]int{"paper": {685_000, 800_000}, "default": {100_000, 400_000}} {
+		s := titan(t)
+		soft, deadlines := lengths(preset)
+		got := [2]int{soft.of(s, preset).Training.Presets[preset].Decisions, deadlines.of(s, preset).Training.Presets[preset].Decisions}
+		if got != want {
+			t.Errorf("preset %s: soft and other deadlines %v decisions, want %v", preset, got, want)
+		}
+	}
+}
+
 func TestPaperNeedsItsTasks(t *testing.T) {
 	fail(t, []string{"paper"}, "--out")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", "tiny"}, "tiny", "hellaswag")
