@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 )
@@ -37,11 +38,32 @@ func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
 			w.choices("fig9-"+task, "Figure 9: choices with "+task+" alone", t))
 		table.Rows = append(table.Rows, w.worst(task))
 	}
-	out.Tables = []report.Table{table}
 	s := only(softened(p.scenario), "hellaswag", "copa")
+	two, err := p.twoTasks(ctx, s)
+	if err != nil {
+		return out, err
+	}
+	out.Tables = []report.Table{table, two}
 	figures, err := p.timeline(ctx, s, "fig14", "Figure 14, soft, HellaSwag and COPA alone", "u1", p.soft)
 	out.Figures = append(out.Figures, figures...)
 	return out, err
+}
+
+// twoTasks is Figure 14 in numbers, over all seeds.
+func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) (report.Table, error) {
+	t := report.Table{
+		ID: "shift-two", Title: "HellaSwag and COPA alone on u1, soft deadlines",
+		Columns: []report.Column{
+			{Key: "policy", Title: "Policy", Kind: report.KindText},
+			{Key: "utility", Title: "Utility", Kind: report.KindInterval, Decimals: 3},
+		},
+	}
+	refs := append([]string{p.soft}, statics(s)...)
+	all, err := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
+	for _, ref := range refs {
+		t.Rows = append(t.Rows, []report.Cell{report.Text(ref), interval(all[[2]string{ref, "u1"}].Utility)})
+	}
+	return t, err
 }
 
 // worst is a row: where the policy is furthest below the best static size.

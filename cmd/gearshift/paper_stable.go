@@ -84,6 +84,27 @@ func (w *sweep) usage(task, variant int) float64 {
 	return sum
 }
 
+// uses is Figure 3 in numbers: what the policy has of each size, by task.
+func (w *sweep) uses() report.Table {
+	t := report.Table{
+		ID: "stable-use", Title: "Figure 3 in numbers: use of each size by task, the integral of its share over the rate",
+		Columns: []report.Column{{Key: "task", Title: "Task", Kind: report.KindText}},
+	}
+	for v, variant := range w.scenario.Variants {
+		t.Columns = append(t.Columns, report.Column{
+			Key: fmt.Sprintf("size_%d", v+1), Title: variant.Name, Unit: "requests/s", Kind: report.KindNumber, Decimals: 2,
+		})
+	}
+	for task, name := range taskNames(w.scenario) {
+		row := []report.Cell{report.Text(name)}
+		for v := range w.scenario.Variants {
+			row = append(row, report.Number(w.usage(task, v)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
 // stableSection is Figures 2 and 3, and what the rules do at the same rates.
 func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 	w, err := p.sweep(ctx, "hard", p.scenario, p.hard, p.rules[0])
@@ -106,7 +127,7 @@ func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Tables = append(out.Tables, rates, availability)
+	out.Tables = append(out.Tables, rates, availability, w.uses())
 	for t, task := range taskNames(p.scenario) {
 		out.Figures = append(out.Figures, w.choices("fig3-"+task, "Figure 3: choices for "+task+", hard deadlines", t))
 	}

@@ -101,6 +101,33 @@ func TestUsageIsTheAreaUnderTheShare(t *testing.T) {
 	}
 }
 
+// Figures 3 and 14 are tables too, which can be written.
+func TestFiguresInNumbers(t *testing.T) {
+	s := titan(t)
+	s.Evaluation.StableRates = []float64{1, 3}
+	w := &sweep{scenario: s}
+	for range s.Evaluation.StableRates {
+		w.share = append(w.share, [][]float64{{0, 0, 1}, {0, 1, 0}, {0.5, 0.5, 0}, {1, 0, 0}})
+	}
+	use := w.uses()
+	if got, want := use.Rows[2], []report.Cell{report.Text("piqa"), report.Number(1), report.Number(1), report.Number(0)}; !reflect.DeepEqual(got, want) {
+		t.Errorf("use by piqa %v, want %v", got, want)
+	}
+	s.Evaluation.Requests = 50
+	p := &paper{scenario: s, soft: "threshold", seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
+	two, err := p.twoTasks(t.Context(), only(softened(s), "hellaswag", "copa"))
+	if err != nil || len(two.Rows) != 1+len(s.Variants) {
+		t.Fatalf("%d rows, %v", len(two.Rows), err)
+	}
+	r := report.Report{
+		Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"},
+		Sections: []report.Section{{ID: "s", Title: "s", Text: "s", Tables: []report.Table{use, two}}},
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRunningAndWindowedMeans(t *testing.T) {
 	var samples []evaluation.Sample
 	for i := range 30 {
