@@ -60,6 +60,10 @@ func TestReadTrace(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if len(trace.Records) != len(want) {
+			t.Errorf("%s: %d records", name, len(trace.Records))
+			continue
+		}
 		for i, r := range trace.Records {
 			if name == "lines.txt" {
 				r.Line++ // it has no line above the first
@@ -225,8 +229,11 @@ func TestWriteTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := collect(begin(), n)
-	for i, got := range collect(back, n) {
+	want, all := collect(begin(), n), collect(back, n+1)
+	if len(all) != n {
+		t.Fatalf("%d requests came back of %d", len(all), n)
+	}
+	for i, got := range all {
 		want[i].Rate = 0
 		if got != want[i] {
 			t.Fatalf("request %d came back as %+v from %+v", i, got, want[i])

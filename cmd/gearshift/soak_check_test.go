@@ -49,7 +49,11 @@ func (s *soak) check() {
 		running := (&engineProcess{url: "http://" + e.addr}).settles(t)
 		verdict(running == 0, "running at the end on %s: %d", e.host, running)
 	}
-	s.checkMemory(verdict)
+	if len(s.held) < soakMemory {
+		fmt.Fprintf(&table, "%-9s memory: not judged in less than %d s\n", "–", soakMemory)
+	} else {
+		s.checkMemory(verdict)
+	}
 	s.checkGoroutines(verdict)
 	for _, e := range s.engines {
 		e.process.stop(t)
@@ -136,6 +140,9 @@ func (s *soak) memory() float64 {
 	return s.router.resident()
 }
 
+// soakMemory is how many seconds a run needs for its memory to be judged.
+const soakMemory = 360
+
 // checkMemory holds the last minute's memory to that of minute five.
 func (s *soak) checkMemory(verdict func(bool, string, ...any)) {
 	mean := func(from, to int) (sum float64) {
@@ -144,12 +151,9 @@ func (s *soak) checkMemory(verdict func(bool, string, ...any)) {
 		}
 		return sum
 	}
-	n := len(s.held)
-	if n < 360 { // a second each
-		return
-	}
+	n := len(s.held) // a second each
 	early, late := mean(270, 330), mean(n-60, n)
-	verdict(late <= 1.1*early, "memory: %.1f MB in minute 5, %.1f MB in the last", early, late)
+	verdict(0 < late && late <= 1.1*early, "memory: %.1f MB in minute 5, %.1f MB in the last", early, late)
 }
 
 // checkGoroutines holds their number to that before the load, once connections

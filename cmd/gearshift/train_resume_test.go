@@ -182,7 +182,8 @@ func TestTrainingSurvivesKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In the midst of a write, then between writes, then in a write again: the
-	// run has progress to resume from by the end.
+	// run has progress to resume from by the end. One may be quicker than its kill.
+	kills := 0
 	for kill, moment := range []func(*testing.T, *checkpoints.Store) func() bool{writing, advanced, writing} {
 		args := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path}
 		if _, err := store.GetTraining("tiny"); err == nil {
@@ -194,13 +195,18 @@ func TestTrainingSurvivesKill(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		killWhen(t, c, now)
+		if killWhen(t, c, now) {
+			kills++
+		}
 		if _, err := store.List(); err != nil {
 			t.Fatalf("after kill %d: %v", kill+1, err)
 		}
 	}
+	if kills < 2 {
+		t.Errorf("killed %d times", kills)
+	}
 	if got := trainTiny(t, path, "--resume"); got != want {
-		t.Errorf("after three kills: %s, undisturbed %s", got, want)
+		t.Errorf("after %d kills: %s, undisturbed %s", kills, got, want)
 	}
 }
 
@@ -230,8 +236,9 @@ func advanced(t *testing.T, store *checkpoints.Store) func() bool {
 	return func() bool { return !bytes.Equal(progress(), before) }
 }
 
-// killWhen kills the process once now is true, in the midst of whatever it does.
-func killWhen(t *testing.T, c *exec.Cmd, now func() bool) {
+// killWhen kills the process once now is true, in the midst of whatever it does. It is
+// false if the process ended before.
+func killWhen(t *testing.T, c *exec.Cmd, now func() bool) bool {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
@@ -241,14 +248,14 @@ func killWhen(t *testing.T, c *exec.Cmd, now func() bool) {
 	for {
 		select {
 		case <-ended:
-			return // quicker than the kill: nothing left to disturb
+			return false
 		case <-deadline:
 			t.Fatal("the moment to kill did not come within a minute")
 		case <-tick.C:
 			if now() {
 				_ = c.Process.Kill()
-				<-ended
-				return
+				var exit *exec.ExitError
+				return errors.As(<-ended, &exit) && !exit.Exited()
 			}
 		}
 	}
