@@ -86,6 +86,7 @@ func BenchmarkStep(b *testing.B) {
 				step()
 			}
 			check := math.Round(stats.Loss * 1e9)
+			b.ReportAllocs()
 			for b.Loop() {
 				step()
 			}
