@@ -19,11 +19,12 @@ readonly out=bench-out
 unset OPENBLAS_CORETYPE OMP_NUM_THREADS MKL_NUM_THREADS GOMAXPROCS GOGC GOMEMLIMIT ATEN_CPU_CAPABILITY
 export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 
-# Where `make onnxruntime` puts the library; the benchmarks run elsewhere.
+scripts/setup.sh peers >&2
+
+# Where the set-up puts the library; the benchmarks run elsewhere.
 onnx=$PWD/.cache/onnxruntime/libonnxruntime.so.1
 [ ! -e "$onnx" ] || export GEARSHIFT_ONNXRUNTIME=${GEARSHIFT_ONNXRUNTIME:-$onnx}
 
-scripts/setup.sh peers >&2
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -89,9 +89,10 @@ check_browser() {
 		say "it could not be installed: the test of the dashboard is skipped."
 }
 
-# The tests hold ONNX Runtime against our own engine where its library is at hand.
+# The tests and bench-compare hold ONNX Runtime against our own engine where its
+# library is at hand.
 check_onnxruntime() {
-	scripts/onnxruntime.sh || say "no ONNX Runtime library: the tests that need it are skipped." >&2
+	scripts/onnxruntime.sh || say "no ONNX Runtime library: the tests and benchmarks that need it are skipped." >&2
 }
 
 # Jupyter executes the notebooks; nothing else needs it.
@@ -107,7 +108,8 @@ check_notebooks() {
 	exit 1
 }
 
-# PyTorch is what bench-compare measures against; nothing else needs it.
+# PyTorch is what bench-compare measures against, beside ONNX Runtime; nothing else
+# needs it.
 check_peers() {
 	local python=${PYTHON:-/usr/bin/python3}
 	"$python" -c 'import torch, matplotlib' 2>/dev/null && return
@@ -144,7 +146,10 @@ check_openblas
 case ${1-} in
 build) ;;
 notebooks) check_notebooks ;;
-peers) check_peers ;;
+peers)
+	check_peers
+	check_onnxruntime
+	;;
 proxies) check_proxies ;;
 *)
 	check_node_client
