@@ -33,6 +33,9 @@ MINUTES ?= 30
 RACE ?=
 SEED ?=
 
+# What is tested without C too: what computes, and the learner, whose BLAS is then another.
+PLAIN := ./checkpoints/... ./env ./env/engine ./env/evaluation/... ./rl/... ./router/... ./workloads ./cmd/gearshift/scenario
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -97,10 +100,11 @@ check: lint lint-deploy test plain ## Everything a change must pass: lint, test,
 	go mod verify
 
 .PHONY: plain
-plain: ## Build without C, with the training stack and without it
+plain: ## Build without C, with the training stack and without it, and test what then differs
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/gearshift
 	CGO_ENABLED=0 go vet -tags serveonly ./cmd/gearshift
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
+	CGO_ENABLED=0 go test $(PLAIN)
 
 .PHONY: screenshots
 screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref SHADOW=ref STORE=file MINUTES=n)
