@@ -39,6 +39,26 @@ func paced(t *testing.T) *crowd {
 	return &crowd{rig: g, answers: map[string]answer{}}
 }
 
+// begins sends a request with each deadline, and checks how many of them begin. A
+// prefill counts 0.1 ms a sequence, so a batch of n takes a little more than 10·n ms:
+// three fit into 40 ms.
+func begins(t *testing.T, header string, deadlines []string, want int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := paced(t)
+		for i, deadline := range deadlines {
+			g.send(t.Context(), fmt.Sprint(i), header, deadline)
+		}
+		if got := g.core.Ledger().InFlight(); got != want {
+			t.Errorf("%d in flight, want %d", got, want)
+		}
+		g.all.Wait()
+		if a := g.answer("0"); a.status != http.StatusOK {
+			t.Errorf("status %d", a.status)
+		}
+	})
+}
+
 // GIE #1323, #1922: a deadline of the request's own says when the fleet is full.
 func TestRoomGoesByTheDeadlinesOfRequests(t *testing.T) {
 	const tpot, loose, tight, impossible = "x-llm-d-slo-tpot-ms", "100", "30", "1"
@@ -54,23 +74,7 @@ func TestRoomGoesByTheDeadlinesOfRequests(t *testing.T) {
 		"a deadline that nothing can hold takes nobody's room": {[]string{impossible}, []string{"", "", "", ""}, 3},
 		"nor is it held once others are there":                 {[]string{""}, []string{impossible, impossible}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := paced(t)
-				for i, deadline := range append(c.there, c.come...) {
-					g.send(t.Context(), fmt.Sprint(i), tpot, deadline)
-				}
-				// A prefill counts 0.1 ms a sequence, so a batch of n takes a little more
-				// than 10·n ms: three fit into 40 ms.
-				if got := g.core.Ledger().InFlight(); got != c.want {
-					t.Errorf("%d in flight, want %d", got, c.want)
-				}
-				g.all.Wait()
-				if a := g.answer("0"); a.status != http.StatusOK {
-					t.Errorf("status %d", a.status)
-				}
-			})
-		})
+		t.Run(name, func(t *testing.T) { begins(t, tpot, append(c.there, c.come...), c.want) })
 	}
 }
 
@@ -88,21 +92,7 @@ func TestRoomGoesByTheDeadlinesOfFirstTokens(t *testing.T) {
 		"what comes too late is not begun":            {[]string{""}, []string{impossible}, 1},
 		"unless nobody is slowed by it":               {[]string{impossible}, nil, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := paced(t)
-				for i, deadline := range append(c.there, c.come...) {
-					g.send(t.Context(), fmt.Sprint(i), ttft, deadline)
-				}
-				if got := g.core.Ledger().InFlight(); got != c.want {
-					t.Errorf("%d in flight, want %d", got, c.want)
-				}
-				g.all.Wait()
-				if a := g.answer("0"); a.status != http.StatusOK {
-					t.Errorf("status %d", a.status)
-				}
-			})
-		})
+		t.Run(name, func(t *testing.T) { begins(t, ttft, append(c.there, c.come...), c.want) })
 	}
 }
 

@@ -18,43 +18,8 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/engineserver"
+	"gearshift/serving/memnet"
 )
-
-// links are connections in memory to a server of engines, so that the bubble's clock
-// runs.
-type links struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *links) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *links) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *links) Addr() net.Addr { return &net.UnixAddr{Name: "links"} }
-
-func (l *links) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // enginePark is a server of engines for each host of a scenario.
 type enginePark struct {
@@ -78,13 +43,13 @@ func parkEngines(t *testing.T, s *scenario.Scenario, table *fleet.Table) *engine
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &links{conns: make(chan net.Conn), closed: make(chan struct{})}
+		l := memnet.Listen()
 		served.Go(func() {
 			if err := server.Serve(ctx, l); err != nil {
 				t.Error(err)
 			}
 		})
-		transport := &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 100}
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) }, MaxIdleConnsPerHost: 100}
 		p.servers, transports = append(p.servers, server), append(transports, transport)
 		for _, i := range table.ReplicasOn(h) {
 			p.backends[i].Transport = transport
