@@ -39,9 +39,9 @@ type Config struct {
 // Core makes choices. Its methods may be called from any goroutine.
 //
 // Requests are decided side by side, each on a view of its own. What comes at
-// once is the last step: a place is taken only if no other has been since the
-// view. If one has, the replica is picked anew, on what is now; the variant stays
-// as decided a few microseconds before. So requests that come at the same moment
+// once is the last step: a place is taken only if no other has been on that host
+// since the view. If one has, the replica is picked anew, on what is now; the variant
+// stays as decided a few microseconds before. So requests that come at the same moment
 // spread as the balancer says, and wait for no lock but the ledger's.
 type Core struct {
 	ledger     *fleet.Ledger

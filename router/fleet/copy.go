@@ -18,6 +18,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.elsewhere = append(l.elsewhere[:0], o.elsewhere...)
 	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)
 	l.rate, l.declared, l.taken, l.routers = o.rate, o.declared, o.taken, o.routers
+	l.last = append(l.last[:0], o.last...)
 	l.slots = append(l.slots[:0], o.slots...)
 	l.free = append(l.free[:0], o.free...)
 }

@@ -32,7 +32,8 @@ type Request struct {
 // router move the same ledger, so a policy sees bit-equal views in both.
 //
 // Its methods may be called from any goroutine. Choices that others make between
-// View and Begin are not on the view; BeginOn refuses to begin then.
+// View and Begin are not on the view; BeginOn refuses to begin where they were made
+// on the same host.
 type Ledger struct {
 	table *Table
 
@@ -47,7 +48,8 @@ type Ledger struct {
 	routers  float64 // that share the fleet; 0 is one
 	slots    []slot
 	free     []uint32
-	taken    uint64 // places so far, and turns of replicas up or down
+	taken    uint64   // places so far, and turns of replicas up or down
+	last     []uint64 // by host, the last of the places there, and of all turns
 	// Empty while all are zero; see SetCap and Correct.
 	caps, elsewhere, heldElsewhere []int32
 	tightest                       []time.Duration
@@ -70,6 +72,7 @@ func NewLedger(t *Table) *Ledger {
 		failed:   make([]bool, len(t.Replicas)),
 		drained:  make([]bool, len(t.Replicas)),
 		tightest: make([]time.Duration, len(t.Replicas)),
+		last:     make([]uint64, len(t.Hosts)),
 	}
 }
 
@@ -157,6 +160,9 @@ func (l *Ledger) tellOfRoom() {
 func (l *Ledger) turn(replica int) {
 	l.down[replica] = l.failed[replica] || l.drained[replica]
 	l.taken++
+	for host := range l.last {
+		l.last[host] = l.taken
+	}
 }
 
 // View copies what a policy may know into v, reusing its slices.
@@ -194,11 +200,13 @@ func (l *Ledger) Begin(replica int) (Lease, bool) {
 }
 
 // BeginOn is Begin for a choice made on the view v. It also reports false if a
-// place has been taken since then, or a replica has gone down or come up.
+// place has been taken on the replica's host since then, or any replica has gone
+// down or come up. A place taken on another host makes that one worse alone, so
+// what was the best choice still is.
 func (l *Ledger) BeginOn(v *View, replica int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.taken != v.taken {
+	if l.last[l.table.Replicas[replica].Host] > v.taken {
 		return Lease{}, false
 	}
 	return l.begin(replica)
@@ -210,6 +218,7 @@ func (l *Ledger) begin(replica int) (Lease, bool) {
 	}
 	l.inFlight[replica]++
 	l.taken++
+	l.last[l.table.Replicas[replica].Host] = l.taken
 	var n uint32
 	if last := len(l.free) - 1; last >= 0 {
 		n, l.free = l.free[last], l.free[:last]

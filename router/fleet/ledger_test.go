@@ -202,8 +202,11 @@ func TestBeginOnAView(t *testing.T) {
 	if !ok {
 		t.Fatal("nothing came between, and no place is given")
 	}
-	if _, ok := l.BeginOn(&v, 3); ok {
-		t.Error("a place is given on a view from before the last choice")
+	if _, ok := l.BeginOn(&v, 0); ok {
+		t.Error("a place is given on a view from before the last choice on its host")
+	}
+	if _, ok := l.BeginOn(&v, 3); !ok {
+		t.Error("no place is given, though the last choice was on another host")
 	}
 	l.View(0, &v)
 	l.HoldEach([]int{2}, alike(100))
