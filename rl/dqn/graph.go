@@ -14,9 +14,9 @@ import (
 // their hash at first use.
 var building sync.Mutex
 
-// graph is the differentiable part of a step: from a batch of observations,
-// actions, targets and weights of the samples to the loss and its gradient in
-// every weight of the network. It runs on Gorgonia's tape machine over memory
+// graph is the differentiable part of a step: from rows of observations, actions,
+// targets and weights of the samples to their part of the batch's loss and its
+// gradient in every weight of the network. It runs on Gorgonia's tape machine over memory
 // that stays where it is.
 type graph struct {
 	gradients *nn.MLP // each run writes them, in the shape of the network
@@ -32,8 +32,8 @@ type graph struct {
 }
 
 // newGraph builds the graph of network, whose weights it reads in place at each
-// run, for batches of n. The gradients go into the memory of gradients.
-func newGraph(network *network, gradients *nn.MLP, n int, delta float32) (*graph, error) {
+// run, for n rows of a batch of so many. The gradients go into the memory of gradients.
+func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) (*graph, error) {
 	building.Lock()
 	defer building.Unlock()
 	g := &graph{
@@ -57,7 +57,7 @@ func newGraph(network *network, gradients *nn.MLP, n int, delta float32) (*graph
 	if network.dueling {
 		layer = b.apply(g.newDuel(n, network.q.Outputs()), layer)
 	}
-	g.loss = g.newHuber(n, delta)
+	g.loss = g.newHuber(n, batch, delta)
 	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n),
 		variable(e, "targets", g.targets, n), variable(e, "weights", g.weights, n))
 	if b.err != nil {

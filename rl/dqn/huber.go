@@ -8,20 +8,22 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// huberOp is the mean over the batch of the weighted Huber loss of Q(s, a) against
-// its target, with inputs Q (n, actions), actions (n), targets (n) and weights (n):
-// quadratic within delta of the target, linear beyond. Only the taken action counts.
+// huberOp is what n rows contribute to the mean over the batch of the weighted Huber
+// loss of Q(s, a) against its target, with inputs Q (n, actions), actions (n),
+// targets (n) and weights (n): quadratic within delta of the target, linear beyond.
+// Only the taken action counts.
 type huberOp struct {
 	fusedOp
 	graph *graph
 	delta float32
+	batch float64 // rows in the batch that the n are of
 	loss  *gorgonia.F32
 
 	tdErrors []float32 // (n): |Q(s, a) − target| of the last run
-	tdError  float64   // their mean
+	tdError  float64   // what they contribute to the batch's mean
 }
 
-func (g *graph) newHuber(n int, delta float32) *huberOp {
+func (g *graph) newHuber(n, batch int, delta float32) *huberOp {
 	g.operations++
 	loss := gorgonia.NewF32(0)
 	return &huberOp{
@@ -34,6 +36,7 @@ func (g *graph) newHuber(n int, delta float32) *huberOp {
 		},
 		graph:    g,
 		delta:    delta,
+		batch:    float64(batch),
 		loss:     loss,
 		tdErrors: make([]float32, n),
 	}
@@ -55,9 +58,8 @@ func (o *huberOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 		o.tdErrors[i] = float32(e)
 		tdError += e
 	}
-	n := float64(len(actions))
-	o.tdError = tdError / n
-	*o.loss = gorgonia.F32(loss / n)
+	o.tdError = tdError / o.batch
+	*o.loss = gorgonia.F32(loss / o.batch)
 	return o.out, nil
 }
 
@@ -70,7 +72,7 @@ func (o *huberOp) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.N
 	f, dq := o.graph.newFused("huber gradient", inputs, nil, in[0].Shape()...)
 	var b builder
 	node := b.apply(&elementOp{f, func(v ...gorgonia.Value) {
-		scale := float32(*v[4].(*gorgonia.F32))
+		scale := float32(*v[4].(*gorgonia.F32)) / float32(o.batch)
 		huberGradient(dq, floats(v[0]), v[1].(*tensor.Dense).Int32s(), floats(v[2]), floats(v[3]), o.delta, scale)
 	}}, in[0], in[1], in[2], in[3], grad)
 	return gorgonia.Nodes{node, nil, nil, nil}, b.err
@@ -80,7 +82,6 @@ func (o *huberOp) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.N
 func huberGradient(dq, q []float32, actions []int32, targets, weights []float32, delta, scale float32) {
 	clear(dq)
 	width := len(q) / len(actions)
-	scale /= float32(len(actions))
 	for i, a := range actions {
 		k := i*width + int(a)
 		dq[k] = scale * weights[i] * max(-delta, min(delta, q[k]-targets[i]))

@@ -25,15 +25,9 @@ var ErrDiverged = errors.New("training diverged: the loss or its gradient is not
 // Learner is an rl.Learner of one fixed batch size.
 type Learner struct {
 	online, target network
-	gradients      network
-	graph          *graph
+	shards         []*shard
 	adam           adam
 	config         rl.Config
-
-	pass         *batchForward
-	choice       []float32 // (batch, actions): Q_online(s')
-	value        []float32 // (batch, actions): Q_target(s')
-	observations int       // floats in a batch
 }
 
 var _ rl.Learner = (*Learner)(nil)
@@ -43,8 +37,8 @@ var _ rl.Learner = (*Learner)(nil)
 // the online one.
 func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 	sizes := append(append([]int{inputs}, cfg.Hidden...), actions)
-	l := &Learner{config: cfg, observations: cfg.Batch * inputs}
-	for _, n := range []*network{&l.online, &l.target, &l.gradients} {
+	l := &Learner{config: cfg}
+	for _, n := range []*network{&l.online, &l.target} {
 		made, err := newNetwork(sizes, cfg.Dueling)
 		if err != nil {
 			return nil, fmt.Errorf("cannot make a learner: %w", err)
@@ -57,15 +51,12 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 	l.online.Randomise(rng)
 	l.online.fold()
 	l.MoveTarget(1)
-	g, err := newGraph(&l.online, l.gradients.MLP, cfg.Batch, float32(cfg.Huber))
+	shards, err := newShards(cfg, &l.online)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a learner: %w", err)
 	}
-	l.graph = g
+	l.shards = shards
 	l.adam = newAdam(len(l.online.flat), cfg.LearningRate)
-	l.pass = newBatchForward(cfg.Batch, slices.Max(sizes))
-	l.choice = make([]float32, cfg.Batch*actions)
-	l.value = make([]float32, cfg.Batch*actions)
 	return l, nil
 }
 
@@ -110,59 +101,30 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	if err := l.check(b); err != nil {
 		return rl.Stats{}, err
 	}
-	l.setTargets(b)
-	copy(l.graph.observations, b.Observations)
-	copy(l.graph.actions, b.Actions)
-	l.setWeights(b)
-	if err := l.graph.run(); err != nil {
+	if err := l.runShards(b); err != nil {
 		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
 	}
-	copy(b.TDErrors, l.graph.loss.tdErrors)
-	stats := rl.Stats{
-		Loss:         float64(*l.graph.loss.loss),
-		TDError:      l.graph.loss.tdError,
-		GradientNorm: norm(l.gradients.flat),
+	gradients := l.gradients()
+	stats := rl.Stats{GradientNorm: norm(gradients)}
+	for _, s := range l.shards {
+		stats.Loss += float64(*s.graph.loss.loss)
+		stats.TDError += s.graph.loss.tdError
 	}
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
 		return stats, ErrDiverged
 	}
-	l.adam.step(l.online.flat, l.gradients.flat, clip(stats.GradientNorm, l.config.ClipNorm))
+	l.adam.step(l.online.flat, gradients, clip(stats.GradientNorm, l.config.ClipNorm))
 	l.online.fold()
 	return stats, nil
 }
 
-// setTargets writes y = r + discount·Q_target(s', a'), where a' is what the policy
-// would do: argmax_a Q_online(s', a), with the margin of what s' advises.
-func (l *Learner) setTargets(b *rl.Batch) {
-	l.pass.run(l.choice, b.Next, l.online.q.Weights, l.online.q.Biases)
-	l.pass.run(l.value, b.Next, l.target.q.Weights, l.target.q.Biases)
-	actions, inputs := l.online.q.Outputs(), l.online.q.Inputs()
-	for i := range l.graph.targets {
-		row := i * actions
-		choice := l.choice[row : row+actions]
-		l.config.Advise(choice, b.Next[i*inputs:(i+1)*inputs])
-		best := argmax(choice)
-		l.graph.targets[i] = b.Rewards[i] + b.Discounts[i]*l.value[row+best]
-	}
-}
-
-// setWeights writes the batch's weights, 1 where it has none.
-func (l *Learner) setWeights(b *rl.Batch) {
-	if b.Weights != nil {
-		copy(l.graph.weights, b.Weights)
-		return
-	}
-	for i := range l.graph.weights {
-		l.graph.weights[i] = 1
-	}
-}
-
 // check refuses a batch that the graph would misread.
 func (l *Learner) check(b *rl.Batch) error {
-	n := len(l.graph.actions)
+	n := l.config.Batch
+	observations := n * l.online.Inputs()
 	if len(b.Actions) != n || len(b.Rewards) != n || len(b.Discounts) != n ||
 		len(b.TDErrors) != n || (b.Weights != nil && len(b.Weights) != n) ||
-		len(b.Observations) != l.observations || len(b.Next) != l.observations {
+		len(b.Observations) != observations || len(b.Next) != observations {
 		return fmt.Errorf("cannot learn from a batch of %d: the learner takes %d", len(b.Actions), n)
 	}
 	for _, a := range b.Actions {

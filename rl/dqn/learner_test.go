@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -195,5 +196,29 @@ func BenchmarkLearn(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A batch of several shards gives the same bits on any number of cores.
+func TestStepsAreEqualOnAnyNumberOfCores(t *testing.T) {
+	const batch, cores = 2*shardRows + 5, 3
+	var weights, errors [cores][]float32
+	var stats [cores]rl.Stats
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for n := range cores {
+		runtime.GOMAXPROCS(n + 1)
+		l := newTestLearner(t, testConfig(batch, 16, 16), 5, 3, 1)
+		rng := rand.New(rand.NewPCG(1, 1))
+		for range 5 {
+			b := randomBatch(rng, batch, 5, 3)
+			var err error
+			if stats[n], err = l.Learn(b); err != nil {
+				t.Fatal(err)
+			}
+			weights[n], errors[n] = l.online.flat, b.TDErrors
+		}
+		if stats[n] != stats[0] || !slices.Equal(weights[n], weights[0]) || !slices.Equal(errors[n], errors[0]) {
+			t.Errorf("%d cores: %+v, not %+v, or other weights or TD errors", n+1, stats[n], stats[0])
+		}
 	}
 }

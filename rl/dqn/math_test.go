@@ -30,7 +30,7 @@ func holdForwardParity(t *testing.T, cfg rl.Config) {
 	l.online.fold()
 	b := randomBatch(rng, cfg.Batch, 9, 3)
 	got := make([]float32, cfg.Batch*3)
-	l.pass.run(got, b.Observations, l.Act().Weights, l.Act().Biases)
+	l.shards[0].pass.run(got, b.Observations, l.Act().Weights, l.Act().Biases)
 
 	q, scratch := make([]float32, 3), make([]float32, l.Act().Scratch())
 	for i := range cfg.Batch {
@@ -53,7 +53,7 @@ func holdForwardParity(t *testing.T, cfg rl.Config) {
 
 // referenceLoss is the mean Huber loss of rows of q against the batch's rewards.
 func referenceLoss(l *Learner, b *rl.Batch, q []float32) float64 {
-	delta := float64(l.graph.loss.delta)
+	delta := float64(l.shards[0].graph.loss.delta)
 	var sum float64
 	for i, a := range b.Actions {
 		e := math.Abs(float64(q[i*l.Act().Outputs()+int(a)] - b.Rewards[i]))
@@ -69,11 +69,13 @@ func referenceLoss(l *Learner, b *rl.Batch, q []float32) float64 {
 // The gradient of every weight against central differences of a loss that is
 // computed in float64, away from the kinks of ReLU and Huber.
 func TestGradientAgainstFiniteDifferences(t *testing.T) {
-	for _, dueling := range []bool{false, true} {
-		cfg := testConfig(11, 7, 6)
-		cfg.Huber, cfg.Dueling = 0.7, dueling
-		for _, weighted := range []bool{false, true} {
-			holdGradient(t, cfg, weighted)
+	for _, batch := range []int{11, 2*shardRows + 1} {
+		for _, dueling := range []bool{false, true} {
+			cfg := testConfig(batch, 7, 6)
+			cfg.Huber, cfg.Dueling = 0.7, dueling
+			for _, weighted := range []bool{false, true} {
+				holdGradient(t, cfg, weighted)
+			}
 		}
 	}
 }
@@ -86,23 +88,24 @@ func holdGradient(t *testing.T, cfg rl.Config, weighted bool) {
 		l.online.flat[i] += 0.2 * (rng.Float32() - 0.5)
 	}
 	b := randomBatch(rng, cfg.Batch, 5, 3)
-	copy(l.graph.observations, b.Observations)
-	copy(l.graph.actions, b.Actions)
-	copy(l.graph.targets, b.Rewards)
+	clear(b.Discounts) // the targets are the rewards
 	if weighted {
 		for range cfg.Batch {
 			b.Weights = append(b.Weights, 3*rng.Float32())
 		}
 	}
-	l.setWeights(b)
-	if err := l.graph.run(); err != nil {
-		t.Fatal(err)
-	}
-	const h = 1e-6
 	weights := make([]float64, len(l.online.flat))
 	for i, w := range l.online.flat {
 		weights[i] = float64(w)
 	}
+	stats, err := l.Learn(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := doubleLoss(l, b, weights); math.Abs(stats.Loss-want) > 1e-5 {
+		t.Errorf("loss %v, not %v", stats.Loss, want)
+	}
+	const h = 1e-6
 	var checked int
 	for i := range weights {
 		at := weights[i]
@@ -111,7 +114,7 @@ func holdGradient(t *testing.T, cfg rl.Config, weighted bool) {
 		weights[i] = at - h
 		down := doubleLoss(l, b, weights)
 		weights[i] = at
-		want, got := (up-down)/(2*h), float64(l.gradients.flat[i])
+		want, got := (up-down)/(2*h), float64(l.gradients()[i])
 		if math.Abs(got-want) > 1e-5 {
 			t.Errorf("parameter %d: gradient %v, not %v", i, got, want)
 		}
@@ -160,7 +163,7 @@ func doubleLoss(l *Learner, b *rl.Batch, weights []float64) float64 {
 			}
 			x = x[1:]
 		}
-		e, delta := math.Abs(x[a]-float64(b.Rewards[r])), float64(l.graph.loss.delta)
+		e, delta := math.Abs(x[a]-float64(b.Rewards[r])), float64(l.shards[0].graph.loss.delta)
 		loss := delta * (e - delta/2)
 		if e <= delta {
 			loss = e * e / 2
@@ -196,9 +199,9 @@ func TestWeightsCountTransitions(t *testing.T) {
 	if math.Abs(got.Loss-want.Loss) > 1e-6 || math.Abs(got.GradientNorm-want.GradientNorm) > 1e-6 {
 		t.Errorf("loss %v, gradient's norm %v; want %v, %v", got.Loss, got.GradientNorm, want.Loss, want.GradientNorm)
 	}
-	for i, g := range twice.gradients.flat {
-		if math.Abs(float64(weighted.gradients.flat[i]-g)) > 1e-6 {
-			t.Errorf("parameter %d: gradient %v, not %v", i, weighted.gradients.flat[i], g)
+	for i, g := range twice.gradients() {
+		if math.Abs(float64(weighted.gradients()[i]-g)) > 1e-6 {
+			t.Errorf("parameter %d: gradient %v, not %v", i, weighted.gradients()[i], g)
 		}
 	}
 	for i, k := range []int{0, 0, 1, 2} {
@@ -220,10 +223,10 @@ func TestDoubleDQNTargets(t *testing.T) {
 	b := rl.NewBatch(3, 2)
 	copy(b.Rewards, []float32{1, 2, 3})
 	copy(b.Discounts, []float32{1, 0.5, 0})
-	l.setTargets(b)
+	l.shards[0].setTargets(l, b)
 	for i, want := range []float32{21, 12, 3} {
-		if l.graph.targets[i] != want {
-			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
+		if l.shards[0].graph.targets[i] != want {
+			t.Errorf("target %d is %v, not %v", i, l.shards[0].graph.targets[i], want)
 		}
 	}
 }
@@ -241,10 +244,10 @@ func TestTargetsFollowAdvice(t *testing.T) {
 	b := rl.NewBatch(2, 3)
 	copy(b.Discounts, []float32{1, 1})
 	copy(b.Next, []float32{0, 0, 1, 1, 0, 0}) // advise 2, then 0
-	l.setTargets(b)
+	l.shards[0].setTargets(l, b)
 	for i, want := range []float32{30, 20} {
-		if l.graph.targets[i] != want {
-			t.Errorf("target %d is %v, not %v", i, l.graph.targets[i], want)
+		if l.shards[0].graph.targets[i] != want {
+			t.Errorf("target %d is %v, not %v", i, l.shards[0].graph.targets[i], want)
 		}
 	}
 }

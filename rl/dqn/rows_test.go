@@ -117,11 +117,11 @@ func TestRowsTargets(t *testing.T) {
 		} else if b.Discounts[i] != 0 {
 			want += b.Discounts[i] * value(target, next, 0)
 		}
-		if got := l.graph.targets[i]; math.Abs(float64(got-want)) > 1e-5 {
+		if got := l.shards[0].graph.targets[i]; math.Abs(float64(got-want)) > 1e-5 {
 			t.Errorf("transition %d: target %v, want %v", i, got, want)
 		}
 		rows.Row(x, b.Observations[i*rows.Dim():(i+1)*rows.Dim()], int(b.Actions[i]))
-		if got := l.graph.observations[i*rows.Inputs() : (i+1)*rows.Inputs()]; !slices.Equal(got, x) {
+		if got := l.shards[0].graph.observations[i*rows.Inputs() : (i+1)*rows.Inputs()]; !slices.Equal(got, x) {
 			t.Errorf("transition %d: learns from %v, taken was %v", i, got, x)
 		}
 		online.Forward(q, x, scratch)
