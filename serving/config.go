@@ -46,6 +46,8 @@ type Config struct {
 	Health health.Config `yaml:"health"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`
+	// Drift is what follows where engines leave their profiles.
+	Drift DriftConfig `yaml:"drift"`
 	// Log is what the server writes of itself and its requests.
 	Log LogConfig `yaml:"log"`
 	// Tracing sends spans to a collector.
@@ -82,6 +84,7 @@ func DefaultConfig() Config {
 		DrainTimeout: 30 * time.Second,
 		Health:       health.DefaultConfig(),
 		Gauges:       gauges.DefaultConfig(),
+		Drift:        DriftConfig{Correct: true},
 		Log:          DefaultLogConfig(),
 		Tracing:      DefaultTracingConfig(),
 		Admin:        DefaultAdminConfig(),

@@ -1,6 +1,18 @@
 package serving
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// DriftConfig is what follows where engines leave their profiles.
+type DriftConfig struct {
+	// Correct has forecasts take a replica for as slow as its streams have just been.
+	Correct bool `yaml:"correct"`
+}
+
+// fadeEvery is how often what is believed of slow replicas is looked at.
+const fadeEvery = 5 * time.Second
 
 // watchDrift has the pace of answers compared with the replicas' profiles.
 func (s *Server) watchDrift() error {
@@ -8,8 +20,25 @@ func (s *Server) watchDrift() error {
 	if m == nil {
 		return nil
 	}
+	if s.config.Drift.Correct {
+		m.OnSlow = s.router.Ledger().SlowDown
+	}
 	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
 	return s.books.registry.Register(m)
+}
+
+// fadeDrift lets replicas that were slow be tried again, until ctx ends.
+func (s *Server) fadeDrift(ctx context.Context) {
+	tick := time.NewTicker(fadeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.drift.Fade(s.clock())
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // joins has work whose tokens are not seen one by one count among those that decode
@@ -27,7 +56,7 @@ func (w *Work) decodes(generated int) {
 	switch {
 	case m == nil || !w.streams || generated == 0:
 	case w.stay.Inside():
-		m.Advance(&w.stay, w.Request.PromptTokens, generated)
+		m.Advance(&w.stay, w.adapter.clock(), w.Request.PromptTokens, generated)
 	default:
 		m.Enter(&w.stay, w.Replica, w.Request.Arrival+w.FirstToken, w.Request.PromptTokens, generated, true)
 	}
@@ -47,6 +76,14 @@ func (w *Work) leaves(outcome Outcome, tokens int) {
 	if m := w.adapter.drift; m != nil && w.stay.Inside() {
 		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed)
 	}
+}
+
+// slowdownOf is for the status: nil of a replica that is not reckoned to be slow.
+func (s *Server) slowdownOf(replica int) *float64 {
+	if factor := s.drift.Slowdown(replica); factor > 1 {
+		return number(factor)
+	}
+	return nil
 }
 
 // driftOf is for the status.

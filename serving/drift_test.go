@@ -113,8 +113,9 @@ func TestDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrifting(t)
 		const (
-			onA   = `gearshift_profile_drift_ratio{replica="small@a",variant="small"}`
-			large = `gearshift_profile_drift_ratio{replica="large@a",variant="large"}`
+			onA     = `gearshift_profile_drift_ratio{replica="small@a",variant="small"}`
+			slowOnA = `gearshift_replica_slowdown_ratio{replica="small@a",variant="small"}`
+			large   = `gearshift_profile_drift_ratio{replica="large@a",variant="large"}`
 		)
 		d.ask(t, 20)
 		if ratio := d.figure(t, onA); !math.IsNaN(ratio) {
@@ -143,12 +144,18 @@ func TestDrift(t *testing.T) {
 		if r := d.Status().Replicas[smallOnA]; r.Drift == nil || *r.Drift < 1.8 {
 			t.Errorf("status %+v", r)
 		}
-		if text := d.logs.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN") || !strings.Contains(text, "replica=small@a") {
+		if r := d.Status().Replicas[smallOnA]; r.Slowdown == nil || math.Abs(*r.Slowdown-2) > 0.2 || math.Abs(d.figure(t, slowOnA)-*r.Slowdown) > 0.01 {
+			t.Errorf("reckoned to be slow by %v, status %+v", d.figure(t, slowOnA), r)
+		}
+		if text := d.logs.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "level=WARN") != 1 || strings.Count(text, "replica=small@a") != 2 {
 			t.Errorf("log: %s", text)
 		}
 		d.slow = false
 		d.ask(t, 300)
-		if text := d.logs.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "level=INFO msg=\"replica keeps to its profile again\" replica=small@a") {
+		if n := d.figure(t, slowOnA); n != 1 || d.Status().Replicas[smallOnA].Slowdown != nil {
+			t.Errorf("reckoned to be slow by %v after it has recovered", n)
+		}
+		if text := d.logs.String(); strings.Count(text, "\n") != 4 || !strings.Contains(text, "level=INFO msg=\"replica keeps to its profile again\" replica=small@a") {
 			t.Errorf("log: %s", text)
 		}
 	})

@@ -122,6 +122,9 @@ func (s *Server) startEngines() {
 		s.health.patrol.Start(ctx)
 	}
 	s.scraper.Start(ctx)
+	if s.drift != nil && s.config.Drift.Correct {
+		s.fading.Go(func() { s.fadeDrift(ctx) })
+	}
 }
 
 func (s *Server) stopEngines() {
@@ -131,6 +134,7 @@ func (s *Server) stopEngines() {
 		s.health.patrol.Wait()
 	}
 	s.scraper.Wait()
+	s.fading.Wait()
 }
 
 // owed is how many requests wait for the replicas' answers, and how many more callers

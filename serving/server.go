@@ -88,6 +88,7 @@ type Server struct {
 	books    *books
 	health   *keeper
 	drift    *drift.Monitor // may be nil
+	fading   sync.WaitGroup // what fades its beliefs
 	scraper  *gauges.Scraper
 	parked   *parked
 	line     *line

@@ -55,6 +55,9 @@ type ReplicaStatus struct {
 	// Drift is the smoothed time per token, measured as a multiple of what the
 	// profile says; left out before enough answers tell.
 	Drift *float64 `json:"profile_drift,omitempty"`
+	// Slowdown is how many times as long as its profile says forecasts take it to
+	// take at the moment; none if as long.
+	Slowdown *float64 `json:"slowdown,omitempty"`
 	EngineStatus
 }
 
@@ -80,7 +83,7 @@ func (s *Server) Status() Status {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Drift: s.driftOf(i), EngineStatus: engines[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i],
 		})
 	}
 	s.books.sum(&out)

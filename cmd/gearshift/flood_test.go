@@ -31,6 +31,9 @@ type flood struct {
 	length   time.Duration
 	trace    string // file of the arrivals, rescaled to the rate; none: Poisson
 	seed     uint64 // 0: the first of serving
+	// slow is how many times as long as its profiles say the first host takes; 0 is as
+	// long.
+	slow float64
 }
 
 // flooded is what came of the requests.
@@ -81,10 +84,13 @@ func (x flood) run(t *testing.T) *flooded {
 			t.Fatal(err)
 		}
 		defer closeBackends()
+		if x.slow > 0 {
+			slowFirstHost(t, x.scenario, core.Table(), backends, x.slow)
+		}
 		clock := serving.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
-			Watchers: []serving.Watcher{f}, OutputTokens: ruleLengths(x.scenario).Output,
+			Drift: newDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: ruleLengths(x.scenario).Output,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -101,6 +107,28 @@ func (x flood) run(t *testing.T) *flooded {
 		}
 	})
 	return f
+}
+
+// slowFirstHost puts engines that take so many times as long in the place of those of
+// the first host.
+func slowFirstHost(t *testing.T, s *scenario.Scenario, table *fleet.Table, list []serving.Backend, times float64) {
+	t.Helper()
+	profiles := s.Profiles()
+	for i, p := range profiles {
+		slowed := *p
+		for _, ms := range []*float64{&slowed.LaunchFloor, &slowed.Weights, &slowed.Token, &slowed.Context, &slowed.Overhead, &slowed.Sequence} {
+			*ms *= times
+		}
+		profiles[i] = &slowed
+	}
+	engines, err := newSimulated(s, table, profiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(engines.Close)
+	for _, i := range table.ReplicasOn(0) {
+		list[i].Transport = engines.Replica(i)
+	}
 }
 
 func (x flood) requests() int { return int(x.rate * x.length.Seconds()) }

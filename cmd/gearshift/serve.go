@@ -218,7 +218,7 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		}
 		return list, closeAll, err
 	}
-	simulated, err := newSimulated(s, t)
+	simulated, err := newSimulated(s, t, s.Profiles())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -228,11 +228,11 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 	return list, simulated.Close, nil
 }
 
-func newSimulated(s *scenario.Scenario, t *fleet.Table) (*backend.Simulated, error) {
+// newSimulated makes engines that take their time by the profiles.
+func newSimulated(s *scenario.Scenario, t *fleet.Table, profiles []*profile.Profile) (*backend.Simulated, error) {
 	config := backend.SimulatedConfig{
 		Table: t, OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1),
 	}
-	profiles := s.Profiles()
 	for i, tokens := range s.KVTokens() {
 		e, err := engine.New(s.Engine, profiles[i], tokens)
 		if err != nil {

@@ -61,7 +61,7 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if tightest := v.Tightest(replica); tightest > 0 {
 		bound = min(bound, tightest)
 	}
-	step, prefill := v.Forecasts[replica].Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)
+	step, prefill := v.Forecasts[replica].Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)*v.Slowdown(replica)
 	pace := step
 	if x.Output > 0 {
 		pace += float64(n) * (prefill / x.Output)

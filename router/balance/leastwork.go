@@ -82,7 +82,7 @@ func (b LeastWork) work(v *fleet.View, replica int) float64 {
 		batch = max(1, int(float64(size)/b.Context))
 	}
 	step, _ := b.Profiles[replica].Step(batch, batch, int(float64(batch)*b.Context), b.neighbours(v, replica))
-	return float64(v.InFlight[replica]+1) * step / float64(batch)
+	return float64(v.InFlight[replica]+1) * v.Slowdown(replica) * step / float64(batch)
 }
 
 // neighbours is the sum of the duties of the host's other busy engines.

@@ -118,6 +118,11 @@ func draw(t *fleet.Table, seed uint64) *example {
 			x.view.Elsewhere = append(x.view.Elsewhere, int32(rng.IntN(int(n)+1)))
 		}
 	}
+	if rng.IntN(4) == 0 { // some are slow
+		for range t.Replicas {
+			x.view.Excess = append(x.view.Excess, max(0, 4*rng.Float32()-2))
+		}
+	}
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -134,7 +139,8 @@ func (x *example) unchanged() error {
 	v, w := &x.view, &want.view
 	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed &&
 		slices.Equal(v.InFlight, w.InFlight) && slices.Equal(v.Elsewhere, w.Elsewhere) && slices.Equal(v.Held, w.Held) &&
-		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps)
+		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps) &&
+		slices.Equal(v.Excess, w.Excess)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}
@@ -143,8 +149,8 @@ func (x *example) unchanged() error {
 
 func (x *example) String() string {
 	v := &x.view
-	return fmt.Sprintf("seed %d (in flight %v, of others %v, held %v, down %v, caps %v, rates %.2f %.2f, request %+v)",
-		x.seed, v.InFlight, v.Elsewhere, v.Held, v.Down, v.Caps, v.Rate, v.Smoothed, x.request)
+	return fmt.Sprintf("seed %d (in flight %v, of others %v, held %v, down %v, caps %v, excess %v, rates %.2f %.2f, request %+v)",
+		x.seed, v.InFlight, v.Elsewhere, v.Held, v.Down, v.Caps, v.Excess, v.Rate, v.Smoothed, x.request)
 }
 
 // busy is a view with some load and everything available, to measure on.

@@ -17,6 +17,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.caps = append(l.caps[:0], o.caps...)
 	l.elsewhere = append(l.elsewhere[:0], o.elsewhere...)
 	l.heldElsewhere = append(l.heldElsewhere[:0], o.heldElsewhere...)
+	l.excess = append(l.excess[:0], o.excess...)
 	l.rate, l.declared, l.taken, l.routers = o.rate, o.declared, o.taken, o.routers
 	l.last = append(l.last[:0], o.last...)
 	l.slots = append(l.slots[:0], o.slots...)
@@ -32,7 +33,7 @@ func (x Lease) On(l *Ledger) Lease {
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
 	inFlight, held, down, forecasts, sample := v.InFlight, v.Held, v.Down, v.Forecasts, v.sample
-	elsewhere, caps, tightest := v.Elsewhere, v.Caps, v.tightest
+	elsewhere, caps, excess, tightest := v.Elsewhere, v.Caps, v.Excess, v.tightest
 	*v = *o
 	v.sample = sample
 	v.sample.copyFrom(&o.sample)
@@ -42,5 +43,6 @@ func (v *View) CopyFrom(o *View) {
 	v.Forecasts = append(forecasts[:0], o.Forecasts...)
 	v.Elsewhere = append(elsewhere[:0], o.Elsewhere...)
 	v.Caps = append(caps[:0], o.Caps...)
+	v.Excess = append(excess[:0], o.Excess...)
 	v.tightest = append(tightest[:0], o.tightest...)
 }

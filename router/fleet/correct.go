@@ -8,7 +8,7 @@ import "slices"
 func (l *Ledger) SetCap(replica, most int) {
 	l.mu.Lock()
 	if len(l.caps) > 0 || most != 0 {
-		l.caps = set(l.caps, len(l.table.Replicas), replica, most)
+		l.caps = set(l.caps, len(l.table.Replicas), replica, int32(most))
 	}
 	l.mu.Unlock()
 	l.tellOfRoom()
@@ -23,22 +23,34 @@ func (l *Ledger) Correct(replica, inFlight, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.elsewhere) > 0 || inFlight != 0 {
-		l.elsewhere = set(l.elsewhere, len(l.table.Replicas), replica, inFlight)
+		l.elsewhere = set(l.elsewhere, len(l.table.Replicas), replica, int32(inFlight))
 	}
 	if len(l.heldElsewhere) > 0 || held != 0 {
-		l.heldElsewhere = set(l.heldElsewhere, len(l.table.Replicas), replica, held)
+		l.heldElsewhere = set(l.heldElsewhere, len(l.table.Replicas), replica, int32(held))
 	}
+}
+
+// SlowDown says that the replica takes so many times as long as its profile says.
+// Views tell it to whoever forecasts. Factors below 1 are taken for 1, which takes it
+// back.
+func (l *Ledger) SlowDown(replica int, factor float64) {
+	l.mu.Lock()
+	if excess := float32(max(0, factor-1)); len(l.excess) > 0 || excess > 0 {
+		l.excess = set(l.excess, len(l.table.Replicas), replica, excess)
+	}
+	l.mu.Unlock()
+	l.tellOfRoom()
 }
 
 // set puts a value into a list of n that is empty while all are zero, so that
 // views are the same as where such values are never used.
-func set(list []int32, n, i, value int) []int32 {
+func set[T int32 | float32](list []T, n, i int, value T) []T {
 	if len(list) == 0 {
 		list = slices.Grow(list, n)[:n]
 		clear(list)
 	}
-	list[i] = int32(value)
-	if value == 0 && !slices.ContainsFunc(list, func(x int32) bool { return x != 0 }) {
+	list[i] = value
+	if value == 0 && !slices.ContainsFunc(list, func(x T) bool { return x != 0 }) {
 		list = list[:0]
 	}
 	return list
@@ -49,6 +61,7 @@ func set(list []int32, n, i, value int) []int32 {
 func (l *Ledger) copyCorrections(v *View) {
 	v.Caps = append(v.Caps[:0], l.caps...)
 	v.Elsewhere = append(v.Elsewhere[:0], l.elsewhere...)
+	v.Excess = append(v.Excess[:0], l.excess...)
 	for i, n := range l.elsewhere {
 		v.InFlight[i] += n
 	}
@@ -64,4 +77,12 @@ func (v *View) Own(replica int) int {
 		own -= v.Elsewhere[replica]
 	}
 	return int(own)
+}
+
+// Slowdown is how many times as long as its profile says the replica takes, 1 or more.
+func (v *View) Slowdown(replica int) float64 {
+	if len(v.Excess) == 0 {
+		return 1
+	}
+	return 1 + float64(v.Excess[replica])
 }

@@ -61,20 +61,23 @@ func TestLiftedCorrectionsLeaveNoTrace(t *testing.T) {
 	used, plain := NewLedger(table(t)), NewLedger(table(t))
 	used.SetCap(0, 3)
 	used.Correct(1, 4, 5)
+	used.SlowDown(2, 1.5)
 	into := NewLedger(table(t))
 	into.CopyFrom(used)
 	var a, b View
 	used.View(0, &a)
 	into.View(0, &b)
-	if !reflect.DeepEqual(a, b) || a.Caps[0] != 3 || a.Elsewhere[1] != 4 || a.Held[1] != 5 {
+	if !reflect.DeepEqual(a, b) || a.Caps[0] != 3 || a.Elsewhere[1] != 4 || a.Held[1] != 5 || a.Slowdown(2) != 1.5 || a.Slowdown(1) != 1 {
 		t.Fatalf("the copy of %+v is %+v", a, b)
 	}
 	b.CopyFrom(&a)
-	if b.Caps[0]++; a.Caps[0] != 3 {
-		t.Error("a copied view shares its caps")
+	b.Caps[0]++
+	if b.Excess[2]++; a.Caps[0] != 3 || a.Slowdown(2) != 1.5 {
+		t.Error("a copied view shares its caps or its slowdowns")
 	}
 	used.SetCap(0, 0)
 	used.Correct(1, 0, 0)
+	used.SlowDown(2, 0.9)
 	var now, never View
 	used.View(0, &now)
 	plain.View(0, &never)

@@ -50,8 +50,9 @@ type Ledger struct {
 	free     []uint32
 	taken    uint64   // places so far, and turns of replicas up or down
 	last     []uint64 // by host, the last of the places there, and of all turns
-	// Empty while all are zero; see SetCap and Correct.
+	// Empty while all are zero; see SetCap, Correct and SlowDown.
 	caps, elsewhere, heldElsewhere []int32
+	excess                         []float32
 	tightest                       []time.Duration
 	onRoom                         []func()
 }

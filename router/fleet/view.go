@@ -23,6 +23,9 @@ type View struct {
 	// Caps is, by replica, how many requests of its own the router may have there
 	// for now ([Ledger.SetCap]). Zero is no cap; empty where no replica has one.
 	Caps []int32
+	// Excess is, by replica, what of its times lies beyond those of its profile, as a
+	// multiple of these ([Ledger.SlowDown]); empty where all keep to theirs.
+	Excess []float32
 	// Forecasts are, by replica, what the request to be routed would do there;
 	// empty where nobody forecasts.
 	Forecasts []Forecast

@@ -82,8 +82,8 @@ func (p *LeastWork) least(v *fleet.View, r *fleet.Request, variant int) float64 
 	least, deadline := math.Inf(1), allowed(v, r)
 	for _, i := range v.ReplicasOf(variant) {
 		if v.Available(i) {
-			outstanding := float64(v.InFlight[i] + 1)
-			least = min(least, outstanding*p.share(v.Table, i, deadline, p.neighbours(v, i, 0))/deadline)
+			outstanding, its := float64(v.InFlight[i]+1), deadline/v.Slowdown(i)
+			least = min(least, outstanding*p.share(v.Table, i, its, p.neighbours(v, i, 0))/its)
 		}
 	}
 	return least

@@ -171,7 +171,7 @@ func (p *predictor) neighbours(v *fleet.View, replica int, rate float64) float64
 // tokenTime is the time per output token of a batch: a decode step, and the
 // share in it of the prefills, each as long as the prompt's, by which the batch
 // renews itself once in Output steps. An empty batch takes no time.
-func (p *predictor) tokenTime(replica int, b batch, prompt int, neighbours float64) float64 {
+func (p *predictor) tokenTime(v *fleet.View, replica int, b batch, prompt int, neighbours float64) float64 {
 	if b.requests == 0 {
 		return 0
 	}
@@ -179,7 +179,7 @@ func (p *predictor) tokenTime(replica int, b batch, prompt int, neighbours float
 	if p.lengths.Output > 0 {
 		ms += float64(b.requests) * p.profiles[replica].Prefill(prompt, neighbours) / p.lengths.Output
 	}
-	return ms
+	return ms * v.Slowdown(replica)
 }
 
 // peak is the largest number of tokens that the batch is expected to hold if

@@ -101,12 +101,12 @@ func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline
 	before := running(v, replica)
 	after := before.joinedBy(r)
 	neighbours := p.neighbours(v, replica, recentRate(v))
-	time := p.tokenTime(replica, after, r.PromptTokens, neighbours)
+	time := p.tokenTime(v, replica, after, r.PromptTokens, neighbours)
 	own := p.late(time, p.kvPeak(v, replica, after), deadline)
 	if p.others == 0 {
 		return own
 	}
-	then := p.late(p.tokenTime(replica, before, r.PromptTokens, neighbours), p.kvPeak(v, replica, before), deadline)
+	then := p.late(p.tokenTime(v, replica, before, r.PromptTokens, neighbours), p.kvPeak(v, replica, before), deadline)
 	others := float64(before.requests) * (own - then)
 	more := p.duty(replica, after, neighbours) - p.duty(replica, before, neighbours)
 	for _, i := range v.Table.ReplicasOn(v.Table.Replicas[replica].Host) {
@@ -122,8 +122,8 @@ func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline
 func (p *Priced) slowed(v *fleet.View, r *fleet.Request, replica int, more, joined, deadline float64) float64 {
 	b, neighbours := running(v, replica), p.neighbours(v, replica, recentRate(v))
 	use := p.kvPeak(v, replica, b)
-	before := p.tokenTime(replica, b, r.PromptTokens, neighbours)
-	after := p.tokenTime(replica, b, r.PromptTokens, neighbours+more)
+	before := p.tokenTime(v, replica, b, r.PromptTokens, neighbours)
+	after := p.tokenTime(v, replica, b, r.PromptTokens, neighbours+more)
 	after = before + (after-before)*min(1, joined/before)
 	return float64(b.requests) * (p.late(after, use, deadline) - p.late(before, use, deadline))
 }

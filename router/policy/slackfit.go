@@ -124,7 +124,7 @@ func (p *SlackFit) predict(v *fleet.View, r *fleet.Request, replica int) float64
 			}
 		}
 	}
-	return p.tokenTime(replica, p.batch(int(v.InFlight[replica])+1), r.PromptTokens, neighbours)
+	return p.tokenTime(v, replica, p.batch(int(v.InFlight[replica])+1), r.PromptTokens, neighbours)
 }
 
 // batch is one of so many sequences of the mean context.

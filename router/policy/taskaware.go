@@ -173,6 +173,6 @@ func (p *TaskAware) use(v *fleet.View, r *fleet.Request, variant int) float64 {
 // latency is the predicted time per token of the request, in milliseconds.
 func (p *TaskAware) latency(v *fleet.View, r *fleet.Request, variant int, rate float64) float64 {
 	return p.picked(v, r, variant, func(i int) float64 {
-		return p.tokenTime(i, running(v, i).joinedBy(r), r.PromptTokens, p.neighbours(v, i, rate))
+		return p.tokenTime(v, i, running(v, i).joinedBy(r), r.PromptTokens, p.neighbours(v, i, rate))
 	})
 }

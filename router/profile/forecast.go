@@ -18,7 +18,8 @@ import (
 //	1 / (1 + exp(−(p/d − centre)/spread))
 //
 // since a request's own pace wavers around that of the present step, and the
-// prefills of others interrupt it. The misses that a request adds are its own,
+// prefills of others interrupt it. Of a replica that has been found slower than its
+// profile says, all times are so many times as long. The misses that a request adds are its own,
 // those of the batch it joins, and those of the batches on the same host that
 // it slows. A replica that is idle counts as a fraction of a request: to keep
 // it quick is worth something to those to come.
@@ -56,13 +57,14 @@ type load struct {
 	weight  float64 // requests
 	gpu     float64 // the GPU part of a step
 	duty    float64 // the share of a step in which the batch loads the GPU
+	slow    float64 // how many times as long as by its profile a step takes
 	misses  float64 // probability for each of its requests, as things are
 }
 
 // missing is the probability that one of the batch's requests misses its deadline
 // beside neighbours.
 func (l *load) missing(neighbours, perDeadline float64) float64 {
-	return miss(l.profile.beside(l.gpu, l.n, neighbours) * perDeadline)
+	return miss(l.profile.beside(l.gpu, l.n, neighbours) * l.slow * perDeadline)
 }
 
 // host fills in the forecasts of the replicas of one host. Duties are those of
@@ -73,7 +75,7 @@ func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float
 	var duties float64
 	crowded := false
 	for _, i := range on {
-		l := load{profile: f.profiles[i], n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i])}
+		l := load{profile: f.profiles[i], n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i]), slow: v.Slowdown(i)}
 		if l.n > 0 {
 			l.gpu, l.duty = l.profile.alone(l.n, l.held)
 		} else {
@@ -127,7 +129,7 @@ func join(loads []load, k, prompt int, duties float64, crowded bool, perDeadline
 		duties = settled(loads, k)
 		l.n, l.gpu, duty = before, its, l.duty
 	}
-	pace := l.profile.beside(gpu, n, duties-l.duty) * perDeadline
+	pace := l.profile.beside(gpu, n, duties-l.duty) * l.slow * perDeadline
 	own := miss(pace)
 	misses := own
 	if n > 1 {

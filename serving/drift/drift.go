@@ -46,6 +46,11 @@ type Config struct {
 // any goroutine; those on a request's path allocate nothing, and wait only for
 // others that end on the same replica. A nil Monitor does nothing.
 type Monitor struct {
+	// OnSlow, if set before the first request, is told how many times as long as its
+	// profile says a replica takes at the moment: more than [Bound], and 1 once it is
+	// within [Back] again. It must not wait.
+	OnSlow func(replica int, factor float64)
+
 	config   Config
 	table    *fleet.Table
 	replicas []replica
@@ -62,6 +67,7 @@ type replica struct {
 	// step that it was part of.
 	begun, together atomic.Int64
 	estimate        estimate
+	slowdown        slowdown
 }
 
 // load counts sequences that decode, and the tokens that they hold.
@@ -100,14 +106,32 @@ func (m *Monitor) Others(replica, sequences, context int) {
 type Stay struct {
 	replica   int
 	in, timed bool
-	context   int           // tokens that it is counted with
-	began     time.Duration // when its first tokens came
-	first     int           // how many those were
-	prefilled int64         // the replica's, then
-	seen      int           // tokens at the last look at the load
-	pace      float64       // the predicted step then, in ms
-	sum       float64       // of predicted steps, weighted
+	context   int     // tokens that it is counted with
+	seen      int     // tokens at the last look at the load
+	pace      float64 // the predicted step then, in ms
+	answer    span    // from its first tokens on
+	stretch   span    // its last part
+}
+
+// span is a part of an answer whose pace is compared.
+type span struct {
+	began     time.Duration
+	first     int     // tokens that had come by then
+	prefilled int64   // the replica's, then
+	sum       float64 // of predicted steps, weighted
 	weight    float64
+}
+
+// compare says how long the tokens since took, and how long they were predicted to
+// take; known of no fewer than so many.
+func (s *span) compare(now time.Duration, generated, fewest int, prefilled int64) (measured, predicted time.Duration, known bool) {
+	tokens := generated - s.first
+	if tokens < fewest || s.weight == 0 {
+		return 0, 0, false
+	}
+	predicted = profile.Duration(s.sum/s.weight*float64(tokens)) + time.Duration(prefilled-s.prefilled)
+	measured = now - s.began
+	return measured, predicted, measured > 0 && predicted > 0
 }
 
 // Enter counts a request whose prompt is done: it decodes on the replica from now
@@ -119,28 +143,40 @@ func (m *Monitor) Enter(s *Stay, replica int, now time.Duration, prompt, generat
 		return
 	}
 	r := &m.replicas[replica]
-	*s = Stay{replica: replica, in: true, timed: timed, context: prompt + generated, began: now, first: generated, seen: generated}
+	*s = Stay{replica: replica, in: true, timed: timed, context: prompt + generated, seen: generated}
 	if r.profile != nil {
 		m.prefill(replica, now, prompt)
 	}
 	r.load.add(1, s.context)
 	if timed && r.profile != nil {
-		s.prefilled = r.prefilled.Load()
 		s.pace, _ = m.step(replica)
+		s.answer = span{began: now, first: generated, prefilled: r.prefilled.Load()}
+		s.stretch = s.answer
 	}
 }
 
 // Inside says whether the request is counted.
 func (s *Stay) Inside() bool { return s.in }
 
-// Advance notes how many tokens of the answer have come.
-func (m *Monitor) Advance(s *Stay, prompt, generated int) {
+// Advance notes how many tokens of the answer have come by now.
+func (m *Monitor) Advance(s *Stay, now time.Duration, prompt, generated int) {
 	if m == nil || !s.in || generated-s.seen < every {
 		return
 	}
 	m.replicas[s.replica].load.context.Add(int64(prompt + generated - s.context))
 	s.context = prompt + generated
 	m.look(s, generated)
+	m.pause(s, now, generated, stretch)
+}
+
+// pause compares the stretch that ends now, if it has so many tokens, and begins the
+// next.
+func (m *Monitor) pause(s *Stay, now time.Duration, generated, fewest int) {
+	prefilled := m.replicas[s.replica].prefilled.Load()
+	if measured, predicted, known := s.stretch.compare(now, generated, fewest, prefilled); known {
+		m.slow(s.replica, now, measured, predicted)
+		s.stretch = span{began: now, first: generated, prefilled: prefilled}
+	}
 }
 
 // look takes in the load on the replica. Tokens that came at once, or were only
@@ -151,8 +187,10 @@ func (m *Monitor) look(s *Stay, generated int) {
 	}
 	pace, _ := m.step(s.replica)
 	w := float64(min(generated-s.seen, every))
-	s.sum += w * (s.pace + pace) / 2
-	s.weight += w
+	for _, part := range []*span{&s.answer, &s.stretch} {
+		part.sum += w * (s.pace + pace) / 2
+		part.weight += w
+	}
 	s.pace, s.seen = pace, generated
 }
 
@@ -166,13 +204,11 @@ func (m *Monitor) Leave(s *Stay, now time.Duration, generated int, whole bool) {
 	r := &m.replicas[s.replica]
 	r.load.add(-1, -s.context)
 	s.in = false
-	tokens := generated - s.first
-	if !whole || !s.timed || tokens < Shortest || s.weight == 0 {
+	if !whole || !s.timed {
 		return
 	}
-	waits := time.Duration(r.prefilled.Load() - s.prefilled)
-	predicted := profile.Duration(s.sum/s.weight*float64(tokens)) + waits
-	if measured := now - s.began; measured > 0 && predicted > 0 {
+	m.pause(s, now, generated, Shortest)
+	if measured, predicted, known := s.answer.compare(now, generated, Shortest, r.prefilled.Load()); known {
 		m.compare(s.replica, measured, predicted)
 	}
 }

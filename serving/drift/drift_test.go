@@ -39,6 +39,7 @@ type bench struct {
 	random *rand.Rand
 	lastID uint64
 	jobs   map[uint64]*job
+	slow   [2]float64 // what OnSlow told last; 0 is nothing yet
 }
 
 type job struct {
@@ -60,6 +61,7 @@ func newBench(t testing.TB, scheduler string) *bench {
 		Table: table, Profiles: []*profile.Profile{&quick, &heavy}, Sequences: 16, Chunked: scheduler == engine.ChunkedPrefill,
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
 	})
+	b.OnSlow = func(replica int, factor float64) { b.slow[replica] = factor }
 	return b
 }
 
@@ -135,7 +137,7 @@ func (b *bench) step() {
 	for i := range 2 {
 		b.host.Each(i, func(id uint64, generated int) {
 			if j := b.jobs[id]; j.timed {
-				b.Advance(&j.stay, j.prompt, generated)
+				b.Advance(&j.stay, b.now, j.prompt, generated)
 			}
 		})
 	}
@@ -174,8 +176,8 @@ func TestEnginesThatKeepToTheirProfiles(t *testing.T) {
 				for i := range 2 {
 					b.wantRatio(t, i, 1, 0.02)
 				}
-				if b.log.Len() > 0 {
-					t.Errorf("log: %s", &b.log)
+				if b.log.Len() > 0 || b.slow != [2]float64{} {
+					t.Errorf("slow %v, log: %s", b.slow, &b.log)
 				}
 			})
 		}
@@ -224,7 +226,7 @@ func (b *bench) answer(times float64) {
 	for n := 1; n < output; n++ {
 		step, _ := heavy.Step(1, 1, prompt+n, 0)
 		ms += step
-		b.Advance(&s, prompt, n+1)
+		b.Advance(&s, b.now+time.Duration(times*ms*float64(time.Millisecond)), prompt, n+1)
 	}
 	b.now += time.Duration(times * ms * float64(time.Millisecond))
 	b.Leave(&s, b.now, output, true)
@@ -237,12 +239,13 @@ func TestWhatIsNotDrift(t *testing.T) {
 	for range drift.Enough - 1 {
 		b.answer(2)
 	}
-	if ratio, n, known := b.Ratio(1); known || n != drift.Enough-1 || b.log.Len() > 0 {
+	warned, _ := b.warnings()
+	if ratio, n, known := b.Ratio(1); known || n != drift.Enough-1 || warned > 0 {
 		t.Errorf("%v after %d answers, known %t, log %q", ratio, n, known, &b.log)
 	}
 	b.answer(2)
 	b.wantRatio(t, 1, 2, 0.02)
-	if warned, _ := b.warnings(); warned != 1 {
+	if warned, _ = b.warnings(); warned != 1 {
 		t.Errorf("%d warnings of a replica twice as slow", warned)
 	}
 
@@ -272,7 +275,7 @@ func TestWhatIsNotCompared(t *testing.T) {
 	}{{100, true, false}, {drift.Shortest, true, true}, {100, false, true}, {0, false, true}} {
 		var s drift.Stay
 		b.Enter(&s, 0, 0, 10, 1, c.timed)
-		b.Advance(&s, 10, c.tokens)
+		b.Advance(&s, 0, 10, c.tokens)
 		b.Leave(&s, time.Second, c.tokens, c.whole)
 		b.Leave(&s, time.Second, c.tokens, c.whole)
 	}
@@ -315,7 +318,7 @@ func TestConcurrentRequests(t *testing.T) {
 				now := time.Duration(n) * time.Second
 				b.Enter(&s, (k+n)%2, now, 50, 1, n%3 > 0)
 				for tokens := 1; tokens < 60; tokens += 3 {
-					b.Advance(&s, 50, tokens)
+					b.Advance(&s, now, 50, tokens)
 				}
 				b.Leave(&s, now+time.Second, 60, n%5 > 0)
 				b.Ratio(k % 2)
@@ -352,7 +355,7 @@ func TestNilMonitor(t *testing.T) {
 	var m *drift.Monitor
 	var s drift.Stay
 	m.Enter(&s, 0, 0, 1, 1, true)
-	m.Advance(&s, 1, 100)
+	m.Advance(&s, 0, 1, 100)
 	m.Leave(&s, time.Second, 100, true)
 	m.Others(0, 1, 1)
 	if _, _, known := m.Ratio(0); known {

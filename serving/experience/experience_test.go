@@ -63,7 +63,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 		}
 	}
 	if got.Now != want.Now || got.Rate != want.Rate || got.Smoothed != want.Smoothed ||
-		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
+		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Excess, want.Excess) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
 		t.Errorf("read %+v, written %+v", got, want)
 	}
 }
@@ -255,6 +255,8 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2]`, "x:2: in_flight, held_tokens: 3 and 4 numbers"},
 		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens, of_others, caps: a negative number"},
 		{`"caps":[0,1,2,0]`, `"caps":[0,1,2]`, "x:2: of_others, caps: 4 and 3 numbers"},
+		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0.5]`, "x:2: excess_time: 2 numbers"},
+		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0,-0.5,0]`, "x:2: excess_time: -0.5 is negative"},
 		{`"down":[1]`, `"down":[4]`, "x:2: down: 4 is not in 0 … 3"},
 		{`"min_quality":0.7`, `"min_quality":-0.7`, "x:2: min_quality: -0.7 is negative"},
 		{`"propensity":0.1`, `"propensity":1.1`, "x:2: propensity"},

@@ -150,6 +150,8 @@ func (f *file) row(l *line) (Row, error) {
 		return r, fmt.Errorf("in_flight, held_tokens: %d and %d numbers; want one for each of %d replicas", len(l.InFlight), len(l.Held), n)
 	case len(l.Others) != 0 && len(l.Others) != n || len(l.Caps) != 0 && len(l.Caps) != n:
 		return r, fmt.Errorf("of_others, caps: %d and %d numbers; want none, or one for each of %d replicas", len(l.Others), len(l.Caps), n)
+	case len(l.Excess) != 0 && len(l.Excess) != n:
+		return r, fmt.Errorf("excess_time: %d numbers; want none, or one for each of %d replicas", len(l.Excess), n)
 	case len(l.Smoothed) != len(fleet.RateHorizons):
 		return r, fmt.Errorf("smoothed_rates: %d numbers; want %d", len(l.Smoothed), len(fleet.RateHorizons))
 	case l.Outcome == "" || l.Policy == "":
@@ -196,6 +198,11 @@ func notNegative(l *line) error {
 			}
 		}
 	}
+	for _, x := range l.Excess {
+		if x < 0 {
+			return fmt.Errorf("excess_time: %v is negative", x)
+		}
+	}
 	return nil
 }
 
@@ -208,7 +215,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
-			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps,
+			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps, Excess: l.Excess,
 			Down: make([]bool, len(l.InFlight)), Rate: l.Rate,
 		},
 		Variant: variant, Replica: replica,

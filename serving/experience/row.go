@@ -67,10 +67,11 @@ type line struct {
 
 	InFlight []int32   `json:"in_flight"`
 	Held     []int32   `json:"held_tokens"`
-	Others   []int32   `json:"of_others,omitempty"` // of those in flight
-	Caps     []int32   `json:"caps,omitempty"`      // on those of the router's own; 0 is none
-	Down     []int     `json:"down,omitempty"`      // replicas, by index
-	Hosts    []int     `json:"hosts,omitempty"`     // by index, where the view was of a sample
+	Others   []int32   `json:"of_others,omitempty"`   // of those in flight
+	Caps     []int32   `json:"caps,omitempty"`        // on those of the router's own; 0 is none
+	Excess   []float32 `json:"excess_time,omitempty"` // beyond that of their profiles, as a multiple of it
+	Down     []int     `json:"down,omitempty"`        // replicas, by index
+	Hosts    []int     `json:"hosts,omitempty"`       // by index, where the view was of a sample
 	Rate     float64   `json:"rate"`
 	Smoothed []float64 `json:"smoothed_rates"`
 
@@ -96,7 +97,7 @@ func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
-		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
+		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),

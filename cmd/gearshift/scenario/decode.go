@@ -38,6 +38,7 @@ var lenient = map[reflect.Type]bool{
 	reflect.TypeFor[serving.Retries]():        true,
 	reflect.TypeFor[health.Config]():          true,
 	reflect.TypeFor[gauges.Config]():          true,
+	reflect.TypeFor[serving.DriftConfig]():    true,
 	reflect.TypeFor[backend.UpstreamConfig](): true,
 }
 
