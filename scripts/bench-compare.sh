@@ -88,6 +88,8 @@ round() {
 	ours 1 gearshift '^BenchmarkTraining$/^9-256' 200x
 	ours 1 gearshift '^BenchmarkTraining$/^(9-64|default)' 1000x
 	torch training
+	ours 2 gearshift '^BenchmarkTraining$/^two-cores' 200x
+	torch training --two-cores
 
 	ours 1 gearshift '^BenchmarkEnvironment$/^one-core' "${seconds}s"
 	ours 1 gearshift '^BenchmarkSimulation$/^threshold' "${seconds}s"

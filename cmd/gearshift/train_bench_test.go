@@ -40,10 +40,12 @@ func BenchmarkTraining(b *testing.B) {
 		e := scriptedEnvironment(b, -1)
 		return c, &routed{&trainingEnv{estimating: e, told: e}, script(2)}
 	}
-	b.Run("9-256-256-3/batch=1024", func(b *testing.B) {
-		c, e := plain("paper")
-		trainEachDecision(b, c, e, 9)
-	})
+	for _, cores := range []string{"", "two-cores/"} { // which -cpu gives
+		b.Run(cores+"9-256-256-3/batch=1024", func(b *testing.B) {
+			c, e := plain("paper")
+			trainEachDecision(b, c, e, 9)
+		})
+	}
 	b.Run("9-64-64-dueling-3/batch=256", func(b *testing.B) {
 		c, e := plain("default")
 		trainEachDecision(b, c, e, 9)

@@ -1,8 +1,6 @@
 package dqn
 
 import (
-	"math"
-
 	"gonum.org/v1/gonum/blas"
 
 	"gearshift/router/nn"
@@ -24,17 +22,6 @@ func forward(y, x, w, b []float32, n int, relu bool) {
 	}
 }
 
-// unrectify computes g = dy where y is positive, else 0: the gradient before
-// the ReLU whose output is y. The sign of an activation is as good as random, so
-// that a branch on it would be mispredicted half of the time: it masks bits instead.
-func unrectify(g, dy, y []float32) {
-	g, dy = g[:len(y)], dy[:len(y)]
-	for i, v := range y {
-		positive := uint32(-int32(math.Float32bits(v)) >> 31)
-		g[i] = math.Float32frombits(math.Float32bits(dy[i]) & positive)
-	}
-}
-
 // inputGradient computes dx = g·wᵀ, where g has out columns.
 func inputGradient(dx, g, w []float32, n, out int) {
 	in := len(w) / out
@@ -50,12 +37,7 @@ func weightGradient(dw, x, g []float32, n, out int) {
 // biasGradient sums the rows of g.
 func biasGradient(db, g []float32) {
 	clear(db)
-	for len(g) > 0 {
-		for j, v := range g[:len(db)] {
-			db[j] += v
-		}
-		g = g[len(db):]
-	}
+	nn.AddRows(db, g)
 }
 
 // batchForward runs whole networks over batches of n rows, with no gradient.

@@ -8,6 +8,8 @@ import (
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"gearshift/router/nn"
 )
 
 // fusedOp is what the package's operations share. Stock Gorgonia splits a dense
@@ -109,7 +111,7 @@ func (o *denseOp) SymDiff(in gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nod
 	grad := dy
 	if o.relu {
 		f, buffer := g.newFused("unrectify", []hm.Type{floatMatrix, floatMatrix}, nil, n, out)
-		grad = b.apply(&elementOp{f, func(v ...gorgonia.Value) { unrectify(buffer, floats(v[0]), floats(v[1])) }}, dy, y)
+		grad = b.apply(&elementOp{f, func(v ...gorgonia.Value) { nn.Unrectify(buffer, floats(v[0]), floats(v[1])) }}, dy, y)
 	}
 	f, dw := g.newFused("weight gradient", []hm.Type{floatMatrix, floatMatrix}, g.gradients.Weights[o.layer], w.Shape()...)
 	dwNode := b.apply(&elementOp{f, func(v ...gorgonia.Value) { weightGradient(dw, floats(v[0]), floats(v[1]), n, out) }}, x, grad)

@@ -9,10 +9,9 @@ import (
 	"gearshift/rl"
 )
 
-// shardRows is the most rows of a batch that are computed as one shard: enough
-// to fill the kernels of a matrix library, and so few that what a layer writes is
-// in the second-level cache when the next one reads it.
-const shardRows = 256
+// shardRows is the most rows of a batch that are computed as one shard
+// (docs/decisions/0037-large-batches-in-shards.md).
+const shardRows = 512
 
 // shard computes what a share of a batch's rows contributes to a step: their
 // targets, their part of the loss, and its gradient. It shares nothing with the

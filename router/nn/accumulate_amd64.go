@@ -28,6 +28,19 @@ func Rectify(v []float32) {
 	rectifyEach(v[whole:])
 }
 
+// Unrectify writes dy where y is positive, else 0, into g: the gradient before the
+// rectification whose result is y. They are of one length.
+func Unrectify(g, dy, y []float32) {
+	whole := 0
+	if g, dy = g[:len(y)], dy[:len(y)]; cpu.X86.HasAVX {
+		whole = len(y) &^ 7
+	}
+	if whole > 0 {
+		unrectifyAVX(&g[0], &dy[0], &y[0], whole)
+	}
+	unrectifyEach(g[whole:], dy[whole:], y[whole:])
+}
+
 // accumulateAVX is accumulate, to the bit. None of the numbers may be 0.
 //
 //go:noescape
@@ -37,3 +50,8 @@ func accumulateAVX(out, x, w *float32, columns, rows, stride int)
 //
 //go:noescape
 func rectifyAVX(v *float32, n int)
+
+// unrectifyAVX is Unrectify of n numbers, a multiple of 8.
+//
+//go:noescape
+func unrectifyAVX(out, dy, y *float32, n int)

@@ -137,3 +137,24 @@ eight:
 	JNZ     eight
 	VZEROUPPER
 	RET
+
+// func unrectifyAVX(out, dy, y *float32, n int)
+TEXT ·unrectifyAVX(SB), NOSPLIT, $0-32
+	MOVQ   out+0(FP), DI
+	MOVQ   dy+8(FP), SI
+	MOVQ   y+16(FP), BX
+	MOVQ   n+24(FP), CX
+	VXORPS Y0, Y0, Y0
+
+masked:
+	VMOVUPS (BX), Y1
+	VCMPPS  $0x16, Y0, Y1, Y1 // ones where y is not ≤ 0, so for NaN too
+	VANDPS  (SI), Y1, Y1
+	VMOVUPS Y1, (DI)
+	ADDQ    $32, DI
+	ADDQ    $32, SI
+	ADDQ    $32, BX
+	SUBQ    $8, CX
+	JNZ     masked
+	VZEROUPPER
+	RET

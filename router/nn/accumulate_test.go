@@ -66,3 +66,41 @@ func TestRectify(t *testing.T) {
 		}
 	}
 }
+
+func TestUnrectify(t *testing.T) {
+	nan := float32(math.NaN())
+	values := []float32{1, 0, nan, 3, float32(math.Inf(1)), 0, 1e-40}
+	for n := range 40 {
+		g, dy, y := make([]float32, n+1), make([]float32, n), make([]float32, n)
+		for i := range y {
+			dy[i], y[i] = values[i%5]-2, values[i%7]
+		}
+		g[n] = 7
+		want := slices.Clone(g)
+		unrectifyEach(want[:n], dy, y)
+		Unrectify(g[:n], dy, y)
+		if fmt.Sprint(g) != fmt.Sprint(want) { // which has NaN equal NaN
+			t.Errorf("the gradient %v before %v is %v, want %v", dy, y, g, want)
+		}
+		for i := range y {
+			if (y[i] > 0) != (fmt.Sprint(g[i]) == fmt.Sprint(dy[i]) && dy[i] != 0) && y[i] == y[i] && dy[i] != 0 {
+				t.Errorf("of %v before %v comes %v", dy[i], y[i], g[i])
+			}
+		}
+	}
+}
+
+// Rows are added in their order, however many there are.
+func TestAddRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 0))
+	for _, rows := range []int{0, 1, 63, 64, 200} {
+		w, got, want := make([]float32, 9*rows), make([]float32, 9), make([]float32, 9)
+		for i := range w {
+			w[i] = float32(rng.NormFloat64())
+			want[i%9] += w[i]
+		}
+		if AddRows(got, w); !slices.Equal(got, want) {
+			t.Errorf("%d rows add up to %v, want %v", rows, got, want)
+		}
+	}
+}

@@ -114,9 +114,11 @@ def step(r: Rounds) -> None:
 def training(r: Rounds) -> None:
     print("## Environment and gradient step, one of each\n")
     rows = []
-    for name in ("Training/9-256-256-3/batch=1024", "Training/9-64-64-dueling-3/batch=256", "Training/default"):
+    large = "9-256-256-3/batch=1024"
+    for name in ("Training/" + large, "Training/two-cores/" + large, "Training/9-64-64-dueling-3/batch=256", "Training/default"):
         ours = (OURS, name, "decisions/s")
         label = name.removeprefix("Training/").replace("default", "the preset `default`'s own observation and load")
+        label = label.removeprefix("two-cores/") + (", both on two cores" if "two-cores" in name else "")
         row = [label, r.cell(*ours, count)]
         for side in (DEFAULT, TUNED):
             row += [r.cell(side, name, "decisions/s", count), "**" + r.ratio(ours, (side, name, "decisions/s")) + "**"]
