@@ -19,6 +19,15 @@ const (
 // Seeds are consecutive on purpose, as [source] hashes them before use.
 func Seed(d Domain, n uint64) uint64 { return uint64(d)<<56 | n&(1<<56-1) }
 
+// Seeds are the first n of a domain.
+func Seeds(d Domain, n int) []uint64 {
+	list := make([]uint64, n)
+	for i := range list {
+		list[i] = Seed(d, uint64(i))
+	}
+	return list
+}
+
 // part separates the random sources under one seed.
 type part uint64
 

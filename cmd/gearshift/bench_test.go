@@ -68,7 +68,7 @@ func simulate(b *testing.B, s *scenario.Scenario, ref, workload string, seeds in
 	if err != nil {
 		b.Fatal(err)
 	}
-	list, err := evaluated(s, []string{workload}, s.Evaluation.Requests)
+	list, err := s.Evaluated([]string{workload}, s.Evaluation.Requests)
 	if err != nil {
 		b.Fatal(err)
 	}

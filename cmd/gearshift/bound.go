@@ -120,7 +120,7 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
-	work, err := evaluated(s, o.workloads, o.requests)
+	work, err := s.Evaluated(o.workloads, o.requests)
 	if err != nil {
 		return err
 	}
@@ -133,14 +133,14 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 		return err
 	}
 	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
-	if report.Fluid, err = fluidRows(s, work, seeds(workloads.Evaluation, o.seeds)); err != nil {
+	if report.Fluid, err = fluidRows(s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
 	}
 	if o.fluidOnly && len(report.Fluid) == 0 {
 		return fmt.Errorf("--fluid: there is no bound on %s: want known rates, such as poisson:4, and neither +outputs nor +gpu nor +lost", strings.Join(o.workloads, ", "))
 	}
 	for i, c := range list {
-		rows, err := playTimed(ctx, c.contestant, work, seeds(workloads.Evaluation, o.seeds))
+		rows, err := playTimed(ctx, c.contestant, work, workloads.Seeds(workloads.Evaluation, o.seeds))
 		if err != nil {
 			return err
 		}

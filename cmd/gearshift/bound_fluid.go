@@ -23,7 +23,7 @@ type fluidRow struct {
 // requests that are played. Workloads whose rates nobody knows have no row; nor have
 // those that depart from the scenario, which is what the bound is of.
 func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
-	config, err := simulation(s)
+	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}

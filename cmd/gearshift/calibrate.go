@@ -142,7 +142,7 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	if _, err := findPreset(s, o.preset); err != nil {
+	if _, err := s.Preset(o.preset); err != nil {
 		return fmt.Errorf("--preset: %w", err)
 	}
 	c := &calibration{calibrateOptions: o, scenario: s, stdout: stdout, stderr: stderr}

@@ -35,7 +35,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	maker, err := ruleMaker(s, core.Table())
+	maker, err := s.Maker(core.Table())
 	if err != nil {
 		b.Fatal(err)
 	}

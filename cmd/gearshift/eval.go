@@ -134,7 +134,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.defaults(s)
-	work, err := evaluated(s, o.workloads, o.requests)
+	work, err := s.Evaluated(o.workloads, o.requests)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	}
 	began := time.Now()
 	plan := evaluation.Plan{
-		Contestants: list, Workloads: work, Seeds: seeds(workloads.Evaluation, o.seeds),
+		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds),
 		Clock:    func() time.Duration { return time.Since(began) },
 		Progress: counting(stderr, "evaluating"),
 	}

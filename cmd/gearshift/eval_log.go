@@ -40,7 +40,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	maker, err := ruleMaker(s, table)
+	maker, err := s.Maker(table)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ type logJudge struct {
 }
 
 func newLogJudge(s *scenario.Scenario, log *logged.Log) (*logJudge, error) {
-	fleet, err := simulation(s)
+	fleet, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
-	balancer, err := newBalancer(s)
+	balancer, err := s.Balancer()
 	if err != nil {
 		return nil, err
 	}

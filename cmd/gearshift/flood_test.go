@@ -90,7 +90,7 @@ func (x flood) run(t *testing.T) *flooded {
 		clock := serving.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
-			Drift: newDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: ruleLengths(x.scenario).Output,
+			Drift: newDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clo
 	if x.trace != "" {
 		spec.Form, spec.File = "trace", x.trace
 	}
-	stream, err := spec.Open(settings(x.scenario, x.requests()), cmp.Or(x.seed, workloads.Seed(workloads.Serving, 0)))
+	stream, err := spec.Open(x.scenario.Settings(x.requests()), cmp.Or(x.seed, workloads.Seed(workloads.Serving, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}

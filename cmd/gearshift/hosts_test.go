@@ -122,7 +122,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	maker, err := ruleMaker(s, core.Table())
+	maker, err := s.Maker(core.Table())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,21 +31,21 @@ type judge struct {
 const validationSeeds = 4
 
 func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
-	list, err := evaluated(s, mainWorkloads, s.Evaluation.Requests)
+	list, err := s.Evaluated(mainWorkloads, s.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
-	validation := seeds(workloads.Validation, validationSeeds)
-	for _, seeds := range [][]uint64{validation, seeds(workloads.Evaluation, heldOutSeeds)} {
+	validation := workloads.Seeds(workloads.Validation, validationSeeds)
+	for _, seeds := range [][]uint64{validation, workloads.Seeds(workloads.Evaluation, heldOutSeeds)} {
 		if err := anyRequests(list, seeds); err != nil {
 			return nil, err
 		}
 	}
-	fleet, err := simulation(s)
+	fleet, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
-	maker, err := ruleMaker(s, fleet.Table)
+	maker, err := s.Maker(fleet.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (j *judge) besideRules(ctx context.Context, network *nn.MLP, seen []float32
 		return heldOut{}, err
 	}
 	plan := j.plan
-	plan.Seeds = seeds(workloads.Evaluation, heldOutSeeds)
+	plan.Seeds = workloads.Seeds(workloads.Evaluation, heldOutSeeds)
 	plan.Contestants = append([]evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}, j.rules...)
 	results, err := plan.Evaluate(ctx)
 	if err != nil {

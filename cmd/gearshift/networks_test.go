@@ -25,7 +25,7 @@ func randomPolicies(t *testing.T, ref string, presets ...string) string {
 	}
 	store := &checkpoints.Store{Path: storePath(t)}
 	for _, name := range presets {
-		preset, err := findPreset(s, name)
+		preset, err := s.Preset(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func writePaper(ctx context.Context, o paperOptions, stdout, stderr io.Writer) e
 	p := &paper{
 		options: o, scenario: s, stderr: stderr,
 		store: &checkpoints.Store{Path: filepath.Join(o.out, "policies.db")},
-		seeds: seeds(workloads.Evaluation, o.seeds),
+		seeds: workloads.Seeds(workloads.Evaluation, o.seeds),
 		cache: map[string]rows{},
 	}
 	if err := p.prepare(ctx); err != nil {

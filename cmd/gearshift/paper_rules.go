@@ -50,7 +50,7 @@ func (p *paper) search(ctx context.Context, o tuneOptions, names []string) ([]ev
 	if p.options.quick {
 		o.seeds, o.trials = 1, 12
 	}
-	work, err := evaluated(p.scenario, names, p.scenario.Evaluation.Requests)
+	work, err := p.scenario.Evaluated(names, p.scenario.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 		if err != nil {
 			return 0, err
 		}
-		work, err := evaluated(p.scenario, []string{name}, requests)
+		work, err := p.scenario.Evaluated([]string{name}, requests)
 		if err != nil {
 			return 0, err
 		}
@@ -222,7 +222,7 @@ func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
 	if err != nil {
 		return f, err
 	}
-	config, err := simulation(p.scenario)
+	config, err := p.scenario.Simulation()
 	if err != nil {
 		return f, err
 	}

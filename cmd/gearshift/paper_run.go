@@ -65,7 +65,7 @@ func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	work, err := evaluated(s, []string{name}, s.Evaluation.Requests)
+	work, err := s.Evaluated([]string{name}, s.Evaluation.Requests)
 	return list, work, err
 }
 

@@ -148,7 +148,7 @@ func (p *paper) rateTable(w *sweep) (report.Table, error) {
 		},
 		Note: "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
 	}
-	config, err := simulation(p.scenario)
+	config, err := p.scenario.Simulation()
 	if err != nil {
 		return t, err
 	}

@@ -57,7 +57,7 @@ func everything(t *testing.T, table *fleet.Table, places bool) observation.Spec 
 // encoderOf makes the encoder of everything.
 func encoderOf(t *testing.T, s *scenario.Scenario, table *fleet.Table, places bool) *observation.Encoder {
 	t.Helper()
-	maker, err := ruleMaker(s, table)
+	maker, err := s.Maker(table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,14 @@ func ofEach(t *testing.T, kinds []observation.Kind, check func(observation.Featu
 // observation of each decision.
 func record(t *testing.T, s *scenario.Scenario, places bool) (history []event, observations [][]float32) {
 	t.Helper()
-	config, err := simulation(s)
+	config, err := s.Simulation()
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.Encoder = encoderOf(t, s, config.Table, places)
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		spec := workloads.Spec{Form: "u1"}
-		return spec.Open(settings(s, 3000), seed)
+		return spec.Open(s.Settings(3000), seed)
 	}
 	e, err := env.New(config)
 	if err != nil {

@@ -125,7 +125,7 @@ func onWholeFleet(s *scenario.Scenario, source *policySource, ref string, warn f
 	if _, ok := c.Decider.(evaluation.Placer); ok {
 		return c, fmt.Errorf("cannot plan with %q as the base: it chooses replicas, a planner plans with variants", ref)
 	}
-	c.Fleet, err = simulation(s)
+	c.Fleet, err = s.Simulation()
 	return c, err
 }
 

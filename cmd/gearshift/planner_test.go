@@ -115,11 +115,11 @@ func TestRulesStayUnderTheFluidBound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		work, err := evaluated(s, []string{"poisson:1", "poisson:4", "poisson:16", "poisson:40"}, 1000)
+		work, err := s.Evaluated([]string{"poisson:1", "poisson:4", "poisson:16", "poisson:40"}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list := seeds(workloads.Validation, 4)
+		list := workloads.Seeds(workloads.Validation, 4)
 		fluid, err := fluidRows(s, work, list)
 		if err != nil || len(fluid) != len(work) {
 			t.Fatalf("%s: %d bounds, %v", name, len(fluid), err)

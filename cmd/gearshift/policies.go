@@ -3,39 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
-	"gearshift/router/fleet"
 	"gearshift/router/policy"
 )
 
 // policyForms is how a policy is referred to.
 const policyForms = policy.RuleForms + ", store:NAME[@VERSION] or NAME"
-
-// ruleMaker makes the rules for the scenario's fleet, whose table may be that of
-// an evaluation or of a router.
-func ruleMaker(s *scenario.Scenario, t *fleet.Table) (*policy.Maker, error) {
-	balancer, err := newBalancer(s)
-	if err != nil {
-		return nil, err
-	}
-	return &policy.Maker{Table: t, Profiles: s.Profiles(), Lengths: ruleLengths(s), Balancer: balancer}, nil
-}
-
-// findPreset is the training preset of the name.
-func findPreset(s *scenario.Scenario, name string) (scenario.Preset, error) {
-	p, ok := s.Training.Presets[name]
-	if !ok {
-		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, name,
-			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
-	}
-	return p, nil
-}
 
 // checkPolicyName refuses a --name that a stored policy cannot have.
 func checkPolicyName(name string) error {
@@ -84,11 +61,11 @@ func contestant(s *scenario.Scenario, source *policySource, ref string, warn fun
 	if isPlanned(ref) {
 		return plannedContestant(s, source, ref, warn)
 	}
-	fleet, err := simulation(s)
+	fleet, err := s.Simulation()
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
-	maker, err := ruleMaker(s, fleet.Table)
+	maker, err := s.Maker(fleet.Table)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
@@ -112,7 +89,7 @@ func contestant(s *scenario.Scenario, source *policySource, ref string, warn fun
 		if err != nil {
 			return evaluation.Contestant{}, err
 		}
-		if fleet, err = simulation(alone); err != nil {
+		if fleet, err = alone.Simulation(); err != nil {
 			return evaluation.Contestant{}, err
 		}
 	}

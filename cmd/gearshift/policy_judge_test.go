@@ -47,7 +47,7 @@ func TestImportedPolicyIsJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		preset, err := findPreset(s, c.preset)
+		preset, err := s.Preset(c.preset)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,7 +135,7 @@ const importedPreset = "imported"
 // describe makes the description of a network that was trained elsewhere: it
 // observes what the preset does. The scenario returned is the preset's.
 func (o *importOptions) describe(c *checkpoints.Checkpoint, s *scenario.Scenario) (*scenario.Scenario, error) {
-	preset, err := findPreset(s, o.preset)
+	preset, err := s.Preset(o.preset)
 	if err != nil {
 		return nil, err
 	}

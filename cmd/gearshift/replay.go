@@ -82,7 +82,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	// With a rate and a duration, as many requests as that makes are sent, at
 	// that mean rate; with a duration alone, what the trace has in that time.
 	requests := int(math.Ceil(o.rate * o.duration.Seconds()))
-	stream, err := spec.Open(settings(s, requests), workloads.Seed(workloads.Serving, o.seed))
+	stream, err := spec.Open(s.Settings(requests), workloads.Seed(workloads.Serving, o.seed))
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func TestEachSizeIsBestSomewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := evaluated(s, []string{"stable"}, 0)
+		list, err := s.Evaluated([]string{"stable"}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestEachSizeIsBestSomewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := evaluation.Plan{Contestants: statics, Workloads: list, Seeds: seeds(workloads.Validation, 1)}
+		plan := evaluation.Plan{Contestants: statics, Workloads: list, Seeds: workloads.Seeds(workloads.Validation, 1)}
 		results, err := plan.Evaluate(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -86,7 +86,7 @@ func scriptedEnvironment(tb testing.TB, requests int) *env.Environment {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	config, err := simulation(s)
+	config, err := s.Simulation()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	defer traces.close(log)
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
-		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: ruleLengths(s).Output,
+		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
 		Drift: newDrift(s, core.Table(), log),
 	}
 	if config.Admin.Addr != serving.AdminOff {
@@ -157,7 +157,7 @@ func reloadOnHangup(server *serving.Server) (stop func()) {
 // newCore is the router with the scenario's fallback and no policy yet.
 func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	table := s.ServingTable()
-	rules, err := ruleMaker(s, table)
+	rules, err := s.Maker(table)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	balancer, err := newBalancer(s)
+	balancer, err := s.Balancer()
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func gate(s *scenario.Scenario) router.Gate {
 		return nil
 	}
 	return admission.Rule{
-		Pace: o.Pace, KV: o.KV, Output: ruleLengths(s).Output,
+		Pace: o.Pace, KV: o.KV, Output: s.Lengths().Output,
 		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
 	}
 }

@@ -18,7 +18,7 @@ import (
 // the scenario s says.
 func mistaken(t *testing.T, world, s *scenario.Scenario) env.Config {
 	t.Helper()
-	fleet, err := simulation(world)
+	fleet, err := world.Simulation()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Netwo
 	if err != nil {
 		t.Fatal(err)
 	}
-	maker, err := ruleMaker(s, s.Table())
+	maker, err := s.Maker(s.Table())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Netwo
 // fleet, writes them to a log as a router of the scenario would, and returns the file.
 func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy policy.Network, workload string, n int) string {
 	t.Helper()
-	work, err := evaluated(s, []string{workload}, n)
+	work, err := s.Evaluated([]string{workload}, n)
 	if err != nil {
 		t.Fatal(err)
 	}

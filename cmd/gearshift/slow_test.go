@@ -122,7 +122,7 @@ func (x *evenly) usual() time.Duration {
 // size all go to one.
 func (p *enginePark) server(t *testing.T, s *scenario.Scenario, core *router.Core, variant string) *serving.Server {
 	t.Helper()
-	rules, err := ruleMaker(s, core.Table())
+	rules, err := s.Maker(core.Table())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (p *enginePark) server(t *testing.T, s *scenario.Scenario, core *router.Cor
 		t.Fatal(err)
 	}
 	server, err := serving.New(serving.Options{
-		Config: s.Serving.Config(), Router: core, Backends: p.backends, OutputTokens: ruleLengths(s).Output,
+		Config: s.Serving.Config(), Router: core, Backends: p.backends, OutputTokens: s.Lengths().Output,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,12 +21,12 @@ func TestStaticWindows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := evaluated(s, []string{"u1", "u2"}, s.Evaluation.Requests)
+	work, err := s.Evaluated([]string{"u1", "u2"}, s.Evaluation.Requests)
 	if err != nil {
 		t.Fatal(err)
 	}
 	runs := map[string][]float64{}
-	for _, seed := range seeds(workloads.Evaluation, *staticSeeds) {
+	for _, seed := range workloads.Seeds(workloads.Evaluation, *staticSeeds) {
 		for _, r := range played(t, s, []string{"static:opt-6.7b", "static:opt-1.3b"}, work, seed) {
 			for level, n := range r.Windows {
 				key := fmt.Sprint(r.Policy, " ", r.Workload, " ", level)
@@ -73,11 +73,11 @@ func TestStaticKnees(t *testing.T) {
 		{"static:opt-125m", 5, map[float64]float64{48: 1}},
 	} {
 		for rate, want := range c.met {
-			work, err := evaluated(s, []string{fmt.Sprintf("stable:%g", rate)}, s.Evaluation.Requests)
+			work, err := s.Evaluated([]string{fmt.Sprintf("stable:%g", rate)}, s.Evaluation.Requests)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := played(t, s, []string{c.policy}, work, seeds(workloads.Evaluation, c.seeds)...)[0].DeadlineMet.Mean
+			got := played(t, s, []string{c.policy}, work, workloads.Seeds(workloads.Evaluation, c.seeds)...)[0].DeadlineMet.Mean
 			t.Logf("%s at %g: %.3f", c.policy, rate, got)
 			if math.Abs(got-want) > 0.03 {
 				t.Errorf("%s at %g a second: %.3f of the deadlines, want %v", c.policy, rate, got, want)

@@ -39,7 +39,7 @@ func newSteward(o serveOptions, s *scenario.Scenario, core *router.Core, log *sl
 	if err != nil {
 		return nil, err
 	}
-	maker, err := ruleMaker(s, core.Table())
+	maker, err := s.Maker(core.Table())
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (g surface) view(rate float64, counts []int) *fleet.View {
 	for i := range v.Smoothed {
 		v.Smoothed[i] = rate
 	}
-	context := ruleLengths(g.scenario).Context
+	context := g.scenario.Lengths().Context
 	seen := make([]int, len(counts))
 	for _, r := range t.Replicas {
 		replicas := len(t.ReplicasOf(r.Variant))

@@ -158,7 +158,7 @@ func (r *trainingRun) startFrom(text string) error {
 
 // preset finds the preset in the scenario and holds the flags against it.
 func (o *trainOptions) preset(s *scenario.Scenario) (scenario.Preset, error) {
-	p, err := findPreset(s, o.presetName)
+	p, err := s.Preset(o.presetName)
 	switch {
 	case err != nil:
 		return p, err

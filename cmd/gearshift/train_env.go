@@ -46,7 +46,7 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	config, err := simulation(s)
+	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 // newTrainingEnvOn is newTrainingEnv on a fleet and load of the caller's. What the
 // policy believes of the fleet is the scenario's.
 func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, config env.Config, knownShare float64) (*trainingEnv, error) {
-	maker, err := ruleMaker(s, config.Table)
+	maker, err := s.Maker(config.Table)
 	if err != nil {
 		return nil, err
 	}

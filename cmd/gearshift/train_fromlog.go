@@ -108,7 +108,7 @@ func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
 
 // calibrate makes the simulated engines as slow as those that wrote the log.
 func (r *logRun) calibrate(ctx context.Context) (err error) {
-	if r.fleet, err = simulation(r.scenario); err != nil || !r.traced {
+	if r.fleet, err = r.scenario.Simulation(); err != nil || !r.traced {
 		return err
 	}
 	j, err := newLogJudge(r.scenario, decisions(r.train))

@@ -42,11 +42,11 @@ func TestFineTuningFollowsTheWorld(t *testing.T) {
 	fleet := mistaken(t, scenarioOf(t, slow), s)
 	log := loggedRequests(t, fleet, s, decides(t, s, store, "tiny@1"), "u2", 8000)
 	succeed(t, "train", "--scenario", path, "--store", store, "--from", "tiny", "--from-log", log)
-	work, err := evaluated(s, []string{"u1", "u2"}, 2000)
+	work, err := s.Evaluated([]string{"u1", "u2"}, 2000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := evaluation.Plan{Workloads: work, Seeds: seeds(workloads.Evaluation, 6)}
+	plan := evaluation.Plan{Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, 6)}
 	for _, ref := range []string{"tiny@1", "tiny@2"} {
 		plan.Contestants = append(plan.Contestants, evaluation.Contestant{Name: ref, Decider: decides(t, s, store, ref), Fleet: fleet})
 	}

@@ -32,7 +32,7 @@ func newLogTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log
 	if err != nil {
 		return nil, err
 	}
-	maker, err := ruleMaker(s, table)
+	maker, err := s.Maker(table)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (o *tuneOptions) validate() error {
 
 // tune searches every family of rules on the training seeds of the workloads.
 func tune(ctx context.Context, s *scenario.Scenario, o tuneOptions, work []evaluation.Workload, stderr io.Writer) (*evaluation.TuningReport, error) {
-	fleet, err := simulation(s)
+	fleet, err := s.Simulation()
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func tune(ctx context.Context, s *scenario.Scenario, o tuneOptions, work []evalu
 	}
 	t := evaluation.Tuning{
 		Families: families, Fleet: fleet, Workloads: work,
-		Seeds: seeds(workloads.Training, o.seeds), Trials: o.trials, Windows: o.aim == aimWindows,
+		Seeds: workloads.Seeds(workloads.Training, o.seeds), Trials: o.trials, Windows: o.aim == aimWindows,
 		Progress: counting(stderr, "tuning"),
 	}
 	trials, err := t.Run(ctx)
@@ -74,7 +74,7 @@ func tune(ctx context.Context, s *scenario.Scenario, o tuneOptions, work []evalu
 
 // ruleFamilies are the rules whose parameters are searched for.
 func ruleFamilies(s *scenario.Scenario, t *fleet.Table) ([]evaluation.Family, error) {
-	maker, err := ruleMaker(s, t)
+	maker, err := s.Maker(t)
 	if err != nil {
 		return nil, err
 	}

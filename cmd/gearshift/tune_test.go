@@ -79,7 +79,7 @@ func TestTuningPlaysTrainingSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := evaluated(s, []string{"u1"}, 200)
+	work, err := s.Evaluated([]string{"u1"}, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestTuningPlaysTrainingSeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan := evaluation.Plan{Contestants: []evaluation.Contestant{c}, Workloads: work, Seeds: seeds(workloads.Training, 3)}
+		plan := evaluation.Plan{Contestants: []evaluation.Contestant{c}, Workloads: work, Seeds: workloads.Seeds(workloads.Training, 3)}
 		results, err := plan.Evaluate(context.Background())
 		if err != nil || math.Abs(results[0].Utility.Mean-b.Score) > 1e-12 {
 			t.Errorf("%s scores %v, evaluation says %+v, %v", b.Policy, b.Score, results, err)

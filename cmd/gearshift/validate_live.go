@@ -124,8 +124,8 @@ func newLive(o liveOptions) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{liveOptions: o, scenario: s, settings: settings(s, 0), router: -1, machine: unknownProcessors}
-	if l.fleet, err = simulation(s); err != nil {
+	l := &live{liveOptions: o, scenario: s, settings: s.Settings(0), router: -1, machine: unknownProcessors}
+	if l.fleet, err = s.Simulation(); err != nil {
 		return nil, err
 	}
 	for _, v := range o.only {
@@ -347,7 +347,7 @@ func (l *live) decides(said map[string]int) (policyInUse, error) {
 	if err != nil {
 		return nil, err
 	}
-	maker, err := ruleMaker(l.scenario, l.fleet.Table)
+	maker, err := l.scenario.Maker(l.fleet.Table)
 	if err != nil {
 		return nil, err
 	}

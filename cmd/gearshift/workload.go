@@ -65,7 +65,7 @@ func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec,
 	if requests == 0 {
 		requests = s.Evaluation.Requests
 	}
-	stream, err := spec.Open(settings(s, requests), o.seed)
+	stream, err := spec.Open(s.Settings(requests), o.seed)
 	if err == nil && o.requests > 0 { // some end by time alone
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
@@ -110,7 +110,7 @@ func statistics(o workloadOptions, text string, stdout io.Writer) error {
 	default:
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
-	process, err := spec.Process(settings(s, 0))
+	process, err := spec.Process(s.Settings(0))
 	if err != nil {
 		return err
 	}

@@ -19,3 +19,23 @@ func TestWorkloadTakesSoManyRequests(t *testing.T) {
 		}
 	}
 }
+
+// A trace's own lengths are cut where they fit no replica, and nowhere else.
+func TestTraceLengthsThatFitStay(t *testing.T) {
+	out := succeed(t, "workload", "stat", "trace:azure-code+lengths", "--scenario", "titan-rtx-opt")
+	if want := "mean prompt, output  2047.8, 27.9 tokens"; !strings.Contains(out, want) {
+		t.Errorf("%s\nwant %s, as in the file", out, want)
+	}
+}
+
+// Outputs that fit beside some prompts alone are refused before anything is simulated.
+func TestOutputsFitBesideTheLongestPrompt(t *testing.T) {
+	text := succeed(t, "scenario", "show", "titan-rtx-opt")
+	long := strings.Replace(text, "prompt_tokens: {distribution: uniform, min: 45, max: 134}", "prompt_tokens: {distribution: uniform, min: 45, max: 8000}", 1)
+	long = strings.Replace(long, "max_batch_tokens: 2560", "max_batch_tokens: 8000", 1)
+	if long == text {
+		t.Fatal("the scenario has other prompts")
+	}
+	fail(t, []string{"eval", "--scenario", write(t, "long.yaml", long), "--workload", "u1+outputs:constant,4000", "--seeds", "1", "--requests", "50"},
+		"outputs of up to 4000 tokens; at most 2528 are sure to fit")
+}

@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -209,6 +211,16 @@ func (s *Scenario) Spec() observation.Spec {
 		panic(err) // Parse has checked every feature
 	}
 	return spec
+}
+
+// Preset is the training preset of the name.
+func (s *Scenario) Preset(name string) (Preset, error) {
+	p, ok := s.Training.Presets[name]
+	if !ok {
+		return p, fmt.Errorf("scenario %s has no preset %q; it has %s", s.Name, name,
+			strings.Join(slices.Sorted(maps.Keys(s.Training.Presets)), ", "))
+	}
+	return p, nil
 }
 
 // Trained is the scenario as the preset trains on it: with its observation and

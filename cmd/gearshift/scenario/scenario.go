@@ -2,6 +2,7 @@
 // variants, hosts, replicas, profiles, engine, workload, evaluation, training
 // and serving. It composes the sections of the packages that own them, decodes
 // strictly, and reports every fault of a file at once, with file, line and key.
+// What a file describes it makes: the fleet, its simulation, workloads and rules.
 // A Scenario is read-only once parsed. docs/scenario.md describes the file.
 package scenario
 

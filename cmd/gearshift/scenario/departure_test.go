@@ -1,11 +1,10 @@
-package main
+package scenario_test
 
 import (
 	"context"
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/policy"
@@ -17,16 +16,13 @@ import (
 // model deadlines, a faster one gains some, and the plain workload is what it is
 // when it stands alone.
 func TestDeparturesReachTheFleet(t *testing.T) {
-	s, err := scenario.Load("titan-rtx-opt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := load(t, "titan-rtx-opt")
 	met := func(names ...string) []float64 {
-		list, err := evaluated(s, names, 600)
+		list, err := s.Evaluated(names, 600)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fleet, err := simulation(s)
+		fleet, err := s.Simulation()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +33,7 @@ func TestDeparturesReachTheFleet(t *testing.T) {
 		}
 		plan := evaluation.Plan{
 			Contestants: []evaluation.Contestant{{Name: "large", Decider: large, Fleet: fleet}},
-			Workloads:   list, Seeds: seeds(workloads.Validation, 1),
+			Workloads:   list, Seeds: workloads.Seeds(workloads.Validation, 1),
 		}
 		results, err := plan.Evaluate(context.Background())
 		if err != nil {
@@ -60,19 +56,16 @@ func TestDeparturesReachTheFleet(t *testing.T) {
 }
 
 func TestDeparturesThatCannotBe(t *testing.T) {
-	s, err := scenario.Load("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := evaluated(s, []string{"u1+lost:gpu1@5-"}, 10); err == nil ||
+	s := load(t, "tiny")
+	if _, err := s.Evaluated([]string{"u1+lost:gpu1@5-"}, 10); err == nil ||
 		err.Error() != `cannot play workload "u1+lost:gpu1@5-": no host "gpu1"; there are gpu0` {
 		t.Errorf("unknown host: %v", err)
 	}
-	list, err := evaluated(s, []string{"u1+lost:gpu0@5-"}, 10)
+	list, err := s.Evaluated([]string{"u1+lost:gpu0@5-"}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := simulation(s)
+	config, err := s.Simulation()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,21 +1,21 @@
-package main
+package scenario
 
 import (
 	"fmt"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/balance"
+	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
-// simulation is the scenario's fleet in the simulator, without a workload.
-func simulation(s *scenario.Scenario) (env.Config, error) {
-	balancer, err := newBalancer(s)
+// Simulation is the fleet in the simulator, without a workload.
+func (s *Scenario) Simulation() (env.Config, error) {
+	balancer, err := s.Balancer()
 	if err != nil {
 		return env.Config{}, err
 	}
@@ -26,18 +26,28 @@ func simulation(s *scenario.Scenario) (env.Config, error) {
 	}, nil
 }
 
-// newBalancer is the scenario's, with the affinity that it asks for: the same in the
-// simulator, where no request is of a session, and in the router.
-func newBalancer(s *scenario.Scenario) (balance.Balancer, error) {
-	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: ruleLengths(s).Context})
+// Balancer has the affinity that the scenario asks for: the same in the simulator,
+// where no request is of a session, and in the router.
+func (s *Scenario) Balancer() (balance.Balancer, error) {
+	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: s.Lengths().Context})
 	if affinity := s.Serving.Server.Affinity; err == nil && affinity.On() {
 		b = balance.Affinity{Balancer: b, Bound: affinity.Bound}
 	}
 	return b, err
 }
 
-// settings is what a workload's name leaves to the scenario.
-func settings(s *scenario.Scenario, requests int) workloads.Settings {
+// Maker makes the rules for the scenario's fleet, whose table may be that of an
+// evaluation or of a router.
+func (s *Scenario) Maker(t *fleet.Table) (*policy.Maker, error) {
+	balancer, err := s.Balancer()
+	if err != nil {
+		return nil, err
+	}
+	return &policy.Maker{Table: t, Profiles: s.Profiles(), Lengths: s.Lengths(), Balancer: balancer}, nil
+}
+
+// Settings is what a workload's name leaves to the scenario.
+func (s *Scenario) Settings(requests int) workloads.Settings {
 	return workloads.Settings{
 		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
 		Phase:     time.Duration(s.Evaluation.PhaseS * float64(time.Second)),
@@ -46,10 +56,10 @@ func settings(s *scenario.Scenario, requests int) workloads.Settings {
 	}
 }
 
-// evaluated turns workload names into the evaluation's workloads; a sweep
+// Evaluated turns workload names into the evaluation's workloads; a sweep
 // becomes one at each of the scenario's rates, reported as a group too.
-func evaluated(s *scenario.Scenario, names []string, requests int) ([]evaluation.Workload, error) {
-	set := settings(s, requests)
+func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workload, error) {
+	set := s.Settings(requests)
 	var list []evaluation.Workload
 	for _, name := range names {
 		spec, err := workloads.Parse(name)
@@ -91,18 +101,9 @@ func departing(d workloads.Departure) func(*env.Config) error {
 	}
 }
 
-// seeds are the first n of a domain, whose seeds no other domain shares.
-func seeds(d workloads.Domain, n int) []uint64 {
-	list := make([]uint64, n)
-	for i := range list {
-		list[i] = workloads.Seed(d, uint64(i))
-	}
-	return list
-}
-
-// ruleLengths is what slack-fit expects of a request: the mean output, and the
+// Lengths is what slack-fit expects of a request: the mean output, and the
 // mean context of a running sequence, the prompt and half of the output.
-func ruleLengths(s *scenario.Scenario) policy.Lengths {
+func (s *Scenario) Lengths() policy.Lengths {
 	prompt, output := s.Workload.Prompt.Expected(), s.Workload.Output.Expected()
 	return policy.Lengths{Context: prompt + output/2, Output: output}
 }

@@ -1,0 +1,66 @@
+package scenario_test
+
+import (
+	"strings"
+	"testing"
+
+	"gearshift/env"
+	"gearshift/env/engine"
+	"gearshift/env/envtest"
+	"gearshift/workloads"
+)
+
+// The built-in scenarios keep the environment's contract under every workload
+// that they are judged by, with the simulator's invariants checked at each event.
+func TestBuiltInScenariosKeepTheContract(t *testing.T) {
+	for _, name := range workloads.ScenarioNames() {
+		for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
+			s := load(t, name)
+			config, err := s.Simulation()
+			if err != nil {
+				t.Fatal(err)
+			}
+			maker, err := s.Maker(config.Table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if config.Encoder, err = maker.Encoder(s.Spec()); err != nil {
+				t.Fatal(err)
+			}
+			config.Check, config.Engine.Scheduler = true, scheduler
+			list, err := s.Evaluated([]string{"u1", "u2", "stable:2"}, 150)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range list {
+				config.Open, config.KnownRate = w.Open, w.KnownRate
+				e, err := env.New(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := envtest.Check(e, workloads.Seed(workloads.Validation, 1), 2000); err != nil {
+					t.Errorf("%s, %s, %s: %v", name, scheduler, w.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// Requests have to fit every replica, as placed and alone on its host.
+func TestSmallestCache(t *testing.T) {
+	text, err := workloads.Scenario("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, s := load(t, "tiny"), parse(t, strings.Replace(string(text), "static_memory: 90%", "static_memory: 75%", 1))
+	large, err := s.Alone("large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Settings(1).Fits, large.KVTokens()[0]; got != want || want >= placed.Settings(1).Fits {
+		t.Errorf("%d tokens fit, want the %d of the large size alone, with less than its share beside the small one", got, want)
+	}
+	if got, want := placed.Settings(1).Fits, placed.KVTokens()[1]; got != want {
+		t.Errorf("%d tokens fit, want %d", got, want)
+	}
+}
