@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/workloads"
@@ -64,7 +65,7 @@ func simulate(b *testing.B, s *scenario.Scenario, ref, workload string, seeds in
 	if min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) < seeds {
 		b.Skipf("fewer than %d cores", seeds)
 	}
-	c, err := contestant(s, nil, ref, nil)
+	c, err := policies.Contestant(s, nil, ref, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/planner"
@@ -44,7 +45,7 @@ router may. Beside them stands the fluid bound, which no policy can exceed at a
 steady rate; where the rate is not known, or the workload departs from the scenario
 (+outputs, +gpu, +lost), there is none. docs/planner.md says what each of them means.
 
-Policies:   ` + policyForms + `
+Policies:   ` + policies.Forms + `
 Workloads:  ` + workloads.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -171,17 +172,17 @@ type reference struct {
 func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]reference, error) {
 	var list []reference
 	for _, ref := range o.policies {
-		base, err := onWholeFleet(s, &policySource{store: &checkpoints.Store{Path: o.store}}, ref, warn)
+		base, err := policies.OnWholeFleet(s, &policies.Source{Store: &checkpoints.Store{Path: o.store}}, ref, warn)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list,
 			reference{base.Name, base},
-			reference{base.Name, clairvoyantOver(base, planner.ClairvoyantOptions{Horizon: o.horizon, Passes: o.passes})})
+			reference{base.Name, policies.Clairvoyant(base, planner.ClairvoyantOptions{Horizon: o.horizon, Passes: o.passes})})
 		if o.samples > 0 {
-			options := samplingOptions(s)
+			options := policies.SamplingOptions(s)
 			options.Horizon, options.Samples, options.Margin = o.samplingHorizon, o.samples, o.margin
-			list = append(list, reference{base.Name, samplingOver(base, options)})
+			list = append(list, reference{base.Name, policies.Sampling(base, options)})
 		}
 	}
 	return list, nil

@@ -57,7 +57,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	values, err := source.values(net)
+	values, err := source.Values(net)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -49,8 +50,8 @@ With --from-log, policies are judged on requests that a router has served and lo
 what it would have chosen. The assumptions are printed below the table. All policies
 then run on the whole fleet, static ones too.
 
-Policies:   ` + policyForms + `
-            ` + plannedForms + `
+Policies:   ` + policies.Forms + `
+            ` + policies.PlannedForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -98,7 +99,7 @@ func (o *evalOptions) validate() error {
 	if o.routers.Gauges < 0 {
 		faults = append(faults, fmt.Errorf("--gauge-interval %v is negative; 0s is never", o.routers.Gauges))
 	}
-	if i := slices.IndexFunc(o.policies, isPlanned); i >= 0 && o.routers.Number > 1 {
+	if i := slices.IndexFunc(o.policies, policies.IsPlanned); i >= 0 && o.routers.Number > 1 {
 		faults = append(faults, fmt.Errorf("--routers %d: a planner such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
 	}
 	return errors.Join(append(faults, o.tune.validate())...)
@@ -184,9 +185,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 
 // lineUp is the policies asked for and, if a search is, the best rules that it
 // finds, with its report.
-func lineUp(ctx context.Context, s *scenario.Scenario, source *policySource, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
+func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
 	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
-	list, err := contestants(s, source, o.policies, warn)
+	list, err := policies.Contestants(s, source, o.policies, warn)
 	if err != nil || !o.tune.on {
 		return list, nil, err
 	}
@@ -194,7 +195,7 @@ func lineUp(ctx context.Context, s *scenario.Scenario, source *policySource, o e
 	if err != nil {
 		return nil, nil, err
 	}
-	rules, err := contestants(s, source, further(o.policies, tuning), warn)
+	rules, err := policies.Contestants(s, source, further(o.policies, tuning), warn)
 	return append(list, rules...), tuning, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
@@ -104,14 +105,14 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 }
 
 // decider is the policy of the reference, on the whole fleet also if it is static.
-func decider(source *policySource, m *policy.Maker, ref string, s *scenario.Scenario, notes *[]string) (policy.Network, error) {
-	if isPlanned(ref) {
-		return nil, fmt.Errorf("policy %q: a planner looks into the simulator, and has no choice on a logged view; want %s", ref, policyForms)
+func decider(source *policies.Source, m *policy.Maker, ref string, s *scenario.Scenario, notes *[]string) (policy.Network, error) {
+	if policies.IsPlanned(ref) {
+		return nil, fmt.Errorf("policy %q: a planner looks into the simulator, and has no choice on a logged view; want %s", ref, policies.Forms)
 	}
 	if policy.IsRule(ref) {
 		return m.Parse(ref)
 	}
-	p, entry, err := stored(source, ref, m)
+	p, entry, err := source.Stored(ref, m)
 	if err == nil && entry.Meta.ScenarioHash != s.Hash() {
 		*notes = append(*notes, fmt.Sprintf("policy %s was trained on another version of the scenario (%s %.12s, here %s %.12s)",
 			entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, s.Name, s.Hash()))

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
 )
 
@@ -89,7 +90,7 @@ func (h *heldOut) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "POLICY")
 	var names []string
-	for _, name := range mainWorkloads {
+	for _, name := range policies.JudgedBy {
 		if _, ok := h.Policies[0].Utility[name]; ok {
 			names = append(names, name)
 			fmt.Fprintf(t, "\t%s", name)
@@ -105,9 +106,6 @@ func (h *heldOut) write(w io.Writer) error {
 	}
 	return t.Flush()
 }
-
-// mainWorkloads are those that a policy is chosen and judged by.
-var mainWorkloads = []string{"u1", "u2", "stable"}
 
 // admit says whether a policy may go into production: its stored evaluation must
 // beat the best rule. If it does not, the table goes to w.

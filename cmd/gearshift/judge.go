@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -31,7 +32,7 @@ type judge struct {
 const validationSeeds = 4
 
 func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
-	list, err := s.Evaluated(mainWorkloads, s.Evaluation.Requests)
+	list, err := s.Evaluated(policies.JudgedBy, s.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := contestants(s, nil, opponents(s), nil)
+	rules, err := policies.Contestants(s, nil, opponents(s), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (j *judge) score(ctx context.Context, network *nn.MLP) (float64, error) {
 	}
 	var sum float64
 	rows := j.headline(results)
-	for _, w := range mainWorkloads {
+	for _, w := range policies.JudgedBy {
 		sum += rows[w]
 	}
 	return sum / float64(len(rows)), nil
@@ -161,7 +162,7 @@ func (j *judge) besideRules(ctx context.Context, network *nn.MLP, seen []float32
 	if err != nil {
 		return heldOut{}, err
 	}
-	return compareHeldOut(results, mainWorkloads, heldOutSeeds)
+	return compareHeldOut(results, policies.JudgedBy, heldOutSeeds)
 }
 
 // opponents are the rules that a policy of the scenario must beat: those that it

@@ -6,12 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/router/nn"
-	"gearshift/router/policy"
+	"gearshift/cmd/gearshift/policies"
 )
-
-// runner runs the networks of stored policies.
-type runner func(*nn.MLP) (policy.ValueFunction, error)
 
 // The engines.
 const (
@@ -23,20 +19,14 @@ func engineFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "engine", nativeEngine, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
 }
 
-// policySource is where stored policies come from, and what runs them.
-type policySource struct {
-	store *checkpoints.Store
-	run   runner // nil: the native one
-}
-
 // newPolicySource is the store at the path and the engine of the name.
-func newPolicySource(path, name string) (*policySource, error) {
-	source := &policySource{store: &checkpoints.Store{Path: path}}
+func newPolicySource(path, name string) (*policies.Source, error) {
+	source := &policies.Source{Store: &checkpoints.Store{Path: path}}
 	var err error
 	switch name {
 	case nativeEngine:
 	case onnxEngine:
-		source.run, err = newONNXEngine()
+		source.Run, err = newONNXEngine()
 	default:
 		err = fmt.Errorf("want %s or %s", nativeEngine, onnxEngine)
 	}
@@ -44,12 +34,4 @@ func newPolicySource(path, name string) (*policySource, error) {
 		return nil, fmt.Errorf("--engine %s: %w", name, err)
 	}
 	return source, nil
-}
-
-// values is the network as the engine runs it.
-func (s *policySource) values(n *nn.MLP) (policy.ValueFunction, error) {
-	if s.run == nil {
-		return n, nil
-	}
-	return s.run(n)
 }

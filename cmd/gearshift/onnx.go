@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/router/nn"
 	"gearshift/router/ort"
 	"gearshift/router/policy"
@@ -55,7 +56,7 @@ func (c localConfig) options() localmodel.Options {
 }
 
 // newONNXEngine runs networks by ONNX Runtime.
-func newONNXEngine() (runner, error) {
+func newONNXEngine() (policies.Runner, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 )
@@ -13,7 +14,7 @@ var errNoONNX = errors.New("this build has no ONNX Runtime; `make onnxruntime` f
 
 func onnxRuntime() string { return "not in this build (tag onnx)" }
 
-func newONNXEngine() (runner, error) {
+func newONNXEngine() (policies.Runner, error) {
 	return nil, errNoONNX
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving"
 )
 
@@ -121,7 +122,7 @@ func newPolicyShadow() *cobra.Command {
 		Long: `Have a policy decide in a running router beside the one in charge, without routing by
 it. gearshift policy status tells how the two compare.
 
-Policies: ` + policyForms + "\n" + nameAlone,
+Policies: ` + policies.Forms + "\n" + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.order(c, "shadow", policyOrder{Policy: args[0]})
@@ -139,7 +140,7 @@ func newPolicyCanary() *cobra.Command {
 		Long: `Have a policy route a share of a running router's requests, which are chosen by their
 IDs. gearshift policy status tells what both sides earn.
 
-Policies: ` + policyForms + "\n" + nameAlone,
+Policies: ` + policies.Forms + "\n" + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.order(c, "canary", policyOrder{Policy: args[0], Share: share})

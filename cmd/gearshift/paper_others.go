@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/report"
 	"gearshift/workloads"
@@ -58,12 +59,12 @@ func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) ([][]report.C
 	if err := q.tune(ctx, coarse); err != nil {
 		return nil, err
 	}
-	all, err := q.evaluate(ctx, "hard", s, slices.Concat([]string{q.hard}, q.rules, statics(s)), mainWorkloads)
+	all, err := q.evaluate(ctx, "hard", s, slices.Concat([]string{q.hard}, q.rules, statics(s)), policies.JudgedBy)
 	if err != nil {
 		return nil, err
 	}
 	var list [][]report.Cell
-	for _, name := range mainWorkloads {
+	for _, name := range policies.JudgedBy {
 		own := all[[2]string{q.hard, name}]
 		rule, best := bestOf(all, append(statics(s), q.rules...), name)
 		list = append(list, []report.Cell{

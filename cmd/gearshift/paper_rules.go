@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -25,7 +26,7 @@ var (
 
 // tune finds the best of each family of rules on training seeds.
 func (p *paper) tune(ctx context.Context, o tuneOptions) (err error) {
-	if p.tuned, err = p.search(ctx, o, mainWorkloads); err != nil {
+	if p.tuned, err = p.search(ctx, o, policies.JudgedBy); err != nil {
 		return err
 	}
 	for _, b := range p.tuned {
@@ -70,7 +71,7 @@ func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
 		Text: "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves.",
 	}
 	refs := append(append([]string{p.hard}, p.rules...), statics(p.scenario)...)
-	all, err := p.evaluate(ctx, "hard", p.scenario, refs, mainWorkloads)
+	all, err := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
 	if err != nil {
 		return out, err
 	}
@@ -87,13 +88,13 @@ func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
 		}
 		t.Rows = append(t.Rows, append(utilityRow(ref, all, ref), interval(all[[2]string{ref, "u1"}].UtilityIQM), score))
 	}
-	beside, err := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", mainWorkloads)
+	beside, err := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", policies.JudgedBy)
 	if err != nil {
 		return out, err
 	}
 	out.Tables = []report.Table{beside, t}
 	sentence := "Against the best tuned rule of each workload the policy is"
-	for i, name := range mainWorkloads {
+	for i, name := range policies.JudgedBy {
 		_, best := bestOf(all, p.rules, name)
 		d := paired(all[[2]string{p.hard, name}], best)
 		sentence += fmt.Sprintf("%s %+.4f (%+.4f to %+.4f) on %s", []string{"", ",", " and"}[i], d.Mean, d.Lo, d.Hi, name)
@@ -183,7 +184,7 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, wrap func(evaluation.Contestant) evaluation.Contestant) (float64, error) {
 	var best float64
 	for _, ref := range refs {
-		list, err := contestants(p.scenario, &policySource{store: p.store}, []string{ref}, func(string) {})
+		list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{ref}, func(string) {})
 		if err != nil {
 			return 0, err
 		}
@@ -245,7 +246,7 @@ func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
 
 // writeSurface writes the decision surface of the hard policy and of the best rule.
 func (p *paper) writeSurface() error {
-	list, err := contestants(p.scenario, &policySource{store: p.store}, []string{p.hard, p.rules[0]}, func(string) {})
+	list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{p.hard, p.rules[0]}, func(string) {})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -61,7 +62,7 @@ func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string
 // stage is a policy and a workload ready to be played.
 func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload, error) {
 	fmt.Fprintf(p.stderr, "evaluating %s on %s\n", ref, name)
-	list, err := contestants(s, &policySource{store: p.store}, []string{ref}, func(string) {}) // the report says what departs from training
+	list, err := policies.Contestants(s, &policies.Source{Store: p.store}, []string{ref}, func(string) {}) // the report says what departs from training
 	if err != nil {
 		return nil, nil, err
 	}

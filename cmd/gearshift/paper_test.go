@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -39,7 +40,7 @@ func TestPaperWorlds(t *testing.T) {
 			t.Errorf("%s has %v ms, want %v", other[i].Name, other[i].DeadlineMS, want)
 		}
 	}
-	twice, err := contestants(doubled(s), nil, []string{"static:opt-6.7b", "threshold"}, nil)
+	twice, err := policies.Contestants(doubled(s), nil, []string{"static:opt-6.7b", "threshold"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

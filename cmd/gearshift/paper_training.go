@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -46,7 +47,7 @@ func utilityColumns(first string) []report.Column {
 
 func utilityRow(label string, all rows, ref string) []report.Cell {
 	row := []report.Cell{report.Text(label)}
-	for _, name := range mainWorkloads {
+	for _, name := range policies.JudgedBy {
 		row = append(row, interval(all[[2]string{ref, name}].Utility))
 	}
 	return row
@@ -64,12 +65,12 @@ func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 				return t, err
 			}
 		}
-		all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, mainWorkloads)
+		all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
 		if err != nil {
 			return t, err
 		}
 		t.Rows = append(t.Rows, utilityRow(fmt.Sprint(seed), all, ref))
-		for _, name := range mainWorkloads {
+		for _, name := range policies.JudgedBy {
 			means[name] = append(means[name], all[[2]string{ref, name}].Utility.Mean)
 		}
 	}
@@ -77,7 +78,7 @@ func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 		return t, err
 	}
 	t.Note = "Spread between seeds, highest less lowest:"
-	for _, name := range mainWorkloads {
+	for _, name := range policies.JudgedBy {
 		t.Note += fmt.Sprintf(" %s %.4f", name, slices.Max(means[name])-slices.Min(means[name]))
 	}
 	t.Note += "."
@@ -96,7 +97,7 @@ func (p *paper) longer(ctx context.Context, t *report.Table) error {
 	if err != nil {
 		return err
 	}
-	all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, mainWorkloads)
+	all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
 	if err != nil {
 		return err
 	}
@@ -193,16 +194,16 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 			if err != nil {
 				return t, err
 			}
-			all, err := p.evaluate(ctx, a.name, s, []string{ref}, mainWorkloads)
+			all, err := p.evaluate(ctx, a.name, s, []string{ref}, policies.JudgedBy)
 			if err != nil {
 				return t, err
 			}
-			for _, name := range mainWorkloads {
+			for _, name := range policies.JudgedBy {
 				runs[name] = append(runs[name], all[[2]string{ref, name}].Runs)
 			}
 		}
 		row := []report.Cell{report.Text(a.name)}
-		for _, name := range mainWorkloads {
+		for _, name := range policies.JudgedBy {
 			row = append(row, interval(evaluation.Bootstrap(acrossTrainings(runs[name]))))
 		}
 		t.Rows = append(t.Rows, row)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/router/policy"
 )
 
 func newPolicyCommand() *cobra.Command {
@@ -195,4 +196,12 @@ func tellRemoved(w io.Writer, name string, versions []int, why string) {
 	for _, version := range versions {
 		fmt.Fprintf(w, "removed %s%s\n", checkpoints.Ref{Name: name, Version: version}, why)
 	}
+}
+
+// checkPolicyName refuses a --name that a stored policy cannot have.
+func checkPolicyName(name string) error {
+	if ref, err := checkpoints.ParseRef(name); err != nil || ref != (checkpoints.Ref{Name: name}) || policy.IsRule(name) {
+		return fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", name)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/workloads"
@@ -27,7 +28,7 @@ func TestEachSizeIsBestSomewhere(t *testing.T) {
 		for _, v := range s.Variants {
 			refs = append(refs, "static:"+v.Name)
 		}
-		statics, err := contestants(s, nil, refs, nil)
+		statics, err := policies.Contestants(s, nil, refs, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
@@ -39,7 +40,7 @@ func newServeCommand() *cobra.Command {
 the model "auto" goes to the size that the policy chooses. Without --policy, the
 store's policy in production routes; if there is none, the scenario's fallback rule.
 
-Policies: ` + policyForms,
+Policies: ` + policies.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), o, c.ErrOrStderr()) },
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/workloads"
@@ -89,7 +90,7 @@ func TestStaticKnees(t *testing.T) {
 // played is the results of the policies on the workloads.
 func played(t *testing.T, s *scenario.Scenario, refs []string, work []evaluation.Workload, seeds ...uint64) []evaluation.Result {
 	t.Helper()
-	list, err := contestants(s, nil, refs, nil)
+	list, err := policies.Contestants(s, nil, refs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

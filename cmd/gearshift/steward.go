@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -26,7 +27,7 @@ type steward struct {
 	now     *scenario.Scenario // what is in force
 	core    *router.Core
 	maker   *policy.Maker
-	source  *policySource
+	source  *policies.Source
 	log     *slog.Logger
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream

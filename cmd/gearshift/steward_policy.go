@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/router"
 	"gearshift/router/policy"
 )
@@ -43,19 +44,19 @@ func (w *steward) wanted() (checkpoints.Entry, error) {
 	if err != nil {
 		return checkpoints.Entry{}, err
 	}
-	return w.source.store.Lookup(ref)
+	return w.source.Store.Lookup(ref)
 }
 
 func (w *steward) reference() (checkpoints.Ref, error) {
 	if w.options.policy != "" {
 		return storedRef(w.options.policy)
 	}
-	return w.source.store.Production()
+	return w.source.Store.Production()
 }
 
 // load reads a stored policy, and warns of one from another world.
 func (w *steward) load(ref string) (router.Policy, error) {
-	p, entry, err := stored(w.source, ref, w.maker)
+	p, entry, err := w.source.Stored(ref, w.maker)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (w *steward) choose() error {
 	case err != nil:
 		return err
 	}
-	entry, err := w.source.store.Lookup(ref)
+	entry, err := w.source.Store.Lookup(ref)
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (w *steward) choose() error {
 // Policy implements [serving.Steward].
 func (w *steward) Policy(ref string) (router.Policy, error) {
 	if ref == "" {
-		return nil, fmt.Errorf("no policy named; want %s", policyForms)
+		return nil, fmt.Errorf("no policy named; want %s", policies.Forms)
 	}
 	if policy.IsRule(ref) {
 		return w.maker.Parse(ref)
@@ -126,7 +127,7 @@ func (w *steward) Admit(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := w.source.store.Lookup(ref)
+	entry, err := w.source.Store.Lookup(ref)
 	if err != nil {
 		return err
 	}
@@ -162,14 +163,14 @@ func (w *steward) Record(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := w.source.store.Lookup(ref)
+	entry, err := w.source.Store.Lookup(ref)
 	if err != nil {
 		return err
 	}
 	if reason = strings.TrimSpace(reason); reason == "" {
 		reason = entry.Forced
 	}
-	if err := w.source.store.Promote(ref.Name, entry.Version, reason); err != nil {
+	if err := w.source.Store.Promote(ref.Name, entry.Version, reason); err != nil {
 		return err
 	}
 	if w.options.policy != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 )
 
@@ -15,7 +16,7 @@ func TestSurface(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := contestants(s, nil, []string{"threshold"}, nil)
+	list, err := policies.Contestants(s, nil, []string{"threshold"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

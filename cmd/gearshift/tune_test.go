@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/router/policy"
@@ -88,7 +89,7 @@ func TestTuningPlaysTrainingSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range report.Best {
-		c, err := contestant(s, nil, b.Policy, nil)
+		c, err := policies.Contestant(s, nil, b.Policy, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

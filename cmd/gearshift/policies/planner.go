@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"gearshift/env/planner"
 )
 
-// plannedForms is how a planner over another policy is referred to.
-const plannedForms = "clairvoyant:REF[@HORIZON[,PASSES]] or planner:REF[@HORIZON[,SAMPLES[,MARGIN]]]"
+// PlannedForms is how a planner over another policy is referred to.
+const PlannedForms = "clairvoyant:REF[@HORIZON[,PASSES]] or planner:REF[@HORIZON[,SAMPLES[,MARGIN]]]"
 
 // planned is a reference to a planner, read.
 type planned struct {
@@ -28,8 +28,8 @@ const (
 	samplingKind    = "planner"
 )
 
-// isPlanned says whether a reference has the form of a planner, right or wrong.
-func isPlanned(ref string) bool {
+// IsPlanned says whether a reference has the form of a planner, right or wrong.
+func IsPlanned(ref string) bool {
 	kind, _, _ := strings.Cut(ref, ":")
 	return kind == clairvoyantKind || kind == samplingKind
 }
@@ -37,9 +37,9 @@ func isPlanned(ref string) bool {
 // parsePlanned reads a reference to a planner. What the planner on samples is
 // told of the world is the scenario's.
 func parsePlanned(s *scenario.Scenario, ref string) (planned, error) {
-	p := planned{clairvoyant: planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon, Passes: 1}, sampling: samplingOptions(s)}
+	p := planned{clairvoyant: planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon, Passes: 1}, sampling: SamplingOptions(s)}
 	fault := func(what string) (planned, error) {
-		return planned{}, fmt.Errorf("cannot use policy %q: %s; want %s", ref, what, plannedForms)
+		return planned{}, fmt.Errorf("cannot use policy %q: %s; want %s", ref, what, PlannedForms)
 	}
 	p.kind, p.base, _ = strings.Cut(ref, ":")
 	if at := strings.LastIndexByte(p.base, '@'); at >= 0 {
@@ -83,9 +83,9 @@ func (p *planned) set(horizon time.Duration, rest []string) (wrong string) {
 	return ""
 }
 
-// samplingOptions is the planner on samples that the scenario describes: its
+// SamplingOptions is the planner on samples that the scenario describes: its
 // requests, and its training load for the rates at which they may come.
-func samplingOptions(s *scenario.Scenario) planner.SamplingOptions {
+func SamplingOptions(s *scenario.Scenario) planner.SamplingOptions {
 	o := planner.DefaultSamplingOptions()
 	load := s.Training.Load
 	o.Shape = s.Workload
@@ -98,27 +98,27 @@ func samplingOptions(s *scenario.Scenario) planner.SamplingOptions {
 
 // plannedContestant is the planner that ref names, on the scenario's whole
 // fleet, even where its base would be evaluated alone.
-func plannedContestant(s *scenario.Scenario, source *policySource, ref string, warn func(string)) (evaluation.Contestant, error) {
+func plannedContestant(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
 	p, err := parsePlanned(s, ref)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
-	base, err := onWholeFleet(s, source, p.base, warn)
+	base, err := OnWholeFleet(s, source, p.base, warn)
 	if err != nil {
 		return evaluation.Contestant{}, err
 	}
 	if p.kind == clairvoyantKind {
-		return clairvoyantOver(base, p.clairvoyant), nil
+		return Clairvoyant(base, p.clairvoyant), nil
 	}
-	return samplingOver(base, p.sampling), nil
+	return Sampling(base, p.sampling), nil
 }
 
-// onWholeFleet is the policy with every replica to choose from, be it static.
-func onWholeFleet(s *scenario.Scenario, source *policySource, ref string, warn func(string)) (evaluation.Contestant, error) {
-	if isPlanned(ref) {
+// OnWholeFleet is the policy with every replica to choose from, be it static.
+func OnWholeFleet(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
+	if IsPlanned(ref) {
 		return evaluation.Contestant{}, fmt.Errorf("cannot plan with %q as the base: a planner over a planner takes too long", ref)
 	}
-	c, err := contestant(s, source, ref, warn)
+	c, err := Contestant(s, source, ref, warn)
 	if err != nil {
 		return c, err
 	}
@@ -129,8 +129,8 @@ func onWholeFleet(s *scenario.Scenario, source *policySource, ref string, warn f
 	return c, err
 }
 
-// clairvoyantOver is the clairvoyant whose base is the contestant's policy.
-func clairvoyantOver(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
+// Clairvoyant is the clairvoyant whose base is the contestant's policy.
+func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
 	c := base
 	c.Name = fmt.Sprintf("%s:%s@%s", clairvoyantKind, base.Name, short(o.Horizon))
 	if o.Passes > 1 {
@@ -142,8 +142,8 @@ func clairvoyantOver(base evaluation.Contestant, o planner.ClairvoyantOptions) e
 	return c
 }
 
-// samplingOver is the planner on samples whose base is the contestant's policy.
-func samplingOver(base evaluation.Contestant, o planner.SamplingOptions) evaluation.Contestant {
+// Sampling is the planner on samples whose base is the contestant's policy.
+func Sampling(base evaluation.Contestant, o planner.SamplingOptions) evaluation.Contestant {
 	c := base
 	c.Name = fmt.Sprintf("%s:%s@%s,%d,%v", samplingKind, base.Name, short(o.Horizon), o.Samples, o.Margin)
 	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {

@@ -1,0 +1,46 @@
+package policies
+
+import (
+	"fmt"
+	"strings"
+
+	"gearshift/checkpoints"
+	"gearshift/router/nn"
+	"gearshift/router/policy"
+)
+
+// Runner runs the networks of stored policies.
+type Runner func(*nn.MLP) (policy.ValueFunction, error)
+
+// Source is where stored policies come from, and what runs them.
+type Source struct {
+	Store *checkpoints.Store
+	Run   Runner // nil: the native one
+}
+
+// Values is the network as the source runs it.
+func (s *Source) Values(n *nn.MLP) (policy.ValueFunction, error) {
+	if s.Run == nil {
+		return n, nil
+	}
+	return s.Run(n)
+}
+
+// Stored loads the policy that ref names and fits it to the maker's fleet, which
+// must have what [observation.Spec.Match] asks of it.
+func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
+	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
+	if err != nil {
+		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, Forms)
+	}
+	c, entry, err := s.Store.Get(parsed)
+	if err != nil {
+		return nil, entry, err
+	}
+	network, err := s.Values(c.Network)
+	if err != nil {
+		return nil, entry, fmt.Errorf("cannot load policy %q: %w", entry.Ref().String(), err)
+	}
+	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, network, c.Meta.Seen)
+	return p, entry, err
+}
