@@ -191,7 +191,7 @@ func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, 
 	if err != nil || !o.tune.on {
 		return list, nil, err
 	}
-	tuning, err := tune(ctx, s, o.tune, work, stderr)
+	tuning, err := policies.Tune(ctx, s, o.tune.Search, work, counting(stderr, "tuning"))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,21 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/router/policy"
-	"gearshift/workloads"
 )
 
 var quickTuning = []string{
@@ -71,33 +66,6 @@ func TestEvalPrintsTheSearch(t *testing.T) {
 	text := succeed(t, append(quickTuning, "--policy", "static:small")...)
 	if !strings.HasPrefix(text, "Tuned on 1 training seeds of u1, stable:4:\n") || !strings.Contains(text, "\n\nWORKLOAD") {
 		t.Errorf("printed\n%s", text)
-	}
-}
-
-// The score of a search is an evaluation's on seeds of the training domain.
-func TestTuningPlaysTrainingSeeds(t *testing.T) {
-	s, err := scenario.Load("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, err := s.Evaluated([]string{"u1"}, 200)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := tune(context.Background(), s, tuneOptions{seeds: 3, trials: 3}, work, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range report.Best {
-		c, err := policies.Contestant(s, nil, b.Policy, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := evaluation.Plan{Contestants: []evaluation.Contestant{c}, Workloads: work, Seeds: workloads.Seeds(workloads.Training, 3)}
-		results, err := plan.Evaluate(context.Background())
-		if err != nil || math.Abs(results[0].Utility.Mean-b.Score) > 1e-12 {
-			t.Errorf("%s scores %v, evaluation says %+v, %v", b.Policy, b.Score, results, err)
-		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // the rooms above it.
 func TestImportTable(t *testing.T) {
 	for _, s := range sources(t) {
-		if within(s.room, wiring) {
+		if slices.Contains(wiring, s.room) {
 			continue
 		}
 		row := slices.IndexFunc(table, func(r room) bool { return r.path == s.room })

@@ -106,6 +106,18 @@ var table = []room{
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
 	{"serving/dashboard", []string{"serving", "router/fleet"},
 		"a page shows what the server tells of itself: it asks nobody else"},
+	{"cmd/gearshift/scenario", []string{
+		"router/fleet", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
+		"env/engine", "env", "env/evaluation", "rl", "serving/backend", "serving/health", "serving/gauges", "serving"},
+		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
+	{"cmd/gearshift/policies", []string{
+		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
+		"env", "env/evaluation", "env/planner", "checkpoints"},
+		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
+	{"cmd/gearshift/paper", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
+		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
+		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"internal/archtest", nil,
 		"it reads source files, not packages"},
 }
@@ -114,9 +126,9 @@ var table = []room{
 // lets other code do so.
 var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet"}
 
-// wiring is where packages are joined: it may import every room, and no room
-// may import it.
-const wiring = "cmd"
+// wiring is where packages are joined: the commands may import every room, and no
+// room may import them.
+var wiring = []string{"cmd/gearshift", "cmd/overhead"}
 
 // fence keeps packages from outside the module within some rooms.
 type fence struct {

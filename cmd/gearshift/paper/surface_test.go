@@ -1,4 +1,4 @@
-package main
+package paper
 
 import (
 	"bytes"
@@ -7,15 +7,11 @@ import (
 	"testing"
 
 	"gearshift/cmd/gearshift/policies"
-	"gearshift/cmd/gearshift/scenario"
 )
 
 // A surface is a full grid for each policy, in the layout of notebooks/README.md.
 func TestSurface(t *testing.T) {
-	s, err := scenario.Load("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := load(t, "tiny")
 	list, err := policies.Contestants(s, nil, []string{"threshold"}, nil)
 	if err != nil {
 		t.Fatal(err)

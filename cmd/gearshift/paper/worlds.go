@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package paper
 
 import (
 	"fmt"

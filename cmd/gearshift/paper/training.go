@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package paper
 
 import (
 	"context"
@@ -28,7 +26,7 @@ func (p *paper) trainingSection(ctx context.Context) (report.Section, error) {
 		return out, err
 	}
 	out.Tables = append(out.Tables, seeds)
-	if !p.options.ablations {
+	if !p.options.Ablations {
 		return out, nil
 	}
 	ablations, err := p.ablationTable(ctx)
@@ -57,11 +55,11 @@ func utilityRow(label string, all rows, ref string) []report.Cell {
 func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 	t := report.Table{ID: "training-seeds", Title: "Policies by training seed", Columns: utilityColumns("Seed")}
 	means := map[string][]float64{}
-	for seed := 1; seed <= p.options.trainingSeeds; seed++ {
+	for seed := 1; seed <= p.options.TrainingSeeds; seed++ {
 		ref := p.hard
 		if seed > 1 {
 			var err error
-			if ref, err = p.trained(ctx, fmt.Sprintf("hard-seed-%d", seed), p.scenario, p.options.preset, uint64(seed), ""); err != nil {
+			if ref, err = p.trained(ctx, fmt.Sprintf("hard-seed-%d", seed), p.scenario, p.options.Preset, uint64(seed), ""); err != nil {
 				return t, err
 			}
 		}
@@ -87,13 +85,13 @@ func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 
 // longer adds the row of a run that is several times as long.
 func (p *paper) longer(ctx context.Context, t *report.Table) error {
-	if p.options.longer == 1 {
+	if p.options.Longer == 1 {
 		return nil
 	}
-	s := ablated(p.scenario, p.options.preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
-		preset.Decisions *= p.options.longer
+	s := ablated(p.scenario, p.options.Preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
+		preset.Decisions *= p.options.Longer
 	}})
-	ref, err := p.trained(ctx, "hard-longer", s, p.options.preset, 1, "")
+	ref, err := p.trained(ctx, "hard-longer", s, p.options.Preset, 1, "")
 	if err != nil {
 		return err
 	}
@@ -101,7 +99,7 @@ func (p *paper) longer(ctx context.Context, t *report.Table) error {
 	if err != nil {
 		return err
 	}
-	label := fmt.Sprintf("1, %d times as long", p.options.longer)
+	label := fmt.Sprintf("1, %d times as long", p.options.Longer)
 	t.Rows = append(t.Rows, utilityRow(label, all, ref))
 	return nil
 }
@@ -188,8 +186,8 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 		s := ablated(p.scenario, preset, a)
 		runs := map[string][][]float64{} // by workload, training seed and evaluation seed
 		for seed := uint64(1); seed <= ablationSeeds; seed++ {
-			ref, err := p.train(ctx, s, trainOptions{
-				presetName: preset, name: fmt.Sprintf("ablation-%d-seed-%d", i, seed), seed: seed, uncompared: true,
+			ref, err := p.train(ctx, Training{
+				On: s, Preset: preset, Name: fmt.Sprintf("ablation-%d-seed-%d", i, seed), Seed: seed, Uncompared: true,
 			})
 			if err != nil {
 				return t, err

@@ -1,4 +1,4 @@
-package main
+package paper
 
 import (
 	"encoding/csv"

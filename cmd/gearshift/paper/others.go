@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package paper
 
 import (
 	"context"
@@ -50,10 +48,10 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 
 // onFleet is the rows of one scenario.
 func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) ([][]report.Cell, error) {
-	q := &paper{options: p.options, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
-	q.options.scenario = s.Name
+	q := &paper{options: p.options, program: p.program, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
+	q.options.Scenario = s.Name
 	var err error
-	if q.hard, err = q.trained(ctx, "hard-"+s.Name, s, q.options.preset, 1, ""); err != nil {
+	if q.hard, err = q.trained(ctx, "hard-"+s.Name, s, q.options.Preset, 1, ""); err != nil {
 		return nil, err
 	}
 	if err := q.tune(ctx, coarse); err != nil {

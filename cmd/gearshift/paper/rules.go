@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package paper
 
 import (
 	"cmp"
@@ -20,12 +18,12 @@ import (
 
 // The searches of a report: of its own fleet's rules, and of others.
 var (
-	thorough = tuneOptions{seeds: 4, trials: 150, aim: aimUtility}
-	coarse   = tuneOptions{seeds: 2, trials: 60, aim: aimUtility}
+	thorough = policies.Search{Seeds: 4, Trials: 150, For: policies.ForUtility}
+	coarse   = policies.Search{Seeds: 2, Trials: 60, For: policies.ForUtility}
 )
 
 // tune finds the best of each family of rules on training seeds.
-func (p *paper) tune(ctx context.Context, o tuneOptions) (err error) {
+func (p *paper) tune(ctx context.Context, o policies.Search) (err error) {
 	if p.tuned, err = p.search(ctx, o, policies.JudgedBy); err != nil {
 		return err
 	}
@@ -38,7 +36,7 @@ func (p *paper) tune(ctx context.Context, o tuneOptions) (err error) {
 // tuneForWindows finds the rule with the most windows near peak performance.
 func (p *paper) tuneForWindows(ctx context.Context) error {
 	o := coarse
-	o.aim = aimWindows
+	o.For = policies.ForWindows
 	found, err := p.search(ctx, o, []string{"u1", "u2"})
 	if err == nil {
 		p.windows = found[0].Policy
@@ -47,16 +45,16 @@ func (p *paper) tuneForWindows(ctx context.Context) error {
 }
 
 // search is the best of each family of rules, the best of all first.
-func (p *paper) search(ctx context.Context, o tuneOptions, names []string) ([]evaluation.Best, error) {
-	if p.options.quick {
-		o.seeds, o.trials = 1, 12
+func (p *paper) search(ctx context.Context, o policies.Search, names []string) ([]evaluation.Best, error) {
+	if p.options.Quick {
+		o.Seeds, o.Trials = 1, 12
 	}
 	work, err := p.scenario.Evaluated(names, p.scenario.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.aim)
-	found, err := tune(ctx, p.scenario, o, work, p.stderr)
+	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.For)
+	found, err := policies.Tune(ctx, p.scenario, o, work, p.program.Counting("tuning"))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +124,7 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 			"The share is that of the distance from the best tuned rule to the best clairvoyant that the policy has gone, on the same runs.",
 	}
 	requests, runs := 3000, 4
-	if p.options.quick {
+	if p.options.Quick {
 		requests, runs = 600, 2
 	}
 	bases := []string{p.hard, p.rules[0]}
@@ -250,5 +248,5 @@ func (p *paper) writeSurface() error {
 	if err != nil {
 		return err
 	}
-	return newSurface(p.scenario).write(filepath.Join(p.options.out, "surface.csv"), list)
+	return newSurface(p.scenario).write(filepath.Join(p.options.Out, "surface.csv"), list)
 }

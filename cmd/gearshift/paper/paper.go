@@ -1,0 +1,192 @@
+// Package paper repeats the evaluation of "Learned Best-Effort LLM Serving" (arXiv
+// 2401.07886), and more: it has policies trained and rules tuned, plays them on the
+// paper's workloads and beyond, and lays the numbers out as one report beside the
+// paper's own. Each section of the report has a file: rules, stable, unstable, shift,
+// beyond, others, training.
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	"gearshift/workloads"
+)
+
+// Options are the flags of the command; what is zero has a default.
+type Options struct {
+	Scenario, Out, Preset string
+	Seeds, TrainingSeeds  int
+	Longer                int
+	Quick, Ablations      bool
+}
+
+func (o *Options) defaults() error {
+	if o.Out == "" {
+		return errors.New("--out is missing: the folder for the report")
+	}
+	preset, seeds, training, longer := "default", 20, 5, 4
+	if o.Quick {
+		preset, seeds, training, longer = "quick", 3, 1, 1
+	}
+	if o.Preset == "" {
+		o.Preset = preset
+	}
+	if o.Seeds == 0 {
+		o.Seeds = seeds
+	}
+	if o.TrainingSeeds == 0 {
+		o.TrainingSeeds = training
+	}
+	if o.Longer == 0 {
+		o.Longer = longer
+	}
+	if o.Seeds < 2 || o.TrainingSeeds < 1 || o.Longer < 1 {
+		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.Seeds, o.TrainingSeeds, o.Longer)
+	}
+	return nil
+}
+
+// command is what makes the same report.
+func (o *Options) command() string {
+	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d --training-seeds %d --longer %d",
+		o.Scenario, o.Preset, o.Seeds, o.TrainingSeeds, o.Longer)
+	if o.Quick {
+		c += " --quick"
+	}
+	if o.Ablations {
+		c += " --ablations"
+	}
+	return c + " --out DIR"
+}
+
+// paper is the making of one report.
+type paper struct {
+	options  Options
+	program  Program
+	scenario *scenario.Scenario
+	store    *checkpoints.Store
+	seeds    []uint64
+	stderr   io.Writer
+	// Policies, as references into the store.
+	hard, soft, deadlines string
+	rules                 []string // tuned, the best first
+	windows               string   // the rule tuned for windows near peak performance
+	tuned                 []evaluation.Best
+	cache                 map[string]rows
+	headline              []string // the verdict's sentences
+}
+
+// Write makes the report, and tells on stdout what it says.
+func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer) error {
+	if err := o.defaults(); err != nil {
+		return err
+	}
+	s, err := scenario.Load(o.Scenario)
+	if err != nil {
+		return err
+	}
+	if err := needTasks(s); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return fmt.Errorf("cannot make folder for the report: %w", err)
+	}
+	p := &paper{
+		options: o, program: by, scenario: s, stderr: stderr,
+		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},
+		seeds: workloads.Seeds(workloads.Evaluation, o.Seeds),
+		cache: map[string]rows{},
+	}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	r, err := p.report(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.Write(o.Out); err != nil {
+		return err
+	}
+	if err := p.writeSurface(); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, strings.Join(r.Verdict, "\n"))
+	fmt.Fprintf(stdout, "report: %s\n", filepath.Join(o.Out, "report.html"))
+	return nil
+}
+
+// prepare trains the policies and tunes the rules.
+func (p *paper) prepare(ctx context.Context) (err error) {
+	if p.hard, err = p.trained(ctx, "hard", p.scenario, p.options.Preset, 1, ""); err != nil {
+		return err
+	}
+	soft, deadlines := lengths(p.options.Preset)
+	if p.soft, err = p.trained(ctx, "soft", soft.of(softened(p.scenario), p.options.Preset), p.options.Preset, 1, p.hard); err != nil {
+		return err
+	}
+	other := deadlines.of(otherDeadlines(p.scenario, paperDeadlines), p.options.Preset)
+	if p.deadlines, err = p.trained(ctx, "deadlines", other, p.options.Preset, 1, ""); err != nil {
+		return err
+	}
+	if err := p.tune(ctx, thorough); err != nil {
+		return err
+	}
+	return p.tuneForWindows(ctx)
+}
+
+// length is that of a training, as a share of the hard policy's.
+type length struct{ part, whole int }
+
+// lengths are those of the soft policy, which begins where the hard one ends, and of
+// that for other deadlines. Under the preset paper they are the paper's own: 685,000
+// and 800,000 iterations beside 1.2 million (LBE-15, LBE-5).
+func lengths(preset string) (soft, deadlines length) {
+	if preset == "paper" {
+		return length{685, 1200}, length{800, 1200}
+	}
+	return length{1, 4}, length{1, 1}
+}
+
+// of is the scenario whose preset has that length.
+func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
+	return ablated(s, preset, ablation{change: func(_ *scenario.Scenario, p *scenario.Preset) {
+		p.Decisions = p.Decisions * l.part / l.whole
+	}})
+}
+
+// paperDeadlines are the factors of the paper's section 4.7 (LBE-5).
+var paperDeadlines = map[string]float64{"openbookqa": 2, "copa": 0.8}
+
+// report gathers the sections.
+func (p *paper) report(ctx context.Context) (*report.Report, error) {
+	r := &report.Report{
+		Title:    "Learned best-effort serving: the policy, the rules, and the best possible",
+		Scenario: fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", p.scenario.Name, p.options.Preset, p.options.Seeds),
+		Repeat:   p.options.command() + "\ngearshift " + p.program.Version,
+	}
+	sections := []func(context.Context) (report.Section, error){
+		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.softSection,
+		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection,
+	}
+	if !p.options.Quick { // other fleets take long
+		sections = append(sections, p.othersSection)
+	}
+	for _, section := range append(sections, p.trainingSection) {
+		part, err := section(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Sections = append(r.Sections, part)
+	}
+	r.Verdict = p.headline
+	return r, nil
+}
