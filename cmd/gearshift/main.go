@@ -1,5 +1,19 @@
 // Command gearshift trains, evaluates and serves routing policies for
 // best-effort inference. One scenario file drives every subcommand.
+//
+// A subcommand is in the file of its name, with others that begin with that name where
+// it has several. What is named otherwise belongs
+//
+//   - to serve: steward, which sees to its files and policies; memory
+//   - to serve and policy: gate, which says what may go into production
+//   - to train: judge, which chooses the weights to keep, and compares them with rules
+//   - to eval: tune; with train, from_log
+//   - to policy: operator, which gives orders to a router that runs
+//   - to scenario: upstreams
+//   - to profile and validate: machine, which is the one that measures
+//   - to all: output; networks and onnx, which run what is stored
+//
+// The folders hold what a scenario is, what policies are named, and the paper's report.
 package main
 
 import (

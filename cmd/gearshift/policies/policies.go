@@ -1,5 +1,6 @@
 // Package policies finds what references name for a scenario's fleet: rules, stored
-// policies, and planners over either. For an evaluation it makes contestants of them.
+// policies, and planners over either. For an evaluation it makes contestants of them,
+// and it searches for the best parameters of the rules.
 package policies
 
 import (
