@@ -48,7 +48,6 @@ type Core struct {
 	table      *fleet.Table
 	balancer   Balancer
 	forecaster Forecaster
-	gate       Gate // may be nil
 	onPanic    func(string, any)
 	fallback   seat
 	lineup     atomic.Pointer[lineup]
@@ -87,13 +86,12 @@ func New(c Config) (*Core, error) {
 		ledger:     c.Ledger,
 		balancer:   c.Balancer,
 		forecaster: c.Forecaster,
-		gate:       c.Gate,
 		onPanic:    c.OnPanic,
 		seed:       c.Seed ^ balancerStream,
 		table:      c.Ledger.Table(),
 	}
 	core.desks.New = func() any { return &desk{Core: core} }
-	core.lineup.Store(&lineup{})
+	core.lineup.Store(&lineup{gate: c.Gate})
 	var err error
 	if core.fallback, err = core.seat(c.Fallback); err != nil {
 		return nil, fmt.Errorf("cannot use fallback policy %q: %w", c.Fallback.Name(), err)
@@ -115,6 +113,14 @@ func (c *Core) SetPolicy(p Policy) error {
 		if l.trial != nil { // it has another beside it now
 			l.trial = newTrial(l.trial.seat, l.trial.share, c.table)
 		}
+		return nil
+	})
+}
+
+// SetGate puts g in the place of the gate, from the next request on. Nil is none.
+func (c *Core) SetGate(g Gate) {
+	c.change(func(l *lineup) error {
+		l.gate = g
 		return nil
 	})
 }

@@ -23,7 +23,7 @@ func (d *desk) reaching(r *fleet.Request) int {
 		if !d.table.Reaches(r, v) {
 			continue
 		}
-		if d.gate == nil && d.view.VariantAvailable(v) || d.gate != nil && d.roomiest(v, r) >= 0 {
+		if d.lineup.gate == nil && d.view.VariantAvailable(v) || d.lineup.gate != nil && d.roomiest(v, r) >= 0 {
 			return v
 		}
 	}

@@ -16,13 +16,13 @@ type Gate interface {
 // fits is the gate's word on a replica, of which it is not asked if that is not
 // available, or below the quality floor.
 func (d *desk) fits(r *fleet.Request, replica int) bool {
-	return d.view.Available(replica) && d.table.Reaches(r, d.table.Replicas[replica].Variant) && d.gate.Room(&d.view, r, replica)
+	return d.view.Available(replica) && d.table.Reaches(r, d.table.Replicas[replica].Variant) && d.lineup.gate.Room(&d.view, r, replica)
 }
 
 // late says that no replica of the view has room by the gate. A pinned variant
 // below zero stands for any.
 func (d *desk) late(pinned int, r *fleet.Request) bool {
-	if d.gate == nil {
+	if d.lineup.gate == nil {
 		return false
 	}
 	for _, i := range d.view.Replicas() {
@@ -36,7 +36,7 @@ func (d *desk) late(pinned int, r *fleet.Request) bool {
 // admit puts a replica with room by the gate in the place of one without. There is
 // one, or the view would have been late.
 func (d *desk) admit(choice *Choice, pinned int, r *fleet.Request) {
-	if d.gate == nil || d.fits(r, choice.Replica) {
+	if d.lineup.gate == nil || d.fits(r, choice.Replica) {
 		return
 	}
 	replica := d.roomy(choice.Variant, pinned, r)

@@ -120,6 +120,27 @@ func TestTheGateIsAskedOfTheWholeFleet(t *testing.T) {
 	}
 }
 
+// Another gate holds from the next request on, and stays through changes of policy.
+func TestAnotherGateTakesOver(t *testing.T) {
+	core := gated(t, 0)
+	of := core.Table().ReplicasOf
+	for _, c := range []struct {
+		gate    router.Gate
+		replica int // −1: late
+	}{
+		{opens(func(_ *fleet.View, replica int) bool { return replica == of(2)[1] }), of(2)[1]},
+		{opens(func(*fleet.View, int) bool { return false }), -1},
+		{nil, of(1)[0]},
+	} {
+		core.SetGate(c.gate)
+		setPolicy(t, core, static(t, core.Table(), 1))
+		choice, err := route(core, &fleet.Request{}, time.Second)
+		if c.replica < 0 && !errors.Is(err, router.ErrLate) || c.replica >= 0 && (err != nil || choice.Replica != c.replica) {
+			t.Errorf("replica %d, %v; want %d", choice.Replica, err, c.replica)
+		}
+	}
+}
+
 // The rate estimate hears of each request once, however often it is tried.
 func TestARequestArrivesOnce(t *testing.T) {
 	core := gated(t, 0)

@@ -11,11 +11,12 @@ import (
 	"gearshift/router/fleet"
 )
 
-// lineup is the policies in place, replaced as a whole.
+// lineup is what decides, replaced as a whole.
 type lineup struct {
 	policy seat   // in charge; its policy is nil if there is none
 	before *seat  // in charge before that; nil if there was none, or it was put back; see succeed
 	trial  *trial // nil without one
+	gate   Gate   // may be nil
 }
 
 // trial is a policy beside the one in charge. Each request that the policy in

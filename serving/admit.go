@@ -78,7 +78,8 @@ func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
 	work := s.adapter.Arrive(k.fleet)
 	work.unseen = int(s.line.output) // the caller does not tell how far the answer is
 	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
-		return nil, s.shed(s.line.refused(err, claim{}), k, claim{}, h)
+		claim := claim{class: s.line.kinds.Load().listed[0]}
+		return nil, s.shed(s.line.refused(err, claim), k, claim, h)
 	}
 	s.begun(work, k, s.clock()-before, h)
 	return work, nil
@@ -102,7 +103,7 @@ func (s *Server) begun(work *Work, k call, took time.Duration, h http.Header) {
 func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 	reason := reasonOf(err)
 	s.books.reject(k.fleet.Task, reason)
-	s.line.books.shed(by.class, reason)
+	s.line.books.shed(s.line.class(by.class), reason)
 	if reason == reasonError {
 		s.log.Error("cannot route", "error", err)
 	}

@@ -22,14 +22,12 @@ import (
 // Nobody is forgotten: a waiter is counted before it is tried, and who makes room
 // does so before it looks at the count.
 type line struct {
-	config Overload
-	least  func() time.Duration // Retry-After at least
-	output float64              // mean output tokens; zero is unknown
-	table  *fleet.Table
-	clock  Clock
-	books  *lineBooks
-	names  []string       // of the classes
-	named  map[string]int // empty if there are none in the scenario
+	settings func() *Config
+	output   float64 // mean output tokens; zero is unknown
+	table    *fleet.Table
+	clock    Clock
+	books    *lineBooks
+	kinds    atomic.Pointer[kinds]
 
 	waiting atomic.Int64 // len(queue), for those who hold no lock
 
@@ -62,23 +60,29 @@ type shed struct {
 
 func (e shed) Error() string { return fmt.Sprintf("refused under load: %s", e.reason) }
 
-func newLine(c Config, r Router, output float64, clock Clock, least func() time.Duration) *line {
-	classes := queueClasses(c.Classes)
-	l := &line{
-		config: c.Overload, least: least, output: output, table: r.Table(), clock: clock,
-		named: map[string]int{}, queue: queue.New[*waiter](classes, max(1, c.Overload.MaxQueue)),
-	}
-	for i, k := range classes {
-		l.names = append(l.names, k.Name)
-		if len(c.Classes) > 0 {
-			l.named[k.Name] = i
-		}
-	}
-	l.books = newLineBooks(l.names)
+func newLine(settings func() *Config, r Router, output float64, clock Clock) *line {
+	l := &line{settings: settings, output: output, table: r.Table(), clock: clock, books: newLineBooks()}
+	kinds := (&kinds{}).with(settings().Classes)
+	l.kinds.Store(kinds)
+	l.books.open(kinds.names())
+	l.queue = queue.New[*waiter](kinds.all, settings().Overload.MaxQueue)
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
 	r.Ledger().OnRoom(l.room)
 	return l
+}
+
+// follow takes over the settings as they are now. Those who wait keep their places and
+// the time that they were given.
+func (l *line) follow() {
+	c := l.settings()
+	l.mu.Lock()
+	kinds := l.kinds.Load().with(c.Classes)
+	l.books.open(kinds.names())
+	l.queue.Set(kinds.all, c.Overload.MaxQueue)
+	l.kinds.Store(kinds) // once the queue knows them
+	l.mu.Unlock()
+	l.tick() // there may be room for more of them now
 }
 
 // admit begins the work, now or after a wait. Errors are the router's, a [shed], or
@@ -91,7 +95,7 @@ func (l *line) admit(ctx context.Context, w *Work, c call, k claim) error {
 			return err
 		}
 	}
-	if l.config.MaxQueue == 0 {
+	if err != nil && l.settings().Overload.MaxQueue == 0 {
 		return l.refused(err, k)
 	}
 	return l.wait(ctx, x, k)
@@ -114,8 +118,9 @@ func (l *line) refused(err error, k claim) error {
 
 // shed refuses a request of the claim. The caller holds l.mu.
 func (l *line) shed(reason string, k claim, now time.Duration) shed {
-	ahead := l.queue.Ahead(k.class, k.tenant, now+l.config.MaxWait)
-	return shed{reason, l.drain.RetryAfter(ahead, now, l.least(), l.config.MaxRetryAfter)}
+	c := l.settings()
+	ahead := l.queue.Ahead(k.class, k.tenant, now+c.Overload.MaxWait)
+	return shed{reason, l.drain.RetryAfter(ahead, now, c.RetryAfter, c.Overload.MaxRetryAfter)}
 }
 
 func (l *line) wait(ctx context.Context, x *waiter, k claim) error {
@@ -242,7 +247,7 @@ func (l *line) serve(now time.Duration) {
 		}
 		if e.Value.err == nil {
 			l.drain.Served(now)
-			l.books.waited(e.Class, e.Value.work.Waited)
+			l.books.waited(l.class(e.Class), e.Value.work.Waited)
 		}
 		e.Value.answer <- e.Value.err
 	}

@@ -2,7 +2,7 @@ package serving
 
 import (
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,29 +18,53 @@ var waitBuckets = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 
 // lineBooks count what waited and what was shed, by class.
 type lineBooks struct {
-	classes []string
-	sheds   [][]atomic.Uint64 // by class and reason
-	waits   *prometheus.HistogramVec
+	waits *prometheus.HistogramVec
+
+	mu    sync.Mutex          // protects sheds
+	sheds map[string][]uint64 // by class and reason
 }
 
-func newLineBooks(classes []string) *lineBooks {
-	b := &lineBooks{classes: classes, sheds: make([][]atomic.Uint64, len(classes))}
+func newLineBooks() *lineBooks {
+	b := &lineBooks{sheds: map[string][]uint64{}}
 	b.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "gearshift_queue_wait_seconds", Help: "Time that requests waited for room before they were begun.", Buckets: waitBuckets,
 	}, []string{"class"})
-	for i, name := range classes {
-		b.sheds[i] = make([]atomic.Uint64, len(reasons))
-		b.waits.WithLabelValues(name)
-	}
 	return b
 }
 
-func (b *lineBooks) waited(class int, d time.Duration) {
-	b.waits.WithLabelValues(b.classes[class]).Observe(d.Seconds())
+// open begins what is counted of the classes, unless it has begun.
+func (b *lineBooks) open(classes []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range classes {
+		if b.sheds[name] == nil {
+			b.sheds[name] = make([]uint64, len(reasons))
+		}
+		b.waits.WithLabelValues(name)
+	}
 }
 
-func (b *lineBooks) shed(class int, reason string) {
-	b.sheds[class][slices.Index(reasons, reason)].Add(1)
+func (b *lineBooks) waited(class string, d time.Duration) {
+	b.waits.WithLabelValues(class).Observe(d.Seconds())
+}
+
+func (b *lineBooks) shed(class, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sheds[class][slices.Index(reasons, reason)]++
+}
+
+// shedOf is what has been shed of the class, by reason, those that are zero left out.
+func (b *lineBooks) shedOf(class string) map[string]uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	shed := map[string]uint64{}
+	for k, n := range b.sheds[class] {
+		if n > 0 {
+			shed[reasons[k]] = n
+		}
+	}
+	return shed
 }
 
 // Describe implements [prometheus.Collector].
@@ -69,20 +93,22 @@ type QueueStatus struct {
 	Shed map[string]uint64 `json:"shed"`
 }
 
+// status is of the classes that are listed, and of others of which some wait.
 func (l *line) status() []QueueStatus {
-	list := make([]QueueStatus, len(l.names))
 	l.mu.Lock()
-	for i := range list {
-		list[i].Waiting = l.queue.Waiting(i)
+	kinds := l.kinds.Load()
+	var list []QueueStatus
+	for _, i := range kinds.listed {
+		list = append(list, QueueStatus{Class: kinds.all[i].Name, Waiting: l.queue.Waiting(i)})
+	}
+	for i, c := range kinds.all {
+		if n := l.queue.Waiting(i); n > 0 && !slices.Contains(kinds.listed, i) {
+			list = append(list, QueueStatus{Class: c.Name, Waiting: n})
+		}
 	}
 	l.mu.Unlock()
 	for i := range list {
-		list[i].Class, list[i].Shed = l.names[i], map[string]uint64{}
-		for k, reason := range reasons {
-			if n := l.books.sheds[i][k].Load(); n > 0 {
-				list[i].Shed[reason] = n
-			}
-		}
+		list[i].Shed = l.books.shedOf(list[i].Class)
 	}
 	return list
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/queue"
 )
 
 // What [Overload] may shed.
@@ -122,21 +121,6 @@ func validateClasses(classes []Class) error {
 	return errors.Join(faults...)
 }
 
-// oneClass is what there is without classes.
-const oneClass = "default"
-
-// queueClasses are the classes as the queue has them, at least one.
-func queueClasses(classes []Class) []queue.Class {
-	if len(classes) == 0 {
-		return []queue.Class{{Name: oneClass}}
-	}
-	list := make([]queue.Class, len(classes))
-	for i, c := range classes {
-		list[i] = queue.Class(c)
-	}
-	return list
-}
-
 // claim is what a request says of its place among those that wait.
 type claim struct {
 	class  int
@@ -148,16 +132,19 @@ const headerClass = "X-Llm-D-Inference-Objective"
 
 // claim reads the headers. Tenant is the one that an API key names, or empty.
 func (l *line) claim(h http.Header, tenant string) (k claim, fault *refusal) {
-	if name := h.Get(headerClass); name != "" && len(l.named) > 0 {
+	kinds := l.kinds.Load()
+	k.class = kinds.listed[0]
+	if name := h.Get(headerClass); name != "" && kinds.named {
 		var known bool
-		if k.class, known = l.named[name]; !known {
+		if k.class, known = kinds.find(name); !known {
 			return k, bad(http.StatusBadRequest, strings.ToLower(headerClass), "unknown_objective",
-				fmt.Sprintf("there is no class of requests %q; there are %s", name, strings.Join(l.names, ", ")))
+				fmt.Sprintf("there is no class of requests %q; there are %s", name, strings.Join(kinds.names(), ", ")))
 		}
 	}
-	if k.tenant = tenant; tenant == "" && l.config.TenantHeader != "" {
+	header := l.settings().Overload.TenantHeader
+	if k.tenant = tenant; tenant == "" && header != "" {
 		// What is no plain name is nobody's: a tenant must not be two by accident.
-		if k.tenant = h.Get(l.config.TenantHeader); !plain(k.tenant) {
+		if k.tenant = h.Get(header); !plain(k.tenant) {
 			k.tenant = ""
 		}
 	}
@@ -166,10 +153,11 @@ func (l *line) claim(h http.Header, tenant string) (k claim, fault *refusal) {
 
 // patience is how long a request may wait.
 func (l *line) patience(r *fleet.Request) time.Duration {
-	patience := l.config.MaxWait
+	c := l.settings().Overload
+	patience := c.MaxWait
 	if l.output > 0 {
 		allowed := l.table.Tasks[r.Task].Allowed(r.Deadline)
-		if whole := float64(allowed) * l.output * l.config.WaitShare; whole < float64(patience) {
+		if whole := float64(allowed) * l.output * c.WaitShare; whole < float64(patience) {
 			patience = time.Duration(whole)
 		}
 	}

@@ -176,6 +176,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if change.Commit != nil {
 		change.Commit()
 	}
+	s.line.follow()
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
 	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {

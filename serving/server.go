@@ -156,7 +156,7 @@ func New(o Options) (*Server, error) {
 	s.budget = newBudget(s.config.Retries)
 	s.observeAll()
 	s.parked = newParked(s.config.LeaseTimeout, s.settle)
-	s.line = newLine(s.config, s.router, o.OutputTokens, s.clock, func() time.Duration { return s.settings().RetryAfter })
+	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line)
 	s.engine = s.routes()
 	var err error

@@ -89,6 +89,8 @@ func (w *steward) Reread() (serving.Change, error) {
 		// What takes a restart stays what it was, for the next comparison.
 		inForce := *w.now
 		inForce.Serving.Server.Timeouts = next.Serving.Server.Timeouts
+		inForce.Serving.Server.Overload = next.Serving.Server.Overload
+		w.core.SetGate(gate(&inForce))
 		inForce.Serving.Upstreams = maps.Clone(w.now.Serving.Upstreams)
 		for i, u := range moved {
 			w.upstreams[i].use(u)

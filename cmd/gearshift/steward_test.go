@@ -117,3 +117,61 @@ func TestServeReloads(t *testing.T) {
 	}
 	s.end(t)
 }
+
+// The gate is another from the next request on, for those who wait too.
+func TestServeReloadsWhatItSheds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	text := succeed(t, "scenario", "show", "tiny")
+	put := func(overload string) {
+		t.Helper()
+		next := strings.Replace(text, "\nserving:\n", "\nserving:\n  watch: 0s\n  overload: {"+overload+"}\n", 1)
+		if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const strict = "shed: hopeless, pace: 1.0e-6, max_wait: 10m, wait_share: 1"
+	put(strict)
+	s := steerTiny(t, "--scenario", file, "--policy", "static:small")
+	reload := func(overload, want string) {
+		t.Helper()
+		put(overload)
+		if _, _, text := s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(text, want) {
+			t.Errorf("%s: %s", overload, text)
+		}
+	}
+	route := func(want int) {
+		t.Helper()
+		if status, _, text := s.ask(t, "POST", "/v1/gearshift/route", `{"task":"chat","prompt_tokens":30}`); status != want {
+			t.Errorf("status %d, want %d: %s", status, want, text)
+		}
+	}
+	route(http.StatusOK) // the host is idle
+	route(http.StatusTooManyRequests)
+	reload("shed: hopeless, pace: 1.0e-6, kv: 99", "overload.kv: 99 must be a share")
+	route(http.StatusTooManyRequests)
+	reload("shed: never", `"changed":["serving.overload.max_wait","serving.overload.pace","serving.overload.shed","serving.overload.wait_share"],"need_restart":[]`)
+	route(http.StatusOK)
+	reload("shed: hopeless, pace: 1.0e-6", `"changed":["serving.overload.pace","serving.overload.shed"]`)
+	route(http.StatusTooManyRequests)
+	reload("shed: hopeless, pace: 5", `"changed":["serving.overload.pace"]`)
+	route(http.StatusOK)
+	reload("shed: hopeless, pace: 5, kv: 1.0e-9", `"changed":["serving.overload.kv"]`)
+	route(http.StatusTooManyRequests)
+
+	reload(strict, "serving.overload.kv")
+	waits := make(chan int)
+	go func() {
+		status, _, _ := s.ask(t, "POST", "/v1/chat/completions", `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`)
+		waits <- status
+	}()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if _, _, text := s.ask(t, "GET", "/v1/gearshift/status", ""); strings.Contains(text, `"waiting":1`) {
+			break
+		}
+	}
+	reload("shed: never", "serving.overload.shed")
+	if status := <-waits; status != http.StatusOK {
+		t.Errorf("what waited got status %d", status)
+	}
+	s.end(t)
+}

@@ -23,7 +23,7 @@ type Class struct {
 // it is in a queue.
 type Entry[T any] struct {
 	Value T
-	// Class is an index of the classes that the queue was made of.
+	// Class is an index of the queue's classes.
 	Class int
 	// Tenant is whose it is. Within a class, tenants get equal shares.
 	Tenant string
@@ -78,23 +78,49 @@ type flow[T any] struct {
 // New makes a queue for at most limit entries. There is at least one class; shares
 // that are not above zero count as 1.
 func New[T any](classes []Class, limit int) *Queue[T] {
-	q := &Queue[T]{limit: limit}
-	for _, c := range classes {
-		at := slices.IndexFunc(q.levels, func(l *level[T]) bool { return l.priority == c.Priority })
-		if at < 0 {
-			at = len(q.levels)
-			q.levels = append(q.levels, &level[T]{priority: c.Priority})
+	q := &Queue[T]{}
+	q.Set(classes, limit)
+	return q
+}
+
+// Set changes the classes, and the limit. A class is known by its index: there are at
+// least as many as before. All that waits stays, each tenant's in its order, also above
+// a lower limit. A class of another priority comes anew among those.
+func (q *Queue[T]) Set(classes []Class, limit int) {
+	before := q.levels
+	q.limit, q.levels = limit, nil
+	for i, c := range classes {
+		if i == len(q.classes) {
+			q.classes = append(q.classes, &class[T]{tenants: map[string]*flow[T]{}})
 		}
-		share := c.Share
-		if !(share > 0) {
-			share = 1
+		k, l := q.classes[i], q.leveled(c.Priority, before)
+		if k.level == nil || k.level.priority != c.Priority {
+			k.tag = l.virtual
 		}
-		k := &class[T]{level: q.levels[at], share: share, tenants: map[string]*flow[T]{}}
-		k.level.classes = append(k.level.classes, k)
-		q.classes = append(q.classes, k)
+		if k.level, k.share = l, c.Share; !(k.share > 0) {
+			k.share = 1
+		}
+		l.classes = append(l.classes, k)
+		l.size += k.size
+	}
+	for _, l := range q.levels {
+		l.tidy()
 	}
 	slices.SortFunc(q.levels, func(a, b *level[T]) int { return cmp.Compare(b.priority, a.priority) })
-	return q
+}
+
+// leveled is the level of the priority, made if need be, as far as that was before.
+func (q *Queue[T]) leveled(priority int, before []*level[T]) *level[T] {
+	of := func(l *level[T]) bool { return l.priority == priority }
+	if at := slices.IndexFunc(q.levels, of); at >= 0 {
+		return q.levels[at]
+	}
+	l := &level[T]{priority: priority}
+	if at := slices.IndexFunc(before, of); at >= 0 {
+		l.virtual = before[at].virtual
+	}
+	q.levels = append(q.levels, l)
+	return l
 }
 
 // Len is the number of entries.
@@ -200,12 +226,7 @@ func (q *Queue[T]) Remove(e *Entry[T]) bool {
 // tidy forgets a tenant without entries once it has no more service to its account
 // than others have had.
 func (c *class[T]) tidy(f *flow[T]) {
-	if c.level.size == 0 { // nobody to be fair to
-		c.level.virtual = 0
-		for _, k := range c.level.classes {
-			k.tag = 0
-		}
-	}
+	c.level.tidy()
 	if c.size == 0 {
 		clear(c.tenants)
 		c.virtual = 0
@@ -213,6 +234,17 @@ func (c *class[T]) tidy(f *flow[T]) {
 	}
 	if len(f.waiting) == 0 && f.tag <= c.virtual {
 		delete(c.tenants, f.tenant)
+	}
+}
+
+// tidy forgets what classes have had once there is nobody to be fair to.
+func (l *level[T]) tidy() {
+	if l.size > 0 {
+		return
+	}
+	l.virtual = 0
+	for _, k := range l.classes {
+		k.tag = 0
 	}
 }
 

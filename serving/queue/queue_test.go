@@ -248,8 +248,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Random pushes, takes, removals and expiries against a plain list: nothing is lost,
-// nothing comes twice, and no bound is broken.
+// Random pushes, takes, removals, expiries and changes of classes and limit against a
+// plain list: nothing is lost, nothing comes twice, and no bound is broken.
 func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -264,8 +264,8 @@ func TestNothingIsLost(t *testing.T) {
 			delete(waiting, e)
 		}
 		for step := range 2000 {
-			now := time.Duration(step)
-			switch rng.IntN(6) {
+			now, before := time.Duration(step), q.Len()
+			switch rng.IntN(7) {
 			case 0, 1, 2:
 				e := &queue.Entry[int]{Value: step, Class: rng.IntN(3), Tenant: string(rune('a' + rng.IntN(4))), Until: now + time.Duration(rng.IntN(40)), Cost: rng.Float64()}
 				displaced, ok := q.Push(e)
@@ -300,8 +300,13 @@ func TestNothingIsLost(t *testing.T) {
 				if until, ok := q.Next(); ok && until < now || ok != (len(waiting) > 0) {
 					t.Fatalf("seed %d: next at %v, %v, with %d waiting at %v", seed, until, ok, len(waiting), now)
 				}
+			case 6:
+				limit = rng.IntN(20)
+				c := &classes[rng.IntN(3)]
+				c.Priority, c.Share = rng.IntN(3), rng.Float64()
+				q.Set(classes, limit)
 			}
-			if n := q.Waiting(0) + q.Waiting(1) + q.Waiting(2); q.Len() != len(waiting) || n != q.Len() || q.Len() > limit {
+			if n := q.Waiting(0) + q.Waiting(1) + q.Waiting(2); q.Len() != len(waiting) || n != q.Len() || q.Len() > max(limit, before) {
 				t.Fatalf("seed %d: %d wait, %d by class, of a list of %d and a limit of %d", seed, q.Len(), n, len(waiting), limit)
 			}
 		}
