@@ -66,9 +66,12 @@ func (l LogConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Logger writes to w as configured.
-func (l LogConfig) Logger(w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: levels[l.Level]}
+// Least is the least level written.
+func (l LogConfig) Least() slog.Level { return levels[l.Level] }
+
+// Logger writes to w as configured, from the level on, which may change.
+func (l LogConfig) Logger(w io.Writer, level slog.Leveler) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
 	if l.Format == LogJSON {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
@@ -81,20 +84,16 @@ const mostErrorLines = 100
 
 // accessLog is the Observer that writes a line for each request.
 type accessLog struct {
-	config  LogConfig
-	log     *slog.Logger
-	clock   Clock
-	done    atomic.Uint64 // completed requests
-	limit   *rate.Limiter
-	omitted atomic.Uint64 // lines not written since the last that was
+	settings func() *Config
+	log      *slog.Logger
+	clock    Clock
+	done     atomic.Uint64 // completed requests
+	limit    *rate.Limiter
+	omitted  atomic.Uint64 // lines not written since the last that was
 }
 
-// newAccessLog is nil if the configuration asks for no line.
-func newAccessLog(config LogConfig, log *slog.Logger, clock Clock) *accessLog {
-	if config.Access == AccessOff {
-		return nil
-	}
-	return &accessLog{config: config, log: log, clock: clock, limit: rate.NewLimiter(mostErrorLines, mostErrorLines)}
+func newAccessLog(settings func() *Config, log *slog.Logger, clock Clock) *accessLog {
+	return &accessLog{settings: settings, log: log, clock: clock, limit: rate.NewLimiter(mostErrorLines, mostErrorLines)}
 }
 
 // Curious implements [Observer].
@@ -122,11 +121,14 @@ func (l *accessLog) Over(a *Account) {
 // due says whether the request gets its line. One that is explained, as was asked, always
 // does; asking alone is no way past the limit.
 func (l *accessLog) due(a *Account) bool {
+	config := &l.settings().Log
 	switch {
+	case config.Access == AccessOff:
+		return false
 	case a.asked && a.Explanation != nil:
 		return true
 	case a.Work != nil && a.Result.Outcome == Completed:
-		return l.config.Access == AccessAll && sampled(l.done.Add(1), l.config.Sample)
+		return config.Access == AccessAll && sampled(l.done.Add(1), config.Sample)
 	case l.limit.AllowN(time.Time{}.Add(l.clock()), 1):
 		return true
 	}

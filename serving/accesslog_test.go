@@ -130,6 +130,32 @@ func TestAccessLinesCanBeSampledOrOff(t *testing.T) {
 	}
 }
 
+// Which requests get a line may change while the server runs.
+func TestReloadOfTheAccessLog(t *testing.T) {
+	w := &ward{}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), stewarded(w))
+	for _, c := range []struct {
+		access string
+		sample float64
+		lines  int // of a hundred that are fine and one that is not
+	}{
+		{serving.AccessErrors, 1, 1}, {serving.AccessAll, 1, 101}, {serving.AccessAll, 0.3, 31}, {serving.AccessOff, 1, 0}, {serving.AccessErrors, 1, 1},
+	} {
+		w.change.Config.Log.Access, w.change.Config.Log.Sample = c.access, c.sample
+		if out, err := g.Reload("test"); err != nil || len(out.NeedRestart) > 0 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		before := strings.Count(g.logs.String(), "msg=request")
+		for range 100 {
+			g.do("POST", chat, ask)
+		}
+		g.do("POST", chat, "{")
+		if n := strings.Count(g.logs.String(), "msg=request") - before; n != c.lines {
+			t.Errorf("%s, %v: %d lines, want %d", c.access, c.sample, n, c.lines)
+		}
+	}
+}
+
 // A lease of the route endpoint is one request: its line comes at its end.
 func TestAccessLineOfALease(t *testing.T) {
 	g := logged(t, nil, serving.AccessAll, 1)
@@ -152,7 +178,7 @@ func TestJSONLogsHoldObjects(t *testing.T) {
 	config := serving.DefaultLogConfig()
 	config.Format, config.Access = serving.LogJSON, serving.AccessAll
 	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
-		o.Config.Log, o.Log = config, config.Logger(&text)
+		o.Config.Log, o.Log = config, config.Logger(&text, config.Least())
 	})
 	g.do("POST", chat, ask, "x-gearshift-explain", "1")
 	var line struct {

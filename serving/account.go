@@ -73,9 +73,7 @@ func (s *Server) observeAll() {
 	if s.page != nil {
 		s.observers = append(s.observers, s.page)
 	}
-	if l := newAccessLog(s.config.Log, s.log, s.clock); l != nil {
-		s.observers = append(s.observers, l)
-	}
+	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 }
 
 // operationOf names what an endpoint does; empty if it routes nothing.

@@ -12,6 +12,7 @@ import (
 var liveKeys = []string{
 	"max_body", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
 	"timeouts", "retries.max", "retries.hedge_after", "overload", "classes",
+	"log.level", "log.access", "log.sample",
 	"keys_file", "tls", "admin.tls", "trial",
 }
 

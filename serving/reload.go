@@ -62,7 +62,9 @@ type Change struct {
 	// Applied names what Commit puts in force, beside what is in Config, and Left
 	// what takes a restart, by their keys.
 	Applied, Left []string
-	// Commit is called once all is in order; it cannot fail. Nil does nothing.
+	// Commit is called once all is in order; it cannot fail. Nil does nothing. Of
+	// Config it puts in force what was made outside the server: the gate and the level
+	// of the log.
 	Commit func()
 }
 

@@ -61,7 +61,9 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	}
 	easeCollector()
 	config := o.config(s)
-	log := config.Log.Logger(stderr)
+	level := new(slog.LevelVar)
+	level.Set(config.Log.Least())
+	log := config.Log.Logger(stderr, level)
 	core, err := newCore(s, log)
 	if err != nil {
 		return err
@@ -78,7 +80,7 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 		return err
 	}
 	defer closeBackends()
-	w.upstreams = upstreamsOf(backends)
+	w.upstreams, w.level = upstreamsOf(backends), level
 	traces, err := newTracing(ctx, config.Tracing, log)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ type steward struct {
 	maker   *policy.Maker
 	source  *policies.Source
 	log     *slog.Logger
+	level   *slog.LevelVar // of the log
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
 	// seen is the identity of the stored policy that was last found to be wanted.
@@ -91,6 +92,7 @@ func (w *steward) Reread() (serving.Change, error) {
 		inForce.Serving.Server.Timeouts = next.Serving.Server.Timeouts
 		inForce.Serving.Server.Overload = next.Serving.Server.Overload
 		w.core.SetGate(gate(&inForce))
+		w.level.Set(next.Serving.Server.Log.Least())
 		inForce.Serving.Upstreams = maps.Clone(w.now.Serving.Upstreams)
 		for i, u := range moved {
 			w.upstreams[i].use(u)

@@ -118,27 +118,34 @@ func TestServeReloads(t *testing.T) {
 	s.end(t)
 }
 
-// The gate is another from the next request on, for those who wait too.
-func TestServeReloadsWhatItSheds(t *testing.T) {
+// reloading runs tiny with lines of its own in the serving section. Reload puts others
+// in their place, and wants something of the answer.
+func reloading(t *testing.T, lines string) (s *steered, reload func(lines, want string)) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	text := succeed(t, "scenario", "show", "tiny")
-	put := func(overload string) {
+	put := func(lines string) {
 		t.Helper()
-		next := strings.Replace(text, "\nserving:\n", "\nserving:\n  watch: 0s\n  overload: {"+overload+"}\n", 1)
+		next := strings.Replace(text, "\nserving:\n", "\nserving:\n  watch: 0s\n  "+lines+"\n", 1)
 		if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const strict = "shed: hopeless, pace: 1.0e-6, max_wait: 10m, wait_share: 1"
-	put(strict)
-	s := steerTiny(t, "--scenario", file, "--policy", "static:small")
-	reload := func(overload, want string) {
+	put(lines)
+	s = steerTiny(t, "--scenario", file, "--policy", "static:small")
+	return s, func(lines, want string) {
 		t.Helper()
-		put(overload)
+		put(lines)
 		if _, _, text := s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(text, want) {
-			t.Errorf("%s: %s", overload, text)
+			t.Errorf("%s: %s", lines, text)
 		}
 	}
+}
+
+// The gate is another from the next request on, for those who wait too.
+func TestServeReloadsWhatItSheds(t *testing.T) {
+	const strict = "overload: {shed: hopeless, pace: 1.0e-6, max_wait: 10m, wait_share: 1}"
+	s, reload := reloading(t, strict)
 	route := func(want int) {
 		t.Helper()
 		if status, _, text := s.ask(t, "POST", "/v1/gearshift/route", `{"task":"chat","prompt_tokens":30}`); status != want {
@@ -147,15 +154,15 @@ func TestServeReloadsWhatItSheds(t *testing.T) {
 	}
 	route(http.StatusOK) // the host is idle
 	route(http.StatusTooManyRequests)
-	reload("shed: hopeless, pace: 1.0e-6, kv: 99", "overload.kv: 99 must be a share")
+	reload("overload: {shed: never, kv: 99}", "overload.kv: 99 must be a share")
 	route(http.StatusTooManyRequests)
-	reload("shed: never", `"changed":["serving.overload.max_wait","serving.overload.pace","serving.overload.shed","serving.overload.wait_share"],"need_restart":[]`)
+	reload("overload: {shed: never}", `"changed":["serving.overload.max_wait","serving.overload.pace","serving.overload.shed","serving.overload.wait_share"],"need_restart":[]`)
 	route(http.StatusOK)
-	reload("shed: hopeless, pace: 1.0e-6", `"changed":["serving.overload.pace","serving.overload.shed"]`)
+	reload("overload: {pace: 1.0e-6}", `"changed":["serving.overload.pace","serving.overload.shed"]`)
 	route(http.StatusTooManyRequests)
-	reload("shed: hopeless, pace: 5", `"changed":["serving.overload.pace"]`)
+	reload("overload: {pace: 5}", `"changed":["serving.overload.pace"]`)
 	route(http.StatusOK)
-	reload("shed: hopeless, pace: 5, kv: 1.0e-9", `"changed":["serving.overload.kv"]`)
+	reload("overload: {pace: 5, kv: 1.0e-9}", `"changed":["serving.overload.kv"]`)
 	route(http.StatusTooManyRequests)
 
 	reload(strict, "serving.overload.kv")
@@ -169,9 +176,26 @@ func TestServeReloadsWhatItSheds(t *testing.T) {
 			break
 		}
 	}
-	reload("shed: never", "serving.overload.shed")
+	reload("overload: {shed: never}", "serving.overload.shed")
 	if status := <-waits; status != http.StatusOK {
 		t.Errorf("what waited got status %d", status)
 	}
+	s.end(t)
+}
+
+// What a reload says is written as the new level has it.
+func TestServeReloadsTheLevelOfItsLog(t *testing.T) {
+	s, reload := reloading(t, "log: {level: info}")
+	reload("log: {level: loud}", "log.level: unknown level")
+	for _, c := range []struct {
+		level string
+		lines int // of reloads, so far
+	}{{"error", 0}, {"info", 1}, {"warn", 1}, {"debug", 2}} {
+		reload("log: {level: "+c.level+"}", `"changed":["serving.log.level"],"need_restart":[]`)
+		if n := strings.Count(s.log.String(), "msg=reloaded by=admin changed=serving.log.level"); n != c.lines {
+			t.Errorf("at the level of %s: %d lines, want %d: %s", c.level, n, c.lines, s.log)
+		}
+	}
+	reload("log: {level: debug, format: json}", `"need_restart":["serving.log.format"]`)
 	s.end(t)
 }
