@@ -178,7 +178,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if change.Commit != nil {
 		change.Commit()
 	}
-	s.line.follow()
+	s.follow()
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
 	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {
@@ -189,6 +189,12 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		s.reloads.total.WithLabelValues(configPart, "success").Inc()
 	}
 	return nil
+}
+
+// follow has what goes by more than a look at the settings take them over.
+func (s *Server) follow() {
+	s.line.follow()
+	s.budget.set(s.settings().Retries, s.clock())
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

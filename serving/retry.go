@@ -63,20 +63,43 @@ const budgetSlices = 10
 // budget grants further attempts: a share of the requests of the last window,
 // but never fewer than the minimum.
 type budget struct {
+	mu      sync.Mutex // protects all below
 	share   float64
 	minimum int
 	slice   time.Duration
-
-	mu     sync.Mutex // protects all below
-	slices [budgetSlices]spending
-	now    int64 // the number of the present slice
+	slices  [budgetSlices]spending
+	now     int64 // the number of the present slice
 }
 
 // spending counts what happened in one slice.
 type spending struct{ requests, retries int }
 
+func (s *spending) add(o spending) {
+	s.requests += o.requests
+	s.retries += o.retries
+}
+
 func newBudget(r Retries) *budget {
-	return &budget{share: r.BudgetPercent / 100, minimum: r.BudgetMin, slice: max(1, r.BudgetWindow/budgetSlices)}
+	b := &budget{slice: 1}
+	b.set(r, 0)
+	return b
+}
+
+// set changes what is granted. What has been counted stays, as far back as the new
+// window reaches: a slice counts as of its beginning.
+func (b *budget) set(r Retries, now time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.present(now)
+	before, last, length := b.slices, b.now, b.slice
+	b.share, b.minimum, b.slice = r.BudgetPercent/100, r.BudgetMin, max(1, r.BudgetWindow/budgetSlices)
+	b.slices = [budgetSlices]spending{}
+	b.now = int64(max(now, time.Duration(last)*length) / b.slice)
+	for at := max(0, last-budgetSlices+1); at <= last; at++ {
+		if began := int64(time.Duration(at) * length / b.slice); began > b.now-budgetSlices {
+			b.slices[began%budgetSlices].add(before[at%budgetSlices])
+		}
+	}
 }
 
 // request pays in for a request.
@@ -93,8 +116,7 @@ func (b *budget) take(now time.Duration) bool {
 	present := b.present(now)
 	var sum spending
 	for _, s := range b.slices {
-		sum.requests += s.requests
-		sum.retries += s.retries
+		sum.add(s)
 	}
 	if float64(sum.retries+1) > max(float64(b.minimum), b.share*float64(sum.requests)) {
 		return false

@@ -16,8 +16,7 @@ import (
 // parked holds the work that callers of the route endpoint do themselves,
 // until they report its end or their time is over.
 type parked struct {
-	timeout time.Duration
-	settle  func(*Work, Outcome, int) (Result, bool)
+	settle func(*Work, Outcome, int) (Result, bool)
 
 	mu     sync.Mutex // protects all below
 	leases map[string]parkedWork
@@ -29,20 +28,20 @@ type parkedWork struct {
 	timer *time.Timer
 }
 
-func newParked(timeout time.Duration, settle func(*Work, Outcome, int) (Result, bool)) *parked {
-	return &parked{timeout: timeout, settle: settle, leases: map[string]parkedWork{}}
+func newParked(settle func(*Work, Outcome, int) (Result, bool)) *parked {
+	return &parked{settle: settle, leases: map[string]parkedWork{}}
 }
 
-// park returns the ID by which the caller may end the work. It is random, so
-// that nobody ends another's by accident.
-func (p *parked) park(w *Work) (id string, ok bool) {
+// park returns the ID by which the caller may end the work, within the timeout. It is
+// random, so that nobody ends another's by accident.
+func (p *parked) park(w *Work, timeout time.Duration) (id string, ok bool) {
 	id = randomID()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return "", false
 	}
-	timer := time.AfterFunc(p.timeout, func() { p.end(id, Expired, 0) })
+	timer := time.AfterFunc(timeout, func() { p.end(id, Expired, 0) })
 	p.leases[id] = parkedWork{w, timer}
 	return id, true
 }
@@ -125,7 +124,8 @@ func (s *Server) route(c *gin.Context) {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
-	id, ok := s.parked.park(work)
+	timeout := s.settings().LeaseTimeout
+	id, ok := s.parked.park(work, timeout)
 	if !ok {
 		s.settle(work, Cancelled, 0)
 		s.notReady(c, "shutting down")
@@ -135,7 +135,7 @@ func (s *Server) route(c *gin.Context) {
 	c.JSON(http.StatusOK, routeAnswer{
 		Lease: id, Variant: s.table.Variants[work.Variant].Name,
 		Replica: replica.Name, Host: s.table.Hosts[replica.Host].Name,
-		Policy: work.Policy, Fallback: work.Reason, ExpiresS: s.config.LeaseTimeout.Seconds(),
+		Policy: work.Policy, Fallback: work.Reason, ExpiresS: timeout.Seconds(),
 	})
 }
 

@@ -155,7 +155,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.budget = newBudget(s.config.Retries)
 	s.observeAll()
-	s.parked = newParked(s.config.LeaseTimeout, s.settle)
+	s.parked = newParked(s.settle)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line)
 	s.engine = s.routes()

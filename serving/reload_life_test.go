@@ -1,0 +1,92 @@
+package serving_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving"
+)
+
+// The budget of retries is another from the next failure on, and what has been spent
+// counts on.
+func TestReloadOfTheBudgetOfRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{}
+		var asked []string
+		status := http.StatusOK
+		backend := transport(func(r *http.Request) (*http.Response, error) { return says(status, jsonType, fine)(r) })
+		g := newRig(t, nil, fleetOf(&asked, backend, backend, backend), stewarded(w), func(o *serving.Options) {
+			o.Config.Retries = serving.Retries{Max: 5, BudgetMin: 3, BudgetWindow: 10 * time.Second}
+			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0 // all stay up
+			w.change.Config = o.Config
+		})
+		reload := func(change func(*serving.Retries)) {
+			t.Helper()
+			change(&w.change.Config.Retries)
+			if out, err := g.Reload("test"); err != nil || len(out.Changed) == 0 {
+				t.Fatalf("%+v, %v", out, err)
+			}
+		}
+		want := func(requests, retries int) {
+			t.Helper()
+			asked = nil
+			for range requests {
+				g.do("POST", chat, ask)
+			}
+			if n := len(asked) - requests; n != retries {
+				t.Errorf("%d retries of %d requests, want %d", n, requests, retries)
+			}
+		}
+		want(91, 0)
+		status = http.StatusServiceUnavailable
+		want(9, 3)
+		reload(func(r *serving.Retries) { r.BudgetMin = 5 })
+		want(10, 2)
+		reload(func(r *serving.Retries) { r.BudgetPercent = 10 }) // of 110, and of those that come
+		want(1, 2)
+		want(9, 5)
+		reload(func(r *serving.Retries) { r.BudgetWindow = time.Minute })
+		want(9, 0)
+		time.Sleep(30 * time.Second)
+		want(1, 1) // of 130, half a minute ago
+		reload(func(r *serving.Retries) { r.BudgetWindow = 10 * time.Second })
+		want(1, 2) // of the minimum: what was half a minute ago counts no more
+		want(9, 2)
+		reload(func(r *serving.Retries) { r.Max = 0 })
+		time.Sleep(time.Minute)
+		want(9, 0)
+	})
+}
+
+// A lease has the time that its answer has promised.
+func TestReloadOfTheTimeOfALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{}
+		g := newRig(t, nil, stewarded(w))
+		lease := func(expires string) {
+			t.Helper()
+			if w := g.do("POST", "/v1/gearshift/route", "{}"); !strings.Contains(w.Body.String(), `"expires_s":`+expires+`}`) {
+				t.Errorf("want one that expires after %s s: %s", expires, w.Body)
+			}
+		}
+		lease("600")
+		w.change.Config.LeaseTimeout = 7 * time.Second
+		if out, err := g.Reload("test"); err != nil || len(out.Changed) != 1 {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		lease("7")
+		for _, c := range []struct {
+			after time.Duration
+			open  int
+		}{{6 * time.Second, 2}, {2 * time.Second, 1}, {591 * time.Second, 1}, {2 * time.Second, 0}} {
+			time.Sleep(c.after)
+			synctest.Wait()
+			if n := g.core.Ledger().InFlight(); n != c.open {
+				t.Errorf("after another %v %d are open, want %d", c.after, n, c.open)
+			}
+		}
+	})
+}
