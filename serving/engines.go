@@ -80,11 +80,10 @@ func (s *Server) watchEngines() {
 	for i, b := range s.backends {
 		addresses[i], hosts[i] = addressOf(b)
 	}
-	c := s.config.Health
-	c.Cooldown = s.config.Cooldown
+	c := s.config.health()
 	k := &keeper{
 		monitor: health.New(c, s.router.Ledger(), addresses, engineSeed),
-		clock:   s.clock, tell: s.healthChanged, waiting: s.owed, silence: c.SilentAfter,
+		clock:   s.clock, tell: s.healthChanged, waiting: s.owed,
 		siblings: make([][]int, len(s.backends)),
 	}
 	for i := range k.siblings {
@@ -115,9 +114,44 @@ func (s *Server) watchEngines() {
 
 // startEngines begins to watch, until stopEngines.
 func (s *Server) startEngines() {
+	s.health.hark(s.config.Health.SilentAfter)
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.ask()
+}
+
+func (s *Server) stopEngines() {
+	s.health.close()
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	s.hush()
+	s.silent = true
+}
+
+// followEngines watches the engines as the configuration now has it. Probes and
+// readings under way are cut off, and begin anew.
+func (s *Server) followEngines(before, now *Config) {
+	if before.health() == now.health() && before.Gauges == now.Gauges {
+		return
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if s.silent {
+		return
+	}
+	s.hush()
+	s.health.set(now.health())
+	if s.health.patrol != nil {
+		s.health.patrol.Set(now.health())
+	}
+	s.scraper.Set(now.Gauges)
+	s.ask()
+}
+
+// ask begins probes and readings of gauges, until hush. The caller holds s.asking.
+func (s *Server) ask() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopAsking = cancel
-	s.health.start()
 	if s.health.patrol != nil {
 		s.health.patrol.Start(ctx)
 	}
@@ -127,8 +161,8 @@ func (s *Server) startEngines() {
 	}
 }
 
-func (s *Server) stopEngines() {
-	s.health.close()
+// hush returns once nobody asks any more. The caller holds s.asking.
+func (s *Server) hush() {
 	s.stopAsking()
 	if s.health.patrol != nil {
 		s.health.patrol.Wait()
@@ -164,7 +198,7 @@ func (s *Server) healthChanged(c health.Change) {
 	case c.To == health.HalfOpen:
 		s.log.Info("replica on trial", "replica", name, "ejected_for", c.Why)
 	case c.To == health.SlowStart:
-		s.log.Info("replica comes back", "replica", name, "slow_start", s.config.Health.SlowStart)
+		s.log.Info("replica comes back", "replica", name, "slow_start", s.settings().Health.SlowStart)
 	default:
 		s.log.Info("replica up again", "replica", name)
 	}
@@ -182,9 +216,14 @@ func (s *Server) gaugesRead(source gauges.Source, fresh bool, err error) {
 
 // engineFaults names the faults of the sections on engines, by their YAML keys.
 func (c Config) engineFaults() error {
+	return errors.Join(under("health", c.health().Validate()), under("gauges", c.Gauges.Validate()))
+}
+
+// health is what replicas are watched by.
+func (c *Config) health() health.Config {
 	h := c.Health
 	h.Cooldown = c.Cooldown
-	return errors.Join(under("health", h.Validate()), under("gauges", c.Gauges.Validate()))
+	return h
 }
 
 // under prefixes each of joined faults with the key of their section.

@@ -177,13 +177,7 @@ func TestAReplicaThatLiesIsFound(t *testing.T) {
 		defer giveUp()
 		start := time.Now()
 		for g.Status().Replicas[smallOnA].Up && time.Since(start) < time.Hour {
-			go func() {
-				r, err := http.NewRequestWithContext(ctx, "POST", chat, strings.NewReader(ask))
-				if err != nil {
-					panic(err)
-				}
-				g.Handler().ServeHTTP(discard{}, r)
-			}()
+			go g.unread(ctx)
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -195,6 +189,15 @@ func TestAReplicaThatLiesIsFound(t *testing.T) {
 		giveUp()
 		synctest.Wait()
 	})
+}
+
+// unread sends a request until the context ends, and does not look at the answer.
+func (g *rig) unread(ctx context.Context) {
+	r, err := http.NewRequestWithContext(ctx, "POST", chat, strings.NewReader(ask))
+	if err != nil {
+		panic(err)
+	}
+	g.Handler().ServeHTTP(discard{}, r)
 }
 
 // discard is a client that does not look.

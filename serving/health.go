@@ -38,23 +38,35 @@ type keeper struct {
 	// waiting fills in how many requests the replicas owe an answer to, and how many
 	// more are held by callers.
 	waiting  func(work, held []int)
-	silence  time.Duration
 	siblings [][]int // by replica: those of its host, itself among them
 
-	mu     sync.Mutex // protects all below
-	timer  *time.Timer
-	ear    *time.Timer
-	heard  time.Duration
-	closed bool
+	mu      sync.Mutex // protects all below
+	timer   *time.Timer
+	ear     *time.Timer
+	silence time.Duration // that is listened for; zero is none
+	heard   time.Duration
+	closed  bool
 }
 
-// start begins to listen for silence.
-func (k *keeper) start() {
+// set changes what the replicas are watched by.
+func (k *keeper) set(c health.Config) {
+	k.monitor.Set(c)
+	k.hark(c.SilentAfter)
+	k.advance()
+}
+
+// hark listens for silences of that length from now on.
+func (k *keeper) hark(silence time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.heard = k.clock()
-	if k.silence > 0 {
-		k.ear = time.AfterFunc(k.silence/listens, k.listen)
+	if k.closed || k.silence == silence {
+		return
+	}
+	if k.silence, k.heard = silence, k.clock(); k.ear != nil {
+		k.ear.Stop()
+	}
+	if silence > 0 {
+		k.ear = time.AfterFunc(silence/listens, k.listen)
 	}
 }
 
@@ -132,7 +144,7 @@ func (k *keeper) listen() {
 	work, held := make([]int, len(k.siblings)), make([]int, len(k.siblings))
 	k.waiting(work, held)
 	k.mu.Lock()
-	if k.closed {
+	if k.closed || k.silence == 0 {
 		k.mu.Unlock()
 		return
 	}

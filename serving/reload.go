@@ -178,7 +178,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if change.Commit != nil {
 		change.Commit()
 	}
-	s.follow()
+	s.follow(&now.config)
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
 	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {
@@ -192,9 +192,10 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 }
 
 // follow has what goes by more than a look at the settings take them over.
-func (s *Server) follow() {
+func (s *Server) follow(before *Config) {
 	s.line.follow()
 	s.budget.set(s.settings().Retries, s.clock())
+	s.followEngines(before, s.settings())
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

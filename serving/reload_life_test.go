@@ -90,3 +90,59 @@ func TestReloadOfTheTimeOfALease(t *testing.T) {
 		}
 	})
 }
+
+// It is all or nothing: a fault in any key keeps the sound ones out too.
+func TestAFaultInOneKeyKeepsAllOthersOut(t *testing.T) {
+	for fault, spoil := range map[string]func(*serving.Config){
+		"overload.shed":            func(c *serving.Config) { c.Overload.Shed = "some" },
+		"overload.pace":            func(c *serving.Config) { c.Overload.Pace = 0 },
+		"overload.kv":              func(c *serving.Config) { c.Overload.KV = -1 },
+		"overload.max_queue":       func(c *serving.Config) { c.Overload.MaxQueue = -1 },
+		"overload.max_wait":        func(c *serving.Config) { c.Overload.MaxWait = 0 },
+		"overload.wait_share":      func(c *serving.Config) { c.Overload.WaitShare = 2 },
+		"overload.max_retry_after": func(c *serving.Config) { c.Overload.MaxRetryAfter = 1 },
+		"overload.tenant_header":   func(c *serving.Config) { c.Overload.TenantHeader = "x y" },
+		"classes[1].name":          func(c *serving.Config) { c.Classes = append(c.Classes, serving.Class{Name: "new"}) },
+		"classes[0].share":         func(c *serving.Config) { c.Classes = []serving.Class{{Name: "new", Share: -1}} },
+		"retries.max":              func(c *serving.Config) { c.Retries.Max = -1 },
+		"retries.budget_percent":   func(c *serving.Config) { c.Retries.BudgetPercent = -1 },
+		"retries.budget_min":       func(c *serving.Config) { c.Retries.BudgetMin = -1 },
+		"retries.budget_window":    func(c *serving.Config) { c.Retries.BudgetWindow = 0 },
+		"lease_timeout":            func(c *serving.Config) { c.LeaseTimeout = 0 },
+		"log.level":                func(c *serving.Config) { c.Log.Level = "loud" },
+		"log.access":               func(c *serving.Config) { c.Log.Access = "some" },
+		"log.sample":               func(c *serving.Config) { c.Log.Sample = 0 },
+		"cooldown":                 func(c *serving.Config) { c.Cooldown = 0 },
+		"health.max_cooldown":      func(c *serving.Config) { c.Cooldown = time.Hour },
+		"health.trials":            func(c *serving.Config) { c.Health.Trials = 0 },
+		"health.silent_after":      func(c *serving.Config) { c.Health.SilentAfter = -1 },
+		"gauges.scrape_timeout":    func(c *serving.Config) { c.Gauges.Timeout = 0 },
+		"gauges.stale_after":       func(c *serving.Config) { c.Gauges.Interval = time.Hour },
+	} {
+		t.Run(fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &ward{}
+				g, engines := newEngines(t, stewarded(w))
+				c := &w.change.Config
+				c.Classes = []serving.Class{{Name: "new"}}
+				c.LeaseTimeout, c.Log.Access, c.Health.ProbePath = 7*time.Second, serving.AccessAll, "/new"
+				w.change.Commit = func() { t.Error("committed") }
+				spoil(c)
+				if out, err := g.Reload("test"); err == nil || !strings.Contains(err.Error(), fault+":") || len(out.Changed)+len(out.NeedRestart) > 0 {
+					t.Errorf("%+v, %v", out, err)
+				}
+				if w := g.do("POST", chat, ask, objective, "old"); w.Code != http.StatusOK || strings.Contains(g.logs.String(), "msg=request") {
+					t.Errorf("status %d, and the log says %s", w.Code, g.logs)
+				}
+				if w := g.do("POST", "/v1/gearshift/route", "{}"); !strings.Contains(w.Body.String(), `"expires_s":600}`) {
+					t.Errorf("lease %s", w.Body)
+				}
+				engines[0].probes.Store(0)
+				time.Sleep(time.Minute)
+				if n := engines[0].probes.Load(); n < 25 {
+					t.Errorf("%d probes of the path before", n)
+				}
+			})
+		})
+	}
+}

@@ -113,7 +113,10 @@ type Server struct {
 	page      Page         // nil if there is none
 
 	engineMetrics *engineMetrics
-	stopAsking    context.CancelFunc
+
+	asking     sync.Mutex // protects the two below
+	stopAsking context.CancelFunc
+	silent     bool // for good
 
 	draining   atomic.Bool
 	onFallback atomic.Bool // the last choice was a fallback

@@ -100,15 +100,21 @@ func New(c Config, l *fleet.Ledger, sources []Source, own Counts, clock func() t
 // Start begins to read. It goes on until the context ends; [Scraper.Wait] waits
 // for that.
 func (s *Scraper) Start(ctx context.Context) {
-	if s.config.Interval == 0 {
-		return
-	}
 	for i := range s.tours {
-		s.ended.Go(func() { s.tour(ctx, &s.tours[i]) })
+		t := &s.tours[i]
+		if s.config.Interval == 0 {
+			s.forget(t)
+			continue
+		}
+		s.ended.Go(func() { s.tour(ctx, t) })
 	}
 }
 
-// Wait returns once the reading has ended.
+// Set changes the configuration of a Scraper that does not run.
+func (s *Scraper) Set(c Config) { s.config = c }
+
+// Wait returns once the reading has ended. It may be started again then, and goes on
+// from what was read.
 func (s *Scraper) Wait() { s.ended.Wait() }
 
 // Gauges are the last readings, by replica.
@@ -121,10 +127,12 @@ func (s *Scraper) Gauges() []Gauge {
 // tour asks one server until the context ends. One without gauges is asked less
 // and less often; what it said before goes stale on time.
 func (s *Scraper) tour(ctx context.Context, t *tour) {
-	timer := time.NewTimer(time.Duration(t.random.Float64() * float64(s.config.Interval)))
+	due := s.clock() + time.Duration(t.random.Float64()*float64(s.config.Interval))
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	due := s.clock()
 	for {
+		next := s.expire(t)
+		timer.Reset(max(min(due, next)-s.clock(), 0))
 		select {
 		case <-ctx.Done():
 			return
@@ -138,8 +146,6 @@ func (s *Scraper) tour(ctx context.Context, t *tour) {
 			s.note(t, err)
 			due = s.clock() + s.pause(t)
 		}
-		next := s.expire(t)
-		timer.Reset(max(min(due, next)-s.clock(), 0))
 	}
 }
 
@@ -263,16 +269,30 @@ func (s *Scraper) expire(t *tour) time.Duration {
 	}
 	now := s.clock()
 	for _, r := range t.Replicas {
-		s.mu.Lock()
-		g := s.gauges[r]
-		s.mu.Unlock()
-		if stale := g.At + s.config.StaleAfter; now < stale {
+		if stale := s.gauge(r).At + s.config.StaleAfter; now < stale {
 			return stale
 		}
+	}
+	s.forget(t)
+	s.told(t.Source, false, t.err)
+	return math.MaxInt64
+}
+
+// forget takes back the corrections by a server's gauges, if there are any.
+func (s *Scraper) forget(t *tour) {
+	if !t.fresh {
+		return
+	}
+	t.fresh = false
+	for _, r := range t.Replicas {
+		g := s.gauge(r)
 		g.Stale, g.InFlight, g.Held = true, 0, 0
 		s.set(r, g)
 	}
-	t.fresh = false
-	s.told(t.Source, false, t.err)
-	return math.MaxInt64
+}
+
+func (s *Scraper) gauge(replica int) Gauge {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gauges[replica]
 }

@@ -54,6 +54,7 @@ type rig struct {
 	*gauges.Scraper
 	*engine
 	ledger *fleet.Ledger
+	stop   context.CancelFunc
 	mu     sync.Mutex
 	own    [2]int
 	told   []string
@@ -73,8 +74,9 @@ func newRig(t *testing.T, replicas ...int) *rig {
 	clock := func() time.Duration { return time.Since(start) }
 	r.Scraper = gauges.New(gauges.DefaultConfig(), r.ledger, []gauges.Source{source}, r.counts, clock, 1, r.note)
 	ctx, stop := context.WithCancel(t.Context())
+	r.stop = stop
 	t.Cleanup(func() {
-		stop()
+		r.stop()
 		r.Wait()
 	})
 	r.Start(ctx)
@@ -210,6 +212,57 @@ func TestAServerOfSeveralReplicasMustSayWhich(t *testing.T) {
 		if g := r.Gauges()[1]; g.InFlight != 3 {
 			t.Errorf("the other is corrected by %d, want 3", g.InFlight)
 		}
+	})
+}
+
+// A scraper that is started again goes on from what was read, as the configuration now
+// has it.
+func TestAnotherConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		restart := func(change func(*gauges.Config)) {
+			r.stop()
+			r.Wait()
+			c := gauges.DefaultConfig()
+			change(&c)
+			r.Set(c)
+			ctx, stop := context.WithCancel(t.Context())
+			r.stop = stop
+			r.Start(ctx)
+			synctest.Wait()
+			r.asked = 0
+		}
+		asks := func(want int) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if r.asked < want*9/10-1 || r.asked > want*11/10 {
+				t.Errorf("asked %d times in a minute, want about %d", r.asked, want)
+			}
+		}
+		r.says("vllm:num_requests_running 10\n", nil)
+		wait()
+		restart(func(c *gauges.Config) { c.Interval, c.StaleAfter = 10*time.Second, time.Minute })
+		r.want(t, 10, 0) // it is not stale
+		asks(6)
+		r.says("", errors.New("gone"))
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		r.want(t, 10, 0)
+		restart(func(c *gauges.Config) { c.StaleAfter = 20 * time.Second })
+		r.want(t, 0, 0)
+		r.says("vllm:num_requests_running 3\n", nil)
+		wait()
+		r.want(t, 3, 0)
+		restart(func(c *gauges.Config) { c.Interval = 0 })
+		r.want(t, 0, 0) // nobody would know when it is old
+		asks(0)
+		restart(func(c *gauges.Config) { c.Path = "/elsewhere" })
+		wait()
+		r.want(t, 0, 0)
+		restart(func(*gauges.Config) {})
+		asks(60)
+		r.want(t, 3, 0)
 	})
 }
 

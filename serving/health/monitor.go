@@ -15,13 +15,13 @@ import (
 // Its methods may be called from any goroutine, with times of one clock. Those
 // that change states return the changes, in order.
 type Monitor struct {
-	config    Config
 	ledger    *fleet.Ledger
 	addresses []string
 
 	signs []atomic.Uint64 // by replica: tokens came, or an answer
 
 	mu       sync.Mutex // protects all below
+	config   Config
 	replicas []replica
 	random   *rand.Rand
 	view     fleet.View
@@ -62,6 +62,28 @@ func New(c Config, l *fleet.Ledger, addresses []string, seed uint64) *Monitor {
 		random: rand.New(rand.NewPCG(seed, 0x6865616c7468)),
 	}
 	return m
+}
+
+// Set changes the configuration. A replica that is out stays so for as long as was
+// meant when it went. The shares of failures begin anew with another window, and where
+// probes end, what they found counts no more. [Monitor.Advance] is due then.
+func (m *Monitor) Set(c Config) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.config
+	m.config = c
+	for i := range m.replicas {
+		r := &m.replicas[i]
+		if c.Window != before.Window {
+			r.recent = window{}
+		}
+		if c.ProbeInterval == 0 {
+			r.probe = probe{}
+		}
+		if r.State == HalfOpen {
+			m.limit(i, r.left+c.Trials)
+		}
+	}
 }
 
 // Failed notes that the replica failed a request that was sent at the time given.

@@ -69,7 +69,10 @@ func (p *Patrol) Start(ctx context.Context) {
 	}
 }
 
-// Wait returns once the probes have ended.
+// Set changes the configuration of a Patrol that does not run.
+func (p *Patrol) Set(c Config) { p.config = c }
+
+// Wait returns once the probes have ended. It may be started again then.
 func (p *Patrol) Wait() { p.ended.Wait() }
 
 // Soon has the servers of these replicas probed at once: there is doubt of them.

@@ -26,11 +26,11 @@ func (m *Monitor) Sign(i int) { m.signs[i].Add(1) }
 // somebody waits for elsewhere. It is to be called several times within
 // [Config.SilentAfter]; elapsed is the time since the last call.
 func (m *Monitor) Listen(work, held []int, now, elapsed time.Duration) []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.config.SilentAfter == 0 {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for i := range m.replicas {
 		m.hear(i, work[i] > 0, now, elapsed)
 		if r := &m.replicas[i]; r.State == HalfOpen && work[i]+held[i] < r.left {

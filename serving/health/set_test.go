@@ -1,0 +1,161 @@
+package health_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving/health"
+)
+
+// set changes the configuration from the default one.
+func (r *rig) set(change func(*health.Config)) {
+	c := health.DefaultConfig()
+	change(&c)
+	r.Set(c)
+	r.saw(nil)
+}
+
+func TestOtherBoundsEject(t *testing.T) {
+	r := newRig(t, 4)
+	r.fail(0, health.Status, 3)
+	r.set(func(c *health.Config) { c.Failures = 4 })
+	r.want()
+	r.fail(0, health.Status, 1)
+	r.want("0 ejected failures")
+
+	r.set(func(c *health.Config) { c.Failures, c.FailureShare, c.WindowRequests = 0, 0.3, 10 })
+	r.succeed(1, 6)
+	r.fail(1, health.Status, 4)
+	r.want("1 ejected failure_share")
+
+	r.set(func(c *health.Config) { c.MaxEjected = 0.9; c.ProbeFailures = 1 })
+	r.probe(2, health.Unsound)
+	r.want("2 ejected probe")
+}
+
+// A window of another length begins anew: its parts are others.
+func TestAnotherWindowBeginsAnew(t *testing.T) {
+	r := newRig(t, 2)
+	never := func(c *health.Config) { c.Failures = 0 }
+	r.set(never)
+	r.succeed(0, 1)
+	r.fail(0, health.Status, 18)
+	for _, window := range []time.Duration{time.Hour, time.Second, 30 * time.Second} {
+		r.set(func(c *health.Config) { never(c); c.Window = window })
+		r.fail(0, health.Status, 18)
+		r.want()
+	}
+	r.set(func(c *health.Config) { never(c); c.Trials = 9 }) // nothing of the window
+	r.fail(0, health.Status, 2)
+	r.want("0 ejected failure_share")
+}
+
+func TestAnotherCooldown(t *testing.T) {
+	r := newRig(t, 2)
+	r.fail(0, health.Connect, 1)
+	r.set(func(c *health.Config) { c.Cooldown, c.MaxCooldown = time.Minute, time.Hour })
+	r.pass(5 * time.Second)
+	r.want("0 ejected connect", "0 half_open connect") // as was meant when it went
+	r.fail(0, health.Connect, 1)
+	r.pass(95 * time.Second)
+	r.want("0 ejected connect") // twice a minute, less a fifth at most
+	r.pass(26 * time.Second)
+	r.want("0 half_open connect")
+}
+
+func TestTrialsAndSlowStartWhileAReplicaComesBack(t *testing.T) {
+	r := newRig(t, 2)
+	for range 40 {
+		r.ledger.Begin(1)
+	}
+	r.fail(0, health.Connect, 1)
+	r.pass(5 * time.Second)
+	r.want("0 ejected connect", "0 half_open connect")
+	r.set(func(c *health.Config) { c.Trials = 7 })
+	if n := r.takes(0); n != 7 {
+		t.Errorf("on trial it takes %d, want 7", n)
+	}
+	r.succeed(0, 6)
+	r.want()
+	r.set(func(c *health.Config) { c.Trials = 1 })
+	r.succeed(0, 1)
+	r.want("0 slow_start connect")
+	r.set(func(c *health.Config) { c.SlowStart = time.Hour })
+	r.pass(30 * time.Minute)
+	if n := r.takes(0); n < 19 || n > 21 {
+		t.Errorf("half the way it takes %d, want about 20", n)
+	}
+	r.set(func(c *health.Config) { c.SlowStart = 0 })
+	r.want("0 up")
+	if n := r.takes(0); n != 100 {
+		t.Errorf("up again it takes %d", n)
+	}
+}
+
+// Where nobody probes any more, no probe has to pass before a replica comes back.
+func TestProbesThatEndKeepNobodyOut(t *testing.T) {
+	r := newRig(t, 2)
+	r.probe(0, health.Refused)
+	r.pass(time.Minute)
+	r.want("0 ejected connect")
+	r.set(func(c *health.Config) { c.ProbeInterval = 0 })
+	r.want("0 half_open connect")
+}
+
+func TestAnotherSilenceEjects(t *testing.T) {
+	r := newRig(t, 2)
+	listen := func(d time.Duration) {
+		for range d / time.Second {
+			r.now += time.Second
+			r.Sign(1)
+			r.saw(r.Listen([]int{1, 1}, []int{0, 0}, r.now, time.Second))
+		}
+	}
+	listen(10 * time.Second)
+	r.set(func(c *health.Config) { c.SilentAfter = 0 })
+	listen(time.Minute)
+	r.want()
+	r.set(func(c *health.Config) { c.SilentAfter = 20 * time.Second })
+	listen(9 * time.Second) // nobody has listened for the minute
+	r.want()
+	listen(3 * time.Second)
+	r.want("0 ejected silent")
+}
+
+// A patrol that is started again goes at its new times to the new path.
+func TestAPatrolIsSentOutAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var paths [2]atomic.Int32
+		p := health.NewPatrol(health.DefaultConfig(), []health.Beat{{Server: engine(func(_ context.Context, path string) (int, error) {
+			paths[map[string]int{"/health": 0, "/alive": 1}[path]].Add(1)
+			return 200, nil
+		})}}, 1, func(health.Beat, health.Finding) {})
+		for _, c := range []struct {
+			interval time.Duration
+			path     string
+			want     [2]int32 // in a minute, about
+		}{
+			{2 * time.Second, "/health", [2]int32{29, 0}},
+			{10 * time.Second, "/health", [2]int32{6, 0}},
+			{0, "/health", [2]int32{}},
+			{2 * time.Second, "/alive", [2]int32{0, 29}},
+		} {
+			config := health.DefaultConfig()
+			config.ProbeInterval, config.ProbePath = c.interval, c.path
+			p.Set(config)
+			ctx, stop := context.WithCancel(t.Context())
+			p.Start(ctx)
+			time.Sleep(time.Minute)
+			stop()
+			p.Wait()
+			for i := range paths {
+				if n := paths[i].Swap(0); n < c.want[i]-2 || n > c.want[i]+2 || n > 0 && c.want[i] == 0 {
+					t.Errorf("each %v %s: asked %d times, want about %d", c.interval, c.path, n, c.want[i])
+				}
+			}
+		}
+	})
+}
