@@ -1,8 +1,10 @@
 package serving_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,4 +174,49 @@ func TestReloadOfClassesWhileSomeWait(t *testing.T) {
 			t.Errorf("without classes again: status %d", w.Code)
 		}
 	})
+}
+
+// A crowd in real time, while classes, bounds and all else change under it: each request
+// ends in one way, and no place is lost.
+func TestACrowdLosesNothingThroughReloads(t *testing.T) {
+	w := &ward{}
+	g := newRig(t, lasting(100*time.Microsecond), stewarded(w))
+	var clients sync.WaitGroup
+	for n := range 20 {
+		clients.Go(func() {
+			for range 50 {
+				w := g.do("POST", chat, ask, objective, []string{"steady", "comes-and-goes"}[n%2], "X-Gearshift-Tenant", fmt.Sprint(n%5))
+				if w.Code != http.StatusOK && w.Code != http.StatusTooManyRequests && (w.Code != http.StatusBadRequest || n%2 == 0) {
+					t.Errorf("status %d: %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() {
+		clients.Wait()
+		close(over)
+	}()
+	for i := 0; ; i++ {
+		c := &w.change.Config
+		c.Classes = []serving.Class{{Name: "steady", Priority: i % 3}, {Name: "comes-and-goes", Share: 2}}[:1+i%2]
+		c.Overload.MaxQueue, c.Retries.BudgetWindow = i%4*3, time.Duration(1+i%3)*time.Second
+		c.Health.SilentAfter, c.Health.Trials = time.Duration(i%2)*time.Second, 1+i%5
+		if _, err := g.Reload("test"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-over:
+			if n := g.core.Ledger().InFlight(); n != 0 {
+				t.Errorf("%d in flight", n)
+			}
+			for _, q := range g.Status().Queue {
+				if q.Waiting != 0 {
+					t.Errorf("%d wait of %s", q.Waiting, q.Class)
+				}
+			}
+			return
+		default:
+		}
+	}
 }
