@@ -20,9 +20,8 @@ func (s *Server) watchDrift() error {
 	if m == nil {
 		return nil
 	}
-	if s.config.Drift.Correct {
-		m.OnSlow = s.router.Ledger().SlowDown
-	}
+	m.OnSlow = s.router.Ledger().SlowDown
+	m.Correct(s.config.Drift.Correct)
 	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
 	return s.books.registry.Register(m)
 }

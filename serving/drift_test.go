@@ -44,7 +44,7 @@ type drifting struct {
 	broken bool
 }
 
-func newDrifting(t *testing.T) *drifting {
+func newDrifting(t *testing.T, change ...func(*serving.Options)) *drifting {
 	t.Helper()
 	d := &drifting{}
 	keeping, slow := simulatedFleet(t, 1), simulatedFleet(t, 2)
@@ -61,6 +61,9 @@ func newDrifting(t *testing.T) *drifting {
 			})
 		}
 		withDrift(d.logs.logger())(o)
+		for _, f := range change {
+			f(o)
+		}
 	})
 	return d
 }
@@ -157,6 +160,25 @@ func TestDrift(t *testing.T) {
 		}
 		if text := d.logs.String(); strings.Count(text, "\n") != 4 || !strings.Contains(text, "level=INFO msg=\"replica keeps to its profile again\" replica=small@a") {
 			t.Errorf("log: %s", text)
+		}
+	})
+}
+
+// A reload leaves forecasts to the profiles, and has them go by what streams tell again.
+func TestReloadOfDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{}
+		d := newDrifting(t, stewarded(w), func(o *serving.Options) { w.change.Config = o.Config })
+		d.slow = true
+		for _, correct := range []bool{true, false, true} {
+			w.change.Config.Drift.Correct = correct
+			if out, err := d.Reload("test"); err != nil {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			d.ask(t, 30)
+			if r := d.Status().Replicas[smallOnA]; (r.Slowdown != nil) != correct {
+				t.Errorf("correct %v: status %+v", correct, r)
+			}
 		}
 	})
 }

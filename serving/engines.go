@@ -156,7 +156,7 @@ func (s *Server) ask() {
 		s.health.patrol.Start(ctx)
 	}
 	s.scraper.Start(ctx)
-	if s.drift != nil && s.config.Drift.Correct {
+	if s.drift != nil {
 		s.fading.Go(func() { s.fadeDrift(ctx) })
 	}
 }

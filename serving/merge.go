@@ -12,7 +12,7 @@ import (
 var liveKeys = []string{
 	"max_body", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
 	"timeouts", "retries", "lease_timeout", "overload", "classes",
-	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges",
+	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges", "drift",
 	"keys_file", "tls", "admin.tls", "trial",
 }
 

@@ -196,6 +196,7 @@ func (s *Server) follow(before *Config) {
 	s.line.follow()
 	s.budget.set(s.settings().Retries, s.clock())
 	s.followEngines(before, s.settings())
+	s.drift.Correct(s.settings().Drift.Correct)
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

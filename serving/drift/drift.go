@@ -48,10 +48,11 @@ type Config struct {
 type Monitor struct {
 	// OnSlow, if set before the first request, is told how many times as long as its
 	// profile says a replica takes at the moment: more than [Bound], and 1 once it is
-	// within [Back] again. It must not wait.
+	// within [Back] again. It must not wait. See [Monitor.Correct].
 	OnSlow func(replica int, factor float64)
 
 	config   Config
+	silent   atomic.Bool // nobody is told of slow replicas
 	table    *fleet.Table
 	replicas []replica
 }

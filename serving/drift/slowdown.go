@@ -64,12 +64,12 @@ func (s *slowdown) decide(now time.Duration) (factor float64, tell bool) {
 
 // slow takes in how long a stretch of a stream took.
 func (m *Monitor) slow(replica int, now, measured, predicted time.Duration) {
-	if m.OnSlow == nil || measured <= 0 || predicted <= 0 {
-		return
-	}
 	s := &m.replicas[replica].slowdown
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.OnSlow == nil || m.silent.Load() { // under the lock, so that none comes after the last word
+		return
+	}
 	s.add(now, float64(measured)/float64(predicted))
 	m.settle(replica, now)
 }
@@ -100,6 +100,24 @@ func (m *Monitor) settle(replica int, now time.Duration) {
 	}
 	s.factor = factor
 	m.OnSlow(replica, factor)
+}
+
+// Correct says whether [Monitor.OnSlow] is told of slow replicas, which it is unless
+// somebody says otherwise. When that ends, none is slow any more.
+func (m *Monitor) Correct(on bool) {
+	if m == nil {
+		return
+	}
+	m.silent.Store(!on)
+	for i := range m.replicas {
+		s := &m.replicas[i].slowdown
+		s.mu.Lock()
+		if !on {
+			s.level, s.stretches = 0, 0
+		}
+		m.settle(i, s.last)
+		s.mu.Unlock()
+	}
 }
 
 // Slowdown is how many times as long as its profile says the replica is reckoned to

@@ -99,6 +99,32 @@ func TestWhatIsNotSlow(t *testing.T) {
 	}
 }
 
+// What nobody wants to reckon with any more is taken back at once, and found anew when
+// it is wanted again.
+func TestSlownessMayBeLeftOut(t *testing.T) {
+	b := newBench(t, engine.PrefillFirst)
+	for range 10 {
+		b.answer(4)
+	}
+	b.Correct(false)
+	if b.slow[1] != 1 || b.Slowdown(1) != 1 {
+		t.Errorf("told %v when it is no longer wanted", b.slow[1])
+	}
+	for range 10 {
+		b.answer(4)
+	}
+	if b.Fade(b.now); b.slow[1] != 1 {
+		t.Errorf("told %v, which nobody wants", b.slow[1])
+	}
+	b.Correct(true)
+	for range 10 {
+		b.answer(4)
+	}
+	if math.Abs(b.slow[1]-4) > 0.2 {
+		t.Errorf("told %v when it is wanted again", b.slow[1])
+	}
+}
+
 // A Monitor that nobody asks for slowness keeps none.
 func TestSlownessIsOptional(t *testing.T) {
 	b := newBench(t, engine.PrefillFirst)
