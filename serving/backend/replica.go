@@ -15,6 +15,7 @@ type replica struct {
 	engine int // of the host
 	index  int // of the table
 	model  string
+	kept   *library
 }
 
 // order is what a simulated engine heeds in a request. Sampling parameters and
@@ -40,6 +41,9 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := readBody(request)
 	if err != nil {
 		return nil, err
+	}
+	if id, ok := strings.CutPrefix(request.URL.Path, ResponsesPath+"/"); ok {
+		return r.kept.answer(request, id)
 	}
 	if request.Method == http.MethodPost {
 		switch request.URL.Path {

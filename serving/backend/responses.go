@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"gearshift/serving/wire"
 )
 
 // responseOrder is what a simulated engine heeds in a request of the Responses
-// API. Nothing is stored, so what came before must be in the input.
+// API.
 type responseOrder struct {
 	Input           json.RawMessage `json:"input"`
 	Instructions    string          `json:"instructions"`
@@ -19,18 +20,17 @@ type responseOrder struct {
 	IgnoreEOS       bool            `json:"ignore_eos"`
 	Stream          bool            `json:"stream"`
 	Previous        string          `json:"previous_response_id"`
+	Store           *bool           `json:"store"`
+
+	id    string
+	turns []any // of the conversation, up to the input
 }
 
 // chat is the request as that of a chat.
 func (o *responseOrder) chat() map[string]any {
-	messages := []any{}
-	if o.Instructions != "" {
-		messages = append(messages, object{"role": "system", "content": o.Instructions})
-	}
-	if o.Input[0] == '"' {
-		messages = append(messages, object{"role": "user", "content": o.Input})
-	} else {
-		wire.Elements(o.Input, func(item []byte) { messages = append(messages, json.RawMessage(item)) })
+	messages := o.turns
+	if o.Instructions != "" { // they hold for this answer alone
+		messages = slices.Concat([]any{object{"role": "system", "content": o.Instructions}}, o.turns)
 	}
 	order := map[string]any{
 		"messages": messages, "ignore_eos": o.IgnoreEOS, "stream": o.Stream,
@@ -40,6 +40,15 @@ func (o *responseOrder) chat() map[string]any {
 		order["max_tokens"] = *o.MaxOutputTokens
 	}
 	return order
+}
+
+// items are the input as messages of a chat.
+func (o *responseOrder) items() (list []any) {
+	if o.Input[0] == '"' {
+		return []any{object{"role": "user", "content": o.Input}}
+	}
+	wire.Elements(o.Input, func(item []byte) { list = append(list, json.RawMessage(item)) })
+	return list
 }
 
 func (o *responseOrder) read(body []byte) *wire.Error {
@@ -54,8 +63,6 @@ func (o *responseOrder) read(body []byte) *wire.Error {
 		fault = invalid("input", `"input" must be a string, or a list of at least one item, such as {"role": "user", "content": "…"}`)
 	case o.MaxOutputTokens != nil && *o.MaxOutputTokens < 1:
 		fault = invalid("max_output_tokens", `"max_output_tokens" must be at least 1`)
-	case o.Previous != "":
-		fault = invalid("previous_response_id", "the simulated backend stores no responses; send the whole input")
 	default:
 		return nil
 	}
@@ -68,6 +75,9 @@ func (r *replica) respond(request *http.Request, body []byte) (*http.Response, e
 	if fault := o.read(body); fault != nil {
 		return Refuse(request, http.StatusBadRequest, *fault), nil
 	}
+	if fault := r.kept.follow(&o); fault != nil {
+		return Refuse(request, http.StatusBadRequest, *fault), nil
+	}
 	stream, whole, refusal, err := r.ask(request, ChatPath, o.chat())
 	if err != nil || refusal != nil {
 		return refusal, err
@@ -76,11 +86,14 @@ func (r *replica) respond(request *http.Request, body []byte) (*http.Response, e
 		response := Respond(request, http.StatusOK, nil)
 		response.Header = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache"}}
 		response.ContentLength = -1
-		response.Body = &responseEvents{ReadCloser: stream, lines: bufio.NewScanner(stream)}
+		response.Body = &responseEvents{ReadCloser: stream, lines: bufio.NewScanner(stream), replica: r, order: o}
 		return response, nil
 	}
 	choice := whole.Choices[0]
-	return respondJSON(request, responseOf(*whole, *choice.Message.Content, string(choice.FinishReason)))
+	whole.ID = o.id
+	out := responseOf(*whole, *choice.Message.Content, string(choice.FinishReason))
+	r.kept.keep(o, out, *choice.Message.Content)
+	return respondJSON(request, out)
 }
 
 // object is any JSON object that is only written.
@@ -126,6 +139,8 @@ func part(text string) object {
 type responseEvents struct {
 	io.ReadCloser // the chat's
 	lines         *bufio.Scanner
+	replica       *replica
+	order         responseOrder
 	ready         []byte // written but not yet read
 	sent          int    // events
 	text          strings.Builder
@@ -165,6 +180,7 @@ func (e *responseEvents) chunk(data []byte) {
 	if err := json.Unmarshal(data, &a); err != nil { // the simulation's own
 		panic(err)
 	}
+	a.ID = e.order.id
 	if e.sent == 0 {
 		e.event("response.created", object{"response": responseOf(a, "", "")})
 		e.event("response.in_progress", object{"response": responseOf(a, "", "")})
@@ -197,6 +213,7 @@ func (e *responseEvents) close() {
 	e.event("response.content_part.done", e.at(e.last, object{"part": part(text)}))
 	e.event("response.output_item.done", object{"output_index": 0, "item": message(e.last, text, "completed")})
 	whole := responseOf(e.last, text, e.finish)
+	e.replica.kept.keep(e.order, whole, text)
 	e.event("response."+whole["status"].(string), object{"response": whole})
 }
 

@@ -59,7 +59,7 @@ func NewSimulated(c SimulatedConfig) (*Simulated, error) {
 				s.hosts = append(s.hosts, of)
 			}
 			model := c.Table.Variants[c.Table.Replicas[r].Variant].Name
-			s.replicas[r] = replica{host: of, engine: len(engines), index: r, model: model}
+			s.replicas[r] = replica{host: of, engine: len(engines), index: r, model: model, kept: newLibrary()}
 			engines = append(engines, c.Engines[r])
 		}
 		if of != nil {

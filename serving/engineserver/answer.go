@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -45,14 +46,35 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer response.Body.Close()
-	header := w.Header()
-	for name, values := range response.Header {
-		header[name] = values
-	}
-	w.WriteHeader(response.StatusCode)
+	begin(w, response)
 	if err := trouble.pass(w, r, response); err != nil {
 		// A client must not take a part for the whole.
 		panic(http.ErrAbortHandler)
+	}
+}
+
+// begin sends the header of an engine's answer.
+func begin(w http.ResponseWriter, response *http.Response) {
+	maps.Copy(w.Header(), response.Header)
+	w.WriteHeader(response.StatusCode)
+}
+
+// keptResponse answers what is asked about an earlier response, by the engine that has
+// it: nothing else says which that is.
+func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) {
+	for i := range s.table.Replicas {
+		response, err := s.engines.Replica(i).RoundTrip(r)
+		if err != nil {
+			fail(w, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "aborted", Message: "the engine ended the request: " + err.Error()})
+			return
+		}
+		if response.StatusCode != http.StatusNotFound || i == len(s.table.Replicas)-1 {
+			begin(w, response)
+			_, _ = io.Copy(w, response.Body)
+			response.Body.Close()
+			return
+		}
+		response.Body.Close()
 	}
 }
 

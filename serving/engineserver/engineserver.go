@@ -102,6 +102,9 @@ func (s *Server) routes() {
 	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath, backend.ClassifyPath} {
 		s.mux.HandleFunc("POST "+path, s.authorised(s.complete))
 	}
+	for _, path := range []string{"GET " + backend.ResponsesPath + "/{id}", "DELETE " + backend.ResponsesPath + "/{id}", "POST " + backend.ResponsesPath + "/{id}/cancel"} {
+		s.mux.HandleFunc(path, s.authorised(s.keptResponse))
+	}
 	s.mux.HandleFunc("GET /v1/models", s.authorised(s.listModels))
 	s.mux.HandleFunc("GET /health", s.health)
 	s.mux.Handle("GET /metrics", s.metrics.handler())

@@ -3,8 +3,10 @@ package engineserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -39,6 +41,52 @@ func TestAnswers(t *testing.T) {
 		}
 		if status, text := r.get("GET", "/health", ""); status != http.StatusOK || text != "" {
 			t.Errorf("status %d, %s", status, text)
+		}
+	})
+}
+
+func TestResponsesAreKept(t *testing.T) {
+	withRig(t, func(c *Config) { c.Key = "sesame" }, func(r *rig) {
+		if status, _ := r.get("GET", "/v1/responses/resp_1", ""); status != http.StatusUnauthorized {
+			t.Errorf("without the key: status %d", status)
+		}
+	})
+	withRig(t, nil, func(r *rig) {
+		id := func(status int, text string) string {
+			var a struct{ ID string }
+			if err := json.Unmarshal([]byte(text), &a); err != nil || status != http.StatusOK || a.ID == "" {
+				t.Fatalf("status %d, %v, %s", status, err, text)
+			}
+			return a.ID
+		}
+		_, whole := r.get("POST", "/v1/responses", `{"model":"large","input":"once upon a time"}`)
+		first := id(http.StatusOK, whole)
+		if status, text := r.get("GET", "/v1/responses/"+first, ""); status != http.StatusOK || text != whole {
+			t.Errorf("status %d, %s; want %s", status, text, whole)
+		}
+		status, text := r.get("POST", "/v1/responses", `{"model":"large","input":"and then","previous_response_id":"`+first+`"}`)
+		second := id(status, text)
+		if want := fmt.Sprintf(`"input_tokens":%d,`, 4+drawn+2); !strings.Contains(text, want) {
+			t.Errorf("%s; want %s: the whole conversation", text, want)
+		}
+		if status, text := r.get("POST", "/v1/responses", `{"model":"small","input":"b","previous_response_id":"`+first+`"}`); status != http.StatusBadRequest || !strings.Contains(text, "previous_response_not_found") {
+			t.Errorf("another engine goes on from it: status %d, %s", status, text)
+		}
+		_, text = r.get("POST", "/v1/responses", `{"model":"small","input":"b","store":false}`)
+		unkept := id(http.StatusOK, text)
+		_, text = r.get("POST", "/v1/responses", `{"model":"small","input":"b","stream":true}`)
+		_, text, _ = strings.Cut(text, `"response":{`)
+		streamed := regexp.MustCompile(`"id":"(resp_[^"]+)"`).FindStringSubmatch(text)[1]
+		for _, c := range []struct {
+			method, path string
+			status       int
+		}{
+			{"POST", second + "/cancel", 400}, {"DELETE", second, 200}, {"GET", second, 404}, {"DELETE", second, 404},
+			{"GET", unkept, 404}, {"GET", streamed, 200}, {"GET", first, 200}, {"GET", first + "/input_items", 404},
+		} {
+			if status, text := r.get(c.method, "/v1/responses/"+c.path, ""); status != c.status {
+				t.Errorf("%s %s: status %d, %s; want %d", c.method, c.path, status, text, c.status)
+			}
 		}
 	})
 }
