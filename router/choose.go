@@ -121,9 +121,13 @@ func (d *desk) place(p Placer, r *fleet.Request, scratch []float32) (variant, re
 	return d.table.Replicas[replica].Variant, replica, ""
 }
 
-// pick asks the balancer. It returns −1 unless the answer is an available
+// pick asks the balancer, unless only one replica can answer: that is available, or the
+// view would have been hopeless. It returns −1 unless the answer is an available
 // replica of the variant.
 func (d *desk) pick(r *fleet.Request, variant int, random uint64) (replica int) {
+	if r.Only > 0 {
+		return r.Only - 1
+	}
 	defer func() {
 		if value := recover(); value != nil {
 			d.panicked(d.balancer.Name(), value)

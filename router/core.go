@@ -252,7 +252,7 @@ func (d *desk) survey(pinned int, r *fleet.Request) error {
 func (d *desk) hopeless(pinned int, r *fleet.Request) error {
 	up := false
 	for _, i := range d.view.Replicas() {
-		if v := d.table.Replicas[i].Variant; pinned >= 0 && v != pinned || !d.table.Reaches(r, v) {
+		if pinned >= 0 && d.table.Replicas[i].Variant != pinned || !d.table.Serves(r, i) {
 			continue
 		}
 		if d.view.Available(i) {

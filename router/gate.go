@@ -14,9 +14,9 @@ type Gate interface {
 }
 
 // fits is the gate's word on a replica, of which it is not asked if that is not
-// available, or below the quality floor.
+// available, or cannot answer the request.
 func (d *desk) fits(r *fleet.Request, replica int) bool {
-	return d.view.Available(replica) && d.table.Reaches(r, d.table.Replicas[replica].Variant) && d.lineup.gate.Room(&d.view, r, replica)
+	return d.view.Available(replica) && d.table.Serves(r, replica) && d.lineup.gate.Room(&d.view, r, replica)
 }
 
 // late says that no replica of the view has room by the gate. A pinned variant

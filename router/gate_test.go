@@ -63,6 +63,36 @@ func TestTheGateFindsRoomNearTheChosenVariant(t *testing.T) {
 	}
 }
 
+// TestOneReplicaAloneCanAnswer has a request go to its own replica or to none, whatever
+// the balancer and the gate would have of others.
+func TestOneReplicaAloneCanAnswer(t *testing.T) {
+	core := newCore(t, 1, func(c *router.Config) {
+		c.Balancer = picker(func(v *fleet.View, variant int) int { return v.ReplicasOf(variant)[0] })
+	})
+	of := core.Table().ReplicasOf(1)
+	only := of[2]
+	r := &fleet.Request{Only: only + 1}
+	choice, err := core.Route(1, r, time.Second, nil)
+	if err != nil || choice.Replica != only || choice.Variant != 1 || choice.Policy != router.Pinned || choice.Fallback {
+		t.Fatalf("%+v, %v; want replica %d", choice, err, only)
+	}
+	if _, err := core.Route(1, r, time.Second, nil); !errors.Is(err, router.ErrSaturated) {
+		t.Errorf("full: error %v, want %v", err, router.ErrSaturated)
+	}
+	choice.Lease.End()
+	core.Ledger().SetUp(only, false)
+	if _, err := core.Route(1, r, time.Second, nil); !errors.Is(err, router.ErrNoReplica) {
+		t.Errorf("down: error %v, want %v", err, router.ErrNoReplica)
+	}
+	core = gated(t, 0, of[0], of[1], of[3])
+	if _, err := core.Route(1, r, time.Second, nil); !errors.Is(err, router.ErrLate) {
+		t.Errorf("late: error %v, want %v", err, router.ErrLate)
+	}
+	if n := core.Ledger().InFlight(); n != 0 {
+		t.Errorf("%d in flight", n)
+	}
+}
+
 func TestNothingIsBegunWhereTheGateSeesNoRoom(t *testing.T) {
 	core := gated(t, 0)
 	if _, err := route(core, &fleet.Request{}, time.Second); !errors.Is(err, router.ErrLate) {

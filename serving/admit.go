@@ -109,6 +109,9 @@ func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 	}
 	f := refusals[reason]
 	f.Code = wire.Optional(reason)
+	if k.fleet.Only > 0 && reason == reasonNoReplica {
+		f.Message = s.lost(k.fleet.Only - 1)
+	}
 	after := s.settings().RetryAfter
 	var refused shed
 	if errors.As(err, &refused) {

@@ -36,6 +36,7 @@ type answer struct {
 	// panicked is what the transport panicked with on another goroutine.
 	panicked any
 	reported bool // to health
+	noted    bool // as a response that the replica keeps, or as none
 	// delivered says that the last event of a stream has gone out: whatever fails then,
 	// the client has all of it.
 	delivered bool

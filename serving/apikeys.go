@@ -72,10 +72,10 @@ func identified(ring *keys.Ring, h http.Header) *keys.Holder {
 	return found
 }
 
-// makesWork says whether limits count the request: the end of a lease frees
-// rather than takes, and what only tells is cheap.
+// makesWork says whether limits count the request: the end of a lease, or of a response
+// in the background, frees rather than takes, and what only tells is cheap.
 func makesWork(c *gin.Context) bool {
-	return c.Request.Method == http.MethodPost && !strings.HasSuffix(c.FullPath(), "/end")
+	return c.Request.Method == http.MethodPost && !strings.HasSuffix(c.FullPath(), "/end") && !strings.HasSuffix(c.FullPath(), "/cancel")
 }
 
 // exceeded is the answer to more requests than a key may send.

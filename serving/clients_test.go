@@ -129,6 +129,7 @@ func TestGoClientBeyondChats(t *testing.T) {
 	if err != nil || len(strings.Fields(answer.OutputText())) != 8 || answer.Usage.OutputTokens != 8 || answer.Status != "completed" {
 		t.Fatalf("response %+v, %v", answer, err)
 	}
+	params.Model = "large" // which the policy does not want
 	stream := client.Responses.NewStreaming(ctx, params)
 	var text strings.Builder
 	var last responsesapi.ResponseStreamEventUnion
@@ -142,12 +143,29 @@ func TestGoClientBeyondChats(t *testing.T) {
 		t.Errorf("%q, last event %s, %v", text.String(), last.RawJSON(), stream.Err())
 	}
 
+	kept, err := client.Responses.Get(ctx, answer.ID, responsesapi.ResponseGetParams{})
+	if err != nil || kept.ID != answer.ID || kept.OutputText() != answer.OutputText() {
+		t.Errorf("kept response %+v, %v", kept, err)
+	}
+	params.PreviousResponseID, params.Model = openai.String(last.Response.ID), serving.AutoModel
+	next, err := client.Responses.New(ctx, params)
+	if err != nil || next.Model != "large" || next.Usage.InputTokens != 4+8+4 {
+		t.Errorf("the next response %+v, %v", next, err)
+	}
+	if err := client.Responses.Delete(ctx, answer.ID); err != nil {
+		t.Error(err)
+	}
+	var gone *openai.Error
+	if _, err := client.Responses.Get(ctx, answer.ID, responsesapi.ResponseGetParams{}); !errors.As(err, &gone) || gone.StatusCode != 404 || gone.Code != "response_not_found" {
+		t.Errorf("a deleted response: %v", err)
+	}
+
 	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "small", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a b", "c"}}})
 	if err != nil || len(vectors.Data) != 2 || len(vectors.Data[1].Embedding) != 16 || vectors.Usage.PromptTokens != 3 {
 		t.Errorf("embeddings %+v, %v", vectors, err)
 	}
 	status := g.Status()
-	if status.Total.Completed != 3 || status.Tasks[1].DeadlineMet+status.Tasks[1].DeadlineMissed != 2 || status.InFlight != 0 {
+	if status.Total.Completed != 4 || status.Tasks[1].DeadlineMet+status.Tasks[1].DeadlineMissed != 3 || status.InFlight != 0 {
 		t.Errorf("status %+v", status)
 	}
 }

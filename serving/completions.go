@@ -20,6 +20,9 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		defer body.Release()
 		k, fault = s.understand(c.Request.Header, body)
 	}
+	if fault == nil && e.stores {
+		fault = s.follow(c, &k)
+	}
 	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {
 		s.refuse(c, fault)

@@ -14,6 +14,8 @@ type endpoint struct {
 	generates bool
 	// named says that the events of its streams have names.
 	named bool
+	// stores says that replicas keep its answers, for those who come back for them.
+	stores bool
 }
 
 var endpoints = [...]endpoint{
@@ -21,7 +23,7 @@ var endpoints = [...]endpoint{
 	{path: "/v1/completions", alike: true, generates: true},
 	{path: "/v1/embeddings"},
 	{path: "/v1/gearshift/classify", alike: true},
-	{path: "/v1/responses", alike: true, generates: true, named: true},
+	{path: "/v1/responses", alike: true, generates: true, named: true, stores: true},
 }
 
 // handler answers the endpoint's requests.

@@ -257,14 +257,14 @@ func (l *line) serve(now time.Duration) {
 // again: room only shrinks while a queue is served.
 type futile []*waiter
 
-// like is one of the same task and choice of variants as x that asked for no more, or
+// like is one of the same task and choice of variants, or replica, as x that asked for no more, or
 // nil. There is no room for x if there is one. Where no place was free, what it asked of
 // one is nothing to the matter; a lease that ends meanwhile lets none go ahead of it.
 func (f futile) like(x *waiter) *waiter {
 	r := &x.work.Request
 	for _, y := range f {
 		o := &y.work.Request
-		if x.variant != y.variant || r.Task != o.Task || r.MinQuality < o.MinQuality {
+		if x.variant != y.variant || r.Only != o.Only || r.Task != o.Task || r.MinQuality < o.MinQuality {
 			continue
 		}
 		if errors.Is(y.err, router.ErrSaturated) || r.PromptTokens >= o.PromptTokens && !looser(r.Deadline, o.Deadline) && due(r) <= due(o) {

@@ -10,7 +10,8 @@ import (
 // Move takes the work to a replica that is not among those tried: to another of
 // its variant or, if others is set, of another variant that reaches the request's
 // quality floor. Of each variant it is the replica with the fewest requests in
-// flight. It reports false, and changes nothing, if there is none.
+// flight. It reports false, and changes nothing, if there is none, or if only one can
+// answer the request.
 //
 // Smaller variants come before larger ones, and near ones before far ones: the
 // work has lost time already. The arrival has been counted and the choice made,
@@ -29,8 +30,7 @@ func (w *Work) Move(tried []int, others bool) bool {
 		if !w.adapter.router.Table().Reaches(&w.Request, v) {
 			continue
 		}
-		if p, ok := w.adapter.take(v, tried); ok {
-			p.settle(w)
+		if p, ok := w.take(v, tried); ok {
 			w.adopt(p)
 			return true
 		}
@@ -40,7 +40,15 @@ func (w *Work) Move(tried []int, others bool) bool {
 
 // second takes a place on another replica of the variant for the same request.
 func (w *Work) second(tried []int) (*place, bool) {
-	p, ok := w.adapter.take(w.Variant, tried)
+	return w.take(w.Variant, tried)
+}
+
+// take takes a place for the request on a replica of the variant, but for those tried.
+func (w *Work) take(variant int, tried []int) (*place, bool) {
+	if w.Request.Only > 0 {
+		return nil, false
+	}
+	p, ok := w.adapter.take(variant, tried)
 	if ok {
 		p.settle(w)
 	}

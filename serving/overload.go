@@ -141,14 +141,21 @@ func (l *line) claim(h http.Header, tenant string) (k claim, fault *refusal) {
 				fmt.Sprintf("there is no class of requests %q; there are %s", name, strings.Join(kinds.names(), ", ")))
 		}
 	}
-	header := l.settings().Overload.TenantHeader
-	if k.tenant = tenant; tenant == "" && header != "" {
-		// What is no plain name is nobody's: a tenant must not be two by accident.
-		if k.tenant = h.Get(header); !plain(k.tenant) {
-			k.tenant = ""
-		}
-	}
+	k.tenant = l.tenant(h, tenant)
 	return k, nil
+}
+
+// tenant is on whose behalf a request comes: the one that its API key names, or else a
+// header. What is no plain name is nobody's: a tenant must not be two by accident.
+func (l *line) tenant(h http.Header, byKey string) string {
+	header := l.settings().Overload.TenantHeader
+	if byKey != "" || header == "" {
+		return byKey
+	}
+	if named := h.Get(header); plain(named) {
+		return named
+	}
+	return ""
 }
 
 // patience is how long a request may wait.

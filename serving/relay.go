@@ -75,6 +75,10 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 // the work has come.
 func (d *dispatch) pass(a *answer) error {
 	for piece, err := a.first, a.err; ; piece, err = a.next() {
+		if err == io.EOF {
+			a.meter.Close() // with this piece its client has all of it
+		}
+		d.note(a)
 		if len(piece) > 0 {
 			d.work.Progress(a.meter.Tokens())
 			d.writable(d.gin)

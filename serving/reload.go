@@ -178,7 +178,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if change.Commit != nil {
 		change.Commit()
 	}
-	s.follow(&now.config)
+	s.takeOver(&now.config)
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
 	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {
@@ -191,8 +191,8 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	return nil
 }
 
-// follow has what goes by more than a look at the settings take them over.
-func (s *Server) follow(before *Config) {
+// takeOver has what goes by more than a look at the settings take them in.
+func (s *Server) takeOver(before *Config) {
 	s.line.follow()
 	s.budget.set(s.settings().Retries, s.clock())
 	s.followEngines(before, s.settings())

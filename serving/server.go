@@ -92,6 +92,7 @@ type Server struct {
 	scraper  *gauges.Scraper
 	parked   *parked
 	line     *line
+	kept     *responses
 	watchers []Watcher
 	engine   *gin.Engine
 	admin    *admin
@@ -161,6 +162,7 @@ func New(o Options) (*Server, error) {
 	s.parked = newParked(s.settle)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line)
+	s.kept = newResponses(s.clock)
 	s.engine = s.routes()
 	var err error
 	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
@@ -181,6 +183,10 @@ func (s *Server) routes() *gin.Engine {
 	for i := range endpoints {
 		e.POST(endpoints[i].path, s.handler(&endpoints[i]))
 	}
+	e.GET("/v1/responses/:id", s.keptResponse)
+	e.DELETE("/v1/responses/:id", s.keptResponse)
+	e.GET("/v1/responses/:id/input_items", s.keptResponse)
+	e.POST("/v1/responses/:id/cancel", s.keptResponse)
 	e.GET("/v1/models", s.listModels)
 	// Names of models may hold slashes.
 	e.GET("/v1/models/*id", s.oneModel)

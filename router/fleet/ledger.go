@@ -25,6 +25,9 @@ type Request struct {
 	// Session is a hash of the session that the request is part of; zero is none.
 	// Balancers may go by it, so a router decides such a request on the whole fleet.
 	Session uint64
+	// Only is one more than the index of the one replica that can answer it, which is
+	// of the variant that it is pinned to; zero where any can.
+	Only int
 }
 
 // Ledger turns events (a request arrived, a lease began or ended, a replica

@@ -102,6 +102,11 @@ func (t *Table) Reaches(r *Request, variant int) bool {
 	return r.MinQuality <= 0 || t.Tasks[r.Task].Quality[variant] >= r.MinQuality
 }
 
+// Serves says whether the replica can answer the request: where only one can, it is that.
+func (t *Table) Serves(r *Request, replica int) bool {
+	return (r.Only == 0 || r.Only == replica+1) && t.Reaches(r, t.Replicas[replica].Variant)
+}
+
 // TaskIndex is the index of the named task, or −1.
 func (t *Table) TaskIndex(name string) int {
 	for i := range t.Tasks {

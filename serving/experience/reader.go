@@ -226,6 +226,9 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility,
 		hosts: l.Hosts,
 	}
+	if l.Only {
+		r.Request.Only = replica + 1
+	}
 	copy(r.View.Smoothed[:], l.Smoothed)
 	for _, i := range l.Down {
 		r.View.Down[i] = true

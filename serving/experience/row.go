@@ -80,6 +80,7 @@ type line struct {
 	Policy     string  `json:"policy"`
 	Fallback   string  `json:"fallback,omitempty"`
 	Pinned     bool    `json:"pinned,omitempty"`
+	Only       bool    `json:"only,omitempty"` // no other replica could have answered
 	Propensity float64 `json:"propensity,omitempty"`
 	MovedTo    string  `json:"moved_to,omitempty"` // the replica that it ended on, if another
 
@@ -99,7 +100,7 @@ func (h *Header) lineOf(r *Row) line {
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
 		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
-		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Propensity: r.Propensity,
+		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),
 		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility,
 	}

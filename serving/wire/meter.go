@@ -25,7 +25,8 @@ type Meter struct {
 	failed   bool
 	garbled  bool
 	closed   bool
-	fault    int // the status that an error names; zero if none does
+	fault    int    // the status that an error names; zero if none does
+	id       []byte // JSON text; of a stream, only the Responses API's
 }
 
 // NewMeter makes a Meter for a stream of server-sent events, or for an answer
@@ -128,6 +129,13 @@ func (m *Meter) Failed() bool { return m.failed }
 // stream has begun with 200; zero if it names none.
 func (m *Meter) Fault() int { return m.fault }
 
+// ID is the answer's own, empty as long as it is not known. Of streams it is that of
+// the Responses API's alone.
+func (m *Meter) ID() string {
+	id, _ := text(m.id)
+	return id
+}
+
 // Garbled says that an answer in one piece is no JSON object, as far as it has come, or
 // that an event was none.
 func (m *Meter) Garbled() bool { return m.garbled }
@@ -161,6 +169,10 @@ func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
 			}
 		case "response":
 			m.response(value)
+		case "id":
+			if !m.events {
+				m.id = value // what is pending is not written over
+			}
 		}
 		return true
 	})
@@ -190,6 +202,10 @@ func (m *Meter) response(value []byte) {
 			m.usage(value[start:end])
 		case "error":
 			m.erred(value[start:end])
+		case "id":
+			if m.id == nil {
+				m.id = bytes.Clone(value[start:end])
+			}
 		}
 		return true
 	})

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,38 @@ func TestMeterReadsTheStatusOfAnError(t *testing.T) {
 		if m := metered(true, "data: "+text+"\n\n"); !m.Failed() || m.Fault() != want {
 			t.Errorf("%s: failed %v, status %d, want %d", text, m.Failed(), m.Fault(), want)
 		}
+	}
+}
+
+func TestMeterReadsTheID(t *testing.T) {
+	long := strings.Repeat("a ", 1<<16)
+	for _, c := range []struct {
+		name   string
+		events bool
+		text   string
+		want   string
+	}{
+		{"in one piece", false, `{"output":[{"id":"msg_1","content":[{"text":"` + long + `"}]}],"id":"resp_\u0031"}`, "resp_1"},
+		{"first event", true, `data: {"type":"response.created","response":{"id":"resp_1"}}` + "\n\n", "resp_1"},
+		{"last event", true, responsesStream + `data: {"response":{"id":"resp_1"},"type":"response.completed"}` + "\n\n", "resp_1"},
+		{"first of two", true, `data: {"response":{"id":"resp_1"}}` + "\n\n" + `data: {"response":{"id":"resp_2"}}` + "\n\n", "resp_1"},
+		{"of something else", true, `data: {"type":"response.output_item.added","item":{"id":"msg_1"}}` + "\n\n", ""},
+		{"no text", false, `{"id":1}`, ""},
+		{"none", false, `{}`, ""},
+	} {
+		m := NewMeter(c.events)
+		for piece := range slices.Chunk([]byte(c.text), 1000) {
+			_, _ = m.Write(piece)
+			clear(piece) // it is the caller's
+		}
+		if m.Close(); m.ID() != c.want {
+			t.Errorf("%s: %q, want %q", c.name, m.ID(), c.want)
+		}
+	}
+	m := NewMeter(true)
+	_, _ = m.Write([]byte(`data: {"response":{"id":"resp_1"}}` + "\n\n" + strings.Repeat("data: {}                                  \n", 9)))
+	if m.ID() != "resp_1" {
+		t.Errorf("%q after more events", m.ID())
 	}
 }
 

@@ -19,6 +19,10 @@ type Request struct {
 	Task string
 	// Stream says that the answer is asked for as events.
 	Stream bool
+	// Previous is the response that one of the Responses API goes on from, empty if
+	// there is none. Unstored says that the answer is not to be kept.
+	Previous string
+	Unstored bool
 
 	seen         seen
 	models       []span // the values of "model": one, but JSON allows more
@@ -64,6 +68,10 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 		return r.metadata(value)
 	case "stream":
 		r.Stream = string(value) == "true"
+	case "previous_response_id":
+		r.Previous, _ = text(value) // elsewhere a member that nobody knows
+	case "store":
+		r.Unstored = string(value) == "false"
 	case "messages", "prompt":
 		r.input = at
 	case "input":

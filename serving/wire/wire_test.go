@@ -140,6 +140,26 @@ func TestWhatARequestSays(t *testing.T) {
 	}
 }
 
+func TestWhatARequestSaysOfResponses(t *testing.T) {
+	for _, c := range []struct {
+		body, previous string
+		unstored       bool
+	}{
+		{`{"input":"a","previous_response_id":"resp_\u0031","store":true}`, "resp_1", false},
+		{`{"input":"a","previous_response_id":null,"store":false}`, "", true},
+		{`{"input":"a","previous_response_id":7,"store":null}`, "", false}, // the engine will say
+		{`{"input":"a"}`, "", false},
+	} {
+		r, err := ParseRequest([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Previous != c.previous || r.Unstored != c.unstored {
+			t.Errorf("%s: after %q, unstored %v", c.body, r.Previous, r.Unstored)
+		}
+	}
+}
+
 func TestErrorEvents(t *testing.T) {
 	e := Error{Message: "gone", Type: Timeout, Code: "idle_timeout", RequestID: "7"}
 	const envelope = `{"message":"gone","type":"timeout_error","param":null,"code":"idle_timeout","request_id":"7"}`

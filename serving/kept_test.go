@@ -1,0 +1,23 @@
+package serving
+
+import (
+	"strconv"
+	"testing"
+)
+
+func TestResponsesAreBounded(t *testing.T) {
+	r := newResponses(WallClock())
+	for i := range mostResponses + 10 {
+		r.keep(strconv.Itoa(i), 0, "")
+		r.keep(strconv.Itoa(i), 1, "") // the same anew
+	}
+	r.keep("no ID", 0, "")
+	if len(r.known) != mostResponses || len(r.order) != mostResponses {
+		t.Errorf("%d are known, %d in order; want %d", len(r.known), len(r.order), mostResponses)
+	}
+	for id, want := range map[string]bool{"9": false, "10": true, strconv.Itoa(mostResponses + 9): true} {
+		if at, ok := r.find(id); ok != want || ok && at.replica != 1 {
+			t.Errorf("%s: known %v, at %+v; want %v", id, ok, at, want)
+		}
+	}
+}

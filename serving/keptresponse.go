@@ -1,0 +1,79 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+)
+
+// keptResponse passes what is asked about a response on to the replica that has it, and
+// its answer back. It is no work of a model: it takes no place, and no policy, balancer
+// or judge of the replica's health hears of it.
+func (s *Server) keptResponse(c *gin.Context) {
+	id := c.Param("id")
+	at, ok := s.kept.find(id)
+	if !ok || at.tenant != s.tenant(c) {
+		fault := noResponse(id)
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
+	total := s.settings().Timeouts.Total
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), total, overdue(phaseTotal))
+	defer cancel()
+	s.writableAfter(c, total)
+	replica := s.table.Replicas[at.replica]
+	c.Header(headerReplica, replica.Name)
+	c.Header(headerVariant, s.table.Variants[replica.Variant].Name)
+	d := &dispatch{Server: s, ctx: ctx, gin: c}
+	proxy := httputil.ReverseProxy{
+		Transport:      s.backends[at.replica].Transport,
+		Rewrite:        d.rewrite,
+		ModifyResponse: understandable,
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
+			var foreign foreignAnswer
+			if errors.As(err, &foreign) {
+				d.foreign(foreign.answer)
+				return
+			}
+			d.undone(err)
+		},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	proxy.ServeHTTP(c.Writer, c.Request.WithContext(ctx))
+}
+
+// rewrite makes the request one to the replica. It has no body: none of these needs one.
+func (d *dispatch) rewrite(p *httputil.ProxyRequest) {
+	// The host means nothing: a transport leads to one replica.
+	p.Out.URL = &url.URL{Scheme: "http", Host: "replica", Path: p.In.URL.Path, RawQuery: p.In.URL.RawQuery}
+	p.Out.Host = "replica"
+	p.Out.Header = forwarded(p.In.Header)
+	p.Out.Header.Set(headerRequestID, d.gin.Writer.Header().Get(headerRequestID))
+	p.Out.Body, p.Out.ContentLength, p.Out.TransferEncoding = nil, 0, nil
+}
+
+// foreignAnswer is an answer that no OpenAI client would understand.
+type foreignAnswer struct{ *answer }
+
+func (foreignAnswer) Error() string { return "the replica's answer is no JSON" }
+
+// understandable leaves in the header what concerns the client. The error is an answer
+// that it would not understand.
+func understandable(r *http.Response) error {
+	a := &answer{response: r, reported: true} // the replica is not judged by it
+	a.media, _ = mediaType(r.Header.Get("Content-Type"))
+	if r.StatusCode/100 != 2 && a.foreign() {
+		a.first, _ = io.ReadAll(io.LimitReader(r.Body, maxMessage))
+		return foreignAnswer{a}
+	}
+	h := http.Header{}
+	answered(h, r.Header)
+	r.Header = h
+	return nil
+}

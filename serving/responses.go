@@ -1,0 +1,153 @@
+package serving
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// The bounds of what is remembered of responses. OpenAI keeps them as long; engines
+// that keep them in memory do so until they end.
+const (
+	mostResponses = 1 << 16
+	responseAge   = 30 * 24 * time.Hour
+)
+
+// responses remembers which replica has which answer of the Responses API. Engines keep
+// those for themselves, and clients come back for one by its ID. Nothing of what was
+// asked or answered is kept.
+type responses struct {
+	clock Clock
+
+	mu    sync.Mutex // protects all below
+	known map[string]response
+	order []string // IDs, from the oldest
+}
+
+type response struct {
+	replica int
+	tenant  string // on whose behalf it was asked for
+	since   time.Duration
+}
+
+func newResponses(clock Clock) *responses {
+	return &responses{clock: clock, known: map[string]response{}}
+}
+
+// keep remembers a response. An ID stays its tenant's: some engines let clients choose
+// it, and nobody gets another's by that.
+func (r *responses) keep(id string, replica int, tenant string) {
+	if !plain(id) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock()
+	for len(r.order) > 0 && now-r.known[r.order[0]].since >= responseAge {
+		r.forget()
+	}
+	was, again := r.known[id]
+	if again {
+		if was.tenant == tenant {
+			was.replica = replica
+			r.known[id] = was
+		}
+		return
+	}
+	if len(r.order) >= mostResponses {
+		r.forget()
+	}
+	r.known[id] = response{replica, tenant, now}
+	r.order = append(r.order, id)
+}
+
+// forget drops the oldest. The caller holds r.mu.
+func (r *responses) forget() {
+	delete(r.known, r.order[0])
+	r.order = r.order[1:]
+}
+
+func (r *responses) find(id string) (response, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.known[id]
+	return at, ok && r.clock()-at.since < responseAge
+}
+
+// note remembers where the answer is kept, as soon as it says its ID and before any of
+// that goes out: the client may come back for it at once.
+func (d *dispatch) note(a *answer) {
+	if !d.endpoint.stores || a.noted {
+		return
+	}
+	if a.noted = d.call.Unstored || a.response.StatusCode/100 != 2; a.noted {
+		return
+	}
+	if id := a.meter.ID(); id != "" {
+		a.noted = true
+		d.kept.keep(id, a.replica, d.tenant(d.gin))
+	}
+}
+
+// tenant is on whose behalf the request comes.
+func (s *Server) tenant(c *gin.Context) string {
+	return s.line.tenant(c.Request.Header, c.GetString(tenantKey))
+}
+
+// follow binds a call that goes on from an earlier response to the replica that has
+// that: to any other it would mean nothing. Of a response that is not known here the
+// engine will say; another router may have asked for it.
+func (s *Server) follow(c *gin.Context, k *call) (fault *refusal) {
+	if k.Previous == "" {
+		return nil
+	}
+	at, ok := s.kept.find(k.Previous)
+	if !ok {
+		return nil
+	}
+	if at.tenant != s.tenant(c) {
+		return bad(http.StatusBadRequest, "previous_response_id", "previous_response_not_found", noResponse(k.Previous).Message)
+	}
+	replica := s.beside(at.replica, k.variant)
+	if replica < 0 {
+		has := s.table.Variants[s.table.Replicas[at.replica].Variant].Name
+		return bad(http.StatusBadRequest, "model", "model_mismatch", fmt.Sprintf(
+			"the engine of model %q does not have the previous response, which %q gave; ask for that or %s, or send the whole input",
+			s.table.Variants[k.variant].Name, has, AutoModel))
+	}
+	k.variant, k.fleet.Only = s.table.Replicas[replica].Variant, replica+1
+	k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, k.variant)
+	return fault
+}
+
+// beside is the replica itself, if the variant is its own or [Auto]; else the variant's
+// behind the same server, which keeps what that gave; −1 if there is none.
+func (s *Server) beside(replica, variant int) int {
+	if variant == Auto || variant == s.table.Replicas[replica].Variant {
+		return replica
+	}
+	own, ok := s.backends[replica].Transport.(Prober)
+	if !ok {
+		return -1
+	}
+	for _, i := range s.table.ReplicasOf(variant) {
+		if p, ok := s.backends[i].Transport.(Prober); ok && p.Base().String() == own.Base().String() {
+			return i
+		}
+	}
+	return -1
+}
+
+// lost is the error for a call that is bound to a replica that is not up.
+func (s *Server) lost(replica int) string {
+	return fmt.Sprintf("the replica %q, which has the previous response, is not up; try again later, or send the whole input without previous_response_id", s.table.Replicas[replica].Name)
+}
+
+// noResponse is for an ID that is not known here, or is another's.
+func noResponse(id string) *refusal {
+	return bad(http.StatusNotFound, "response_id", "response_not_found", fmt.Sprintf(
+		"there is no response %q: it was not asked for here, or not to be stored, or too long ago", id))
+}
