@@ -220,6 +220,10 @@ const nodeSawEngine = `{
 	"stream": {"pieces": 6, "finish": "length", "tokens": 6},
 	"tools": {"finish": "tool_calls", "name": "turn", "arguments": {"gear": "gear", "teeth": 1}, "then": 3,
 		"streamed": {"name": "turn", "arguments": {"gear": "gear", "teeth": 1}, "finish": "tool_calls"}},
+	"responses": {"same": true, "input": 10,
+		"deleted": {"class": "NotFoundError", "status": 404, "code": "response_not_found", "id": true},
+		"unknown": {"class": "NotFoundError", "status": 404, "code": "response_not_found", "id": true},
+		"cancel": {"class": "BadRequestError", "status": 400, "code": "invalid_value", "id": true}},
 	"cancelled": {"before": 1, "stream": 0, "error": "APIUserAbortError", "whole": 0},
 	"errors": {
 		"key": {"class": "AuthenticationError", "status": 401, "code": "invalid_api_key", "id": true},

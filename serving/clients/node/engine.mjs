@@ -70,6 +70,19 @@ seen.tools = {
   streamed: { name: assembled.message.tool_calls[0].function.name, arguments: JSON.parse(assembled.message.tool_calls[0].function.arguments), finish: assembled.finish_reason },
 };
 
+// Responses: the engine keeps them, and the router finds them again.
+const first = await client.responses.create({ model, input: "how do gears turn", max_output_tokens: 4, ignore_eos: true });
+const again = await client.responses.retrieve(first.id);
+const next = await client.responses.create({ model: "auto", input: "and why", previous_response_id: first.id });
+await client.responses.delete(first.id);
+seen.responses = {
+  same: again.id === first.id && again.output_text === first.output_text,
+  input: next.usage.input_tokens,
+  deleted: await failure(() => client.responses.retrieve(first.id)),
+  unknown: await failure(() => client.responses.retrieve("resp_none")),
+  cancel: await failure(() => client.responses.cancel(next.id)),
+};
+
 // Cancelling: leaving a stream, and aborting an answer in one piece.
 seen.cancelled = {};
 const left = await client.chat.completions.create({ ...exactly(5000), stream: true });
