@@ -7,7 +7,8 @@ import (
 
 // DriftConfig is what follows where engines leave their profiles.
 type DriftConfig struct {
-	// Correct has forecasts take a replica for as slow as its streams have just been.
+	// Correct has forecasts take a replica for as slow as its streams have just been,
+	// unless there are several routers.
 	Correct bool `yaml:"correct"`
 }
 
@@ -21,9 +22,16 @@ func (s *Server) watchDrift() error {
 		return nil
 	}
 	m.OnSlow = s.router.Ledger().SlowDown
-	m.Correct(s.config.Drift.Correct)
+	m.Correct(s.corrects())
 	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
 	return s.books.registry.Register(m)
+}
+
+// corrects says whether forecasts go by slow replicas. Among several routers none does:
+// the prompts of the others, which it does not know of, lengthen what it measures.
+func (s *Server) corrects() bool {
+	c := s.settings()
+	return c.Drift.Correct && c.Routers == 1
 }
 
 // fadeDrift lets replicas that were slow be tried again, until ctx ends.

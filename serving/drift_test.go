@@ -179,6 +179,41 @@ func TestReloadOfDrift(t *testing.T) {
 			if r := d.Status().Replicas[smallOnA]; (r.Slowdown != nil) != correct {
 				t.Errorf("correct %v: status %+v", correct, r)
 			}
+			_, err := d.Reload("test") // of nothing
+			if r := d.Status().Replicas[smallOnA]; err != nil || (r.Slowdown != nil) != correct {
+				t.Errorf("correct %v, after another reload: %v, status %+v", correct, err, r)
+			}
+		}
+		// Where it has faded, or the engines are others, a reload does not bring it back.
+		nobody := func(when string) {
+			t.Helper()
+			if _, err := d.Reload("test"); err != nil {
+				t.Fatal(err)
+			}
+			if r := d.Status().Replicas[smallOnA]; r.Slowdown != nil {
+				t.Errorf("%s: reckoned to be slow by %v", when, *r.Slowdown)
+			}
+		}
+		w.change.Applied = []string{"serving.upstreams.small@a"}
+		nobody("elsewhere")
+		w.change.Applied = nil
+		d.ask(t, 30)
+		time.Sleep(20 * time.Minute)
+		if r := d.Status().Replicas[smallOnA]; r.Slowdown != nil {
+			t.Errorf("still reckoned to be slow by %v after twenty silent minutes", *r.Slowdown)
+		}
+		nobody("after silence")
+	})
+}
+
+// Among several routers forecasts are left to the profiles: each sees its own prompts alone.
+func TestSlownessIsOneRoutersAffair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrifting(t, func(o *serving.Options) { o.Config.Routers = 2 })
+		d.slow = true
+		d.ask(t, 60)
+		if r := d.Status().Replicas[smallOnA]; r.Slowdown != nil || r.Drift == nil {
+			t.Errorf("status %+v, want drift told and nothing made of it", r)
 		}
 	})
 }

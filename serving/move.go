@@ -109,7 +109,7 @@ func (a *Adapter) take(variant int, tried []int) (*place, bool) {
 		if best < 0 {
 			return nil, false
 		}
-		// Others take places too: of those that come at once, each sees the last.
+		// Others take places too: of those that come at once, each sees the last on its host.
 		if lease, ok := a.router.Ledger().BeginOn(&v, best); ok {
 			return &place{adapter: a, lease: lease, variant: variant, replica: best}, true
 		}

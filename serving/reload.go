@@ -179,6 +179,9 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		change.Commit()
 	}
 	s.takeOver(&now.config)
+	if slices.ContainsFunc(change.Applied, func(key string) bool { return strings.HasPrefix(key, "serving.upstreams.") }) {
+		s.drift.Forget()
+	}
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
 	for _, list := range []*[]string{&out.Changed, &out.NeedRestart} {
@@ -196,7 +199,7 @@ func (s *Server) takeOver(before *Config) {
 	s.line.follow()
 	s.budget.set(s.settings().Retries, s.clock())
 	s.followEngines(before, s.settings())
-	s.drift.Correct(s.settings().Drift.Correct)
+	s.drift.Correct(s.corrects())
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

@@ -231,6 +231,40 @@ func TestDoubleDQNTargets(t *testing.T) {
 	}
 }
 
+// Each row of a batch of several shards has its own target, by the networks one by one.
+func TestTargetsOfAllShards(t *testing.T) {
+	const batch, inputs, actions = 2*shardRows + 5, 4, 3
+	l := newTestLearner(t, testConfig(batch, 8), inputs, actions, 1)
+	rng := rand.New(rand.NewPCG(2, 2))
+	for i := range l.target.flat {
+		l.target.flat[i] += 0.3 * (rng.Float32() - 0.5)
+	}
+	b := randomBatch(rng, batch, inputs, actions)
+	choice, value, scratch := make([]float32, actions), make([]float32, actions), make([]float32, l.Act().Scratch())
+	var want []float32
+	for i := range batch {
+		next := b.Next[i*inputs : (i+1)*inputs]
+		l.online.q.Forward(choice, next, scratch)
+		l.target.q.Forward(value, next, scratch)
+		want = append(want, b.Rewards[i]+b.Discounts[i]*value[argmax(choice)])
+	}
+	var got []float32
+	if _, err := l.Learn(b); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range l.shards {
+		got = append(got, s.graph.targets...)
+	}
+	if len(l.shards) != 3 || len(got) != batch {
+		t.Fatalf("%d shards of %d rows in all", len(l.shards), len(got))
+	}
+	for i := range want {
+		if math.Abs(float64(got[i]-want[i])) > 1e-5 {
+			t.Errorf("row %d: target %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
 // Where s' advises an action, it is what follows, unless another is worth more by
 // the margin; the margin is no part of the value.
 func TestTargetsFollowAdvice(t *testing.T) {

@@ -142,8 +142,8 @@ func (l *Ledger) SetUp(replica int, up bool) {
 }
 
 // OnRoom has f called whenever there may be more room than before, or less hope:
-// when a lease has ended, when a replica goes up or down, and when its cap or its
-// correction changes. It is called under no lock of the ledger's, by the goroutine
+// when a lease has ended, when a replica goes up or down, and when its cap, its
+// correction or its slowdown changes. It is called under no lock of the ledger's, by the goroutine
 // whose doing it is, and must not wait.
 func (l *Ledger) OnRoom(f func()) {
 	l.mu.Lock()
@@ -205,8 +205,7 @@ func (l *Ledger) Begin(replica int) (Lease, bool) {
 
 // BeginOn is Begin for a choice made on the view v. It also reports false if a
 // place has been taken on the replica's host since then, or any replica has gone
-// down or come up. A place taken on another host makes that one worse alone, so
-// what was the best choice still is.
+// down or come up. A place taken on another host does not make this one worse.
 func (l *Ledger) BeginOn(v *View, replica int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,7 +32,7 @@ func Rectify(v []float32) {
 // rectification whose result is y. They are of one length.
 func Unrectify(g, dy, y []float32) {
 	whole := 0
-	if g, dy = g[:len(y)], dy[:len(y)]; cpu.X86.HasAVX {
+	if g, dy = g[:len(y)], dy[:len(y)]; cpu.X86.HasAVX2 {
 		whole = len(y) &^ 7
 	}
 	if whole > 0 {

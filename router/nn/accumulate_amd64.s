@@ -147,14 +147,14 @@ TEXT ·unrectifyAVX(SB), NOSPLIT, $0-32
 	VXORPS Y0, Y0, Y0
 
 masked:
-	VMOVUPS (BX), Y1
-	VCMPPS  $0x16, Y0, Y1, Y1 // ones where y is not ≤ 0, so for NaN too
-	VANDPS  (SI), Y1, Y1
-	VMOVUPS Y1, (DI)
-	ADDQ    $32, DI
-	ADDQ    $32, SI
-	ADDQ    $32, BX
-	SUBQ    $8, CX
-	JNZ     masked
+	VMOVUPS  (BX), Y1
+	VPCMPGTD Y0, Y1, Y1 // ones where y > 0, by its bits as unrectifyEach does
+	VANDPS   (SI), Y1, Y1
+	VMOVUPS  Y1, (DI)
+	ADDQ     $32, DI
+	ADDQ     $32, SI
+	ADDQ     $32, BX
+	SUBQ     $8, CX
+	JNZ      masked
 	VZEROUPPER
 	RET

@@ -43,12 +43,13 @@ type Config struct {
 
 // Monitor keeps, for each replica, the requests that decode there, and a smoothed
 // ratio of measured to predicted time per token. Its methods may be called from
-// any goroutine; those on a request's path allocate nothing, and wait only for
-// others that end on the same replica. A nil Monitor does nothing.
+// any goroutine; those on a request's path allocate nothing, and wait for others on the
+// same replica, and where its slowdown changes for what [Monitor.OnSlow] does. A nil
+// Monitor does nothing.
 type Monitor struct {
 	// OnSlow, if set before the first request, is told how many times as long as its
-	// profile says a replica takes at the moment: more than [Bound], and 1 once it is
-	// within [Back] again. It must not wait. See [Monitor.Correct].
+	// profile says a replica takes at the moment, from [Bound] on, and 1 once it is
+	// within [Back] again. Requests on the replica wait for it. See [Monitor.Correct].
 	OnSlow func(replica int, factor float64)
 
 	config   Config

@@ -30,13 +30,14 @@ type slowdown struct {
 	factor    float64       // in force; 1 is none, and so is 0, before the first
 }
 
-// add takes in the ratio of a stretch that ended now.
-func (s *slowdown) add(now time.Duration, ratio float64) {
-	s.level = s.at(now)
+// add takes in a stretch that ended now. However long it took, something was heard.
+func (s *slowdown) add(now, measured, predicted time.Duration) {
+	s.level = s.at(now - measured)
 	s.stretches++
 	s.last = now
-	surprise, most := math.Log(ratio)-s.level, math.Log(outlier)
+	surprise, most := math.Log(float64(measured)/float64(predicted))-s.level, math.Log(outlier)
 	s.level += max(-most, min(surprise, most)) / float64(min(s.stretches, recent))
+	s.level = min(s.level, math.Log(slowest))
 }
 
 // at is what is left of the level.
@@ -56,7 +57,7 @@ func (s *slowdown) decide(now time.Duration) (factor float64, tell bool) {
 	}
 	factor = 1
 	if level > bound && s.stretches >= recent {
-		factor = min(math.Exp(level), slowest)
+		factor = math.Exp(level)
 	}
 	before := max(1, s.factor)
 	return factor, (factor > 1) != (before > 1) || math.Abs(factor/before-1) > 0.05
@@ -70,7 +71,7 @@ func (m *Monitor) slow(replica int, now, measured, predicted time.Duration) {
 	if m.OnSlow == nil || m.silent.Load() { // under the lock, so that none comes after the last word
 		return
 	}
-	s.add(now, float64(measured)/float64(predicted))
+	s.add(now, measured, predicted)
 	m.settle(replica, now)
 }
 
@@ -108,13 +109,20 @@ func (m *Monitor) Correct(on bool) {
 	if m == nil {
 		return
 	}
-	m.silent.Store(!on)
+	if m.silent.Store(!on); !on {
+		m.Forget()
+	}
+}
+
+// Forget has no replica be slow until its streams say so anew: the engines are others.
+func (m *Monitor) Forget() {
+	if m == nil {
+		return
+	}
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
 		s.mu.Lock()
-		if !on {
-			s.level, s.stretches = 0, 0
-		}
+		s.level, s.stretches = 0, 0
 		m.settle(i, s.last)
 		s.mu.Unlock()
 	}

@@ -94,8 +94,41 @@ func TestWhatIsNotSlow(t *testing.T) {
 	for range 100 {
 		b.answer(20)
 	}
-	if b.slow[1] != 8 {
+	if math.Abs(b.slow[1]-8) > 0.4 {
 		t.Errorf("told %v of one that hardly moves", b.slow)
+	}
+	// No more than that has to be forgotten.
+	for range 12 {
+		b.answer(1)
+	}
+	if b.slow[1] != 1 {
+		t.Errorf("told %v of one that has recovered", b.slow)
+	}
+}
+
+// Tokens that take minutes tell too: nothing fades while a stretch is under way.
+func TestStretchesThatTakeMinutes(t *testing.T) {
+	b := newBench(t, engine.PrefillFirst)
+	for range 20 {
+		b.answer(1000)
+	}
+	if b.slow[1] < 7 {
+		t.Errorf("told %v of an engine that takes some twenty seconds for a token", b.slow)
+	}
+}
+
+// Engines that are others begin anew.
+func TestSlownessIsForgotten(t *testing.T) {
+	b := newBench(t, engine.PrefillFirst)
+	for range 10 {
+		b.answer(4)
+	}
+	if b.Forget(); b.slow[1] != 1 || b.Slowdown(1) != 1 {
+		t.Errorf("told %v after it was forgotten", b.slow[1])
+	}
+	b.answer(1)
+	if b.slow[1] != 1 {
+		t.Errorf("told %v of an engine that keeps to its profile", b.slow[1])
 	}
 }
 

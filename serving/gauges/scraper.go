@@ -140,10 +140,10 @@ func (s *Scraper) tour(ctx context.Context, t *tour) {
 		}
 		if s.clock() >= due {
 			err := s.ask(ctx, t)
-			if ctx.Err() != nil {
+			if err != nil && ctx.Err() != nil {
 				return
 			}
-			s.note(t, err)
+			s.note(t, err) // also of a reading that has come: it has corrected the ledger
 			due = s.clock() + s.pause(t)
 		}
 	}

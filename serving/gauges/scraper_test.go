@@ -274,6 +274,32 @@ func TestAnotherConfiguration(t *testing.T) {
 	})
 }
 
+// A reading that has come while the scraper was being stopped is taken back like any other.
+func TestTheLastReadingIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		start := func() {
+			r.Wait()
+			ctx, stop := context.WithCancel(t.Context())
+			r.stop = stop
+			r.Start(ctx)
+		}
+		r.stop()
+		r.OnCorrect = func(int, int, int) { r.stop() }
+		start()
+		r.says("vllm:num_requests_running 10\n", nil)
+		wait()
+		r.want(t, 10, 0)
+		r.Wait()
+		c := gauges.DefaultConfig()
+		c.Interval = 0
+		r.Set(c)
+		start()
+		wait()
+		r.want(t, 0, 0)
+	})
+}
+
 func TestFaultsOfTheConfiguration(t *testing.T) {
 	err := gauges.Config{Interval: -1, Path: "metrics"}.Validate()
 	for _, want := range []string{"scrape_interval: -1ns", "scrape_timeout: 0s", "stale_after: 0s", `path: "metrics" must begin with /`} {
