@@ -20,7 +20,7 @@ func (l *Learner) MarshalBinary() ([]byte, error) {
 	for _, v := range l.header() {
 		out = binary.LittleEndian.AppendUint32(out, v)
 	}
-	out = binary.LittleEndian.AppendUint64(out, l.adam.steps)
+	out = binary.LittleEndian.AppendUint64(out, l.adam.Steps)
 	for _, block := range l.blocks() {
 		for _, f := range block {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f))
@@ -52,7 +52,7 @@ func (l *Learner) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("cannot decode learner: %d bytes, %d expected", len(data), l.encodedSize())
 	}
 	data = data[4*len(header):]
-	l.adam.steps = binary.LittleEndian.Uint64(data)
+	l.adam.Steps = binary.LittleEndian.Uint64(data)
 	data = data[8:]
 	for _, block := range l.blocks() {
 		for i := range block {
@@ -74,7 +74,7 @@ func (l *Learner) header() []uint32 {
 }
 
 func (l *Learner) blocks() [4][]float32 {
-	return [4][]float32{l.online.flat, l.target.flat, l.adam.first, l.adam.second}
+	return [4][]float32{l.online.flat, l.target.flat, l.adam.First, l.adam.Second}
 }
 
 func (l *Learner) encodedSize() int {

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"gearshift/rl"
+	"gearshift/rl/adam"
 	"gearshift/router/nn"
 )
 
@@ -26,7 +27,7 @@ var ErrDiverged = errors.New("training diverged: the loss or its gradient is not
 type Learner struct {
 	online, target network
 	shards         []*shard
-	adam           adam
+	adam           adam.Adam
 	config         rl.Config
 }
 
@@ -56,7 +57,7 @@ func New(cfg rl.Config, inputs, actions int, rng *rand.Rand) (*Learner, error) {
 		return nil, fmt.Errorf("cannot make a learner: %w", err)
 	}
 	l.shards = shards
-	l.adam = newAdam(len(l.online.flat), cfg.LearningRate)
+	l.adam = adam.New(len(l.online.flat), cfg.LearningRate)
 	return l, nil
 }
 
@@ -93,7 +94,7 @@ func towards(v, to []float32, share float32) {
 }
 
 // SetLearningRate sets the rate of the next steps.
-func (l *Learner) SetLearningRate(rate float64) { l.adam.rate = rate }
+func (l *Learner) SetLearningRate(rate float64) { l.adam.Rate = rate }
 
 // Learn takes one gradient step. The batch must have the size in the learner's
 // config.
@@ -113,7 +114,7 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
 		return stats, ErrDiverged
 	}
-	l.adam.step(l.online.flat, gradients, clip(stats.GradientNorm, l.config.ClipNorm))
+	l.adam.Step(l.online.flat, gradients, clip(stats.GradientNorm, l.config.ClipNorm))
 	l.online.fold()
 	return stats, nil
 }
