@@ -1,6 +1,10 @@
 package evaluation
 
-import "testing"
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
 
 func TestPercentilesAreNearestRanks(t *testing.T) {
 	for _, n := range []int{1, 2, 99, 100, 101, 200} {
@@ -34,5 +38,26 @@ func TestWindowsAreSharesOfTheirOwnPeak(t *testing.T) {
 	}
 	if got := Windows(utility[:WindowSize-1], peak[:WindowSize-1]); got != [len(WindowLevels)]float64{} {
 		t.Errorf("fewer requests than a window have %v", got)
+	}
+}
+
+// What is selected is what sorting gives, of equal values, sorted ones and any.
+func TestSmallest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for n := 1; n < 60; n++ {
+		for kinds := 1; kinds < 2*n; kinds += 7 {
+			v := make([]float32, n)
+			for i := range v {
+				v[i] = float32(rng.IntN(kinds))
+			}
+			want := slices.Sorted(slices.Values(v))
+			for _, start := range [][]float32{v, want} {
+				for k := range v {
+					if got := smallest(slices.Clone(start), k); got != want[k] {
+						t.Fatalf("the value of rank %d of %v is %v, not %v", k, start, got, want[k])
+					}
+				}
+			}
+		}
 	}
 }

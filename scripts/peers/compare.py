@@ -134,8 +134,8 @@ def simulation(r: Rounds) -> None:
     for name, label in (
         ("Environment/one-core", "ours, the same environment, one core"),
         ("Environment/two-cores", "ours, two at a time, two cores"),
-        ("Simulation/threshold", "ours, a whole evaluation (other requests), one core"),
-        ("Simulation/two-cores/threshold", "ours, two seeds of it, two cores"),
+        ("Simulation/threshold", "ours, a whole evaluation of ten seeds (other requests), one core"),
+        ("Simulation/two-cores/threshold", "ours, the same evaluation, two cores"),
     ):
         ours = (OURS, name, "requests/s")
         rows.append([label, r.cell(*ours, count), "**" + r.ratio(ours, python) + "**" if name.startswith("Env") else "–"])
