@@ -27,11 +27,7 @@ func (c *Config) SlowGPU(factor float64) {
 func (c *Config) SlowVariants(factors []float64) {
 	profiles := make([]*profile.Profile, len(c.Profiles))
 	for i, p := range c.Profiles {
-		q, f := *p, factors[c.Table.Replicas[i].Variant]
-		for _, part := range []*float64{&q.LaunchFloor, &q.Weights, &q.Token, &q.Context, &q.Overhead, &q.Sequence, &q.Prompt} {
-			*part *= f
-		}
-		profiles[i] = &q
+		profiles[i] = p.Slower(factors[c.Table.Replicas[i].Variant])
 	}
 	c.Profiles = profiles
 }

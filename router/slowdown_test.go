@@ -70,11 +70,7 @@ func slowFleet(table *fleet.Table, rng *rand.Rand) (fleet.View, []*profile.Profi
 		if rng.IntN(3) == 0 {
 			times := 1 + float64(rng.IntN(12))/4 // exact in 32 bits
 			l.SlowDown(i, times)
-			p := *slowed[i]
-			for _, ms := range []*float64{&p.LaunchFloor, &p.Weights, &p.Token, &p.Context, &p.Overhead, &p.Sequence} {
-				*ms *= times
-			}
-			slowed[i] = &p
+			slowed[i] = slowed[i].Slower(times)
 		}
 		for range rng.IntN(8) {
 			l.Begin(i)

@@ -73,9 +73,7 @@ func simulatedFleet(t *testing.T, times float64) *backend.Simulated {
 	t.Helper()
 	profiles := declared()
 	for i, p := range profiles {
-		taking := *p
-		taking.Weights, taking.Token, taking.Overhead, taking.Sequence = times*p.Weights, times*p.Token, times*p.Overhead, times*p.Sequence
-		profiles[i] = &taking
+		profiles[i] = p.Slower(times)
 	}
 	return simulatedEngines(t, 30, profiles)
 }

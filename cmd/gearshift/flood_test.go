@@ -115,11 +115,7 @@ func slowFirstHost(t *testing.T, s *scenario.Scenario, table *fleet.Table, list 
 	t.Helper()
 	profiles := s.Profiles()
 	for i, p := range profiles {
-		slowed := *p
-		for _, ms := range []*float64{&slowed.LaunchFloor, &slowed.Weights, &slowed.Token, &slowed.Context, &slowed.Overhead, &slowed.Sequence} {
-			*ms *= times
-		}
-		profiles[i] = &slowed
+		profiles[i] = p.Slower(times)
 	}
 	engines, err := newSimulated(s, table, profiles)
 	if err != nil {

@@ -87,24 +87,18 @@ func (s *shard) setTargets(l *Learner, b *rl.Batch) {
 // runShards computes all shards, on as many cores as there are, and leaves the
 // sum of their gradients in the first's. It is added up in the shards' order.
 func (l *Learner) runShards(b *rl.Batch) error {
-	if helpers := min(runtime.GOMAXPROCS(0), len(l.shards)) - 1; helpers > 0 {
-		var next atomic.Int64
-		work := func() {
-			for i := next.Add(1); i <= int64(len(l.shards)); i = next.Add(1) {
-				l.shards[i-1].run(l, b)
-			}
-		}
-		var wg sync.WaitGroup
-		for range helpers {
-			wg.Go(work)
-		}
-		work()
-		wg.Wait()
-	} else {
-		for _, s := range l.shards {
-			s.run(l, b)
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1); i <= int64(len(l.shards)); i = next.Add(1) {
+			l.shards[i-1].run(l, b)
 		}
 	}
+	var helpers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(l.shards)) - 1 {
+		helpers.Go(work)
+	}
+	work()
+	helpers.Wait()
 	sum := l.gradients()
 	for i, s := range l.shards {
 		if s.err != nil {

@@ -49,6 +49,15 @@ type Profile struct {
 	KVBytes         int64 `yaml:"kv_bytes_per_token"`
 }
 
+// Slower is the profile of an engine that takes so many times as long for each step.
+// What loads the GPU is the same share of it.
+func (p Profile) Slower(times float64) *Profile {
+	for _, ms := range []*float64{&p.LaunchFloor, &p.Weights, &p.Token, &p.Context, &p.Overhead, &p.Sequence, &p.Prompt} {
+		*ms *= times
+	}
+	return &p
+}
+
 // GPU is the uncontended GPU part of a step, in milliseconds.
 func (p *Profile) GPU(tokens, context int) float64 {
 	// Comparisons, since min and max mind NaN and signed zeros, and this is where a

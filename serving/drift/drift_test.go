@@ -22,14 +22,6 @@ var (
 	heavy = profile.Profile{Weights: 20, Growth: 0.02, Token: 0.3, Context: 0.001, Overhead: 1, Sequence: 0.1, Contention: 0.5}
 )
 
-// slower is the profile of an engine that takes so many times as long.
-func slower(p profile.Profile, times float64) *profile.Profile {
-	for _, ms := range []*float64{&p.LaunchFloor, &p.Weights, &p.Token, &p.Context, &p.Overhead, &p.Sequence} {
-		*ms *= times
-	}
-	return &p
-}
-
 // bench is a monitor of two replicas on one host, which compute in simulated time.
 type bench struct {
 	*drift.Monitor
@@ -71,7 +63,7 @@ func (b *bench) engines(t testing.TB, scheduler string, times float64) {
 	c := engine.Config{Scheduler: scheduler, MaxBatchTokens: 512, MaxSequences: 16, BlockTokens: 16}
 	var list []*engine.Engine
 	for _, p := range []profile.Profile{quick, heavy} {
-		e, err := engine.New(c, slower(p, times), 1<<17)
+		e, err := engine.New(c, p.Slower(times), 1<<17)
 		if err != nil {
 			t.Fatal(err)
 		}
