@@ -69,6 +69,17 @@ ours() {
 	grep '^Benchmark' "$work/results" || true # there may be none
 }
 
+# apart BINARY PATTERN TIME runs two processes of ours at the same time, on one core each:
+# what a machine's two cores do where nothing is shared.
+apart() {
+	local results="$work/apart"
+	"$work/$1.test" -test.run '^$' -test.cpu 1 -test.bench "$2" -test.benchtime "$3" >"$results" &
+	ours 1 "$@" | sed 's/^side: ours/side: ours-apart-1/'
+	wait $!
+	echo "side: ours-apart-2"
+	grep '^Benchmark' "$results"
+}
+
 # torch PEER [FLAG...] runs one with the kernels that OpenBLAS chooses by itself
 # and with tuned ones.
 torch() {
@@ -93,7 +104,9 @@ round() {
 
 	ours 1 gearshift '^BenchmarkEnvironment$/^one-core' "${seconds}s"
 	ours 1 gearshift '^BenchmarkSimulation$/^threshold' "${seconds}s"
-	ours 2 gearshift '^Benchmark(Environment|Simulation)$/^two-cores' "${seconds}s"
+	ours 2 gearshift '^BenchmarkEnvironment$/^two-cores' "${seconds}s"
+	ours 2 gearshift '^BenchmarkSimulation$/^two-cores' "$((5 * seconds))s" # five turns or so of each
+	apart gearshift '^BenchmarkSimulation$/^threshold' "${seconds}s"
 	echo "side: python"
 	"$python" scripts/peers/environment.py --seconds "$seconds"
 

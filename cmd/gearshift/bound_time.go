@@ -12,22 +12,22 @@ import (
 
 // playTimed evaluates one contestant and measures its decisions.
 func playTimed(ctx context.Context, c evaluation.Contestant, work []evaluation.Workload, seeds []uint64) ([]boundRow, error) {
-	var watch stopwatch
-	var took []float64 // ms per decision, by workload
-	members := map[string][]float64{}
+	watches := stopwatches{}
+	for i := range work {
+		watches[work[i].Name] = &stopwatch{}
+	}
 	began := time.Now()
 	plan := evaluation.Plan{
-		Contestants: []evaluation.Contestant{watch.on(c)}, Workloads: work, Seeds: seeds,
+		Contestants: []evaluation.Contestant{watches.on(c)}, Workloads: work, Seeds: seeds,
 		Clock: func() time.Duration { return time.Since(began) },
-		Progress: func(done, _ int) {
-			took = append(took, watch.lap())
-			group := work[done-1].Group
-			members[group] = append(members[group], took[done-1])
-		},
 	}
 	results, err := plan.Evaluate(ctx)
 	if err != nil {
 		return nil, err
+	}
+	members := map[string][]float64{} // of a group: ms per decision
+	for i := range work {
+		members[work[i].Group] = append(members[work[i].Group], watches[work[i].Name].perDecision())
 	}
 	rows := make([]boundRow, len(results))
 	for i, r := range results {
@@ -35,9 +35,9 @@ func playTimed(ctx context.Context, c evaluation.Contestant, work []evaluation.W
 			Policy: r.Policy, Workload: r.Workload, Requests: r.Requests, Utility: r.Utility,
 			Windows: r.Windows, SimRequestsPerS: r.SimRequestsPerS,
 		}
-		if i < len(took) {
-			rows[i].MSPerDecision = took[i]
-		} else { // a group's row follows its workloads
+		if watch := watches[r.Workload]; watch != nil {
+			rows[i].MSPerDecision = watch.perDecision()
+		} else { // a group's row
 			rows[i].MSPerDecision = average(members[r.Workload])
 		}
 	}
@@ -47,21 +47,25 @@ func playTimed(ctx context.Context, c evaluation.Contestant, work []evaluation.W
 // stopwatch measures the time that decisions take, in all runs together.
 type stopwatch struct{ spent, decisions atomic.Int64 }
 
+// stopwatches are those of all workloads.
+type stopwatches map[string]*stopwatch
+
 // on is the contestant with a decider that is measured, its preparation too.
-func (w *stopwatch) on(c evaluation.Contestant) evaluation.Contestant {
+func (w stopwatches) on(c evaluation.Contestant) evaluation.Contestant {
 	open := c.Open
 	if open == nil {
 		decider := c.Decider
-		open = func(*env.Environment, uint64) (evaluation.Decider, error) { return decider, nil }
+		open = func(*env.Environment, evaluation.Run) (evaluation.Decider, error) { return decider, nil }
 	}
-	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
+	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
+		watch := w[r.Workload]
 		began := time.Now()
-		decider, err := open(e, seed)
-		w.spent.Add(int64(time.Since(began)))
+		decider, err := open(e, r)
+		watch.spent.Add(int64(time.Since(began)))
 		if placer, ok := decider.(evaluation.Placer); ok {
-			return timedPlacer{decider, placer, w}, err
+			return timedPlacer{decider, placer, watch}, err
 		}
-		return timedDecider{decider, w}, err
+		return timedDecider{decider, watch}, err
 	}
 	return c
 }
@@ -72,9 +76,9 @@ func (w *stopwatch) decided(began time.Time) {
 	w.decisions.Add(1)
 }
 
-// lap is the milliseconds per decision since the last lap.
-func (w *stopwatch) lap() float64 {
-	spent, decisions := w.spent.Swap(0), w.decisions.Swap(0)
+// perDecision is in milliseconds.
+func (w *stopwatch) perDecision() float64 {
+	spent, decisions := w.spent.Load(), w.decisions.Load()
 	if decisions == 0 {
 		return 0
 	}

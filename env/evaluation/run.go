@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"gearshift/env"
 	"gearshift/router/fleet"
@@ -38,8 +38,8 @@ type Contestant struct {
 	Decider Decider
 	// Open, if set, makes a decider for each run in place of Decider: one that
 	// looks at the environment that it decides for, as a planner does. It is
-	// called after the reset with the seed.
-	Open func(e *env.Environment, seed uint64) (Decider, error)
+	// called after the reset with the run's seed.
+	Open func(e *env.Environment, r Run) (Decider, error)
 	// Fleet holds all of the environment but its workload.
 	Fleet env.Config
 	// Rule is whether the policy is one that is written down, beside which the
@@ -91,56 +91,117 @@ type Run struct {
 // Evaluate plays every contestant on every workload and seed. Results are in
 // the order of the plan, whatever the number of cores. A run in which no request
 // comes counts as none; that a workload has no other is an error.
+//
+// All cores play until the last run has begun, while the runs of one contestant and
+// workload after the other are summed up.
 func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
+	matches := p.matches()
+	cores := min(runtime.GOMAXPROCS(0), len(matches)*len(p.Seeds))
+	ctx, cancel := context.WithCancel(ctx)
+	workers := p.start(ctx, matches, cores)
+	defer workers.Wait()
+	defer cancel()
+
 	var results []Result
-	total := len(p.Contestants) * len(p.Workloads)
-	for i := range p.Contestants {
-		var groups []group
-		for j := range p.Workloads {
-			runs, speed, err := p.play(ctx, &p.Contestants[i], &p.Workloads[j])
-			if err != nil {
-				return nil, fmt.Errorf("cannot evaluate %s on %s: %w", p.Contestants[i].Name, p.Workloads[j].Name, err)
-			}
-			r := summarise(&p.Contestants[i], p.Workloads[j].Name, runs, speed)
-			results = append(results, r)
-			if g := p.Workloads[j].Group; g != "" {
-				groups = addToGroup(groups, g, runs, speed)
-			}
-			if p.Progress != nil {
-				p.Progress(i*len(p.Workloads)+j+1, total)
-			}
+	var groups []group
+	for i, m := range matches {
+		m.unplayed.Wait()
+		r, err := m.result(cores)
+		if err != nil {
+			return nil, fmt.Errorf("cannot evaluate %s on %s: %w", m.contestant.Name, m.workload.Name, err)
 		}
-		for _, g := range groups {
-			results = append(results, summarise(&p.Contestants[i], g.name, g.merged(), g.speed()))
+		results = append(results, r)
+		if g := m.workload.Group; g != "" {
+			groups = addToGroup(groups, g, m.runs, r.SimRequestsPerS)
+		}
+		m.runs = nil // of a thousand matches, not all latencies at a time
+		if p.Progress != nil {
+			p.Progress(i+1, len(matches))
+		}
+		if (i+1)%len(p.Workloads) == 0 { // the contestant's last
+			for _, g := range groups {
+				results = append(results, summarise(m.contestant, g.name, g.merged(), g.speed()))
+			}
+			groups = nil
 		}
 	}
 	compare(results)
 	return results, nil
 }
 
-// play runs all seeds of one contestant and workload, on all cores.
-func (p *Plan) play(ctx context.Context, c *Contestant, w *Workload) ([]tally, float64, error) {
-	runs := make([]tally, len(p.Seeds))
-	began := p.now()
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, seed := range p.Seeds {
-		g.Go(func() (err error) {
-			runs[i], err = p.playSeed(ctx, c, w, seed)
-			return err
+// match is one contestant on one workload.
+type match struct {
+	plan       *Plan
+	contestant *Contestant
+	workload   *Workload
+	unplayed   sync.WaitGroup
+	// By seed.
+	runs []tally
+	took []time.Duration
+	errs []error
+}
+
+func (p *Plan) matches() (list []*match) {
+	n := len(p.Seeds)
+	for i := range p.Contestants {
+		for j := range p.Workloads {
+			m := &match{
+				plan: p, contestant: &p.Contestants[i], workload: &p.Workloads[j],
+				runs: make([]tally, n), took: make([]time.Duration, n), errs: make([]error, n),
+			}
+			m.unplayed.Add(n)
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// start plays all runs in order, as many at a time as there are cores.
+func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.WaitGroup {
+	var workers sync.WaitGroup
+	var next atomic.Int64
+	runs := len(matches) * len(p.Seeds)
+	for range cores {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < runs; i = int(next.Add(1)) - 1 {
+				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds))
+			}
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, 0, err
+	return &workers
+}
+
+// play is the run of the seed at an index.
+func (m *match) play(ctx context.Context, i int) {
+	defer m.unplayed.Done()
+	if m.errs[i] = ctx.Err(); m.errs[i] != nil {
+		return
 	}
+	began := m.plan.now()
+	m.runs[i], m.errs[i] = recorded(ctx, m.contestant, m.workload, m.plan.Seeds[i], func(e *env.Environment) {
+		if m.plan.Observe != nil {
+			m.plan.Observe(Run{m.contestant.Name, m.workload.Name, m.plan.Seeds[i]}, e)
+		}
+	})
+	m.took[i] = m.plan.now() - began
+}
+
+// result sums up what has been played on so many cores.
+func (m *match) result(cores int) (Result, error) {
 	var requests int
-	for i := range runs {
-		requests += runs[i].requests
+	var took time.Duration
+	for i := range m.runs {
+		if m.errs[i] != nil {
+			return Result{}, m.errs[i]
+		}
+		requests += m.runs[i].requests
+		took += m.took[i]
 	}
 	if requests == 0 {
-		return nil, 0, errNoRequests
+		return Result{}, errNoRequests
 	}
-	return runs, perSecond(requests, p.now()-began), nil
+	speed := perSecond(requests, took) * float64(cores)
+	return summarise(m.contestant, m.workload.Name, m.runs, speed), nil
 }
 
 var errNoRequests = errors.New("no request comes in any of its runs; want a higher rate, longer phases or more seeds")
@@ -157,15 +218,6 @@ func perSecond(n int, d time.Duration) float64 {
 		return 0
 	}
 	return float64(n) / d.Seconds()
-}
-
-// playSeed is one episode of the plan.
-func (p *Plan) playSeed(ctx context.Context, c *Contestant, w *Workload, seed uint64) (tally, error) {
-	return recorded(ctx, c, w, seed, func(e *env.Environment) {
-		if p.Observe != nil {
-			p.Observe(Run{c.Name, w.Name, seed}, e)
-		}
-	})
 }
 
 // recorded is what one episode comes to. Begun, if not nil, is told of its
@@ -209,7 +261,7 @@ func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observ
 	}
 	decider := c.Decider
 	if c.Open != nil {
-		if decider, err = c.Open(e, seed); err != nil {
+		if decider, err = c.Open(e, Run{c.Name, w.Name, seed}); err != nil {
 			return err
 		}
 	}

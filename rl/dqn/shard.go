@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"gearshift/rl"
+	"gearshift/router/nn"
 )
 
 // shardRows is the most rows of a batch that are computed as one shard
@@ -105,9 +106,7 @@ func (l *Learner) runShards(b *rl.Batch) error {
 			return s.err
 		}
 		if i > 0 {
-			for k, g := range s.gradients.flat {
-				sum[k] += g
-			}
+			nn.AddRows(sum, s.gradients.flat)
 		}
 	}
 	return nil

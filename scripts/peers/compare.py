@@ -57,7 +57,7 @@ class Rounds:
 
     def ratio(self, above: Key, below: Key) -> str:
         a, b = self.each(*above), self.each(*below)
-        return spread([a[r] / b[r] for r in sorted(a.keys() & b.keys())], lambda x: f"{x:.2f}" if x < 10 else f"{x:.1f}")
+        return spread([a[r] / b[r] for r in sorted(a.keys() & b.keys())], ratio)
 
     def agree(self, name: str, peer: str, within: float, what: str) -> str:
         """Holds that both sides computed the same."""
@@ -79,6 +79,10 @@ def spread(values: Iterable[float], form: Callable[[float], str]) -> str:
 
 def milliseconds(ns: float) -> str:
     return f"{ns / 1e6:.2f}"
+
+
+def ratio(x: float) -> str:
+    return f"{x:.2f}" if x < 10 else f"{x:.1f}"
 
 
 def count(x: float) -> str:
@@ -131,22 +135,27 @@ def simulation(r: Rounds) -> None:
     print("## Simulated requests per second\n")
     python = (PYTHON, "Environment/one-core", "requests/s")
     rows = [["Gymnasium-style environment in Python, one core", r.cell(*python, count), "1"]]
-    for name, label in (
-        ("Environment/one-core", "ours, the same environment, one core"),
-        ("Environment/two-cores", "ours, two at a time, two cores"),
-        ("Simulation/threshold", "ours, a whole evaluation of ten seeds (other requests), one core"),
-        ("Simulation/two-cores/threshold", "ours, the same evaluation, two cores"),
+    for name, unit, label in (
+        ("Environment/one-core", "requests/s", "ours, the same environment, one core"),
+        ("Environment/two-cores", "requests/s", "ours, two at a time, two cores"),
+        ("Simulation/threshold", "requests/s", "ours, a whole evaluation of ten seeds (other requests), one core"),
+        ("Simulation/two-cores", "one-core-requests/s", "ours, one of three rules, one core, in turn with"),
+        ("Simulation/two-cores", "requests/s", "the same, two cores"),
     ):
-        ours = (OURS, name, "requests/s")
+        ours = (OURS, name, unit)
         rows.append([label, r.cell(*ours, count), "**" + r.ratio(ours, python) + "**" if name.startswith("Env") else "–"])
     table(["", "requests/s", "× Python"], rows)
     apart = r.agree("Environment/one-core", PYTHON, 1e-9, "sums of the ends of requests")
-    environment, evaluation = (
-        r.ratio((OURS, two, "requests/s"), (OURS, one, "requests/s"))
-        for two, one in (("Environment/two-cores", "Environment/one-core"), ("Simulation/two-cores/threshold", "Simulation/threshold"))
-    )
     print(f"The ends of the 2,000 requests, summed in ns, differ by: {apart or '–'}. Two cores do "
-          f"{environment} times the work of one, and {evaluation} in a whole evaluation.\n")
+          f"{r.cell(OURS, 'Simulation/two-cores', 'x-one-core', ratio)} times the work of one in an evaluation, "
+          f"{r.ratio((OURS, 'Environment/two-cores', 'requests/s'), (OURS, 'Environment/one-core', 'requests/s'))} "
+          f"in the environment alone; two processes of one core each, at the same time, {both_apart(r)}.\n")
+
+
+def both_apart(r: Rounds) -> str:
+    """What two processes at the same time do together, times what one does."""
+    one, a, b = (r.each(side, "Simulation/threshold", "requests/s") for side in (OURS, "ours-apart-1", "ours-apart-2"))
+    return spread([(a[n] + b[n]) / one[n] for n in sorted(one.keys() & a.keys() & b.keys())], ratio)
 
 
 def decision(r: Rounds) -> None:

@@ -208,8 +208,8 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 func clairvoyant(c evaluation.Contestant) evaluation.Contestant {
 	base := c.Decider
 	c.Name = "clairvoyant:" + c.Name
-	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
-		return planner.NewClairvoyant(e, seed, base, planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
+	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
+		return planner.NewClairvoyant(e, r.Seed, base, planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
 	}
 	return c
 }

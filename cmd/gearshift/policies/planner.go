@@ -136,8 +136,8 @@ func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evalu
 	if o.Passes > 1 {
 		c.Name += fmt.Sprintf(",%d", o.Passes)
 	}
-	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
-		return planner.NewClairvoyant(e, seed, base.Decider, o)
+	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
+		return planner.NewClairvoyant(e, r.Seed, base.Decider, o)
 	}
 	return c
 }
@@ -146,8 +146,8 @@ func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evalu
 func Sampling(base evaluation.Contestant, o planner.SamplingOptions) evaluation.Contestant {
 	c := base
 	c.Name = fmt.Sprintf("%s:%s@%s,%d,%v", samplingKind, base.Name, short(o.Horizon), o.Samples, o.Margin)
-	c.Open = func(e *env.Environment, seed uint64) (evaluation.Decider, error) {
-		return planner.NewSampling(e, seed, base.Decider, o)
+	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
+		return planner.NewSampling(e, r.Seed, base.Decider, o)
 	}
 	return c
 }
