@@ -40,6 +40,7 @@ type Adapter struct {
 	clock  Clock
 	held   []atomic.Int64    // by replica: tokens that its requests hold
 	bounds []bounds          // by replica
+	events []events          // by replica
 	sign   func(replica int) // is told of new tokens, if set
 	drift  *drift.Monitor    // may be nil
 
@@ -50,7 +51,7 @@ type Adapter struct {
 // NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
 	n := len(r.Table().Replicas)
-	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n)}
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n), events: make([]events, n)}
 	for i := range a.held {
 		a.replicas = append(a.replicas, i)
 	}

@@ -60,7 +60,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 	d.gin.Status(a.response.StatusCode)
 	if err := d.pass(a); err != nil && !a.delivered {
 		outcome, broken = d.interrupted(a, err)
-		return outcome, a.meter.Tokens(), broken
+		return outcome, d.tokens(a), broken
 	}
 	a.meter.Close()
 	outcome = a.judge()
@@ -68,7 +68,10 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
-	return outcome, a.meter.Tokens(), a.cutOff()
+	if outcome == Completed && a.events && a.meter.Stated() {
+		d.adapter.events[a.replica].learn(a.meter.Tokens(), a.meter.Counted())
+	}
+	return outcome, d.tokens(a), a.cutOff()
 }
 
 // pass copies the body on, each piece at once, so that the router knows how far
@@ -80,7 +83,7 @@ func (d *dispatch) pass(a *answer) error {
 		}
 		d.note(a)
 		if len(piece) > 0 {
-			d.work.Progress(a.meter.Tokens())
+			d.work.Progress(d.tokens(a))
 			d.writable(d.gin)
 			if _, err := d.gin.Writer.Write(piece); err != nil {
 				return clientGone{err}

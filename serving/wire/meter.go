@@ -9,9 +9,10 @@ import (
 const meterLimit = 4 << 20
 
 // Meter reads an answer as its bytes pass and counts its output tokens. It
-// takes the usage that the answer states; without one it counts the events
-// with content, or the words of an answer in one piece. It knows the answers of
-// chats, of completions and of the Responses API.
+// takes the usage that the answer states; without one it counts words: those of an
+// answer in one piece, or those in the content of each event, at least one. Engines
+// put several tokens into an event where they guess ahead, or lag behind. It knows the
+// answers of chats, of completions and of the Responses API.
 type Meter struct {
 	events   bool
 	pending  []byte // the line, or the whole answer, so far
@@ -112,6 +113,12 @@ func (m *Meter) Tokens() int {
 	return m.pieces
 }
 
+// Stated says that the answer has stated its tokens.
+func (m *Meter) Stated() bool { return m.stated >= 0 }
+
+// Counted is the number of output tokens so far by their words, whatever is stated.
+func (m *Meter) Counted() int { return m.pieces }
+
 // Started says that some content has arrived.
 func (m *Meter) Started() bool { return m.pieces > 0 }
 
@@ -160,8 +167,8 @@ func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
 		case "type": // of an event of the Responses API, as all below
 			announced = m.kind(value)
 		case "delta":
-			if m.events && !empty(value) {
-				m.pieces++
+			if m.events {
+				m.pieces += spoken(value)
 			}
 		case "output":
 			if !m.events {
@@ -236,27 +243,35 @@ func (m *Meter) usage(value []byte) {
 	})
 }
 
-// piece is 1 if the choice of an event carries content: text of a completion,
-// or anything but the role in a chat's delta.
+// piece counts the content that the choice of an event carries: text of a completion,
+// or anything but the role in a chat's delta, of which some engines say the same twice.
 func piece(choice []byte) (n int) {
 	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
 		switch string(key) {
 		case "text":
-			if !empty(value) {
-				n = 1
-			}
+			n = max(n, spoken(value))
 		case "delta":
 			Members(value, func(key []byte, start, end int) bool {
-				if string(key) != "role" && !empty(value[start:end]) {
-					n = 1
+				if string(key) != "role" {
+					n = max(n, spoken(value[start:end]))
 				}
-				return n == 0
+				return true
 			})
 		}
 		return true
 	})
 	return n
+}
+
+// spoken counts the words of an event's content; what has none is one token, if there is
+// anything.
+func spoken(content []byte) int {
+	if empty(content) {
+		return 0
+	}
+	n, _ := seen(nil).words(content)
+	return max(1, n)
 }
 
 // whole counts the words of a choice.

@@ -38,6 +38,10 @@ func TestMeter(t *testing.T) {
 		failed bool
 	}{
 		{"events without usage", true, chatStream + "data: [DONE]\n\n", 3, false},
+		{"events of several words", true, `data: {"choices":[{"delta":{"role":"the assistant","content":"a b"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":" \n"}}]}` + "\n\n", 3, false},
+		{"thoughts said twice", true, `data: {"choices":[{"delta":{"reasoning":" a b","reasoning_content":" a b","content":null}}]}` + "\n\n", 2, false},
+		{"tool calls", true, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\": 1"}}]}}]}` + "\n\n", 1, false},
+		{"completion of several words", true, `data: {"choices":[{"text":"a b "}]}` + "\n\n", 2, false},
 		{"events with usage", true, chatStream + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":42}}` + "\n\ndata: [DONE]\n\n", 42, false},
 		{"completion events", true, `data: {"choices":[{"text":"a"}]}` + "\n\n" + `data: {"choices":[{"text":""}]}` + "\n\n", 1, false},
 		{"no end of the last line", true, `data: {"choices":[],"usage":{"completion_tokens":42}}`, 42, false},
