@@ -31,9 +31,10 @@ type flood struct {
 	length   time.Duration
 	trace    string // file of the arrivals, rescaled to the rate; none: Poisson
 	seed     uint64 // 0: the first of serving
-	// slow is how many times as long as its profiles say the first host takes; 0 is as
-	// long.
-	slow float64
+	// slow is how many times as long as their profiles say the first hosts take, of which
+	// there are so many; 0 is as long.
+	slow  float64
+	hosts int
 }
 
 // flooded is what came of the requests.
@@ -85,7 +86,7 @@ func (x flood) run(t *testing.T) *flooded {
 		}
 		defer closeBackends()
 		if x.slow > 0 {
-			slowFirstHost(t, x.scenario, core.Table(), backends, x.slow)
+			x.slowDown(t, core.Table(), backends)
 		}
 		clock := serving.WallClock()
 		server, err := serving.New(serving.Options{
@@ -109,21 +110,22 @@ func (x flood) run(t *testing.T) *flooded {
 	return f
 }
 
-// slowFirstHost puts engines that take so many times as long in the place of those of
-// the first host.
-func slowFirstHost(t *testing.T, s *scenario.Scenario, table *fleet.Table, list []serving.Backend, times float64) {
+// slowDown puts engines that take longer in the place of those of the first hosts.
+func (x flood) slowDown(t *testing.T, table *fleet.Table, list []serving.Backend) {
 	t.Helper()
-	profiles := s.Profiles()
+	profiles := x.scenario.Profiles()
 	for i, p := range profiles {
-		profiles[i] = p.Slower(times)
+		profiles[i] = p.Slower(x.slow)
 	}
-	engines, err := newSimulated(s, table, profiles)
+	engines, err := newSimulated(x.scenario, table, profiles)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(engines.Close)
-	for _, i := range table.ReplicasOn(0) {
-		list[i].Transport = engines.Replica(i)
+	for host := range x.hosts {
+		for _, i := range table.ReplicasOn(host) {
+			list[i].Transport = engines.Replica(i)
+		}
 	}
 }
 

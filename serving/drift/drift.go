@@ -48,8 +48,8 @@ type Config struct {
 // Monitor does nothing.
 type Monitor struct {
 	// OnSlow, if set before the first request, is told how many times as long as its
-	// profile says a replica takes at the moment, from [Bound] on, and 1 once it is
-	// within [Back] again. Requests on the replica wait for it. See [Monitor.Correct].
+	// profile says a replica takes at the moment, from [SlowFrom] on, and 1 once it is
+	// within [SlowTo] again. Requests on the replica wait for it. See [Monitor.Correct].
 	OnSlow func(replica int, factor float64)
 
 	config   Config

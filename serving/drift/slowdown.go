@@ -10,8 +10,14 @@ const (
 	// stretch is how many tokens of a stream are compared at a time, to tell soon
 	// that a replica has become slow.
 	stretch = 16
-	// recent is over how many stretches that is smoothed.
-	recent = 8
+	// recent is over how many stretches that is smoothed, and lasting over how many it is
+	// for what a profile is off by all the time.
+	recent, lasting = 8, 32
+	// SlowFrom is from what factor on a replica is reckoned to be slow that lastingly is:
+	// hardly more than what engines that keep to their profiles are off by, for where one
+	// sequence alone nearly takes the deadline every percent counts. SlowTo is within
+	// what factor it no longer is.
+	SlowFrom, SlowTo = 1.06, 1.03
 	// slowest is the most that is believed, as a multiple of what is predicted.
 	slowest = 8
 	// fade is after what time without a stretch the belief begins to fade, and in what
@@ -23,42 +29,69 @@ const (
 // slowdown is how slow the replica is at the moment, by the stretches of its streams:
 // quicker to move than [estimate], and forgotten.
 type slowdown struct {
-	mu        sync.Mutex // protects all below
-	level     float64    // the logarithm of measured ÷ predicted
+	mu     sync.Mutex // protects all below
+	recent trend
+	// lasting is at most [Bound]: beyond, the recent trend is in force. It begins anew
+	// when that is over.
+	lasting trend
+	last    time.Duration // when a stretch came
+	factor  float64       // in force; 1 is none, and so is 0, before the first
+}
+
+// trend smooths the logarithm of measured ÷ predicted.
+type trend struct {
+	level     float64
 	stretches int
-	last      time.Duration // when a stretch came
-	factor    float64       // in force; 1 is none, and so is 0, before the first
+	force     bool // it is in force
+}
+
+// add takes in a stretch, smoothed over so many; the level is at most that of a factor.
+func (t *trend) add(level float64, over int, most float64) {
+	t.stretches++
+	surprise, bound := level-t.level, math.Log(outlier)
+	t.level += max(-bound, min(surprise, bound)) / float64(min(t.stretches, over))
+	t.level = min(t.level, math.Log(most))
+}
+
+// factor is that of the part of the level that is left, 1 if it is not in force: that
+// begins with one factor, of so many stretches, and ends with another.
+func (t *trend) factor(left, from, to float64, fewest int) float64 {
+	level, bound := left*t.level, math.Log(from)
+	if t.force {
+		bound = math.Log(to)
+	}
+	if t.force = level > bound && t.stretches >= fewest; t.force {
+		return math.Exp(level)
+	}
+	return 1
 }
 
 // add takes in a stretch that ended now. However long it took, something was heard.
 func (s *slowdown) add(now, measured, predicted time.Duration) {
-	s.level = s.at(now - measured)
-	s.stretches++
+	left, level := s.left(now-measured), math.Log(float64(measured)/float64(predicted))
+	s.recent.level, s.lasting.level = left*s.recent.level, left*s.lasting.level
+	s.recent.add(level, recent, slowest)
+	s.lasting.add(level, lasting, Bound)
 	s.last = now
-	surprise, most := math.Log(float64(measured)/float64(predicted))-s.level, math.Log(outlier)
-	s.level += max(-most, min(surprise, most)) / float64(min(s.stretches, recent))
-	s.level = min(s.level, math.Log(slowest))
 }
 
-// at is what is left of the level.
-func (s *slowdown) at(now time.Duration) float64 {
+// left is what part of the levels is.
+func (s *slowdown) left(now time.Duration) float64 {
 	if idle := now - s.last - fade; idle > 0 {
-		return s.level * math.Exp2(-float64(idle)/float64(fade))
+		return math.Exp2(-float64(idle) / float64(fade))
 	}
-	return s.level
+	return 1
 }
 
 // decide is the factor to reckon with from now on, and whether it differs from the one
 // in force by enough to be told.
 func (s *slowdown) decide(now time.Duration) (factor float64, tell bool) {
-	level, bound := s.at(now), math.Log(Bound)
-	if s.factor > 1 {
-		bound = math.Log(Back)
+	left, was := s.left(now), s.recent.force
+	factor = s.recent.factor(left, Bound, Back, recent)
+	if was && !s.recent.force {
+		s.lasting = trend{}
 	}
-	factor = 1
-	if level > bound && s.stretches >= recent {
-		factor = math.Exp(level)
-	}
+	factor = max(factor, s.lasting.factor(left, SlowFrom, SlowTo, lasting))
 	before := max(1, s.factor)
 	return factor, (factor > 1) != (before > 1) || math.Abs(factor/before-1) > 0.05
 }
@@ -90,17 +123,17 @@ func (m *Monitor) Fade(now time.Duration) {
 // the last one told is the last one decided.
 func (m *Monitor) settle(replica int, now time.Duration) {
 	s := &m.replicas[replica].slowdown
+	was := s.recent.force
 	factor, tell := s.decide(now)
-	if !tell {
-		return
+	if now, name := s.recent.force, m.table.Replicas[replica].Name; now && !was {
+		m.config.Log.Info("replica is slow: forecasts reckon with it", "replica", name, "slowdown", rounded(factor))
+	} else if was && !now {
+		m.config.Log.Info("replica is no longer so slow", "replica", name)
 	}
-	if turned := (factor > 1) != (s.factor > 1); turned && factor > 1 {
-		m.config.Log.Info("replica is slow: forecasts reckon with it", "replica", m.table.Replicas[replica].Name, "slowdown", rounded(factor))
-	} else if turned {
-		m.config.Log.Info("replica is no longer reckoned to be slow", "replica", m.table.Replicas[replica].Name)
+	if tell {
+		s.factor = factor
+		m.OnSlow(replica, factor)
 	}
-	s.factor = factor
-	m.OnSlow(replica, factor)
 }
 
 // Correct says whether [Monitor.OnSlow] is told of slow replicas, which it is unless
@@ -122,7 +155,7 @@ func (m *Monitor) Forget() {
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
 		s.mu.Lock()
-		s.level, s.stretches = 0, 0
+		s.recent, s.lasting = trend{force: s.recent.force}, trend{}
 		m.settle(i, s.last)
 		s.mu.Unlock()
 	}

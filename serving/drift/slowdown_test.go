@@ -36,6 +36,25 @@ func TestASlowReplicaIsReckonedWith(t *testing.T) {
 	}
 }
 
+// An engine that is a tenth slower than its profile all the time is reckoned with too.
+func TestALastingSlownessIsReckonedWith(t *testing.T) {
+	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
+		b := newBench(t, scheduler)
+		b.engines(t, scheduler, 1.1)
+		b.run(200, [2]float64{4, 0.5}, 1)
+		for i, factor := range b.slow {
+			if math.Abs(factor/1.1-1) > 0.05 {
+				t.Errorf("%s, replica %d: told of a slowdown of %.3f, want 1.1", scheduler, i, factor)
+			}
+		}
+		b.engines(t, scheduler, 1)
+		b.run(200, [2]float64{4, 0.5}, 1)
+		if b.slow != [2]float64{1, 1} {
+			t.Errorf("%s: told of slowdowns of %v of engines that have recovered", scheduler, b.slow)
+		}
+	}
+}
+
 // What is believed of a replica that nobody is sent to fades, so that it is tried
 // again; a stretch that is as slow as before brings it back, one that is not does not.
 func TestSlownessFades(t *testing.T) {
