@@ -236,7 +236,8 @@ func (m *Meter) usage(value []byte) {
 		if string(key) != "completion_tokens" && string(key) != "output_tokens" {
 			return true
 		}
-		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n >= 0 {
+		// Of none, the content knows better: Ollama's completions state 0 until the end.
+		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n > 0 {
 			m.stated = n
 		}
 		return false

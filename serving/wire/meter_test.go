@@ -43,6 +43,8 @@ func TestMeter(t *testing.T) {
 		{"tool calls", true, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\": 1"}}]}}]}` + "\n\n", 1, false},
 		{"completion of several words", true, `data: {"choices":[{"text":"a b "}]}` + "\n\n", 2, false},
 		{"events with usage", true, chatStream + `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":42}}` + "\n\ndata: [DONE]\n\n", 42, false},
+		{"usage that begins at zero", true, `data: {"choices":[{"text":"a"}],"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}` + "\n\n", 1, false},
+		{"usage that ends at zero", true, `data: {"choices":[{"text":"a"}],"usage":{"completion_tokens":3}}` + "\n\n" + `data: {"choices":[],"usage":{"completion_tokens":0}}` + "\n\n", 3, false},
 		{"completion events", true, `data: {"choices":[{"text":"a"}]}` + "\n\n" + `data: {"choices":[{"text":""}]}` + "\n\n", 1, false},
 		{"no end of the last line", true, `data: {"choices":[],"usage":{"completion_tokens":42}}`, 42, false},
 		{"responses", true, responsesStream + responsesEnd, 7, false},

@@ -1,0 +1,36 @@
+package serving_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving"
+)
+
+// Ollama's stream of a completion with include_usage states a usage of zero in each
+// event but the last. That is none: the first token has come when its text has.
+func TestUsageOfZeroDoesNotHideTheFirstToken(t *testing.T) {
+	const (
+		none = `"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
+		one  = `data: {"id":"cmpl-1","object":"text_completion","choices":[{"text":"a","index":0,"finish_reason":null}],` + none + "}\n\n"
+		end  = `data: {"id":"cmpl-1","object":"text_completion","choices":[{"text":"","index":0,"finish_reason":"stop"}],` + none + "}\n\n" +
+			`data: {"id":"cmpl-1","object":"text_completion","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}` + "\n\n"
+	)
+	synctest.Test(t, func(t *testing.T) {
+		var seen watched
+		g := newRig(t, scripted(0, eventType, step{time.Second, one}, step{time.Second, one}, step{time.Second, end}, step{0, done}),
+			func(o *serving.Options) { o.Watchers = []serving.Watcher{&seen} })
+		w := g.do("POST", completions, `{"model":"auto","stream":true,"stream_options":{"include_usage":true},"prompt":"a"}`)
+		if w.Body.String() != one+one+end+done {
+			t.Errorf("the client got %q", w.Body)
+		}
+		if first := seen.works[0].FirstToken; first != time.Second {
+			t.Errorf("the first token after %v, want 1s", first)
+		}
+		if tokens := seen.results[0].Tokens; tokens != 2 {
+			t.Errorf("%d tokens, want 2", tokens)
+		}
+		g.settled(t, "completed")
+	})
+}
