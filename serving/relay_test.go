@@ -138,6 +138,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{"error in a success", 200, jsonType, theirs, 200, theirs, "failed"},
 		{"client's fault in a stream", 200, eventType, erred(400), 200, erred(400), "refused"},
 		{"client's fault in a stream, too late", 200, eventType, token + erred(400), 200, token + erred(400), "failed"},
+		{"an event without data", 200, eventType, "data: \n\n" + token + "data:\n\n" + done, 200, "data: \n\n" + token + "data:\n\n" + done, "completed"},
 		{"their limit in a stream", 200, eventType, erred(429), 200, erred(429), "failed"},
 		{"their fault in a stream", 200, eventType, erred(500), 200, erred(500), "failed"},
 		{"a page in between", 502, "text/html", "<html>", 502, "", "failed"},

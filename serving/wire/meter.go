@@ -79,11 +79,11 @@ func (m *Meter) line() {
 	if !ok || !whole {
 		return
 	}
-	if data = bytes.TrimSpace(data); string(data) == "[DONE]" {
+	switch data = bytes.TrimSpace(data); {
+	case len(data) == 0: // no event: it keeps a connection open, as a comment does
+	case string(data) == "[DONE]":
 		m.finished = true
-		return
-	}
-	if !m.read(data, piece) {
+	case !m.read(data, piece):
 		m.garbled = true
 	}
 }
