@@ -122,6 +122,10 @@ func erred(status int) string {
 	return fmt.Sprintf(`data: {"error":{"message":"x","code":%d}}`, status) + "\n\n" + done
 }
 
+// overlong is how older servers of llama.cpp say within a stream
+// that they cannot answer.
+const overlong = `error: {"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}` + "\n\n" + done
+
 func TestAnswersThatAreErrors(t *testing.T) {
 	const theirs = `{"error":{"message":"too long","type":"invalid_request_error","param":null,"code":null}}`
 	for _, c := range []struct {
@@ -138,6 +142,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{"error in a success", 200, jsonType, theirs, 200, theirs, "failed"},
 		{"client's fault in a stream", 200, eventType, erred(400), 200, erred(400), "refused"},
 		{"client's fault in a stream, too late", 200, eventType, token + erred(400), 200, token + erred(400), "failed"},
+		{"client's fault in a stream, in a field of its own", 200, eventType, overlong, 200, overlong, "refused"},
 		{"an event without data", 200, eventType, "data: \n\n" + token + "data:\n\n" + done, 200, "data: \n\n" + token + "data:\n\n" + done, "completed"},
 		{"their limit in a stream", 200, eventType, erred(429), 200, erred(429), "failed"},
 		{"their fault in a stream", 200, eventType, erred(500), 200, erred(500), "failed"},

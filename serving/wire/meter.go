@@ -75,6 +75,10 @@ func (m *Meter) keep(p []byte) {
 func (m *Meter) line() {
 	line, whole := bytes.TrimSuffix(m.pending, []byte("\r")), !m.overflow
 	m.pending, m.overflow = m.pending[:0], false
+	if fault, ok := bytes.CutPrefix(line, []byte("error:")); ok && whole {
+		m.begun = true // older servers of llama.cpp have a field for it
+		m.erred(bytes.TrimSpace(fault))
+	}
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok || !whole {
 		return
