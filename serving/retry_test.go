@@ -69,6 +69,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"nothing at all", says(200, jsonType, ""), "broken", 200},
 		{"an error within a success, at once", says(200, eventType, `data: {"error":{"message":"engine is dead","code":500}}`+"\n\n"+done), "status", 200},
 		{"too busy within a success, at once", says(200, eventType, `data: {"error":{"message":"wait","code":429}}`+"\n\n"+done), "busy", 200},
+		{"too busy within a success, its status in quotes", says(200, eventType, `data: {"error":{"message":"wait","type":"throttling_error","param":"None","code":"429"}}`+"\n\n"+done), "busy", 200},
 		{"an error in a field of its own", says(200, eventType, `error: {"code":500,"message":"x","type":"server_error"}`+"\n\n"+done), "status", 200},
 
 		{"a fault of the client's within a success", says(200, eventType, `data: {"error":{"message":"no images here","code":400}}`+"\n\n"+done), "", 200},

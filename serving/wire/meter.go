@@ -229,7 +229,8 @@ func (m *Meter) erred(value []byte) {
 	m.failed = true
 	Members(value, func(key []byte, start, end int) bool {
 		if string(key) == "code" {
-			m.fault, _ = strconv.Atoi(string(value[start:end]))
+			// A number of vLLM, SGLang and llama.cpp, text of LiteLLM.
+			m.fault, _ = strconv.Atoi(string(bytes.Trim(value[start:end], `"`)))
 		}
 		return string(key) != "code"
 	})

@@ -90,6 +90,7 @@ func TestMeterTellsAnAnnouncementFromAnAnswer(t *testing.T) {
 func TestMeterReadsTheStatusOfAnError(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"error":{"message":"x","type":"InternalServerError","code":500}}`: 500,
+		`{"error":{"message":"x","type":"throttling_error","code":"429"}}`:  429,
 		`{"error":{"message":"x","code":"server_error"}}`:                   0,
 		`{"error":"x"}`: 0,
 	} {
