@@ -37,8 +37,8 @@ func (r Reading) Requests() (n float64, ok bool) {
 const longest = 64 << 10
 
 // Parse reads a page of Prometheus text. Of series that name models, only those
-// of the given model count, if there are any; the requests of several series add
-// up (as of ranks), and of the cache's shares the mean counts. Lines of other
+// of the given model count, if there are any; the requests of several schedulers add
+// up (as of data parallel ranks), and of the cache's shares the mean counts. Lines of other
 // metrics are passed over, so that nothing wrong with them matters.
 func Parse(page io.Reader, modelName string) (Reading, error) {
 	lines, err := pick(page)
@@ -98,34 +98,75 @@ func pick(page io.Reader) ([]byte, error) {
 // sum adds up the family's series of the model, or takes their mean; ours says
 // that there are any.
 func sum(family *dto.MetricFamily, modelName string, mean bool) (value float64, ours bool, err error) {
-	all, named := tally{}, tally{}
+	all, named := tally{at: map[string]int{}}, tally{at: map[string]int{}}
 	for _, m := range family.GetMetric() {
 		value := m.GetUntyped().GetValue()
 		if !(value >= 0 && value < most) { // NaN fails too
 			return 0, false, fmt.Errorf("the value %v makes no sense", value)
 		}
-		all.add(value)
+		scheduler, whole := origin(m)
+		if !whole {
+			continue
+		}
+		all.add(scheduler, value)
 		for _, label := range m.GetLabel() {
 			if label.GetName() == "model_name" && label.GetValue() == modelName {
-				named.add(value)
+				named.add(scheduler, value)
 			}
 		}
 	}
-	if named.n > 0 {
-		all = named
+	counted := all
+	if named.n() > 0 {
+		counted = named
 	}
-	if mean {
-		all.sum /= float64(max(1, all.n))
+	return counted.total(mean), named.n() > 0, nil
+}
+
+// origin is what tells a series from those of other schedulers. SGLang's ranks of
+// one tensor have the same requests, and may each tell of them; and whole is false
+// of the requests of one priority, which those of none hold too.
+func origin(m *dto.Metric) (scheduler string, whole bool) {
+	for _, label := range m.GetLabel() {
+		switch label.GetName() {
+		case "tp_rank", "moe_ep_rank":
+		case "priority":
+			if label.GetValue() != "" {
+				return "", false
+			}
+		default:
+			scheduler += label.GetName() + "=" + label.GetValue() + "\n"
+		}
 	}
-	return all.sum, named.n > 0, nil
+	return scheduler, true
 }
 
 // most that any gauge can sensibly say.
 const most = 1e9
 
+// tally keeps the largest value of each scheduler.
 type tally struct {
-	sum float64
-	n   int
+	at     map[string]int // in values, by scheduler
+	values []float64
 }
 
-func (t *tally) add(value float64) { t.sum, t.n = t.sum+value, t.n+1 }
+func (t *tally) n() int { return len(t.values) }
+
+func (t *tally) add(scheduler string, value float64) {
+	if i, ok := t.at[scheduler]; ok {
+		t.values[i] = max(t.values[i], value)
+		return
+	}
+	t.at[scheduler] = len(t.values)
+	t.values = append(t.values, value)
+}
+
+// total of all schedulers, or their mean.
+func (t *tally) total(mean bool) (sum float64) {
+	for _, value := range t.values {
+		sum += value
+	}
+	if mean {
+		sum /= float64(max(1, t.n()))
+	}
+	return sum
+}

@@ -29,7 +29,22 @@ vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.6
 		"other models": {`vllm:num_requests_running{model_name="m"} 7
 vllm:num_requests_running{model_name="n"} 50
 `, Reading{7, -1, -1, true}},
-		"sglang":       {"sglang:num_running_reqs 3\nsglang:num_queue_reqs 4\nsglang:token_usage 0.1\n", Reading{3, 4, 0.1, false}},
+		"sglang": {"sglang:num_running_reqs 3\nsglang:num_queue_reqs 4\nsglang:token_usage 0.1\n", Reading{3, 4, 0.1, false}},
+		"sglang, by priority": {`sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 5
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="0",tp_rank="0"} 3
+sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="1",tp_rank="0"} 2
+sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 1
+sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="1",tp_rank="0"} 1
+sglang:token_usage{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 0.25
+`, Reading{5, 1, 0.25, true}},
+		"sglang, all schedulers": {`sglang:num_running_reqs{dp_rank="0",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 5
+sglang:num_running_reqs{dp_rank="0",model_name="m",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 5
+sglang:num_running_reqs{dp_rank="1",model_name="m",moe_ep_rank="2",pp_rank="0",tp_rank="2"} 3
+sglang:num_running_reqs{dp_rank="1",model_name="m",moe_ep_rank="3",pp_rank="0",tp_rank="3"} 2
+sglang:token_usage{dp_rank="0",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 0.5
+sglang:token_usage{dp_rank="0",model_name="m",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 0.5
+sglang:token_usage{dp_rank="1",model_name="m",moe_ep_rank="2",pp_rank="0",tp_rank="2"} 0.25
+`, Reading{8, -1, 0.375, true}},
 		"underscores":  {"sglang_num_running_reqs 3\n", Reading{3, -1, -1, false}},
 		"tensorrt-llm": {"trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 4\ntrtllm_kv_cache_utilization 0.1\n", Reading{3, 4, 0.1, false}},
 		"llama.cpp":    {"llamacpp:requests_processing 3\nllamacpp:requests_deferred 4\n", Reading{3, 4, -1, false}},
