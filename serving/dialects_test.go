@@ -1,6 +1,7 @@
 package serving_test
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +34,19 @@ func TestUsageOfZeroDoesNotHideTheFirstToken(t *testing.T) {
 		}
 		g.settled(t, "completed")
 	})
+}
+
+// An engine whose every generation fails is taken out, though it says so with a 4xx.
+func TestAnEngineWhoseGenerationsFailIsEjected(t *testing.T) {
+	g := newRig(t, good, func(o *serving.Options) {
+		o.Backends[smallOnA].Transport = says(http.StatusFailedDependency, jsonType, failedGeneration)
+	})
+	for range serving.DefaultConfig().Health.Failures {
+		if w := g.do("POST", chat, ask); w.Code != http.StatusFailedDependency || w.Body.String() != failedGeneration {
+			t.Errorf("the client got %d %s", w.Code, w.Body)
+		}
+	}
+	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || w.Header().Get("X-Gearshift-Replica") != "small@b" {
+		t.Errorf("after that %d from %s", w.Code, w.Header().Get("X-Gearshift-Replica"))
+	}
 }

@@ -12,7 +12,7 @@ import (
 func (a *answer) judge() Outcome {
 	status := a.status()
 	switch {
-	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests:
+	case failing(status) || status == http.StatusTooManyRequests:
 		return Failed
 	case status >= http.StatusBadRequest:
 		return Refused
@@ -22,6 +22,13 @@ func (a *answer) judge() Outcome {
 		return Failed // a stream of nothing
 	}
 	return Completed
+}
+
+// failing says that the status tells of a fault of the replica's. A 4xx tells of the
+// client's, but for what TGI says of a generation that failed (424), and LiteLLM of an
+// engine that did not answer in time (408).
+func failing(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusFailedDependency
 }
 
 // status is that of the header or, of a success that turns out to be an error at once,
@@ -40,7 +47,7 @@ func (d *dispatch) settled(a *answer, outcome Outcome) {
 	case a.reported:
 	case outcome == Completed || outcome == Refused:
 		d.health.succeeded(a.replica, a.sent)
-	case a.response.StatusCode >= http.StatusInternalServerError || a.meter.Fault() >= http.StatusInternalServerError:
+	case failing(a.response.StatusCode) || failing(a.meter.Fault()):
 		d.report(a, failedStatus)
 	case a.garbled():
 		d.report(a, failedBroken)

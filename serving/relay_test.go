@@ -122,6 +122,9 @@ func erred(status int) string {
 	return fmt.Sprintf(`data: {"error":{"message":"x","code":%d}}`, status) + "\n\n" + done
 }
 
+// failedGeneration is what TGI says, with 424, where its model fails.
+const failedGeneration = `{"error":"Request failed during generation: Server error: out of memory","error_type":"generation"}`
+
 // overlong is how older servers of llama.cpp say within a stream
 // that they cannot answer.
 const overlong = `error: {"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}` + "\n\n" + done
@@ -138,6 +141,8 @@ func TestAnswersThatAreErrors(t *testing.T) {
 	}{
 		{"client's fault", 400, jsonType, theirs, 400, theirs, "refused"},
 		{"their fault", 500, jsonType, theirs, 500, theirs, "failed"},
+		{"a generation that failed", 424, jsonType, failedGeneration, 424, failedGeneration, "failed"},
+		{"an engine behind it that is silent", 408, jsonType, theirs, 408, theirs, "failed"},
 		{"their limit", 429, jsonType, theirs, 429, theirs, "failed"},
 		{"error in a success", 200, jsonType, theirs, 200, theirs, "failed"},
 		{"client's fault in a stream", 200, eventType, erred(400), 200, erred(400), "refused"},
