@@ -109,10 +109,11 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	piece = buffer[:n]
 	_, _ = a.meter.Write(piece)
 	switch {
-	case err == io.EOF:
-		if a.events && a.cutOff() {
+	case err == io.EOF && a.events:
+		if a.meter.Close(); a.cutOff() {
 			err = io.ErrUnexpectedEOF
 		}
+	case err == io.EOF:
 	case err != nil:
 		err = a.because(err)
 	}
@@ -121,11 +122,15 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 
 // cutOff says of a body at its end that it may not be whole. Where nothing but
 // the end of the connection marks that, only its text tells: the last event of a
-// stream, or the end of an object.
+// stream, or the end of an object. Of a stream that has begun it tells in any case,
+// if less will do: Ollama ends the body properly whatever becomes of the model.
 func (a *answer) cutOff() bool {
 	r := a.response
-	if r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.ProtoMajor != 1 || r.StatusCode >= http.StatusBadRequest {
+	switch {
+	case r.StatusCode >= http.StatusBadRequest:
 		return false
+	case r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.ProtoMajor != 1:
+		return a.events && a.meter.Started() && !a.meter.Over()
 	}
 	return a.events && !a.meter.Finished() || !a.events && a.garbled()
 }

@@ -1,7 +1,10 @@
 package serving_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,5 +51,46 @@ func TestAnEngineWhoseGenerationsFailIsEjected(t *testing.T) {
 	}
 	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || w.Header().Get("X-Gearshift-Replica") != "small@b" {
 		t.Errorf("after that %d from %s", w.Code, w.Header().Get("X-Gearshift-Replica"))
+	}
+}
+
+// Ollama ends the body of a stream properly also where its model failed midway: only
+// that no event was the last one tells.
+func TestAStreamThatStopsWithoutAnEndHasBrokenOff(t *testing.T) {
+	const (
+		nothing = `data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}` + "\n\n"
+		stopped = `data: {"choices":[{"index":0,"delta":{"content":"one"},"finish_reason":"stop"}]}` + "\n\n"
+		delta   = "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"one"}` + "\n\n"
+		last    = "event: response.completed\n" + `data: {"type":"response.completed","response":{}}` + "\n\n"
+	)
+	for _, c := range []struct {
+		name, body, outcome string
+	}{
+		{"within its text", token + nothing, "failed"},
+		{"after the reason of its end", token + stopped, "completed"},
+		{"after its end", token + done, "completed"},
+		{"after its end, whose line has none", token + strings.TrimSpace(done), "completed"},
+		{"within a line", token + `data: {"choices":[{"del`, "failed"},
+		{"a response within its text", delta, "failed"},
+		{"a response after its end", delta + last, "completed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", eventType)
+				w.(http.Flusher).Flush() // no length, but chunks
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer engine.Close()
+			g := newRig(t, to(engine))
+			w, broken := g.visit(askStream)
+			if !strings.HasPrefix(w.Body.String(), c.body) {
+				t.Errorf("the client got %q", w.Body)
+			}
+			failed, said := c.outcome == "failed", c.outcome == "failed" && strings.HasSuffix(c.body, "\n")
+			if broken != failed || strings.Contains(w.Body.String(), "upstream_broke_off") != said {
+				t.Errorf("broken %v, the client got %q", broken, w.Body)
+			}
+			g.settled(t, c.outcome)
+		})
 	}
 }

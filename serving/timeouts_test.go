@@ -161,7 +161,7 @@ func TestAReplicaMayHaveTimesOfItsOwn(t *testing.T) {
 // TestASlowClientIsNoSilentReplica: the clock stands still while the router writes.
 func TestASlowClientIsNoSilentReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		event := `data: {"choices":[{"text":"` + strings.Repeat("x", 8<<10) + `"}]}` + "\n\n"
+		event := `data: {"choices":[{"text":"` + strings.Repeat("x", 8<<10) + `","finish_reason":"length"}]}` + "\n\n"
 		var sent int
 		g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 			return reply(http.StatusOK, eventType, breaks{reads(func(p []byte) (int, error) {

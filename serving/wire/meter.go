@@ -23,9 +23,11 @@ type Meter struct {
 	stated   int // −1: not stated
 	begun    bool
 	finished bool
+	reasoned bool // a choice has told why it ended
 	failed   bool
 	garbled  bool
 	closed   bool
+	torn     bool   // the last line has no end
 	fault    int    // the status that an error names; zero if none does
 	id       []byte // JSON text; of a stream, only the Responses API's
 }
@@ -100,6 +102,7 @@ func (m *Meter) Close() {
 	m.closed = true
 	switch {
 	case m.events && len(m.pending) > 0:
+		m.torn = true
 		m.line() // some servers leave out the last line's end
 	case !m.events && m.overflow:
 		m.garbled = m.garbled || m.last != '}'
@@ -133,6 +136,10 @@ func (m *Meter) Begun() bool { return m.begun }
 // Finished says that the stream's last event has arrived.
 func (m *Meter) Finished() bool { return m.finished }
 
+// Over says that the stream has come to an end of some kind: its last event, or why a
+// choice has ended, or an error.
+func (m *Meter) Over() bool { return m.finished || m.reasoned || m.failed }
+
 // Failed says that the answer, or an event of it, is an error.
 func (m *Meter) Failed() bool { return m.failed }
 
@@ -153,7 +160,7 @@ func (m *Meter) Garbled() bool { return m.garbled }
 
 // AtLineStart says that no line is half written, so an event may follow after
 // a blank line.
-func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow }
+func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow && !m.torn }
 
 // read takes in an event or a whole answer. It reports false for what is no
 // object.
@@ -163,7 +170,10 @@ func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
 		value := object[start:end]
 		switch string(key) {
 		case "choices":
-			Elements(value, func(choice []byte) { m.pieces += measure(choice) })
+			Elements(value, func(choice []byte) {
+				m.pieces += measure(choice)
+				m.reasoned = m.reasoned || m.events && reasoned(choice)
+			})
 		case "usage":
 			m.usage(value)
 		case "error":
@@ -278,6 +288,16 @@ func spoken(content []byte) int {
 	}
 	n, _ := seen(nil).words(content)
 	return max(1, n)
+}
+
+// reasoned says that the choice of an event tells why it ended. Old servers of Ollama
+// have "" in all before.
+func reasoned(choice []byte) (yes bool) {
+	Members(choice, func(key []byte, start, end int) bool {
+		yes = string(key) == "finish_reason" && !empty(choice[start:end])
+		return !yes
+	})
+	return yes
 }
 
 // whole counts the words of a choice.
