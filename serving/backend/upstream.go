@@ -15,7 +15,8 @@ import (
 
 // UpstreamConfig is one OpenAI-compatible server.
 type UpstreamConfig struct {
-	// URL is the server's base, with or without its /v1.
+	// URL is the server's base, with or without its /v1. A query in it goes with all
+	// that is asked for there.
 	URL string `yaml:"url"`
 	// Key names the environment variable with the server's API key. Empty
 	// sends none.
@@ -52,6 +53,9 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, fmt.Errorf("cannot use upstream %q: it needs http:// or https:// and a host", c.URL)
+	}
+	if base.User != nil {
+		return nil, fmt.Errorf("cannot use upstream %q: its user would not be sent; a key goes into the variable that api_key_env names", base.Redacted())
 	}
 	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1") + "/"
 	u := &Upstream{base: base, forward: c.ForwardAuthorization}
@@ -129,10 +133,13 @@ func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // to is where a request for the URL goes.
 func (u *Upstream) to(asked *url.URL) *url.URL {
 	to := *u.base
-	if to.Path, to.RawQuery = to.Path+strings.TrimPrefix(asked.Path, "/"), asked.RawQuery; to.RawPath != "" || asked.RawPath != "" {
+	if to.Path += strings.TrimPrefix(asked.Path, "/"); to.RawPath != "" || asked.RawPath != "" {
 		to = *u.base.JoinPath(asked.EscapedPath())
-		to.RawQuery = asked.RawQuery
 	}
+	if to.RawQuery != "" && asked.RawQuery != "" {
+		to.RawQuery += "&"
+	}
+	to.RawQuery += asked.RawQuery
 	return &to
 }
 

@@ -60,6 +60,28 @@ func TestUpstreamPaths(t *testing.T) {
 	}
 }
 
+// An upstream's own query goes with requests, as it does with probes.
+func TestUpstreamQuery(t *testing.T) {
+	var seen *http.Request
+	c := UpstreamConfig{URL: capture(t, &seen).URL + "/v1?model=org%2Fsmall"}
+	through(t, c, http.Header{})
+	if got, want := seen.URL.String(), ChatPath+"?model=org%2Fsmall&a=b"; got != want {
+		t.Errorf("a request goes to %s, want %s", got, want)
+	}
+	u, err := NewUpstream(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := u.Get(t.Context(), "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if got, want := seen.URL.String(), "/metrics?model=org%2Fsmall"; got != want {
+		t.Errorf("gauges are asked for at %s, want %s", got, want)
+	}
+}
+
 func TestUpstreamKeepsCredentialsApart(t *testing.T) {
 	t.Setenv("TEST_UPSTREAM_KEY", "ours")
 	for _, c := range []struct {
@@ -111,6 +133,7 @@ func TestNewUpstreamFaults(t *testing.T) {
 		{UpstreamConfig{}, "needs http:// or https:// and a host"},
 		{UpstreamConfig{URL: "localhost:8000"}, "needs http:// or https:// and a host"},
 		{UpstreamConfig{URL: "http://%zz"}, "cannot use upstream"},
+		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream "http://me:xxxxx@x": its user would not be sent`},
 		{UpstreamConfig{URL: "http://x", Key: "TEST_NO_SUCH_KEY"}, "environment variable TEST_NO_SUCH_KEY, which is empty"},
 	} {
 		if _, err := NewUpstream(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
