@@ -17,6 +17,9 @@ import (
 // biggest page that is read.
 const biggest = 8 << 20
 
+// elsewhere is where TensorRT-LLM has its gauges: its /metrics are no such page.
+const elsewhere = "/prometheus/metrics"
+
 // rarest is how seldom an engine without gauges is asked again, in intervals.
 const rarest = 30
 
@@ -81,6 +84,7 @@ type tour struct {
 	err    error    // the last one
 	read   bool     // ever
 	fresh  bool     // what was read last is not stale
+	path   string   // where its gauges were found, if not where they should be
 	before [][2]int // own counts at the end of the last scrape, by the Source's replicas
 }
 
@@ -111,7 +115,12 @@ func (s *Scraper) Start(ctx context.Context) {
 }
 
 // Set changes the configuration of a Scraper that does not run.
-func (s *Scraper) Set(c Config) { s.config = c }
+func (s *Scraper) Set(c Config) {
+	s.config = c
+	for i := range s.tours {
+		s.tours[i].path = ""
+	}
+}
 
 // Wait returns once the reading has ended. It may be started again then, and goes on
 // from what was read.
@@ -155,21 +164,12 @@ func (s *Scraper) pause(t *tour) time.Duration {
 	return time.Duration((0.9 + 0.2*t.random.Float64()) * float64(s.config.Interval) * float64(min(times, rarest)))
 }
 
-// ask reads the page once, and corrects each replica of the server by it.
+// ask reads the gauges once, and corrects each replica of the server by them.
 func (s *Scraper) ask(ctx context.Context, t *tour) error {
 	before := s.counts(t)
-	page, err := s.page(ctx, t.Server)
+	readings, err := s.read(ctx, t)
 	if err != nil {
 		return err
-	}
-	readings := make([]Reading, len(t.Replicas))
-	for i, name := range t.Models {
-		if readings[i], err = Parse(bytes.NewReader(page), name); err != nil {
-			return err
-		}
-		if len(t.Replicas) > 1 && !readings[i].named {
-			return fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), name)
-		}
 	}
 	after := s.counts(t)
 	for i, r := range readings {
@@ -179,16 +179,58 @@ func (s *Scraper) ask(ctx context.Context, t *tour) error {
 	return nil
 }
 
-func (s *Scraper) page(ctx context.Context, server Server) ([]byte, error) {
+// read finds the page and reads it. A server that has one without gauges is asked for
+// that which may have them, and from then on first: nobody else should miss the former.
+func (s *Scraper) read(ctx context.Context, t *tour) ([]Reading, error) {
+	if t.path != "" {
+		if page, err := s.page(ctx, t.Server, t.path); err == nil {
+			if readings, err := t.parse(page); err == nil {
+				return readings, nil
+			}
+		}
+		t.path = ""
+	}
+	page, err := s.page(ctx, t.Server, s.config.Path)
+	if err != nil {
+		return nil, err
+	}
+	readings, err := t.parse(page)
+	if err == nil {
+		return readings, nil
+	}
+	if page, none := s.page(ctx, t.Server, elsewhere); none == nil {
+		if readings, none := t.parse(page); none == nil {
+			t.path = elsewhere
+			return readings, nil
+		}
+	}
+	return nil, err
+}
+
+// parse reads the page for each replica of the server.
+func (t *tour) parse(page []byte) (readings []Reading, err error) {
+	readings = make([]Reading, len(t.Replicas))
+	for i, name := range t.Models {
+		if readings[i], err = Parse(bytes.NewReader(page), name); err != nil {
+			return nil, err
+		}
+		if len(t.Replicas) > 1 && !readings[i].named {
+			return nil, fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), name)
+		}
+	}
+	return readings, nil
+}
+
+func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	response, err := server.Get(ctx, s.config.Path)
+	response, err := server.Get(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s with status %d", s.config.Path, response.StatusCode)
+		return nil, fmt.Errorf("it answers %s with status %d", path, response.StatusCode)
 	}
 	return io.ReadAll(io.LimitReader(response.Body, biggest))
 }

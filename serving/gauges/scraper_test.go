@@ -24,8 +24,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type engine struct {
 	mu    sync.Mutex
 	page  string
+	other string // its page at /prometheus/metrics
 	err   error
 	asked int
+	stats int // how often for /metrics
 }
 
 func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
@@ -35,17 +37,34 @@ func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
+	page := map[string]string{"/metrics": e.page, "/prometheus/metrics": e.other}[path]
 	status := http.StatusOK
-	if path != "/metrics" || e.page == "" {
+	if path == "/metrics" {
+		e.stats++
+	}
+	if page == "" {
 		status = http.StatusNotFound
 	}
-	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(e.page))}, nil
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(page))}, nil
 }
 
 func (e *engine) says(page string, err error) {
 	e.mu.Lock()
 	e.page, e.err = page, err
 	e.mu.Unlock()
+}
+
+func (e *engine) saysElsewhere(page string) {
+	e.mu.Lock()
+	e.other = page
+	e.mu.Unlock()
+}
+
+// lost is how often it was asked for /metrics.
+func (e *engine) lost() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stats
 }
 
 // times is how often it was asked since the last call.
@@ -204,6 +223,26 @@ func TestAnEngineWithoutGauges(t *testing.T) {
 		if r.asked > 35 || r.asked < 15 {
 			t.Errorf("asked %d times in ten minutes", r.asked)
 		}
+	})
+}
+
+// TensorRT-LLM's /metrics are what its iterations were, as one line of JSON, which are
+// gone when they have been read; its gauges stand elsewhere.
+func TestGaugesThatStandElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.says(`[{"gpuMemUsage":1,"numActiveRequests":2,"x":"`+strings.Repeat("x", 100<<10)+`"}]`, nil)
+		r.saysElsewhere("trtllm_num_requests_running{engine_type=\"trtllm\",model_name=\"small\"} 2\n")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 2, 0)
+		if stats, all := r.lost(), r.times(); stats != 1 || all < 50 {
+			t.Errorf("asked %d times, %d of them for /metrics", all, stats)
+		}
+		r.says("vllm:num_requests_running 3\n", nil) // another engine takes its place
+		r.saysElsewhere("")
+		wait()
+		r.want(t, 3, 0)
 	})
 }
 
