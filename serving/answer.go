@@ -175,9 +175,10 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 		return failedStatus, true
 	case a.garbage():
 		return failedBroken, true
-	case a.events && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() == http.StatusTooManyRequests:
+	case a.response.StatusCode/100 != 2 || !a.meter.Failed() || a.events && a.meter.Started():
+	case a.meter.Fault() == http.StatusTooManyRequests:
 		return failedBusy, true
-	case a.events && a.meter.Failed() && !a.meter.Started() && a.meter.Fault() >= http.StatusInternalServerError:
+	case a.meter.Fault() >= http.StatusInternalServerError:
 		// The engine had sent its header before it found that it cannot.
 		return failedStatus, true
 	}

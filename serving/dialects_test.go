@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,38 @@ func TestAStreamThatStopsWithoutAnEndHasBrokenOff(t *testing.T) {
 				t.Errorf("broken %v, the client got %q", broken, w.Body)
 			}
 			g.settled(t, c.outcome)
+		})
+	}
+}
+
+// vLLM says of a request that it gives up, as where it shuts down, no more than that it
+// ended with "abort". Before any text another replica can still answer.
+func TestWhatAnEngineGivesUpIsNoAnswer(t *testing.T) {
+	const (
+		role    = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+		abort   = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}` + "\n\n" + done
+		inPiece = `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a b"},"finish_reason":"abort"}],"usage":{"completion_tokens":2}}`
+	)
+	for _, c := range []struct {
+		name, kind, body string
+		again            bool
+	}{
+		{"a stream, at once", eventType, role + abort, true},
+		{"a stream within its text", eventType, role + token + abort, false},
+		{"an answer in one piece", jsonType, inPiece, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var asked []string
+			g := newRig(t, nil, fleetOf(&asked, says(http.StatusOK, c.kind, c.body), good, good))
+			w, _ := g.visit(askStream)
+			want, body, outcome := []string{"small@a"}, c.body, "failed"
+			if c.again {
+				want, body, outcome = []string{"small@a", "small@b"}, fine, "completed"
+			}
+			if !slices.Equal(asked, want) || w.Body.String() != body {
+				t.Errorf("asked %v, the client got %q", asked, w.Body)
+			}
+			g.settled(t, outcome)
 		})
 	}
 }

@@ -75,6 +75,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 		{"a fault of the client's within a success", says(200, eventType, `data: {"error":{"message":"no images here","code":400}}`+"\n\n"+done), "", 200},
 		{"400", says(400, jsonType, theirError), "", 400},
 		{"500", says(500, jsonType, theirError), "", 500},
+		{"500, as vLLM says it", says(500, jsonType, `{"error":{"message":"x","type":"InternalServerError","param":null,"code":500}}`), "", 500},
 		{"504", says(504, jsonType, theirError), "", 504},
 		{"broken within the answer", cuts(eventType, token), "", 200},
 	} {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"net/http"
 	"strconv"
 )
 
@@ -144,7 +145,7 @@ func (m *Meter) Over() bool { return m.finished || m.reasoned || m.failed }
 func (m *Meter) Failed() bool { return m.failed }
 
 // Fault is the status that such an error names for itself, as engines do whose
-// stream has begun with 200; zero if it names none.
+// stream has begun with 200; zero if it names none. Of an answer that is given up it is 503.
 func (m *Meter) Fault() int { return m.fault }
 
 // ID is the answer's own, empty as long as it is not known. Of streams it is that of
@@ -172,7 +173,7 @@ func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
 		case "choices":
 			Elements(value, func(choice []byte) {
 				m.pieces += measure(choice)
-				m.reasoned = m.reasoned || m.events && reasoned(choice)
+				m.ended(choice)
 			})
 		case "usage":
 			m.usage(value)
@@ -290,14 +291,19 @@ func spoken(content []byte) int {
 	return max(1, n)
 }
 
-// reasoned says that the choice of an event tells why it ended. Old servers of Ollama
-// have "" in all before.
-func reasoned(choice []byte) (yes bool) {
+// ended takes in why the choice ended, if it tells: old servers of Ollama have "" until
+// then. "abort" is no answer's end, but that of an engine which gives it up.
+func (m *Meter) ended(choice []byte) {
 	Members(choice, func(key []byte, start, end int) bool {
-		yes = string(key) == "finish_reason" && !empty(choice[start:end])
-		return !yes
+		if string(key) != "finish_reason" {
+			return true
+		}
+		m.reasoned = m.reasoned || !empty(choice[start:end])
+		if string(choice[start:end]) == `"abort"` {
+			m.failed, m.fault = true, http.StatusServiceUnavailable
+		}
+		return false
 	})
-	return yes
 }
 
 // whole counts the words of a choice.
