@@ -127,3 +127,26 @@ func TestWhatAnEngineGivesUpIsNoAnswer(t *testing.T) {
 		})
 	}
 }
+
+// llama.cpp and Ollama have 501 for a client that asks a chat model for vectors: they
+// are well, and others may still chat.
+func TestWhatAnEngineDoesNotDoIsNoFailureOfIt(t *testing.T) {
+	const theirs = `{"error":{"code":501,"message":"This server does not support embeddings. Start it with --embeddings","type":"not_supported_error"}}`
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == embeddings {
+			return says(http.StatusNotImplemented, jsonType, theirs)(r)
+		}
+		return good(r)
+	}))
+	for range serving.DefaultConfig().Health.Failures {
+		if w := g.do("POST", embeddings, `{"model":"small","input":"a"}`); w.Code != http.StatusNotImplemented || w.Body.String() != theirs {
+			t.Errorf("the client got %d %s", w.Code, w.Body)
+		}
+	}
+	if states := g.states(); strings.Contains(states, "ejected") {
+		t.Errorf("after that %s", states)
+	}
+	if got, want := g.counted("gearshift_requests_total"), `gearshift_requests_total{outcome="refused",task="chat",variant="small"} 5`; !slices.Equal(got, []string{want}) {
+		t.Errorf("counted %q, want %q", got, want)
+	}
+}

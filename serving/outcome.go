@@ -26,9 +26,14 @@ func (a *answer) judge() Outcome {
 
 // failing says that the status tells of a fault of the replica's. A 4xx tells of the
 // client's, but for what TGI says of a generation that failed (424), and LiteLLM of an
-// engine that did not answer in time (408).
+// engine that did not answer in time (408). So does 501, which llama.cpp and Ollama have
+// for what their model cannot do.
 func failing(status int) bool {
-	return status >= http.StatusInternalServerError || status == http.StatusRequestTimeout || status == http.StatusFailedDependency
+	switch status {
+	case http.StatusRequestTimeout, http.StatusFailedDependency:
+		return true
+	}
+	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
 // status is that of the header or, of a success that turns out to be an error at once,
