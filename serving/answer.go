@@ -35,6 +35,7 @@ type answer struct {
 	buffer *[32 << 10]byte
 	// panicked is what the transport panicked with on another goroutine.
 	panicked any
+	keyed    bool // what key the replica sees, if any, is the router's own
 	reported bool // to health
 	noted    bool // as a response that the replica keeps, or as none
 	// delivered says that the last event of a stream has gone out: whatever fails then,
@@ -171,7 +172,7 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 		return reasonFor(a.err), true
 	case a.response.StatusCode == http.StatusTooManyRequests:
 		return failedBusy, true
-	case busy(a.response.StatusCode):
+	case busy(a.response.StatusCode) || a.locked():
 		return failedStatus, true
 	case a.garbage():
 		return failedBroken, true
@@ -210,6 +211,9 @@ func (a *answer) garbage() bool {
 	nothing := a.err == io.EOF && len(bytes.TrimSpace(a.first)) == 0
 	return nothing || a.garbled() && !(a.events && a.meter.Started())
 }
+
+// locked says that the replica does not know the router's key, which no client can mend.
+func (a *answer) locked() bool { return a.keyed && a.response.StatusCode == http.StatusUnauthorized }
 
 // garbled says that what has come of the answer is none: an event, or all of it, is no
 // JSON object, whatever the header calls it. Of bytes, which are how some engines send

@@ -150,3 +150,35 @@ func TestWhatAnEngineDoesNotDoIsNoFailureOfIt(t *testing.T) {
 		t.Errorf("counted %q, want %q", got, want)
 	}
 }
+
+// keyed is a backend to which the client's own credentials do not go, unless it forwards.
+type keyed struct {
+	transport
+	forwards bool
+}
+
+func (k keyed) ForwardsAuthorization() bool { return k.forwards }
+
+// An engine that does not know the router's key says so at once, and would attract every
+// request. Where the client's own key goes there, that is the client's to mend.
+func TestAKeyThatAnEngineDoesNotKnow(t *testing.T) {
+	unknown := says(http.StatusUnauthorized, jsonType, `{"error":"Unauthorized"}`) // vLLM's
+	for _, forwards := range []bool{false, true} {
+		var asked []string
+		g := newRig(t, nil, fleetOf(&asked, unknown, good, good), func(o *serving.Options) {
+			o.Backends[smallOnA].Transport = keyed{o.Backends[smallOnA].Transport.(transport), forwards}
+		})
+		want, states := http.StatusOK, "ejected/failures up up"
+		if forwards {
+			want, states = http.StatusUnauthorized, "up up up"
+		}
+		for range serving.DefaultConfig().Health.Failures {
+			if w := g.do("POST", chat, ask); w.Code != want {
+				t.Errorf("forwards %v: the client got %d, want %d", forwards, w.Code, want)
+			}
+		}
+		if got := g.states(); got != states {
+			t.Errorf("forwards %v: the replicas are %s, want %s", forwards, got, states)
+		}
+	}
+}

@@ -76,6 +76,8 @@ func (d *dispatch) attempt(replica int) *answer {
 	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
 	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
+	forwarder, ok := d.backends[replica].Transport.(Forwarder)
+	a.keyed = ok && !forwarder.ForwardsAuthorization()
 	if len(d.tried) == 0 {
 		overhead := d.clock() - d.received - d.work.Waited
 		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))

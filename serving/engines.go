@@ -22,6 +22,13 @@ type Prober interface {
 	Base() *url.URL
 }
 
+// Forwarder is what a [Backend]'s transport may be as well: one that knows whose
+// credentials its server sees.
+type Forwarder interface {
+	// ForwardsAuthorization says that they are the client's own.
+	ForwardsAuthorization() bool
+}
+
 // engineSeed sets the jitter of probes and scrapes apart from other chance.
 const engineSeed = 0x656e67696e6573
 

@@ -12,7 +12,7 @@ import (
 func (a *answer) judge() Outcome {
 	status := a.status()
 	switch {
-	case failing(status) || status == http.StatusTooManyRequests:
+	case failing(status) || status == http.StatusTooManyRequests || a.locked():
 		return Failed
 	case status >= http.StatusBadRequest:
 		return Refused

@@ -170,6 +170,11 @@ type upstream struct {
 	current atomic.Pointer[backend.Upstream]
 }
 
+var _ interface {
+	serving.Prober
+	serving.Forwarder
+} = (*upstream)(nil)
+
 // RoundTrip implements [http.RoundTripper]. A request ends where it began.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.current.Load().RoundTrip(r)
@@ -182,6 +187,9 @@ func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error)
 
 // Base implements [serving.Prober].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
+
+// ForwardsAuthorization implements [serving.Forwarder].
+func (u *upstream) ForwardsAuthorization() bool { return u.current.Load().ForwardsAuthorization() }
 
 // use has requests from now on go elsewhere.
 func (u *upstream) use(next *backend.Upstream) {

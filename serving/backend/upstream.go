@@ -113,6 +113,9 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 // Close lets go of the connections that no answer is using.
 func (u *Upstream) Close() { u.via.CloseIdleConnections() }
 
+// ForwardsAuthorization says that the client's own credentials go to the server.
+func (u *Upstream) ForwardsAuthorization() bool { return u.forward }
+
 // RoundTrip implements [http.RoundTripper]. Only the path of the request's URL
 // counts: it goes to the upstream server, whatever host it names. Its header holds
 // nothing of one connection only, as that of the answer may.

@@ -102,6 +102,9 @@ func TestUpstreamKeepsCredentialsApart(t *testing.T) {
 			if got := seen.Header.Get("Authorization"); got != c.auth {
 				t.Errorf("authorization %q, want %q", got, c.auth)
 			}
+			if u, err := NewUpstream(c.config); err != nil || u.ForwardsAuthorization() != c.config.ForwardAuthorization {
+				t.Errorf("it says otherwise, or %v", err)
+			}
 			if got := seen.Header.Get("Cookie"); got != c.cookie {
 				t.Errorf("cookie %q, want %q", got, c.cookie)
 			}
