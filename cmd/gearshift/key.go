@@ -34,24 +34,15 @@ func newKeyNew(file *string) *cobra.Command {
 cannot be printed again. A server that runs takes the file's changes by itself.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			list, err := readKeysFile(*file)
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
-			for _, k := range list {
-				if k.Name == args[0] {
-					return fmt.Errorf("%q has a key in %s already; remove that first, or give the new one another name", k.Name, *file)
-				}
-			}
-			k, secret, err := keys.New(args[0], l, time.Now())
+			secret, err := newKey(*file, args[0], l)
 			if err != nil {
 				return err
 			}
-			if err := appendKey(*file, k); err != nil {
-				return fmt.Errorf("cannot keep the key: %w", err)
+			fmt.Fprintf(c.ErrOrStderr(), "the key of %s, shown this once:\n", args[0])
+			if _, err := fmt.Fprintln(c.OutOrStdout(), secret); err != nil {
+				// Nobody has seen it, nor ever will: its name is free again.
+				return errors.Join(fmt.Errorf("cannot show the key, so that it is not kept: %w", err), removeKey(*file, args[0]))
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "the key of %s, shown this once:\n", k.Name)
-			fmt.Fprintln(c.OutOrStdout(), secret)
 			return nil
 		},
 	}
@@ -115,6 +106,43 @@ func readKeysFile(file string) ([]keys.Key, error) {
 	return keys.Parse(file, data)
 }
 
+// newKey makes a key for the name, keeps it in the file, and returns it.
+func newKey(file, name string, l keys.Limits) (secret string, err error) {
+	defer lockKeys(file)()
+	list, err := readKeysFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	for _, k := range list {
+		if k.Name == name {
+			return "", fmt.Errorf("%q has a key in %s already; remove that first, or give the new one another name", name, file)
+		}
+	}
+	k, secret, err := keys.New(name, l, time.Now())
+	if err != nil {
+		return "", err
+	}
+	if err := appendKey(file, k); err != nil {
+		return "", fmt.Errorf("cannot keep the key: %w", err)
+	}
+	return secret, nil
+}
+
+// lockKeys has other commands wait with their changes until the function returned is
+// called, or their change or this one would be lost. The lock is of the folder, since
+// the file is replaced. Where folders have no locks there is none.
+func lockKeys(file string) (unlock func()) {
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	folder, err := os.Open(filepath.Dir(file))
+	if err != nil { // reading or writing the file says what is wrong
+		return func() {}
+	}
+	lock(folder)
+	return func() { _ = folder.Close() }
+}
+
 // appendKey adds a line, whole or not at all as others see it. What stands in the
 // file stays as it is, comments among it.
 func appendKey(file string, k keys.Key) error {
@@ -130,6 +158,7 @@ func appendKey(file string, k keys.Key) error {
 
 // removeKey takes out the line of the name, and nothing else.
 func removeKey(file, name string) error {
+	defer lockKeys(file)()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("cannot read keys: %w", err)

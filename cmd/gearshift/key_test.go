@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -58,3 +60,44 @@ func TestKeyCommands(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
+
+// Keys that are made and removed at the same time are all kept, and all gone.
+func TestKeysMadeAtTheSameTimeAreAllKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	const n = 16
+	all := func(command string) {
+		var each sync.WaitGroup
+		for i := range n {
+			each.Go(func() {
+				if code, _, stderr := gearshift(t, "key", command, "user-"+strconv.Itoa(i), "--keys", file); code != 0 {
+					t.Errorf("key %s: exit code %d: %s", command, code, stderr)
+				}
+			})
+		}
+		each.Wait()
+	}
+	all("new")
+	if got := strings.Count(succeed(t, "key", "ls", "--keys", file), "user-"); got != n {
+		t.Errorf("%d keys, want %d", got, n)
+	}
+	all("rm")
+	if got := strings.Count(succeed(t, "key", "ls", "--keys", file), "user-"); got != 0 {
+		t.Errorf("%d keys, want none", got)
+	}
+}
+
+// A key that could not be shown opens nothing, and its name is free.
+func TestKeyThatNobodySawIsNotKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	var stderr strings.Builder
+	code := run(t.Context(), []string{"key", "new", "alice", "--keys", file}, brokenOutput{}, &stderr)
+	if code != 1 || !strings.Contains(stderr.String(), "cannot show the key, so that it is not kept: no space") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	succeed(t, "key", "new", "alice", "--keys", file)
+}
+
+// brokenOutput is a full disk, or a pipe that nobody reads.
+type brokenOutput struct{}
+
+func (brokenOutput) Write([]byte) (int, error) { return 0, errors.New("no space") }

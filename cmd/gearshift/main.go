@@ -8,6 +8,7 @@
 //   - to serve and policy: gate, which says what may go into production
 //   - to train: judge, which chooses the weights to keep, and compares them with rules
 //   - to eval: tune; with train, from_log
+//   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
 //   - to scenario: upstreams
 //   - to profile and validate: machine, which is the one that measures

@@ -1,0 +1,12 @@
+//go:build !windows && !plan9 && !solaris && !aix
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// lock waits until no other process or file has the lock, and takes it until the
+// file is closed.
+func lock(file *os.File) { _ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX) }
