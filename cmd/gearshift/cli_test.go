@@ -107,6 +107,21 @@ func TestDamagedAndLockedStore(t *testing.T) {
 	fail(t, []string{"policy", "ls", "--store", path}, "locked")
 }
 
+// A command whose results do not get through, as on a full disk, has not succeeded.
+func TestResultsThatCannotBePrintedAreAnError(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	for _, args := range [][]string{
+		{"version"}, {"--help"}, {"scenario", "ls"}, {"scenario", "check", "tiny"}, {"workload", "stat", "poisson:1", "--scenario", "tiny"},
+		{"policy", "ls", "--store", path}, {"policy", "rm", "mine", "--store", path},
+	} {
+		var stderr strings.Builder
+		code := run(t.Context(), args, brokenOutput{}, &stderr)
+		if code != 1 || !strings.HasSuffix(stderr.String(), "no space\n") || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("gearshift %s: exit code %d, %q", strings.Join(args, " "), code, stderr.String())
+		}
+	}
+}
+
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -43,9 +43,13 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.fault != nil {
+		err = fmt.Errorf("cannot print: %w", out.fault)
+	}
 	switch {
 	case err == nil:
 		return 0

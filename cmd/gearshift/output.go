@@ -10,6 +10,22 @@ import (
 	"golang.org/x/term"
 )
 
+// output is the standard output. It keeps its first fault, since no command has
+// succeeded whose results did not all get through.
+type output struct {
+	io.Writer
+	fault error
+}
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil && o.fault == nil {
+		o.fault = err
+	}
+	return n, err
+}
+
 // printJSON writes v for people and programs alike.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
