@@ -134,7 +134,7 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 		return err
 	}
 	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
-	if report.Fluid, err = fluidRows(s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
+	if report.Fluid, err = fluidRows(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
 	}
 	if o.fluidOnly && len(report.Fluid) == 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -22,7 +23,7 @@ type fluidRow struct {
 // fluidRows bounds the utility on each workload, by the true rates of the very
 // requests that are played. Workloads whose rates nobody knows have no row; nor have
 // those that depart from the scenario, which is what the bound is of.
-func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
+func fluidRows(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
 	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func fluidRows(s *scenario.Scenario, work []evaluation.Workload, seeds []uint64)
 		if err != nil {
 			return nil, err
 		}
-		rates, err := trueRates(w, seeds)
+		rates, err := trueRates(ctx, w, seeds)
 		if err != nil {
 			return nil, err
 		}
@@ -74,18 +75,19 @@ func groupRows(rows []fluidRow, work []evaluation.Workload) []fluidRow {
 }
 
 // trueRates is the rate at which each request of all seeds came.
-func trueRates(w evaluation.Workload, seeds []uint64) ([]float64, error) {
+func trueRates(ctx context.Context, w evaluation.Workload, seeds []uint64) ([]float64, error) {
 	var rates []float64
 	for _, seed := range seeds {
 		stream, err := w.Open(seed)
 		if err != nil {
 			return nil, err
 		}
+		stream = interruptible{ctx, stream}
 		for a, ok := stream.Next(); ok; a, ok = stream.Next() {
 			rates = append(rates, a.Rate)
 		}
 	}
-	return rates, nil
+	return rates, ctx.Err()
 }
 
 // average is the mean of the values.

@@ -77,7 +77,7 @@ func TestRulesStayUnderTheFluidBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := workloads.Seeds(workloads.Validation, 4)
-		fluid, err := fluidRows(s, work, list)
+		fluid, err := fluidRows(t.Context(), s, work, list)
 		if err != nil || len(fluid) != len(work) {
 			t.Fatalf("%s: %d bounds, %v", name, len(fluid), err)
 		}

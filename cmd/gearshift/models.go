@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -35,7 +36,7 @@ weights are random: compute, memory and contention are real, words mean nothing.
 
   gearshift models make --out models --size tiny=2x64 --size small=4x192`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return makeModels(o, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, _ []string) error { return makeModels(c.Context(), o, c.OutOrStdout()) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.out, "out", "", "`DIR` to write into, one folder for each size")
@@ -51,13 +52,13 @@ weights are random: compute, memory and contention are real, words mean nothing.
 // families are what models make can write.
 var families = map[string]struct {
 	sizes []models.Size
-	write func(dir string, o models.Options, done func(folder string, parameters int)) error
+	write func(ctx context.Context, dir string, o models.Options, done func(folder string, parameters int)) error
 }{
 	"decoder":    {models.Decoders(), models.MakeDecoders},
 	"classifier": {models.Classifiers(), models.MakeClassifiers},
 }
 
-func makeModels(o makeOptions, stdout io.Writer) error {
+func makeModels(ctx context.Context, o makeOptions, stdout io.Writer) error {
 	switch {
 	case o.out == "":
 		return fmt.Errorf("no folder to write into; want --out DIR")
@@ -80,7 +81,7 @@ func makeModels(o makeOptions, stdout io.Writer) error {
 		}
 		options.Sizes = append(options.Sizes, size)
 	}
-	return family.write(o.out, options, func(folder string, parameters int) {
+	return family.write(ctx, o.out, options, func(folder string, parameters int) {
 		fmt.Fprintf(stdout, "%s: %.1f million parameters\n", folder, float64(parameters)/1e6)
 	})
 }

@@ -35,12 +35,39 @@ func printJSON(w io.Writer, v any) error {
 
 // writeWhole writes a file that appears whole, in place of one that is there.
 func writeWhole(path string, data []byte, mode os.FileMode) error {
+	return writeStream(path, mode, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// writeInto has a file written that appears whole, with the permissions of one that is
+// there. What is no regular file, as a pipe, is written as it comes.
+func writeInto(path string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return writeStream(path, 0o644, write)
+	}
+	if info.Mode().IsRegular() {
+		return writeStream(path, info.Mode().Perm(), write)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// writeStream is [writeWhole] of what comes bit by bit.
+func writeStream(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,12 +25,14 @@ func newWorkloadCommand() *cobra.Command {
 	gen := &cobra.Command{
 		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: one,
 		Long: "Write a workload as a JSONL trace, a request a line.\n\nW: " + workloads.Forms,
-		RunE: func(c *cobra.Command, args []string) error { return generate(o, args[0], c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error { return generate(c.Context(), o, args[0], c.OutOrStdout()) },
 	}
 	stat := &cobra.Command{
 		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: one,
 		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
-		RunE: func(c *cobra.Command, args []string) error { return statistics(o, args[0], c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return statistics(c.Context(), o, args[0], c.OutOrStdout())
+		},
 	}
 	for _, sub := range []*cobra.Command{gen, stat} {
 		scenarioFlag(sub, &o.scenario)
@@ -42,8 +44,8 @@ func newWorkloadCommand() *cobra.Command {
 	return group("workload", "Generate and measure workloads", gen, stat)
 }
 
-// open begins the workload and names its law.
-func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec, workloads.Stream, error) {
+// open begins the workload, which ends with the context, and names its law.
+func (o *workloadOptions) open(ctx context.Context, text string) (*scenario.Scenario, workloads.Spec, workloads.Stream, error) {
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
 		return nil, workloads.Spec{}, nil, err
@@ -69,40 +71,54 @@ func (o *workloadOptions) open(text string) (*scenario.Scenario, workloads.Spec,
 	if err == nil && o.requests > 0 { // some end by time alone
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
-	return s, spec, stream, err
+	return s, spec, interruptible{ctx, stream}, err
 }
 
-func generate(o workloadOptions, text string, stdout io.Writer) error {
-	s, _, stream, err := o.open(text)
+// interruptible is a stream that ends with the context.
+type interruptible struct {
+	context.Context
+	workloads.Stream
+}
+
+// Next implements [workloads.Stream].
+func (s interruptible) Next() (workloads.Arrival, bool) {
+	if s.Err() != nil {
+		return workloads.Arrival{}, false
+	}
+	return s.Stream.Next()
+}
+
+func generate(ctx context.Context, o workloadOptions, text string, stdout io.Writer) error {
+	s, _, stream, err := o.open(ctx, text)
 	if err != nil {
 		return err
 	}
-	tasks := s.Table().Tasks
+	var n int
+	trace := func(w io.Writer) (err error) {
+		if n, err = workloads.WriteTrace(w, stream, s.Table().Tasks); err == nil {
+			err = ctx.Err()
+		}
+		return err
+	}
 	if o.out == "" {
-		_, err := workloads.WriteTrace(stdout, stream, tasks)
-		return err
+		return trace(stdout)
 	}
-	f, err := os.Create(o.out)
-	if err != nil {
-		return fmt.Errorf("cannot write workload: %w", err)
-	}
-	n, err := workloads.WriteTrace(f, stream, tasks)
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err := writeInto(o.out, trace); err != nil {
 		return fmt.Errorf("cannot write workload: %w", err)
 	}
 	fmt.Fprintf(stdout, "wrote %d requests to %s\n", n, o.out)
 	return nil
 }
 
-func statistics(o workloadOptions, text string, stdout io.Writer) error {
-	s, spec, stream, err := o.open(text)
+func statistics(ctx context.Context, o workloadOptions, text string, stdout io.Writer) error {
+	s, spec, stream, err := o.open(ctx, text)
 	if err != nil {
 		return err
 	}
 	m := workloads.Measure(stream)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	switch o.format {
 	case "json":
 		return printJSON(stdout, m)

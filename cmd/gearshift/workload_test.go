@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -38,4 +41,33 @@ func TestOutputsFitBesideTheLongestPrompt(t *testing.T) {
 	}
 	fail(t, []string{"eval", "--scenario", write(t, "long.yaml", long), "--workload", "u1+outputs:constant,4000", "--seeds", "1", "--requests", "50"},
 		"outputs of up to 4000 tokens; at most 2528 are sure to fit")
+}
+
+// What takes long with large numbers ends where it is interrupted, and leaves files as
+// they were.
+func TestInterruptedCommandsEnd(t *testing.T) {
+	out := write(t, "trace.jsonl", "as before\n")
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"workload", "gen", "poisson:5", "--scenario", "tiny", "--out", out},
+		{"workload", "gen", "poisson:5", "--scenario", "tiny"},
+		{"workload", "stat", "poisson:5", "--scenario", "tiny"},
+		{"bound", "--fluid", "--workload", "poisson:5", "--scenario", "tiny"},
+		{"models", "make", "--out", dir, "--size", "a=1x8"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var stdout, stderr strings.Builder
+		if code := run(ctx, args, &stdout, &stderr); code != 130 || stdout.String() != "" || stderr.String() != "gearshift: interrupted\n" {
+			t.Errorf("gearshift %s: exit code %d, %q, %q", strings.Join(args, " "), code, stdout.String(), stderr.String())
+		}
+	}
+	if text, err := os.ReadFile(out); err != nil || string(text) != "as before\n" {
+		t.Errorf("%v: %s", err, text)
+	}
+	for _, folder := range []string{dir, filepath.Dir(out)} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 1 || folder == dir && len(left) > 0 {
+			t.Errorf("%v: %s holds %v", err, folder, left)
+		}
+	}
 }

@@ -4,6 +4,7 @@
 package models
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -90,8 +91,9 @@ type model interface {
 
 // MakeDecoders writes a folder for each size: model.onnx, config.json and
 // tokenizer.json. It calls done after each. A folder is whole or not there.
-func MakeDecoders(dir string, o Options, done func(folder string, parameters int)) error {
-	return makeFamily(dir, o, done, func(s Size, seed uint64) model {
+// Where the context ends, no further one is written.
+func MakeDecoders(ctx context.Context, dir string, o Options, done func(folder string, parameters int)) error {
+	return makeFamily(ctx, dir, o, done, func(s Size, seed uint64) model {
 		d := NewDecoder(s, o.Context, seed)
 		d.Concat = o.Concat
 		return d
@@ -99,15 +101,18 @@ func MakeDecoders(dir string, o Options, done func(folder string, parameters int
 }
 
 // MakeClassifiers does the same with classifiers.
-func MakeClassifiers(dir string, o Options, done func(folder string, parameters int)) error {
-	return makeFamily(dir, o, done, func(s Size, seed uint64) model { return NewClassifier(s, o.Context, seed) })
+func MakeClassifiers(ctx context.Context, dir string, o Options, done func(folder string, parameters int)) error {
+	return makeFamily(ctx, dir, o, done, func(s Size, seed uint64) model { return NewClassifier(s, o.Context, seed) })
 }
 
-func makeFamily(dir string, o Options, done func(string, int), draw func(Size, uint64) model) error {
+func makeFamily(ctx context.Context, dir string, o Options, done func(string, int), draw func(Size, uint64) model) error {
 	for i, size := range o.Sizes {
 		d := draw(size, o.Seed+uint64(i)<<32)
 		files := map[string][]byte{"model.onnx": d.ONNX(), "config.json": d.config(), "tokenizer.json": tokenizerJSON()}
 		folder := filepath.Join(dir, size.Name)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := writeFolder(folder, files, o.Force); err != nil {
 			return err
 		}

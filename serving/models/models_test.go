@@ -111,7 +111,7 @@ func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	var made []string
 	o := Options{Sizes: []Size{tiny, {"other", 1, 128}}, Context: 16}
-	if err := MakeDecoders(dir, o, func(folder string, _ int) { made = append(made, folder) }); err != nil {
+	if err := MakeDecoders(t.Context(), dir, o, func(folder string, _ int) { made = append(made, folder) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{filepath.Join(dir, "tiny"), filepath.Join(dir, "other")}; !slices.Equal(made, want) {
@@ -171,7 +171,7 @@ func TestReplayedWordsAreTokens(t *testing.T) {
 func TestForce(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Sizes: []Size{tiny}, Context: 16}
-	write := func() error { return MakeDecoders(dir, o, func(string, int) {}) }
+	write := func() error { return MakeDecoders(t.Context(), dir, o, func(string, int) {}) }
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func words(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
 	dir := t.TempDir()
 	o := models.Options{Sizes: []models.Size{{Name: "m", Layers: 1, Width: 4}}, Context: 8}
-	if err := models.MakeClassifiers(dir, o, func(string, int) {}); err != nil {
+	if err := models.MakeClassifiers(t.Context(), dir, o, func(string, int) {}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := ReadFolder(filepath.Join(dir, "m"))

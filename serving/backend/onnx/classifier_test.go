@@ -21,7 +21,7 @@ func writeClassifier(t *testing.T) string {
 	t.Helper()
 	load(t)
 	dir := t.TempDir()
-	if err := models.MakeClassifiers(dir, models.Options{Sizes: []models.Size{narrow}, Context: testContext, Seed: testSeed}, func(string, int) {}); err != nil {
+	if err := models.MakeClassifiers(t.Context(), dir, models.Options{Sizes: []models.Size{narrow}, Context: testContext, Seed: testSeed}, func(string, int) {}); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, narrow.Name)

@@ -56,7 +56,7 @@ func writeForm(t testing.TB, size models.Size, concat bool) string {
 	t.Helper()
 	dir := t.TempDir()
 	o := models.Options{Sizes: []models.Size{size}, Context: testContext, Seed: testSeed, Concat: concat}
-	if err := models.MakeDecoders(dir, o, func(string, int) {}); err != nil {
+	if err := models.MakeDecoders(t.Context(), dir, o, func(string, int) {}); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, size.Name)
