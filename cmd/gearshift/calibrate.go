@@ -16,7 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/policy"
 )
 
 // calibrateOptions are the flags of calibrate.
@@ -146,7 +149,7 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 		return fmt.Errorf("--preset: %w", err)
 	}
 	c := &calibration{calibrateOptions: o, scenario: s, stdout: stdout, stderr: stderr}
-	if err := c.measurable(); err != nil {
+	if err := errors.Join(c.measurable(), c.playable()); err != nil {
 		return err
 	}
 	if err := c.begin(); err != nil {
@@ -171,6 +174,40 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 		}
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// playable says what is wrong with the workload or an alternative, which are wanted
+// after hours.
+func (c *calibration) playable() error {
+	_, err := requestsOf(c.workload)
+	if err == nil {
+		_, err = c.scenario.Evaluated([]string{c.workload}, c.requests)
+	}
+	if err != nil {
+		return fmt.Errorf("--workload %s: %w", c.workload, err)
+	}
+	maker, err := c.scenario.Maker(c.scenario.Table())
+	if err != nil {
+		return err
+	}
+	source := &policies.Source{Store: &checkpoints.Store{Path: c.at(storeName)}}
+	for _, ref := range c.policies {
+		if name, _, _ := strings.Cut(ref, "@"); name == calibrated { // which the walk makes
+			continue
+		}
+		switch {
+		case policies.IsPlanned(ref):
+			err = fmt.Errorf("policy %q: a planner cannot be served; want %s", ref, policies.Forms)
+		case policy.IsRule(ref):
+			_, err = maker.Parse(ref)
+		default:
+			_, _, err = source.Stored(ref, maker)
+		}
+		if err != nil {
+			return fmt.Errorf("--policy %s: %w", ref, err)
 		}
 	}
 	return nil

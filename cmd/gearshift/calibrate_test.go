@@ -32,6 +32,12 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, on("--seeds", "0"), "--seeds 0")
 	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
 	fail(t, on("--validate-tries", "0"), "--validate-tries 0")
+	for _, w := range []string{"u9", "stable", "u1+gpu:x2", "trace:none.jsonl"} {
+		fail(t, on("--workload", w), "--workload "+w)
+	}
+	for _, ref := range []string{"static:huge", "slackfit:x", "planner:slackfit", "mine"} {
+		fail(t, on("--policy", ref), "--policy "+ref)
+	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a refused walk left a folder: %v", err)
 	}

@@ -50,15 +50,9 @@ func (o *workloadOptions) open(ctx context.Context, text string) (*scenario.Scen
 	if err != nil {
 		return nil, workloads.Spec{}, nil, err
 	}
-	spec, err := workloads.Parse(text)
+	spec, err := requestsOf(text)
 	if err != nil {
 		return nil, spec, nil, err
-	}
-	if spec.Sweep() {
-		return nil, spec, nil, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
-	}
-	if spec.GPU != 0 || spec.Lost != (workloads.Loss{}) {
-		return nil, spec, nil, fmt.Errorf("workload %q: +gpu and +lost change the fleet, not the requests; leave them out", text)
 	}
 	requests := o.requests
 	if requests < 0 {
@@ -72,6 +66,20 @@ func (o *workloadOptions) open(ctx context.Context, text string) (*scenario.Scen
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
 	return s, spec, interruptible{ctx, stream}, err
+}
+
+// requestsOf reads a workload that is one stream of requests, and no more than that.
+func requestsOf(text string) (workloads.Spec, error) {
+	spec, err := workloads.Parse(text)
+	switch {
+	case err != nil:
+		return spec, err
+	case spec.Sweep():
+		return spec, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
+	case spec.GPU != 0 || spec.Lost != (workloads.Loss{}):
+		return spec, fmt.Errorf("workload %q: +gpu and +lost change the fleet, not the requests; leave them out", text)
+	}
+	return spec, nil
 }
 
 // interruptible is a stream that ends with the context.
