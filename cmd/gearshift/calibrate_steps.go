@@ -208,8 +208,17 @@ func (c *calibration) evaluate(ctx context.Context) error {
 type turn struct {
 	Policy     string        `json:"policy"`
 	Repetition int           `json:"repetition"`
+	Workload   string        `json:"workload"`
+	Seed       uint64        `json:"seed"` // of the first repetition
+	Time       string        `json:"time"`
 	Stolen     float64       `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
 	Report     replay.Report `json:"report"`
+}
+
+// as says whether two turns are of the same policy and requests. Others, taken before
+// an interruption with other flags, have no place in one table.
+func (t *turn) as(o *turn) bool {
+	return t.Policy == o.Policy && t.Workload == o.Workload && t.Seed == o.Seed && t.Time == o.Time
 }
 
 // turnFiles are what the replays leave, one each, and last what they come to.
@@ -242,7 +251,7 @@ func (c *calibration) replayAll(ctx context.Context) error {
 			return err
 		}
 		for i, ref := range policies {
-			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1}, trace)
+			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1, Workload: c.workload, Seed: c.seed, Time: c.replay.String()}, trace)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ref, err)
 			}
@@ -271,7 +280,7 @@ func writeJSON(path string, v any) error {
 func (c *calibration) turn(ctx context.Context, path string, t turn, trace string) (turn, error) {
 	if text, err := os.ReadFile(path); err == nil {
 		var old turn
-		if json.Unmarshal(text, &old) == nil && old.Policy == t.Policy {
+		if json.Unmarshal(text, &old) == nil && old.as(&t) {
 			return old, nil
 		}
 	}

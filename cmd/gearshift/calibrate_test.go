@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving/replay"
 )
 
 func TestCalibrateRefuses(t *testing.T) {
@@ -120,6 +121,34 @@ func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
 		code, out, stderr := gearshift(t, "calibrate", "--scenario", onHosts(t, c.small, c.large), "--dir", filepath.Join(t.TempDir(), "walk"), "--preset", "quick")
 		if code != 1 || !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
 			t.Errorf("small on %s, large on %s: exit code %d, want %q and no %q in\n%s%s", c.small, c.large, code, c.want, c.not, out, stderr)
+		}
+	}
+}
+
+// A turn that was taken stays for the same requests, and for no others: a walk may go
+// on with other flags.
+func TestTurnsOfOtherRequestsAreTakenAgain(t *testing.T) {
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}} // with no scenario to serve
+	path := c.at("turn-1-1.json")
+	taken := turn{Policy: "slackfit", Repetition: 1, Workload: "u1", Seed: 1, Time: "2m0s", Report: replay.Report{Requests: 7}}
+	if err := writeJSON(path, taken); err != nil {
+		t.Fatal(err)
+	}
+	asked := taken
+	asked.Report = replay.Report{}
+	if got, err := c.turn(t.Context(), path, asked, "none.jsonl"); err != nil || got.Report.Requests != 7 {
+		t.Errorf("%v: %+v", err, got)
+	}
+	for what, change := range map[string]func(*turn){
+		"policy":   func(t *turn) { t.Policy = "static:small" },
+		"workload": func(t *turn) { t.Workload = "u2" },
+		"seed":     func(t *turn) { t.Seed = 2 },
+		"time":     func(t *turn) { t.Time = "10m0s" },
+	} {
+		other := asked
+		change(&other)
+		if got, err := c.turn(t.Context(), path, other, "none.jsonl"); err == nil {
+			t.Errorf("another %s: the turn stays: %+v", what, got)
 		}
 	}
 }
