@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,6 +76,17 @@ func TestEvalRefuses(t *testing.T) {
 	fail(t, []string{"scenario", "check", over}, "edited.yaml:", "replicas", "memory")
 	broken := write(t, "broken.csv", "req_time_s,client,prompt_len,output_len\n0.0,1,10,20\n0.5,1,ten,20\n")
 	fail(t, []string{"eval", "--scenario", "tiny", "--workload", "trace:" + broken}, "broken.csv:3", "prompt_len", "ten")
+}
+
+// A folder that cannot be made is said before anything is played.
+func TestEvalMakesItsFolderFirst(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be played
+	var stdout, stderr strings.Builder
+	args := []string{"eval", "--scenario", "tiny", "--seeds", "1", "--policy", "slackfit", "--out", filepath.Join(write(t, "file", ""), "folder")}
+	if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "cannot make folder for reports") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
 }
 
 // A policy trained for other variants never routes.

@@ -143,6 +143,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := makeReports(o.out); err != nil {
+		return err
+	}
 	list, tuning, err := lineUp(ctx, s, source, o, work, stderr)
 	if err != nil {
 		return err
@@ -238,13 +241,22 @@ type written interface {
 	Write(w io.Writer, format string) error
 }
 
-// writeReports writes a report to a folder, for programs and spreadsheets.
-func writeReports(r written, folder, name string) error {
+// makeReports makes the folder of [writeReports], before what is to be reported has
+// taken its time.
+func makeReports(folder string) error {
 	if folder == "" {
 		return nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("cannot make folder for reports: %w", err)
+	}
+	return nil
+}
+
+// writeReports writes a report to a folder, for programs and spreadsheets.
+func writeReports(r written, folder, name string) error {
+	if folder == "" {
+		return nil
 	}
 	for _, format := range []string{"json", "csv"} {
 		f, err := os.Create(filepath.Join(folder, name+"."+format))

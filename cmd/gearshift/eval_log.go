@@ -49,6 +49,9 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	if err := makeReports(o.out); err != nil {
+		return err
+	}
 	var list []named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
 		d, err := decider(source, maker, ref, s, &report.Notes)
