@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -152,6 +154,9 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 			return err // now, and not after a minute
 		}
 	}
+	if err := o.writable(); err != nil {
+		return err
+	}
 	c.Processors = processorsOf(append([]measure.Target{c.Target}, c.Neighbours...)...)
 	watched := isTerminal(stderr)
 	if watched {
@@ -178,6 +183,27 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	return o.write(p, m, stdout)
 }
 
+// writable says whether the files can be written, before what they are to hold has
+// been measured.
+func (o *measureOptions) writable() error {
+	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"log", o.log}} {
+		if f.path == "" {
+			continue
+		}
+		if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+			return fmt.Errorf("--%s %s is a folder; want a file", f.flag, f.path)
+		}
+		trial, err := os.CreateTemp(filepath.Dir(f.path), ".trial-*")
+		if err == nil {
+			err = errors.Join(trial.Close(), os.Remove(trial.Name()))
+		}
+		if err != nil {
+			return fmt.Errorf("--%s %s cannot be written: %w", f.flag, f.path, err)
+		}
+	}
+	return nil
+}
+
 // progressLine is one line, in which a bar of twenty marks shows the time.
 func progressLine(p measure.Progress) string {
 	const marks = 20
@@ -201,18 +227,15 @@ func (o *measureOptions) write(p *measuredProfile, m *measure.Measurement, stdou
 			return fmt.Errorf("cannot write the log: %w", err)
 		}
 	}
-	if o.report != "" {
-		if err := writeCells(p, o.report); err != nil {
-			return err
-		}
-	}
 	if o.out == "" {
-		_, err := stdout.Write(text)
-		return err
+		_, err = stdout.Write(text)
+	} else if err = install(o.out, text, true); err != nil {
+		err = fmt.Errorf("cannot write the profile: %w", err)
+	} else {
+		_, err = fmt.Fprintln(stdout, o.out)
 	}
-	if err := install(o.out, text, true); err != nil {
-		return fmt.Errorf("cannot write the profile: %w", err)
+	if o.report != "" { // last: without it there is the profile still
+		err = errors.Join(err, writeCells(p, o.report))
 	}
-	_, err = fmt.Fprintln(stdout, o.out)
 	return err
 }

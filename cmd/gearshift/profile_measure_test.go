@@ -250,6 +250,10 @@ func TestProfileMeasureRefuses(t *testing.T) {
 	fail(t, measuring("--url", nobody, "--model-bytes", "-1"), "--model-bytes -1 is negative")
 	fail(t, measuring("--url", nobody, "--date", "noon"), "--date", "YYYY-MM-DD")
 	fail(t, measuring("--url", nobody, "--scenario", "none"), `"none"`)
+	folder := t.TempDir()
+	fail(t, measuring("--url", nobody, "--out", folder+"/none/p.yaml"), "--out "+folder, "no such file or directory")
+	fail(t, measuring("--url", nobody, "--out", folder), "--out "+folder+" is a folder")
+	fail(t, measuring("--url", nobody, "--log", folder+"/none/l.jsonl"), "--log "+folder, "no such file or directory")
 	fail(t, measuring("--url", nobody, "--api-key-env", "NO_SUCH_KEY"), "NO_SUCH_KEY", "empty")
 
 	two := serverOf(t, `{"data":[{"id":"a"},{"id":"b"}]}`, nil)
