@@ -143,10 +143,13 @@ IDs. gearshift policy status tells what both sides earn.
 Policies: ` + policies.Forms + "\n" + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
+			if !(share > 0 && share <= 1) {
+				return fmt.Errorf("--share %v: want a part of the requests, above 0 and at most 1", share)
+			}
 			return o.order(c, "canary", policyOrder{Policy: args[0], Share: share})
 		},
 	}
-	c.Flags().Float64Var(&share, "share", 0.05, "`part` of the requests, from 0 to 1")
+	c.Flags().Float64Var(&share, "share", 0.05, "`part` of the requests, above 0 and at most 1")
 	o.flags(c, localAdmin())
 	return c
 }

@@ -69,6 +69,9 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
 	fail(t, []string{"policy", "status", "--admin", "localhost:8081"}, `--admin "localhost:8081" is not a URL`)
 	fail(t, []string{"policy", "shadow", "x", "--admin", "http://127.0.0.1:1"}, "cannot reach the router")
+	for _, share := range []string{"NaN", "0", "1.5"} {
+		fail(t, []string{"policy", "canary", "x", "--share", share}, "--share "+share+": want a part of the requests")
+	}
 	fail(t, []string{"policy", "status", "--format", "xml"}, "want text or json")
 	s := steerTiny(t, "--policy", "slackfit")
 	fail(t, []string{"policy", "status", "--admin", s.url}, "the router refuses: there is no GET /admin/policy")
@@ -85,4 +88,17 @@ func TestOrdersNeedAnAddressAndAToken(t *testing.T) {
 		t.Errorf("back to the policy that serve was started with: %s", stderr)
 	}
 	s.end(t)
+}
+
+// An empty address, as of a variable that is not set, is not the order to change the
+// store of this folder.
+func TestAnEmptyAddressIsNoOrderToTheStore(t *testing.T) {
+	t.Setenv("GEARSHIFT_ADMIN_TOKEN", testToken)
+	path := storeOf(t, "tiny", "mine")
+	before := succeed(t, "policy", "ls", "--store", path)
+	fail(t, []string{"policy", "promote", "mine", "--force", "--reason", "a test", "--store", path, "--admin", ""}, `--admin "" is not a URL`)
+	fail(t, []string{"policy", "rollback", "mine", "--store", path, "--admin", ""}, `--admin "" is not a URL`)
+	if after := succeed(t, "policy", "ls", "--store", path); after != before {
+		t.Errorf("the store has\n%s, had\n%s", after, before)
+	}
 }

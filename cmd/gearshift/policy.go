@@ -108,7 +108,7 @@ With --admin, a running router routes by it at once, and its store keeps that.
 There, ` + nameAlone,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			if live.url != "" {
+			if c.Flags().Changed("admin") { // an empty one is a mistake, not the store
 				if force != (strings.TrimSpace(reason) != "") {
 					return errForce
 				}
@@ -153,7 +153,7 @@ With --admin, end the trial of the policy in a running router or, if it is in ch
 there, put the policy back in charge that was before.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			if live.url != "" {
+			if c.Flags().Changed("admin") { // an empty one is a mistake, not the store
 				return live.order(c, "rollback", policyOrder{Policy: args[0]})
 			}
 			version, err := store().Rollback(args[0])
