@@ -49,6 +49,15 @@ Policies:   ` + policies.Forms + `
 Workloads:  ` + workloads.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			var idle error
+			if o.fluidOnly {
+				idle = refuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes", "samples", "sample-horizon", "margin")
+			} else if o.samples == 0 {
+				idle = refuseFlags(c.Flags(), "without --samples", "sample-horizon", "margin")
+			}
+			if idle != nil {
+				return idle
+			}
 			return bound(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}

@@ -108,6 +108,8 @@ func TestNoFluidBoundOfDepartures(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Rows) != 2*4 || len(r.Fluid) != 1 || r.Fluid[0].Workload != "poisson:6" {
 		t.Errorf("%v: %s", err, out)
 	}
+	fail(t, []string{"bound", "--scenario", "tiny", "--fluid", "--policy", "slackfit"}, "--policy has no meaning with --fluid")
+	fail(t, []string{"bound", "--scenario", "tiny", "--margin", "2"}, "--margin has no meaning without --samples")
 	fail(t, []string{"bound", "--scenario", "tiny", "--fluid", "--workload", "stable+outputs:x0.5"}, "no bound on stable+outputs:x0.5", "neither +outputs nor")
 }
 

@@ -56,10 +56,20 @@ Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.fromLog) > 0 {
-				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval")); err != nil {
+				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval")); err != nil {
 					return err
 				}
 				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+			}
+			var idle error
+			if !o.tune.on {
+				idle = refuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
+			}
+			if o.routers.Number == 1 && o.routers.Gauges >= 0 {
+				idle = errors.Join(idle, refuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
+			}
+			if idle != nil {
+				return idle
 			}
 			return eval(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},

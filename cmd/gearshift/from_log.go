@@ -29,12 +29,13 @@ func fromLogFlag(c *cobra.Command, to *[]string, usage string) {
 	}
 }
 
-// refuseFlags says which of the flags were given that mean nothing with --from-log.
-func refuseFlags(f *pflag.FlagSet, names ...string) error {
+// refuseFlags says which of the flags were given that mean nothing as things are, such
+// as "with --from-log".
+func refuseFlags(f *pflag.FlagSet, as string, names ...string) error {
 	var faults []error
 	for _, name := range names {
 		if f.Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s has no meaning with --from-log", name))
+			faults = append(faults, fmt.Errorf("--%s has no meaning %s", name, as))
 		}
 	}
 	return errors.Join(faults...)

@@ -54,7 +54,7 @@ has served and logged (serving.experience), beside as many decisions in the simu
 and stored as a new version of it; it is said how that one does beside the old.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.fromLog) > 0 {
-				if err := refuseFlags(c.Flags(), "resume", "out"); err != nil {
+				if err := refuseFlags(c.Flags(), "with --from-log", "resume", "out"); err != nil {
 					return err
 				}
 				return trainFromLog(c.Context(), o, c.Flags().Changed("preset"), c.OutOrStdout(), c.ErrOrStderr())
