@@ -80,6 +80,37 @@ func TestEvalRefuses(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--workload", "trace:" + broken}, "broken.csv:3", "prompt_len", "ten")
 }
 
+// Where several names have a version in production, the list tells which one serve takes.
+func TestTheListTellsWhichPolicyIsServed(t *testing.T) {
+	path := storeOf(t, "tiny", "mine")
+	store := &checkpoints.Store{Path: path}
+	c, _, err := store.Get(checkpoints.Ref{Name: "mine", Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Put("other", c, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	listed := func(want string) {
+		t.Helper()
+		if out := succeed(t, "policy", "ls", "--store", path); strings.Contains(out, "serve takes") != (want != "") || !strings.Contains(out, want) {
+			t.Errorf("want %q:\n%s", want, out)
+		}
+	}
+	promote := func(name string) {
+		t.Helper()
+		succeed(t, "policy", "promote", name, "--force", "--reason", "a test", "--store", path)
+	}
+	promote("mine")
+	listed("")
+	promote("other")
+	listed("serve takes other@1 without --policy")
+	promote("mine")
+	listed("serve takes mine@1 without --policy")
+	succeed(t, "policy", "rm", "mine", "--force", "--store", path)
+	listed("serve takes none without --policy")
+}
+
 // A folder that cannot be made is said before anything is played.
 func TestEvalMakesItsFolderFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

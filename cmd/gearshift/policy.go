@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -51,7 +52,14 @@ func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return listPolicies(c.OutOrStdout(), entries)
+			if err := listPolicies(c.OutOrStdout(), entries); err != nil {
+				return err
+			}
+			served, err := store().Production()
+			if err != nil && !errors.Is(err, checkpoints.ErrNotFound) {
+				return err
+			}
+			return sayServed(c.OutOrStdout(), entries, served)
 		},
 	}
 }
@@ -64,6 +72,23 @@ func listPolicies(w io.Writer, entries []checkpoints.Entry) error {
 			e.Meta.Scenario, e.Meta.Preset, e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
 	}
 	return t.Flush()
+}
+
+// sayServed says which policy serve takes, where the list does not: each name may have
+// a version in production.
+func sayServed(w io.Writer, entries []checkpoints.Entry, served checkpoints.Ref) error {
+	other := func(e checkpoints.Entry) bool {
+		return e.Name != served.Name && slices.Contains(e.Aliases, checkpoints.Production)
+	}
+	if !slices.ContainsFunc(entries, other) {
+		return nil
+	}
+	taken := "none"
+	if served.Name != "" {
+		taken = served.String()
+	}
+	_, err := fmt.Fprintf(w, "serve takes %s without --policy: it goes by the name last promoted\n", taken)
+	return err
 }
 
 func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
