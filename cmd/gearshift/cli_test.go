@@ -122,6 +122,22 @@ func TestEvalMakesItsFolderFirst(t *testing.T) {
 	}
 }
 
+// What is wrong with a planner is said before anything is played.
+func TestPlannersAreCheckedFirst(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be played
+	for ref, want := range map[string]string{
+		"clairvoyant:slackfit@-1s": "a horizon of -1s lies in the past", "clairvoyant:slackfit@1s,-1": "-1 passes",
+		"planner:slackfit@1s,0": "0 samples; at least 1", "planner:slackfit@1s,2,NaN": "a margin of NaN", "planner:slackfit@1s,2,-1": "a margin of -1",
+	} {
+		var stdout, stderr strings.Builder
+		args := []string{"eval", "--scenario", "tiny", "--seeds", "1", "--policy", "slackfit", "--policy", ref}
+		if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), ref) || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%s: exit code %d: %s", ref, code, stderr.String())
+		}
+	}
+}
+
 // A policy trained for other variants never routes.
 func TestForeignPolicyIsRefused(t *testing.T) {
 	path := storeOf(t, "tiny", "mine")

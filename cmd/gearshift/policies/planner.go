@@ -60,6 +60,9 @@ func parsePlanned(s *scenario.Scenario, ref string) (planned, error) {
 
 // set takes the options that follow the @. It returns what is wrong, or nothing.
 func (p *planned) set(horizon time.Duration, rest []string) (wrong string) {
+	if horizon < 0 {
+		return fmt.Sprintf("a horizon of %v lies in the past", horizon)
+	}
 	p.clairvoyant.Horizon, p.sampling.Horizon = horizon, horizon
 	options := []any{&p.clairvoyant.Passes}
 	if p.kind == samplingKind {
@@ -79,6 +82,14 @@ func (p *planned) set(horizon time.Duration, rest []string) (wrong string) {
 		if err != nil {
 			return fmt.Sprintf("%q is not a number", field)
 		}
+	}
+	switch { // now, and not when others have been played
+	case p.clairvoyant.Passes < 0:
+		return fmt.Sprintf("%d passes; 0 or more are possible", p.clairvoyant.Passes)
+	case p.sampling.Samples < 1:
+		return fmt.Sprintf("%d samples; at least 1 is needed", p.sampling.Samples)
+	case !(p.sampling.Margin >= 0):
+		return fmt.Sprintf("a margin of %v standard errors; 0 or more is possible", p.sampling.Margin)
 	}
 	return ""
 }
