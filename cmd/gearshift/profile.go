@@ -30,7 +30,7 @@ from what was measured. Its first entry is as a scenario has it under profiles. 
 			return fitProfile(o, out, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	o.flags(c)
+	o.flags(c, "required")
 	c.Flags().StringVar(&out, "out", "", "write the profile and plots of the residuals into `DIR`")
 	return c
 }

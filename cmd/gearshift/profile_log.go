@@ -20,9 +20,10 @@ type logOptions struct {
 	fit                                     fit.Options
 }
 
-func (o *logOptions) flags(c *cobra.Command) {
+// flags says of the log when it is needed.
+func (o *logOptions) flags(c *cobra.Command, when string) {
 	f := c.Flags()
-	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines (required)")
+	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines ("+when+")")
 	f.StringVar(&o.machine, "machine", "", "`words` on the machine, for the profile")
 	f.StringVar(&o.model, "model", "", "`words` on the model and its engine, for the profile")
 	f.StringVar(&o.variant, "variant", "", "`NAME` of the variant in the profile (default: measured)")

@@ -54,7 +54,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	o.flags(&log)
+	o.flags(&log, "required without --scenario")
 	log.Flags().IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
 	log.Flags().Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
 	o.live.flags(&live)

@@ -255,3 +255,13 @@ func TestValidateLiveRefuses(t *testing.T) {
 	fail(t, against("--upstreams", "127.0.0.1"), "want the URL of an engine")
 	fail(t, against("--url", "http://127.0.0.1:1"), "cannot reach http://127.0.0.1:1")
 }
+
+// A log is required where there is nothing else to validate, and the help says no more.
+func TestTheHelpOfValidateRequiresNoLog(t *testing.T) {
+	if out := succeed(t, "validate", "--help"); strings.Contains(out, "(required)") {
+		t.Error(out)
+	}
+	if out := succeed(t, "profile", "fit", "--help"); !strings.Contains(out, "JSON lines (required)") {
+		t.Error(out)
+	}
+}
