@@ -193,13 +193,9 @@ func (s *Store) create() error {
 	if err := s.exists(); !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	dir := filepath.Dir(s.Path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("cannot create store: %w", err)
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(s.Path)+".new-*") // mode 0600
+	f, err := s.beside()
 	if err != nil {
-		return fmt.Errorf("cannot create store: %w", err)
+		return err
 	}
 	born := &Store{Path: f.Name()}
 	defer os.Remove(born.Path)
@@ -207,6 +203,43 @@ func (s *Store) create() error {
 		return fmt.Errorf("cannot create store %s: %w", s.Path, err)
 	}
 	return s.adopt(born.Path)
+}
+
+// beside opens an empty file in the store's folder, of mode 0600.
+func (s *Store) beside() (*os.File, error) {
+	if s.Path == "" {
+		return nil, errors.New("cannot create store: it has no name")
+	}
+	dir := filepath.Dir(s.Path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot create store: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(s.Path)+".new-*")
+	if err != nil {
+		return nil, fmt.Errorf("cannot create store: %w", err)
+	}
+	return f, nil
+}
+
+// Writable says whether the store can be written, or made where there is none, before
+// what it is to hold has taken its time.
+func (s *Store) Writable() error {
+	err := s.exists()
+	if errors.Is(err, ErrNotFound) {
+		f, err := s.beside()
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.Path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("cannot write store: %w", err)
+	}
+	return f.Close()
 }
 
 // adopt moves a finished store to s.Path, unless another process was quicker.

@@ -262,6 +262,42 @@ func TestUnusablePaths(t *testing.T) {
 	}
 }
 
+// Whether a store can be written is known before there is anything to write, and asking
+// leaves nothing behind.
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	s := &checkpoints.Store{Path: filepath.Join(dir, "new", "store")}
+	if err := s.Writable(); err != nil {
+		t.Errorf("a store in a folder to be made: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(s.Path)); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	put(t, s, "chat", 1, 1)
+	if err := s.Writable(); err != nil {
+		t.Errorf("a store: %v", err)
+	}
+	for path, want := range map[string]string{
+		"":                             "cannot create store: it has no name",
+		dir:                            "it is not a regular file",
+		filepath.Join(s.Path, "store"): "not a directory",
+		filepath.Join(dir, strings.Repeat("x", 300)): "file name too long",
+	} {
+		if err := (&checkpoints.Store{Path: path}).Writable(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", path, err, want)
+		}
+	}
+	if os.Geteuid() == 0 {
+		return // may write anything
+	}
+	if err := os.Chmod(s.Path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Writable(); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("a store that may only be read: %v", err)
+	}
+}
+
 // operations is every method of a store that touches the file.
 func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[string]func() error {
 	c := sample(t, 1)

@@ -202,6 +202,9 @@ func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 			r.options.name, e.Meta.Decisions, e.Ref(), r.store.Path, e.Digest)
 		return nil
 	}
+	if err := r.store.Writable(); err != nil {
+		return err
+	}
 	log, err := newTrainingLog(r, stderr)
 	if err != nil {
 		return err

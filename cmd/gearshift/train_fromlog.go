@@ -54,6 +54,9 @@ func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout,
 	if err != nil {
 		return err
 	}
+	if err := r.store.Writable(); err != nil {
+		return err
+	}
 	for _, note := range remarks(r.scenario, r.read) {
 		fmt.Fprintln(stderr, "note:", note)
 	}

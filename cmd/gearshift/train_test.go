@@ -227,6 +227,7 @@ func TestTrainRefuses(t *testing.T) {
 	fail(t, with("--seed", "5000000000"), "--seed")
 	fail(t, with("--name", "slackfit"), "slackfit", "name")
 	fail(t, with("--name", "a:b"), "a:b")
+	fail(t, with("--store", ""), "cannot create store: it has no name")
 	trainTiny(t, store, "--steps", "1000")
 	fail(t, with("--resume", "--seed", "2"), "seed 1", "now it is 2")
 	other := edited(t, "tiny", "contention: ", "contention: 1")
