@@ -92,6 +92,9 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	return c
 }
 
+// mostRouters is what a simulation bears: each keeps a ledger of the whole fleet.
+const mostRouters = 1000
+
 func (o *evalOptions) validate() error {
 	var faults []error
 	if !slices.Contains(evaluation.Formats, o.format) {
@@ -103,8 +106,8 @@ func (o *evalOptions) validate() error {
 	if o.requests < 0 {
 		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))
 	}
-	if o.routers.Number < 1 {
-		faults = append(faults, fmt.Errorf("--routers %d: at least 1 is needed", o.routers.Number))
+	if o.routers.Number < 1 || o.routers.Number > mostRouters {
+		faults = append(faults, fmt.Errorf("--routers %d: want 1 to %d", o.routers.Number, mostRouters))
 	}
 	if o.routers.Gauges < 0 {
 		faults = append(faults, fmt.Errorf("--gauge-interval %v is negative; 0s is never", o.routers.Gauges))
