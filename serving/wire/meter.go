@@ -90,7 +90,7 @@ func (m *Meter) line() {
 	case len(data) == 0: // no event: it keeps a connection open, as a comment does
 	case string(data) == "[DONE]":
 		m.finished = true
-	case !m.read(data, piece):
+	case !m.read(data):
 		m.garbled = true
 	}
 }
@@ -108,7 +108,7 @@ func (m *Meter) Close() {
 	case !m.events && m.overflow:
 		m.garbled = m.garbled || m.last != '}'
 	case !m.events:
-		m.garbled = !m.read(m.pending, whole)
+		m.garbled = !m.read(m.pending)
 	}
 	m.pending = nil
 }
@@ -165,16 +165,13 @@ func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow &
 
 // read takes in an event or a whole answer. It reports false for what is no
 // object.
-func (m *Meter) read(object []byte, measure func(choice []byte) int) bool {
+func (m *Meter) read(object []byte) bool {
 	announced := false
 	ok := Members(object, func(key []byte, start, end int) bool {
 		value := object[start:end]
 		switch string(key) {
 		case "choices":
-			Elements(value, func(choice []byte) {
-				m.pieces += measure(choice)
-				m.ended(choice)
-			})
+			Elements(value, m.choice)
 		case "usage":
 			m.usage(value)
 		case "error":
@@ -260,21 +257,43 @@ func (m *Meter) usage(value []byte) {
 	})
 }
 
-// piece counts the content that the choice of an event carries: text of a completion,
-// or anything but the role in a chat's delta, of which some engines say the same twice.
-func piece(choice []byte) (n int) {
+// choice takes in a choice, of which some engines say the same twice: its content, which
+// is text of a completion, a chat's message, or anything but the role in an event's
+// delta; and why it ended, if it tells. Old servers of Ollama have "" until then.
+func (m *Meter) choice(choice []byte) {
+	n := 0
 	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
 		switch string(key) {
 		case "text":
-			n = max(n, spoken(value))
+			if m.events {
+				n = max(n, spoken(value))
+			} else {
+				n, _ = seen(nil).words(value)
+			}
+		case "message":
+			if !m.events {
+				n = seen(nil).element(value, 1)
+			}
 		case "delta":
-			Members(value, func(key []byte, start, end int) bool {
-				if string(key) != "role" {
-					n = max(n, spoken(value[start:end]))
-				}
-				return true
-			})
+			if m.events {
+				n = max(n, delta(value))
+			}
+		case "finish_reason":
+			m.reasoned = m.reasoned || !empty(value)
+			if string(value) == `"abort"` { // no answer's end, but that of an engine which gives it up
+				m.failed, m.fault = true, http.StatusServiceUnavailable
+			}
+		}
+		return true
+	})
+	m.pieces += n
+}
+
+func delta(value []byte) (n int) {
+	Members(value, func(key []byte, start, end int) bool {
+		if string(key) != "role" {
+			n = max(n, spoken(value[start:end]))
 		}
 		return true
 	})
@@ -289,34 +308,4 @@ func spoken(content []byte) int {
 	}
 	n, _ := seen(nil).words(content)
 	return max(1, n)
-}
-
-// ended takes in why the choice ended, if it tells: old servers of Ollama have "" until
-// then. "abort" is no answer's end, but that of an engine which gives it up.
-func (m *Meter) ended(choice []byte) {
-	Members(choice, func(key []byte, start, end int) bool {
-		if string(key) != "finish_reason" {
-			return true
-		}
-		m.reasoned = m.reasoned || !empty(choice[start:end])
-		if string(choice[start:end]) == `"abort"` {
-			m.failed, m.fault = true, http.StatusServiceUnavailable
-		}
-		return false
-	})
-}
-
-// whole counts the words of a choice.
-func whole(choice []byte) (n int) {
-	Members(choice, func(key []byte, start, end int) bool {
-		value := choice[start:end]
-		switch string(key) {
-		case "text":
-			n, _ = seen(nil).words(value)
-		case "message":
-			n = seen(nil).element(value, 1)
-		}
-		return true
-	})
-	return n
 }
