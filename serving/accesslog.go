@@ -78,9 +78,29 @@ func (l LogConfig) Logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// mostErrorLines bounds the lines a second about requests that were not completed:
-// an overload must not become one of the log.
+// mostErrorLines bounds the lines a second of a kind about what went wrong: an overload
+// must not become one of the log.
 const mostErrorLines = 100
+
+// sparing lets so many lines through, and counts those that it does not.
+type sparing struct {
+	limit   *rate.Limiter
+	omitted atomic.Uint64 // since the last line
+}
+
+func newSparing() *sparing { return &sparing{limit: rate.NewLimiter(mostErrorLines, mostErrorLines)} }
+
+// due says whether a line may be written now.
+func (s *sparing) due(now time.Duration) bool {
+	ok := s.limit.AllowN(time.Time{}.Add(now), 1)
+	if !ok {
+		s.omitted.Add(1)
+	}
+	return ok
+}
+
+// left is how many lines were not written since it was last asked.
+func (s *sparing) left() uint64 { return s.omitted.Swap(0) }
 
 // accessLog is the Observer that writes a line for each request.
 type accessLog struct {
@@ -88,12 +108,11 @@ type accessLog struct {
 	log      *slog.Logger
 	clock    Clock
 	done     atomic.Uint64 // completed requests
-	limit    *rate.Limiter
-	omitted  atomic.Uint64 // lines not written since the last that was
+	lines    *sparing
 }
 
 func newAccessLog(settings func() *Config, log *slog.Logger, clock Clock) *accessLog {
-	return &accessLog{settings: settings, log: log, clock: clock, limit: rate.NewLimiter(mostErrorLines, mostErrorLines)}
+	return &accessLog{settings: settings, log: log, clock: clock, lines: newSparing()}
 }
 
 // Curious implements [Observer].
@@ -112,7 +131,7 @@ func (l *accessLog) Over(a *Account) {
 		return
 	}
 	line := a.line()
-	if n := l.omitted.Swap(0); n > 0 {
+	if n := l.lines.left(); n > 0 {
 		line = append(line, slog.Uint64("lines_omitted", n))
 	}
 	l.log.LogAttrs(context.Background(), level, "request", line...)
@@ -129,11 +148,8 @@ func (l *accessLog) due(a *Account) bool {
 		return true
 	case a.Work != nil && a.Result.Outcome == Completed:
 		return config.Access == AccessAll && sampled(l.done.Add(1), config.Sample)
-	case l.limit.AllowN(time.Time{}.Add(l.clock()), 1):
-		return true
 	}
-	l.omitted.Add(1)
-	return false
+	return l.lines.due(l.clock())
 }
 
 // sampled picks the share of the numbers from 1 on, evenly.

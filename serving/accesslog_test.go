@@ -94,6 +94,26 @@ func TestAccessLinesOfErrors(t *testing.T) {
 	}
 }
 
+// An engine that fails all of its requests, and is not ejected, has no line for each.
+func TestLinesOfFailedAttemptsAreBounded(t *testing.T) {
+	h := &hand{}
+	g := newRig(t, says(500, jsonType, theirError), func(o *serving.Options) { o.Clock = h.clock })
+	for range 300 {
+		g.do("POST", chat, ask)
+	}
+	if n := strings.Count(g.logs.String(), "replica failed"); n != 100 {
+		t.Errorf("%d lines in one moment, want 100", n)
+	}
+	h.add(time.Second)
+	g.do("POST", chat, ask)
+	for line := range strings.Lines(g.logs.String()) {
+		if strings.Contains(line, "replica failed") && strings.Contains(line, "lines_omitted=200") {
+			return
+		}
+	}
+	t.Error("no line says how many were left out")
+}
+
 // The status is what went out, so 499 only where nothing had when the client left.
 func TestAccessLinesOfClientsThatLeave(t *testing.T) {
 	for want, at := range map[string]string{"outcome=cancelled status=499": "", "outcome=cancelled status=200": token} {

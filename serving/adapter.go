@@ -83,6 +83,7 @@ type Work struct {
 	bound   time.Duration // that it keeps there; see bounds
 	stay    drift.Stay    // among those that decode there
 	streams bool          // its tokens are seen as they come
+	whole   time.Duration // when its client had all of the answer; zero if that is not known
 	tried   bool
 	ended   atomic.Bool
 }
@@ -135,6 +136,14 @@ func (w *Work) Progress(generated int) {
 func (w *Work) Begun() {
 	if w.FirstToken == 0 {
 		w.FirstToken = w.adapter.clock() - w.Request.Arrival
+	}
+}
+
+// Delivered notes that the client has all of the answer, though the replica has not ended
+// it yet.
+func (w *Work) Delivered() {
+	if w.whole == 0 {
+		w.whole = w.adapter.clock()
 	}
 }
 
@@ -198,7 +207,11 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	w.hold(0)
 	a.release(w.Replica, w.bound)
 	w.Lease.End()
-	r := Result{Outcome: outcome, Tokens: tokens, Latency: a.clock() - w.Request.Arrival}
+	finish := a.clock()
+	if outcome == Completed && w.whole > 0 {
+		finish = w.whole
+	}
+	r := Result{Outcome: outcome, Tokens: tokens, Latency: finish - w.Request.Arrival}
 	switch outcome {
 	case Failed, TimedOut, Panicked:
 		r.Judged = true

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"gearshift/serving/health"
 	"gearshift/serving/wire"
 )
 
@@ -74,6 +77,18 @@ func (a *answer) gather() {
 	if !a.events && a.err == io.EOF {
 		a.meter.Close()
 	}
+}
+
+// spare is for how long the replica asks to be spared; zero if it does not say.
+func (a *answer) spare() time.Duration {
+	text := a.response.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(0, seconds), math.MaxInt32)) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
 }
 
 // busy says that the status asks for another attempt elsewhere.
@@ -164,6 +179,14 @@ func (a *answer) close() {
 	}
 }
 
+// guard, deferred, closes the answer where something panics.
+func (a *answer) guard() {
+	if v := recover(); v != nil {
+		a.close()
+		panic(v)
+	}
+}
+
 // unfit says why another attempt would better take the place of the answer, and
 // of what kind the replica's failure was. Nothing of it has gone out yet.
 func (a *answer) unfit() (reason failure, unfit bool) {
@@ -189,7 +212,12 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 // none says that no answer came, or nothing of its body that a client could use
 // before it broke off.
 func (a *answer) none() bool {
-	return a.response == nil || (len(a.first) == 0 || !a.events) && a.err != nil && a.err != io.EOF
+	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute()) && a.err != nil && a.err != io.EOF
+}
+
+// streams says that it is a stream of events, as far as it has come.
+func (a *answer) streams() bool {
+	return !a.none() && a.events && a.response.StatusCode/100 == 2 && !a.foreign()
 }
 
 func (a *answer) json() bool {
@@ -197,10 +225,10 @@ func (a *answer) json() bool {
 }
 
 // foreign says that no OpenAI client would understand the answer: the page of
-// something between, or a redirect.
+// something between, or a redirect; or what is said of a key that is not the client's.
 func (a *answer) foreign() bool {
 	status := a.response.StatusCode
-	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.garbage()
+	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.garbage()
 }
 
 // garbage says that a success has begun with what is no answer.
@@ -208,7 +236,7 @@ func (a *answer) garbage() bool {
 	if a.response.StatusCode/100 != 2 {
 		return false
 	}
-	nothing := a.err == io.EOF && len(bytes.TrimSpace(a.first)) == 0
+	nothing := a.err == io.EOF && (len(bytes.TrimSpace(a.first)) == 0 || a.meter.Mute())
 	return nothing || a.garbled() && !(a.events && a.meter.Started())
 }
 
@@ -225,9 +253,9 @@ func (a *answer) garbled() bool {
 // reasonFor sorts the errors of an attempt.
 func reasonFor(err error) failure {
 	switch {
-	case unreachable(err):
+	case unreachable(err) && !health.Unnamed(err):
 		return failedConnect
-	case timeout(err):
+	case timeout(err) || health.Unnamed(err):
 		return failedTimeout
 	}
 	return failedBroken

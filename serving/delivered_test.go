@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gearshift/serving"
 )
 
 // departing is a client that leaves at a text of its answer.
@@ -42,6 +44,19 @@ func (c *departing) FlushError() error {
 }
 
 func (c *departing) Flush() { _ = c.FlushError() }
+
+// An answer takes until its client has all of it, not until its replica lets go.
+func TestAnAnswerEndsWithItsLastEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen watched
+		g := newRig(t, scripted(0, eventType, step{time.Second, token}, step{time.Second, done + "\n"}),
+			func(o *serving.Options) { o.Watchers = []serving.Watcher{&seen} })
+		g.do("POST", chat, askStream)
+		if took := seen.results[0].Latency; took != 2*time.Second {
+			t.Errorf("it took %v, want 2s", took)
+		}
+	})
+}
 
 // Once the last event of a stream has gone out, the client has all that it asked for,
 // whatever becomes of the connections.

@@ -182,3 +182,21 @@ func TestAKeyThatAnEngineDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// Where no engine knows the router's key, the client is told neither that its own is at
+// fault nor anything of the router's.
+func TestTheRoutersKeyIsNotTheClientsMatter(t *testing.T) {
+	secret := says(http.StatusUnauthorized, jsonType, `{"error":{"message":"unknown key sk-...cret"}}`)
+	var asked []string
+	g := newRig(t, nil, fleetOf(&asked, secret, secret, secret), func(o *serving.Options) {
+		for i := range o.Backends {
+			o.Backends[i].Transport = keyed{o.Backends[i].Transport.(transport), false}
+		}
+	})
+	w := g.do("POST", chat, ask)
+	_, kind, _, code := readError(t, w.Body.Bytes())
+	if w.Code != http.StatusBadGateway || kind != "server_error" || code != "upstream_unauthorized" || strings.Contains(w.Body.String(), "sk-") {
+		t.Errorf("the client got %d %s", w.Code, w.Body)
+	}
+	g.settled(t, "failed")
+}

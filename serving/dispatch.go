@@ -28,6 +28,7 @@ type dispatch struct {
 	header   http.Header   // what goes to each replica
 	received time.Duration // when the body was there
 	tried    []int         // replicas, in order
+	lingers  bool          // comments have gone out, and nothing else
 }
 
 // run tries replicas until one begins to answer, or there is nothing left to
@@ -37,18 +38,21 @@ func (d *dispatch) run() *answer {
 	defer d.mark()
 	for {
 		a := d.once()
+		if !d.linger(a) {
+			return a
+		}
 		reason, unfit := a.unfit()
 		if !unfit {
 			return a
 		}
 		if d.ctx.Err() != nil { // the client left, or the time is over
-			if len(d.tried) == 1 && d.gin.Request.Context().Err() == nil {
-				d.report(a, failedTimeout) // all of it was this replica's
+			if d.gin.Request.Context().Err() == nil && d.clock()-a.sent >= d.settings().Timeouts.Total/2 {
+				d.report(a, failedTimeout) // most of it was this replica's
 			}
 			return a
 		}
 		d.report(a, reason)
-		if !d.again(reason) {
+		if !d.again(a, reason) {
 			return a
 		}
 		a.close()
@@ -61,12 +65,7 @@ func (d *dispatch) once() *answer {
 		return d.hedged()
 	}
 	a := d.attempt(d.work.Replica)
-	defer func() {
-		if v := recover(); v != nil {
-			a.close()
-			panic(v)
-		}
-	}()
+	defer a.guard()
 	d.send(a)
 	return a
 }
@@ -76,8 +75,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
 	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
-	forwarder, ok := d.backends[replica].Transport.(Forwarder)
-	a.keyed = ok && !forwarder.ForwardsAuthorization()
+	a.keyed = d.keyed(replica)
 	if len(d.tried) == 0 {
 		overhead := d.clock() - d.received - d.work.Waited
 		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
@@ -86,6 +84,12 @@ func (d *dispatch) attempt(replica int) *answer {
 	}
 	d.tried = append(d.tried, replica)
 	return a
+}
+
+// keyed says that what key the replica sees, if any, is the router's own.
+func (s *Server) keyed(replica int) bool {
+	forwarder, ok := s.backends[replica].Transport.(Forwarder)
+	return ok && !forwarder.ForwardsAuthorization()
 }
 
 // send makes it. It touches nothing that another attempt at the same time does.
@@ -103,20 +107,23 @@ func (d *dispatch) send(a *answer) {
 		Header: d.header, Body: body, ContentLength: body.Len(),
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
 	}).WithContext(a.ctx)
+	p := &d.pending[a.replica]
+	p.add(a)
+	defer p.remove(a)
 	a.send(attempt{backend.Transport, d.Server, a.replica}, out, d.call.Stream)
 }
 
 // report tells of an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
-	if reason != failedBusy && !health.Short(a.err) {
+	if !d.full(a, reason) && reason != failedBusy && !health.Short(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
 	if reason == failedBusy {
 		level = slog.LevelDebug
 	}
-	if !d.log.Enabled(d.ctx, level) {
+	if !d.log.Enabled(d.ctx, level) || !d.failures.due(d.clock()) {
 		return
 	}
 	attributes := []any{"replica", d.table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
@@ -126,24 +133,42 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.err != nil {
 		attributes = append(attributes, "error", a.err)
 	}
+	if n := d.failures.left(); n > 0 {
+		attributes = append(attributes, "lines_omitted", n)
+	}
 	d.log.Log(d.ctx, level, "replica failed", attributes...)
+}
+
+// full says that the attempt failed because the replica has no room, and has it get less
+// for a while. Where it sees the client's own key, 429 may be that client's quota. Engines
+// whose queue is full say 503 as well as those that cannot answer at all.
+func (d *dispatch) full(a *answer, reason failure) bool {
+	sure := reason == failedBusy && a.keyed
+	if !sure && (a.response == nil || a.status() != http.StatusServiceUnavailable) {
+		return false
+	}
+	return d.health.busy(a.replica, sure, a.spare())
 }
 
 // again moves the work on for a retry: to another replica of its variant, or to
 // another variant if the policy had chosen it. It reports false if the request
-// has had its retries, all requests together have, or no replica is left.
-func (d *dispatch) again(reason failure) bool {
+// has had its retries, all requests together have, or no replica is left. An attempt of
+// which nothing was sent is no work for the fleet, and none of its retries.
+func (d *dispatch) again(a *answer, reason failure) bool {
 	if len(d.tried) > d.settings().Retries.Max {
 		return false // hedges count as well
 	}
 	now := d.clock()
-	if !d.budget.take(now) {
+	pays := !unreachable(a.err)
+	if pays && !d.budget.take(now) {
 		d.books.life.exhausted.Inc()
 		return false
 	}
 	variant := d.work.Variant
 	if !d.work.Move(d.tried, d.call.variant == Auto && d.endpoint.alike) {
-		d.budget.giveBack(now)
+		if pays {
+			d.budget.giveBack(now)
+		}
 		return false
 	}
 	d.books.life.retried(reason, d.work.Variant == variant)

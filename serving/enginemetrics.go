@@ -8,6 +8,7 @@ import (
 
 var (
 	stateDesc      = prometheus.NewDesc("gearshift_replica_state", "1 for the state that the replica is in.", []string{"replica", "variant", "state"}, nil)
+	busyDesc       = prometheus.NewDesc("gearshift_replica_busy", "1 if the replica has lately refused requests for want of room, and gets fewer.", []string{"replica", "variant"}, nil)
 	gaugeAgeDesc   = prometheus.NewDesc("gearshift_gauge_age_seconds", "Age of what the replica's engine last said of itself.", []string{"replica", "variant"}, nil)
 	elsewhereDesc  = prometheus.NewDesc("gearshift_others_in_flight", "Requests of others on the replica, by its engine's gauges less the router's own.", []string{"replica", "variant"}, nil)
 	engineKVDesc   = prometheus.NewDesc("gearshift_engine_kv_use", "Share of the replica's KV cache in use, as its engine says.", []string{"replica", "variant"}, nil)
@@ -51,7 +52,7 @@ func (m *engineMetrics) changed(c health.Change) {
 	switch {
 	case c.Spared:
 		m.spared.WithLabelValues(m.labels(c.Replica, string(c.Why))...).Inc()
-	case c.To == health.Ejected:
+	case c.Ejects():
 		m.ejections.WithLabelValues(m.labels(c.Replica, string(c.Why))...).Inc()
 	}
 }
@@ -67,7 +68,7 @@ func (m *engineMetrics) Describe(out chan<- *prometheus.Desc) {
 	m.ejections.Describe(out)
 	m.spared.Describe(out)
 	m.probes.Describe(out)
-	for _, d := range []*prometheus.Desc{stateDesc, gaugeAgeDesc, elsewhereDesc, engineKVDesc, engineBusyDesc} {
+	for _, d := range []*prometheus.Desc{stateDesc, busyDesc, gaugeAgeDesc, elsewhereDesc, engineKVDesc, engineBusyDesc} {
 		out <- d
 	}
 }
@@ -88,6 +89,11 @@ func (m *engineMetrics) Collect(out chan<- prometheus.Metric) {
 			}
 			gauge(stateDesc, value, m.labels(i, state.String()))
 		}
+		value := 0.0
+		if standing.Busy {
+			value = 1
+		}
+		gauge(busyDesc, value, m.labels(i))
 	}
 	now := m.server.clock()
 	for i, g := range m.server.scraper.Gauges() {

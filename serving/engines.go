@@ -200,7 +200,11 @@ func (s *Server) healthChanged(c health.Change) {
 	switch {
 	case c.Spared:
 		s.log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
-	case c.To == health.Ejected:
+	case c.Lost:
+		if n := s.pending[c.Replica].abandon(); n > 0 {
+			s.log.Warn("replica is gone: what it has not begun to answer is tried elsewhere", "replica", name, "requests", n)
+		}
+	case c.Ejects():
 		s.log.Warn("replica ejected", "replica", name, "why", c.Why, "cooldown", c.Cooldown)
 	case c.To == health.HalfOpen:
 		s.log.Info("replica on trial", "replica", name, "ejected_for", c.Why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,6 +22,8 @@ type asked struct {
 	base    string
 	down    atomic.Bool // refuses connections
 	hangs   atomic.Bool // takes requests and answers nothing
+	gone    atomic.Bool // there is nobody: nothing comes back
+	unnamed atomic.Bool // nobody knows its address now
 	metrics atomic.Pointer[string]
 	probes  atomic.Int32
 }
@@ -29,7 +32,7 @@ func (e *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e.down.Load() {
 		return nil, refused()
 	}
-	if e.hangs.Load() {
+	if e.hangs.Load() || e.gone.Load() {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -44,9 +47,15 @@ func (e *asked) Base() *url.URL {
 	return base
 }
 
-func (e *asked) Get(_ context.Context, path string) (*http.Response, error) {
-	if e.down.Load() {
+func (e *asked) Get(ctx context.Context, path string) (*http.Response, error) {
+	switch {
+	case e.down.Load():
 		return nil, refused()
+	case e.gone.Load():
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case e.unnamed.Load():
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}
 	}
 	if path == "/health" { // a hung engine says that it is well
 		e.probes.Add(1)
@@ -142,6 +151,46 @@ func TestAHostThatDiesTakesItsReplicasAndBringsThemBack(t *testing.T) {
 			if !strings.Contains(g.logs.String(), words) {
 				t.Errorf("the log does not say %q", words)
 			}
+		}
+	})
+}
+
+// A machine without power says nothing. Whoever has no answer from there is answered
+// elsewhere, long before the last timeout.
+func TestWhatAVanishedHostHadIsTriedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, engines := newEngines(t)
+		time.Sleep(10 * time.Second)
+		engines[0].gone.Store(true)
+		engines[2].gone.Store(true)
+		start := time.Now()
+		w := g.do("POST", chat, ask)
+		if took := time.Since(start); w.Code != http.StatusOK || w.Header().Get("X-Gearshift-Replica") != "small@b" || took > 15*time.Second {
+			t.Errorf("status %d from %s after %v", w.Code, w.Header().Get("X-Gearshift-Replica"), took)
+		}
+		g.wantStates(t, "ejected/connect up ejected/connect")
+		if !strings.Contains(g.logs.String(), "replica is gone") {
+			t.Error("the log does not say so")
+		}
+		g.settled(t, "completed")
+	})
+}
+
+// Nobody's address is known for a moment. The engines answer all the while.
+func TestAHiccupOfTheResolverEjectsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, engines := newEngines(t)
+		time.Sleep(10 * time.Second)
+		for _, e := range engines {
+			e.unnamed.Store(true)
+		}
+		time.Sleep(3 * time.Second)
+		for _, e := range engines {
+			e.unnamed.Store(false)
+		}
+		g.wantStates(t, "up up up")
+		if strings.Contains(g.logs.String(), "ejected") {
+			t.Error("some were ejected")
 		}
 	})
 }

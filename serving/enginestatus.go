@@ -16,6 +16,8 @@ type EngineStatus struct {
 	Why string `json:"why,omitempty"`
 	// Cap of the requests in flight while it comes back; none if left out.
 	Cap int `json:"cap,omitempty"`
+	// Busy says that it has lately refused requests for want of room, and gets fewer.
+	Busy bool `json:"busy,omitempty"`
 	// Gauges are what the engine last said of itself, if it did.
 	Gauges *GaugeStatus `json:"gauges,omitempty"`
 }
@@ -45,7 +47,7 @@ func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
 }
 
 func engineStatus(h health.Standing, g gauges.Gauge, now time.Duration) EngineStatus {
-	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Cap: h.Cap}
+	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Cap: h.Cap, Busy: h.Busy}
 	if !g.Read {
 		return e
 	}

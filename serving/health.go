@@ -79,6 +79,16 @@ func (k *keeper) failed(replica int, why failure, sent time.Duration) {
 	}
 }
 
+// busy is told of each request that the replica refused for want of room, while it is
+// counted there. It reports whether that was the reason; see [health.Monitor.Busy].
+func (k *keeper) busy(replica int, sure bool, spare time.Duration) bool {
+	ok := k.monitor.Busy(replica, sure, spare, k.clock())
+	if ok {
+		k.advance()
+	}
+	return ok
+}
+
 // succeeded is told of each request whose answer has come whole from the
 // replica and is no server error, and when it was sent; by any goroutine.
 func (k *keeper) succeeded(replica int, sent time.Duration) {
@@ -107,7 +117,7 @@ func (k *keeper) changed(changes []health.Change) {
 	}
 	for _, c := range changes {
 		k.tell(c)
-		if c.To == health.Ejected && !c.Spared && c.Why == health.Unreachable {
+		if c.Ejects() && c.Why == health.Unreachable {
 			k.doubt(c.Replica)
 		}
 	}
@@ -149,7 +159,7 @@ func (k *keeper) listen() {
 		return
 	}
 	now := k.clock()
-	elapsed := now - k.heard
+	elapsed := min(now-k.heard, 2*k.silence/listens) // a pause of this process is nobody's silence
 	k.heard = now
 	k.ear.Reset(k.silence / listens)
 	k.mu.Unlock()

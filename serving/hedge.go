@@ -112,6 +112,12 @@ func (r *race) finish(a *answer) *answer {
 func (r *race) cancel() {
 	for _, a := range r.running {
 		a.cancel(errOvertaken)
-		go func() { (<-r.results).close() }()
+		go func() {
+			late := <-r.results
+			if late.panicked != nil {
+				r.log.Error("panic", "value", late.panicked, "replica", r.table.Replicas[late.replica].Name)
+			}
+			late.close()
+		}()
 	}
 }

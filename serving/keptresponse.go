@@ -34,7 +34,7 @@ func (s *Server) keptResponse(c *gin.Context) {
 	proxy := httputil.ReverseProxy{
 		Transport:      s.backends[at.replica].Transport,
 		Rewrite:        d.rewrite,
-		ModifyResponse: understandable,
+		ModifyResponse: func(r *http.Response) error { return understandable(r, s.keyed(at.replica)) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			var foreign foreignAnswer
 			if errors.As(err, &foreign) {
@@ -64,9 +64,9 @@ type foreignAnswer struct{ *answer }
 func (foreignAnswer) Error() string { return "the replica's answer is no JSON" }
 
 // understandable leaves in the header what concerns the client. The error is an answer
-// that it would not understand.
-func understandable(r *http.Response) error {
-	a := &answer{response: r, reported: true} // the replica is not judged by it
+// that it would not understand. Keyed says that it was asked for with the router's key.
+func understandable(r *http.Response, keyed bool) error {
+	a := &answer{response: r, keyed: keyed, reported: true} // the replica is not judged by it
 	a.media, _ = mediaType(r.Header.Get("Content-Type"))
 	if r.StatusCode/100 != 2 && a.foreign() {
 		a.first, _ = io.ReadAll(io.LimitReader(r.Body, maxMessage))

@@ -152,31 +152,47 @@ func (l *line) join(e *queue.Entry[*waiter], k claim) error {
 		return errClosed
 	}
 	now := l.clock()
+	defer l.settle(now)
+	if l.queue.Full() {
+		return l.squeeze(e, k, now)
+	}
+	l.queue.Push(e)
+	l.waiting.Store(int64(l.queue.Len())) // before it is tried
+	l.serve(now)
+	if l.tooLong(e, 0, now) && l.queue.Remove(e) {
+		return l.shed(reasonOf(e.Value.err), k, now)
+	}
+	return nil
+}
+
+// squeeze finds the entry a place in a queue that is full. Nobody makes way for one that
+// there is room for though not for the others, or that would wait in vain. The caller
+// holds l.mu.
+func (l *line) squeeze(e *queue.Entry[*waiter], k claim, now time.Duration) error {
+	l.serve(now)
+	x := e.Value
+	if x.err = x.begin(); !scarce(x.err) {
+		x.answer <- x.err
+		return nil
+	}
+	if l.queue.Admits(e) && l.tooLong(e, 1, now) {
+		return l.shed(reasonOf(x.err), k, now)
+	}
 	displaced, ok := l.queue.Push(e)
-	if !ok { // there may be room for it if not for the others
-		if err := e.Value.begin(); !scarce(err) {
-			e.Value.answer <- err
-			return nil
-		}
+	if !ok {
 		return l.shed(reasonFull, k, now)
 	}
-	l.waiting.Store(int64(l.queue.Len())) // before it is tried
 	if displaced != nil {
 		displaced.Value.answer <- l.shed(reasonDisplaced, claim{class: displaced.Class, tenant: displaced.Tenant}, now)
 	}
-	l.serve(now)
-	var err error
-	if l.tooLong(e, now) && l.queue.Remove(e) {
-		err = l.shed(reasonOf(e.Value.err), k, now)
-	}
-	l.settle(now)
-	return err
+	return nil
 }
 
 // tooLong says that the entry will not have its turn in time, by the rate at which
-// the queue is served.
-func (l *line) tooLong(e *queue.Entry[*waiter], now time.Duration) bool {
-	ahead := l.queue.Ahead(e.Class, e.Tenant, e.Until) // itself among them
+// the queue is served. Own is how many of those to be served the queue does not know:
+// the entry, if it is not in there.
+func (l *line) tooLong(e *queue.Entry[*waiter], own int, now time.Duration) bool {
+	ahead := l.queue.Ahead(e.Class, e.Tenant, e.Until) + own // itself among them
 	wait, known := l.drain.Wait(ahead, now)
 	return known && now+wait > e.Until
 }

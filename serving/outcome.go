@@ -122,12 +122,49 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bo
 	return e.outcome, true
 }
 
+// missed says within a stream that has had nothing but comments that nothing follows.
+func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
+	e := end{Failed, "upstream_error", "the replica's answer is no stream"}
+	switch {
+	case a.none():
+		e = d.endOf(a.err)
+	case a.locked():
+		e.code, e.message = "upstream_unauthorized", unauthorized
+	case a.response.StatusCode/100 != 2:
+		e.outcome, e.message = a.judge(), "the replica answered "+a.response.Status
+	case a.events:
+		e.message = "the replica's events are no answer"
+	}
+	if e.outcome == Cancelled {
+		return Cancelled, true
+	}
+	w := wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message}
+	switch e.outcome {
+	case TimedOut:
+		w.Type = wire.Timeout
+	case Refused:
+		w.Type = wire.InvalidRequest
+	}
+	d.event(w)
+	if !a.none() {
+		d.settled(a, e.outcome)
+	}
+	return e.outcome, a.none()
+}
+
+// unauthorized is what a client is told of a key that is not its own.
+const unauthorized = "the replica does not accept the router's key"
+
 // lament says within a stream what has become of it, unless an event is half
 // written.
 func (d *dispatch) lament(a *answer, e wire.Error) {
-	if !a.meter.AtLineStart() {
-		return
+	if a.meter.AtLineStart() {
+		d.event(e)
 	}
+}
+
+// event sends the error as an event.
+func (d *dispatch) event(e wire.Error) {
 	e.RequestID = d.gin.Writer.Header().Get(headerRequestID)
 	d.writable(d.gin)
 	_, _ = d.gin.Writer.Write(append([]byte("\n"), e.Event(d.endpoint.named)...))
@@ -137,6 +174,10 @@ func (d *dispatch) lament(a *answer, e wire.Error) {
 // foreign replaces an answer that no OpenAI client would understand.
 func (d *dispatch) foreign(a *answer) Outcome {
 	r := a.response
+	if a.first == nil && a.err == nil && a.media == "text/plain" {
+		a.first, a.err = a.next() // of one that is busy nothing has been read yet
+		a.gather()
+	}
 	status, outcome := http.StatusBadGateway, Failed
 	if r.StatusCode >= http.StatusBadRequest {
 		status, outcome = r.StatusCode, a.judge()
@@ -145,9 +186,12 @@ func (d *dispatch) foreign(a *answer) Outcome {
 	if outcome == Refused {
 		e.Type = wire.InvalidRequest
 	}
-	if r.StatusCode/100 == 2 {
+	switch why := strings.TrimSpace(string(a.first)); {
+	case a.locked(): // another key than the client's, who is to read nothing of it
+		status, e.Code, e.Message = http.StatusBadGateway, "upstream_unauthorized", unauthorized
+	case r.StatusCode/100 == 2:
 		e.Message = "the replica's answer is no JSON"
-	} else if why := strings.TrimSpace(string(a.first)); a.media == "text/plain" && why != "" {
+	case a.media == "text/plain" && why != "":
 		e.Message += ": " + why
 	}
 	if after := r.Header.Get("Retry-After"); after != "" {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,41 @@ func TestTheQueueIsBounded(t *testing.T) {
 			if a.status != http.StatusTooManyRequests || a.header.Get("X-Gearshift-Reason") != want || a.header.Get("Retry-After") == "" || a.took != 0 {
 				t.Errorf("%s: status %d, %v after %v", name, a.status, a.header, a.took)
 			}
+		}
+	})
+}
+
+// Nobody loses a place in the queue to one who needs none.
+func TestNobodyMakesWayForOneThatThereIsRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{rig: newRig(t, lasting(time.Second), patient, func(o *serving.Options) {
+			o.Config.Overload.MaxQueue = 2
+			o.Config.Classes = []serving.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
+		}), answers: map[string]answer{}}
+		c.core.Ledger().SetUp(largeA, false)
+		c.core.Ledger().SetUp(smallOnB, false)
+		for range 2 {
+			c.core.Ledger().Begin(smallOnA)
+		}
+		var waits sync.WaitGroup
+		for range 2 {
+			waits.Go(func() {
+				if w := c.do("POST", chat, `{"model":"small"}`); w.Code != http.StatusOK {
+					t.Errorf("one that waited got %d, %s", w.Code, w.Header().Get("X-Gearshift-Reason"))
+				}
+			})
+			synctest.Wait()
+		}
+		c.core.Ledger().SetUp(largeA, true)
+		c.send(t.Context(), "urgent", "x-llm-d-inference-objective", "urgent")
+		if c.waiting() != 2 {
+			t.Errorf("%d wait, want both", c.waiting())
+		}
+		c.core.Ledger().SetUp(smallOnB, true)
+		waits.Wait()
+		c.all.Wait()
+		if a := c.answer("urgent"); a.status != http.StatusOK {
+			t.Errorf("the urgent one got %d", a.status)
 		}
 	})
 }

@@ -156,10 +156,13 @@ func (s *Server) promote(ref, reason string) (note string, err error) {
 		return "", orderError{http.StatusConflict, "not_admitted", err}
 	}
 	s.trial.mu.Lock()
-	if trial, ok := s.seats.Trial(); ok && trial.Policy == p.Name() {
+	switch trial, ok := s.seats.Trial(); {
+	case ok && trial.Policy == p.Name():
 		err = s.seats.Promote()
 		s.trial.on.Store(false)
-	} else {
+	case ref == "": // it may have ended for being worse
+		err = noTrial("it has ended meanwhile")
+	default:
 		err = s.setPolicy(p)
 	}
 	if err == nil {

@@ -79,6 +79,20 @@ func TestNameAloneIsTheOneOnTrial(t *testing.T) {
 	}
 }
 
+// A trial may end by itself, for being worse, while an order to promote it is looked at.
+func TestATrialThatHasEndedIsNotPromoted(t *testing.T) {
+	w := &ward{policies: candidates()}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g.obeys(t, "shadow", `{"policy":"next"}`)
+	w.admits = func() { g.core.EndTrial() }
+	if answer := g.order("POST", "/admin/policy/promote", ""); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), "no_trial") {
+		t.Errorf("status %d: %s", answer.Code, answer.Body)
+	}
+	if p := g.policies(t); p.InCharge != "wants@3" || len(w.recorded) > 0 {
+		t.Errorf("in charge %s, recorded %v", p.InCharge, w.recorded)
+	}
+}
+
 // A policy taken over: first in the shadow, then for a share, then for all, and
 // back. Answers say who chose.
 func TestPolicyIsTakenOverGradually(t *testing.T) {

@@ -39,25 +39,20 @@ func answered(to, from http.Header) {
 // relay passes the answer on as it comes. Broken says that part of it has gone
 // out and the rest will not come, so the connection must break too.
 func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
+	if d.lingers && !a.streams() {
+		outcome, broken = d.missed(a)
+		return outcome, 0, broken
+	}
 	if a.none() {
 		return d.undone(a.err), 0, false
 	}
 	if a.foreign() {
 		return d.foreign(a), 0, false
 	}
-	h := d.gin.Writer.Header()
-	answered(h, a.response.Header)
-	if a.events {
-		h.Del("Content-Length") // an event may have to say that the replica's are none
-		// Proxies on the way must not hold events back.
-		h.Set("X-Accel-Buffering", "no")
-		if h.Get("Cache-Control") == "" {
-			h.Set("Cache-Control", "no-cache")
-		}
-	} else if a.response.StatusCode/100 == 2 { // an error is no beginning of an answer
+	if !a.events && a.response.StatusCode/100 == 2 { // an error is no beginning of an answer
 		d.work.Begun()
 	}
-	d.gin.Status(a.response.StatusCode)
+	d.head(a)
 	if err := d.pass(a); err != nil && !a.delivered {
 		outcome, broken = d.interrupted(a, err)
 		return outcome, d.tokens(a), broken
@@ -74,6 +69,42 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 	return outcome, d.tokens(a), a.cutOff()
 }
 
+// head begins the answer to the client as that of the replica begins.
+func (d *dispatch) head(a *answer) {
+	h := d.gin.Writer.Header()
+	answered(h, a.response.Header)
+	if a.events {
+		h.Del("Content-Length") // an event may have to say that the replica's are none
+		// Proxies on the way must not hold events back.
+		h.Set("X-Accel-Buffering", "no")
+		if h.Get("Cache-Control") == "" {
+			h.Set("Cache-Control", "no-cache")
+		}
+	}
+	d.gin.Status(a.response.StatusCode)
+}
+
+// linger passes on what a stream has in place of events while its client waits, such as
+// comments, until there is more. They show proxies on the way that there is life, and are no
+// beginning: the events may still be another replica's. It reports false if the client has
+// left.
+func (d *dispatch) linger(a *answer) bool {
+	defer a.guard()
+	for a.err == nil && a.response != nil && a.response.StatusCode/100 == 2 && a.meter.Mute() {
+		if !d.lingers {
+			d.lingers = true
+			d.mark()
+			d.head(a)
+		}
+		if err := d.put(a, a.first); err != nil {
+			a.first, a.err = nil, err
+			return false
+		}
+		a.first, a.err = a.next()
+	}
+	return true
+}
+
 // pass copies the body on, each piece at once, so that the router knows how far
 // the work has come.
 func (d *dispatch) pass(a *answer) error {
@@ -84,17 +115,13 @@ func (d *dispatch) pass(a *answer) error {
 		d.note(a)
 		if len(piece) > 0 {
 			d.work.Progress(d.tokens(a))
-			d.writable(d.gin)
-			if _, err := d.gin.Writer.Write(piece); err != nil {
-				return clientGone{err}
+			if err := d.put(a, piece); err != nil {
+				return err
 			}
-			if a.events {
-				if err := flush(d.gin.Writer); err != nil {
-					return clientGone{err}
-				}
-				a.delivered = a.meter.Finished()
+			if a.events && a.meter.Finished() {
+				a.delivered = true
+				d.work.Delivered()
 			}
-			d.waits(d.gin)
 		}
 		if err == io.EOF {
 			return nil
@@ -103,6 +130,21 @@ func (d *dispatch) pass(a *answer) error {
 			return err
 		}
 	}
+}
+
+// put has a piece of the answer go out; of a stream at once.
+func (d *dispatch) put(a *answer, piece []byte) error {
+	d.writable(d.gin)
+	if _, err := d.gin.Writer.Write(piece); err != nil {
+		return clientGone{err}
+	}
+	if a.events {
+		if err := flush(d.gin.Writer); err != nil {
+			return clientGone{err}
+		}
+	}
+	d.waits(d.gin)
+	return nil
 }
 
 // flush sends what is written. The error is why it could not, which gin's own keeps

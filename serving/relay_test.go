@@ -190,6 +190,11 @@ func TestTheReasonOfAReplicaReachesTheClient(t *testing.T) {
 			t.Errorf("%s: %d %s: %s", c.kind, w.Code, kind, message)
 		}
 	}
+	// Of one that is busy the answer is read only if it is the last.
+	w := newRig(t, says(http.StatusServiceUnavailable, "text/plain", "no healthy upstream")).do("POST", chat, ask)
+	if message, kind, _, _ := readError(t, w.Body.Bytes()); message != "the replica answered Service Unavailable: no healthy upstream" || kind != "server_error" || w.Code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s: %s", w.Code, kind, message)
+	}
 	const problem = `{"title":"too long"}`
 	if w := newRig(t, says(http.StatusBadRequest, "application/problem+json", problem)).do("POST", chat, ask); w.Code != http.StatusBadRequest || w.Body.String() != problem {
 		t.Errorf("%d: %s", w.Code, w.Body)

@@ -41,7 +41,7 @@ func TestReloadOfTheBudgetOfRetries(t *testing.T) {
 			}
 		}
 		want(91, 0)
-		status = http.StatusServiceUnavailable
+		status = http.StatusBadGateway
 		want(9, 3)
 		reload(func(r *serving.Retries) { r.BudgetMin = 5 })
 		want(10, 2)

@@ -28,6 +28,7 @@ type ward struct {
 	policies map[string]router.Policy
 	mu       sync.Mutex // protects change from a watching server
 	banned   string     // is not admitted without a reason
+	admits   func()     // happens meanwhile, if set
 	recorded []string
 }
 
@@ -53,6 +54,9 @@ func (w *ward) Policy(ref string) (router.Policy, error) {
 }
 
 func (w *ward) Admit(name, reason string) error {
+	if w.admits != nil {
+		w.admits()
+	}
 	if w.banned == name && reason == "" {
 		return fmt.Errorf("cannot promote %s: it is not above the rule", name)
 	}

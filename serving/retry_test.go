@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,6 +56,9 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}{
 		{"no connection", refuses, "connect", 200},
 		{"no connection in time", neverConnects, "connect", 200},
+		{"its name cannot be looked up now", func(*http.Request) (*http.Response, error) {
+			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}
+		}, "timeout", 200},
 		{"broken before the header", func(*http.Request) (*http.Response, error) { return nil, io.EOF }, "broken", 200},
 		{"no HTTP", func(*http.Request) (*http.Response, error) { return nil, errors.New("malformed HTTP response") }, "broken", 200},
 		{"broken after the header", cuts(eventType, ""), "broken", 200},
@@ -243,6 +247,17 @@ func TestRetriesHaveABudget(t *testing.T) {
 	})
 }
 
+// An attempt that found no connection has given the fleet no work.
+func TestARetryOfWhatWasNotSentIsFree(t *testing.T) {
+	var asked []string
+	g := newRig(t, nil, fleetOf(&asked, refuses, good, good), func(o *serving.Options) {
+		o.Config.Retries = serving.Retries{Max: 2, BudgetWindow: time.Second}
+	})
+	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || len(asked) != 2 {
+		t.Errorf("status %d, asked %v", w.Code, asked)
+	}
+}
+
 func TestWhenNothingIsLeftTheLastAnswerStands(t *testing.T) {
 	var asked []string
 	busy := func(r *http.Request) (*http.Response, error) {
@@ -262,7 +277,7 @@ func TestWhenNothingIsLeftTheLastAnswerStands(t *testing.T) {
 // two beginnings.
 func TestAnAnswerIsNotTriedAgainOnceItHasBegun(t *testing.T) {
 	for name, backend := range map[string]transport{
-		"a token": cuts(eventType, token), "a comment": cuts(eventType, ": ping\n\n"), "one long piece": cuts(jsonType, long),
+		"a token": cuts(eventType, token), "an announcement": cuts(eventType, `data: {"choices":[]}`+"\n\n"), "one long piece": cuts(jsonType, long),
 	} {
 		var asked []string
 		g := newRig(t, nil, fleetOf(&asked, backend, good, good))

@@ -124,6 +124,10 @@ func (s *Server) route(c *gin.Context) {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
+	if c.Request.Context().Err() != nil { // nobody would end the lease
+		s.settle(work, Cancelled, 0)
+		return
+	}
 	timeout := s.settings().LeaseTimeout
 	id, ok := s.parked.park(work, timeout)
 	if !ok {

@@ -98,6 +98,8 @@ type Server struct {
 	admin    *admin
 	drain    drain
 	budget   *budget
+	failures *sparing             // lines about attempts that failed
+	pending  []pending            // by replica
 	live     atomic.Pointer[live] // what may change while running
 	keyless  prometheus.Counter   // requests without a valid key
 	steward  Steward              // may be nil
@@ -130,7 +132,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
-		backends: slices.Clone(o.Backends), clock: o.Clock, log: o.Log, watchers: o.Watchers,
+		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
+		clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		observers: slices.Clone(o.Observers), tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
 		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift,
 	}
@@ -157,7 +160,7 @@ func New(o Options) (*Server, error) {
 	if err := s.watchDrift(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
-	s.budget = newBudget(s.config.Retries)
+	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
 	s.observeAll()
 	s.parked = newParked(s.settle)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)

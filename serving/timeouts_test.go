@@ -139,6 +139,35 @@ func TestEachPhaseHasItsTime(t *testing.T) {
 	}
 }
 
+// A request whose body took nearly all of its time is no fault of the replica's that got
+// the rest.
+func TestTheTimeOfTheBodyIsNotTheReplicas(t *testing.T) {
+	for _, c := range []struct {
+		upload time.Duration
+		states string
+	}{{19 * time.Second, "up up up"}, {0, "ejected/silent up up"}} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, transport(mute), alone, func(o *serving.Options) { o.Config.Timeouts.Total = 20 * time.Second })
+			for range serving.DefaultConfig().Health.Failures {
+				r := httptest.NewRequest("POST", chat, io.MultiReader(reads(func([]byte) (int, error) {
+					time.Sleep(c.upload)
+					return 0, io.EOF
+				}), strings.NewReader(ask)))
+				r.ContentLength = int64(len(ask))
+				r.Header.Set("Content-Type", jsonType)
+				w := httptest.NewRecorder()
+				g.Handler().ServeHTTP(w, r)
+				if w.Code != http.StatusGatewayTimeout {
+					t.Fatalf("status %d: %s", w.Code, w.Body)
+				}
+			}
+			if got := g.states(); got != c.states {
+				t.Errorf("after uploads of %v the replicas are %s, want %s", c.upload, got, c.states)
+			}
+		})
+	}
+}
+
 func TestAReplicaMayHaveTimesOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, transport(mute), alone, func(o *serving.Options) {

@@ -10,9 +10,11 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -174,12 +176,15 @@ func newCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	}
 	ledger := fleet.NewLedger(table)
 	ledger.ShareRate(s.Serving.Server.Routers)
+	panics := rate.Sometimes{First: 3, Interval: 10 * time.Second}
 	return router.New(router.Config{
 		Ledger: ledger, Fallback: fallback, Balancer: balancer,
 		Forecaster: profile.NewForecaster(s.Profiles()),
 		Gate:       gate(s),
 		Seed:       workloads.Seed(workloads.Serving, 0),
-		OnPanic:    func(name string, value any) { log.Error("a policy panicked", "policy", name, "panic", value) },
+		OnPanic: func(name string, value any) { // of each request, maybe
+			panics.Do(func() { log.Error("a policy panicked", "policy", name, "panic", value) })
+		},
 	})
 }
 

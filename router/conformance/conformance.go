@@ -104,7 +104,11 @@ func draw(t *fleet.Table, seed uint64) *example {
 	}
 	if rng.IntN(4) == 0 { // some come back slowly
 		for range t.Replicas {
-			x.view.Caps = append(x.view.Caps, int32(max(0, rng.IntN(60)-30)))
+			most := rng.IntN(60) - 30
+			if most < 0 { // half of these get nothing, the others all
+				most %= 2
+			}
+			x.view.Caps = append(x.view.Caps, int32(most))
 		}
 	}
 	if seed%3 == 0 {

@@ -2,9 +2,12 @@ package fleet
 
 import "slices"
 
+// Closed is the cap of a replica that gets no request.
+const Closed = -1
+
 // SetCap bounds, for as long as it stands, the requests that the router itself may
 // have on the replica, beside the limit of the table: a replica on trial, or one
-// that comes back, gets little at first. Zero lifts it.
+// that comes back, gets little at first. Zero lifts it; [Closed] lets in none.
 func (l *Ledger) SetCap(replica, most int) {
 	l.mu.Lock()
 	if len(l.caps) > 0 || most != 0 {

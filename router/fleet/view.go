@@ -21,7 +21,8 @@ type View struct {
 	// ([Ledger.Correct]); empty where all are.
 	Elsewhere []int32
 	// Caps is, by replica, how many requests of its own the router may have there
-	// for now ([Ledger.SetCap]). Zero is no cap; empty where no replica has one.
+	// for now ([Ledger.SetCap]). Zero is no cap, [Closed] lets in none; empty where no
+	// replica has one.
 	Caps []int32
 	// Excess is, by replica, what of its times lies beyond those of its profile, as a
 	// multiple of these ([Ledger.SlowDown]); empty where all keep to theirs.

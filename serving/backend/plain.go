@@ -22,13 +22,18 @@ const (
 	idleTime = 90 * time.Second
 )
 
+// staleWithin is how soon a request on a connection that was closed while it waited is
+// known to have gone nowhere.
+const staleWithin = time.Second
+
 // plain sends requests to one server by plain HTTP/1.1, on the goroutine that
 // asks. An [http.Transport] has two goroutines more for each connection, through
 // which every request and answer goes; to a router in front of a quick server
 // that is a good part of what it costs. Requests of other kinds are otherwise's.
 //
-// A request whose kept connection turns out to be closed, before a byte of the
-// answer, is sent again on another. Nothing else is.
+// A request whose kept connection turns out to be closed, at once and before a byte of
+// the answer, is sent again on another. Nothing else is: a server that takes longer than
+// [staleWithin] to close may have worked on it, or be gone.
 type plain struct {
 	addr      string // host:port
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -75,12 +80,13 @@ func (t *plain) roundTrip(r *http.Request) (*http.Response, error) {
 			}
 			l = newLink(t, conn)
 		}
+		sent := time.Now()
 		response, err := l.roundTrip(r, body)
 		if err == nil {
 			return response, nil
 		}
 		l.conn.Close()
-		if !used || ctx.Err() != nil || !errors.Is(err, errNoAnswer) || body != nil && r.GetBody == nil {
+		if !used || time.Since(sent) > staleWithin || ctx.Err() != nil || !errors.Is(err, errNoAnswer) || body != nil && r.GetBody == nil {
 			return nil, because(ctx, err)
 		}
 		if body != nil {

@@ -202,6 +202,39 @@ func TestPlainSendsAgainOnlyWhatAKeptConnectionLost(t *testing.T) {
 	}
 }
 
+// A kept connection that ends late was not closed while it waited: the server may have
+// worked on the request, or be gone.
+func TestPlainSendsNothingAgainThatHasTakenLong(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		heard int32
+	}{{time.Second / 2, 3}, {2 * time.Second, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			var heard atomic.Int32
+			p := plainTo(func(_ int, conn net.Conn) {
+				for in := bufio.NewReader(conn); ; {
+					if _, err := hear(in); err != nil {
+						return
+					}
+					if heard.Add(1) == 2 {
+						time.Sleep(c.after)
+						return
+					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+				}
+			})
+			if _, _, _, err := whole(p, plainRequest(t.Context(), "{}")); err != nil {
+				t.Fatal(err)
+			}
+			_, _, _, err := whole(p, plainRequest(t.Context(), "{}"))
+			if again := c.heard == 3; heard.Load() != c.heard || (err == nil) != again {
+				t.Errorf("closed after %v, the server heard %d requests, error %v", c.after, heard.Load(), err)
+			}
+			p.CloseIdleConnections()
+		})
+	}
+}
+
 func TestPlainEndsWithItsContext(t *testing.T) {
 	gone := errors.New("gone")
 	for _, text := range []string{"", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"} {

@@ -253,7 +253,7 @@ func TestReaderIsStrict(t *testing.T) {
 		{`"replica":"large@a"`, `"replica":"small@b"`, `x:2: replica: "small@b" is not one of the header's of variant large`},
 		{`"moved_to":"large@b"`, `"moved_to":"@"`, "x:2: moved_to"},
 		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2]`, "x:2: in_flight, held_tokens: 3 and 4 numbers"},
-		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens, of_others, caps: a negative number"},
+		{`"in_flight":[0,1,2,3]`, `"in_flight":[0,1,2,-3]`, "x:2: in_flight, held_tokens, of_others: a negative number"},
 		{`"caps":[0,1,2,0]`, `"caps":[0,1,2]`, "x:2: of_others, caps: 4 and 3 numbers"},
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0.5]`, "x:2: excess_time: 2 numbers"},
 		{`"excess_time":[0,0,0.5,0]`, `"excess_time":[0,0,-0.5,0]`, "x:2: excess_time: -0.5 is negative"},

@@ -191,11 +191,16 @@ func notNegative(l *line) error {
 			return fmt.Errorf("%s: %d is negative", x.key, x.value)
 		}
 	}
-	for _, list := range [][]int32{l.InFlight, l.Held, l.Others, l.Caps} {
+	for _, list := range [][]int32{l.InFlight, l.Held, l.Others} {
 		for _, n := range list {
 			if n < 0 {
-				return errors.New("in_flight, held_tokens, of_others, caps: a negative number")
+				return errors.New("in_flight, held_tokens, of_others: a negative number")
 			}
+		}
+	}
+	for _, n := range l.Caps {
+		if n < fleet.Closed {
+			return fmt.Errorf("caps: %d is below %d", n, fleet.Closed)
 		}
 	}
 	for _, x := range l.Excess {

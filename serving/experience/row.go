@@ -68,7 +68,7 @@ type line struct {
 	InFlight []int32   `json:"in_flight"`
 	Held     []int32   `json:"held_tokens"`
 	Others   []int32   `json:"of_others,omitempty"`   // of those in flight
-	Caps     []int32   `json:"caps,omitempty"`        // on those of the router's own; 0 is none
+	Caps     []int32   `json:"caps,omitempty"`        // on those of the router's own; 0 is none, -1 lets in none
 	Excess   []float32 `json:"excess_time,omitempty"` // beyond that of their profiles, as a multiple of it
 	Down     []int     `json:"down,omitempty"`        // replicas, by index
 	Hosts    []int     `json:"hosts,omitempty"`       // by index, where the view was of a sample

@@ -47,6 +47,8 @@ type replica struct {
 
 	probe  probe
 	quiet  quiet
+	busy   busy
+	told   int // what the ledger knows of its bounds
 	before int // own requests in flight when it was ejected
 }
 
@@ -131,7 +133,7 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, false)
-	r.failures, r.timeouts, r.spared = 0, 0, false
+	r.failures, r.timeouts, r.spared, r.busy.pause = 0, 0, false, 0
 	if r.State != HalfOpen {
 		return nil
 	}
@@ -226,16 +228,24 @@ func (m *Monitor) step(i int, to State, why Reason, now time.Duration) {
 	m.changes = append(m.changes, Change{Replica: i, From: r.State, To: to, Why: why})
 	r.State, r.Since, r.Why = to, now, why
 	r.failures, r.timeouts, r.trials, r.spared, r.recent = 0, 0, 0, false, window{}
-	if to == HalfOpen {
+	switch to {
+	case HalfOpen:
 		r.quiet.since = 0 // a trial has its own time
+	case Ejected:
+		r.busy.on = false
 	}
-	m.limit(i, 0)
+	if to != SlowStart { // whose cap comes at once: a moment without one would let in all who wait
+		m.limit(i, 0)
+	}
 }
 
-// limit bounds the replica's own requests in flight; zero does not.
+// limit bounds the replica's own requests in flight by what its state lets it have, zero
+// for all, and by what it has room for.
 func (m *Monitor) limit(i, most int) {
-	if r := &m.replicas[i]; r.Cap != most {
-		r.Cap = most
+	r := &m.replicas[i]
+	r.Cap = most
+	if most = r.busy.bound(most); r.told != most {
+		r.told = most
 		m.ledger.SetCap(i, most)
 	}
 }
@@ -253,6 +263,7 @@ func (m *Monitor) Standings() []Standing {
 	out := make([]Standing, len(m.replicas))
 	for i := range m.replicas {
 		out[i] = m.replicas[i].Standing
+		out[i].Busy = m.replicas[i].busy.on
 	}
 	return out
 }

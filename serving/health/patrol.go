@@ -127,6 +127,14 @@ func Short(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
+// Unnamed says that an attempt failed because the server's name could not be looked up for now:
+// that is a word on who knows the names, and connections that stand may work on. A name that
+// there is not is none of these.
+func Unnamed(err error) bool {
+	var lookup *net.DNSError
+	return errors.As(err, &lookup) && lookup.Temporary() && !lookup.IsNotFound
+}
+
 // ask probes the server once, if it can.
 func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)
@@ -146,6 +154,10 @@ func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 		return Well, true
 	case err == nil:
 		return Unsound, true
+	case Unnamed(err):
+		return Late, true
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return Unconnected, true
 	case errors.As(err, &op) && op.Op == "dial":
 		return Refused, true
 	case ctx.Err() != nil && !connected.Load():

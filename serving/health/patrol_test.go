@@ -68,6 +68,11 @@ func walk(t *testing.T, d time.Duration, during func(*health.Patrol), engines ..
 	return diary
 }
 
+// unnamed is an engine whose name cannot be looked up.
+func unnamed(why *net.DNSError) engine {
+	return func(context.Context, string) (int, error) { return 0, &net.OpError{Op: "dial", Err: why} }
+}
+
 func TestFindings(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	status := func(code int) engine {
@@ -86,8 +91,14 @@ func TestFindings(t *testing.T) {
 		"loading":      {status(503), health.Unsound},
 		"nothing here": {status(404), health.Well},
 		"refused":      {func(context.Context, string) (int, error) { return 0, dial }, health.Refused},
-		"breaks off":   {func(context.Context, string) (int, error) { return 0, io.ErrUnexpectedEOF }, health.Unsound},
-		"never":        {hangs, health.Unconnected},
+		"no way there": {func(context.Context, string) (int, error) {
+			return 0, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+		}, health.Unconnected},
+		"no such name":                     {unnamed(&net.DNSError{IsNotFound: true}), health.Refused},
+		"its name cannot be looked up now": {unnamed(&net.DNSError{IsTemporary: true}), health.Late},
+		"nor in time":                      {unnamed(&net.DNSError{IsTimeout: true}), health.Late},
+		"breaks off":                       {func(context.Context, string) (int, error) { return 0, io.ErrUnexpectedEOF }, health.Unsound},
+		"never":                            {hangs, health.Unconnected},
 		"models alone": {func(_ context.Context, path string) (int, error) {
 			return map[string]int{"/health": 404, "/v1/models": 200}[path], nil
 		}, health.Well},

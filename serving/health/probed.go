@@ -9,9 +9,9 @@ type Finding uint8
 const (
 	// Well: it answered, and not with a server error.
 	Well Finding = iota
-	// Refused: it refused the connection, or none is possible.
+	// Refused: it refused the connection.
 	Refused
-	// Unconnected: no connection was made in time.
+	// Unconnected: no connection was made in time, or nobody is there.
 	Unconnected
 	// Unsound: it answered with a server error.
 	Unsound
@@ -32,6 +32,7 @@ type probe struct {
 	has    bool // it is probed at all
 	passed bool // the last one, and since the replica was ejected
 	missed int  // how many in a row
+	gone   int  // how many in a row found nobody there, while nothing came from there either
 	signs  uint64
 }
 
@@ -45,6 +46,9 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 	signs := m.signs[i].Load()
 	progressed := signs != r.probe.signs
 	r.probe.has, r.probe.passed, r.probe.signs = true, f == Well, signs
+	if r.probe.gone++; f != Unconnected || progressed {
+		r.probe.gone = 0
+	}
 	switch {
 	case f == Well:
 		r.probe.missed = 0
@@ -56,6 +60,9 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 	case f == Refused || f == Unconnected:
 		r.probe.missed++
 		m.eject(i, Unreachable, now)
+		if r.probe.gone == m.config.ProbeFailures {
+			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: Unreachable, Lost: true})
+		}
 	default:
 		if r.probe.missed++; r.probe.missed >= m.config.ProbeFailures || r.State == HalfOpen {
 			m.eject(i, Unwell, now)

@@ -9,14 +9,18 @@ import (
 const ramp = 50
 
 // Advance does what is due: ejected replicas whose cooldown is over go on trial,
-// and the share of those that come back grows. It returns when to call it
-// next, or ok false if nothing is to come but what other calls bring.
+// the share of those that come back grows, and those that are busy get more again. It
+// returns when to call it next, or ok false if nothing is to come but what other calls
+// bring.
 func (m *Monitor) Advance(now time.Duration) (changes []Change, next time.Duration, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next = math.MaxInt64
 	for i := range m.replicas {
 		r := &m.replicas[i]
+		if at, more := m.ease(i, now); more {
+			next = min(next, at)
+		}
 		switch r.State {
 		case Ejected:
 			if !m.release(i, now) && now < r.until {

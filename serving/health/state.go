@@ -80,6 +80,8 @@ type Standing struct {
 	Why Reason
 	// Cap bounds its requests in flight while it comes back. Zero is no cap.
 	Cap int
+	// Busy says that it has lately refused requests for want of room, and gets fewer.
+	Busy bool
 }
 
 // Change is a replica's step from one state to another.
@@ -92,4 +94,10 @@ type Change struct {
 	// Spared says that there was no step: the replica would have been ejected, had
 	// not too many been out already.
 	Spared bool
+	// Lost says that there was no step: nothing is there any more where the replica was,
+	// and what it was given will not be answered.
+	Lost bool
 }
+
+// Ejects says that the replica goes out with this change.
+func (c Change) Ejects() bool { return c.To == Ejected && c.From != Ejected }

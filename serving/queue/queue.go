@@ -129,13 +129,21 @@ func (q *Queue[T]) Len() int { return q.size }
 // Waiting is the number of entries of a class.
 func (q *Queue[T]) Waiting(class int) int { return q.classes[class].size }
 
+// Full says that one has to make way before another can wait.
+func (q *Queue[T]) Full() bool { return q.size >= q.limit }
+
+// Admits says whether Push would let the entry wait now.
+func (q *Queue[T]) Admits(e *Entry[T]) bool {
+	return !q.Full() || q.least(q.classes[e.Class], e.Tenant) != nil
+}
+
 // Push lets the entry wait. If the queue is full, one that has less claim to a place
 // makes way and is returned: one of the lowest priority below, else the last of the
 // tenant with the most waiting, if that has more than the entry's own tenant with the
 // entry. If there is none, Push reports false and the entry does not wait.
 func (q *Queue[T]) Push(e *Entry[T]) (displaced *Entry[T], ok bool) {
 	c := q.classes[e.Class]
-	if q.size >= q.limit {
+	if q.Full() {
 		if displaced = q.least(c, e.Tenant); displaced == nil {
 			return nil, false
 		}

@@ -21,7 +21,8 @@ type Meter struct {
 	some     bool // something of an answer in one piece has come, spaces aside
 	last     byte // of that
 	pieces   int
-	stated   int // −1: not stated
+	stated   int  // −1: not stated
+	said     bool // more than comments
 	begun    bool
 	finished bool
 	reasoned bool // a choice has told why it ended
@@ -78,6 +79,7 @@ func (m *Meter) keep(p []byte) {
 func (m *Meter) line() {
 	line, whole := bytes.TrimSuffix(m.pending, []byte("\r")), !m.overflow
 	m.pending, m.overflow = m.pending[:0], false
+	m.said = m.said || !whole || !silent(line)
 	if fault, ok := bytes.CutPrefix(line, []byte("error:")); ok && whole {
 		m.begun = true // older servers of llama.cpp have a field for it
 		m.erred(bytes.TrimSpace(fault))
@@ -93,6 +95,12 @@ func (m *Meter) line() {
 	case !m.read(data):
 		m.garbled = true
 	}
+}
+
+// silent says that a line of a stream is no part of an event: it is empty, a comment, or
+// data without any, which keep a connection open.
+func silent(line []byte) bool {
+	return len(line) == 0 || line[0] == ':' || string(bytes.TrimSpace(line)) == "data:"
 }
 
 // Close tells the Meter that the answer has ended. Once is enough.
@@ -129,6 +137,10 @@ func (m *Meter) Counted() int { return m.pieces }
 
 // Started says that some content has arrived.
 func (m *Meter) Started() bool { return m.pieces > 0 }
+
+// Mute says that of a stream nothing has come but what keeps a connection open, and that
+// another's events may follow that.
+func (m *Meter) Mute() bool { return m.events && !m.said && m.AtLineStart() }
 
 // Begun says that an event has arrived which is more than the announcement of
 // an answer.

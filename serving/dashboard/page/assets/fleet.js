@@ -17,6 +17,7 @@ export function condition(r) {
   }
   if (r.drained) return ['warn', 'drained by order'];
   if (!r.up) return ['bad', `down${since}${why}`];
+  if (r.busy) return ['warn', 'has no room for more, as it says'];
   if (r.gauges?.stale) return ['warn', `its gauges are ${duration(r.gauges.age_s)} old`];
   return null;
 }
