@@ -142,6 +142,13 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	plan := evaluation.Plan{Workloads: work}
+	for _, c := range list {
+		plan.Contestants = append(plan.Contestants, c.contestant)
+	}
+	if err := plan.Playable(); err != nil { // now, and not when others have been played
+		return err
+	}
 	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
 	if report.Fluid, err = fluidRows(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err

@@ -139,6 +139,19 @@ func TestPlannersAreCheckedFirst(t *testing.T) {
 	}
 }
 
+// A loss that leaves a policy no replica is said before anything is played or tuned.
+func TestLossesOfEveryHostAreRefusedFirst(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be played
+	for _, command := range [][]string{{"eval"}, {"eval", "--tune"}, {"bound"}} {
+		var stdout, stderr strings.Builder
+		args := append(command, "--scenario", "tiny", "--workload", "u1", "--workload", "u1+lost:gpu0@60-120")
+		if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "on u1+lost:gpu0@60-120: ") || !strings.Contains(stderr.String(), "no replica is left") {
+			t.Errorf("%v: exit code %d: %s", command, code, stderr.String())
+		}
+	}
+}
+
 // A policy trained for other variants never routes.
 func TestForeignPolicyIsRefused(t *testing.T) {
 	path := storeOf(t, "tiny", "mine")

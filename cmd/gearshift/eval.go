@@ -207,6 +207,10 @@ func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, 
 	if err != nil || !o.tune.on {
 		return list, nil, err
 	}
+	asked := evaluation.Plan{Contestants: list, Workloads: work}
+	if err := asked.Playable(); err != nil { // now, and not after the search
+		return nil, nil, err
+	}
 	tuning, err := policies.Tune(ctx, s, o.tune.Search, work, counting(stderr, "tuning"))
 	if err != nil {
 		return nil, nil, err

@@ -337,3 +337,18 @@ func TestPlacersAreFollowed(t *testing.T) {
 		t.Errorf("%v: %+v\nwant %+v", err, got, want)
 	}
 }
+
+// What cannot begin is said before anything is played, of a plan and of a search.
+func TestRunsThatCannotBeginAreRefusedFirst(t *testing.T) {
+	p := plan(t)
+	p.Workloads[1].Depart = func(fleet *env.Config) error { return fleet.Lose("gpu", time.Second, 0) }
+	p.Observe = func(r evaluation.Run, _ *env.Environment) { t.Errorf("%+v is played", r) }
+	if _, err := p.Evaluate(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "cannot evaluate small on fast: ") || !strings.HasSuffix(err.Error(), "no replica is left") {
+		t.Errorf("a plan: %v", err)
+	}
+	search := tuning(t)
+	search.Workloads = p.Workloads
+	if _, err := search.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "cannot tune on fast: ") || !strings.HasSuffix(err.Error(), "no replica is left") {
+		t.Errorf("a search: %v", err)
+	}
+}

@@ -95,6 +95,9 @@ type Run struct {
 // All cores play until the last run has begun, while the runs of one contestant and
 // workload after the other are summed up.
 func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
+	if err := p.Playable(); err != nil {
+		return nil, err
+	}
 	matches := p.matches()
 	cores := min(runtime.GOMAXPROCS(0), len(matches)*len(p.Seeds))
 	ctx, cancel := context.WithCancel(ctx)
@@ -127,6 +130,32 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 	}
 	compare(results)
 	return results, nil
+}
+
+// Playable refuses a plan of which a run could not begin, such as one that loses the only
+// host of a policy: else it ends when others have been played, and their results are lost.
+func (p *Plan) Playable() error {
+	for i := range p.Contestants {
+		for j := range p.Workloads {
+			c, w := &p.Contestants[i], &p.Workloads[j]
+			if _, err := world(c, w); err != nil {
+				return fmt.Errorf("cannot evaluate %s on %s: %w", c.Name, w.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// world is the contestant's fleet under the workload.
+func world(c *Contestant, w *Workload) (*env.Environment, error) {
+	config := c.Fleet
+	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
+	if w.Depart != nil {
+		if err := w.Depart(&config); err != nil {
+			return nil, err
+		}
+	}
+	return env.New(config)
 }
 
 // match is one contestant on one workload.
@@ -240,14 +269,7 @@ type observer struct {
 // play is one episode, with the decider choosing every action. Of one without a
 // request the observer hears nothing.
 func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observer) error {
-	config := c.Fleet
-	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
-	if w.Depart != nil {
-		if err := w.Depart(&config); err != nil {
-			return err
-		}
-	}
-	e, err := env.New(config)
+	e, err := world(c, w)
 	if err != nil {
 		return err
 	}

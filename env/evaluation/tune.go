@@ -77,6 +77,11 @@ func (t *Tuning) Run(ctx context.Context) ([]Trial, error) {
 	if len(t.Seeds) == 0 || len(t.Workloads) == 0 || t.Trials < 1 {
 		return nil, errors.New("cannot tune: seeds, workloads and trials are needed")
 	}
+	for i := range t.Workloads {
+		if _, err := world(&Contestant{Fleet: t.Fleet}, &t.Workloads[i]); err != nil {
+			return nil, fmt.Errorf("cannot tune on %s: %w", t.Workloads[i].Name, err)
+		}
+	}
 	var all []Trial
 	for i := range t.Families {
 		f := &t.Families[i]
