@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -11,4 +13,15 @@ func TestPaperNeedsItsTasks(t *testing.T) {
 	fail(t, []string{"paper"}, "--out")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", "tiny"}, "tiny", "hellaswag")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--seeds", "1"}, "--seeds")
+}
+
+// A folder whose files the report would replace is refused before anything is trained.
+func TestPaperSparesWhatIsNotAReport(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be trained
+	var stdout, stderr strings.Builder
+	args := []string{"paper", "--quick", "--out", filepath.Dir(write(t, "report.json", "{}"))}
+	if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "a report.json that is not a report's; choose another folder") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
 }

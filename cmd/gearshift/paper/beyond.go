@@ -3,7 +3,9 @@ package paper
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 )
@@ -36,13 +38,43 @@ func (p *paper) beyondSection(ctx context.Context) (report.Section, error) {
 		}
 	}
 	for _, g := range groups {
-		table, err := p.besideRules(ctx, g.id, g.title, g.names)
+		names, refused, err := p.playable(g.names)
+		if err != nil {
+			return out, err
+		}
+		out.Text += refused
+		if len(names) == 0 {
+			continue
+		}
+		table, err := p.besideRules(ctx, g.id, g.title, names)
 		if err != nil {
 			return out, err
 		}
 		out.Tables = append(out.Tables, table)
 	}
 	return out, nil
+}
+
+// playable is the workloads that the policies can be played on, and a sentence for each
+// that they cannot: where a lost host leaves one without a replica, or answers twice as
+// long do not fit. It is no error, which would cost the hours of all that comes before.
+func (p *paper) playable(names []string) (list []string, refused string, err error) {
+	contestants, err := policies.Contestants(p.scenario, nil, slices.Concat(p.rules, statics(p.scenario)), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, name := range names {
+		plan := evaluation.Plan{Contestants: contestants}
+		if plan.Workloads, err = p.scenario.Evaluated([]string{name}, p.scenario.Evaluation.Requests); err == nil {
+			err = plan.Playable()
+		}
+		if err != nil {
+			refused += fmt.Sprintf(" On this fleet there is no %s: %v.", name, err)
+			continue
+		}
+		list = append(list, name)
+	}
+	return list, refused, nil
 }
 
 // knee is the highest rate of the sweep at which the middle size alone meets

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"gearshift/cmd/gearshift/policies"
@@ -41,6 +42,10 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 			return out, err
 		}
 		t.Rows = append(t.Rows, rows...)
+	}
+	if len(t.Rows) == 0 {
+		out.Text = fmt.Sprintf("No other built-in scenario borrows the presets of %s.", p.scenario.Name)
+		return out, nil
 	}
 	out.Tables = []report.Table{t}
 	return out, nil

@@ -100,6 +100,9 @@ func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer)
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return fmt.Errorf("cannot make folder for the report: %w", err)
 	}
+	if err := report.Replaceable(o.Out); err != nil {
+		return err
+	}
 	p := &paper{
 		options: o, program: by, scenario: s, stderr: stderr,
 		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},

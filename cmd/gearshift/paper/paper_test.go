@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"gearshift/cmd/gearshift/policies"
@@ -200,6 +201,51 @@ func TestIntervalsAcrossTrainings(t *testing.T) {
 	for i, got := range acrossTrainings([][]float64{one, other}) {
 		if math.Abs(got-one[i]-0.1) > 1e-12 {
 			t.Errorf("seed %d: %v, want the mean of %v and %v", i, got, one[i], other[i])
+		}
+	}
+}
+
+// A fleet that no built-in scenario borrows its presets from has a section on others,
+// which says so.
+func TestOtherFleetsOfAScenarioThatLendsNoPresets(t *testing.T) {
+	s := titan(t)
+	s.Name = "mine"
+	p := &paper{scenario: s, cache: map[string]rows{}, stderr: t.Output()}
+	section, err := p.othersSection(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := report.Report{Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"}, Sections: []report.Section{section}}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What cannot be played on a fleet is left out of its report, which says why.
+func TestReportsLeaveOutWhatCannotBePlayed(t *testing.T) {
+	names := []string{"u1+gpu:x1.25", "u1+outputs:x100", "u1+lost:gpu0@300-1200"}
+	one := titan(t)
+	one.Hosts = one.Hosts[:1]
+	for i := range one.Replicas {
+		one.Replicas[i].Hosts = one.Replicas[i].Hosts[:1]
+	}
+	for _, c := range []struct {
+		fleet *scenario.Scenario
+		want  []string
+		why   []string
+	}{
+		{titan(t), []string{names[0], names[2]}, []string{"no u1+outputs:x100: "}},
+		{one, names[:1], []string{"no u1+outputs:x100: ", "no u1+lost:gpu0@300-1200: ", "no replica is left."}},
+	} {
+		p := &paper{scenario: c.fleet, rules: []string{"threshold"}}
+		got, refused, err := p.playable(names)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("on %d hosts %v are played, %v", len(c.fleet.Hosts), got, err)
+		}
+		for _, why := range c.why {
+			if !strings.Contains(refused, why) {
+				t.Errorf("on %d hosts no %q in %q", len(c.fleet.Hosts), why, refused)
+			}
 		}
 	}
 }

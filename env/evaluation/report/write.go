@@ -28,7 +28,7 @@ func (r *Report) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
-	if err := replaceable(dir); err != nil {
+	if err := Replaceable(dir); err != nil {
 		return err
 	}
 	if err := install(dir, files); err != nil {
@@ -68,9 +68,9 @@ func (r *Report) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// replaceable refuses a dir whose csv folder or files are not those of a
-// report: they would be lost.
-func replaceable(dir string) error {
+// Replaceable refuses a dir whose csv folder or files are not those of a
+// report: they would be lost. Ask it before what is to be reported has taken its time.
+func Replaceable(dir string) error {
 	var there []string
 	for _, name := range []string{pageFile, jsonFile, csvFolder} {
 		switch _, err := os.Lstat(filepath.Join(dir, name)); {
