@@ -37,6 +37,9 @@ func TestPlannedReferences(t *testing.T) {
 		if (err == nil) != (name != "") || c.Name != name && err == nil {
 			t.Errorf("%s is %q, %v; want %q", ref, c.Name, err, name)
 		}
+		if err == nil && c.Rule {
+			t.Errorf("%s counts as a rule", ref)
+		}
 		if err == nil && len(c.Fleet.Table.Replicas) != len(s.Table().Replicas) {
 			t.Errorf("%s plays on %d replicas, not on the whole fleet", ref, len(c.Fleet.Table.Replicas))
 		}
