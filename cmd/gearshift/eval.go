@@ -159,6 +159,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err := makeReports(o.out); err != nil {
 		return err
 	}
+	o.tune.Routers = o.routers
 	list, tuning, err := lineUp(ctx, s, source, o, work, stderr)
 	if err != nil {
 		return err

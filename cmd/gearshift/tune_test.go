@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -59,6 +60,22 @@ func TestEvalTunes(t *testing.T) {
 	}
 	if rows, err := csv.NewReader(strings.NewReader(string(data))).ReadAll(); err != nil || len(rows) != 1+trials {
 		t.Errorf("tune.csv: %d rows for %d trials, %v", len(rows), trials, err)
+	}
+}
+
+// The rules of several routers are tuned for as many.
+func TestEvalTunesForItsRouters(t *testing.T) {
+	best := func(flags ...string) []evaluation.Best {
+		t.Helper()
+		var r evaluation.Report
+		text := succeed(t, append(append(quickTuning, "--policy", "static:small", "--format", "json"), flags...)...)
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Tuning.Best
+	}
+	if reflect.DeepEqual(best(), best("--routers", "3", "--gauge-interval", "0s")) {
+		t.Error("the search has the same scores with one router and with three")
 	}
 }
 

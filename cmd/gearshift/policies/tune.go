@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
@@ -20,6 +21,8 @@ type Search struct {
 	Seeds  int    // training runs of each workload that a point takes
 	Trials int    // points for each rule at most
 	For    string // what is best
+	// Routers share the fleet in the search as they will where the best is used.
+	Routers env.Routers
 }
 
 // Tune searches every family of rules on the training seeds of the workloads.
@@ -28,6 +31,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 	if err != nil {
 		return nil, err
 	}
+	fleet.Routers = o.Routers
 	families, err := ruleFamilies(s, fleet.Table)
 	if err != nil {
 		return nil, err
