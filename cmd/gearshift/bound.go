@@ -134,6 +134,11 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if o.samples > 0 {
+		if err := policies.SampledOn(o.workloads); err != nil {
+			return fmt.Errorf("--samples %d: %w", o.samples, err)
+		}
+	}
 	if o.fluidOnly {
 		o.policies = nil
 	}

@@ -139,6 +139,19 @@ func TestPlannersAreCheckedFirst(t *testing.T) {
 	}
 }
 
+// On engines that are slower than their profiles a planner on samples would know so.
+func TestPlannersOnSamplesGoByTheProfiles(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing can be played
+	for _, args := range [][]string{{"eval", "--policy", "planner:slackfit"}, {"bound", "--samples", "8"}} {
+		var stdout, stderr strings.Builder
+		all := append(args, "--scenario", "tiny", "--workload", "u1", "--workload", "u1+gpu:x1.25")
+		if code := run(ctx, all, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `on "u1+gpu:x1.25" a planner on samples would know`) {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
+		}
+	}
+}
+
 // A loss that leaves a policy no replica is said before anything is played or tuned.
 func TestLossesOfEveryHostAreRefusedFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

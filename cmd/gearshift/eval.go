@@ -152,6 +152,11 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if i := slices.IndexFunc(o.policies, policies.IsSampled); i >= 0 {
+		if err := policies.SampledOn(o.workloads); err != nil {
+			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
+		}
+	}
 	source, err := newPolicySource(o.store, o.engine)
 	if err != nil {
 		return err

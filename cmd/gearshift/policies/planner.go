@@ -10,6 +10,7 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/planner"
+	"gearshift/workloads"
 )
 
 // PlannedForms is how a planner over another policy is referred to.
@@ -32,6 +33,28 @@ const (
 func IsPlanned(ref string) bool {
 	kind, _, _ := strings.Cut(ref, ":")
 	return kind == clairvoyantKind || kind == samplingKind
+}
+
+// IsSampled says whether a reference has the form of a planner on samples.
+func IsSampled(ref string) bool {
+	kind, _, _ := strings.Cut(ref, ":")
+	return kind == samplingKind
+}
+
+// SampledOn refuses workloads of which a planner on samples would know what no router
+// does: it simulates its futures on copies of the engines as they are, which +gpu makes
+// slower or quicker than their profiles.
+func SampledOn(names []string) error {
+	for _, name := range names {
+		spec, err := workloads.Parse(name)
+		if err != nil {
+			return err
+		}
+		if spec.GPU != 0 {
+			return fmt.Errorf("on %q a planner on samples would know how quick the engines truly are, which no router is told", name)
+		}
+	}
+	return nil
 }
 
 // parsePlanned reads a reference to a planner. What the planner on samples is
