@@ -26,8 +26,8 @@ type tally struct {
 	met      float64 // share
 	windows  [len(WindowLevels)]float64
 	share    []float64 // by variant
-	ttft     []float32 // ms, by request
-	tpot     []float32 // ms per output token, queueing included
+	ttft     []float32 // ms, of the requests that were answered
+	tpot     []float32 // ms per output token, queueing included, of the same
 }
 
 // recorder gathers the outcomes of an episode.
@@ -47,14 +47,14 @@ func (r *recorder) add(o *env.Outcome) {
 	for len(r.utility) <= o.Decision {
 		r.utility = append(r.utility, 0)
 		r.peak = append(r.peak, 0)
-		r.ttft = append(r.ttft, 0)
-		r.tpot = append(r.tpot, 0)
 	}
 	task := &r.table.Tasks[o.Request.Task]
 	r.utility[o.Decision] = o.Utility
 	r.peak[o.Decision] = task.Weight * slices.Max(task.Quality)
-	r.ttft[o.Decision] = milliseconds(o.FirstToken - o.Request.Arrival)
-	r.tpot[o.Decision] = milliseconds(o.Latency())
+	if !o.Failed { // no answer has come that had a time
+		r.ttft = append(r.ttft, milliseconds(o.FirstToken-o.Request.Arrival))
+		r.tpot = append(r.tpot, milliseconds(o.Latency()))
+	}
 	r.chosen[o.Variant]++
 	if o.Met {
 		r.met++

@@ -35,7 +35,7 @@ type Result struct {
 	Runs []float64 `json:"-"`
 }
 
-// Percentiles over all requests of all seeds.
+// Percentiles over the requests of all seeds that were answered.
 type Percentiles struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`

@@ -4,6 +4,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
+
+	"gearshift/env"
+	"gearshift/router/fleet"
 )
 
 func TestPercentilesAreNearestRanks(t *testing.T) {
@@ -59,5 +63,29 @@ func TestSmallest(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A request that fails with its host has no latency: those of the answers stand alone.
+func TestFailedRequestsHaveNoLatency(t *testing.T) {
+	table, err := fleet.NewTable(
+		[]fleet.Task{{Name: "chat", Deadline: 40 * time.Millisecond, Weight: 1, Quality: []float64{1}}},
+		[]fleet.Variant{{Name: "only"}}, []fleet.Host{{Name: "gpu"}}, []fleet.Replica{{Name: "only@gpu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := newRecorder(table)
+	record.add(&env.Outcome{
+		Decision: 1, OutputTokens: 100, FirstToken: 5 * time.Millisecond, Finished: 5 * time.Millisecond, Failed: true,
+	})
+	record.add(&env.Outcome{
+		Decision: 0, OutputTokens: 10, FirstToken: 100 * time.Millisecond, Finished: 300 * time.Millisecond, Utility: 1, Met: true,
+	})
+	got := summarise(&Contestant{Fleet: env.Config{Table: table}}, "w", []tally{record.tally()}, 0)
+	if got.TTFT != (Percentiles{100, 100}) || got.TPOT != (Percentiles{30, 30}) {
+		t.Errorf("first tokens %+v, per token %+v; want 100 ms and 30 ms", got.TTFT, got.TPOT)
+	}
+	if got.Requests != 2 || got.Utility.Mean != 0.5 || got.DeadlineMet.Mean != 0.5 {
+		t.Errorf("the request that failed is left out: %+v", got)
 	}
 }
