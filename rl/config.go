@@ -172,6 +172,9 @@ func (c *Config) Validate() error {
 		if c.Discount.TimeConstant == 0 {
 			f.add("n_step_s", "needs discount.time_constant_s")
 		}
+		if c.NStep < 2 {
+			f.add("n_step_s", "bounds returns of several decisions; needs n_step of 2 or more")
+		}
 	}
 	if (c.TargetSync != 0) == (c.TargetRate != 0) {
 		f.add("target_sync", "exactly one of it and target_rate is needed")
@@ -185,8 +188,13 @@ func (c *Config) Validate() error {
 	f.atLeast("replay", c.Replay, 1)
 	if c.Batch > c.Replay && c.Replay > 0 {
 		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
+	} else if c.Batch > c.Decisions && c.Decisions > 0 {
+		f.add("batch", "a run of %d decisions cannot fill one of %d: no gradient step is left", c.Decisions, c.Batch)
 	}
 	f.atLeast("warmup", c.Warmup, 0)
+	if c.Warmup > c.Decisions && c.Decisions > 0 {
+		f.add("warmup", "%d decisions leave no gradient step of a run of %d", c.Warmup, c.Decisions)
+	}
 	f.atLeast("members", c.Members, 0)
 	if c.Environments < 0 || c.Environments > maxEnvironments {
 		f.add("environments", "must be from 1 to %d, or 0 for 1, not %d", maxEnvironments, c.Environments)
