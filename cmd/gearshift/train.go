@@ -222,6 +222,12 @@ func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 // last is the number of decisions that the run goes to.
 func (r *trainingRun) last() int { return cmp.Or(r.options.steps, r.config.Decisions) }
 
+// beyond says whether the progress is past what the run goes to, which several
+// environments end by a whole round.
+func (r *trainingRun) beyond(p *rl.Progress) bool {
+	return p != nil && p.Decisions >= r.last()+max(1, r.config.Environments)
+}
+
 // begin decides where a member starts: at its stored progress, or anew.
 func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 	stored, err := r.store.GetTraining(m.run)
@@ -251,6 +257,9 @@ func (r *trainingRun) begin(m *member, stderr io.Writer) error {
 		if err := m.progress.UnmarshalBinary(stored.Progress); err != nil {
 			return fmt.Errorf("cannot resume run %q: %w", r.options.name, err)
 		}
+	}
+	if m.number > 0 && r.beyond(m.progress) && !r.beyond(r.members[0].progress) {
+		m.progress = nil // of an earlier run that went further than this one is to
 	}
 	if m.number > 0 || stored.Policy.Name == "" || m.progress != nil && m.progress.Decisions < r.last() {
 		return nil

@@ -89,6 +89,25 @@ func TestTrainingResumesBesideProgressOfAnEarlierRun(t *testing.T) {
 	}
 }
 
+// Nor does it if the earlier run was of the same ingredients, and went further.
+func TestTrainingResumesBesideProgressThatWentFurther(t *testing.T) {
+	straight := trainTiny(t, storePath(t), "--steps", "1000")
+	path := storePath(t)
+	trainTiny(t, path, "--steps", "1500")
+	store := &checkpoints.Store{Path: path}
+	earlier, err := store.GetTraining("tiny+2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainTiny(t, path, "--steps", "500")
+	if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
+		t.Fatal(err)
+	}
+	if got := trainTiny(t, path, "--steps", "1000", "--resume"); got != straight {
+		t.Errorf("resumed %s, straight %s", got, straight)
+	}
+}
+
 // atFirst does something before the first line that it is written.
 type atFirst struct {
 	bytes.Buffer
