@@ -54,7 +54,8 @@ func fluidRows(ctx context.Context, s *scenario.Scenario, work []evaluation.Work
 	return append(rows, groupRows(rows, work)...), nil
 }
 
-// groupRows is the mean of each group whose workloads all have a row.
+// groupRows is the mean of each group over those of its workloads that have a row: of a
+// sweep all or none.
 func groupRows(rows []fluidRow, work []evaluation.Workload) []fluidRow {
 	var groups []fluidRow
 	members := map[string][]float64{}

@@ -249,3 +249,10 @@ func TestReportsLeaveOutWhatCannotBePlayed(t *testing.T) {
 		}
 	}
 }
+
+// Windows are counted per run, and a scenario says how long its runs are.
+func TestReportsSayHowLongTheirRunsAre(t *testing.T) {
+	if text := unstableText(2000); !strings.Contains(text, "per run of 2000 requests") {
+		t.Error(text)
+	}
+}

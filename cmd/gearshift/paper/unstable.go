@@ -21,7 +21,7 @@ var paperWindows = map[string][5][3]float64{
 func (p *paper) unstableSection(ctx context.Context) (report.Section, error) {
 	out := report.Section{
 		ID: "unstable", Title: "Unpredictable workloads, hard deadlines",
-		Text: "Requests of random rates that switch at random (LBE-20, LBE-21; the second reads \"between 1 and 48\" as either of the two). The policies know no rate but their own estimates. Windows are running means over 20 requests (LBE-22), counted per run of 10,000 requests.",
+		Text: unstableText(p.scenario.Evaluation.Requests),
 	}
 	for _, name := range []string{"u1", "u2"} {
 		fig, table := "fig6", "table3"
@@ -39,6 +39,13 @@ func (p *paper) unstableSection(ctx context.Context) (report.Section, error) {
 		out.Tables, out.Figures = append(out.Tables, windows), append(out.Figures, figures...)
 	}
 	return out, nil
+}
+
+// unstableText says what is played, in runs of so many requests.
+func unstableText(requests int) string {
+	return "Requests of random rates that switch at random (LBE-20, LBE-21; the second reads \"between 1 and 48\" as either of the two). " +
+		"The policies know no rate but their own estimates. " +
+		fmt.Sprintf("Windows are running means over 20 requests (LBE-22), counted per run of %d requests; the paper's are of 10000.", requests)
 }
 
 // windowTable counts the windows near peak performance beside the paper's.
