@@ -42,6 +42,9 @@ type Meta struct {
 	// From is the digest of the checkpoint whose weights training began with,
 	// empty if they were drawn.
 	From string `json:"from,omitempty"`
+	// OwnEpisodes is whether each of several networks was trained on episodes of its
+	// own; they once all met the same.
+	OwnEpisodes bool `json:"own_episodes,omitempty"`
 	// Log is the logged requests that it was fine-tuned on; nil if there are none.
 	Log *Log `json:"log,omitempty"`
 	// AdviceMargin is what departing from the observation's advice must be worth;

@@ -82,5 +82,5 @@ func (r *trainingRun) interrupted() bool {
 // sameTraining says whether two policies come of the same training.
 func sameTraining(a, b checkpoints.Meta) bool {
 	return a.Scenario == b.Scenario && a.ScenarioHash == b.ScenarioHash && a.SpecHash == b.SpecHash &&
-		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && cmp.Compare(a.From, b.From) == 0
+		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && cmp.Compare(a.From, b.From) == 0
 }

@@ -117,7 +117,7 @@ func newTrainingRunOn(o trainOptions, s *scenario.Scenario) (*trainingRun, error
 	spec := r.scenario.Spec()
 	r.meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
-		Preset: o.presetName, Config: encoded, Seed: o.seed,
+		Preset: o.presetName, Config: encoded, Seed: o.seed, OwnEpisodes: preset.Members > 1,
 	}
 	if r.judge, err = newJudge(r.scenario, spec); err != nil {
 		return nil, err
@@ -313,6 +313,8 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 		return differ("the weights of", cmp.Or(stored.From, "chance"), cmp.Or(now.From, "chance"))
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
+	case stored.OwnEpisodes != now.OwnEpisodes:
+		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; train under another --name to start anew", r.options.name)
 	}
 	return nil
 }

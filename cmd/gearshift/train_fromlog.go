@@ -219,7 +219,7 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 	const episodes = 1<<24 - 1
 	if !r.traced {
 		e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
-		return e, func(n uint64) uint64 { return workloads.Seed(workloads.Training, m.seed<<24|n&episodes) }, err
+		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.seed, n) }, err
 	}
 	log := decisions(r.train)
 	fits := r.scenario.SmallestCache()

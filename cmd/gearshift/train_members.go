@@ -20,7 +20,7 @@ import (
 )
 
 // member is one of a run's networks, whose mean is the policy. Each learns on its
-// own, from a seed of its own, at the same time as the others.
+// own, from a seed and on episodes of its own, at the same time as the others.
 type member struct {
 	number   int    // from 0
 	run      string // the name that its progress is stored under
@@ -48,6 +48,17 @@ func (r *trainingRun) addMembers() error {
 		r.members = append(r.members, m)
 	}
 	return nil
+}
+
+// episodeSeed is the seed of an episode in the run of a seed: of the training domain,
+// another for each member. Run and episode fill what a domain's seeds have room for,
+// so those of the further members are drawn; the first one's are a single network's.
+func (m *member) episodeSeed(run, episode uint64) uint64 {
+	n := run<<24 | episode&(1<<24-1)
+	if m.number > 0 {
+		n = rand.NewPCG(n, uint64(m.number)).Uint64()
+	}
+	return workloads.Seed(workloads.Training, n)
 }
 
 // train trains the members. Its error is the first that is more than an interruption:
@@ -91,9 +102,7 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 	m.result, err = rl.Train(ctx, rl.Run{
 		Config: r.config, Seed: m.seed, Stop: r.options.steps,
 		Envs: envs, Learner: learner, Rows: rows,
-		EpisodeSeed: func(episode uint64) uint64 {
-			return workloads.Seed(workloads.Training, m.seed<<24|episode&(1<<24-1))
-		},
+		EpisodeSeed: func(episode uint64) uint64 { return m.episodeSeed(r.options.seed, episode) },
 		Validate: func(network *nn.MLP) (float64, error) {
 			return r.score(ctx, r.config.AdviceMargin, network)
 		},

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -106,6 +107,27 @@ func TestTrainingResumesBesideProgressThatWentFurther(t *testing.T) {
 	if got := trainTiny(t, path, "--steps", "1000", "--resume"); got != straight {
 		t.Errorf("resumed %s, straight %s", got, straight)
 	}
+}
+
+// A run that was interrupted when all networks still met the same episodes does not go
+// on with others.
+func TestRunsOnSharedEpisodesAreNotResumed(t *testing.T) {
+	path := storePath(t)
+	trainTiny(t, path, "--steps", "500")
+	store := &checkpoints.Store{Path: path}
+	stored, err := store.GetTraining("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var meta checkpoints.Meta
+	if err := json.Unmarshal(stored.Meta, &meta); err != nil || !meta.OwnEpisodes {
+		t.Fatalf("%v: %s", err, stored.Meta)
+	}
+	meta.OwnEpisodes = false
+	if err := store.PutTraining("tiny", []byte(toJSON(t, meta)), stored.Progress); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--resume"}, `cannot resume run "tiny"`, "the same episodes")
 }
 
 // atFirst does something before the first line that it is written.

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/workloads"
 )
 
 // train runs training on the tiny scenario and returns the checkpoint's digest.
@@ -121,6 +124,43 @@ func TestMembersAreTrainedApart(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(out, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// No two networks of a run meet the same episodes, in training or fine-tuned on a log;
+// the first one's are those of a run of one network.
+func TestMembersHaveEpisodesOfTheirOwn(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(3) {
+		for number := range 4 {
+			m := &member{number: number}
+			for episode := range uint64(21) {
+				got := m.episodeSeed(seed, episode)
+				if seen[got] || got>>56 != uint64(workloads.Training) {
+					t.Errorf("seed %d, network %d, episode %d: %#x is another's, or not of training", seed, number, episode, got)
+				}
+				seen[got] = true
+				if want := workloads.Seed(workloads.Training, seed<<24|episode); number == 0 && got != want {
+					t.Errorf("seed %d, episode %d: %#x, want %#x", seed, episode, got, want)
+				}
+			}
+		}
+	}
+	r, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", seed: 1, steps: 10, store: storePath(t), uncompared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(t.Context(), io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.members[0].envs[0].Arrival(), r.members[1].envs[0].Arrival(); a == b {
+		t.Errorf("request 10 of both networks' first episode is %+v", a)
+	}
+	onLog := &logRun{trainingRun: r} // which lacks requests to replay
+	_, first, errFirst := onLog.simulated(r.members[0])
+	_, second, err := onLog.simulated(r.members[1])
+	if err := errors.Join(errFirst, err); err != nil || first(0) == second(0) {
+		t.Errorf("beside a log both networks meet the episode %#x, %v", first(0), err)
 	}
 }
 
