@@ -154,8 +154,17 @@ func writeFolder(folder string, files map[string][]byte, force bool) error {
 }
 
 // clearModel removes a folder of a model, and no other: one that holds anything
-// but the files stays, with an error.
+// but the files stays as it is, with an error.
 func clearModel(folder string, files map[string][]byte) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if _, ours := files[e.Name()]; !ours || e.IsDir() {
+			return fmt.Errorf("%s holds %s, which is no file of a made model; nothing of it is removed", folder, e.Name())
+		}
+	}
 	for name := range files {
 		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
