@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -49,7 +50,10 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		config := s.Serving.Config()
 		config.Experience.Path = path
 		options := serving.Options{Config: config, Router: core, Backends: backends, Log: log}
-		end, err := logExperience(&options, s)
+		begin, end, err := logExperience(&options, s)
+		if err == nil {
+			err = begin()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,6 +210,24 @@ func TestExperienceCircle(t *testing.T) {
 	}
 	if out = succeed(t, append([]string{"eval", "--policy", "tiny@2", "--policy", "tiny@1"}, from...)...); !strings.Contains(out, "They assume:") {
 		t.Errorf("%s", out)
+	}
+}
+
+// A start that fails leaves the log of experience as it was.
+func TestServeThatFailsLeavesTheLog(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	log := write(t, "experience.jsonl", "of another\n")
+	path := edited(t, "tiny", "serving:\n", "serving:\n  experience: {path: "+log+"}\n")
+	code, _, stderr := gearshift(t, "serve", "--scenario", path, "--store", storePath(t), "--addr", taken.Addr().String(), "--admin-addr", "off")
+	if code != 1 || !strings.Contains(stderr, "cannot listen on") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(log), "*")); len(files) != 1 || text(t, log) != "of another\n" {
+		t.Errorf("%v are there, and in the log is %q", files, text(t, log))
 	}
 }
 

@@ -96,11 +96,11 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	if config.Admin.Addr != serving.AdminOff {
 		options.Page = dashboard.New(core.Table(), dashboard.About{Version: version, Scenario: s.Name, Addr: config.Addr}, nil)
 	}
-	closeLog, err := logExperience(&options, s)
+	beginLog, endLog, err := logExperience(&options, s)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
+	defer endLog()
 	server, err := serving.New(options)
 	if err != nil {
 		return err
@@ -108,18 +108,25 @@ func serve(ctx context.Context, o serveOptions, stderr io.Writer) error {
 	defer server.Close()
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
-	return listenAndServe(ctx, server)
+	return listenAndServe(ctx, server, beginLog)
 }
 
 // listenAndServe opens the server's listeners and serves them: the operators' one
-// for as long as the clients' one drains.
-func listenAndServe(ctx context.Context, server *serving.Server) error {
+// for as long as the clients' one drains. Begin is called once both are open, so that
+// a start that fails does nothing of it.
+func listenAndServe(ctx context.Context, server *serving.Server, begin func() error) error {
 	clients, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
 	operators, err := server.ListenAdmin(ctx)
 	if err != nil {
+		return errors.Join(err, clients.Close())
+	}
+	if err := begin(); err != nil {
+		if operators != nil {
+			err = errors.Join(err, operators.Close())
+		}
 		return errors.Join(err, clients.Close())
 	}
 	if operators == nil {

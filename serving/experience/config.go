@@ -20,7 +20,7 @@ type Config struct {
 	// row, since only rows that follow each other show what a choice led to.
 	Sample float64 `yaml:"sample"`
 	// MaxSizeMiB bounds a file, in MiB; MaxFiles how many are kept, the one
-	// written to among them. The oldest go first.
+	// written to among them. Those without a row go first, then the oldest.
 	MaxSizeMiB int `yaml:"max_size_mib"`
 	MaxFiles   int `yaml:"max_files"`
 	// Buffer is how many rows may wait to be written. A further one is dropped and

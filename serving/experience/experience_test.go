@@ -150,7 +150,7 @@ func TestRowsAreDroppedRatherThanWaitedFor(t *testing.T) {
 	var logged bytes.Buffer
 	c := testConfig(t)
 	c.Buffer = 2
-	s, err := newStore(c, NewHeader(testTable(t, 2)), slog.New(slog.NewTextHandler(&logged, nil)))
+	s, err := New(c, NewHeader(testTable(t, 2)), slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,9 @@ func TestRowsAreDroppedRatherThanWaitedFor(t *testing.T) {
 	if n := s.Stats(); n != (Stats{0, 3}) {
 		t.Errorf("%+v", n)
 	}
-	go s.write()
+	if err := s.Begin(); err != nil {
+		t.Fatal(err)
+	}
 	log := closed(t, s)
 	s.Add(testRow(testTable(t, 2), 6))
 	if n := s.Stats(); n != (Stats{2, 4}) || log.Len() != 2 {
@@ -175,7 +177,7 @@ func TestRowsAreDroppedRatherThanWaitedFor(t *testing.T) {
 func TestFailedWrites(t *testing.T) {
 	var logged bytes.Buffer
 	table, c := testTable(t, 2), testConfig(t)
-	s, err := newStore(c, NewHeader(table), slog.New(slog.NewTextHandler(&logged, nil)))
+	s, err := Open(c, NewHeader(table), slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,6 @@ func TestFailedWrites(t *testing.T) {
 			t.Errorf("%q is not logged: %s", want, &logged)
 		}
 	}
-	go s.write()
 	if log := closed(t, s); log.Len() != 1 {
 		t.Errorf("%d rows in the file that followed", log.Len())
 	}

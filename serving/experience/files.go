@@ -1,8 +1,10 @@
 package experience
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -102,18 +104,46 @@ func (f *files) list() ([]string, error) {
 	return full, err
 }
 
-// prune removes the oldest of the full files that are too many, and nothing else.
+// prune removes full files while there are too many, and nothing else: first those
+// without a row, which starts leave after which nobody asks, then the oldest.
 func (f *files) prune() error {
 	full, err := f.list()
-	if err != nil {
+	over := len(full) - (f.keep - 1)
+	if err != nil || over <= 0 {
 		return err
 	}
-	for ; len(full) > f.keep-1; full = full[1:] {
-		if err := os.Remove(full[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
+	var bare, rest []string
+	for _, name := range full {
+		if isBare(name) {
+			bare = append(bare, name)
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	for _, name := range slices.Concat(bare, rest)[:over] {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// isBare says whether a file ends with its first line, the header, or within it. One
+// that cannot be read counts as one with rows.
+func isBare(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	in := bufio.NewReader(file)
+	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
+		_, err = in.ReadSlice('\n')
+	}
+	if err == nil {
+		_, err = in.ReadByte()
+	}
+	return errors.Is(err, io.EOF)
 }
 
 // write appends whole lines, to a new file if the present one would be too long.

@@ -23,7 +23,8 @@ type Store struct {
 	files  *files
 	pool   sync.Pool // of *Row
 
-	mu     sync.RWMutex // protects closed, and rows from being closed while in use
+	mu     sync.RWMutex // protects the two below, and rows from being closed while in use
+	begun  bool
 	closed bool
 	rows   chan *Row
 	ended  chan struct{} // closed when the writer has returned
@@ -36,22 +37,24 @@ type Store struct {
 // Stats counts the rows so far.
 type Stats struct{ Written, Dropped uint64 }
 
-// Open begins a run's log under the header, whose version, run, beginning and
-// sample it fills in. A file that is there already is kept under another name.
-// Errors are those of the file system. The caller closes the store.
+// Open is New and Begin.
 func Open(c Config, h Header, log *slog.Logger) (*Store, error) {
-	s, err := newStore(c, h, log)
+	s, err := New(c, h, log)
 	if err != nil {
-		return nil, fmt.Errorf("cannot log experience: %w", err)
+		return nil, err
 	}
-	go s.write()
+	if err := s.Begin(); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
-// newStore is a store that nobody writes for yet.
-func newStore(c Config, h Header, log *slog.Logger) (*Store, error) {
+// New is a run's log under the header, whose version, run, beginning and sample it
+// fills in. Nothing is on disk before Begin; rows wait for it. The caller closes
+// the store.
+func New(c Config, h Header, log *slog.Logger) (*Store, error) {
 	if err := c.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot log experience: %w", err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -61,7 +64,7 @@ func newStore(c Config, h Header, log *slog.Logger) (*Store, error) {
 	h.Version, h.Run, h.Began, h.Sample = Version, hex.EncodeToString(run[:]), time.Now().UTC(), c.Sample
 	first, err := json.Marshal(h)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot log experience: %w", err)
 	}
 	s := &Store{
 		config: c, header: h, log: log, seed: seedOf(h.Run),
@@ -69,7 +72,20 @@ func newStore(c Config, h Header, log *slog.Logger) (*Store, error) {
 		rows:  make(chan *Row, c.Buffer), ended: make(chan struct{}),
 	}
 	s.pool.New = func() any { return new(Row) }
-	return s, s.files.open()
+	return s, nil
+}
+
+// Begin begins the file, and is called once. One that is there already is kept under
+// another name. Errors are those of the file system.
+func (s *Store) Begin() error {
+	if err := s.files.open(); err != nil {
+		return fmt.Errorf("cannot log experience: %w", err)
+	}
+	s.mu.Lock()
+	s.begun = true
+	s.mu.Unlock()
+	go s.write()
+	return nil
 }
 
 // seedOf makes a run's sample its own.
@@ -115,14 +131,18 @@ func (s *Store) Drop(r *Row) {
 // Stats counts the rows so far.
 func (s *Store) Stats() Stats { return Stats{s.written.Load(), s.dropped.Load()} }
 
-// Close writes what waits and closes the file.
+// Close writes what waits and closes the file. What waits in a store that has not
+// begun is gone.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	again := s.closed
+	begun, again := s.begun, s.closed
 	if s.closed = true; !again {
 		close(s.rows)
 	}
 	s.mu.Unlock()
+	if !begun {
+		return nil
+	}
 	<-s.ended
 	if again {
 		return nil
