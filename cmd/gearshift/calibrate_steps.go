@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 	"gearshift/serving/replay"
@@ -168,11 +170,15 @@ func (c *calibration) joinProfiles(context.Context) error {
 	return install(c.at("measured.yaml"), text, true)
 }
 
-// train trains, and goes on with a run that was interrupted.
+// train trains, and goes on with a run that was interrupted. A store alone is no run:
+// one that was killed early may have left the progress of a further network in it.
 func (c *calibration) train(ctx context.Context) error {
 	args := []string{"train", "--scenario", c.at("scenario.yaml"), "--store", c.at(storeName), "--name", calibrated, "--preset", c.preset, "--seed", fmt.Sprint(c.seed)}
-	if _, err := os.Stat(c.at(storeName)); err == nil {
+	switch _, err := (&checkpoints.Store{Path: c.at(storeName)}).GetTraining(calibrated); {
+	case err == nil:
 		args = append(args, "--resume")
+	case !errors.Is(err, checkpoints.ErrNotFound):
+		return err
 	}
 	var said bytes.Buffer
 	if err := c.command(ctx, &said, args...); err != nil {

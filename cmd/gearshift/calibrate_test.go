@@ -3,12 +3,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/replay"
 )
@@ -149,6 +154,28 @@ func TestTurnsOfOtherRequestsAreTakenAgain(t *testing.T) {
 		change(&other)
 		if got, err := c.turn(t.Context(), path, other, "none.jsonl"); err == nil {
 			t.Errorf("another %s: the turn stays: %+v", what, got)
+		}
+	}
+}
+
+// A training goes on where its run has saved, not where a store is: one that was killed
+// may have left no more in it than a further network's progress.
+func TestCalibrateResumesWhatHasSaved(t *testing.T) {
+	var said bytes.Buffer
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, stdout: &said, stderr: io.Discard}
+	if err := os.WriteFile(c.at("scenario.yaml"), []byte(succeed(t, "scenario", "show", "tiny")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store := &checkpoints.Store{Path: c.at(storeName)}
+	if err := store.PutTraining(calibrated+"+2", nil, []byte("progress")); err != nil {
+		t.Fatal(err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, resumes := range []bool{false, true} { // the second time there is what the first has saved
+		said.Reset()
+		if err := c.train(interrupted); !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "--resume") != resumes {
+			t.Errorf("%v; to be resumed: %v\n%s", err, resumes, &said)
 		}
 	}
 }
