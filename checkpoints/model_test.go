@@ -130,7 +130,7 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 			t.Errorf("%s: %v, want success: %t", what, err, want)
 		}
 	}
-	switch rng.IntN(10) {
+	switch rng.IntN(11) {
 	case 0, 1, 2:
 		put(t, s, name, uint64(i), m.put(name, uint64(i)))
 	case 3, 4:
@@ -171,6 +171,10 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 				t.Errorf("Finish = %d, want %d", v, wanted)
 			}
 		}
+	case 10:
+		agree("Forget "+run, true, s.Forget(func(r string) bool { return r == run }))
+		delete(m.runs, run)
+		delete(m.ended, run)
 	}
 }
 

@@ -313,6 +313,7 @@ func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[str
 		"PutTraining": func() error { return s.PutTraining("run", nil, []byte("progress")) },
 		"GetTraining": func() error { _, err := s.GetTraining("run"); return err },
 		"Finish":      func() error { _, _, err := s.Finish("run", ref.Name, c, epoch); return err },
+		"Forget":      func() error { return s.Forget(func(string) bool { return true }) },
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -122,6 +124,22 @@ func (s *Store) Finish(run, name string, c *Checkpoint, created time.Time, over 
 		return 0, nil, err
 	}
 	return version, removed, nil
+}
+
+// Forget removes the progress of the runs of the chosen names, and the notes of what
+// they ended with. Their policies stay.
+func (s *Store) Forget(chosen func(run string) bool) error {
+	return s.update(func(t *tx) error {
+		for _, name := range slices.Sorted(maps.Keys(t.index.Runs)) {
+			if !chosen(name) {
+				continue
+			}
+			if err := s.drop(t, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // drop forgets a run, if it is known, and empties its record.

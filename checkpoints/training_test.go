@@ -116,6 +116,30 @@ func TestFinishDropsTheProgressOfWhatIsOver(t *testing.T) {
 	}
 }
 
+// What is forgotten of a run leaves the policies, and other runs.
+func TestForget(t *testing.T) {
+	s := newStore(t)
+	for _, run := range []string{"run", "run+2", "other"} {
+		if err := s.PutTraining(run, nil, noise(1, 2<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.Finish("run", "chat", sample(t, 1), epoch); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Forget(func(run string) bool { return run != "other" }); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"run", "run+2"} {
+		_, err := s.GetTraining(run)
+		wantError(t, err, checkpoints.ErrNotFound, `no progress of a training "`+run+`" in store `+s.Path)
+	}
+	if got, err := s.GetTraining("other"); err != nil || len(got.Progress) != 2<<20 {
+		t.Errorf("the other run has %d bytes of progress, %v", len(got.Progress), err)
+	}
+	wantVersions(t, s, "chat@1")
+}
+
 // bbolt gives the pages of one write's progress back to the write after next:
 // the file must settle near twice what it holds.
 func TestRewrittenProgressDoesNotGrowTheFile(t *testing.T) {

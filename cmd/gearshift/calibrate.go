@@ -245,14 +245,15 @@ func (c *calibration) finished(s step) bool {
 	return true
 }
 
-// forget removes a step's outputs.
+// forget removes a step's outputs, and nothing else.
 func (c *calibration) forget(s step) error {
-	names := s.outputs(c)
-	if s.name == "train" {
-		names = append(names, storeName)
-	}
-	for _, name := range names {
+	for _, name := range s.outputs(c) {
 		if err := os.Remove(c.at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot repeat %s: %w", s.name, err)
+		}
+	}
+	if s.name == "train" {
+		if err := c.forgetPolicy(); err != nil {
 			return fmt.Errorf("cannot repeat %s: %w", s.name, err)
 		}
 	}

@@ -187,6 +187,20 @@ func (c *calibration) train(ctx context.Context) error {
 	return install(c.at("train.txt"), said.Bytes(), true)
 }
 
+// forgetPolicy removes what the walk has trained from the store, where others may keep
+// their policies: the training first, since without its policy it could not go on.
+func (c *calibration) forgetPolicy() error {
+	store := &checkpoints.Store{Path: c.at(storeName)}
+	err := store.Forget(func(name string) bool { return isRunOf(name, calibrated) })
+	if err == nil {
+		_, err = store.Remove(checkpoints.Ref{Name: calibrated}, true)
+	}
+	if errors.Is(err, checkpoints.ErrNotFound) { // no store yet, or no policy
+		return nil
+	}
+	return err
+}
+
 // alternatives are the policies that the trained one is held against.
 func (c *calibration) alternatives() []string {
 	if len(c.policies) > 0 {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
@@ -176,6 +177,45 @@ func TestCalibrateResumesWhatHasSaved(t *testing.T) {
 		said.Reset()
 		if err := c.train(interrupted); !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "--resume") != resumes {
 			t.Errorf("%v; to be resumed: %v\n%s", err, resumes, &said)
+		}
+	}
+}
+
+// What the walk has trained goes with its step. What others keep in the same store, such
+// as an alternative, stays.
+func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}}
+	forget := func() {
+		t.Helper()
+		if err := c.forget(steps()[slices.Index(stepNames(), "train")]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget() // where there is no store yet
+	store := &checkpoints.Store{Path: c.at(storeName)}
+	made, _, err := (&checkpoints.Store{Path: storeOf(t, "tiny", "mine")}).Get(checkpoints.Ref{Name: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mine", calibrated} {
+		if _, _, err := store.Put(name, made, time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []string{name, name + "+2"} {
+			if err := store.PutTraining(run, nil, []byte("progress")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 { // the second time there is nothing to forget
+		forget()
+		if list, err := store.List(); err != nil || len(list) != 1 || list[0].Name != "mine" {
+			t.Errorf("%v, %+v: want mine alone", err, list)
+		}
+		for run, stays := range map[string]bool{"mine": true, "mine+2": true, calibrated: false, calibrated + "+2": false} {
+			if _, err := store.GetTraining(run); stays && err != nil || !stays && !errors.Is(err, checkpoints.ErrNotFound) {
+				t.Errorf("progress of %s: %v, to stay: %v", run, err, stays)
+			}
 		}
 	}
 }

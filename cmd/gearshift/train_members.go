@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -59,6 +60,12 @@ func (m *member) episodeSeed(run, episode uint64) uint64 {
 		n = rand.NewPCG(n, uint64(m.number)).Uint64()
 	}
 	return workloads.Seed(workloads.Training, n)
+}
+
+// isRunOf says whether progress of that name is a run's, or that of one of its members.
+func isRunOf(name, run string) bool {
+	first, _, _ := strings.Cut(name, "+")
+	return first == run
 }
 
 // train trains the members. Its error is the first that is more than an interruption:
