@@ -247,14 +247,29 @@ func (c *calibration) finished(s step) bool {
 
 // forget removes a step's outputs, and nothing else.
 func (c *calibration) forget(s step) error {
-	for _, name := range s.outputs(c) {
+	fault := func(err error) error { return fmt.Errorf("cannot repeat %s: %w", s.name, err) }
+	names := s.outputs(c)
+	if s.name == "replay" {
+		// Those that other flags took too: nothing tells a turn that an earlier training
+		// took from one of the next.
+		taken, err := os.ReadDir(c.dir)
+		if err != nil {
+			return fault(err)
+		}
+		for _, e := range taken {
+			if isTurn, _ := filepath.Match("turn-*-*.json", e.Name()); isTurn {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	for _, name := range names {
 		if err := os.Remove(c.at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot repeat %s: %w", s.name, err)
+			return fault(err)
 		}
 	}
 	if s.name == "train" {
 		if err := c.forgetPolicy(); err != nil {
-			return fmt.Errorf("cannot repeat %s: %w", s.name, err)
+			return fault(err)
 		}
 	}
 	return nil

@@ -219,3 +219,20 @@ func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
 		}
 	}
 }
+
+// Where the replay is repeated no turn of before stays, whatever number of repetitions
+// took it: the policies have one name, and may be others.
+func TestCalibrateForgetsEveryTurn(t *testing.T) {
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}}
+	for _, name := range []string{"turn-1-1.json", "turn-1-2.json", "turn-1-3.json", "turn-2-1.json", "replay.json", "eval.json"} {
+		if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.forget(steps()[slices.Index(stepNames(), "replay")]); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
