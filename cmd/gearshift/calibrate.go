@@ -155,20 +155,26 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 	if err := c.begin(); err != nil {
 		return err
 	}
-	repeating := false // what comes after an unfinished step rests on it
-	for i, s := range steps() {
-		if asked := s.name == o.from; asked || repeating {
+	all := steps()
+	for i, s := range all {
+		if s.name == o.from {
 			if err := c.forget(s); err != nil {
 				return err
 			}
-			repeating = true
 		}
 		if c.finished(s) {
 			fmt.Fprintf(stdout, "%d %s: finished already; --from %s repeats it\n", i+1, s.name, s.name)
 			continue
 		}
-		repeating = true
 		fmt.Fprintf(stdout, "%d %s\n", i+1, s.name)
+		// What comes after a step rests on it. What a walk before has left of the next
+		// goes now, not when that is come to: this one may be finished by then, and the
+		// walk interrupted.
+		if next := i + 1; next < len(all) {
+			if err := c.forget(all[next]); err != nil {
+				return err
+			}
+		}
 		if err := s.run(c, ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

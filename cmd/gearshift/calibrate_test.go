@@ -50,6 +50,20 @@ func TestCalibrateRefuses(t *testing.T) {
 	}
 }
 
+// atLine does something when a line is written to it.
+type atLine struct {
+	bytes.Buffer
+	line string
+	do   func()
+}
+
+func (w *atLine) Write(p []byte) (int, error) {
+	if string(p) == w.line {
+		w.do()
+	}
+	return w.Buffer.Write(p)
+}
+
 // A finished step is skipped and said so; --from repeats it and what follows; another
 // scenario does not go on in the same folder.
 func TestCalibrateGoesOn(t *testing.T) {
@@ -93,15 +107,32 @@ func TestCalibrateGoesOn(t *testing.T) {
 	}
 	remove("validate.json")
 	put("validate.json", "")
+	interrupt := func(line string) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stdout := &atLine{line: line, do: cancel}
+		if code := run(ctx, walk, stdout, io.Discard); code != 130 {
+			t.Errorf("interrupted at %q: exit code %d:\n%s", line, code, stdout)
+		}
+	}
+	// Interrupted as a step ends: what rests on it does not pass for finished.
+	interrupt("2 scenario\n")
+	joined, err := os.ReadFile(filepath.Join(dir, "measured.yaml"))
+	if err != nil || !strings.Contains(string(joined), "27.433") {
+		t.Errorf("the joined scenario: %v\n%s", err, joined)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "validate.json")); !os.IsNotExist(err) {
+		t.Errorf("the validation of the scenario before is still there: %v", err)
+	}
+	put("validate.json", "")
 	block(storeName)
 	code, out, stderr = gearshift(t, append(walk, "--from", "tune")...)
 	if code != 1 || !strings.Contains(out, "3 validate: finished already") || !strings.Contains(out, "4 tune\n") || !strings.Contains(stderr, "cannot repeat train") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
-	joined, err := os.ReadFile(filepath.Join(dir, "measured.yaml"))
-	if err != nil || !strings.Contains(string(joined), "27.433") {
-		t.Errorf("the joined scenario: %v\n%s", err, joined)
-	}
+	remove(storeName)
+	interrupt("5 train\n")
 	tuned, err := scenario.Load(filepath.Join(dir, "scenario.yaml"))
 	if err != nil {
 		t.Fatal(err)
