@@ -77,6 +77,18 @@ func (m *model) rollback(name string) bool {
 	return true
 }
 
+func (m *model) restore(name string, v int) bool {
+	p := m.policy(name)
+	if _, ok := p.seeds[v]; !ok {
+		return false
+	}
+	if v != p.production {
+		p.previous, p.production = 0, v
+	}
+	m.production = name
+	return true
+}
+
 // remove removes one version, or all for 0.
 func (m *model) remove(name string, v int, force bool) bool {
 	p := m.policy(name)
@@ -130,7 +142,7 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 			t.Errorf("%s: %v, want success: %t", what, err, want)
 		}
 	}
-	switch rng.IntN(11) {
+	switch rng.IntN(12) {
 	case 0, 1, 2:
 		put(t, s, name, uint64(i), m.put(name, uint64(i)))
 	case 3, 4:
@@ -175,6 +187,9 @@ func step(t *testing.T, s *checkpoints.Store, m *model, rng *rand.Rand, i int) {
 		agree("Forget "+run, true, s.Forget(func(r string) bool { return r == run }))
 		delete(m.runs, run)
 		delete(m.ended, run)
+	case 11:
+		err := s.Restore(name, v)
+		agree(fmt.Sprintf("Restore(%s, %d)", name, v), m.restore(name, v), err)
 	}
 }
 

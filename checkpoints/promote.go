@@ -55,6 +55,30 @@ func (s *Store) Rollback(name string) (int, error) {
 	return v, nil
 }
 
+// Restore puts a version in production again whose successor has been taken back
+// elsewhere, as in a running router. It leaves what [Store.Rollback] leaves: no way back
+// to the successor. A version that is in production keeps the way back that it has.
+func (s *Store) Restore(name string, version int) error {
+	err := s.update(func(t *tx) error {
+		p, err := s.policy(t.index, name)
+		if err != nil {
+			return err
+		}
+		if p.find(version) < 0 {
+			return noVersion(name, version, p)
+		}
+		if version != p.Production {
+			p.Production, p.Previous = version, 0
+		}
+		t.index.Production = name
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot roll back policy %q: %w", name, err)
+	}
+	return nil
+}
+
 // Production is the policy that a server without other orders serves: the name
 // last promoted or rolled back, at its version in production. None is [ErrNotFound].
 func (s *Store) Production() (Ref, error) {

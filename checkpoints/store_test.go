@@ -124,6 +124,30 @@ func TestPromoteAndRollback(t *testing.T) {
 		`cannot roll back policy "chat": no earlier version was in production; promote the one to return to`)
 }
 
+// What a router has rolled back is left as after a rollback of the store's own.
+func TestRestore(t *testing.T) {
+	s := newStore(t)
+	restore := func(name string, version int) {
+		t.Helper()
+		if err := s.Restore(name, version); err != nil {
+			t.Errorf("Restore(%q, %d): %v", name, version, err)
+		}
+	}
+	for v := 1; v <= 3; v++ {
+		put(t, s, "chat", uint64(v), v)
+		promote(t, s, "chat", v)
+	}
+	restore("chat", 2)
+	wantVersions(t, s, "chat@1", "chat@2 production", "chat@3")
+	promote(t, s, "chat", 3)
+	put(t, s, "code", 9, 1)
+	promote(t, s, "code", 1)
+	restore("chat", 3) // in whose place another policy was promoted
+	wantVersions(t, s, "chat@1", "chat@2 previous", "chat@3 production", "code@1 production")
+	wantProduction(t, s, "chat@3")
+	wantError(t, s.Restore("chat", 4), checkpoints.ErrNotFound, `cannot roll back policy "chat": policy "chat" has no version 4; it has 1, 2, 3`)
+}
+
 // What goes by force leaves none in production, until it is rolled back.
 func TestRollbackAfterRemoval(t *testing.T) {
 	s := newStore(t)
@@ -309,6 +333,7 @@ func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[str
 		"Remove":      func() error { _, err := s.Remove(ref, true); return err },
 		"Promote":     func() error { return s.Promote(ref.Name, ref.Version, "") },
 		"Rollback":    func() error { _, err := s.Rollback(ref.Name); return err },
+		"Restore":     func() error { return s.Restore(ref.Name, ref.Version) },
 		"Production":  func() error { _, err := s.Production(); return err },
 		"PutTraining": func() error { return s.PutTraining("run", nil, []byte("progress")) },
 		"GetTraining": func() error { _, err := s.GetTraining("run"); return err },
@@ -322,7 +347,7 @@ func prefix(operation string) string {
 	switch operation {
 	case "Promote":
 		return `cannot promote policy "chat": `
-	case "Rollback":
+	case "Rollback", "Restore":
 		return `cannot roll back policy "chat": `
 	}
 	return ""

@@ -172,13 +172,13 @@ func (s *Server) promote(ref, reason string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return s.record(p.Name(), reason), nil
+	return s.remembered(p.Name(), s.steward.Record(p.Name(), reason)), nil
 }
 
-// record has the store remember what is in charge, so that a restart routes by it.
-// That it could not is no reason to undo the order.
-func (s *Server) record(name, reason string) (note string) {
-	if err := s.steward.Record(name, reason); err != nil {
+// remembered is a note where the store could not be told what is in charge, by which a
+// restart routes. That it could not is no reason to undo the order.
+func (s *Server) remembered(name string, err error) (note string) {
+	if err != nil {
 		note = fmt.Sprintf("%s routes until a restart: %v", s.router.PolicyName(), err)
 		s.log.Warn("the store does not remember the order", "policy", name, "error", err)
 	}
@@ -200,7 +200,7 @@ func (s *Server) rollBack(ref string) (note string, err error) {
 	if err := s.takeAway(goes, onTrial); err != nil || onTrial {
 		return "", err
 	}
-	return s.record(earlier, ""), nil
+	return s.remembered(earlier, s.steward.Restore(earlier)), nil
 }
 
 // takeAway ends the trial, or puts the earlier policy back in charge.

@@ -153,7 +153,7 @@ func TestPolicyIsTakenOverGradually(t *testing.T) {
 	}
 
 	p = g.obeys(t, "rollback", `{"policy":"next"}`)
-	if p.InCharge != "wants@3" || p.Earlier != nil || !slices.Equal(w.recorded, []string{"next@4", "wants@3"}) {
+	if p.InCharge != "wants@3" || p.Earlier != nil || !slices.Equal(w.recorded, []string{"next@4", "again wants@3"}) {
 		t.Errorf("%+v, the store was told %v", p, w.recorded)
 	}
 	g.obeys(t, "shadow", `{"policy":"next@4"}`)

@@ -33,6 +33,8 @@ type Steward interface {
 	// Record has the store remember that the policy of the name is in production.
 	// No name is the fallback's.
 	Record(name, reason string) error
+	// Restore is Record after a rollback: nothing leads back to what that has taken away.
+	Restore(name string) error
 }
 
 // seats is a router whose policies can be changed, as of a [router.Core].

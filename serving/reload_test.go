@@ -70,6 +70,8 @@ func (w *ward) Record(name, reason string) error {
 	return w.fault
 }
 
+func (w *ward) Restore(name string) error { return w.Record("again "+name, "") }
+
 // stewarded makes a server with the steward, whose configuration is the default
 // one at first.
 func stewarded(w *ward) func(*serving.Options) {

@@ -53,6 +53,8 @@ func TestPolicyOrdersToALiveRouter(t *testing.T) {
 	do([]string{"in charge: mine@2\n", "last:      end of the trial of static:small"}, "rollback", "static:small")
 	do([]string{"in charge: mine@1\n"}, "rollback", "mine")
 	inStore("mine@1")
+	// The store does not bring back what the router has taken away.
+	fail(t, []string{"policy", "rollback", "mine", "--store", path}, "no earlier version was in production")
 	fail(t, append([]string{"policy", "shadow", "nobody"}, admin...), "the router refuses", `no policy "nobody"`)
 
 	// Offline, the store alone is changed, and the router takes that over.

@@ -147,6 +147,22 @@ func (w *steward) starts(name string) bool {
 
 // Record implements [serving.Steward].
 func (w *steward) Record(name, reason string) error {
+	return w.remember(name, func(e checkpoints.Entry) error {
+		if reason = strings.TrimSpace(reason); reason == "" {
+			reason = e.Forced
+		}
+		return w.source.Store.Promote(e.Name, e.Version, reason)
+	})
+}
+
+// Restore implements [serving.Steward].
+func (w *steward) Restore(name string) error {
+	return w.remember(name, func(e checkpoints.Entry) error { return w.source.Store.Restore(e.Name, e.Version) })
+}
+
+// remember has a stored policy put into production, unless a restart would route by
+// the policy of the name anyway.
+func (w *steward) remember(name string, put func(checkpoints.Entry) error) error {
 	defer func() {
 		// What the store has in production by now is no news, whatever it is.
 		if entry, err := w.wanted(); err == nil && entry.Digest != "" {
@@ -167,10 +183,7 @@ func (w *steward) Record(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	if reason = strings.TrimSpace(reason); reason == "" {
-		reason = entry.Forced
-	}
-	if err := w.source.Store.Promote(ref.Name, entry.Version, reason); err != nil {
+	if err := put(entry); err != nil {
 		return err
 	}
 	if w.options.policy != "" {
