@@ -140,7 +140,8 @@ func (f *reader) ordered(r row) error {
 const sameClock = 86_400
 
 // align puts arrivals on the engine's clock and starts it at the first of them.
-// Clocks that differ are laid together so that the quickest request came in at once.
+// Clocks that differ are laid together so that the quickest request came in at once,
+// which takes rows that tell when the engine had theirs: first tokens come later.
 func align(rows []row, name string, clock int) (*Log, error) {
 	if clock <= 0 || clock > len(rows) {
 		clock = len(rows)
@@ -149,7 +150,13 @@ func align(rows []row, name string, clock int) (*Log, error) {
 	if d := rows[0].First - rows[0].Arrival; d < 0 || d > sameClock {
 		shift = math.Inf(1)
 		for _, r := range rows[:clock] {
-			shift = min(shift, r.entered()-r.Arrival)
+			if at := r.entered(); !math.IsNaN(at) {
+				shift = min(shift, at-r.Arrival)
+			}
+		}
+		if math.IsInf(shift, 1) {
+			return nil, fmt.Errorf("%s:%d: %s is on another clock than the arrival, and neither %s nor %s tells how the two lie",
+				name, rows[0].line, rows[0].first, queuedNames[0], startNames[0])
 		}
 	}
 	start := rows[0].Arrival + shift
@@ -170,14 +177,13 @@ func align(rows []row, name string, clock int) (*Log, error) {
 	return log, nil
 }
 
-// entered is the earliest time that the engine itself tells of the request.
+// entered is the earliest time that the engine itself tells of the request before its
+// first token; NaN if the log lacks it.
 func (r row) entered() float64 {
-	for _, at := range []float64{r.queued, r.Scheduled} {
-		if !math.IsNaN(at) {
-			return at
-		}
+	if !math.IsNaN(r.queued) {
+		return r.queued
 	}
-	return r.First
+	return r.Scheduled
 }
 
 // reader takes fields out of a row and keeps the first fault.

@@ -42,6 +42,7 @@ func TestFaultsNameTheLogsOwnKeys(t *testing.T) {
 		{`"last_token":4.5`, `"last_token":4`, "x:1: first_token and last_token are the same"},
 		{`"first_token":4,`, `"queued":4.2,"scheduled":4.1,"first_token":4.3,`, "x:1: scheduled 4.1 lies before queued 4.2"},
 		{`"arrival":3`, `"arrival":4`, "x:1: first_token is 0.000 s before the arrival"},
+		{`"arrival":3`, `"arrival":1000`, "x:1: first_token is on another clock than the arrival, and neither queued_ts nor scheduled_ts tells"},
 	} {
 		_, err := ReadLog(strings.NewReader(strings.Replace(plain, c.old, c.new, 1)), "x", 0)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -62,6 +63,23 @@ func TestALogMayBePlain(t *testing.T) {
 	want := Request{PromptTokens: 7, OutputTokens: 1, Arrival: 2, First: 3, Last: 3, Scheduled: 2}
 	if len(log.Requests) != 2 || log.Requests[1] != want {
 		t.Errorf("%+v, want last %+v", log.Requests, want)
+	}
+}
+
+// Clocks that differ are laid together by the rows that tell when the engine had them,
+// whichever those are.
+func TestClocksAreLaidTogether(t *testing.T) {
+	text := `{"prompt_tokens":8,"completion_tokens":2,"arrival":1000,"first_token":7.25,"last_token":8}
+{"prompt_tokens":8,"completion_tokens":2,"arrival":1002,"scheduled":8.5,"first_token":9.5,"last_token":10}
+{"prompt_tokens":8,"completion_tokens":2,"arrival":1004,"queued":10,"first_token":11.25,"last_token":12}`
+	log, err := ReadLog(strings.NewReader(text), "x", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ttft := range []float64{1.25, 1.5, 1.25} { // arrivals are at 6, 8 and 10
+		if r := log.Requests[i]; r.Arrival != float64(2*i) || r.TTFT() != ttft {
+			t.Errorf("request %d: %+v, want an arrival at %d and a first token after %v", i, r, 2*i, ttft)
+		}
 	}
 }
 
