@@ -44,6 +44,20 @@ type order struct {
 	RepetitionPenalty *float64 `json:"repetition_penalty"`
 	MinTokens         int      `json:"min_tokens"`
 	StopTokens        []int64  `json:"stop_token_ids"`
+	// Of these, anything but null, false and what is empty asks for something. All but
+	// the first are vLLM's.
+	FunctionCall      json.RawMessage `json:"function_call"`
+	PromptLogprobs    json.RawMessage `json:"prompt_logprobs"`
+	TruncatePrompt    json.RawMessage `json:"truncate_prompt_tokens"`
+	IncludeStop       json.RawMessage `json:"include_stop_str_in_output"`
+	BadWords          json.RawMessage `json:"bad_words"`
+	AllowedTokens     json.RawMessage `json:"allowed_token_ids"`
+	BeamSearch        json.RawMessage `json:"use_beam_search"`
+	StructuredOutputs json.RawMessage `json:"structured_outputs"`
+	GuidedJSON        json.RawMessage `json:"guided_json"`
+	GuidedRegex       json.RawMessage `json:"guided_regex"`
+	GuidedChoice      json.RawMessage `json:"guided_choice"`
+	GuidedGrammar     json.RawMessage `json:"guided_grammar"`
 }
 
 // maxStops is how many stop strings OpenAI allows.
@@ -83,9 +97,34 @@ func (e *Engine) read(body []byte, chat bool) (*sequence, *wire.Error) {
 	return s, nil
 }
 
+// asks says whether a value asks for anything: null, false and what is empty do not.
+func asks(value json.RawMessage) bool {
+	var v any
+	if len(value) == 0 || json.Unmarshal(value, &v) != nil {
+		return false
+	}
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	}
+	return true // a number, zero too
+}
+
+// demandsCall says whether a choice among tools leaves the engine none.
+func demandsCall(choice json.RawMessage) bool {
+	return asks(choice) && string(choice) != `"none"` && string(choice) != `"auto"`
+}
+
 // unheeded refuses what the engine does not have.
 func (o *order) unheeded() *wire.Error {
-	logprobs, choice := string(o.Logprobs), string(o.ToolChoice)
 	switch {
 	case o.N != nil && *o.N != 1:
 		return invalid("n", "this engine gives one answer to a request")
@@ -93,12 +132,14 @@ func (o *order) unheeded() *wire.Error {
 		return invalid("best_of", "this engine gives one answer to a request")
 	case o.ResponseFormat != nil && o.ResponseFormat.Type != "text":
 		return invalid("response_format", "this engine answers in text alone")
-	case logprobs != "" && logprobs != "null" && logprobs != "false" && logprobs != "0":
+	case asks(o.Logprobs): // a completion's 0 asks for those of the tokens chosen
 		return invalid("logprobs", "this engine gives no logprobs")
 	case o.Echo:
 		return invalid("echo", "this engine does not echo prompts")
-	case choice != "" && choice != "null" && choice != `"none"` && choice != `"auto"`:
+	case demandsCall(o.ToolChoice):
 		return invalid("tool_choice", "this engine calls no tools; it takes none and auto")
+	case demandsCall(o.FunctionCall):
+		return invalid("function_call", "this engine calls no tools; it takes none and auto")
 	}
 	for _, unknown := range []struct {
 		name  string
@@ -107,6 +148,10 @@ func (o *order) unheeded() *wire.Error {
 		{"frequency_penalty", o.FrequencyPenalty != 0}, {"presence_penalty", o.PresencePenalty != 0}, {"logit_bias", len(o.LogitBias) > 0}, {"suffix", o.Suffix != ""},
 		{"top_k", o.TopK > 0}, {"min_p", o.MinP != 0}, {"repetition_penalty", o.RepetitionPenalty != nil && *o.RepetitionPenalty != 1},
 		{"min_tokens", o.MinTokens > 0}, {"stop_token_ids", len(o.StopTokens) > 0},
+		{"prompt_logprobs", asks(o.PromptLogprobs)}, {"truncate_prompt_tokens", asks(o.TruncatePrompt)}, {"include_stop_str_in_output", asks(o.IncludeStop)},
+		{"bad_words", asks(o.BadWords)}, {"allowed_token_ids", asks(o.AllowedTokens)}, {"use_beam_search", asks(o.BeamSearch)},
+		{"structured_outputs", asks(o.StructuredOutputs)}, {"guided_json", asks(o.GuidedJSON)}, {"guided_regex", asks(o.GuidedRegex)},
+		{"guided_choice", asks(o.GuidedChoice)}, {"guided_grammar", asks(o.GuidedGrammar)},
 	} {
 		if unknown.asked {
 			return invalid(unknown.name, "this engine has no "+unknown.name)

@@ -156,6 +156,8 @@ func TestBadRequests(t *testing.T) {
 		{`{"prompt": "a", "stop": ["a", "b", "c", "d", "e"]}`, "stop", "invalid_value", "at most 4"},
 		{`{"prompt": "a", "n": 2}`, "n", "invalid_value", "one answer"},
 		{`{"prompt": "a", "logprobs": 2}`, "logprobs", "invalid_value", "no logprobs"},
+		{`{"prompt": "a", "logprobs": 0}`, "logprobs", "invalid_value", "no logprobs"}, // those of the tokens chosen
+		{`{"prompt": "a", "logprobs": true}`, "logprobs", "invalid_value", "no logprobs"},
 		{`{"prompt": "a", "presence_penalty": 1}`, "presence_penalty", "invalid_value", "no presence_penalty"},
 		{`{"prompt": "a", "frequency_penalty": 1}`, "frequency_penalty", "invalid_value", "no frequency_penalty"},
 		{`{"prompt": "a", "logit_bias": {"3": 1}}`, "logit_bias", "invalid_value", "no logit_bias"},
@@ -171,6 +173,18 @@ func TestBadRequests(t *testing.T) {
 		{`{"prompt": "a", "echo": true}`, "echo", "invalid_value", "echo"},
 		{`{"prompt": "a", "tool_choice": "required"}`, "tool_choice", "invalid_value", "calls no tools"},
 		{`{"prompt": "a", "tool_choice": {"type": "function", "function": {"name": "f"}}}`, "tool_choice", "invalid_value", "calls no tools"},
+		{`{"prompt": "a", "function_call": {"name": "f"}}`, "function_call", "invalid_value", "calls no tools"},
+		{`{"prompt": "a", "prompt_logprobs": 0}`, "prompt_logprobs", "invalid_value", "no prompt_logprobs"},
+		{`{"prompt": "a", "truncate_prompt_tokens": 4}`, "truncate_prompt_tokens", "invalid_value", "no truncate_prompt_tokens"},
+		{`{"prompt": "a", "include_stop_str_in_output": true}`, "include_stop_str_in_output", "invalid_value", "no include_stop_str_in_output"},
+		{`{"prompt": "a", "bad_words": ["b"]}`, "bad_words", "invalid_value", "no bad_words"},
+		{`{"prompt": "a", "allowed_token_ids": [3]}`, "allowed_token_ids", "invalid_value", "no allowed_token_ids"},
+		{`{"prompt": "a", "use_beam_search": true}`, "use_beam_search", "invalid_value", "no use_beam_search"},
+		{`{"prompt": "a", "structured_outputs": {"regex": "b"}}`, "structured_outputs", "invalid_value", "no structured_outputs"},
+		{`{"prompt": "a", "guided_json": {"type": "object"}}`, "guided_json", "invalid_value", "no guided_json"},
+		{`{"prompt": "a", "guided_regex": "b"}`, "guided_regex", "invalid_value", "no guided_regex"},
+		{`{"prompt": "a", "guided_choice": ["b", "c"]}`, "guided_choice", "invalid_value", "no guided_choice"},
+		{`{"prompt": "a", "guided_grammar": "root ::= b"}`, "guided_grammar", "invalid_value", "no guided_grammar"},
 		{`{"prompt": `, "", "invalid_json", ""},
 		{`[]`, "", "invalid_type", "must be a JSON object"},
 	} {
@@ -197,7 +211,8 @@ func TestBadRequests(t *testing.T) {
 func TestNeutralOptions(t *testing.T) {
 	e := start(t, &fake{next: letters}, plenty)
 	const body = `{"prompt": "a", "max_tokens": 2, "n": 1, "best_of": 1, "suffix": null, "response_format": {"type": "text"}, "top_k": -1, "min_p": 0,
-		"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "logit_bias": {}, "logprobs": null, "tools": [{"type": "function"}], "tool_choice": "auto", "unknown": 3}`
+		"repetition_penalty": 1.0, "min_tokens": 0, "stop_token_ids": [], "logit_bias": {}, "logprobs": null, "tools": [{"type": "function"}], "tool_choice": "auto",
+		"function_call": "none", "prompt_logprobs": null, "include_stop_str_in_output": false, "bad_words": [ ], "guided_json": {}, "guided_regex": "", "unknown": 3}`
 	if status, answer := ask(t, e, backend.CompletionPath, body); status != http.StatusOK {
 		t.Errorf("%d %s", status, answer)
 	}
