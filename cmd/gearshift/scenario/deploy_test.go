@@ -77,16 +77,30 @@ func servesAt(t *testing.T, find func(host, port string) []string) {
 	}
 }
 
-// The engines of the compose file are those of the scenario.
+// waits holds the command of an engine against what it has to do before it measures the
+// memory that is free: to see the engine before it answer. All is how it passes on its
+// arguments.
+func waits(t *testing.T, name string, command []string, before, all string) {
+	t.Helper()
+	want := []string{"bash", "-c", "until curl -sf " + before + "/health; do sleep 2; done; exec vllm serve " + all, "--"}
+	if before != "" && !slices.Equal(command, want) {
+		t.Errorf("%s starts by %q, want %q", name, command, want)
+	}
+}
+
+// The engines of the compose file are those of the scenario, and start in turn.
 func TestComposeServesTheScenario(t *testing.T) {
 	compose := documents[struct {
-		Services map[string]struct{ Command []string }
+		Services map[string]struct{ Command, Entrypoint []string }
 	}](t, "../../../deploy/compose/compose.yaml")[0]
+	before := ""
 	servesAt(t, func(host, port string) []string {
 		args := compose.Services[host].Command
 		if listens := argument(args, "--port"); listens != port && (listens != "" || port != "8000") {
 			t.Errorf("%s listens on another port than %s", host, port)
 		}
+		waits(t, host, compose.Services[host].Entrypoint, before, `"$$@"`)
+		before = "http://" + host + ":" + port
 		return args
 	})
 }
@@ -106,8 +120,8 @@ type object struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     struct {
 				Containers []struct {
-					Args  []string
-					Ports []struct {
+					Command, Args []string
+					Ports         []struct {
 						Name          string
 						ContainerPort int `yaml:"containerPort"`
 					}
@@ -129,6 +143,7 @@ func TestTheHelmExampleServesTheScenario(t *testing.T) {
 		return objects[i]
 	}
 	pod := named("Deployment", "").Spec.Template
+	before := ""
 	servesAt(t, func(host, port string) []string {
 		service := named("Service", host).Spec
 		var selector map[string]string
@@ -141,6 +156,8 @@ func TestTheHelmExampleServesTheScenario(t *testing.T) {
 		for _, c := range pod.Spec.Containers {
 			for _, p := range c.Ports {
 				if p.Name == service.Ports[0].TargetPort && strconv.Itoa(service.Ports[0].Port) == port && strconv.Itoa(p.ContainerPort) == argument(c.Args, "--port") {
+					waits(t, service.Ports[0].TargetPort, c.Command, before, `"$@"`)
+					before = "http://localhost:" + strconv.Itoa(p.ContainerPort)
 					return c.Args
 				}
 			}
