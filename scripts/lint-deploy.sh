@@ -17,11 +17,41 @@ go run ./cmd/gearshift scenario check deploy/scenario.yaml >/dev/null
 say "Helm chart"
 chart=deploy/helm/gearshift
 go run $HELM lint --strict $chart
+
+# rendered CHART OPTION...: what Helm makes of a chart.
+rendered() { go run $HELM template g "$1" --kube-version 1.30.0 "${@:2}"; }
+
+# has WHAT TEXT WORDS: fails unless the words are in the text.
+has() { grep -qF -- "$3" <<<"$2" || { say "$1: want \"$3\", got: $2" >&2; exit 1; }; }
+
 # Every option at once, and none.
-go run $HELM template g $chart --kube-version 1.30.0 >/dev/null
-go run $HELM template g $chart --kube-version 1.30.0 --set-file scenario=deploy/scenario.yaml \
+rendered $chart >/dev/null
+all=$(rendered $chart --set-file scenario=deploy/scenario.yaml \
 	--set 'serviceMonitor.enabled=true,podDisruptionBudget.enabled=true,envFromSecrets={keys}' \
-	--set store.existingClaim=policies,strategy.type=Recreate,policy=mine,keysSecret=keys >/dev/null
+	--set store.existingClaim=policies,strategy.type=Recreate,policy=mine,keysSecret=keys,tlsSecret=tls \
+	--set 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca' \
+	--set 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca')
+for line in 'path: /readyz, port: http, scheme: HTTPS' 'path: /healthz, port: http, scheme: HTTPS' \
+	'scheme: https, tlsConfig' 'mountPath: /etc/gearshift-tls' 'secretName: "tls"' \
+	'mountPath: /etc/ca' 'maxUnavailable: 1'; do
+	has "every option" "$all" "$line"
+done
+rendered $chart --set policy=slackfit:0.93 >/dev/null
+has "a stored policy without a claim" "$(rendered $chart --set policy=mine 2>&1 || true)" "needs store.existingClaim"
+
+# The notes are shown at an install alone, which wants a cluster: here they are a template.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -r $chart "$work/chart"
+{ echo "notes: |" && sed 's/^/  /' $chart/templates/NOTES.txt; } >"$work/chart/templates/notes.yaml"
+notes=$(rendered "$work/chart" --show-only templates/notes.yaml --set scenario=none,tlsSecret=tls)
+has "notes" "$notes" "https://g-gearshift"
+has "notes" "$notes" "Set serving.ready_grace"
+notes=$(rendered "$work/chart" --show-only templates/notes.yaml --set-file scenario=deploy/scenario.yaml)
+if grep -q "Set serving.ready_grace" <<<"$notes"; then
+	say "notes: the scenario has a ready_grace, and they ask for one" >&2
+	exit 1
+fi
 
 if command -v npx >/dev/null; then
 	say "compose file, Dockerfile"
@@ -34,10 +64,8 @@ fi
 if command -v systemd-analyze >/dev/null; then
 	say "systemd unit"
 	# The program need not be installed here to check the rest.
-	unit=$(mktemp -d)
-	trap 'rm -rf "$unit"' EXIT
-	sed 's|/usr/local/bin/gearshift|/bin/true|' deploy/systemd/gearshift.service >"$unit/gearshift.service"
-	systemd-analyze verify "$unit/gearshift.service"
+	sed 's|/usr/local/bin/gearshift|/bin/true|' deploy/systemd/gearshift.service >"$work/gearshift.service"
+	systemd-analyze verify "$work/gearshift.service"
 else
 	say "no systemd: its unit is not checked"
 fi

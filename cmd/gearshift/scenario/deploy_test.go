@@ -6,13 +6,16 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/policy"
 )
 
 const deployed = "../../../deploy/scenario.yaml"
@@ -165,4 +168,23 @@ func TestTheHelmExampleServesTheScenario(t *testing.T) {
 		t.Errorf("Service %s leads to no container at port %s", host, port)
 		return nil
 	})
+}
+
+// Without a claim the chart takes the rules there are, and no stored policy.
+func TestTheChartKnowsTheRules(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/helm/gearshift/templates/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := regexp.MustCompile(`regexMatch "\^\(([a-z|-]+)\)\(:\|\$\)"`).FindSubmatch(text)
+	if guard == nil {
+		t.Fatal("the chart does not ask which policies are rules")
+	}
+	var rules []string
+	for _, form := range regexp.MustCompile(`([a-z-]+)\[?:`).FindAllStringSubmatch(policy.RuleForms, -1) {
+		rules = append(rules, form[1])
+	}
+	if got := strings.Split(string(guard[1]), "|"); !slices.Equal(got, rules) {
+		t.Errorf("the chart takes %v for rules, there are %v", got, rules)
+	}
 }
