@@ -130,7 +130,7 @@ func newBooks(r Router, clock Clock) *books {
 		task.values = append(task.values, t.Tasks[i].Name)
 	}
 	b.requests = counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", outcomes[:]})
-	b.rejections = counter("rejections_total", "Requests that no replica could take.", task, label{"reason", reasons})
+	b.rejections = counter("rejections_total", "Requests that were not begun, by why: no replica could take them, or their clients left while they waited.", task, label{"reason", reasons})
 	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", label{"status", refusedStatuses})
 	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", task, variant, resultLabel)
 	b.utility = counter("utility_total", "Sum of the utility of completed requests.", task, variant)
@@ -159,7 +159,7 @@ func (b *books) spent(d time.Duration) { b.overheads.Observe(d.Seconds()) }
 // refuse counts a request at fault.
 func (b *books) refuse(status int) { b.refusals.WithLabelValues(strconv.Itoa(status)).Inc() }
 
-// reject counts a request that no replica could take.
+// reject counts a request that is not begun.
 func (b *books) reject(task int, reason string) {
 	b.rejections.WithLabelValues(b.table.Tasks[task].Name, reason).Inc()
 	b.mu.Lock()

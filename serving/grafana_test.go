@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -43,7 +44,8 @@ type grafana struct {
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	var next transport
-	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil))
+	recorded, _ := recording(t, nil)
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded)
 	ok, failing := says(http.StatusOK, eventType, stream), says(http.StatusInternalServerError, jsonType, `{"error":{"message":"no"}}`)
 	refused := func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -82,6 +84,8 @@ var (
 	labelMatched = regexp.MustCompile(`(\w+)(?:=~|!=|!~|=)"`)
 	labelsBy     = regexp.MustCompile(`\bby \(([^)]*)\)`)
 	labelShown   = regexp.MustCompile(`\{\{(\w+)\}\}`)
+	counted      = regexp.MustCompile(`\bcount\((\w+)`)
+	notBegun     = regexp.MustCompile(`gearshift_(?:rejections|sheds)_total\{([^}]*)\}`)
 )
 
 // TestGrafanaDashboard holds the dashboard file to the metrics that there are, and
@@ -122,6 +126,16 @@ func TestGrafanaDashboard(t *testing.T) {
 		for _, l := range used {
 			if !slices.Contains(labels, l) {
 				t.Errorf("%s: %v have no label %q", where, names, l)
+			}
+		}
+		for _, m := range counted.FindAllStringSubmatch(expr, -1) {
+			if slices.Contains(metrics[m[1]], "replica") {
+				t.Errorf("%s: counts a replica once for each router: %s", where, expr)
+			}
+		}
+		for _, m := range notBegun.FindAllStringSubmatch(expr, -1) {
+			if !strings.Contains(m[1], `reason!="cancelled"`) {
+				t.Errorf("%s: counts clients that left: %s", where, expr)
 			}
 		}
 		for summand := range strings.SplitSeq(expr, " + ") {
@@ -165,6 +179,49 @@ func TestGrafanaDashboard(t *testing.T) {
 	}
 	for _, a := range d.Annotations.List {
 		check("annotation", a.Expr, "")
+	}
+}
+
+// A metric that the documentation names is there to be asked for.
+func TestDocumentedMetrics(t *testing.T) {
+	metrics := exposed(t)
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guides, err := filepath.Glob("../docs/guides/*.md")
+	if err != nil || len(pages) == 0 || len(guides) == 0 {
+		t.Fatalf("pages %v, guides %v, %v", pages, guides, err)
+	}
+	named := regexp.MustCompile(`\b(?:gearshift|gen_ai_server)_\w+`)
+	for _, page := range append(pages, guides...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if metrics[name] == nil && metrics[name+"_count"] == nil { // of a histogram there is no sample by its name
+				t.Errorf("%s: there is no metric %s", page, name)
+			}
+		}
+	}
+}
+
+// The documentation names each reason for which a request is not begun.
+func TestDocumentedReasons(t *testing.T) {
+	g := newRig(t, says(http.StatusOK, jsonType, fine))
+	page, err := os.ReadFile("../docs/seeing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`(?m)^gearshift_rejections_total\{reason="(\w+)",task="chat"\}`).FindAllStringSubmatch(g.do("GET", "/metrics", "").Body.String(), -1)
+	if len(reasons) == 0 {
+		t.Error("there are no reasons")
+	}
+	for _, m := range reasons {
+		if !strings.Contains(string(page), "`"+m[1]+"`") {
+			t.Errorf("seeing.md does not name %s", m[1])
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 var (
 	queueDesc = prometheus.NewDesc("gearshift_queue_length", "Requests that wait for room on a replica.", []string{"class"}, nil)
-	shedDesc  = prometheus.NewDesc("gearshift_sheds_total", "Requests refused because no replica had room for them, by why.", []string{"class", "reason"}, nil)
+	shedDesc  = prometheus.NewDesc("gearshift_sheds_total", "Requests that were not begun, by class and why.", []string{"class", "reason"}, nil)
 )
 
 // waitBuckets are of times in the queue, in seconds.
