@@ -2,6 +2,7 @@ package experience
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,8 @@ type files struct {
 }
 
 // open begins a file with the header. One that is there gets another name first:
-// it is of another run, or its last line may break off.
+// it is of another run, or its last line may break off. If it is of a server that runs,
+// that one goes on writing to it.
 func (f *files) open() error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 		return err
@@ -37,6 +39,9 @@ func (f *files) open() error {
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 	if err != nil {
 		return err
+	}
+	if !hold(file) {
+		return errors.Join(fmt.Errorf("%s: another server begins to write to it", f.path), file.Close())
 	}
 	if _, err := file.Write(f.header); err != nil {
 		return errors.Join(err, file.Close())
@@ -65,7 +70,10 @@ func (f *files) retire() error {
 	if n := len(full); n > 0 && name <= full[n-1] { // in the same millisecond, or the clock was set back
 		name = f.after(full[n-1])
 	}
-	return os.Rename(f.path, name)
+	if err := os.Rename(f.path, name); !errors.Is(err, os.ErrNotExist) { // else another server was quicker
+		return err
+	}
+	return nil
 }
 
 // stamp is in the names of full files, which sort by time.
@@ -104,24 +112,27 @@ func (f *files) list() ([]string, error) {
 	return full, err
 }
 
-// prune removes full files while there are too many, and nothing else: first those
-// without a row, which starts leave after which nobody asks, then the oldest.
+// prune removes those of the full files that are too many, and nothing else: first those
+// without a row, which starts leave after which nobody asks, then those that were written to
+// the longest ago. A file that another server still writes to is not full.
 func (f *files) prune() error {
 	full, err := f.list()
-	over := len(full) - (f.keep - 1)
-	if err != nil || over <= 0 {
+	if err != nil || len(full) < f.keep {
 		return err
 	}
-	var bare, rest []string
-	for _, name := range full {
-		if isBare(name) {
-			bare = append(bare, name)
-		} else {
-			rest = append(rest, name)
+	rows, last := map[string]int{}, map[string]time.Time{}
+	full = slices.DeleteFunc(full, func(path string) (held bool) {
+		if !isBare(path) {
+			rows[path] = 1 // or more
 		}
-	}
-	for _, name := range slices.Concat(bare, rest)[:over] {
-		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		last[path], held = look(path)
+		return held
+	})
+	slices.SortStableFunc(full, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rows[a], rows[b]), last[a].Compare(last[b]))
+	})
+	for ; len(full) > f.keep-1; full = full[1:] {
+		if err := os.Remove(full[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -144,6 +155,19 @@ func isBare(path string) bool {
 		_, err = in.ReadByte()
 	}
 	return errors.Is(err, io.EOF)
+}
+
+// look says when a file was last written to, and whether a server still does.
+func look(path string) (last time.Time, held bool) {
+	if info, err := os.Stat(path); err == nil {
+		last = info.ModTime()
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks what may be written to alone
+	if err != nil {
+		return last, false
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	return last, !hold(file)
 }
 
 // write appends whole lines, to a new file if the present one would be too long.
