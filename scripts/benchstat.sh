@@ -39,7 +39,8 @@ with_benchmarks() {
 	(cd "$work/$1" && grep -rl --include='*_test.go' --exclude-dir=node_modules '^func Benchmark' ${PKG:-.} 2>/dev/null |
 		xargs -rn1 dirname | sort -u)
 }
-mapfile -t packages < <(comm -12 <(with_benchmarks old) <(with_benchmarks new))
+packages=()
+while IFS= read -r package; do packages+=("$package"); done < <(comm -12 <(with_benchmarks old) <(with_benchmarks new))
 [ ${#packages[@]} -gt 0 ] || die "no folder${PKG:+ of $PKG} has benchmarks in both commits"
 
 binary() { echo "$work/$1-${2//\//_}.test"; }

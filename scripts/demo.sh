@@ -93,8 +93,9 @@ step "Compare it with the baselines, on workloads that it has not seen"
 
 step "Serve it, and replay a recorded trace at $rate requests a second for $duration"
 echo "beside it, the same trace to a server that always takes the largest model ..."
-"$gearshift" scenario show "$scenario" | sed -e 's/^serving:$/&\n  overload: {shed: never}/' -e 's/balancer: least-harm/balancer: smallest-batch/' \
-	>"$out/unshed.yaml"
+"$gearshift" scenario show "$scenario" |
+	awk '{ sub(/balancer: least-harm/, "balancer: smallest-batch"); print } /^serving:$/ { print "  overload: {shed: never}" }' \
+		>"$out/unshed.yaml"
 replays=()
 replay "$scenario" "$policy"
 replay "$out/unshed.yaml" "$largest"

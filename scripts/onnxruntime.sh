@@ -13,7 +13,7 @@ die() { printf 'onnxruntime: %s\n' "$*" >&2; exit 1; }
 
 [ "$(cat "$dir/VERSION" 2>/dev/null)" != "$version" ] || [ ! -s "$dir/$library" ] || exit 0
 
-[ "$(uname -s)" = Linux ] || die "only Linux is set up by this script; elsewhere, put version $version of the library into $dir"
+[ "$(uname -s)" = Linux ] || die "only Linux is set up by this script; elsewhere, put version $version of the library into $dir, as $library"
 case $(uname -m) in
 x86_64) arch=x64 ;;
 aarch64 | arm64) arch=arm64 ;;

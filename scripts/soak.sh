@@ -17,4 +17,4 @@ if [ -n "${RACE:-}" ] && [ "$RACE" != 0 ]; then race=(-race); fi
 tags=$(scripts/tags.sh)
 
 GEARSHIFT_SOAK=${minutes}m GEARSHIFT_SOAK_SEED=${SEED:-1} \
-	exec go test "${race[@]}" ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 10))m -run '^TestSoak$' ./cmd/gearshift
+	exec go test ${race[@]+"${race[@]}"} ${tags:+-tags="$tags"} -count=1 -v -timeout $((minutes + 10))m -run '^TestSoak$' ./cmd/gearshift

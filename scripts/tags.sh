@@ -12,7 +12,7 @@ if [ "$(go env CGO_ENABLED)" = 1 ]; then
 	if "${cc[@]}" -x c - -lopenblas -o /dev/null <<<"$probe" 2>/dev/null; then
 		tags+=(openblas)
 	fi
-	if compgen -G '.cache/onnxruntime/libonnxruntime.*' >/dev/null; then
+	if [ -s .cache/onnxruntime/libonnxruntime.so.1 ]; then # the name by which it is looked for, on any system
 		tags+=(onnx)
 	fi
 fi
