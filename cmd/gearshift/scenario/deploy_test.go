@@ -85,7 +85,7 @@ func servesAt(t *testing.T, find func(host, port string) []string) {
 // arguments.
 func waits(t *testing.T, name string, command []string, before, all string) {
 	t.Helper()
-	want := []string{"bash", "-c", "until curl -sf " + before + "/health; do sleep 2; done; exec vllm serve " + all, "--"}
+	want := []string{"bash", "-c", "trap exit TERM; until curl -sf " + before + "/health; do sleep 2; done; exec vllm serve " + all, "--"}
 	if before != "" && !slices.Equal(command, want) {
 		t.Errorf("%s starts by %q, want %q", name, command, want)
 	}
