@@ -116,7 +116,7 @@ func (d *dispatch) send(a *answer) {
 // report tells of an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
-	if !d.full(a, reason) && reason != failedBusy && !health.Short(a.err) {
+	if !d.full(a, reason) && reason != failedBusy && !health.Short(a.err) && !health.Unnamed(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
@@ -144,7 +144,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 // whose queue is full say 503 as well as those that cannot answer at all.
 func (d *dispatch) full(a *answer, reason failure) bool {
 	sure := reason == failedBusy && a.keyed
-	if !sure && (a.response == nil || a.status() != http.StatusServiceUnavailable) {
+	if !sure && (a.response == nil || a.response.StatusCode != http.StatusServiceUnavailable) {
 		return false
 	}
 	return d.health.busy(a.replica, sure, a.spare())
@@ -159,7 +159,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 		return false // hedges count as well
 	}
 	now := d.clock()
-	pays := !unreachable(a.err)
+	pays := !unreachable(a.err) && context.Cause(a.ctx) != errGone // nor does a host that is gone do any
 	if pays && !d.budget.take(now) {
 		d.books.life.exhausted.Inc()
 		return false

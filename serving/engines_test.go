@@ -32,12 +32,18 @@ func (e *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e.down.Load() {
 		return nil, refused()
 	}
+	if e.unnamed.Load() {
+		return nil, unnamed()
+	}
 	if e.hangs.Load() || e.gone.Load() {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
 	return takes(10 * time.Millisecond)(r)
 }
+
+// unnamed is what is said of a server whose name cannot be looked up now.
+func unnamed() error { return &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}} }
 
 func (e *asked) Base() *url.URL {
 	base, err := url.Parse(e.base)
@@ -55,7 +61,7 @@ func (e *asked) Get(ctx context.Context, path string) (*http.Response, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	case e.unnamed.Load():
-		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}
+		return nil, unnamed()
 	}
 	if path == "/health" { // a hung engine says that it is well
 		e.probes.Add(1)
@@ -159,7 +165,9 @@ func TestAHostThatDiesTakesItsReplicasAndBringsThemBack(t *testing.T) {
 // elsewhere, long before the last timeout.
 func TestWhatAVanishedHostHadIsTriedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, engines := newEngines(t)
+		g, engines := newEngines(t, func(o *serving.Options) {
+			o.Config.Retries = serving.Retries{Max: 2, BudgetWindow: time.Second} // they cost none
+		})
 		time.Sleep(10 * time.Second)
 		engines[0].gone.Store(true)
 		engines[2].gone.Store(true)
@@ -183,6 +191,9 @@ func TestAHiccupOfTheResolverEjectsNobody(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, e := range engines {
 			e.unnamed.Store(true)
+		}
+		for range 10 { // no kept connection is left for them
+			g.do("POST", chat, ask)
 		}
 		time.Sleep(3 * time.Second)
 		for _, e := range engines {

@@ -90,7 +90,7 @@ func (d *dispatch) head(a *answer) {
 // left.
 func (d *dispatch) linger(a *answer) bool {
 	defer a.guard()
-	for a.err == nil && a.response != nil && a.response.StatusCode/100 == 2 && a.meter.Mute() {
+	for a.err == nil && a.response.StatusCode/100 == 2 && a.meter.Mute() {
 		if !d.lingers {
 			d.lingers = true
 			d.mark()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,9 +55,7 @@ func TestWhatIsTriedAgain(t *testing.T) {
 	}{
 		{"no connection", refuses, "connect", 200},
 		{"no connection in time", neverConnects, "connect", 200},
-		{"its name cannot be looked up now", func(*http.Request) (*http.Response, error) {
-			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}
-		}, "timeout", 200},
+		{"its name cannot be looked up now", func(*http.Request) (*http.Response, error) { return nil, unnamed() }, "timeout", 200},
 		{"broken before the header", func(*http.Request) (*http.Response, error) { return nil, io.EOF }, "broken", 200},
 		{"no HTTP", func(*http.Request) (*http.Response, error) { return nil, errors.New("malformed HTTP response") }, "broken", 200},
 		{"broken after the header", cuts(eventType, ""), "broken", 200},

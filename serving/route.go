@@ -125,6 +125,7 @@ func (s *Server) route(c *gin.Context) {
 		return
 	}
 	if c.Request.Context().Err() != nil { // nobody would end the lease
+		c.Status(statusClientLeft)
 		s.settle(work, Cancelled, 0)
 		return
 	}

@@ -1,8 +1,10 @@
 package serving_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +51,15 @@ func TestRouteDecidesAlone(t *testing.T) {
 		t.Errorf("a second end: status %d, code %q", w.Code, code)
 	}
 	g.settled(t, "completed")
+}
+
+func TestACallerThatHasLeftHoldsNoPlace(t *testing.T) {
+	g := newRig(t, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(ctx, "POST", "/v1/gearshift/route", strings.NewReader("{}"))
+	g.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	g.settled(t, "cancelled")
 }
 
 func TestRouteWithoutALength(t *testing.T) {

@@ -314,7 +314,7 @@ func (r *trainingRun) matches(stored checkpoints.Meta) error {
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
 	case stored.OwnEpisodes != now.OwnEpisodes:
-		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; train under another --name to start anew", r.options.name)
+		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts anew, and calibrate with --from train", r.options.name)
 	}
 	return nil
 }

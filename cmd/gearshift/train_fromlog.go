@@ -105,7 +105,9 @@ func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
 	}
 	r.train, r.held = split(r.read, logHeldOut)
 	summary := logged.Summarise(decisions(r.train), s.Table().Variants)
-	r.traced = replayable(&summary) == ""
+	if r.traced = replayable(&summary) == ""; r.traced {
+		r.meta.OwnEpisodes = false // all networks replay the log from the same requests on
+	}
 	return r, r.size()
 }
 

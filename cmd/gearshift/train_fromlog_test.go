@@ -103,6 +103,9 @@ func TestFineTuningRepeats(t *testing.T) {
 		len(l.Files) != 1 || l.Files[0] != "experience.jsonl" || len(l.SHA256) != 64 || json.Unmarshal(l.Outcome, &outcome) != nil {
 		t.Errorf("%+v", c.Meta.Log)
 	}
+	if c.Meta.OwnEpisodes {
+		t.Error("networks that replay one log are said to have episodes of their own")
+	}
 	if outcome.From != "tiny@1" || outcome.Before == 0 || outcome.HeldOut == nil || outcome.Requests != 80 || c.Meta.From == "" || c.Meta.Preset != "quick" {
 		t.Errorf("%+v, %+v", outcome, c.Meta)
 	}

@@ -63,10 +63,10 @@ func (m *Monitor) Busy(i int, sure bool, spare, now time.Duration) bool {
 	return true
 }
 
-// othersTake says whether any other replica may get a request.
+// othersTake says whether any other replica of the view may get a request.
 func (m *Monitor) othersTake(i int) bool {
 	for j := range m.replicas {
-		if r := &m.replicas[j]; j != i && r.State != Ejected && !(r.busy.on && r.busy.room == 0) {
+		if b := &m.replicas[j].busy; j != i && !m.view.Down[j] && !(b.on && b.room == 0) {
 			return true
 		}
 	}

@@ -101,6 +101,12 @@ func TestTheLastThatTakesRequestsGoesOnTo(t *testing.T) {
 	if r.takes(0) != 0 || r.takes(1) != 100 {
 		t.Errorf("they take %d and %d", r.takes(0), r.takes(1))
 	}
+	r = newRig(t, 2)
+	r.ledger.SetDrained(0, true)
+	r.refuse(1, true, 0)
+	if n := r.takes(1); n != 100 {
+		t.Errorf("beside one that is drained it takes %d", n)
+	}
 }
 
 // What an engine says whose queue is full, others say that cannot answer at all. The first

@@ -156,7 +156,7 @@ func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 		return Unsound, true
 	case Unnamed(err):
 		return Late, true
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return Unconnected, true
 	case errors.As(err, &op) && op.Op == "dial":
 		return Refused, true

@@ -94,6 +94,9 @@ func TestFindings(t *testing.T) {
 		"no way there": {func(context.Context, string) (int, error) {
 			return 0, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
 		}, health.Unconnected},
+		"no connection in time": {func(context.Context, string) (int, error) {
+			return 0, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+		}, health.Unconnected},
 		"no such name":                     {unnamed(&net.DNSError{IsNotFound: true}), health.Refused},
 		"its name cannot be looked up now": {unnamed(&net.DNSError{IsTemporary: true}), health.Late},
 		"nor in time":                      {unnamed(&net.DNSError{IsTimeout: true}), health.Late},
