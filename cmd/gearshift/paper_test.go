@@ -13,6 +13,9 @@ func TestPaperNeedsItsTasks(t *testing.T) {
 	fail(t, []string{"paper"}, "--out")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", "tiny"}, "tiny", "hellaswag")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--seeds", "1"}, "--seeds")
+	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--preset", "swift"}, "swift", "quick")
+	brief := edited(t, "titan-rtx-opt", "decisions: 150000", "decisions: 8000") // the soft policy's are a quarter
+	fail(t, []string{"paper", "--quick", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", brief}, "2000 of its 8000 decisions", "warmup of 2000")
 }
 
 // A folder whose files the report would replace is refused before anything is trained.

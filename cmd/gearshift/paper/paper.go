@@ -94,7 +94,7 @@ func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := needTasks(s); err != nil {
+	if err := suitable(s, o.Preset); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
@@ -159,10 +159,12 @@ func lengths(preset string) (soft, deadlines length) {
 	return length{1, 4}, length{1, 1}
 }
 
+func (l length) decisions(of scenario.Preset) int { return of.Decisions * l.part / l.whole }
+
 // of is the scenario whose preset has that length.
 func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
 	return ablated(s, preset, ablation{change: func(_ *scenario.Scenario, p *scenario.Preset) {
-		p.Decisions = p.Decisions * l.part / l.whole
+		p.Decisions = l.decisions(*p)
 	}})
 }
 

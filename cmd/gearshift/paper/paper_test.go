@@ -27,6 +27,18 @@ func titan(t *testing.T) *scenario.Scenario {
 	return load(t, "titan-rtx-opt")
 }
 
+// The tables compare sizes: one alone is refused before anything is trained.
+func TestPaperNeedsTwoVariants(t *testing.T) {
+	s := titan(t)
+	if err := suitable(s, "default"); err != nil {
+		t.Error(err)
+	}
+	s.Variants = s.Variants[:1]
+	if err := suitable(s, "default"); err == nil || !strings.Contains(err.Error(), "titan-rtx-opt has one variant") {
+		t.Error(err)
+	}
+}
+
 // The paper's other worlds differ from the first in what they say, and leave it
 // as it was.
 func TestPaperWorlds(t *testing.T) {

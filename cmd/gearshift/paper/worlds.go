@@ -81,12 +81,24 @@ func taskNames(s *scenario.Scenario) []string {
 	return names
 }
 
-// needTasks says which of the paper's tasks the scenario lacks.
-func needTasks(s *scenario.Scenario) error {
+// suitable says what the report needs that the scenario lacks.
+func suitable(s *scenario.Scenario, preset string) error {
 	for _, name := range []string{"hellaswag", "copa", "piqa", "openbookqa"} {
 		if !slices.Contains(taskNames(s), name) {
 			return fmt.Errorf("scenario %s has no task %q; the paper's evaluation needs its four tasks: start from titan-rtx-opt", s.Name, name)
 		}
+	}
+	if len(s.Variants) < 2 {
+		return fmt.Errorf("scenario %s has one variant; the paper's evaluation compares at least two: start from titan-rtx-opt", s.Name)
+	}
+	config, err := s.Preset(preset)
+	if err != nil {
+		return err
+	}
+	soft, _ := lengths(preset)
+	if n := soft.decisions(config); n <= config.Warmup {
+		return fmt.Errorf("scenario %s, preset %s: the policy for soft deadlines trains for %d of its %d decisions, which are not above its warmup of %d: want more decisions or less warmup",
+			s.Name, preset, n, config.Decisions, config.Warmup)
 	}
 	return nil
 }
