@@ -149,6 +149,35 @@ func TestNoWaitWithoutHope(t *testing.T) {
 	})
 }
 
+// Nor to one that would not have its turn in time.
+func TestNobodyMakesWayForOneWithoutHope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := overloaded(t, lasting(2*time.Second), patient, func(o *serving.Options) {
+			o.Config.Overload.MaxQueue = 6
+			o.Config.Classes = []serving.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
+		})
+		for i := range 7 {
+			c.send(t.Context(), fmt.Sprint(i))
+		}
+		time.Sleep(9 * time.Second) // four of the six have had their turn
+		for i := range 4 {
+			c.send(t.Context(), fmt.Sprint("more", i))
+		}
+		const class, ttft = "x-llm-d-inference-objective", "x-llm-d-slo-ttft-ms"
+		c.send(t.Context(), "plain", ttft, "500")
+		c.send(t.Context(), "urgent", class, "urgent", ttft, "500")
+		for name, want := range map[string]string{"plain": "queue_full", "urgent": "saturated"} {
+			if a := c.answer(name); a.status != http.StatusTooManyRequests || a.took != 0 || a.header.Get("X-Gearshift-Reason") != want {
+				t.Errorf("%s: status %d after %v, %v", name, a.status, a.took, a.header)
+			}
+		}
+		c.all.Wait()
+		if len(c.finished) != 11 {
+			t.Errorf("served %s, want all but the two", c.finished)
+		}
+	})
+}
+
 func TestTheRouteEndpointDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := overloaded(t, lasting(time.Second), patient)

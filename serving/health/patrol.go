@@ -132,7 +132,7 @@ func Short(err error) bool {
 // there is not is none of these.
 func Unnamed(err error) bool {
 	var lookup *net.DNSError
-	return errors.As(err, &lookup) && lookup.Temporary() && !lookup.IsNotFound
+	return errors.As(err, &lookup) && lookup.Temporary()
 }
 
 // ask probes the server once, if it can.
