@@ -81,6 +81,7 @@ func FuzzRouteBody(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, jsonType, []byte(fine), "keep-alive")
 	f.Add(200, eventType, []byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"), "")
+	f.Add(200, eventType, []byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONEq\n\n"), "") // cut off
 	f.Add(500, jsonType, []byte(`{"error":{"message":"x"}}`), "X-Secret")
 	f.Add(302, "text/html", []byte("<html>"), "")
 	f.Add(200, "text/event-stream; =", []byte("data: {"), "close, te")
@@ -99,12 +100,12 @@ func FuzzAnswer(f *testing.F) {
 			r.Header.Set("X-Gearshift-Variant", "forged")
 			return r, nil
 		}))
-		w := g.do("POST", chat, ask)
+		w, _ := g.visit(ask) // what the replica cuts off breaks here too
 		if w.Header().Get("X-Gearshift-Variant") == "forged" || w.Header().Get("Connection") != "" {
 			t.Errorf("header %v", w.Header())
 		}
 		// Of a stream of nothing but comments, those of each of the three replicas have gone out.
-		if text, _, _ := strings.Cut(w.Body.String(), "\ndata: {\"error\":{\"message\":\"the replica's events"); w.Code == http.StatusOK && text != string(body) && text != strings.Repeat(string(body), 3) {
+		if text, _, _ := strings.Cut(w.Body.String(), "\ndata: {\"error\":{\"message\":\"the replica"); w.Code == http.StatusOK && text != string(body) && text != strings.Repeat(string(body), 3) {
 			t.Errorf("passed %q as %q", body, w.Body)
 		}
 		if n := g.core.Ledger().InFlight(); n != 0 {
