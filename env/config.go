@@ -32,6 +32,10 @@ type Config struct {
 	// Profiles and KVTokens describe each replica of the table, by its index.
 	Profiles []*profile.Profile
 	KVTokens []int
+	// Declared, if set, are the profiles that policies reckon with, where Profiles are
+	// others. Then views tell how slow each replica is by the pace of its answers, as
+	// they do in a router that serves streams, unless there are several.
+	Declared []*profile.Profile
 	Engine   engine.Config
 	Balancer Balancer
 	// Forecaster, if set, fills in each view's forecasts.
@@ -62,6 +66,9 @@ func (c *Config) validate() error {
 	}
 	if n := len(c.Table.Replicas); len(c.Profiles) != n || len(c.KVTokens) != n {
 		fault("%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	}
+	if c.Declared != nil && len(c.Declared) != len(c.Profiles) {
+		fault("%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
 	}
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)

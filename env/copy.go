@@ -16,7 +16,8 @@ func (e *Environment) Config() Config { return e.config }
 // other. A stream cannot be copied, so the requests after the present one come
 // from rest; give it those that o will meet, others to try another future, or
 // none to end with the present request. Observers are not copied, nor the
-// Outcomes of the last step. The zero Environment may be copied into.
+// Outcomes of the last step; and of replicas that are slower than declared (Declared)
+// the copy keeps to what has been noticed so far. The zero Environment may be copied into.
 func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	into := *e
 	*e = *o
@@ -62,6 +63,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
+	s.pace = nil
 	s.event = into.event[:0]
 }
 

@@ -136,6 +136,7 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	}
 	e.sim, e.stream = sim, stream
 	e.ledger = fleet.NewLedger(e.config.Table)
+	sim.pace = newPace(&e.config, e.ledger)
 	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
 	e.seed = seed
 	e.crew = newCrew(e.config.Routers, e.config.Table, seed)
@@ -162,6 +163,7 @@ func (e *Environment) arrive(a workloads.Arrival) {
 	}
 	e.ledger.Arrive(a.At)
 	e.markLosses(a.At)
+	e.sim.pace.fade(a.At)
 	e.look(a.At)
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}

@@ -98,6 +98,7 @@ func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
 		if o.FirstToken == 0 {
 			o.FirstToken = l.From
 		}
+		s.pace.last(id, o)
 		dst = append(dst, *o)
 	})
 	s.order.fix(l.Host)

@@ -46,6 +46,8 @@ type Simulator struct {
 	began int
 	ended int
 
+	pace *pace // may be nil
+
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
 }
@@ -223,6 +225,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 		for _, e := range s.event {
 			if e.Kind == engine.FirstToken {
 				s.jobs[e.ID].outcome.FirstToken = e.At
+				s.pace.first(e.ID, &s.jobs[e.ID].outcome)
 				continue
 			}
 			o, err := s.end(e)
@@ -231,6 +234,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 			}
 			dst = append(dst, o)
 		}
+		s.pace.advance(s, h, at)
 		if s.check {
 			if err := s.checkHost(h); err != nil {
 				return dst, err
@@ -253,6 +257,7 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	s.free = append(s.free, e.ID)
 	o := &j.outcome
 	o.Finished = e.At
+	s.pace.last(e.ID, o)
 	task := &s.table.Tasks[o.Request.Task]
 	latency := o.Latency()
 	o.Utility = task.Utility(o.Variant, latency, o.Request.Deadline)

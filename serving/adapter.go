@@ -6,7 +6,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 )
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].

@@ -24,7 +24,7 @@ func (s *Server) watchDrift() error {
 	m.OnSlow = s.router.Ledger().SlowDown
 	m.Correct(s.corrects())
 	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
-	return s.books.registry.Register(m)
+	return s.books.registry.Register(driftMetrics{m, s.router.Ledger().Table()})
 }
 
 // corrects says whether forecasts go by slow replicas. Among several routers none does:

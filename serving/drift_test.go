@@ -18,7 +18,7 @@ import (
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 )
 
 // declared are the profiles of the test fleet's replicas.

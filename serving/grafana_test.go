@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.

@@ -20,7 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 	"gearshift/serving/gauges"
 )
 

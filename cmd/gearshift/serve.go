@@ -26,7 +26,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/dashboard"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 	"gearshift/workloads"
 )
 

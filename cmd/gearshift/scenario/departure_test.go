@@ -55,6 +55,43 @@ func TestDeparturesReachTheFleet(t *testing.T) {
 	}
 }
 
+// Where GPUs are slower than declared, rules reckon with what streams show of it, as in
+// a router, unless the scenario has them keep to the profiles.
+func TestSlowGPUsAreNoticed(t *testing.T) {
+	s := load(t, "titan-rtx-opt")
+	utility := func(correct bool) float64 {
+		s.Serving.Server.Drift.Correct = correct
+		list, err := s.Evaluated([]string{"u1+gpu:x1.25"}, 2000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet, err := s.Simulation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		maker, err := s.Maker(fleet.Table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rule, err := maker.Parse("slackfit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := evaluation.Plan{
+			Contestants: []evaluation.Contestant{{Name: "slackfit", Decider: rule, Fleet: fleet}},
+			Workloads:   list, Seeds: workloads.Seeds(workloads.Validation, 2),
+		}
+		results, err := plan.Evaluate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results[0].Utility.Mean
+	}
+	if with, without := utility(true), utility(false); with < without+0.05 {
+		t.Errorf("utility %.3f where it is noticed, %.3f where not", with, without)
+	}
+}
+
 func TestDeparturesThatCannotBe(t *testing.T) {
 	s := load(t, "tiny")
 	if _, err := s.Evaluated([]string{"u1+lost:gpu1@5-"}, 10); err == nil ||

@@ -74,7 +74,7 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 			if _, err := open(0); err != nil { // what only a stream finds out
 				return nil, err
 			}
-			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: departing(one.Departure)}
+			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: s.departing(one.Departure)}
 			fleet := env.Config{Table: s.Table(), Profiles: s.Profiles()}
 			if err := w.Depart(&fleet); err != nil {
 				return nil, fmt.Errorf("cannot play workload %q: %w", one, err)
@@ -88,10 +88,14 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 	return list, nil
 }
 
-// departing changes a fleet as the workload asks.
-func departing(d workloads.Departure) func(*env.Config) error {
+// departing changes a fleet as the workload asks. Policies reckon with the profiles as
+// declared, and with what is seen of slower ones where a router would.
+func (s *Scenario) departing(d workloads.Departure) func(*env.Config) error {
 	return func(c *env.Config) error {
 		if d.GPU != 0 {
+			if s.Serving.Server.Drift.Correct {
+				c.Declared = c.Profiles
+			}
 			c.SlowGPU(d.GPU)
 		}
 		if d.Lost == (workloads.Loss{}) {

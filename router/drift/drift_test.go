@@ -14,7 +14,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gearshift/env/engine"
-	"gearshift/serving/drift"
+	"gearshift/router/drift"
 )
 
 // An engine that becomes three times as slow is reckoned with after some of its
