@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"gearshift/router"
-	"gearshift/router/fleet"
 	"gearshift/router/drift"
+	"gearshift/router/fleet"
 )
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].

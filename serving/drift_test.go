@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/router/drift"
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
-	"gearshift/router/drift"
 )
 
 // declared are the profiles of the test fleet's replicas.

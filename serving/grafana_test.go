@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/router/fleet"
 	"gearshift/router/drift"
+	"gearshift/router/fleet"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.

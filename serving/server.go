@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"gearshift/router/fleet"
 	"gearshift/router/drift"
+	"gearshift/router/fleet"
 	"gearshift/serving/gauges"
 )
 

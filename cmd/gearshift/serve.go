@@ -21,12 +21,12 @@ import (
 	"gearshift/env/engine"
 	"gearshift/router"
 	"gearshift/router/admission"
+	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/dashboard"
-	"gearshift/router/drift"
 	"gearshift/workloads"
 )
 

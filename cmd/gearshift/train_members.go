@@ -194,8 +194,8 @@ func (r *trainingRun) score(ctx context.Context, margin float64, networks ...*nn
 	return r.judge.score(ctx, network)
 }
 
-// seen is the largest value of each input that any member has met; nil if one's
-// exploration has not ended, or if the policy places.
+// seen is the largest value of each input that every member has met, for what one has
+// not met spoils the mean; nil if one's exploration has not ended, or if the policy places.
 func (r *trainingRun) seen() []float32 {
 	seen := slices.Clone(r.members[0].result.Seen)
 	for _, m := range r.members[1:] {
@@ -203,7 +203,7 @@ func (r *trainingRun) seen() []float32 {
 			return nil
 		}
 		for i := range seen {
-			seen[i] = max(seen[i], m.result.Seen[i])
+			seen[i] = min(seen[i], m.result.Seen[i])
 		}
 	}
 	return seen

@@ -18,6 +18,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
+	"gearshift/rl"
 	"gearshift/workloads"
 )
 
@@ -161,6 +162,23 @@ func TestMembersHaveEpisodesOfTheirOwn(t *testing.T) {
 	_, second, err := onLog.simulated(r.members[1])
 	if err := errors.Join(errFirst, err); err != nil || first(0) == second(0) {
 		t.Errorf("beside a log both networks meet the episode %#x, %v", first(0), err)
+	}
+}
+
+// What one network has not met is beyond the mean of all.
+func TestTheRangeOfSeveralNetworks(t *testing.T) {
+	run := func(seen ...[]float32) *trainingRun {
+		r := &trainingRun{}
+		for _, x := range seen {
+			r.members = append(r.members, &member{result: rl.Result{Seen: x}})
+		}
+		return r
+	}
+	if got := run([]float32{1, 5, 2}, []float32{2, 3, 2}).seen(); !slices.Equal(got, []float32{1, 3, 2}) {
+		t.Errorf("all have met up to %v", got)
+	}
+	if got := run([]float32{1, 5, 2}, nil).seen(); got != nil {
+		t.Errorf("one explores, and all have met up to %v", got)
 	}
 }
 

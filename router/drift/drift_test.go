@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"gearshift/env/engine"
+	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
-	"gearshift/router/drift"
 )
 
 var (
