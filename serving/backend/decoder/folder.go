@@ -56,7 +56,7 @@ func (f *Folder) config(data []byte) error {
 // match holds the tokenizer's vocabulary against the model's. Models often have
 // some rows more than tokens, up to a round number.
 func match(tokens, rows int) error {
-	const round, most = 64, 1024
+	const round, most = 8, 1024
 	if tokens == rows || tokens < rows && rows%round == 0 && rows-tokens < most {
 		return nil
 	}

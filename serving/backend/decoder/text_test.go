@@ -304,3 +304,18 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Models have rows beyond their tokens, up to a multiple of 8: OPT 50,272 for 50,265 tokens.
+func TestATokenizerMatchesAModelWithSpareRows(t *testing.T) {
+	for _, c := range []struct {
+		tokens, rows int
+		match        bool
+	}{
+		{50257, 50257, true}, {50265, 50272, true}, {151665, 151936, true}, {50295, 51200, true},
+		{50265, 50271, false}, {50272, 50265, false}, {32000, 50272, false},
+	} {
+		if err := match(c.tokens, c.rows); (err == nil) != c.match {
+			t.Errorf("%d tokens, %d rows: %v", c.tokens, c.rows, err)
+		}
+	}
+}
