@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -78,6 +79,9 @@ func makeModels(ctx context.Context, o makeOptions, stdout io.Writer) error {
 		size, err := models.ParseSize(text)
 		if err != nil {
 			return fmt.Errorf("--size %w", err)
+		}
+		if slices.ContainsFunc(options.Sizes, func(other models.Size) bool { return other.Name == size.Name }) {
+			return fmt.Errorf("--size %q: %s is named twice, and each has a folder of its own", text, size.Name)
 		}
 		options.Sizes = append(options.Sizes, size)
 	}
