@@ -25,9 +25,23 @@ type localOptions struct {
 	provider                          string
 }
 
+// check refuses what is below 0, which is the model's own context, or one thread.
+func (o localOptions) check() error {
+	switch {
+	case o.threads < 0:
+		return fmt.Errorf("--threads %d: want 1 or more", o.threads)
+	case o.length < 0:
+		return fmt.Errorf("--context %d: want 2 tokens or more, or 0 for the model's own", o.length)
+	}
+	return nil
+}
+
 // serveModels serves the models of the folders, each by the folder's name.
 func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	c, err := o.server()
+	if err == nil {
+		err = o.local.check()
+	}
 	if err != nil {
 		return err
 	}

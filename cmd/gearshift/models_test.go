@@ -202,6 +202,8 @@ func TestEngineServesModels(t *testing.T) {
 	fail(t, []string{"engine", "--threads", "2"}, "--threads is for --model")
 	fail(t, []string{"engine", "--model", filepath.Join(dir, "none")}, "config.json")
 	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--execution-provider", "tpu"}, `"tpu"`, "cpu or cuda")
+	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--threads", "-1", "--addr", "nowhere"}, "--threads -1: want 1 or more")
+	fail(t, []string{"engine", "--model", filepath.Join(dir, "small"), "--context", "-1", "--addr", "nowhere"}, "--context -1: want 2")
 }
 
 // Without the library the backend says how to get it, in one line.
