@@ -2,8 +2,10 @@ package fit
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -70,18 +72,23 @@ func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
 	var rows []row
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxRow)
-	for n := 1; lines.Scan(); n++ {
-		if len(lines.Bytes()) == 0 {
+	n := 1
+	for ; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
 			continue
 		}
-		one, err := parse(lines.Bytes())
+		one, err := parse(line)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
 		one.line = n
 		rows = append(rows, one)
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes; want token counts and times, and no texts", name, n, maxRow)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(rows) == 0 {
@@ -169,8 +176,11 @@ func align(rows []row, name string, clock int) (*Log, error) {
 		if !math.IsNaN(r.Scheduled) {
 			one.Scheduled = max(r.Scheduled-start, one.Arrival)
 		}
-		if one.First <= one.Arrival {
-			return nil, fmt.Errorf("%s:%d: %s is %.3f s before the arrival", name, r.line, r.first, one.Arrival-one.First)
+		switch {
+		case one.First < one.Arrival:
+			return nil, fmt.Errorf("%s:%d: %s is %.6g s before the arrival", name, r.line, r.first, one.Arrival-one.First)
+		case one.First == one.Arrival:
+			return nil, fmt.Errorf("%s:%d: %s is the same as the arrival; want times as exact as the engine has them", name, r.line, r.first)
 		}
 		log.Requests = append(log.Requests, one)
 	}
