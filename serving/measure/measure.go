@@ -255,6 +255,6 @@ func (r *run) enough() error {
 			tried++
 		}
 	}
-	return fmt.Errorf("too few samples: in %v only %d of %d loads could be tried once; give it more --time, or fewer --batches and --prompts",
+	return fmt.Errorf("too few samples: in %v only %d of %d loads could be tried once; give it a longer --time (calibrate: --measure-time), or fewer --batches and --prompts",
 		r.since().Round(time.Second), tried, len(r.cells))
 }

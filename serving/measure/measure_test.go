@@ -178,3 +178,12 @@ func TestStolenSince(t *testing.T) {
 		t.Errorf("nothing known is a share of %g", got)
 	}
 }
+
+// Whoever walks by calibrate is told of its own flag.
+func TestTooLittleTimeNamesTheFlags(t *testing.T) {
+	r := &run{start: time.Now(), cells: []*Cell{{Samples: 1}, {}}}
+	want := "in 0s only 1 of 2 loads could be tried once; give it a longer --time (calibrate: --measure-time)"
+	if err := r.enough(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
