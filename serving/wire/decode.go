@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,18 @@ func Decode(body []byte, into any, strict bool) error {
 	case mismatch.Field == "":
 		return errNoObject
 	}
-	return wrongType(mismatch.Field, wanted(mismatch.Type))
+	want := wanted(mismatch.Type)
+	if mismatch.Type.Kind() != reflect.Slice && isList(into, mismatch.Field) {
+		want = "a list of which each is " + want
+	}
+	return wrongType(mismatch.Field, want)
+}
+
+// isList says whether the struct behind the pointer has a list of that name: what is
+// amiss is then one of its elements.
+func isList(into any, name string) bool {
+	i := slices.Index(members(into), name)
+	return i >= 0 && reflect.TypeOf(into).Elem().Field(i).Type.Kind() == reflect.Slice
 }
 
 // errNoObject is for a body that is JSON, but no object.

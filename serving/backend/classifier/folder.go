@@ -27,13 +27,16 @@ func ReadFolder(dir string) (f *Folder, err error) {
 	return f, nil
 }
 
+// configuration is what is read of config.json.
+type configuration struct {
+	Labels     map[string]string `json:"id2label"`
+	Context    int               `json:"max_position_embeddings"`
+	Rate       int               `json:"sampling_rate"`
+	Vocabulary int               `json:"vocab_size"`
+}
+
 func (f *Folder) config(data []byte) error {
-	var c struct {
-		Labels     map[string]string `json:"id2label"`
-		Context    int               `json:"max_position_embeddings"`
-		Rate       int               `json:"sampling_rate"`
-		Vocabulary int               `json:"vocab_size"`
-	}
+	var c configuration
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("it is not the JSON of a model's configuration: %w", err)
 	}

@@ -28,13 +28,16 @@ func ReadFolder(dir string) (f *Folder, err error) {
 	return f, nil
 }
 
+// configuration is what is read of config.json.
+type configuration struct {
+	Positions  int             `json:"max_position_embeddings"`
+	NPositions int             `json:"n_positions"`
+	Vocabulary int             `json:"vocab_size"`
+	End        json.RawMessage `json:"eos_token_id"`
+}
+
 func (f *Folder) config(data []byte) error {
-	var c struct {
-		Positions  int             `json:"max_position_embeddings"`
-		NPositions int             `json:"n_positions"`
-		Vocabulary int             `json:"vocab_size"`
-		End        json.RawMessage `json:"eos_token_id"`
-	}
+	var c configuration
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("it is not the JSON of a model's configuration: %w", err)
 	}

@@ -176,8 +176,10 @@ func (e *Engine) prompt(s *sequence, o *order, chat bool) *wire.Error {
 	switch {
 	case fault != nil:
 		return fault
+	case len(s.prompt) == 0 && chat:
+		return invalid(name, `the "content" is empty in every message`)
 	case len(s.prompt) == 0:
-		return invalid(name, fmt.Sprintf("%q is empty", name))
+		return invalid(name, `"prompt" is empty`)
 	case len(s.prompt) >= e.config.Context:
 		return e.tooLong(name, fmt.Sprintf("the prompt has %d tokens", len(s.prompt)))
 	}

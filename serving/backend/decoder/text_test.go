@@ -197,8 +197,15 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%.60s: %d %s", bad.body, status, body)
 		}
 	}
-	for _, body := range []string{`{"messages": []}`, `{"messages": [{"role": "user", "content": 3}]}`, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`} {
-		if status, answer := ask(t, e, backend.ChatPath, body); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"messages"`) {
+	for body, message := range map[string]string{
+		`{"messages": []}`:                                                     "at least one message",
+		`{"messages": "hi"}`:                                                   "must be a list",
+		`{"messages": [{}, "hi"]}`:                                             "must be a list of which each is an object",
+		`{"messages": [{"role": "user", "content": ""}]}`:                      "is empty in every message",
+		`{"messages": [{"role": "user", "content": 3}]}`:                       "of message 0 must be a string",
+		`{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`: "parts of type",
+	} {
+		if status, answer := ask(t, e, backend.ChatPath, body); status != http.StatusBadRequest || !strings.Contains(answer, `"param":"messages"`) || !strings.Contains(answer, message) {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
 	}
@@ -229,6 +236,15 @@ func TestSamplingOfBadLogits(t *testing.T) {
 		}
 		if got := s.draw([]float32{0, inf, 3}); got != 1 {
 			t.Errorf("%+v: of one that is infinite, %d", s, got)
+		}
+	}
+}
+
+// What a config.json has of another type is told without what Go has for it.
+func TestAConfigOfAnotherType(t *testing.T) {
+	for text, want := range map[string]string{`[]`: "array", `{"n_positions": "8"}`: "n_positions", `{"n_positions": 8, "vocab_size": []}`: "vocab_size"} {
+		if err := new(Folder).config([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "struct {") {
+			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }
