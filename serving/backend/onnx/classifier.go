@@ -67,7 +67,10 @@ func (c *Classifier) open(path string, o Options) error {
 	}
 	defer func() { _ = options.Destroy() }()
 	c.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(data, classifierInputs, []string{"logits"}, options)
-	return err
+	if err != nil {
+		return oneLine(err)
+	}
+	return nil
 }
 
 // shapes reads the sizes that are fixed.
@@ -155,7 +158,10 @@ func (c *Classifier) run(in []held, out held) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return c.session.Run(values[:len(in)], values[len(in):])
+	if err := c.session.Run(values[:len(in)], values[len(in):]); err != nil {
+		return oneLine(err)
+	}
+	return nil
 }
 
 // Close implements [classifier.Model].

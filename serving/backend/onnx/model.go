@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
 
@@ -86,9 +88,16 @@ func open(path string, o Options) (*Model, error) {
 	defer func() { _ = options.Destroy() }()
 	m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
 	if err != nil {
-		return nil, err
+		return nil, oneLine(err)
 	}
 	return m, nil
+}
+
+// oneLine is what the library says, which ends in a line end, and of a damaged file
+// has whatever bytes are there.
+func oneLine(err error) error {
+	text := strings.ToValidUTF8(err.Error(), string(utf8.RuneError))
+	return errors.New(strings.Join(strings.Fields(text), " "))
 }
 
 func newOptions(o Options) (*onnxruntime.SessionOptions, error) {
@@ -299,7 +308,10 @@ func (m *Model) run(rows, length, whole int, before, after *tensors) error {
 	own = append(own, logits)
 	m.in = append(m.in, before.values...)
 	m.out = append(append(m.out, logits), after.values...)
-	return m.session.Run(m.in, m.out)
+	if err := m.session.Run(m.in, m.out); err != nil {
+		return oneLine(err)
+	}
+	return nil
 }
 
 // input is the memory of an input of numbers, kept from step to step.

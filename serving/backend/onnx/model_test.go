@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gearshift/checkpoints/onnxfile"
 	"gearshift/router/ort"
@@ -275,6 +276,7 @@ func TestBadModels(t *testing.T) {
 		"no output":  {data: []byte(strings.ReplaceAll(string(good), "present.1.key", "present_1_key")), want: "it has no output present.1.key"},
 		"an input":   {data: []byte(strings.ReplaceAll(string(good), "position_ids", "positioning_")), want: `an input "positioning_" that is not understood`},
 		"an op":      {data: []byte(strings.ReplaceAll(string(good), "Softmax", "Hardmix")), want: "Hardmix"},
+		"a name":     {data: []byte(strings.Replace(string(good), "before.gain", "be\n\xdare.gain", 1)), want: "is not a graph input"},
 		"too large":  {data: good, options: Options{MaxBytes: 1000}, want: "exceed the declared memory of 1000"},
 	} {
 		if err := os.WriteFile(path, c.data, 0o644); err != nil {
@@ -284,8 +286,8 @@ func TestBadModels(t *testing.T) {
 		if err == nil {
 			m.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want %s", name, err, c.want)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") || !utf8.ValidString(err.Error()) {
+			t.Errorf("%s: %q; want %s", name, err, c.want)
 		}
 	}
 	if _, err := Open(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "there is no such file") {
