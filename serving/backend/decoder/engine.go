@@ -144,7 +144,7 @@ func (e *Engine) run() {
 		}
 		if err := e.turn(); err != nil {
 			e.mu.Lock()
-			e.broken = fmt.Errorf("the model %s fails: %w", e.config.Name, err)
+			e.broken = e.failure(err)
 			e.endAll(e.broken)
 			e.running = nil
 			e.mu.Unlock()

@@ -207,6 +207,29 @@ func TestModelFails(t *testing.T) {
 	}
 }
 
+// A prompt that the model fails on, as one longer than it has positions for, takes
+// nobody with it.
+func TestAPromptThatFailsIsAlone(t *testing.T) {
+	f := &fake{next: letters, step: make(chan struct{}), refuse: func(prompt []int64) error {
+		if len(prompt) > 3 {
+			return errFake
+		}
+		return nil
+	}}
+	e := start(t, f, plenty)
+	before := generate(t, e, `{"prompt": "a", "max_tokens": 9}`)
+	bad := generate(t, e, `{"prompt": "abcd"}`)
+	close(f.step)
+	if _, _, err := bad.Wait(1000); !errors.Is(err, errFake) || !strings.Contains(err.Error(), "fake") {
+		t.Errorf("it ends with %v", err)
+	}
+	for _, g := range []backend.Generation{before, generate(t, e, `{"prompt": "b", "max_tokens": 9}`)} {
+		if text, _ := answer(t, g); len(text) != 9 {
+			t.Errorf("another answer is %q, want 9 letters", text)
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	f := &fake{next: letters}
 	e, err := New(f, bytesOnly(t), plenty)

@@ -17,6 +17,8 @@ type fake struct {
 	// step, if set, is asked for leave before each Decode.
 	step chan struct{}
 	fail error // of Decode
+	// refuse, if set, says whether Prefill fails.
+	refuse func(prompt []int64) error
 	// prefilled, if set, is called in each Prefill.
 	prefilled func()
 
@@ -53,6 +55,11 @@ func (f *fake) Prefill(prompt []int64) (Row, []float32, error) {
 	f.mu.Unlock()
 	if f.prefilled != nil {
 		f.prefilled()
+	}
+	if f.refuse != nil {
+		if err := f.refuse(prompt); err != nil {
+			return nil, nil, err
+		}
 	}
 	return fakeRow(slices.Clone(prompt)), f.logits(prompt), nil
 }

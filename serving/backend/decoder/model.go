@@ -12,7 +12,8 @@ type Model interface {
 	// so that no more memory need be kept for it. It is called once, at first.
 	Bound(tokens int)
 	// Prefill computes a prompt by itself. It returns the prompt's cache, and
-	// the logits of the next token, which are valid until the next call.
+	// the logits of the next token, which are valid until the next call. Where it fails,
+	// the running batch is as it was.
 	Prefill(prompt []int64) (Row, []float32, error)
 	// Compose changes the running batch: of its rows those with the indexes
 	// stay, in that order, and the rows that join come after them. No row moves

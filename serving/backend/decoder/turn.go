@@ -21,12 +21,7 @@ func (e *Engine) turn() error {
 		if s == nil {
 			break
 		}
-		row, err := e.begin(s)
-		if err != nil {
-			releaseAll(join)
-			return err
-		}
-		if row != nil {
+		if row := e.begin(s); row != nil {
 			join = append(join, row)
 		}
 	}
@@ -36,12 +31,6 @@ func (e *Engine) turn() error {
 		}
 	}
 	return e.decode()
-}
-
-func releaseAll(rows []Row) {
-	for _, r := range rows {
-		r.Release()
-	}
 }
 
 // sweep takes ended sequences off the batch, and returns the rows that stay. The
@@ -87,21 +76,22 @@ func (e *Engine) admit() *sequence {
 }
 
 // begin prefills the sequence, which is the last that runs, and gives it its
-// first token. No row comes of one that has ended by then.
-func (e *Engine) begin(s *sequence) (Row, error) {
+// first token. No row comes of one that has ended by then, or that the model fails
+// on: it is alone in that, since the batch is as it was.
+func (e *Engine) begin(s *sequence) Row {
 	row, logits, err := e.model.Prefill(s.prompt)
-	if err != nil {
-		return nil, err
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.extend(s, logits)
-	if s.done {
+	if err != nil {
+		e.end(s, "", e.failure(err))
+	} else if e.extend(s, logits); s.done {
 		row.Release()
-		e.running = e.running[:len(e.running)-1]
-		return nil, nil
 	}
-	return row, nil
+	if s.done {
+		e.running = e.running[:len(e.running)-1]
+		return nil
+	}
+	return row
 }
 
 // decode adds a token to each sequence that runs.
@@ -137,7 +127,7 @@ func (e *Engine) extend(s *sequence, logits []float32) {
 	e.tokens++
 	token := s.draw(logits)
 	if token < 0 {
-		e.end(s, "", fmt.Errorf("the model %s fails: %w", e.config.Name, errNoNumbers))
+		e.end(s, "", e.failure(errNoNumbers))
 		return
 	}
 	if finish := s.add(token, e.tokenizer, e.config.End); finish != "" {
@@ -145,4 +135,8 @@ func (e *Engine) extend(s *sequence, logits []float32) {
 		return
 	}
 	s.signal()
+}
+
+func (e *Engine) failure(err error) error {
+	return fmt.Errorf("the model %s fails: %w", e.config.Name, err)
 }

@@ -165,19 +165,16 @@ func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
 	if m.free = nil; r == nil {
 		r = &row{model: m}
 	}
-	before := &r.cache
-	if m.layout.inPlace {
-		if err := before.reserve(m.layout, 1, len(prompt), len(prompt)); err != nil {
-			return nil, nil, err
-		}
-	} else {
-		before = new(tensors)
+	before, room := &r.cache, len(prompt)
+	if !m.layout.inPlace {
+		before, room = new(tensors), 0
 		defer before.free()
-		if err := before.reserve(m.layout, 1, 0, 0); err != nil {
-			return nil, nil, err
-		}
 	}
-	logits, err := m.step(prompt, 1, before, []int{0}, &r.cache)
+	err := before.reserve(m.layout, 1, room, room)
+	var logits []float32
+	if err == nil {
+		logits, err = m.step(prompt, 1, before, []int{0}, &r.cache)
+	}
 	if err != nil {
 		r.Release()
 		return nil, nil, err

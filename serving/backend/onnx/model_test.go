@@ -223,6 +223,36 @@ func TestCacheKeepsItsBound(t *testing.T) {
 	}
 }
 
+// A prompt beyond the positions of the model, which its config.json may promise, leaves
+// the batch as it is.
+func TestAPromptThatFailsLeavesTheBatch(t *testing.T) {
+	for form, concat := range forms {
+		t.Run(form, func(t *testing.T) {
+			m := openTest(t, tiny, concat, Options{})
+			d := models.NewDecoder(tiny, testContext, testSeed)
+			random := rand.New(rand.NewPCG(3, 4))
+			tokens := randomTokens(random, 12)
+			row, _ := prefill(t, m, tokens)
+			if err := m.Compose(nil, []decoder.Row{row}); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				if _, _, err := m.Prefill(randomTokens(random, testContext+1)); err == nil {
+					t.Fatal("a prompt beyond the positions is computed")
+				}
+				tokens = append(tokens, random.Int64N(models.Vocabulary))
+				logits, err := m.Decode(tokens[len(tokens)-1:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if by := differ(logits, forward(d, tokens)); by > tolerance {
+					t.Errorf("after %d tokens logits differ by %g", len(tokens), by)
+				}
+			}
+		})
+	}
+}
+
 // The distribution of the next token is neither a certainty nor flat, and mostly
 // of letters.
 func TestAnswersAreBroad(t *testing.T) {
