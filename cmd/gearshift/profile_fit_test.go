@@ -34,7 +34,7 @@ func firstRows(t *testing.T, n int) string {
 
 func TestValidateRefuses(t *testing.T) {
 	fail(t, []string{"validate"}, "--requests FILE is missing")
-	fail(t, []string{"validate", "--requests", realLog}, "--fit-first 0", "at least 30")
+	fail(t, []string{"validate", "--requests", realLog}, "--fit-first N is missing", "at least 30")
 	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "10"}, "--fit-first 10", "at least 30")
 	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "300"}, "--fit-first 300 of 300 requests leaves none to predict")
 	fail(t, []string{"validate", "--requests", realLog, "--fit-first", "many"}, "--fit-first", "many")

@@ -255,7 +255,7 @@ func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, err
 func shorten(n *yaml.Node) {
 	var v float64
 	if n.Tag == "!!float" && n.Decode(&v) == nil {
-		n.Value = fmt.Sprintf("%.5g", v)
+		n.Value, n.Tag = fmt.Sprintf("%.5g", v), "" // 55941 is no "!!float 55941"
 	}
 	for _, c := range n.Content {
 		shorten(c)

@@ -124,6 +124,9 @@ func (o *validateOptions) validate() error {
 	if !(o.deadline >= 0) {
 		return fmt.Errorf("--deadline %v: want milliseconds per token", o.deadline)
 	}
+	if o.first == 0 {
+		return fmt.Errorf("--fit-first N is missing: how many requests to fit, at least %d; the others are predicted", fit.Fewest)
+	}
 	if o.first < fit.Fewest {
 		return fmt.Errorf("--fit-first %d: too few requests to fit; at least %d are needed", o.first, fit.Fewest)
 	}
