@@ -116,6 +116,9 @@ func (c *checker) hosts() { c.names("hosts", c.s.hostNames()) }
 // longestDeadline is one hour a token, in milliseconds.
 const longestDeadline = 3_600_000
 
+// maxWorth bounds weights and qualities, so that no sum of utilities is infinite.
+const maxWorth = 1e6
+
 func (c *checker) tasks() {
 	c.names("tasks", c.s.taskNames())
 	for i, t := range c.s.Tasks {
@@ -126,8 +129,8 @@ func (c *checker) tasks() {
 		if t.Decay != Hard && t.Decay != Soft {
 			c.judge(child(at, "decay"), "unknown decay %q; want %s or %s", t.Decay, Hard, Soft)
 		}
-		if !(t.Weight > 0) {
-			c.judge(child(at, "weight"), "a weight is above 0, not %v", t.Weight)
+		if !(t.Weight > 0 && t.Weight <= maxWorth) {
+			c.judge(child(at, "weight"), "a weight is above 0 and at most %d, not %v", int(maxWorth), t.Weight)
 		}
 		c.quality(child(at, "quality"), t.Quality)
 	}
@@ -143,8 +146,8 @@ func (c *checker) quality(key string, row map[string]float64) {
 			c.judge(child(key, name), "unknown variant; %s", hint(name, names))
 			meant[closest(name, names)] = true
 		}
-		if !(q >= 0) {
-			c.judge(child(key, name), "a quality is at least 0, not %v", q)
+		if !(q >= 0 && q <= maxWorth) {
+			c.judge(child(key, name), "a quality is at least 0 and at most %d, not %v", int(maxWorth), q)
 		}
 	}
 	if !known || c.unread[key] {

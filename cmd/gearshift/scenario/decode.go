@@ -72,11 +72,14 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 	fields := map[string]reflect.Value{}
-	var names, required []string
+	var names, required, partial []string
 	eachField(v, func(name string, field reflect.Value, optional bool) {
 		fields[name], names = field, append(names, name)
-		if !optional && field.IsZero() {
+		switch {
+		case !optional && field.IsZero():
 			required = append(required, name)
+		case !optional && field.Kind() == reflect.Struct: // it may have defaults for some of its keys alone
+			partial = append(partial, name)
 		}
 	})
 	pairs := d.pairs(key, n)
@@ -99,6 +102,11 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 	for _, name := range required {
 		if at := child(key, name); n.Kind == yaml.MappingNode && !given[name] {
 			d.unreadable(at, "missing; it has no default")
+		}
+	}
+	for _, name := range partial {
+		if n.Kind == yaml.MappingNode && !given[name] {
+			d.structure(child(key, name), &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, fields[name])
 		}
 	}
 }
