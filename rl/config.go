@@ -70,8 +70,15 @@ type Config struct {
 }
 
 // maxEnvironments is more than there are cores for; the more there are, the older
-// are the weights that they act by.
-const maxEnvironments = 256
+// are the weights that they act by. Networks too are trained side by side.
+const maxEnvironments, maxMembers = 256, 256
+
+// Bounds of what is allocated as a run begins, far above all that is of use.
+const (
+	maxWidth  = 1 << 14
+	maxBatch  = 1 << 20
+	maxReplay = 100_000_000
+)
 
 // Discount says how much a later reward is worth: a factor per decision (the
 // paper's, LBE-14), or one per elapsed time, exp(−Δt/τ), where the decisions of
@@ -158,9 +165,9 @@ func (c *Config) Validate() error {
 		f.add("hidden", "at least one layer is needed")
 	}
 	for i, h := range c.Hidden {
-		f.atLeast(fmt.Sprintf("hidden[%d]", i), h, 1)
+		f.within(fmt.Sprintf("hidden[%d]", i), h, 1, maxWidth)
 	}
-	f.atLeast("batch", c.Batch, 1)
+	f.within("batch", c.Batch, 1, maxBatch)
 	f.atLeast("train_every", c.TrainEvery, 1)
 	f.positive("learning_rate", c.LearningRate)
 	f.positive("final_learning_rate", c.FinalLearningRate)
@@ -185,7 +192,7 @@ func (c *Config) Validate() error {
 	f.share("epsilon.start", c.Epsilon.Start)
 	f.share("epsilon.end", c.Epsilon.End)
 	f.share("epsilon.share", c.Epsilon.Share)
-	f.atLeast("replay", c.Replay, 1)
+	f.within("replay", c.Replay, 1, maxReplay)
 	if c.Batch > c.Replay && c.Replay > 0 {
 		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
 	} else if c.Batch > c.Decisions && c.Decisions > 0 {
@@ -195,7 +202,7 @@ func (c *Config) Validate() error {
 	if c.Warmup > c.Decisions && c.Decisions > 0 {
 		f.add("warmup", "%d decisions leave no gradient step of a run of %d", c.Warmup, c.Decisions)
 	}
-	f.atLeast("members", c.Members, 0)
+	f.within("members", c.Members, 0, maxMembers)
 	if c.Environments < 0 || c.Environments > maxEnvironments {
 		f.add("environments", "must be from 1 to %d, or 0 for 1, not %d", maxEnvironments, c.Environments)
 	}
@@ -238,6 +245,12 @@ func (f *faults) add(key, format string, args ...any) {
 func (f *faults) atLeast(key string, v, least int) {
 	if v < least {
 		f.add(key, "must be at least %d, not %d", least, v)
+	}
+}
+
+func (f *faults) within(key string, v, least, most int) {
+	if f.atLeast(key, v, least); v > most {
+		f.add(key, "must be at most %d, not %d", most, v)
 	}
 }
 
