@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -130,8 +131,12 @@ func (c *curves) close() error {
 // start announces the run.
 func (l *trainingLog) start(r *trainingRun) {
 	for i, m := range r.members {
-		if m.progress != nil {
-			l.latest[i].Decisions = m.progress.Decisions
+		if p := m.progress; p != nil { // one at its end reports no more
+			l.latest[i] = rl.Report{
+				Decisions: p.Decisions, Epsilon: r.config.Epsilon.At(p.Decisions, r.config.Decisions),
+				Utility: p.Utility.Mean, TDError: p.TDError.Mean,
+				Validations: p.Validations, Score: p.Score, BestScore: p.BestScore,
+			}
 		}
 	}
 	l.first = l.together().Decisions
@@ -165,11 +170,11 @@ func (l *trainingLog) report(member int, r rl.Report) {
 // together is how the members go: as far as the slowest, as well as all in the
 // mean.
 func (l *trainingLog) together() rl.Report {
-	all := l.latest[0]
+	all := slices.MinFunc(l.latest, func(a, b rl.Report) int { return a.Decisions - b.Decisions })
 	n := float64(len(l.latest))
 	all.Utility, all.TDError, all.Score, all.BestScore = 0, 0, 0, 0
 	for _, r := range l.latest {
-		all.Decisions, all.Validations = min(all.Decisions, r.Decisions), min(all.Validations, r.Validations)
+		all.Validations = min(all.Validations, r.Validations)
 		all.Utility += r.Utility / n
 		all.TDError += r.TDError / n
 		all.Score += r.Score / n
@@ -178,9 +183,13 @@ func (l *trainingLog) together() rl.Report {
 	return all
 }
 
-// show prints a line: on a terminal over the last one, elsewhere every 10 s.
+// show prints a line: on a terminal over the last one, elsewhere every 10 s; none
+// before all members have something to tell.
 func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
 	done := r.Decisions >= l.last
+	if r.Decisions == 0 {
+		return
+	}
 	if !l.terminal && !done && now.Sub(l.shown) < 10*time.Second {
 		return
 	}
