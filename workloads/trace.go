@@ -71,6 +71,9 @@ func (t *Trace) Rescaled(rate float64) (*Trace, error) {
 		return nil, fmt.Errorf("cannot rescale trace %q: %w", t.Name, err)
 	}
 	mean := t.MeanRate()
+	if len(t.Records) == 1 {
+		return nil, fmt.Errorf("cannot rescale trace %q: of one request alone there is no rate; take two or more, or no rate", t.Name)
+	}
 	if mean == 0 {
 		return nil, fmt.Errorf("cannot rescale trace %q: all its requests arrive at once", t.Name)
 	}

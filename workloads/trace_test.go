@@ -142,6 +142,9 @@ func TestRescaled(t *testing.T) {
 	if _, err := burst.Rescaled(1); err == nil || !strings.Contains(err.Error(), "all its requests arrive at once") {
 		t.Errorf("a burst: %v", err)
 	}
+	if _, err := trace.First(1).Rescaled(1); err == nil || !strings.Contains(err.Error(), "of one request alone there is no rate") {
+		t.Errorf("one request: %v", err)
+	}
 	slow := &Trace{Name: "slow", Records: []Record{{0, "", 1, 1, 1}, {9e9 * time.Second, "", 1, 1, 2}, {9e9 * time.Second, "", 1, 1, 2}}}
 	if _, err := slow.Rescaled(minRate / 1e3); err == nil {
 		t.Error("a rate below the least is accepted")
