@@ -79,9 +79,10 @@ Workloads:  ` + workloads.Forms,
 }
 
 func (o *boundOptions) validate() error {
+	if err := checkSeeds("--seeds", o.seeds); err != nil {
+		return err
+	}
 	switch {
-	case o.seeds < 1:
-		return fmt.Errorf("--seeds %d: at least 1 is needed", o.seeds)
 	case o.requests < 1:
 		return fmt.Errorf("--requests %d: at least 1 is needed", o.requests)
 	case o.passes < 1:

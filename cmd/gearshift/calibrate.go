@@ -131,8 +131,11 @@ func (o *calibrateOptions) check() error {
 			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
 		}
 	}
-	if o.seeds < 1 || o.repetitions < 1 || o.tries < 1 || o.requests < 0 || o.trials < 0 {
-		return fmt.Errorf("--seeds %d --repetitions %d --validate-tries %d --requests %d --tune-trials %d: want at least 1, 1, 1, 0 and 0", o.seeds, o.repetitions, o.tries, o.requests, o.trials)
+	if err := checkSeeds("--seeds", o.seeds); err != nil {
+		return err
+	}
+	if o.repetitions < 1 || o.tries < 1 || o.requests < 0 || o.trials < 0 {
+		return fmt.Errorf("--repetitions %d --validate-tries %d --requests %d --tune-trials %d: want at least 1, 1, 0 and 0", o.repetitions, o.tries, o.requests, o.trials)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, on("--preset", "grand"), "--preset", "grand")
 	fail(t, on("--replay-time", "0s"), "--replay-time 0s")
 	fail(t, on("--seeds", "0"), "--seeds 0")
+	fail(t, on("--seeds", "9000000000000000000"), "at most 100000")
 	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
 	fail(t, on("--validate-tries", "0"), "--validate-tries 0")
 	for _, w := range []string{"u9", "stable", "u1+gpu:x2", "trace:none.jsonl"} {

@@ -95,13 +95,27 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 // mostRouters is what a simulation bears: each keeps a ledger of the whole fleet.
 const mostRouters = 1000
 
+// mostSeeds is what memory bears: all that each run came to is kept to the end.
+const mostSeeds = 100_000
+
+// checkSeeds says whether so many runs can be made.
+func checkSeeds(flag string, n int) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("%s %d: at least 1 is needed", flag, n)
+	case n > mostSeeds:
+		return fmt.Errorf("%s %d: at most %d are possible", flag, n, mostSeeds)
+	}
+	return nil
+}
+
 func (o *evalOptions) validate() error {
 	var faults []error
 	if !slices.Contains(evaluation.Formats, o.format) {
 		faults = append(faults, fmt.Errorf("--format %q: want one of %s", o.format, strings.Join(evaluation.Formats, ", ")))
 	}
-	if o.seeds < 1 {
-		faults = append(faults, fmt.Errorf("--seeds %d: at least 1 is needed", o.seeds))
+	if err := checkSeeds("--seeds", o.seeds); err != nil {
+		faults = append(faults, err)
 	}
 	if o.requests < 0 {
 		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))

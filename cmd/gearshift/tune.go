@@ -27,8 +27,8 @@ func tuneFlags(c *cobra.Command, o *tuneOptions) {
 
 func (o *tuneOptions) validate() error {
 	var faults []error
-	if o.Seeds < 1 {
-		faults = append(faults, fmt.Errorf("--tune-seeds %d: at least 1 is needed", o.Seeds))
+	if err := checkSeeds("--tune-seeds", o.Seeds); err != nil {
+		faults = append(faults, err)
 	}
 	if o.Trials < 1 {
 		faults = append(faults, fmt.Errorf("--tune-trials %d: at least 1 is needed", o.Trials))

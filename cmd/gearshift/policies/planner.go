@@ -14,7 +14,7 @@ import (
 )
 
 // PlannedForms is how a planner over another policy is referred to.
-const PlannedForms = "clairvoyant:REF[@HORIZON[,PASSES]] or planner:REF[@HORIZON[,SAMPLES[,MARGIN]]]"
+const PlannedForms = "clairvoyant:REF[@HORIZON[,PASSES]] or planner:REF[@HORIZON[,SAMPLES[,MARGIN]]], HORIZON with its unit, such as 25s"
 
 // planned is a reference to a planner, read.
 type planned struct {
