@@ -53,15 +53,17 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 	return c
 }
 
-// install writes a file that appears whole. One that is there is replaced only
-// by force.
+// install writes a file as [writeInto] does. One that is there is replaced only by force.
 func install(path string, data []byte, force bool) error {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return fmt.Errorf("%s is there already; --force replaces it", path)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return writeWhole(path, data, 0o644)
+	return writeInto(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 // importOptions are the flags of policy import.

@@ -64,6 +64,16 @@ func TestPolicyExportImport(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("the folder holds %v (%v)", files, err)
 	}
+	// What is a link stays one, as the link to a device or the standard output does.
+	link := filepath.Join(t.TempDir(), "link.onnx")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "policy", "export", "mine@1", "--store", store, "--onnx", link, "--force")
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced (%v)", err)
+	}
+	fail(t, []string{"policy", "export", "mine@1", "--store", store, "--onnx", dir, "--force"}, "is a directory")
 	other := filepath.Join(dir, "other.db")
 	if out := succeed(t, "policy", "import", path, "--store", other, "--name", "back"); !strings.Contains(out, "back@1") || !strings.Contains(out, "preset quick") {
 		t.Errorf("import: %s", out)
