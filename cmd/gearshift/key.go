@@ -190,6 +190,9 @@ func replaceFile(file string, data []byte) error {
 	}
 	mode := os.FileMode(0o600)
 	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("cannot write keys: %s is no regular file", file)
+		}
 		mode = info.Mode().Perm()
 	}
 	return writeWhole(file, data, mode)
