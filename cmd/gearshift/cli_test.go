@@ -126,6 +126,18 @@ func TestEvalMakesItsFolderFirst(t *testing.T) {
 	}
 }
 
+// Results that a file does not take are shown all the same.
+func TestEvalShowsWhatItCannotWrite(t *testing.T) {
+	out := t.TempDir()
+	if err := os.Mkdir(filepath.Join(out, "eval.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := gearshift(t, "eval", "--scenario", "tiny", "--seeds", "1", "--requests", "10", "--policy", "slackfit", "--workload", "u1", "--out", out)
+	if code != 1 || !strings.Contains(stderr, "cannot write report") || !strings.Contains(stdout, "slackfit:0.93") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
 // What is wrong with a planner is said before anything is played.
 func TestPlannersAreCheckedFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -197,9 +197,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	results, err := plan.Evaluate(ctx)
-	if err == nil {
-		err = trace()
-	}
+	unwritten := trace()
 	if err != nil {
 		return err
 	}
@@ -209,14 +207,10 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	}
 	if tuning != nil {
 		report.Tuning = tuning.Brief()
-		if err := writeReports(tuning, o.out, "tune"); err != nil {
-			return err
-		}
+		unwritten = errors.Join(unwritten, writeReports(tuning, o.out, "tune"))
 	}
-	if err := writeReports(&report, o.out, "eval"); err != nil {
-		return err
-	}
-	return report.Write(stdout, o.format)
+	unwritten = errors.Join(unwritten, writeReports(&report, o.out, "eval"))
+	return errors.Join(report.Write(stdout, o.format), unwritten) // what no file takes is shown all the same
 }
 
 // lineUp is the policies asked for and, if a search is, the best rules that it

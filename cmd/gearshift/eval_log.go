@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -70,15 +71,13 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 		return err
 	}
 	report.Assumptions = assumptions(log, report.Log.Simulated != nil)
-	if err := writeReports(&report, o.out, "eval"); err != nil {
-		return err
-	}
+	unwritten := writeReports(&report, o.out, "eval")
 	if o.format == "csv" { // which has no place for them
 		for _, a := range append(slices.Clone(report.Assumptions), report.Notes...) {
 			fmt.Fprintln(stderr, "note:", a)
 		}
 	}
-	return report.Write(stdout, o.format)
+	return errors.Join(report.Write(stdout, o.format), unwritten)
 }
 
 // named is a decider with its name.

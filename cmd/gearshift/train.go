@@ -210,13 +210,12 @@ func (r *trainingRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	err = r.train(ctx, log)
-	if closing := log.Close(); err == nil {
-		err = closing
-	}
+	unwritten := log.Close()
 	if err != nil {
 		return r.explain(err)
 	}
-	return r.finish(ctx, stdout)
+	// Whatever has become of the curves, what was trained is stored.
+	return errors.Join(r.finish(ctx, stdout), unwritten)
 }
 
 // last is the number of decisions that the run goes to.

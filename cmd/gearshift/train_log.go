@@ -184,10 +184,10 @@ func (l *trainingLog) together() rl.Report {
 }
 
 // show prints a line: on a terminal over the last one, elsewhere every 10 s; none
-// before all members have something to tell.
+// before all members have gone on.
 func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
 	done := r.Decisions >= l.last
-	if r.Decisions == 0 {
+	if r.Decisions == l.first && !done {
 		return
 	}
 	if !l.terminal && !done && now.Sub(l.shown) < 10*time.Second {

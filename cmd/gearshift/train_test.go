@@ -246,6 +246,25 @@ func TestTrainingWritesCurves(t *testing.T) {
 	}
 }
 
+// A full disk takes the curves, and not what was trained.
+func TestPolicyIsStoredWithoutItsCurves(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full here")
+	}
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "progress.csv")); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(dir, "s.db")
+	code, stdout, stderr := gearshift(t, "train", "--scenario", "tiny", "--preset", "quick", "--steps", "500", "--store", store, "--out", dir)
+	if code != 1 || !strings.Contains(stderr, "cannot write training curves") || !strings.Contains(stdout, "stored policy tiny@1") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	if list := succeed(t, "policy", "ls", "--store", store); !strings.Contains(list, "tiny@1") {
+		t.Errorf("the store holds %s", list)
+	}
+}
+
 // Fine-tuning begins with the stored weights, and says where they come from.
 func TestFineTuning(t *testing.T) {
 	path := storePath(t)
