@@ -40,7 +40,9 @@ func (t *Trace) readJSONL(r io.Reader) error {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("%s:%d: longer than %d bytes; an object such as %s would be right", t.Name, n, bufio.MaxScanTokenSize, jsonExample)
+	} else if err != nil {
 		return fmt.Errorf("%s:%d: %w", t.Name, n, err)
 	}
 	return nil
@@ -83,6 +85,9 @@ func (t *Trace) jsonFault(err error, n int) error {
 			right = "the name of a task"
 		}
 		return fault(t.Name, n, kind.Field, right, "%s is not right here", kind.Value)
+	}
+	if kind != nil { // without a field: the line is another thing than an object
+		return fmt.Errorf("%s:%d: found %s; an object such as %s would be right", t.Name, n, kind.Value, jsonExample)
 	}
 	return fmt.Errorf("%s:%d: %s; an object such as %s would be right", t.Name, n, strings.TrimPrefix(err.Error(), "json: "), jsonExample)
 }

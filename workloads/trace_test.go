@@ -105,7 +105,9 @@ func TestTraceFaults(t *testing.T) {
 		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":5,"model":"x"}`, `c.jsonl:1: unknown field "model"; an object such as {"at_s": 0.25,`},
 		{"c.jsonl", `{"at_s":0,"prompt_tokens":5`, "c.jsonl:1: unexpected EOF; an object such as"},
 		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":5}}`, "c.jsonl:1: more than one object; one a line would be right"},
-		{"c.jsonl", strings.Repeat(" ", 70_000), "c.jsonl:1: bufio.Scanner: token too long"},
+		{"c.jsonl", strings.Repeat(" ", 70_000), "c.jsonl:1: longer than 65536 bytes; an object such as"},
+		{"c.jsonl", "[1]", "c.jsonl:1: found array; an object such as"},
+		{"c.jsonl", "7", "c.jsonl:1: found number; an object such as"},
 	}
 	for _, c := range cases {
 		_, err := ReadTrace(c.name, strings.NewReader(c.text))
