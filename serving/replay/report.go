@@ -173,8 +173,10 @@ func (r Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(t, "requests\t%d in %.1f s, %d completed\n", r.Requests, r.DurationS, r.Completed)
 	fmt.Fprintf(t, "utility\t%.3f\n", r.Utility)
 	fmt.Fprintf(t, "deadlines met\t%.1f %%\n", 100*r.DeadlineMet)
-	fmt.Fprintf(t, "time to first token\tp50 %.0f ms\tp90 %.0f ms\tp99 %.0f ms\n", r.TTFT.P50, r.TTFT.P90, r.TTFT.P99)
-	fmt.Fprintf(t, "time per token\tp50 %.1f ms\tp90 %.1f ms\tp99 %.1f ms\n", r.TPOT.P50, r.TPOT.P90, r.TPOT.P99)
+	if r.Completed > 0 { // no answer has no latency, not one of 0 ms
+		fmt.Fprintf(t, "time to first token\tp50 %.0f ms\tp90 %.0f ms\tp99 %.0f ms\n", r.TTFT.P50, r.TTFT.P90, r.TTFT.P99)
+		fmt.Fprintf(t, "time per token\tp50 %.1f ms\tp90 %.1f ms\tp99 %.1f ms\n", r.TPOT.P50, r.TPOT.P90, r.TPOT.P99)
+	}
 	fmt.Fprintf(t, "sent late\tby at most %.0f ms\n", r.LateMS)
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
 		fmt.Fprintf(t, "errors: %s\t%d\n", kind, r.Errors[kind])

@@ -67,3 +67,14 @@ func TestReportOfNothingIsJSON(t *testing.T) {
 		t.Errorf("got %s", b)
 	}
 }
+
+// Where nothing was answered the table has no latencies, which would be the best of all.
+func TestTableWithoutAnswers(t *testing.T) {
+	var b strings.Builder
+	if err := (Report{Requests: 5}).WriteTable(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "0 completed") || strings.Contains(b.String(), "p50") {
+		t.Error(b.String())
+	}
+}
