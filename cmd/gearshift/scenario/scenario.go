@@ -156,8 +156,11 @@ func Load(ref string) (*Scenario, error) {
 		if name := closest(ref, names); name != "" {
 			guess = fmt.Sprintf("; did you mean %q?", name)
 		}
-		return nil, fmt.Errorf("unknown scenario %q%s; built in are %s, and the path of a file works too",
-			ref, guess, strings.Join(names, ", "))
+		builtIn := guess + "; built in are " + strings.Join(names, ", ")
+		if strings.ContainsAny(ref, "./") { // a file is meant
+			return nil, fmt.Errorf("there is no scenario file %q%s", ref, builtIn)
+		}
+		return nil, fmt.Errorf("unknown scenario %q%s, and the path of a file works too", ref, builtIn)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read scenario: %w", err)
 	}

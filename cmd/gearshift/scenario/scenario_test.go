@@ -342,6 +342,8 @@ func TestLoadRefs(t *testing.T) {
 		"titan":     `unknown scenario "titan"; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
 		"tinny":     `unknown scenario "tinny"; did you mean "tiny"?; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
 		"":          `unknown scenario ""; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt, and the path of a file works too`,
+		"gone.yaml": `there is no scenario file "gone.yaml"; built in are a100-modern, cpu-three, five-sizes, tiny, titan-rtx-opt`,
+		"./tiny":    `there is no scenario file "./tiny"; did you mean "tiny"?; built in are`,
 		t.TempDir(): "is a directory",
 		empty:       empty + ":1: the file is empty",
 	} {
