@@ -170,11 +170,12 @@ func look(path string) (last time.Time, held bool) {
 	return last, !hold(file)
 }
 
-// write appends whole lines, to a new file if the present one would be too long.
-// After an error the next write begins a new file: a line may be cut in the
+// write appends whole lines, to a new file if the present one would be too long or was
+// deleted. After an error the next write begins a new file: a line may be cut in the
 // middle of this one.
 func (f *files) write(lines []byte) error {
-	if f.file != nil && f.size+int64(len(lines)) > f.most && f.size > int64(len(f.header)) {
+	full := f.size+int64(len(lines)) > f.most && f.size > int64(len(f.header))
+	if f.file != nil && (full || deleted(f.file, f.path)) {
 		if err := f.close(); err != nil {
 			return err
 		}

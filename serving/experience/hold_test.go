@@ -110,3 +110,30 @@ func TestFileThatAnotherBeginsIsRefused(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 }
+
+// Rows go on in a new file where somebody deletes the one written to, alone or with its
+// folder. One that was only given another name is written to as before.
+func TestRowsAfterTheFileIsDeleted(t *testing.T) {
+	c := testConfig(t)
+	s := testStore(t, c, testTable(t, 2))
+	writeRow(t, s, 1)
+	if err := os.Remove(c.Path); err != nil {
+		t.Fatal(err)
+	}
+	writeRow(t, s, 2)
+	if log, err := Load(c.Path); err != nil || log.Len() != 1 {
+		t.Fatalf("after the file was deleted: %+v, %v; want 1 row", log, err)
+	}
+	if err := os.RemoveAll(filepath.Dir(c.Path)); err != nil {
+		t.Fatal(err)
+	}
+	writeRow(t, s, 3)
+	moved := c.Path + ".moved"
+	if err := os.Rename(c.Path, moved); err != nil {
+		t.Fatal(err)
+	}
+	writeRow(t, s, 4)
+	if log, err := Load(moved); err != nil || log.Len() != 2 {
+		t.Errorf("after the folder was deleted, and the file moved: %+v, %v; want 2 rows", log, err)
+	}
+}
