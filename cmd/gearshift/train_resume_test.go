@@ -71,41 +71,25 @@ func TestFinishedTrainingIsNotRepeated(t *testing.T) {
 }
 
 // What an earlier run of the name has left of its further networks does not keep a
-// run from being resumed that was killed before it had saved its own.
+// run from being resumed that was killed before it had saved its own: neither if that
+// was of another seed, nor if it was of the same ingredients and went further.
 func TestTrainingResumesBesideProgressOfAnEarlierRun(t *testing.T) {
-	straight := trainTiny(t, storePath(t), "--steps", "1000", "--seed", "2")
-	path := storePath(t)
-	trainTiny(t, path, "--steps", "1500")
-	store := &checkpoints.Store{Path: path}
-	earlier, err := store.GetTraining("tiny+2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	trainTiny(t, path, "--steps", "500", "--seed", "2")
-	if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
-		t.Fatal(err)
-	}
-	if got := trainTiny(t, path, "--steps", "1000", "--seed", "2", "--resume"); got != straight {
-		t.Errorf("resumed %s, straight %s", got, straight)
-	}
-}
-
-// Nor does it if the earlier run was of the same ingredients, and went further.
-func TestTrainingResumesBesideProgressThatWentFurther(t *testing.T) {
-	straight := trainTiny(t, storePath(t), "--steps", "1000")
-	path := storePath(t)
-	trainTiny(t, path, "--steps", "1500")
-	store := &checkpoints.Store{Path: path}
-	earlier, err := store.GetTraining("tiny+2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	trainTiny(t, path, "--steps", "500")
-	if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
-		t.Fatal(err)
-	}
-	if got := trainTiny(t, path, "--steps", "1000", "--resume"); got != straight {
-		t.Errorf("resumed %s, straight %s", got, straight)
+	for _, seed := range []string{"2", "1"} {
+		straight := trainTiny(t, storePath(t), "--steps", "1000", "--seed", seed)
+		path := storePath(t)
+		trainTiny(t, path, "--steps", "1500", "--seed", "1")
+		store := &checkpoints.Store{Path: path}
+		earlier, err := store.GetTraining("tiny+2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainTiny(t, path, "--steps", "500", "--seed", seed)
+		if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
+			t.Fatal(err)
+		}
+		if got := trainTiny(t, path, "--steps", "1000", "--seed", seed, "--resume"); got != straight {
+			t.Errorf("seed %s: resumed %s, straight %s", seed, got, straight)
+		}
 	}
 }
 

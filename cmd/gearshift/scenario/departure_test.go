@@ -1,15 +1,45 @@
 package scenario_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
-	"gearshift/router/policy"
 	"gearshift/workloads"
 )
+
+// played is what a rule comes to on the whole fleet, on workloads of so many requests.
+func played(t *testing.T, s *scenario.Scenario, rule string, requests, seeds int, names ...string) []evaluation.Result {
+	t.Helper()
+	list, err := s.Evaluated(names, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := s.Simulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet.Check = true
+	maker, err := s.Maker(fleet.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decider, err := maker.Parse(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := evaluation.Plan{
+		Contestants: []evaluation.Contestant{{Name: rule, Decider: decider, Fleet: fleet}},
+		Workloads:   list, Seeds: workloads.Seeds(workloads.Validation, seeds),
+	}
+	results, err := plan.Evaluate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
 
 // A departure reaches the fleet that is simulated, and neither the contestant's
 // own nor the workloads beside it: a host less or a slower GPU costs the large
@@ -17,30 +47,8 @@ import (
 // when it stands alone.
 func TestDeparturesReachTheFleet(t *testing.T) {
 	s := load(t, "titan-rtx-opt")
-	met := func(names ...string) []float64 {
-		list, err := s.Evaluated(names, 600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fleet, err := s.Simulation()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fleet.Check = true
-		large, err := policy.NewStatic(fleet.Table, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := evaluation.Plan{
-			Contestants: []evaluation.Contestant{{Name: "large", Decider: large, Fleet: fleet}},
-			Workloads:   list, Seeds: workloads.Seeds(workloads.Validation, 1),
-		}
-		results, err := plan.Evaluate(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var all []float64
-		for _, r := range results {
+	met := func(names ...string) (all []float64) {
+		for _, r := range played(t, s, "static:opt-6.7b", 600, 1, names...) {
 			all = append(all, r.DeadlineMet.Mean)
 		}
 		return all
@@ -61,31 +69,7 @@ func TestSlowGPUsAreNoticed(t *testing.T) {
 	s := load(t, "titan-rtx-opt")
 	utility := func(correct bool) float64 {
 		s.Serving.Server.Drift.Correct = correct
-		list, err := s.Evaluated([]string{"u1+gpu:x1.25"}, 2000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fleet, err := s.Simulation()
-		if err != nil {
-			t.Fatal(err)
-		}
-		maker, err := s.Maker(fleet.Table)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rule, err := maker.Parse("slackfit")
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := evaluation.Plan{
-			Contestants: []evaluation.Contestant{{Name: "slackfit", Decider: rule, Fleet: fleet}},
-			Workloads:   list, Seeds: workloads.Seeds(workloads.Validation, 2),
-		}
-		results, err := plan.Evaluate(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return results[0].Utility.Mean
+		return played(t, s, "slackfit", 2000, 2, "u1+gpu:x1.25")[0].Utility.Mean
 	}
 	if with, without := utility(true), utility(false); with < without+0.05 {
 		t.Errorf("utility %.3f where it is noticed, %.3f where not", with, without)
