@@ -67,10 +67,7 @@ func (c *Classifier) open(path string, o Options) error {
 	}
 	defer func() { _ = options.Destroy() }()
 	c.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(data, classifierInputs, []string{"logits"}, options)
-	if err != nil {
-		return oneLine(err)
-	}
-	return nil
+	return oneLine(err)
 }
 
 // shapes reads the sizes that are fixed.
@@ -158,10 +155,7 @@ func (c *Classifier) run(in []held, out held) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := c.session.Run(values[:len(in)], values[len(in):]); err != nil {
-		return oneLine(err)
-	}
-	return nil
+	return oneLine(c.session.Run(values[:len(in)], values[len(in):]))
 }
 
 // Close implements [classifier.Model].

@@ -94,8 +94,11 @@ func open(path string, o Options) (*Model, error) {
 }
 
 // oneLine is what the library says, which ends in a line end, and of a damaged file
-// has whatever bytes are there.
+// has whatever bytes are there; nil if it says nothing.
 func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
 	text := strings.ToValidUTF8(err.Error(), string(utf8.RuneError))
 	return errors.New(strings.Join(strings.Fields(text), " "))
 }
@@ -305,10 +308,7 @@ func (m *Model) run(rows, length, whole int, before, after *tensors) error {
 	own = append(own, logits)
 	m.in = append(m.in, before.values...)
 	m.out = append(append(m.out, logits), after.values...)
-	if err := m.session.Run(m.in, m.out); err != nil {
-		return oneLine(err)
-	}
-	return nil
+	return oneLine(m.session.Run(m.in, m.out))
 }
 
 // input is the memory of an input of numbers, kept from step to step.
