@@ -17,9 +17,6 @@ type pace struct {
 	faded   time.Duration // the last time that beliefs did
 }
 
-// fadeEvery is how often beliefs may fade, as in a router.
-const fadeEvery = 5 * time.Second
-
 // newPace is nil where profiles are what they are declared to be, or, as in a router,
 // where others count requests of their own.
 func newPace(c *Config, ledger *fleet.Ledger) *pace {
@@ -36,7 +33,7 @@ func newPace(c *Config, ledger *fleet.Ledger) *pace {
 
 // fade lets what is believed of replicas fade of which nothing has come for long.
 func (p *pace) fade(now time.Duration) {
-	if p != nil && now-p.faded >= fadeEvery {
+	if p != nil && now-p.faded >= drift.FadeEvery {
 		p.faded = now
 		p.monitor.Fade(now)
 	}

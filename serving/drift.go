@@ -3,6 +3,8 @@ package serving
 import (
 	"context"
 	"time"
+
+	"gearshift/router/drift"
 )
 
 // DriftConfig is what follows where engines leave their profiles.
@@ -11,9 +13,6 @@ type DriftConfig struct {
 	// unless there are several routers.
 	Correct bool `yaml:"correct"`
 }
-
-// fadeEvery is how often what is believed of slow replicas is looked at.
-const fadeEvery = 5 * time.Second
 
 // watchDrift has the pace of answers compared with the replicas' profiles.
 func (s *Server) watchDrift() error {
@@ -36,7 +35,7 @@ func (s *Server) corrects() bool {
 
 // fadeDrift lets replicas that were slow be tried again, until ctx ends.
 func (s *Server) fadeDrift(ctx context.Context) {
-	tick := time.NewTicker(fadeEvery)
+	tick := time.NewTicker(drift.FadeEvery)
 	defer tick.Stop()
 	for {
 		select {

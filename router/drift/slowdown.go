@@ -24,6 +24,8 @@ const (
 	// time it halves then: a replica that gets no requests, for being slow, is tried
 	// again.
 	fade = 2 * time.Minute
+	// FadeEvery is how often [Monitor.Fade] is to be called.
+	FadeEvery = 5 * time.Second
 )
 
 // slowdown is how slow the replica is at the moment, by the stretches of its streams:
@@ -109,7 +111,7 @@ func (m *Monitor) slow(replica int, now, measured, predicted time.Duration) {
 }
 
 // Fade lets what is believed of replicas fade of which nothing was heard; it is to be
-// called every some seconds.
+// called each [FadeEvery].
 func (m *Monitor) Fade(now time.Duration) {
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
