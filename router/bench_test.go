@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/internal/race"
 	"gearshift/router"
 	"gearshift/router/balance"
 	"gearshift/router/conformance"
@@ -93,7 +94,7 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 
 func allocatesNothing(t *testing.T, core *router.Core) {
 	t.Helper()
-	if raced {
+	if race.Enabled {
 		t.Skip("the pool of desks forgets at random under the race detector")
 	}
 	r := &fleet.Request{PromptTokens: 90}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/internal/race"
 	"gearshift/router"
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
@@ -187,7 +188,7 @@ func TestATrialIsRaisedInACrowd(t *testing.T) {
 }
 
 func TestRaisingAllocatesNothing(t *testing.T) {
-	if raced {
+	if race.Enabled {
 		t.Skip("the pool of desks forgets at random under the race detector")
 	}
 	core := newCore(t, 512, func(c *router.Config) {

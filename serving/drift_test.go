@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/internal/race"
 	"gearshift/router/drift"
 	"gearshift/router/profile"
 	"gearshift/serving"
@@ -298,8 +299,11 @@ func streaming(t testing.TB, compared bool) func() {
 
 // A request costs no more memory for being compared.
 func TestDriftAllocatesNothing(t *testing.T) {
+	if race.Enabled {
+		t.Skip("pools of buffers forget at random under the race detector")
+	}
 	want, got := testing.AllocsPerRun(100, streaming(t, false)), testing.AllocsPerRun(100, streaming(t, true))
-	if got > want+20 { // for 200 tokens; pools empty at times, and under the race detector at random
+	if got > want+1 { // pools empty at times
 		t.Errorf("%v allocations, %v without a monitor", got, want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gearshift/internal/race"
 )
 
 // check holds what has to be so once the load is off, and prints a table.
@@ -134,7 +136,7 @@ func (s *soak) get(path string) string {
 // memory is the router's resident size or, under the race detector, which takes most of
 // that and gives nothing back, what the Go runtime has of the system.
 func (s *soak) memory() float64 {
-	if raced {
+	if race.Enabled {
 		return s.metrics()["go_memstats_sys_bytes"]
 	}
 	return s.router.resident()

@@ -120,13 +120,15 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
 		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
+	{"internal/race", nil,
+		"a constant of the build, for tests"},
 	{"internal/archtest", nil,
 		"it reads source files, not packages"},
 }
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "internal/race"}
 
 // wiring is where packages are joined: the commands may import every room, and no
 // room may import them.

@@ -1,6 +1,0 @@
-//go:build race
-
-package main
-
-// raced says whether the race detector is on.
-const raced = true
