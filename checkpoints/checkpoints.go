@@ -50,6 +50,10 @@ type Meta struct {
 	// AdviceMargin is what departing from the observation's advice must be worth;
 	// the network has it built in. 0: it takes none.
 	AdviceMargin float64 `json:"advice_margin,omitempty"`
+	// Caution is how many times what several networks disagree by a departure from the
+	// advice must be worth beyond that. Their outputs are then those of the network, one's
+	// after the other's; of 0, their mean is.
+	Caution float64 `json:"caution,omitempty"`
 	// Seen is the largest value of each input that training has met; empty if
 	// that is not known.
 	Seen []float32 `json:"seen,omitempty"`

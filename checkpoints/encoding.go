@@ -140,7 +140,9 @@ func check(c *Checkpoint) error {
 		return &fault{ErrContent, fmt.Sprintf("its network takes %d inputs, its Spec's observations hold %d", c.Network.Inputs(), s.Inputs())}
 	case s.Places() && c.Network.Outputs() != 1:
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec wants 1 for a candidate", c.Network.Outputs())}
-	case c.Network.Outputs() != s.Outputs():
+	case c.Meta.Caution < 0:
+		return &fault{ErrContent, fmt.Sprintf("its caution is %v, which is below 0", c.Meta.Caution)}
+	case c.Network.Outputs() != s.Outputs() && (c.Meta.Caution == 0 || c.Network.Outputs()%s.Outputs() != 0):
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), len(s.Variants))}
 	}
 	for i := range c.Network.Weights {

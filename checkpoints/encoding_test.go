@@ -98,12 +98,29 @@ func TestDecodeSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Several networks, whose values caution weighs, are kept side by side.
+func TestEncodeSeveralNetworks(t *testing.T) {
+	want := sample(t, 1)
+	stack(want)
+	data, err := checkpoints.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := checkpoints.Decode(data)
+	if err != nil || got.Meta.Caution != 0.5 || got.Network.Outputs() != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestEncodeRefusesWhatMakesNoPolicy(t *testing.T) {
 	for text, spoil := range map[string]func(c *checkpoints.Checkpoint){
 		"it has no network": func(c *checkpoints.Checkpoint) { c.Network = nil },
 		"its network's weights and biases are not those of layers of [5 8 2]": func(c *checkpoints.Checkpoint) { c.Network.Biases[1] = nil },
 		"its network takes 5 inputs, its Spec's observations hold 3":          func(c *checkpoints.Checkpoint) { c.Meta.Spec.Features = c.Meta.Spec.Features[1:] },
 		"its network has 2 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { respec(c, []string{"a", "b", "c"}) },
+		"its network has 4 outputs, its Spec 2 variants":                      func(c *checkpoints.Checkpoint) { stack(c); c.Meta.Caution = 0 },
+		"its network has 4 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { stack(c); respec(c, []string{"a", "b", "c"}) },
+		"its caution is -1, which is below 0":                                 func(c *checkpoints.Checkpoint) { c.Meta.Caution = -1 },
 		"its network has 2 outputs, its Spec wants 1 for a candidate": func(c *checkpoints.Checkpoint) {
 			c.Meta.Spec.Features = c.Meta.Spec.Features[:1]
 			c.Meta.Spec.Candidate = []observation.Feature{{Kind: observation.Neighbours, Scale: []float64{20, 4}}}
@@ -129,6 +146,12 @@ func TestEncodeRefusesWhatMakesNoPolicy(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, text)
 		}
 	}
+}
+
+// stack makes c's network two.
+func stack(c *checkpoints.Checkpoint) {
+	c.Meta.Caution = 0.5
+	c.Network, _ = nn.Stack(c.Network, c.Network)
 }
 
 // respec makes c observe as before for other variants.

@@ -69,15 +69,15 @@ func learned(t testing.TB, table *fleet.Table, members, hidden int) *policy.Lear
 		net.Randomise(rand.New(rand.NewPCG(5, uint64(i))))
 		nets = append(nets, net)
 	}
-	net, err := nn.Mean(nets...)
+	net, err := nn.Stack(nets...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if net, err = net.Favouring(0.03); err != nil {
+	if net, err = net.Favouring(0.03, 3); err != nil {
 		t.Fatal(err)
 	}
 	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: policy.Lengths{Context: 218, Output: 256}, Balancer: balance.LeastHarm{}}
-	p, err := maker.Learned("random@1", spec, net, nil)
+	p, err := maker.Learned("random@1", spec, net, policy.Trust{Caution: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -335,7 +335,7 @@ func TestSetPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := (&policy.Maker{Table: other}).Learned("other@1", spec, net, nil)
+	stranger, err := (&policy.Maker{Table: other}).Learned("other@1", spec, net, policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}

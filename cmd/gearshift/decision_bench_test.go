@@ -13,6 +13,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
+	"gearshift/router/policy"
 )
 
 // BenchmarkDecision times a decision as the server makes it, from the arrival to
@@ -53,7 +54,11 @@ func decide(b *testing.B, engine string) {
 		net.Randomise(rand.New(rand.NewPCG(1, i)))
 		members = append(members, net)
 	}
-	net, err := deployed(0.03, members...)
+	stack, err := nn.Stack(members...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	net, err := stack.Favouring(0.03, spec.Outputs())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,7 +66,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	policy, err := maker.Network("random@1", spec, values, nil)
+	policy, err := maker.Network("random@1", spec, values, policy.Trust{Caution: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

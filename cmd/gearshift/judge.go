@@ -28,8 +28,12 @@ type judge struct {
 	rules []evaluation.Contestant
 }
 
-// validationSeeds is how many runs of each workload a validation takes.
-const validationSeeds = 4
+// validationSeeds is how many runs of each workload a validation takes, and
+// closerSeeds one that tells what is nearly the same apart.
+const (
+	validationSeeds = 4
+	closerSeeds     = 8
+)
 
 func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	list, err := s.Evaluated(policies.JudgedBy, s.Evaluation.Requests)
@@ -65,6 +69,13 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 	}}, nil
 }
 
+// closer is j on more seeds.
+func (j *judge) closer() *judge {
+	c := *j
+	c.plan.Seeds = workloads.Seeds(workloads.Validation, closerSeeds)
+	return &c
+}
+
 // anyRequests says so now, not after hours of training, if a workload has no request
 // under any of the seeds that it will be judged on.
 func anyRequests(list []evaluation.Workload, seeds []uint64) error {
@@ -88,8 +99,8 @@ func anyRequests(list []evaluation.Workload, seeds []uint64) error {
 
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
-func (j *judge) play(ctx context.Context, network *nn.MLP, seen []float32) ([]evaluation.Result, error) {
-	p, err := j.maker.Network("candidate", j.spec, network, seen)
+func (j *judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) ([]evaluation.Result, error) {
+	p, err := j.maker.Network("candidate", j.spec, network, trust)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +127,8 @@ func (j *judge) headline(results []evaluation.Result) map[string]float64 {
 
 // score is the mean utility over U1, U2 and the stable sweep, each weighing the
 // same.
-func (j *judge) score(ctx context.Context, network *nn.MLP) (float64, error) {
-	results, err := j.play(ctx, network, nil)
+func (j *judge) score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
+	results, err := j.play(ctx, network, trust)
 	if err != nil {
 		return 0, err
 	}
@@ -134,14 +145,14 @@ const heldOutSeeds = 10
 
 // summary is the evaluation that a checkpoint carries, with the comparison with
 // the rules or without it.
-func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32, compared bool) (json.RawMessage, error) {
-	results, err := j.play(ctx, network, seen)
+func (j *judge) summary(ctx context.Context, network *nn.MLP, trust policy.Trust, compared bool) (json.RawMessage, error) {
+	results, err := j.play(ctx, network, trust)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
 	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
 	if compared {
-		if s.HeldOut, err = j.besideRules(ctx, network, seen); err != nil {
+		if s.HeldOut, err = j.besideRules(ctx, network, trust); err != nil {
 			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 		}
 	}
@@ -150,8 +161,8 @@ func (j *judge) summary(ctx context.Context, network *nn.MLP, seen []float32, co
 
 // besideRules plays the policy and the scenario's rules on held-out seeds: the
 // evaluation's, which training and the choice of weights never see.
-func (j *judge) besideRules(ctx context.Context, network *nn.MLP, seen []float32) (heldOut, error) {
-	p, err := j.maker.Network("policy", j.spec, network, seen)
+func (j *judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.Trust) (heldOut, error) {
+	p, err := j.maker.Network("policy", j.spec, network, trust)
 	if err != nil {
 		return heldOut{}, err
 	}

@@ -79,8 +79,11 @@ func (r *trainingRun) interrupted() bool {
 	return json.Unmarshal(stored.Meta, &meta) == nil && r.matches(meta) == nil
 }
 
-// sameTraining says whether two policies come of the same training.
+// sameTraining says whether the stored policy is what the training would end with.
 func sameTraining(a, b checkpoints.Meta) bool {
+	if a.AdviceMargin > 0 && a.OwnEpisodes && a.Caution == 0 {
+		return false // of an earlier version, of which several networks knew no caution
+	}
 	return a.Scenario == b.Scenario && a.ScenarioHash == b.ScenarioHash && a.SpecHash == b.SpecHash &&
 		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && cmp.Compare(a.From, b.From) == 0
 }

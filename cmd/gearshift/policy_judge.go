@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 )
 
@@ -19,5 +20,5 @@ func evaluateImported(ctx context.Context, s *scenario.Scenario, c *checkpoints.
 		return nil, err
 	}
 	j.plan.Progress = counting(stderr, "evaluating")
-	return j.summary(ctx, c.Network, c.Meta.Seen, true)
+	return j.summary(ctx, c.Network, policies.Trust(c.Meta), true)
 }

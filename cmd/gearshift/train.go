@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
@@ -146,7 +147,7 @@ func (r *trainingRun) startFrom(text string) error {
 	}
 	r.meta.From = entry.Digest
 	r.config.Epsilon.Start = r.config.Epsilon.End
-	weights, err := c.Network.Split(len(r.members), r.config.Hidden)
+	weights, err := c.Network.Split(len(r.members), r.config.Hidden, r.meta.Spec.Outputs())
 	if err != nil {
 		return fmt.Errorf("--from %q: %w", text, err)
 	}
@@ -332,12 +333,12 @@ func (r *trainingRun) explain(err error) error {
 
 // finish stores the policy and says how to use it.
 func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
+	r.meta.Decisions, r.meta.Seen = r.decisions(), r.seen()
 	network, err := r.network(ctx)
 	if err != nil {
 		return err
 	}
-	r.meta.Decisions, r.meta.Seen = r.decisions(), r.seen()
-	if r.meta.Evaluation, err = r.judge.summary(ctx, network, r.meta.Seen, !r.options.uncompared); err != nil {
+	if r.meta.Evaluation, err = r.judge.summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -262,13 +263,13 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	calibrated := *world
 	calibrated.fleet = r.fleet
 	r.judge = &calibrated
+	// Beyond what training has seen the rule stands in, and a log shows too little of
+	// what lies there: the range stays.
+	r.meta.Seen = r.start.Meta.Seen
 	network, err := r.network(ctx)
 	if err != nil {
 		return err
 	}
-	// Beyond what training has seen the rule stands in, and a log shows too little of
-	// what lies there: the range stays.
-	r.meta.Seen = r.start.Meta.Seen
 	r.meta.Decisions = results[0].Recorded + results[0].Explored
 	t, err := r.compare(ctx, network)
 	if err != nil {
@@ -284,7 +285,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.summary(ctx, network, r.meta.Seen, !r.options.uncompared); err != nil {
+	if r.meta.Evaluation, err = r.judge.summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
@@ -318,10 +319,10 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 		}
 		t.Slowness[r.scenario.Variants[v].Name] = f
 	}
-	if t.Before, err = r.judge.score(ctx, r.start.Network); err != nil {
+	if t.Before, err = r.judge.score(ctx, r.start.Network, policies.Trust(r.start.Meta)); err != nil {
 		return t, err
 	}
-	if t.After, err = r.judge.score(ctx, network); err != nil {
+	if t.After, err = r.judge.score(ctx, network, policies.Trust(r.meta)); err != nil {
 		return t, err
 	}
 	if !r.traced || r.held.Len() == 0 {
@@ -331,11 +332,11 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	if err != nil {
 		return t, err
 	}
-	now, err := r.judge.maker.Network("now", r.meta.Spec, network, r.meta.Seen)
+	now, err := r.judge.maker.Network("now", r.meta.Spec, network, policies.Trust(r.meta))
 	if err != nil {
 		return t, err
 	}
-	before, err := r.judge.maker.Network("before", r.meta.Spec, r.start.Network, r.start.Meta.Seen)
+	before, err := r.judge.maker.Network("before", r.meta.Spec, r.start.Network, policies.Trust(r.start.Meta))
 	if err != nil {
 		return t, err
 	}

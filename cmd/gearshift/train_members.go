@@ -17,6 +17,7 @@ import (
 	"gearshift/rl"
 	"gearshift/rl/dqn"
 	"gearshift/router/nn"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -111,7 +112,11 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 		Envs: envs, Learner: learner, Rows: rows,
 		EpisodeSeed: func(episode uint64) uint64 { return m.episodeSeed(r.options.seed, episode) },
 		Validate: func(network *nn.MLP) (float64, error) {
-			return r.score(ctx, r.config.AdviceMargin, network)
+			deployed, err := r.deployed(r.config.AdviceMargin, network)
+			if err != nil {
+				return 0, err
+			}
+			return r.judge.score(ctx, deployed, policy.Trust{})
 		},
 		Save: func(p *rl.Progress) error {
 			b, err := p.MarshalBinary()
@@ -155,43 +160,55 @@ func (r *trainingRun) decisions() int {
 	return least
 }
 
-// network is that of the policy. The margin by which it departs from advice is the
-// one trained with, or as many doublings of it as validate best: values are as
-// uncertain as the world is, and where they are worth nothing the advice is left.
+// departure is what it takes that a policy departs from advice: a margin, and the
+// caution of [policy.Trust].
+type departure struct{ margin, caution float64 }
+
+// departures are those that a run chooses from. Several networks disagree where they
+// know little, so that there more is asked; of a single one, all that can be done is to
+// ask for more everywhere.
+func (r *trainingRun) departures() (list []departure) {
+	margin := r.config.AdviceMargin
+	if len(r.members) > 1 {
+		for _, caution := range []float64{0.5, 0.75, 1, 1.25, 1.5, 2, 3} {
+			list = append(list, departure{margin, caution})
+		}
+		return list
+	}
+	for doublings := range 7 {
+		list = append(list, departure{margin * float64(int(1)<<doublings), 0})
+	}
+	return list
+}
+
+// network is that of the policy, with the departure from advice that validates best.
 func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
 	networks := make([]*nn.MLP, len(r.members))
 	for i, m := range r.members {
 		networks[i] = m.result.Network
 	}
-	r.meta.AdviceMargin = r.config.AdviceMargin
+	r.meta.AdviceMargin, r.meta.Caution = 0, 0
 	if r.config.AdviceMargin == 0 {
-		return deployed(0, networks...)
+		return nn.Mean(networks...)
 	}
-	margin, best := r.config.AdviceMargin, math.Inf(-1)
-	for range marginDoublings + 1 {
-		score, err := r.score(ctx, margin, networks...)
+	judge := r.judge.closer()
+	var chosen *nn.MLP
+	best := math.Inf(-1)
+	for _, d := range r.departures() {
+		network, err := r.deployed(d.margin, networks...)
+		if err != nil {
+			return nil, err
+		}
+		score, err := judge.score(ctx, network, policy.Trust{Seen: r.meta.Seen, Caution: d.caution})
 		if err != nil {
 			return nil, err
 		}
 		if score > best {
-			r.meta.AdviceMargin, best = margin, score
+			chosen, best = network, score
+			r.meta.AdviceMargin, r.meta.Caution = d.margin, d.caution
 		}
-		margin *= 2
 	}
-	return deployed(r.meta.AdviceMargin, networks...)
-}
-
-// marginDoublings is how often the margin is doubled at most; after so many there
-// is next to nothing that a policy departs for.
-const marginDoublings = 6
-
-// score validates the policy of the networks.
-func (r *trainingRun) score(ctx context.Context, margin float64, networks ...*nn.MLP) (float64, error) {
-	network, err := deployed(margin, networks...)
-	if err != nil {
-		return 0, err
-	}
-	return r.judge.score(ctx, network)
+	return chosen, nil
 }
 
 // seen is the largest value of each input that every member has met, for what one has
@@ -209,12 +226,12 @@ func (r *trainingRun) seen() []float32 {
 	return seen
 }
 
-// deployed is what a policy acts by: the networks' mean, with the margin that
-// what is advised has.
-func deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
-	mean, err := nn.Mean(networks...)
+// deployed is the network that a policy acts by, of the networks trained and with the
+// margin that what is advised has.
+func (r *trainingRun) deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
+	stack, err := nn.Stack(networks...)
 	if err != nil || margin == 0 {
-		return mean, err
+		return stack, err
 	}
-	return mean.Favouring(float32(margin))
+	return stack.Favouring(float32(margin), r.meta.Spec.Outputs())
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/rl"
+	"gearshift/router/nn"
 	"gearshift/workloads"
 )
 
@@ -99,15 +99,15 @@ func TestMembersAreTrainedApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two of 32 units, and one for each size to pass the advice on.
-	if want := []int{c.Meta.Spec.Dim(), 2*32 + 2, 2}; !slices.Equal(c.Network.Sizes, want) {
+	// Two of 32 units, and one for each size to pass the advice on; values of both.
+	if want := []int{c.Meta.Spec.Dim(), 2*32 + 2, 2 * 2}; !slices.Equal(c.Network.Sizes, want) {
 		t.Errorf("layers %v, want %v", c.Network.Sizes, want)
 	}
 	if len(c.Meta.Seen) != c.Meta.Spec.Dim() {
 		t.Errorf("the range of %d inputs is stored, of %d", len(c.Meta.Seen), c.Meta.Spec.Dim())
 	}
-	if doublings := math.Log2(c.Meta.AdviceMargin / 0.02); doublings < 0 || doublings > marginDoublings || doublings != math.Trunc(doublings) {
-		t.Errorf("the margin is %v, which is no doubling of the preset's", c.Meta.AdviceMargin)
+	if c.Meta.AdviceMargin != 0.02 || c.Meta.Caution == 0 {
+		t.Errorf("the margin is %v, the caution %v", c.Meta.AdviceMargin, c.Meta.Caution)
 	}
 	trainTiny(t, path, "--steps", "3000")
 	first, err := store.GetTraining("tiny")
@@ -124,6 +124,37 @@ func TestMembersAreTrainedApart(t *testing.T) {
 	for _, file := range []string{"progress.csv", "member-2/progress.csv"} {
 		if info, err := os.Stat(filepath.Join(out, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// What a departure takes is chosen by what it comes to: the most where the networks'
+// values are worth nothing, the least where they say nothing against the advice.
+func TestDeparturesAreChosenByValidation(t *testing.T) {
+	for bias, most := range map[float32]bool{0: false, 0.1: true} {
+		r, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", store: storePath(t), seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range r.members {
+			network, err := nn.New(r.meta.Spec.Dim(), 4, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The small size is worth more, say the networks, but not all as much more.
+			network.Biases[1][0] = bias * float32(1+i)
+			m.result.Network = network
+		}
+		if _, err := r.network(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		list := r.departures()
+		want := list[0]
+		if most {
+			want = list[len(list)-1]
+		}
+		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want {
+			t.Errorf("values that are %v off: %+v, want %+v", bias, got, want)
 		}
 	}
 }

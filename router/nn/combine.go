@@ -9,8 +9,18 @@ import (
 // hold those of the members side by side. The members have the same number of
 // layers, inputs and outputs.
 func Mean(members ...*MLP) (*MLP, error) {
+	return join(members, true)
+}
+
+// Stack is one network whose outputs are the members', those of one after those of the
+// other. It is made as [Mean] is, of members of the same kind.
+func Stack(members ...*MLP) (*MLP, error) {
+	return join(members, false)
+}
+
+func join(members []*MLP, mean bool) (*MLP, error) {
 	if len(members) == 0 {
-		return nil, fmt.Errorf("cannot take the mean of no networks")
+		return nil, fmt.Errorf("cannot join no networks")
 	}
 	first := members[0]
 	if len(members) == 1 {
@@ -18,28 +28,34 @@ func Mean(members ...*MLP) (*MLP, error) {
 	}
 	sizes := slices.Clone(first.Sizes)
 	last := len(sizes) - 1
+	share := float32(1)
+	if mean {
+		share = 1 / float32(len(members))
+	} else {
+		sizes[last] *= len(members)
+	}
 	for _, m := range members[1:] {
 		if len(m.Sizes) != len(sizes) || m.Inputs() != first.Inputs() || m.Outputs() != first.Outputs() {
-			return nil, fmt.Errorf("cannot take the mean of networks of sizes %v and %v", first.Sizes, m.Sizes)
+			return nil, fmt.Errorf("cannot join networks of sizes %v and %v", first.Sizes, m.Sizes)
 		}
 		for i := 1; i < last; i++ {
 			sizes[i] += m.Sizes[i]
 		}
 	}
-	mean, err := New(sizes...)
+	joined, err := New(sizes...)
 	if err != nil {
 		return nil, err
 	}
 	at := make([]int, len(sizes)) // where the next member's units begin
 	for _, m := range members {
-		mean.place(m, at, 1/float32(len(members)))
-		advance(at, m.Sizes)
+		joined.place(m, at, share)
+		advance(at, m.Sizes, !mean)
 	}
-	return mean, nil
+	return joined, nil
 }
 
 // place writes the weights of o to where its units begin in each layer, and adds
-// share of its last ones to what all have in common.
+// share of its last ones to those that are there.
 func (m *MLP) place(o *MLP, at []int, share float32) {
 	for i, w := range o.Weights {
 		scale := float32(1)
@@ -64,23 +80,28 @@ func (m *MLP) row(i, input, from int) []float32 {
 	return m.Weights[i][input*m.Sizes[i+1]:][from:m.Sizes[i+1]]
 }
 
-// advance moves at past the hidden units of a network of the sizes.
-func advance(at, sizes []int) {
+// advance moves at past the hidden units of a network of the sizes, and its outputs if
+// those are its own.
+func advance(at, sizes []int, outputs bool) {
 	for i := 1; i < len(sizes)-1; i++ {
 		at[i] += sizes[i]
 	}
+	if outputs {
+		at[len(sizes)-1] += sizes[len(sizes)-1]
+	}
 }
 
-// Favouring is m with weight times its first inputs added to its outputs, the
-// first input to the first output and so on. Those inputs must not be negative.
-func (m *MLP) Favouring(weight float32) (*MLP, error) {
-	outputs, last := m.Outputs(), len(m.Sizes)-1
-	if m.Inputs() < outputs {
-		return nil, fmt.Errorf("cannot favour: %d inputs for %d outputs", m.Inputs(), outputs)
+// Favouring is m with weight times its first inputs, as many as there are actions, added to
+// its outputs: the first input to the first output and, if m is a [Stack], to the first
+// of each member. Those inputs must not be negative.
+func (m *MLP) Favouring(weight float32, actions int) (*MLP, error) {
+	last := len(m.Sizes) - 1
+	if m.Inputs() < actions || m.Outputs()%actions != 0 {
+		return nil, fmt.Errorf("cannot favour %d actions: %d inputs, %d outputs", actions, m.Inputs(), m.Outputs())
 	}
 	sizes := slices.Clone(m.Sizes)
 	for i := 1; i < last; i++ {
-		sizes[i] += outputs // units that pass the inputs on
+		sizes[i] += actions // units that pass the inputs on
 	}
 	f, err := New(sizes...)
 	if err != nil {
@@ -88,47 +109,55 @@ func (m *MLP) Favouring(weight float32) (*MLP, error) {
 	}
 	at := make([]int, len(sizes))
 	f.place(m, at, 1)
-	advance(at, m.Sizes)
+	advance(at, m.Sizes, false)
 	for i := range f.Weights {
-		pass := float32(1)
-		if i == last-1 {
-			pass = weight
-		}
-		for k := range outputs {
-			f.row(i, at[i]+k, at[i+1])[k] += pass
+		for k := range actions {
+			row := f.row(i, at[i]+k, at[i+1])
+			if i < last-1 {
+				row[k]++
+				continue
+			}
+			for output := k; output < m.Outputs(); output += actions {
+				row[output] += weight
+			}
 		}
 	}
 	return f, nil
 }
 
-// Split is the inverse of [Mean]: n networks of the hidden sizes. What Favouring
-// has added is left out.
-func (m *MLP) Split(n int, hidden []int) ([]*MLP, error) {
-	sizes := append(append([]int{m.Inputs()}, hidden...), m.Outputs())
-	fits := len(m.Sizes) == len(sizes)
+// Split is the inverse of [Stack] and [Mean]: n networks of the hidden sizes, for so many
+// actions. What Favouring has added is left out.
+func (m *MLP) Split(n int, hidden []int, actions int) ([]*MLP, error) {
+	sizes := append(append([]int{m.Inputs()}, hidden...), actions)
+	stacked := m.Outputs() == n*actions
+	fits := len(m.Sizes) == len(sizes) && (stacked || m.Outputs() == actions)
 	for i := 0; fits && i < len(hidden); i++ {
 		favouring := m.Sizes[i+1] - n*hidden[i] // units that it has added
-		fits = favouring == 0 || favouring == m.Outputs()
+		fits = favouring == 0 || favouring == actions
 	}
 	if !fits {
 		return nil, fmt.Errorf("layers %v are not those of %d networks of hidden layers %v", m.Sizes, n, hidden)
+	}
+	times := float32(1)
+	if !stacked {
+		times = float32(n)
 	}
 	members := make([]*MLP, n)
 	at := make([]int, len(sizes))
 	for k := range members {
 		members[k], _ = New(sizes...)
-		m.extract(members[k], at, float32(n))
-		advance(at, sizes)
+		m.extract(members[k], at, times)
+		advance(at, sizes, stacked)
 	}
 	return members, nil
 }
 
-// extract is the inverse of place: the last weights are taken times n.
-func (m *MLP) extract(o *MLP, at []int, n float32) {
+// extract is the inverse of place: the last weights are taken so many times.
+func (m *MLP) extract(o *MLP, at []int, times float32) {
 	for i, w := range o.Weights {
 		scale := float32(1)
 		if i == len(o.Weights)-1 {
-			scale = n
+			scale = times
 		}
 		in, out := o.Sizes[i], o.Sizes[i+1]
 		for r := range in {
@@ -137,7 +166,7 @@ func (m *MLP) extract(o *MLP, at []int, n float32) {
 				w[r*out+c] = scale * row[c]
 			}
 		}
-		// What the members' last biases were, apart, is lost: each gets their mean.
+		// What the last biases were, apart, is lost in a mean: each gets that.
 		copy(o.Biases[i], m.Biases[i][at[i+1]:at[i+1]+out])
 	}
 }

@@ -57,17 +57,39 @@ func TestMean(t *testing.T) {
 	}
 }
 
+// In a stack the outputs of one member come after those of the other.
+func TestStack(t *testing.T) {
+	members := []*MLP{random(t, 1, 4, 5, 6, 3), random(t, 2, 4, 5, 6, 3)}
+	stack, err := Stack(members...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range inputs(4) {
+		got := output(stack, x)
+		if banded := output(stack.Banded(), x); !slices.Equal(banded, got) {
+			t.Errorf("%v, and %v without the zeros", got, banded)
+		}
+		want := slices.Concat(output(members[0], x), output(members[1], x))
+		for j := range want {
+			if math.Abs(float64(got[j]-want[j])) > 1e-4 {
+				t.Errorf("output %d: %v, want %v", j, got[j], want[j])
+			}
+		}
+	}
+}
+
+// Of a stack, each member favours the same.
 func TestFavouring(t *testing.T) {
-	for _, sizes := range [][]int{{4, 3}, {4, 8, 3}, {4, 8, 5, 3}} {
+	for _, sizes := range [][]int{{4, 3}, {4, 8, 3}, {4, 8, 5, 3}, {4, 8, 5, 6}} {
 		plain := random(t, 1, sizes...)
-		favouring, err := plain.Favouring(0.5)
+		favouring, err := plain.Favouring(0.5, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range inputs(4) {
 			got, want := output(favouring, x), output(plain, x)
 			for j := range got {
-				if w := want[j] + 0.5*x[j]; math.Abs(float64(got[j]-w)) > 1e-4 {
+				if w := want[j] + 0.5*x[j%3]; math.Abs(float64(got[j]-w)) > 1e-4 {
 					t.Errorf("sizes %v, output %d: %v, want %v", sizes, j, got[j], w)
 				}
 			}
@@ -75,37 +97,43 @@ func TestFavouring(t *testing.T) {
 	}
 }
 
-// Apart again, the members are as before but for their last biases, of which
-// each has the mean: their mean is the same.
+// Apart again, the members are as before, but for the last biases of those of a mean, of
+// which each has the mean: theirs is the same.
 func TestSplit(t *testing.T) {
-	mean, err := Mean(random(t, 1, 4, 5, 6, 3), random(t, 2, 4, 5, 6, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
-	favouring, err := mean.Favouring(0.5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range []*MLP{mean, favouring} {
-		members, err := m.Split(2, []int{5, 6})
+	for name, join := range map[string]func(...*MLP) (*MLP, error){"mean": Mean, "stack": Stack} {
+		joined, err := join(random(t, 1, 4, 5, 6, 3), random(t, 2, 4, 5, 6, 3))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Mean(members...)
+		favouring, err := joined.Favouring(0.5, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range inputs(4) {
-			for j, got := range output(again, x) {
-				if want := output(mean, x)[j]; math.Abs(float64(got-want)) > 1e-4 {
-					t.Errorf("output %d: %v, before %v", j, got, want)
+		for _, m := range []*MLP{joined, favouring} {
+			members, err := m.Split(2, []int{5, 6}, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := join(members...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range inputs(4) {
+				want := output(joined, x)
+				for j, got := range output(again, x) {
+					if math.Abs(float64(got-want[j])) > 1e-4 {
+						t.Errorf("%s, output %d: %v, before %v", name, j, got, want[j])
+					}
 				}
 			}
 		}
-	}
-	for _, hidden := range [][]int{{5}, {5, 7}, {4, 6}} {
-		if _, err := mean.Split(2, hidden); err == nil {
-			t.Errorf("%v was split into hidden layers %v", mean.Sizes, hidden)
+		for _, hidden := range [][]int{{5}, {5, 7}, {4, 6}} {
+			if _, err := joined.Split(2, hidden, 3); err == nil {
+				t.Errorf("%s: %v was split into hidden layers %v", name, joined.Sizes, hidden)
+			}
+		}
+		if _, err := joined.Split(2, []int{5, 6}, 4); err == nil {
+			t.Errorf("%s: %v was split for four actions", name, joined.Sizes)
 		}
 	}
 }
@@ -117,7 +145,10 @@ func TestCombineRefuses(t *testing.T) {
 	if _, err := Mean(random(t, 1, 4, 3), random(t, 1, 4, 5, 3)); err == nil {
 		t.Error("the mean of different depths")
 	}
-	if _, err := random(t, 1, 2, 3).Favouring(1); err == nil {
+	if _, err := random(t, 1, 2, 3).Favouring(1, 3); err == nil {
 		t.Error("two inputs favour three outputs")
+	}
+	if _, err := random(t, 1, 4, 3).Favouring(1, 2); err == nil {
+		t.Error("three outputs are those of networks for two actions")
 	}
 }

@@ -38,7 +38,7 @@ func load(t testing.TB) {
 }
 
 // random is a network of random weights and biases, like that of a trained
-// policy: the mean of some members of the hidden sizes, favouring advice.
+// policy: some members of the hidden sizes, favouring advice.
 func random(t testing.TB, members, inputs, hidden, outputs int) *nn.MLP {
 	t.Helper()
 	var list []*nn.MLP
@@ -56,14 +56,14 @@ func random(t testing.TB, members, inputs, hidden, outputs int) *nn.MLP {
 		}
 		list = append(list, n)
 	}
-	mean, err := nn.Mean(list...)
+	stack, err := nn.Stack(list...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mean, err = mean.Favouring(0.03); err != nil {
+	if stack, err = stack.Favouring(0.03, outputs); err != nil {
 		t.Fatal(err)
 	}
-	return mean
+	return stack
 }
 
 func open(t testing.TB, n *nn.MLP) *ort.Network {
@@ -162,7 +162,7 @@ func TestPolicyConforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := (&policy.Maker{Table: table}).Network("ort@1", spec, open(t, random(t, 2, spec.Dim(), 64, 3)), nil)
+	p, err := (&policy.Maker{Table: table}).Network("ort@1", spec, open(t, random(t, 2, spec.Dim(), 64, 3)), policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestPlacingHasNoValueOfWhatIsDown(t *testing.T) {
 
 func TestExplanationsTellOfDamage(t *testing.T) {
 	table := conformance.Fleet(0)
-	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, 1, float32(math.Inf(1)), 2), nil)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, 1, float32(math.Inf(1)), 2), policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,34 +3,46 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 )
 
-// Learned chooses the available variant with the highest output of a network:
-// the value Q(observation, variant) that training estimated. Equal values go
-// to the smaller variant.
+// Trust is how far the values of a network are to be trusted against the advice of
+// its observation.
+type Trust struct {
+	// Seen is the largest value of each input in training: beyond it the values mean
+	// nothing, and the advice is taken. Nil if it is not known.
+	Seen []float32
+	// Caution is of a network that is several, as [nn.Stack] makes them: what is not
+	// advised must be worth more than what is by so many times the standard deviation of
+	// what the several say of that.
+	Caution float64
+}
+
+// Learned chooses the available variant with the highest value
+// Q(observation, variant), as training estimated it: an output of a network, or the mean
+// of the outputs of several. Equal values go to the smaller variant. Where its
+// observation tells a rule's advice, it departs from that as far as [Trust] says.
 //
-// Where its observation tells a rule's advice, the advice is taken if any number
-// observed is above all that training has seen: there the values mean nothing.
-//
-// Its scratch holds, in this order, the observation (Dim numbers), the values
-// (one per variant) and the network's own scratch.
+// Its scratch holds, in this order, the observation (Dim numbers), the outputs
+// (one per variant of each network), the values (one per variant) and the network's own
+// scratch.
 type Learned struct {
 	name    string
 	encoder *observation.Encoder
 	net     ValueFunction
-	seen    []float32 // the largest of each input in training; nil where no advice stands in
+	trust   Trust // nothing where the observation tells no advice
 }
 
 // Learned makes the policy that net is for the maker's fleet. It returns an
 // error if the network's inputs or outputs are not those of the Spec, or if the
 // Spec is not the fleet's ([observation.Spec.Match]). Name is what Name returns,
-// "name@version". Seen is the largest value of each input in training, nil if it
-// is not known. Neither it nor the network may change while the policy is in use.
-func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, seen []float32) (*Learned, error) {
+// "name@version". Neither the network nor what is trusted may change while the policy is
+// in use.
+func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, trust Trust) (*Learned, error) {
 	encoder, err := m.Encoder(s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot load policy %q: %w", name, err)
@@ -38,19 +50,19 @@ func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, seen
 	if s.Places() {
 		return nil, fmt.Errorf("cannot load policy %q: it values replicas, not variants", name)
 	}
-	if net.Inputs() != s.Dim() || net.Outputs() != len(s.Variants) {
+	if net.Inputs() != s.Dim() || net.Outputs()%len(s.Variants) != 0 {
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for %d variants",
 			name, net.Inputs(), net.Outputs(), s.Dim(), len(s.Variants))
 	}
-	if len(seen) != 0 && len(seen) != s.Dim() {
-		return nil, fmt.Errorf("cannot load policy %q: the range of %d inputs is known, its observation has %d", name, len(seen), s.Dim())
+	if seen := len(trust.Seen); seen != 0 && seen != s.Dim() {
+		return nil, fmt.Errorf("cannot load policy %q: the range of %d inputs is known, its observation has %d", name, seen, s.Dim())
 	}
 	if m, ok := net.(*nn.MLP); ok {
 		net = m.Banded()
 	}
 	p := &Learned{name: name, encoder: encoder, net: net}
 	if s.Advice() != "" {
-		p.seen = seen
+		p.trust = trust
 	}
 	return p, nil
 }
@@ -65,7 +77,9 @@ func (p *Learned) Spec() observation.Spec { return p.encoder.Spec() }
 func (p *Learned) Match(t *fleet.Table) error { return p.encoder.Match(t) }
 
 // Scratch is the length of the layout above.
-func (p *Learned) Scratch() int { return p.net.Inputs() + p.net.Outputs() + p.net.Scratch() }
+func (p *Learned) Scratch() int {
+	return p.net.Inputs() + p.net.Outputs() + len(p.Spec().Variants) + p.net.Scratch()
+}
 
 // Decide implements router.Policy. It returns −1 also if the network's output
 // is not finite: then the weights are damaged, and no value can be trusted.
@@ -90,7 +104,7 @@ func finite(q float32) bool { return !math.IsNaN(float64(q)) && !math.IsInf(floa
 
 // beyond says whether an observation has a number above all seen in training.
 func (p *Learned) beyond(x []float32) bool {
-	for i, most := range p.seen {
+	for i, most := range p.trust.Seen {
 		if x[i] > most {
 			return true
 		}
@@ -120,12 +134,41 @@ func (p *Learned) Explain(v *fleet.View, r *fleet.Request, scratch []float32) (v
 	return values, byValue
 }
 
-// Values encodes the view and the request and returns the network's value of
+// Values encodes the view and the request and returns the value of
 // each variant: a slice of scratch, whose length is at least Scratch.
 func (p *Learned) Values(v *fleet.View, r *fleet.Request, scratch []float32) []float32 {
-	in, out := p.net.Inputs(), p.net.Outputs()
-	x, values := scratch[:in], scratch[in:in+out]
+	in, out, variants := p.net.Inputs(), p.net.Outputs(), len(v.Table.Variants)
+	x, outputs, rest := scratch[:in], scratch[in:in+out], scratch[in+out:]
 	p.encoder.Encode(x, v, r)
-	p.net.Forward(values, x, scratch[in+out:])
+	p.net.Forward(outputs, x, rest[variants:])
+	if out == variants {
+		return outputs
+	}
+	values := rest[:variants]
+	advised := slices.Index(x[:variants], 1)
+	if p.trust.Caution == 0 {
+		advised = -1
+	}
+	for m := range values {
+		values[m] = p.trust.value(outputs, variants, m, advised)
+	}
 	return values
+}
+
+// value is the mean of what several networks say of a variant, less what is due to
+// caution if another one is advised; advised is −1 if none is. Outputs are those of one
+// network after those of the other.
+func (t *Trust) value(outputs []float32, variants, variant, advised int) float32 {
+	var sum, lead, squares float64
+	for i := 0; i < len(outputs); i += variants {
+		sum += float64(outputs[i+variant])
+		if advised >= 0 {
+			d := float64(outputs[i+variant]) - float64(outputs[i+advised])
+			lead += d
+			squares += float64(d * d)
+		}
+	}
+	n := float64(len(outputs) / variants)
+	variance := squares/n - float64(lead/n)*float64(lead/n)
+	return float32(sum/n - float64(t.Caution*math.Sqrt(max(0, variance))))
 }

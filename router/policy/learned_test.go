@@ -3,6 +3,7 @@ package policy_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func learned(t testing.TB, table *fleet.Table, seed uint64) *policy.Learned {
 		t.Fatal(err)
 	}
 	net.Randomise(rand.New(rand.NewPCG(seed, 0)))
-	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), net, nil)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), net, policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestLearnedTakesAdviceBeyondItsTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(net.Biases[0], []float32{0, 5, 0}) // always the middle one
-	p, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, []float32{1, 1, 1, 4})
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, policy.Trust{Seen: []float32{1, 1, 1, 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +92,62 @@ func TestLearnedTakesAdviceBeyondItsTraining(t *testing.T) {
 			t.Errorf("at rate %v says %q", test.rate, why)
 		}
 	}
-	if _, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, []float32{1}); err == nil {
+	if _, err := (&policy.Maker{Table: table}).Learned("test@1", s, net, policy.Trust{Seen: []float32{1}}); err == nil {
 		t.Error("the range of one input stands for four")
+	}
+}
+
+// What several networks disagree by counts against what is not advised, so often as
+// there is caution.
+func TestLearnedDepartsWhereItsNetworksAgree(t *testing.T) {
+	table := conformance.Fleet(4)
+	s, err := observation.NewSpec(table, []observation.Feature{{Kind: observation.Advice, Rule: "threshold:2,4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both []*nn.MLP
+	for _, biases := range [][]float32{{0, 5, 1}, {0, 2, 1}} {
+		net, err := nn.New(s.Dim(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(net.Biases[0], biases)
+		both = append(both, net)
+	}
+	stack, err := nn.Stack(both...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The largest is advised; the middle one leads by 4 and by 1.
+	for caution, want := range map[float64][]float32{0: {0, 3.5, 1}, 1: {0, 2, 1}, 2: {0, 0.5, 1}} {
+		p, err := (&policy.Maker{Table: table}).Learned("test@1", s, stack, policy.Trust{Caution: caution})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scratch := make([]float32, p.Scratch())
+		if got := p.Values(idle(table), &fleet.Request{}, scratch); !slices.Equal(got, want) {
+			t.Errorf("caution %v: %v, want %v", caution, got, want)
+		}
+		if got := p.Decide(idle(table), &fleet.Request{}, scratch); (got == 1) != (want[1] > want[2]) {
+			t.Errorf("caution %v: chose %d", caution, got)
+		}
+	}
+	both[1].Biases[0][2] = float32(math.NaN())
+	if stack, err = nn.Stack(both...); err != nil {
+		t.Fatal(err)
+	}
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", s, stack, policy.Trust{Caution: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Decide(idle(table), &fleet.Request{}, make([]float32, p.Scratch())); got != -1 {
+		t.Errorf("chose %d by what is no number", got)
 	}
 }
 
 func TestLearnedTakesTheBestThatIsAvailable(t *testing.T) {
 	table := conformance.Fleet(4)
-	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, -3, 5, 2), nil)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, -3, 5, 2), policy.Trust{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +174,7 @@ func TestLearnedDistrustsDamagedWeights(t *testing.T) {
 		for at := range 3 {
 			biases := []float32{1, 2, 3}
 			biases[at] = float32(bad)
-			p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, biases...), nil)
+			p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, biases...), policy.Trust{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,13 +192,13 @@ func TestLearnedRefusesOtherShapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, small, nil)
+	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, small, policy.Trust{})
 	want := `cannot load policy "paper@2": the network maps 5 inputs to 3 outputs, its observation has 9 numbers for 3 variants`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	s.Variants = []string{"opt-125m", "opt-1.3b", "opt-13b"}
-	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, linear(t), nil)
+	_, err = (&policy.Maker{Table: table}).Learned("paper@2", s, linear(t), policy.Trust{})
 	want = `cannot load policy "paper@2": the policy was trained for variants [opt-125m opt-1.3b opt-13b], the scenario has [opt-125m opt-1.3b opt-6.7b]`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

@@ -28,14 +28,14 @@ type Network interface {
 }
 
 // Network makes the kind of policy that the Spec says; see [Maker.Learned] and
-// [Maker.Placing], which has no use for what training has seen.
-func (m *Maker) Network(name string, s observation.Spec, net ValueFunction, seen []float32) (Network, error) {
+// [Maker.Placing], which knows no advice.
+func (m *Maker) Network(name string, s observation.Spec, net ValueFunction, trust Trust) (Network, error) {
 	var n Network
 	var err error
 	if s.Places() {
 		n, err = m.Placing(name, s, net)
 	} else {
-		n, err = m.Learned(name, s, net, seen)
+		n, err = m.Learned(name, s, net, trust)
 	}
 	if err != nil {
 		return nil, err // and no interface over a nil pointer

@@ -159,21 +159,21 @@ func TestNetworkIsOfItsSpecsKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := m.Network("a@1", placingSpec(t, table), rows, nil); err != nil {
+	if p, err := m.Network("a@1", placingSpec(t, table), rows, policy.Trust{}); err != nil {
 		t.Error(err)
 	} else if _, ok := p.(*policy.Placing); !ok {
 		t.Errorf("a Spec with candidates makes a %T", p)
 	}
-	if p, err := m.Network("a@1", spec(t, table), linear(t), nil); err != nil {
+	if p, err := m.Network("a@1", spec(t, table), linear(t), policy.Trust{}); err != nil {
 		t.Error(err)
 	} else if _, ok := p.(*policy.Learned); !ok {
 		t.Errorf("a Spec without candidates makes a %T", p)
 	}
 	for want, err := range map[string]error{
-		`cannot load policy "a@1": it values replicas, not variants`: second(m.Learned("a@1", placingSpec(t, table), rows, nil)),
+		`cannot load policy "a@1": it values replicas, not variants`: second(m.Learned("a@1", placingSpec(t, table), rows, policy.Trust{})),
 		`cannot load policy "a@1": it values variants, not replicas`: second(m.Placing("a@1", spec(t, table), linear(t))),
 		`cannot load policy "a@1": the network maps 9 inputs to 3 outputs, its observation has 12 numbers for a replica, to be mapped to 1`: second(
-			m.Network("a@1", placingSpec(t, table), linear(t), nil)),
+			m.Network("a@1", placingSpec(t, table), linear(t), policy.Trust{})),
 	} {
 		if err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)

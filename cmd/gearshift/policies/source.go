@@ -41,6 +41,11 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	if err != nil {
 		return nil, entry, fmt.Errorf("cannot load policy %q: %w", entry.Ref().String(), err)
 	}
-	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, network, c.Meta.Seen)
+	p, err := m.Network(entry.Ref().String(), c.Meta.Spec, network, Trust(c.Meta))
 	return p, entry, err
+}
+
+// Trust is how far a stored policy is to be trusted against advice.
+func Trust(m checkpoints.Meta) policy.Trust {
+	return policy.Trust{Seen: m.Seen, Caution: m.Caution}
 }
