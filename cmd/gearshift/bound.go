@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/bound"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
@@ -58,7 +59,7 @@ Workloads:  ` + workloads.Forms,
 			if idle != nil {
 				return idle
 			}
-			return bound(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+			return runBound(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
@@ -101,29 +102,15 @@ func (o *boundOptions) validate() error {
 
 // boundReport is what bound prints.
 type boundReport struct {
-	Scenario string     `json:"scenario"`
-	Seeds    int        `json:"seeds"`
-	Rows     []boundRow `json:"rows"`
+	Scenario string      `json:"scenario"`
+	Seeds    int         `json:"seeds"`
+	Rows     []bound.Row `json:"rows"`
 	// Fluid is the bound on each workload whose rates are known and which is as the
 	// scenario declares.
-	Fluid []fluidRow `json:"fluid"`
+	Fluid []bound.Limit `json:"fluid"`
 }
 
-// boundRow is how a policy, or a planner over it, did on a workload.
-type boundRow struct {
-	Base     string              `json:"base"`
-	Policy   string              `json:"policy"`
-	Workload string              `json:"workload"`
-	Requests int                 `json:"requests"`
-	Utility  evaluation.Interval `json:"utility"`
-	Windows  map[string]float64  `json:"windows"`
-	// MSPerDecision is the time that a choice took on one core, in milliseconds.
-	// It and SimRequestsPerS, on all cores, differ from run to run.
-	MSPerDecision   float64 `json:"ms_per_decision"`
-	SimRequestsPerS float64 `json:"sim_requests_per_s"`
-}
-
-func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error {
+func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
@@ -156,14 +143,14 @@ func bound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) error 
 		return err
 	}
 	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
-	if report.Fluid, err = fluidRows(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
+	if report.Fluid, err = bound.Fluid(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
 	}
 	if o.fluidOnly && len(report.Fluid) == 0 {
 		return fmt.Errorf("--fluid: there is no bound on %s: want known rates, such as poisson:4, and neither +outputs nor +gpu nor +lost", strings.Join(o.workloads, ", "))
 	}
 	for i, c := range list {
-		rows, err := playTimed(ctx, c.contestant, work, workloads.Seeds(workloads.Evaluation, o.seeds))
+		rows, err := bound.Play(ctx, c.contestant, work, workloads.Seeds(workloads.Evaluation, o.seeds))
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@
 //   - to profile and validate: machine, which is the one that measures
 //   - to all: output; networks and onnx, which run what is stored
 //
-// The folders hold what a scenario is, what policies are named, and the paper's report.
+// The folders hold what a scenario is, what policies are named, how much better they
+// could be (bound), and the paper's report.
 package main
 
 import (

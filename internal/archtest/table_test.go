@@ -120,6 +120,9 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
 		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
+	{"cmd/gearshift/bound", []string{
+		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
+		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,

@@ -1,4 +1,4 @@
-package main
+package bound
 
 import (
 	"context"
@@ -10,8 +10,23 @@ import (
 	"gearshift/router/fleet"
 )
 
-// playTimed evaluates one contestant and measures its decisions.
-func playTimed(ctx context.Context, c evaluation.Contestant, work []evaluation.Workload, seeds []uint64) ([]boundRow, error) {
+// Row is how a policy, or a planner over it, did on a workload.
+type Row struct {
+	Base     string              `json:"base"` // the caller's to fill
+	Policy   string              `json:"policy"`
+	Workload string              `json:"workload"`
+	Requests int                 `json:"requests"`
+	Utility  evaluation.Interval `json:"utility"`
+	Windows  map[string]float64  `json:"windows"`
+	// MSPerDecision is the time that a choice took on one core, in milliseconds.
+	// It and SimRequestsPerS, on all cores, differ from run to run.
+	MSPerDecision   float64 `json:"ms_per_decision"`
+	SimRequestsPerS float64 `json:"sim_requests_per_s"`
+}
+
+// Play evaluates one contestant and measures its decisions. Its errors are those of
+// [evaluation.Plan.Evaluate].
+func Play(ctx context.Context, c evaluation.Contestant, work []evaluation.Workload, seeds []uint64) ([]Row, error) {
 	watches := stopwatches{}
 	for i := range work {
 		watches[work[i].Name] = &stopwatch{}
@@ -29,9 +44,9 @@ func playTimed(ctx context.Context, c evaluation.Contestant, work []evaluation.W
 	for i := range work {
 		members[work[i].Group] = append(members[work[i].Group], watches[work[i].Name].perDecision())
 	}
-	rows := make([]boundRow, len(results))
+	rows := make([]Row, len(results))
 	for i, r := range results {
-		rows[i] = boundRow{
+		rows[i] = Row{
 			Policy: r.Policy, Workload: r.Workload, Requests: r.Requests, Utility: r.Utility,
 			Windows: r.Windows, SimRequestsPerS: r.SimRequestsPerS,
 		}

@@ -1,4 +1,7 @@
-package main
+// Package bound reckons how much better a policy could be: the fluid bound on
+// workloads, and how policies and planners do on the same requests, with the time that
+// their decisions take.
+package bound
 
 import (
 	"context"
@@ -11,8 +14,8 @@ import (
 	"gearshift/workloads"
 )
 
-// fluidRow is the fluid bound on a workload, the mean over its requests.
-type fluidRow struct {
+// Limit is the fluid bound on a workload: the utility of a request, the mean over them.
+type Limit struct {
 	Workload string  `json:"workload"`
 	Utility  float64 `json:"utility"`
 	// Steady says that all requests came at one rate. Else the figure is the mean
@@ -20,10 +23,11 @@ type fluidRow struct {
 	Steady bool `json:"steady"`
 }
 
-// fluidRows bounds the utility on each workload, by the true rates of the very
-// requests that are played. Workloads whose rates nobody knows have no row; nor have
-// those that depart from the scenario, which is what the bound is of.
-func fluidRows(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]fluidRow, error) {
+// Fluid bounds the utility on each workload, by the true rates of the very requests
+// that are played; the groups' means follow. Workloads whose rates nobody knows have no
+// limit; nor have those that depart from the scenario, which is what the bound is of.
+// It fails where the scenario has no simulation or the context ends.
+func Fluid(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]Limit, error) {
 	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
@@ -32,7 +36,7 @@ func fluidRows(ctx context.Context, s *scenario.Scenario, work []evaluation.Work
 	if err != nil {
 		return nil, err
 	}
-	var rows []fluidRow
+	var limits []Limit
 	for _, w := range work {
 		spec, err := workloads.Parse(w.Name)
 		if err != nil {
@@ -49,30 +53,30 @@ func fluidRows(ctx context.Context, s *scenario.Scenario, work []evaluation.Work
 		if err != nil {
 			return nil, fmt.Errorf("workload %q: %w", w.Name, err)
 		}
-		rows = append(rows, fluidRow{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
+		limits = append(limits, Limit{w.Name, utility, slices.Min(rates) == slices.Max(rates)})
 	}
-	return append(rows, groupRows(rows, work)...), nil
+	return append(limits, groups(limits, work)...), nil
 }
 
-// groupRows is the mean of each group over those of its workloads that have a row: of a
+// groups is the mean of each group over those of its workloads that have a limit: of a
 // sweep all or none.
-func groupRows(rows []fluidRow, work []evaluation.Workload) []fluidRow {
-	var groups []fluidRow
+func groups(limits []Limit, work []evaluation.Workload) []Limit {
+	var means []Limit
 	members := map[string][]float64{}
 	for _, w := range work {
-		i := slices.IndexFunc(rows, func(r fluidRow) bool { return r.Workload == w.Name })
+		i := slices.IndexFunc(limits, func(l Limit) bool { return l.Workload == w.Name })
 		if w.Group == "" || i < 0 {
 			continue
 		}
 		if members[w.Group] == nil {
-			groups = append(groups, fluidRow{Workload: w.Group, Steady: true})
+			means = append(means, Limit{Workload: w.Group, Steady: true})
 		}
-		members[w.Group] = append(members[w.Group], rows[i].Utility)
+		members[w.Group] = append(members[w.Group], limits[i].Utility)
 	}
-	for i := range groups {
-		groups[i].Utility = average(members[groups[i].Workload])
+	for i := range means {
+		means[i].Utility = average(members[means[i].Workload])
 	}
-	return groups
+	return means
 }
 
 // trueRates is the rate at which each request of all seeds came.
@@ -83,8 +87,7 @@ func trueRates(ctx context.Context, w evaluation.Workload, seeds []uint64) ([]fl
 		if err != nil {
 			return nil, err
 		}
-		stream = interruptible{ctx, stream}
-		for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+		for a, ok := stream.Next(); ok && ctx.Err() == nil; a, ok = stream.Next() {
 			rates = append(rates, a.Rate)
 		}
 	}
