@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 	"gearshift/serving/replay"
@@ -310,7 +311,7 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	}
 	defer stop()
 	var out bytes.Buffer
-	processors := processorsOf(upstreamTargets(c.scenario)...)
+	processors := machine.Processors(upstreamTargets(c.scenario)...)
 	before := processors()
 	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
 	if err == nil {
@@ -344,7 +345,7 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	_ = t.Flush()
 	for _, t := range turns {
 		if t.Stolen > measure.MostStolen {
-			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, stolenWords(t.Stolen))
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, machine.StolenWords(t.Stolen))
 		}
 	}
 }

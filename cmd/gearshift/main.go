@@ -11,11 +11,10 @@
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
 //   - to scenario: upstreams
-//   - to profile and validate: machine, which is the one that measures
 //   - to all: output; networks and onnx, which run what is stored
 //
 // The folders hold what a scenario is, what policies are named, how much better they
-// could be (bound), and the paper's report.
+// could be (bound), the machine that measures, and the paper's report.
 package main
 
 import (

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/env/fit"
@@ -83,7 +84,7 @@ func (o *logOptions) measured(f *fit.Fitted) measured {
 	}
 	return measured{
 		Profiles: []scenario.LatencyModel{{Variant: or(o.variant, "measured"), Profile: f.Profile}},
-		Date:     or(o.date, time.Now().UTC().Format(time.DateOnly)), Machine: or(o.machine, unsaid), Served: or(o.model, unsaid),
+		Date:     or(o.date, time.Now().UTC().Format(time.DateOnly)), Machine: or(o.machine, machine.Unsaid), Served: or(o.model, machine.Unsaid),
 		Log: f.Log, Requests: f.Requests, Engine: f.Engine, KVTokens: f.KVTokens,
 		Intervals: f.Intervals, Held: f.Held, Errors: f.Errors, Explained: f.Explained, Fits: f.Fits,
 	}

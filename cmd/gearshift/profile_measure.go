@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 )
@@ -157,7 +158,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	if err := o.writable(); err != nil {
 		return err
 	}
-	c.Processors = processorsOf(append([]measure.Target{c.Target}, c.Neighbours...)...)
+	c.Processors = machine.Processors(append([]measure.Target{c.Target}, c.Neighbours...)...)
 	watched := isTerminal(stderr)
 	if watched {
 		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -99,7 +100,7 @@ func validateLive(ctx context.Context, o liveOptions, format string, stdout, std
 	if err != nil {
 		return err
 	}
-	l.machine = processorsOf(append(upstreamTargets(l.scenario), targets...)...)
+	l.machine = machine.Processors(append(upstreamTargets(l.scenario), targets...)...)
 	if l.client, err = measure.NewClient(ctx, targets, o.seed, nil); err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func newLive(o liveOptions) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{liveOptions: o, scenario: s, settings: s.Settings(0), router: -1, machine: unknownProcessors}
+	l := &live{liveOptions: o, scenario: s, settings: s.Settings(0), router: -1, machine: func() measure.Processors { return measure.Processors{} }}
 	if l.fleet, err = s.Simulation(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/cmd/gearshift/machine"
 	"gearshift/router/fleet"
 	"gearshift/serving/measure"
 	"gearshift/workloads"
@@ -49,7 +50,7 @@ func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, e
 		}
 	}
 	if run.Stolen = best.stolen; run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, stolenWords(run.Stolen)))
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
 	}
 	return best, nil
 }

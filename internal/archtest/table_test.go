@@ -123,6 +123,8 @@ var table = []room{
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
+	{"cmd/gearshift/machine", []string{"serving/measure"},
+		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,

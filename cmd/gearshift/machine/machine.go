@@ -1,4 +1,6 @@
-package main
+// Package machine is the machine that measures: which it is, whether a server is on it,
+// and what its processors did meanwhile.
+package machine
 
 import (
 	"bufio"
@@ -11,16 +13,18 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 )
 
-// machineOf describes this machine, if the engine at the URL is on it.
-func machineOf(address string) string {
+// Unsaid stands for what nobody said of a machine or a model.
+const Unsaid = "not said"
+
+// Of describes this machine, if the engine at the URL is on it; else it is [Unsaid].
+func Of(address string) string {
 	if !here(address) {
-		return unsaid
+		return Unsaid
 	}
-	return thisMachine()
+	return this()
 }
 
 // here says whether the server at the URL is on this machine, as far as the URL
@@ -35,37 +39,22 @@ func here(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback() || err == nil && host == name
 }
 
-// processorsOf reads what this machine's processors did, if all of the targets are
-// on it and its system tells; else nothing.
-func processorsOf(targets ...measure.Target) func() measure.Processors {
+// Processors reads what this machine's processors did, if all of the targets are on it
+// and its system tells; else nothing.
+func Processors(targets ...measure.Target) func() measure.Processors {
 	if slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) }) {
-		return unknownProcessors
+		return func() measure.Processors { return measure.Processors{} }
 	}
 	return measure.ReadProcessors
 }
 
-func unknownProcessors() measure.Processors { return measure.Processors{} }
-
-// upstreamTargets are the servers of a scenario's replicas, of which it has none where
-// the router computes.
-func upstreamTargets(s *scenario.Scenario) (list []measure.Target) {
-	if s.Serving.Backend == scenario.Upstream {
-		for _, at := range s.Serving.Upstreams {
-			list = append(list, measure.Target{URL: at.URL})
-		}
-	}
-	return list
-}
-
-// stolenWords says what a share of the processors' time was stolen by, for a note.
-func stolenWords(share float64) string {
+// StolenWords says, for a note, who took this share of the processors' time, 0 to 1.
+func StolenWords(share float64) string {
 	return fmt.Sprintf("the host of this virtual machine gave %.0f %% of its processors to others", 100*share)
 }
 
-const unsaid = "not said"
-
-// thisMachine is its processor, cores, memory and system, as far as it tells.
-func thisMachine() string {
+// this is this machine by its processor, cores, memory and system, as far as it tells.
+func this() string {
 	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if model := field("/proc/cpuinfo", "model name", ":"); model != "" {
 		parts = append([]string{model}, parts...)
