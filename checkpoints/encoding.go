@@ -142,7 +142,7 @@ func check(c *Checkpoint) error {
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec wants 1 for a candidate", c.Network.Outputs())}
 	case c.Meta.Caution < 0:
 		return &fault{ErrContent, fmt.Sprintf("its caution is %v, which is below 0", c.Meta.Caution)}
-	case c.Network.Outputs() != s.Outputs() && (c.Meta.Caution == 0 || c.Network.Outputs()%s.Outputs() != 0):
+	case !c.fits(s.Outputs()):
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), len(s.Variants))}
 	}
 	for i := range c.Network.Weights {
@@ -151,6 +151,12 @@ func check(c *Checkpoint) error {
 		}
 	}
 	return nil
+}
+
+// fits says whether the network has so many outputs, or with caution some such.
+func (c *Checkpoint) fits(outputs int) bool {
+	got := c.Network.Outputs()
+	return got == outputs || c.Meta.Caution > 0 && outputs > 0 && got%outputs == 0
 }
 
 // whole says whether n has the weights and biases that its sizes announce.

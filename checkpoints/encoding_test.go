@@ -120,7 +120,12 @@ func TestEncodeRefusesWhatMakesNoPolicy(t *testing.T) {
 		"its network has 2 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { respec(c, []string{"a", "b", "c"}) },
 		"its network has 4 outputs, its Spec 2 variants":                      func(c *checkpoints.Checkpoint) { stack(c); c.Meta.Caution = 0 },
 		"its network has 4 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { stack(c); respec(c, []string{"a", "b", "c"}) },
-		"its caution is -1, which is below 0":                                 func(c *checkpoints.Checkpoint) { c.Meta.Caution = -1 },
+		"its network has 4 outputs, its Spec 0 variants": func(c *checkpoints.Checkpoint) {
+			stack(c)
+			c.Meta.Spec.Variants = nil
+			c.Meta.Spec.Features[1] = observation.Feature{Kind: observation.SmoothedRate, Scale: []float64{1, 1}}
+		},
+		"its caution is -1, which is below 0": func(c *checkpoints.Checkpoint) { c.Meta.Caution = -1 },
 		"its network has 2 outputs, its Spec wants 1 for a candidate": func(c *checkpoints.Checkpoint) {
 			c.Meta.Spec.Features = c.Meta.Spec.Features[:1]
 			c.Meta.Spec.Candidate = []observation.Feature{{Kind: observation.Neighbours, Scale: []float64{20, 4}}}

@@ -50,7 +50,7 @@ func (m *Maker) Learned(name string, s observation.Spec, net ValueFunction, trus
 	if s.Places() {
 		return nil, fmt.Errorf("cannot load policy %q: it values replicas, not variants", name)
 	}
-	if net.Inputs() != s.Dim() || net.Outputs()%len(s.Variants) != 0 {
+	if variants := len(s.Variants); net.Inputs() != s.Dim() || variants == 0 || net.Outputs()%variants != 0 {
 		return nil, fmt.Errorf("cannot load policy %q: the network maps %d inputs to %d outputs, its observation has %d numbers for %d variants",
 			name, net.Inputs(), net.Outputs(), s.Dim(), len(s.Variants))
 	}
