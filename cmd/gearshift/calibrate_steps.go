@@ -18,6 +18,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/validation"
 	"gearshift/serving/measure"
 	"gearshift/serving/replay"
 )
@@ -87,7 +88,7 @@ func (c *calibration) measureAll(ctx context.Context) error {
 		if _, err := os.Stat(out); err == nil {
 			continue
 		}
-		own, beside := measuredAt(c.scenario.Table(), i)
+		own, beside := validation.MeasuredAt(c.scenario.Table(), i)
 		url, model, _ := strings.Cut(server(own), "=")
 		args := []string{
 			"profile", "measure", "--url", url, "--model", model, "--variant", v.Name, "--scenario", c.at("input.yaml"),
@@ -311,7 +312,7 @@ func (c *calibration) turn(ctx context.Context, path string, t turn, trace strin
 	}
 	defer stop()
 	var out bytes.Buffer
-	processors := machine.Processors(upstreamTargets(c.scenario)...)
+	processors := machine.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
 	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -267,4 +268,28 @@ func TestCalibrateForgetsEveryTurn(t *testing.T) {
 	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
 		t.Errorf("left are %v, %v", left, err)
 	}
+}
+
+// onHosts is tiny with its sizes on hosts of their own choice, served by upstreams.
+func onHosts(t *testing.T, small, large string) string {
+	t.Helper()
+	text := succeed(t, "scenario", "show", "tiny")
+	upstreams := "  backend: upstream\n  upstreams:\n"
+	for variant, on := range map[string]string{"small": small, "large": large} {
+		for _, host := range strings.Split(on, ", ") {
+			upstreams += fmt.Sprintf("    %s@%s: {url: 'http://127.0.0.1:1/%s'}\n", variant, host, host)
+		}
+	}
+	for _, edit := range [][2]string{
+		{"  - {name: gpu0, memory: 8GiB}\n", "  - {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}\n"},
+		{"{variant: small, hosts: [gpu0]", "{variant: small, hosts: [" + small + "]"},
+		{"{variant: large, hosts: [gpu0]", "{variant: large, hosts: [" + large + "]"},
+		{"  backend: simulated", strings.TrimRight(upstreams, "\n") + " #"},
+	} {
+		if !strings.Contains(text, edit[0]) {
+			t.Fatalf("tiny has no %q", edit[0])
+		}
+		text = strings.Replace(text, edit[0], edit[1], 1)
+	}
+	return write(t, "hosts.yaml", text)
 }

@@ -9,12 +9,13 @@ import (
 	"fmt"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/validation"
 )
 
 // validateEngines holds the simulator against the engines that were just measured:
 // who sees here that it is far off need not wait for the training.
 func (c *calibration) validateEngines(ctx context.Context) error {
-	args := []string{"--scenario", c.at("measured.yaml"), "--what", runAlone + "," + runCoResident}
+	args := []string{"--scenario", c.at("measured.yaml"), "--what", validation.Alone + "," + validation.CoResident}
 	if c.scenario.Serving.Backend != scenario.Upstream {
 		url, stop, err := c.servePatiently(ctx, "measured.yaml", "static:"+c.scenario.Variants[0].Name)
 		if err != nil {
@@ -33,7 +34,7 @@ func (c *calibration) validatePolicy(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	return c.validated(ctx, "validate-policy.json", "--scenario", c.at("scenario.yaml"), "--what", runPolicy, "--url", url, "--store", c.at(storeName))
+	return c.validated(ctx, "validate-policy.json", "--scenario", c.at("scenario.yaml"), "--what", validation.Policy, "--url", url, "--store", c.at(storeName))
 }
 
 // validated runs validate, prints its report and keeps it in the file.
@@ -44,11 +45,11 @@ func (c *calibration) validated(ctx context.Context, file string, args ...string
 	if err := c.command(ctx, &out, args...); err != nil {
 		return err
 	}
-	var report liveReport
+	var report validation.Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		return err
 	}
-	if err := report.table(c.stdout); err != nil {
+	if err := report.Table(c.stdout); err != nil {
 		return err
 	}
 	return install(c.at(file), out.Bytes(), true)

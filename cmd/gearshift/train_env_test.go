@@ -147,11 +147,15 @@ func TestLengthsWithoutMaxEndNoSimulation(t *testing.T) {
 				t.Fatal(e.err)
 			}
 		}
-		arrivals, err := drawn(&workloads.Settings{Tasks: s.Table().Tasks, Shape: s.Workload}, 1, 300, 1)
+		process, err := workloads.NewPoisson(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range arrivals {
+		stream, err := workloads.New(process, s.Table().Tasks, s.Workload, 1, workloads.Limit{Requests: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, ok := stream.Next(); ok; a, ok = stream.Next() {
 			if need := a.PromptTokens + a.OutputTokens; need > s.SmallestCache() {
 				t.Errorf("a request of %d tokens; %d fit", need, s.SmallestCache())
 			}

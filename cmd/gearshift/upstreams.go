@@ -15,7 +15,6 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
-	"gearshift/serving/measure"
 	"gearshift/workloads"
 )
 
@@ -159,15 +158,4 @@ func baseURL(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("--at %s: want http:// or https:// and a host", text)
 	}
 	return u, nil
-}
-
-// upstreamTargets are the servers of a scenario's replicas, of which it has none where
-// the router computes.
-func upstreamTargets(s *scenario.Scenario) (list []measure.Target) {
-	if s.Serving.Backend == scenario.Upstream {
-		for _, at := range s.Serving.Upstreams {
-			list = append(list, measure.Target{URL: at.URL})
-		}
-	}
-	return list
 }

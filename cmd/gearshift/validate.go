@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -10,16 +11,21 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/validation"
 	"gearshift/env/fit"
+	"gearshift/router/fleet"
+	"gearshift/router/policy"
 )
 
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	logOptions
-	live     liveOptions
-	first    int
-	deadline float64
-	format   string
+	live          validation.Options
+	store, engine string // of the router's policy
+	first         int
+	deadline      float64
+	format        string
 }
 
 func newValidateCommand() *cobra.Command {
@@ -57,28 +63,29 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	o.flags(&log, "required without --scenario")
 	log.Flags().IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
 	log.Flags().Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
-	o.live.flags(&live)
+	o.liveFlags(&live)
 	c.Flags().AddFlagSet(log.Flags())
 	c.Flags().AddFlagSet(live.Flags())
 	c.Flags().StringVar(&o.format, "format", "table", "table or json")
 	return c
 }
 
-func (o *liveOptions) flags(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
-	f.StringVar(&o.upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
-	f.StringVar(&o.url, "url", "", "`URL` of a router to validate as a whole")
-	f.StringVar(&o.policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
+// liveFlags are those of a validation of what is running.
+func (o *validateOptions) liveFlags(c *cobra.Command) {
+	f, l := c.Flags(), &o.live
+	f.StringVar(&l.Scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
+	f.StringVar(&l.Upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
+	f.StringVar(&l.URL, "url", "", "`URL` of a router to validate as a whole")
+	f.StringVar(&l.Policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
 	storeFlag(c, &o.store)
 	engineFlag(c, &o.engine)
-	f.Float64SliceVar(&o.loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
-	f.StringSliceVar(&o.what, "what", liveWhats, "of it: "+strings.Join(liveWhats, ", "))
-	f.StringSliceVar(&o.only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
-	f.IntVar(&o.tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
-	f.IntVar(&o.volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
-	f.DurationVar(&o.time, "time", 20*time.Second, "to send requests for, at each load")
-	f.Uint64Var(&o.seed, "seed", 0, "of the requests")
+	f.Float64SliceVar(&l.Loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
+	f.StringSliceVar(&l.What, "what", validation.Kinds, "of it: "+strings.Join(validation.Kinds, ", "))
+	f.StringSliceVar(&l.Only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
+	f.IntVar(&l.Tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
+	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
+	f.DurationVar(&l.Time, "time", 20*time.Second, "to send requests for, at each load")
+	f.Uint64Var(&l.Seed, "seed", 0, "of the requests")
 }
 
 // noneOf refuses flags, which mean nothing beside another.
@@ -93,7 +100,7 @@ func noneOf(flags *pflag.FlagSet, beside string) (err error) {
 
 // against validates what is running.
 func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
-	if log.Changed("fit-first") || o.live.scenario == "" {
+	if log.Changed("fit-first") || o.live.Scenario == "" {
 		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines; or --scenario S, to validate what is running")
 	}
 	if o.format != "table" && o.format != "json" {
@@ -102,11 +109,39 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 	if err := noneOf(log, "scenario"); err != nil {
 		return err
 	}
-	return validateLive(c.Context(), o.live, o.format, c.OutOrStdout(), c.ErrOrStderr())
+	return o.validateLive(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 }
 
-// validation is what validate prints.
-type validation struct {
+func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Writer) error {
+	program := validation.Program{Policy: o.routersPolicy}
+	if isTerminal(stderr) {
+		program.Progress = func(text string) { fmt.Fprint(stderr, "\r\x1b[K", text) }
+	}
+	report, err := validation.Live(ctx, o.live, program)
+	if err != nil {
+		return err
+	}
+	if o.format == "table" {
+		return report.Table(stdout)
+	}
+	return printJSON(stdout, report)
+}
+
+// routersPolicy is the policy of the reference, from the store of the flags.
+func (o *validateOptions) routersPolicy(s *scenario.Scenario, t *fleet.Table, ref string, notes *[]string) (policy.Network, error) {
+	source, err := newPolicySource(o.store, o.engine)
+	if err != nil {
+		return nil, err
+	}
+	maker, err := s.Maker(t)
+	if err != nil {
+		return nil, err
+	}
+	return decider(source, maker, ref, s, notes)
+}
+
+// logValidation is what validate prints of a log.
+type logValidation struct {
 	Log        string `yaml:"log"`
 	FittedOn   int    `yaml:"fitted_on"`
 	fit.Errors `yaml:",inline"`
@@ -154,7 +189,7 @@ func validate(o validateOptions, stdout, stderr io.Writer) error {
 	}
 	warn(fitted, stderr)
 	rest, predicted := log.Requests[o.first:], times[o.first:]
-	v := validation{Log: log.Name, FittedOn: o.first, Errors: fit.Compare(rest, predicted), Profile: o.measured(fitted)}
+	v := logValidation{Log: log.Name, FittedOn: o.first, Errors: fit.Compare(rest, predicted), Profile: o.measured(fitted)}
 	if o.deadline > 0 {
 		shares := fit.Within(rest, predicted, o.deadline)
 		v.Deadline = &shares
@@ -169,7 +204,7 @@ func validate(o validateOptions, stdout, stderr io.Writer) error {
 	return printJSON(stdout, keys)
 }
 
-func (v *validation) table(w io.Writer) error {
+func (v *logValidation) table(w io.Writer) error {
 	fmt.Fprintf(w, "%s: fitted to the first %d requests, the other %d predicted\n\n", v.Log, v.FittedOn, v.Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "relative error\tmedian\tp90\tmedian, fitted\tp90, fitted\t")

@@ -125,6 +125,10 @@ var table = []room{
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
 	{"cmd/gearshift/machine", []string{"serving/measure"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
+	{"cmd/gearshift/validation", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/machine", "router/fleet", "router/policy", "router/profile", "workloads",
+		"env", "env/evaluation", "env/fit", "serving/measure"},
+		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,

@@ -1,10 +1,11 @@
-package main
+// Package validation sends real requests to what is running, simulates the same requests,
+// and says how far the simulator is off.
+package validation
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -14,41 +15,54 @@ import (
 	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
-	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
+	"gearshift/router/policy"
 	"gearshift/serving/measure"
 	"gearshift/workloads"
 )
 
-// liveOptions are the flags of validate against what is running.
-type liveOptions struct {
-	scenario, url, upstreams, policy, store, engine string
-	loads                                           []float64
-	what, only                                      []string
-	tries, volley                                   int
-	time                                            time.Duration
-	seed                                            uint64
+// Options are what to validate, and how.
+type Options struct {
+	Scenario  string        // by its name or file: the fleet that runs
+	URL       string        // of a router, to be validated as a whole
+	Upstreams string        // URL of the first host's server; "": serving.upstreams
+	Policy    string        // reference of the router's; "": what it says it uses
+	Loads     []float64     // above 0; 1 is what a replica alone takes at twice the time per token
+	What      []string      // some of [Kinds]
+	Only      []string      // variants; empty: all
+	Tries     int           // at most, of a run whose processors were stolen
+	Volley    int           // requests at once that tell how slow the machine is; 0: none
+	Time      time.Duration // to send requests for, at each load
+	Seed      uint64
 }
 
-func (o *liveOptions) validate() error {
-	if o.scenario == "" {
+// Program is what a validation takes of the program that runs it.
+type Program struct {
+	// Policy is the policy of the reference on the fleet of the table; it may add notes.
+	Policy func(s *scenario.Scenario, t *fleet.Table, ref string, notes *[]string) (policy.Network, error)
+	// Progress is told what is being done, and "" at the end. It may be nil.
+	Progress func(string)
+}
+
+func (o *Options) validate() error {
+	if o.Scenario == "" {
 		return errors.New("--scenario is missing: the fleet to validate, or --requests FILE for a log")
 	}
-	if len(o.loads) == 0 || slices.ContainsFunc(o.loads, func(l float64) bool { return !(l > 0) || math.IsInf(l, 0) }) {
-		return fmt.Errorf("--loads %v: want numbers above 0, such as 0.3,0.6,0.9", o.loads)
+	if len(o.Loads) == 0 || slices.ContainsFunc(o.Loads, func(l float64) bool { return !(l > 0) || math.IsInf(l, 0) }) {
+		return fmt.Errorf("--loads %v: want numbers above 0, such as 0.3,0.6,0.9", o.Loads)
 	}
-	if o.time <= 0 {
-		return fmt.Errorf("--time %v: want a time above 0", o.time)
+	if o.Time <= 0 {
+		return fmt.Errorf("--time %v: want a time above 0", o.Time)
 	}
-	if o.tries < 1 {
-		return fmt.Errorf("--tries %d: want at least 1", o.tries)
+	if o.Tries < 1 {
+		return fmt.Errorf("--tries %d: want at least 1", o.Tries)
 	}
-	if o.volley < 0 {
-		return fmt.Errorf("--volley %d: want a number of requests, or 0 for none", o.volley)
+	if o.Volley < 0 {
+		return fmt.Errorf("--volley %d: want a number of requests, or 0 for none", o.Volley)
 	}
-	for _, w := range o.what {
-		if !slices.Contains(liveWhats, w) {
-			return fmt.Errorf("--what %q: want some of %s", w, strings.Join(liveWhats, ", "))
+	for _, w := range o.What {
+		if !slices.Contains(Kinds, w) {
+			return fmt.Errorf("--what %q: want some of %s", w, strings.Join(Kinds, ", "))
 		}
 	}
 	return nil
@@ -56,19 +70,20 @@ func (o *liveOptions) validate() error {
 
 // What a run loads: one variant, all of a host, or the router.
 const (
-	runAlone      = "alone"
-	runCoResident = "co-resident"
-	runPolicy     = "policy"
+	Alone      = "alone"
+	CoResident = "co-resident"
+	Policy     = "policy"
 )
 
-var liveWhats = []string{runAlone, runCoResident, runPolicy}
+// Kinds are all that a run may load.
+var Kinds = []string{Alone, CoResident, Policy}
 
 // wants says whether runs of that kind are asked for.
-func (o *liveOptions) wants(what string) bool { return slices.Contains(o.what, what) }
+func (o *Options) wants(what string) bool { return slices.Contains(o.What, what) }
 
 // live is a validation under way.
 type live struct {
-	liveOptions
+	Options
 	scenario *scenario.Scenario
 	fleet    env.Config
 	settings workloads.Settings
@@ -78,60 +93,67 @@ type live struct {
 	sets     [][]int // of replicas that are loaded together
 	targets  []int   // by replica; −1 for those that are not asked
 	router   int     // the target that is the router, or −1
+	program  Program
 	progress func(string)
 	runs     int
-	out      liveReport
+	out      Report
 }
 
 // fewestSent is how many requests a run needs to say anything.
 const fewestSent = 10
 
-// validateLive plays requests against what is running, and the same requests in the
-// simulator.
-func validateLive(ctx context.Context, o liveOptions, format string, stdout, stderr io.Writer) error {
+// Live plays requests against what is running, and the same requests in the simulator.
+// Its errors are options that are refused, named as the command's flags, servers that
+// cannot be reached, and too few answers to compare.
+func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 	if err := o.validate(); err != nil {
-		return err
+		return nil, err
 	}
 	l, err := newLive(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	targets, err := l.aims()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l.machine = machine.Processors(append(upstreamTargets(l.scenario), targets...)...)
-	if l.client, err = measure.NewClient(ctx, targets, o.seed, nil); err != nil {
-		return err
+	l.machine = machine.Processors(append(Upstreams(l.scenario), targets...)...)
+	if l.client, err = measure.NewClient(ctx, targets, o.Seed, nil); err != nil {
+		return nil, err
 	}
 	defer l.client.Close()
-	if l.progress = func(string) {}; isTerminal(stderr) {
-		l.progress = func(text string) { fmt.Fprint(stderr, "\r\x1b[K", text) }
+	l.program = p
+	if p.Progress != nil {
+		l.progress = p.Progress
 	}
 	err = l.all(ctx)
 	l.progress("")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l.out.pool()
-	if format == "table" {
-		return l.out.table(stdout)
-	}
-	return printJSON(stdout, l.out)
+	return &l.out, nil
 }
 
-func newLive(o liveOptions) (*live, error) {
-	s, err := scenario.Load(o.scenario)
+func newLive(o Options) (*live, error) {
+	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return nil, err
 	}
-	l := &live{liveOptions: o, scenario: s, settings: s.Settings(0), router: -1, machine: func() measure.Processors { return measure.Processors{} }}
+	l := &live{
+		Options: o, scenario: s, settings: s.Settings(0), router: -1,
+		machine: func() measure.Processors { return measure.Processors{} }, progress: func(string) {},
+	}
 	if l.fleet, err = s.Simulation(); err != nil {
 		return nil, err
 	}
-	for _, v := range o.only {
+	var names []string
+	for _, v := range s.Variants {
+		names = append(names, v.Name)
+	}
+	for _, v := range o.Only {
 		if l.fleet.Table.VariantIndex(v) < 0 {
-			return nil, fmt.Errorf("--only %q: the variants are %s", v, names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+			return nil, fmt.Errorf("--only %q: the variants are %s", v, strings.Join(names, ", "))
 		}
 	}
 	l.out.Scenario, l.out.Date = s.Name, time.Now().UTC().Format(time.DateOnly)
@@ -155,8 +177,8 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		if l.targets[r] >= 0 {
 			continue
 		}
-		target := measure.Target{URL: l.upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
-		if l.upstreams == "" {
+		target := measure.Target{URL: l.Upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
+		if l.Upstreams == "" {
 			at := l.scenario.Serving.Upstreams[t.Replicas[r].Name]
 			target.URL = at.URL
 			if at.Model != "" {
@@ -174,8 +196,8 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		l.targets[r] = len(targets)
 		targets = append(targets, target)
 	}
-	if l.url != "" && l.wants(runPolicy) {
-		target, err := measure.Parse(l.url)
+	if l.URL != "" && l.wants(Policy) {
+		target, err := measure.Parse(l.URL)
 		if err != nil {
 			return nil, fmt.Errorf("--url %w", err)
 		}
@@ -183,9 +205,9 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		l.router = len(targets)
 		targets = append(targets, target)
 	}
-	switch served := l.upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream; {
+	switch served := l.Upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream; {
 	case len(targets) == 0 && served:
-		return nil, fmt.Errorf("nothing to run: --what %s; co-resident takes two variants on one host, and policy --url", strings.Join(l.what, ","))
+		return nil, fmt.Errorf("nothing to run: --what %s; co-resident takes two variants on one host, and policy --url", strings.Join(l.What, ","))
 	case len(targets) == 0:
 		return nil, fmt.Errorf("nothing to validate: scenario %s has no serving.upstreams; give --upstreams URL of the server of its first host, --url of a router, or both", l.scenario.Name)
 	}
@@ -195,11 +217,11 @@ func (l *live) aims() (targets []measure.Target, err error) {
 // all is every variant alone, then those of a host together, then the router, each at
 // every load.
 func (l *live) all(ctx context.Context) error {
-	l.runs = len(l.loads) * len(l.sets)
+	l.runs = len(l.Loads) * len(l.sets)
 	if l.router >= 0 {
-		l.runs += len(l.loads)
+		l.runs += len(l.Loads)
 	}
-	least := slices.Min(l.loads)
+	least := slices.Min(l.Loads)
 	for _, set := range l.sets { // before anything is measured
 		for _, r := range set {
 			if _, err := l.requests(least / float64(len(set)) * l.rates[r]); err != nil {
@@ -208,14 +230,14 @@ func (l *live) all(ctx context.Context) error {
 		}
 	}
 	for _, set := range l.sets {
-		for _, load := range l.loads {
+		for _, load := range l.Loads {
 			if err := l.direct(ctx, set, load); err != nil {
 				return err
 			}
 		}
 	}
 	if l.router >= 0 {
-		for _, load := range l.loads {
+		for _, load := range l.Loads {
 			if err := l.routed(ctx, load); err != nil {
 				return err
 			}
@@ -230,14 +252,14 @@ func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 	if err != nil {
 		return nil, err
 	}
-	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.seed<<16+uint64(len(l.out.Runs))<<8+uint64(replica+1)))
+	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.Seed<<16+uint64(len(l.out.Runs))<<8+uint64(replica+1)))
 }
 
 // requests is how many a run at that rate has.
 func (l *live) requests(rate float64) (int, error) {
-	n := int(math.Ceil(rate * l.time.Seconds()))
+	n := int(math.Ceil(rate * l.Time.Seconds()))
 	if n < fewestSent {
-		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.time, n, fewestSent)
+		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.Time, n, fewestSent)
 	}
 	return n, nil
 }
@@ -257,12 +279,12 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
 			list = append(list, sending{a, r, l.targets[r]})
 		}
 	}
-	run := liveRun{What: runCoResident, Load: load, Rate: rate}
+	run := Run{What: CoResident, Load: load, Rate: rate}
 	if t := l.fleet.Table; len(t.Hosts) > 1 {
 		run.Host = t.Hosts[t.Replicas[replicas[0]].Host].Name
 	}
 	if len(replicas) == 1 {
-		run.What, run.Variant = runAlone, l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
+		run.What, run.Variant = Alone, l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
 	}
 	s, err := l.send(ctx, &run, list)
 	if err != nil {
@@ -307,7 +329,7 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	for _, a := range arrivals {
 		list = append(list, sending{a, -1, l.router})
 	}
-	run := liveRun{What: runPolicy, Load: load, Rate: rate}
+	run := Run{What: Policy, Load: load, Rate: rate}
 	s, err := l.send(ctx, &run, list)
 	if err != nil {
 		return err
@@ -325,32 +347,28 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	return nil
 }
 
-// policyInUse is a decider that has a name.
-type policyInUse interface {
-	evaluation.Decider
-	Name() string
-	Match(t *fleet.Table) error
-}
-
 // decides is the policy that the router says it uses, or the one that the flag
 // names.
-func (l *live) decides(said map[string]int) (policyInUse, error) {
-	ref := l.policy
+func (l *live) decides(said map[string]int) (policy.Network, error) {
+	ref := l.Policy
 	for name, n := range said {
-		if l.policy == "" && (ref == "" || n > said[ref]) {
+		if l.Policy == "" && (ref == "" || n > said[ref]) {
 			ref = name
 		}
 	}
 	if ref == "" {
-		return nil, fmt.Errorf("--url %s: the server does not say which policy it uses; is it a gearshift router? --policy names one", l.url)
+		return nil, fmt.Errorf("--url %s: the server does not say which policy it uses; is it a gearshift router? --policy names one", l.URL)
 	}
-	source, err := newPolicySource(l.store, l.engine)
-	if err != nil {
-		return nil, err
+	return l.program.Policy(l.scenario, l.fleet.Table, ref, &l.out.Notes)
+}
+
+// Upstreams are the servers of a scenario's replicas, of which it has none where the
+// router computes.
+func Upstreams(s *scenario.Scenario) (list []measure.Target) {
+	if s.Serving.Backend == scenario.Upstream {
+		for _, at := range s.Serving.Upstreams {
+			list = append(list, measure.Target{URL: at.URL})
+		}
 	}
-	maker, err := l.scenario.Maker(l.fleet.Table)
-	if err != nil {
-		return nil, err
-	}
-	return decider(source, maker, ref, l.scenario, &l.out.Notes)
+	return list
 }

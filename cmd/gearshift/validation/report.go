@@ -1,4 +1,4 @@
-package main
+package validation
 
 import (
 	"fmt"
@@ -11,17 +11,17 @@ import (
 	"gearshift/env/fit"
 )
 
-// liveReport is what validate has to say of what is running. The errors at the top
+// Report is what a validation has to say of what is running. The errors at the top
 // are over the requests of all runs whose place was given; a policy's choices differ.
-type liveReport struct {
-	Scenario string    `json:"scenario"`
-	Date     string    `json:"date"`
-	Requests int       `json:"requests"`
-	EndToEnd *offBy    `json:"e2e_error,omitempty"`
-	TTFT     *offBy    `json:"ttft_error,omitempty"`
-	TPOT     *offBy    `json:"tpot_error,omitempty"`
-	Runs     []liveRun `json:"runs"`
-	Notes    []string  `json:"notes,omitempty"`
+type Report struct {
+	Scenario string   `json:"scenario"`
+	Date     string   `json:"date"`
+	Requests int      `json:"requests"`
+	EndToEnd *offBy   `json:"e2e_error,omitempty"`
+	TTFT     *offBy   `json:"ttft_error,omitempty"`
+	TPOT     *offBy   `json:"tpot_error,omitempty"`
+	Runs     []Run    `json:"runs"`
+	Notes    []string `json:"notes,omitempty"`
 }
 
 // offBy is quantiles of the relative absolute error per request.
@@ -30,8 +30,8 @@ type offBy struct {
 	P90    float64 `json:"p90"`
 }
 
-// liveRun is one load.
-type liveRun struct {
+// Run is one load: what was measured, and what was predicted of it.
+type Run struct {
 	What     string  `json:"what"`
 	Variant  string  `json:"variant,omitempty"`
 	Host     string  `json:"host,omitempty"` // of a fleet with several
@@ -71,7 +71,7 @@ func (p pair) off() float64 {
 
 // add enters a run, of the requests that the function says, or of all. Slowed is what
 // is predicted where the run has a slowness.
-func (r *liveReport) add(run liveRun, s *sent, predicted, slowed []met, of func(int) bool) {
+func (r *Report) add(run Run, s *sent, predicted, slowed []met, of func(int) bool) {
 	run.Refused = s.refused
 	var chosen []int
 	for i := range s.measured {
@@ -113,11 +113,11 @@ func (r *liveReport) add(run liveRun, s *sent, predicted, slowed []met, of func(
 }
 
 // pool reckons the errors over all runs.
-func (r *liveReport) pool() {
+func (r *Report) pool() {
 	for k, to := range []**offBy{&r.EndToEnd, &r.TTFT, &r.TPOT} {
 		var all []float64
 		for i := range r.Runs {
-			if run := &r.Runs[i]; run.What != runPolicy {
+			if run := &r.Runs[i]; run.What != Policy {
 				all = append(all, run.errors[k]...)
 			}
 		}
@@ -130,8 +130,8 @@ func (r *liveReport) pool() {
 	}
 }
 
-// table prints the report for people.
-func (r *liveReport) table(w io.Writer) error {
+// Table prints the report for people.
+func (r *Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s: measured, predicted and the difference, means over %d requests\n\n", r.Scenario, r.Date, r.Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tload\treq/s\tn\tTTFT ms\t\t\tTPOT ms\t\t\tend to end ms\t\t\tin time\t\t\tutility\t\tslowness\tTPOT\tend to end, so slowed")
@@ -166,7 +166,7 @@ func (r *liveReport) table(w io.Writer) error {
 
 func (e *offBy) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }
 
-func (run *liveRun) name() string {
+func (run *Run) name() string {
 	if run.Policy != "" {
 		return "policy " + run.Policy
 	}

@@ -1,4 +1,4 @@
-package main
+package validation
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"gearshift/router/fleet"
 )
 
-// measuredAt is the replica of a variant that is measured and validated, one on the host
+// MeasuredAt is the replica of a variant that is measured and validated, one on the host
 // where it has the most neighbours, and these.
-func measuredAt(t *fleet.Table, variant int) (own int, beside []int) {
+func MeasuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 	neighbours := func(r int) []int { return t.ReplicasOn(t.Replicas[r].Host) }
 	own = t.ReplicasOf(variant)[0]
 	for _, r := range t.ReplicasOf(variant) {
@@ -25,18 +25,18 @@ func measuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 // loaded are the replicas that each run loads: those of the variants one by one, and
 // then, host by host, those that stand beside each other. What is left out is noted.
 func (l *live) loaded() (sets [][]int) {
-	served := l.upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream
-	if !served || !l.wants(runAlone) && !l.wants(runCoResident) {
+	served := l.Upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream
+	if !served || !l.wants(Alone) && !l.wants(CoResident) {
 		return nil
 	}
 	t := l.fleet.Table
 	wanted := func(r int) bool {
-		return len(l.only) == 0 || slices.Contains(l.only, t.Variants[t.Replicas[r].Variant].Name)
+		return len(l.Only) == 0 || slices.Contains(l.Only, t.Variants[t.Replicas[r].Variant].Name)
 	}
 	var own []int
 	for v := range t.Variants {
-		r, _ := measuredAt(t, v)
-		if l.upstreams != "" { // one server, which is the first host's
+		r, _ := MeasuredAt(t, v)
+		if l.Upstreams != "" { // one server, which is the first host's
 			i := slices.IndexFunc(t.ReplicasOn(0), func(r int) bool { return t.Replicas[r].Variant == v })
 			if i < 0 {
 				l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s is not validated: it is not on %s, whose server --upstreams is; serving.upstreams would name its own", t.Variants[v].Name, t.Hosts[0].Name))
@@ -48,12 +48,12 @@ func (l *live) loaded() (sets [][]int) {
 			own = append(own, r)
 		}
 	}
-	if l.wants(runAlone) {
+	if l.wants(Alone) {
 		for _, r := range own {
 			sets = append(sets, []int{r})
 		}
 	}
-	if !l.wants(runCoResident) {
+	if !l.wants(CoResident) {
 		return sets
 	}
 	return append(sets, l.besideEachOther(own, wanted)...)

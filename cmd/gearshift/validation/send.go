@@ -1,4 +1,4 @@
-package main
+package validation
 
 import (
 	"cmp"
@@ -22,10 +22,10 @@ type sending struct {
 // send sends a run's requests: once more, as often as --tries allows, where much of
 // the processors' time was stolen meanwhile. The run that was disturbed least counts,
 // whatever it shows.
-func (l *live) send(ctx context.Context, run *liveRun, list []sending) (*sent, error) {
+func (l *live) send(ctx context.Context, run *Run, list []sending) (*sent, error) {
 	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
 	var best *sent
-	for range l.tries {
+	for range l.Tries {
 		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, run.name(), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
 		before, err := l.volleys(ctx, list)
 		if err != nil {

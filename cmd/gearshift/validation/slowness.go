@@ -1,4 +1,4 @@
-package main
+package validation
 
 import (
 	"cmp"
@@ -28,7 +28,7 @@ const volleyOutput = 48
 func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, error) {
 	slow := map[int]float64{}
 	for _, a := range list {
-		if _, done := slow[a.replica]; done || a.replica < 0 || l.volley == 0 {
+		if _, done := slow[a.replica]; done || a.replica < 0 || l.Volley == 0 {
 			continue
 		}
 		by, err := l.slow(ctx, a.replica)
@@ -45,7 +45,7 @@ func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, er
 func (l *live) slow(ctx context.Context, replica int) (float64, error) {
 	shape := &l.settings.Shape
 	a := workloads.Arrival{PromptTokens: int(math.Ceil(shape.Prompt.Expected())), OutputTokens: min(volleyOutput, shape.Output.Longest())}
-	s, err := l.sendOnce(ctx, slices.Repeat([]sending{{a, replica, l.targets[replica]}}, l.volley))
+	s, err := l.sendOnce(ctx, slices.Repeat([]sending{{a, replica, l.targets[replica]}}, l.Volley))
 	if err != nil || s.refused > 0 {
 		return 0, err
 	}
