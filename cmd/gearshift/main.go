@@ -14,8 +14,8 @@
 //   - to all: output; networks and onnx, which run what is stored
 //
 // The folders hold what a scenario is, what policies are named, how much better they
-// could be (bound), the machine that measures, the validation of what is running, and the
-// paper's report.
+// could be (bound), the machine that measures, what becomes of measurements (profiling),
+// the validation of what is running, and the paper's report.
 package main
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/profiling"
 	"gearshift/env/fit"
 )
 
@@ -48,8 +49,8 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 		return err
 	}
 	warn(fitted, stderr)
-	m := o.measured(fitted)
-	text, err := m.text()
+	m := profiling.OfLog(fitted, o.words)
+	text, err := m.Text()
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 		_, err := stdout.Write(text)
 		return err
 	}
-	if err := writeResiduals(log, fitted, out); err != nil {
+	if err := profiling.WriteResiduals(log, fitted, out); err != nil {
 		return err
 	}
 	path := filepath.Join(out, "profile.yaml")

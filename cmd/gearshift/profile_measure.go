@@ -13,21 +13,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
 )
 
 // measureOptions are the flags of profile measure.
 type measureOptions struct {
-	url, model, variant, scenario, keyEnv string
-	neighbours                            []string
-	out, report, log                      string
-	machine, date                         string
-	batches, prompts                      []int
-	output, resamples                     int
-	weightBytes, activationBytes, kvBytes int64
-	time                                  time.Duration
-	seed                                  uint64
+	url, model, scenario, keyEnv string
+	neighbours                   []string
+	out, report, log             string
+	batches, prompts             []int
+	output                       int
+	time                         time.Duration
+	profile                      profiling.Options // its seed is the measurement's too
 }
 
 func newProfileMeasureCommand() *cobra.Command {
@@ -65,21 +64,21 @@ func (o *measureOptions) flags(c *cobra.Command) {
 	f.IntSliceVar(&o.batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, ascending")
 	f.IntSliceVar(&o.prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, ascending")
 	f.IntVar(&o.output, "output", 32, "tokens of an answer whose steps are timed")
-	f.StringVar(&o.variant, "variant", "", "`NAME` of the variant in the profile (default: the model's)")
+	f.StringVar(&o.profile.Variant, "variant", "", "`NAME` of the variant in the profile (default: the model's)")
 	f.StringVar(&o.scenario, "scenario", "", "`name or file` of the scenario whose profile of the variant says its memory")
-	f.Int64Var(&o.weightBytes, "model-bytes", 0, "size of the weights, for the profile")
-	f.Int64Var(&o.activationBytes, "activation-bytes", 0, "size of what else the engine holds, for the profile")
-	f.Int64Var(&o.kvBytes, "kv-bytes-per-token", 0, "size of a cached token, for the profile")
+	f.Int64Var(&o.profile.WeightBytes, "model-bytes", 0, "size of the weights, for the profile")
+	f.Int64Var(&o.profile.ActivationBytes, "activation-bytes", 0, "size of what else the engine holds, for the profile")
+	f.Int64Var(&o.profile.KVBytes, "kv-bytes-per-token", 0, "size of a cached token, for the profile")
 	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the engines' key (default: none)")
-	f.StringVar(&o.machine, "machine", "", "`words` on the machine (default: this one, where the engine is local)")
-	f.StringVar(&o.date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
-	f.IntVar(&o.resamples, "resamples", 200, "refits that the intervals come from; 0 for no intervals")
-	f.Uint64Var(&o.seed, "seed", 0, "of the prompts' words and of the order of loads")
+	f.StringVar(&o.profile.Machine, "machine", "", "`words` on the machine (default: this one, where the engine is local)")
+	f.StringVar(&o.profile.Date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
+	f.IntVar(&o.profile.Resamples, "resamples", 200, "refits that the intervals come from; 0 for no intervals")
+	f.Uint64Var(&o.profile.Seed, "seed", 0, "of the prompts' words and of the order of loads")
 }
 
 // config is what to measure.
 func (o *measureOptions) config() (measure.Config, error) {
-	c := measure.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.seed}
+	c := measure.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.profile.Seed}
 	if o.url == "" {
 		return c, errors.New("--url URL is missing: the engine to measure, such as http://127.0.0.1:8000/v1")
 	}
@@ -112,8 +111,8 @@ func (o *measureOptions) config() (measure.Config, error) {
 }
 
 func (o *measureOptions) validate() error {
-	return checkProfileFlags(o.date, []count{
-		{"model-bytes", o.weightBytes}, {"activation-bytes", o.activationBytes}, {"kv-bytes-per-token", o.kvBytes}, {"resamples", int64(o.resamples)},
+	return checkProfileFlags(o.profile.Date, []count{
+		{"model-bytes", o.profile.WeightBytes}, {"activation-bytes", o.profile.ActivationBytes}, {"kv-bytes-per-token", o.profile.KVBytes}, {"resamples", int64(o.profile.Resamples)},
 	})
 }
 
@@ -134,7 +133,7 @@ func (o *measureOptions) memory(variant string) error {
 		for _, fill := range []struct {
 			to   *int64
 			from int64
-		}{{&o.weightBytes, m.WeightBytes}, {&o.activationBytes, m.ActivationBytes}, {&o.kvBytes, m.KVBytes}} {
+		}{{&o.profile.WeightBytes, m.WeightBytes}, {&o.profile.ActivationBytes, m.ActivationBytes}, {&o.profile.KVBytes, m.KVBytes}} {
 			if *fill.to == 0 {
 				*fill.to = fill.from
 			}
@@ -170,17 +169,17 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	if err != nil {
 		return err
 	}
-	if o.variant == "" {
-		o.variant = m.Target.Model
+	if o.profile.Variant == "" {
+		o.profile.Variant = m.Target.Model
 	}
-	if err := o.memory(o.variant); err != nil {
+	if err := o.memory(o.profile.Variant); err != nil {
 		return err
 	}
-	p, err := o.profileOf(m)
+	p, err := profiling.Of(m, o.profile)
 	if err != nil {
 		return err
 	}
-	p.warn(stderr)
+	p.Warn(stderr)
 	return o.write(p, m, stdout)
 }
 
@@ -214,13 +213,13 @@ func progressLine(p measure.Progress) string {
 }
 
 // write writes what the flags ask for, each file whole or not at all.
-func (o *measureOptions) write(p *measuredProfile, m *measure.Measurement, stdout io.Writer) error {
-	text, err := p.text()
+func (o *measureOptions) write(p *profiling.Profile, m *measure.Measurement, stdout io.Writer) error {
+	text, err := p.Text()
 	if err != nil {
 		return err
 	}
 	if o.log != "" {
-		log, err := requestLog(m.Requests)
+		log, err := profiling.RequestLog(m.Requests)
 		if err == nil {
 			err = install(o.log, log, true)
 		}
@@ -236,7 +235,7 @@ func (o *measureOptions) write(p *measuredProfile, m *measure.Measurement, stdou
 		_, err = fmt.Fprintln(stdout, o.out)
 	}
 	if o.report != "" { // last: without it there is the profile still
-		err = errors.Join(err, writeCells(p, o.report))
+		err = errors.Join(err, p.WriteReport(o.report))
 	}
 	return err
 }

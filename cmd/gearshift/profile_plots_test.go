@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/profiling"
 )
 
 // What is printed, and written, is a profile that a scenario takes.
@@ -26,7 +28,7 @@ func TestProfileFit(t *testing.T) {
 	if string(written) != printed {
 		t.Errorf("written\n%s\nprinted\n%s", written, printed)
 	}
-	var m measured
+	var m profiling.Logged
 	if err := yaml.Unmarshal(written, &m); err != nil {
 		t.Fatal(err)
 	}

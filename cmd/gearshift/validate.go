@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/validation"
 	"gearshift/env/fit"
@@ -145,8 +146,8 @@ type logValidation struct {
 	Log        string `yaml:"log"`
 	FittedOn   int    `yaml:"fitted_on"`
 	fit.Errors `yaml:",inline"`
-	Deadline   *fit.Shares `yaml:"deadline,omitempty"`
-	Profile    measured    `yaml:"profile"`
+	Deadline   *fit.Shares      `yaml:"deadline,omitempty"`
+	Profile    profiling.Logged `yaml:"profile"`
 }
 
 func (o *validateOptions) validate() error {
@@ -189,7 +190,7 @@ func validate(o validateOptions, stdout, stderr io.Writer) error {
 	}
 	warn(fitted, stderr)
 	rest, predicted := log.Requests[o.first:], times[o.first:]
-	v := logValidation{Log: log.Name, FittedOn: o.first, Errors: fit.Compare(rest, predicted), Profile: o.measured(fitted)}
+	v := logValidation{Log: log.Name, FittedOn: o.first, Errors: fit.Compare(rest, predicted), Profile: profiling.OfLog(fitted, o.words)}
 	if o.deadline > 0 {
 		shares := fit.Within(rest, predicted, o.deadline)
 		v.Deadline = &shares

@@ -125,10 +125,17 @@ var table = []room{
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
 	{"cmd/gearshift/machine", []string{"serving/measure"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
+	{"cmd/gearshift/enginetest", []string{
+		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},
+		"a kit for whoever tests what measures engines: it has a scenario's engines, and no client"},
 	{"cmd/gearshift/validation", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/machine", "router/fleet", "router/policy", "router/profile", "workloads",
 		"env", "env/evaluation", "env/fit", "serving/measure"},
 		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
+	{"cmd/gearshift/profiling", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/machine", "router/profile", "env/engine", "env/fit", "env/fit/steady",
+		"env/evaluation/report", "serving/measure"},
+		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,
@@ -137,7 +144,7 @@ var table = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "internal/race"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "cmd/gearshift/enginetest", "internal/race"}
 
 // wiring is where packages are joined: the commands may import every room, and no
 // room may import them.

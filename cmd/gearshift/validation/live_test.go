@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/cmd/gearshift/enginetest"
 	"gearshift/serving/measure"
+	"gearshift/workloads"
 )
 
 // validateInProcess validates the engines that the scenario simulates, in no time.
@@ -22,7 +24,7 @@ func validateInProcess(t *testing.T, l *live) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		engines := newEngines(t, l.scenario)
+		engines := enginetest.New(t, l.scenario)
 		defer engines.Close()
 		if l.client, err = measure.NewClient(t.Context(), targets, 0, engines); err != nil {
 			t.Fatal(err)
@@ -203,7 +205,11 @@ func TestValidatedWhereTheNeighboursAre(t *testing.T) {
 // onHosts is tiny with its sizes on hosts of their own choice, served by upstreams.
 func onHosts(t *testing.T, small, large string) string {
 	t.Helper()
-	text := builtin(t, "tiny")
+	tiny, err := workloads.Scenario("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(tiny)
 	upstreams := "  backend: upstream\n  upstreams:\n"
 	for variant, on := range map[string]string{"small": small, "large": large} {
 		for _, host := range strings.Split(on, ", ") {

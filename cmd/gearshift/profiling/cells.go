@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package profiling
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"gearshift/env/fit/steady"
 )
 
-// writeCells writes a report of what the model leaves unexplained.
-func writeCells(p *measuredProfile, dir string) error {
+// WriteReport writes a report, into the folder, of what the model leaves unexplained.
+func (p *Profile) WriteReport(dir string) error {
 	f, m := p.fitted, &p.Measured
 	verdict := "The model fits."
 	if !f.Fits() {

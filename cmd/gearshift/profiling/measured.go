@@ -1,4 +1,6 @@
-package main
+// Package profiling makes latency profiles, as they are written, of measured engines and
+// of logs, and reports of what they leave unexplained.
+package profiling
 
 import (
 	"bytes"
@@ -20,9 +22,9 @@ import (
 	"gearshift/serving/measure"
 )
 
-// measuredProfile is a profile as it is written: the entry of a scenario, and where
-// it is from.
-type measuredProfile struct {
+// Profile is a measured profile as it is written: the entry of a scenario, and where it
+// is from.
+type Profile struct {
 	// Profiles has one entry, as a scenario has them.
 	Profiles []scenario.LatencyModel `yaml:"profiles"`
 	Measured provenance              `yaml:"measured"`
@@ -61,21 +63,31 @@ type simulatedCheck struct {
 	fit.Errors `yaml:",inline"`
 }
 
-// profileOf fits the profile to what was measured.
-func (o *measureOptions) profileOf(m *measure.Measurement) (*measuredProfile, error) {
-	neighbours, err := o.fitNeighbours(m)
+// Options say how a measurement becomes a profile.
+type Options struct {
+	Variant                               string
+	Machine                               string // in words; "": this one, where the engine is local
+	Date                                  string // YYYY-MM-DD; "": today
+	WeightBytes, ActivationBytes, KVBytes int64  // of the weights, of what else is held, and of a cached token
+	Resamples                             int    // refits that the intervals come from; 0 for none
+	Seed                                  uint64
+}
+
+// Of fits the profile to what was measured. It fails where that is too little to fit.
+func Of(m *measure.Measurement, o Options) (*Profile, error) {
+	neighbours, err := fitNeighbours(m, o)
 	if err != nil {
 		return nil, err
 	}
-	f, err := steady.Fit(steadySamples(m, neighbours), steady.Options{Resamples: o.resamples, Seed: o.seed})
+	f, err := steady.Fit(steadySamples(m, neighbours), steady.Options{Resamples: o.Resamples, Seed: o.Seed})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Target.Model, err)
 	}
 	f.Widen(dutyRange(m, neighbours))
-	model := scenario.LatencyModel{Variant: o.variant, Profile: f.Profile}
-	model.WeightBytes, model.ActivationBytes, model.KVBytes = o.weightBytes, o.activationBytes, o.kvBytes
-	p := &measuredProfile{Profiles: []scenario.LatencyModel{model}, fitted: f, Measured: provenance{
-		Date: o.date, Machine: o.machine, Engine: m.Target.URL, Model: m.Target.Model,
+	model := scenario.LatencyModel{Variant: o.Variant, Profile: f.Profile}
+	model.WeightBytes, model.ActivationBytes, model.KVBytes = o.WeightBytes, o.ActivationBytes, o.KVBytes
+	p := &Profile{Profiles: []scenario.LatencyModel{model}, fitted: f, Measured: provenance{
+		Date: o.Date, Machine: o.Machine, Engine: m.Target.URL, Model: m.Target.Model,
 		Requests: len(m.Requests), Seconds: m.Took.Round(time.Second / 10).Seconds(), Stolen: m.Stolen,
 		Fits: f.Fits(), Faults: f.Faults, Explained: f.Explained, Quality: f.Quality, Intervals: f.Intervals, Held: f.Held,
 		Notes: m.Notes, Simulated: simulateAlone(f, m.Requests),
@@ -113,7 +125,7 @@ func steadySample(s *measure.Sample) steady.Sample {
 }
 
 // fitNeighbours fits profiles to what was measured of the neighbours alone.
-func (o *measureOptions) fitNeighbours(m *measure.Measurement) ([]*steady.Fitted, error) {
+func fitNeighbours(m *measure.Measurement, o Options) ([]*steady.Fitted, error) {
 	var list []*steady.Fitted
 	for i, n := range m.Neighbours {
 		var samples []steady.Sample
@@ -122,7 +134,7 @@ func (o *measureOptions) fitNeighbours(m *measure.Measurement) ([]*steady.Fitted
 				samples = append(samples, steadySample(s))
 			}
 		}
-		f, err := steady.Fit(samples, steady.Options{Resamples: o.resamples / 2, Seed: o.seed})
+		f, err := steady.Fit(samples, steady.Options{Resamples: o.Resamples / 2, Seed: o.Seed})
 		if err != nil {
 			return nil, fmt.Errorf("neighbour %s: %w", n.Model, err)
 		}
@@ -210,8 +222,8 @@ func simulateAlone(f *steady.Fitted, records []measure.Record) *simulatedCheck {
 // differ in the first tokens and the pace alone, and make up for one by the other.
 func apart(e *fit.Errors) float64 { return e.EndToEnd.Median + e.TTFT.Median + e.TPOT.Median }
 
-// warn says in words what of the profile is not to be trusted.
-func (p *measuredProfile) warn(stderr io.Writer) {
+// Warn says in words what of the profile is not to be trusted.
+func (p *Profile) Warn(stderr io.Writer) {
 	m := &p.Measured
 	for _, fault := range m.Faults {
 		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
@@ -227,8 +239,8 @@ func (p *measuredProfile) warn(stderr io.Writer) {
 	}
 }
 
-// text is the file, with the intervals beside the figures.
-func (p *measuredProfile) text() ([]byte, error) {
+// Text is the file, with the intervals beside the figures.
+func (p *Profile) Text() ([]byte, error) {
 	var doc yaml.Node
 	if err := doc.Encode(p); err != nil {
 		return nil, err
@@ -249,7 +261,13 @@ func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, err
 		}
 	}
 	shorten(doc)
-	return yamlText(doc)
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(doc); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), e.Close()
 }
 
 // shorten rounds the fractions in a document to five digits: more say nothing.
@@ -263,8 +281,8 @@ func shorten(n *yaml.Node) {
 	}
 }
 
-// requestLog is a log of requests, which profile fit reads.
-func requestLog(records []measure.Record) ([]byte, error) {
+// RequestLog is a log of requests, JSON lines, which [fit.ReadLog] reads.
+func RequestLog(records []measure.Record) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	for _, r := range records {

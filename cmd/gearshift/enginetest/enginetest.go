@@ -1,4 +1,6 @@
-package validation
+// Package enginetest is simulated engines within the process, for tests of what measures
+// engines.
+package enginetest
 
 import (
 	"encoding/json"
@@ -10,30 +12,38 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
+	"gearshift/router/fleet"
 	"gearshift/serving/backend"
 	openai "gearshift/serving/wire"
 	"gearshift/workloads"
 )
 
-// engines answer for the replicas of a scenario of one host, by their variants.
-type engines struct {
+// Engines answer for the replicas on the first host of a scenario, by their variants.
+type Engines struct {
 	*backend.Simulated
 	models []string
 }
 
-func newEngines(t *testing.T, s *scenario.Scenario) *engines {
+// New starts the engines. Whoever calls it closes them.
+func New(t testing.TB, s *scenario.Scenario) *Engines {
 	t.Helper()
-	c := backend.SimulatedConfig{Table: s.Table(), OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1)}
-	e := new(engines)
-	for i, r := range c.Table.Replicas {
-		one, err := engine.New(s.Engine, s.Profiles()[i], s.KVTokens()[i])
+	all := s.Table()
+	c := backend.SimulatedConfig{OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1)}
+	e := new(Engines)
+	var replicas []fleet.Replica
+	for _, r := range all.ReplicasOn(0) {
+		one, err := engine.New(s.Engine, s.Profiles()[r], s.KVTokens()[r])
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Engines = append(c.Engines, one)
-		e.models = append(e.models, c.Table.Variants[r.Variant].Name)
+		replicas = append(replicas, all.Replicas[r])
+		e.models = append(e.models, all.Variants[all.Replicas[r].Variant].Name)
 	}
 	var err error
+	if c.Table, err = fleet.NewTable(all.Tasks, all.Variants, all.Hosts[:1], replicas); err != nil {
+		t.Fatal(err)
+	}
 	if e.Simulated, err = backend.NewSimulated(c); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +51,7 @@ func newEngines(t *testing.T, s *scenario.Scenario) *engines {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (e *engines) RoundTrip(r *http.Request) (*http.Response, error) {
+func (e *Engines) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		var list openai.Models
 		for _, m := range e.models {
@@ -60,14 +70,4 @@ func (e *engines) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	return e.Replica(slices.Index(e.models, request.Model)).RoundTrip(r)
-}
-
-// builtin is the text of a built-in scenario.
-func builtin(t *testing.T, name string) string {
-	t.Helper()
-	text, err := workloads.Scenario(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package profiling
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"gearshift/env/fit"
 )
 
-// writeResiduals writes a report of what the fitted model leaves unexplained.
-func writeResiduals(log *fit.Log, f *fit.Fitted, dir string) error {
+// WriteResiduals writes a report, into the folder, of what the fitted model leaves unexplained.
+func WriteResiduals(log *fit.Log, f *fit.Fitted, dir string) error {
 	times, err := f.Predict(log.Requests)
 	if err != nil {
 		return err

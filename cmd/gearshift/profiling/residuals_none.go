@@ -1,6 +1,6 @@
 //go:build serveonly
 
-package main
+package profiling
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"gearshift/env/fit"
 )
 
-// writeResiduals draws nothing: this build leaves figures out.
-func writeResiduals(*fit.Log, *fit.Fitted, string) error {
+// WriteResiduals draws nothing: this build leaves figures out.
+func WriteResiduals(*fit.Log, *fit.Fitted, string) error {
 	return errors.New("--out draws figures, which are not in this build (serveonly)")
 }
