@@ -1,5 +1,7 @@
 //go:build !race
 
+// Package race tells tests whether the race detector is on, under which sync.Pool
+// forgets at random and everything takes longer.
 package race
 
 // Enabled says whether the race detector is on.
