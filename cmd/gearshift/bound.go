@@ -13,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/bound"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
@@ -158,15 +159,15 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 			rows[j].Base = c.base
 		}
 		report.Rows = append(report.Rows, rows...)
-		if isTerminal(stderr) {
+		if output.IsTerminal(stderr) {
 			fmt.Fprintf(stderr, "\r\x1b[Kplayed %d of %d", i+1, len(list))
 		}
 	}
-	if isTerminal(stderr) {
+	if output.IsTerminal(stderr) {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
 	if o.format == "json" {
-		return printJSON(stdout, report)
+		return output.JSON(stdout, report)
 	}
 	return report.writeTable(stdout)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/policy"
@@ -234,13 +235,13 @@ func (c *calibration) begin() error {
 	path := c.at("input.yaml")
 	switch old, err := os.ReadFile(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return install(path, text, false)
+		return output.Install(path, text, false)
 	case err != nil:
 		return fmt.Errorf("cannot read --dir: %w", err)
 	case string(old) != string(text) && c.from != "measure":
 		return fmt.Errorf("--dir %s was begun with another scenario (see %s); take another folder, or --from measure", c.dir, path)
 	}
-	return install(path, text, true)
+	return output.Install(path, text, true)
 }
 
 func (c *calibration) at(name string) string { return filepath.Join(c.dir, name) }

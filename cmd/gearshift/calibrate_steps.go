@@ -17,6 +17,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/validation"
 	"gearshift/serving/measure"
@@ -139,7 +140,7 @@ func (c *calibration) servePatiently(ctx context.Context, file, policy string) (
 		return "", nil, err
 	}
 	patient := c.at("patient-" + file)
-	if err := install(patient, text, true); err != nil {
+	if err := output.Install(patient, text, true); err != nil {
 		return "", nil, err
 	}
 	return c.serveWith(ctx, patient, policy)
@@ -169,7 +170,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 	if err != nil {
 		return err
 	}
-	return install(c.at("measured.yaml"), text, true)
+	return output.Install(c.at("measured.yaml"), text, true)
 }
 
 // train trains, and goes on with a run that was interrupted. A store alone is no run:
@@ -186,7 +187,7 @@ func (c *calibration) train(ctx context.Context) error {
 	if err := c.command(ctx, &said, args...); err != nil {
 		return err
 	}
-	return install(c.at("train.txt"), said.Bytes(), true)
+	return output.Install(c.at("train.txt"), said.Bytes(), true)
 }
 
 // forgetPolicy removes what the walk has trained from the store, where others may keep
@@ -295,7 +296,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return install(path, append(text, '\n'), true)
+	return output.Install(path, append(text, '\n'), true)
 }
 
 // turn takes a turn, or reads what it came to when it was taken before.

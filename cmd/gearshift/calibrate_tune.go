@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/router/observation"
@@ -31,7 +32,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return install(tuned, text, true)
+		return output.Install(tuned, text, true)
 	}
 	args := []string{"eval", "--tune", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
 	if c.requests > 0 {
@@ -51,7 +52,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return install(tuned, text, true)
+	return output.Install(tuned, text, true)
 }
 
 // withRules is a scenario's text with the rules in place of those that it names.

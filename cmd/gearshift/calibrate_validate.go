@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/validation"
 )
@@ -52,5 +53,5 @@ func (c *calibration) validated(ctx context.Context, file string, args ...string
 	if err := report.Table(c.stdout); err != nil {
 		return err
 	}
-	return install(c.at(file), out.Bytes(), true)
+	return output.Install(c.at(file), out.Bytes(), true)
 }

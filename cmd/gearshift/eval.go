@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
@@ -190,7 +191,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	plan := evaluation.Plan{
 		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds),
 		Clock:    func() time.Duration { return time.Since(began) },
-		Progress: counting(stderr, "evaluating"),
+		Progress: output.Counting(stderr, "evaluating"),
 	}
 	trace, err := traceFirstRun(&plan, o.trace)
 	if err != nil {
@@ -225,25 +226,12 @@ func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, 
 	if err := asked.Playable(); err != nil { // now, and not after the search
 		return nil, nil, err
 	}
-	tuning, err := policies.Tune(ctx, s, o.tune.Search, work, counting(stderr, "tuning"))
+	tuning, err := policies.Tune(ctx, s, o.tune.Search, work, output.Counting(stderr, "tuning"))
 	if err != nil {
 		return nil, nil, err
 	}
 	rules, err := policies.Contestants(s, source, further(o.policies, tuning), warn)
 	return append(list, rules...), tuning, err
-}
-
-// counting counts on a terminal what is being done, and is silent elsewhere.
-func counting(stderr io.Writer, what string) func(done, total int) {
-	if !isTerminal(stderr) {
-		return nil
-	}
-	return func(done, total int) {
-		fmt.Fprintf(stderr, "\r\x1b[K%s %d/%d", what, done, total)
-		if done == total {
-			fmt.Fprint(stderr, "\r\x1b[K")
-		}
-	}
 }
 
 // traceFirstRun makes the plan write its first run to the file. The function

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
@@ -67,7 +68,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 			list = append(list, named{d.Name(), d})
 		}
 	}
-	if err := j.judge(ctx, list, &report, counting(stderr, "evaluating")); err != nil {
+	if err := j.judge(ctx, list, &report, output.Counting(stderr, "evaluating")); err != nil {
 		return err
 	}
 	report.Assumptions = assumptions(log, report.Log.Simulated != nil)

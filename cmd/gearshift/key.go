@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/serving/keys"
 )
 
@@ -195,5 +196,5 @@ func replaceFile(file string, data []byte) error {
 		}
 		mode = info.Mode().Perm()
 	}
-	return writeWhole(file, data, mode)
+	return output.Whole(file, data, mode)
 }

@@ -5,17 +5,16 @@
 // it has several. What is named otherwise belongs
 //
 //   - to serve: steward, which sees to its files and policies; memory
-//   - to serve and policy: gate, which says what may go into production
-//   - to train: judge, which chooses the weights to keep, and compares them with rules
 //   - to eval: tune; with train, from_log
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
 //   - to scenario: upstreams
-//   - to all: output; networks and onnx, which run what is stored
+//   - to all: networks and onnx, which run what is stored
 //
-// The folders hold what a scenario is, what policies are named, how much better they
-// could be (bound), the machine that measures, what becomes of measurements (profiling),
-// the validation of what is running, and the paper's report.
+// The folders hold what a scenario is, what policies are named, how well they do (judging)
+// and how much better they could be (bound), the machine that measures, what becomes of
+// measurements (profiling), the validation of what is running, the paper's report, and how
+// results are written (output).
 package main
 
 import (
@@ -29,6 +28,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/output"
 )
 
 func main() {
@@ -44,12 +45,12 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
-	out := &output{Writer: stdout}
+	out := &output.Checked{Writer: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil && out.fault != nil {
-		err = fmt.Errorf("cannot print: %w", out.fault)
+	if err == nil && out.Fault != nil {
+		err = fmt.Errorf("cannot print: %w", out.Fault)
 	}
 	switch {
 	case err == nil:

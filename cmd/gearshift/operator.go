@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving"
 )
@@ -168,7 +169,7 @@ func newPolicyStatus() *cobra.Command {
 				return err
 			}
 			if format == "json" {
-				return printJSON(c.OutOrStdout(), now)
+				return output.JSON(c.OutOrStdout(), now)
 			}
 			return writePolicies(c.OutOrStdout(), &now)
 		},

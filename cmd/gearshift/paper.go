@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/paper"
 )
 
@@ -35,7 +36,7 @@ continues an interrupted training.`,
 				Train: func(ctx context.Context, t paper.Training) (string, error) {
 					return trainForPaper(ctx, t, stderr)
 				},
-				Counting: func(what string) func(done, total int) { return counting(stderr, what) },
+				Counting: func(what string) func(done, total int) { return output.Counting(stderr, what) },
 			}, c.OutOrStdout(), stderr)
 		},
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/router/policy"
 )
 
@@ -103,7 +105,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printJSON(c.OutOrStdout(), struct {
+			return output.JSON(c.OutOrStdout(), struct {
 				Policy  string           `json:"policy"`
 				Aliases []string         `json:"aliases,omitempty"`
 				Forced  string           `json:"forced,omitempty"`
@@ -151,7 +153,7 @@ There, ` + nameAlone,
 				return err
 			}
 			if !force {
-				if err := admit(entry, c.ErrOrStderr()); err != nil {
+				if err := judging.Admit(entry, c.ErrOrStderr()); err != nil {
 					return err
 				}
 			}

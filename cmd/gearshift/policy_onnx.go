@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -14,6 +13,9 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/output"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 )
 
@@ -39,7 +41,7 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 			}
 			data, err := onnx.Encode(policy)
 			if err == nil {
-				err = install(path, data, force)
+				err = output.Install(path, data, force)
 			}
 			if err != nil {
 				return fmt.Errorf("cannot export %s: %w", entry.Ref(), err)
@@ -51,19 +53,6 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 	c.Flags().StringVar(&path, "onnx", "", "`FILE` to write")
 	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
 	return c
-}
-
-// install writes a file as [writeInto] does. One that is there is replaced only by force.
-func install(path string, data []byte, force bool) error {
-	if _, err := os.Lstat(path); err == nil && !force {
-		return fmt.Errorf("%s is there already; --force replaces it", path)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return writeInto(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
 }
 
 // importOptions are the flags of policy import.
@@ -126,7 +115,12 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	c.Meta.Evaluation, err = evaluateImported(ctx, trained, c, stderr)
+	judge, err := judging.New(trained, c.Meta.Spec)
+	if err != nil {
+		return nil, err
+	}
+	judge.Progress = output.Counting(stderr, "evaluating")
+	c.Meta.Evaluation, err = judge.Summary(ctx, c.Network, policies.Trust(c.Meta), true)
 	return c, err
 }
 

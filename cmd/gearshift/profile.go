@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/env/fit"
 )
@@ -62,7 +63,7 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 		return err
 	}
 	path := filepath.Join(out, "profile.yaml")
-	if err := install(path, text, true); err != nil {
+	if err := output.Install(path, text, true); err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
 	_, err = fmt.Fprintln(stdout, path)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/measure"
@@ -158,7 +159,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 		return err
 	}
 	c.Processors = machine.Processors(append([]measure.Target{c.Target}, c.Neighbours...)...)
-	watched := isTerminal(stderr)
+	watched := output.IsTerminal(stderr)
 	if watched {
 		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }
 	}
@@ -221,7 +222,7 @@ func (o *measureOptions) write(p *profiling.Profile, m *measure.Measurement, std
 	if o.log != "" {
 		log, err := profiling.RequestLog(m.Requests)
 		if err == nil {
-			err = install(o.log, log, true)
+			err = output.Install(o.log, log, true)
 		}
 		if err != nil {
 			return fmt.Errorf("cannot write the log: %w", err)
@@ -229,7 +230,7 @@ func (o *measureOptions) write(p *profiling.Profile, m *measure.Measurement, std
 	}
 	if o.out == "" {
 		_, err = stdout.Write(text)
-	} else if err = install(o.out, text, true); err != nil {
+	} else if err = output.Install(o.out, text, true); err != nil {
 		err = fmt.Errorf("cannot write the profile: %w", err)
 	} else {
 		_, err = fmt.Fprintln(stdout, o.out)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/replay"
 	"gearshift/workloads"
@@ -90,7 +91,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
 	}
 	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: stream}
-	if isTerminal(stderr) {
+	if output.IsTerminal(stderr) {
 		config.Progress = func(p replay.Progress) {
 			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
 		}
@@ -119,5 +120,5 @@ func printReport(report replay.Report, format string, stdout io.Writer) error {
 	if format == "table" {
 		return report.WriteTable(stdout)
 	}
-	return printJSON(stdout, report)
+	return output.JSON(stdout, report)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/router"
 	"gearshift/router/policy"
@@ -131,7 +132,7 @@ func (w *steward) Admit(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	return admit(entry, io.Discard)
+	return judging.Admit(entry, io.Discard)
 }
 
 // starts says whether a restart would route by the policy of the name anyway: the

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
@@ -88,7 +89,7 @@ type trainingRun struct {
 	store    *checkpoints.Store
 	members  []*member
 	saving   sync.Mutex
-	judge    *judge
+	judge    *judging.Judge
 	meta     checkpoints.Meta
 	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
@@ -120,7 +121,7 @@ func newTrainingRunOn(o trainOptions, s *scenario.Scenario) (*trainingRun, error
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
 		Preset: o.presetName, Config: encoded, Seed: o.seed, OwnEpisodes: preset.Members > 1,
 	}
-	if r.judge, err = newJudge(r.scenario, spec); err != nil {
+	if r.judge, err = judging.New(r.scenario, spec); err != nil {
 		return nil, err
 	}
 	if err := r.addMembers(); err != nil {
@@ -338,7 +339,7 @@ func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
+	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}

@@ -260,9 +260,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	// The margin is chosen, and the policy compared, in the world that the log shows;
 	// what the checkpoint tells beside the rules is of the scenario, as for any other.
 	world := r.judge
-	calibrated := *world
-	calibrated.fleet = r.fleet
-	r.judge = &calibrated
+	r.judge = world.On(r.fleet)
 	// Beyond what training has seen the rule stands in, and a log shows too little of
 	// what lies there: the range stays.
 	r.meta.Seen = r.start.Meta.Seen
@@ -285,7 +283,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
+	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
@@ -319,10 +317,10 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 		}
 		t.Slowness[r.scenario.Variants[v].Name] = f
 	}
-	if t.Before, err = r.judge.score(ctx, r.start.Network, policies.Trust(r.start.Meta)); err != nil {
+	if t.Before, err = r.judge.Score(ctx, r.start.Network, policies.Trust(r.start.Meta)); err != nil {
 		return t, err
 	}
-	if t.After, err = r.judge.score(ctx, network, policies.Trust(r.meta)); err != nil {
+	if t.After, err = r.judge.Score(ctx, network, policies.Trust(r.meta)); err != nil {
 		return t, err
 	}
 	if !r.traced || r.held.Len() == 0 {
@@ -332,11 +330,11 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	if err != nil {
 		return t, err
 	}
-	now, err := r.judge.maker.Network("now", r.meta.Spec, network, policies.Trust(r.meta))
+	now, err := r.judge.Policy("now", network, policies.Trust(r.meta))
 	if err != nil {
 		return t, err
 	}
-	before, err := r.judge.maker.Network("before", r.meta.Spec, r.start.Network, policies.Trust(r.start.Meta))
+	before, err := r.judge.Policy("before", r.start.Network, policies.Trust(r.start.Meta))
 	if err != nil {
 		return t, err
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/rl"
 )
 
@@ -36,7 +37,7 @@ type trainingLog struct {
 // newTrainingLog opens the files in the run's folder, if it has one: those of the
 // first member there, of each other in a folder below.
 func newTrainingLog(r *trainingRun, stderr io.Writer) (*trainingLog, error) {
-	l := &trainingLog{stderr: stderr, terminal: isTerminal(stderr), latest: make([]rl.Report, len(r.members))}
+	l := &trainingLog{stderr: stderr, terminal: output.IsTerminal(stderr), latest: make([]rl.Report, len(r.members))}
 	for _, m := range r.members {
 		out := r.options.out
 		if out == "" {
@@ -114,7 +115,7 @@ func cutRows(path string, decisions int) error {
 	if kept == len(text) {
 		return nil
 	}
-	return install(path, text[:kept], true)
+	return output.Install(path, text[:kept], true)
 }
 
 func (c *curves) close() error {

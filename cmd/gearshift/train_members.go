@@ -116,7 +116,7 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 			if err != nil {
 				return 0, err
 			}
-			return r.judge.score(ctx, deployed, policy.Trust{})
+			return r.judge.Score(ctx, deployed, policy.Trust{})
 		},
 		Save: func(p *rl.Progress) error {
 			b, err := p.MarshalBinary()
@@ -191,7 +191,7 @@ func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
 	if r.config.AdviceMargin == 0 {
 		return nn.Mean(networks...)
 	}
-	judge := r.judge.closer()
+	judge := r.judge.Closer()
 	var chosen *nn.MLP
 	best := math.Inf(-1)
 	for _, d := range r.departures() {
@@ -199,7 +199,7 @@ func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
 		if err != nil {
 			return nil, err
 		}
-		score, err := judge.score(ctx, network, policy.Trust{Seen: r.meta.Seen, Caution: d.caution})
+		score, err := judge.Score(ctx, network, policy.Trust{Seen: r.meta.Seen, Caution: d.caution})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/validation"
@@ -115,7 +116,7 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 
 func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Writer) error {
 	program := validation.Program{Policy: o.routersPolicy}
-	if isTerminal(stderr) {
+	if output.IsTerminal(stderr) {
 		program.Progress = func(text string) { fmt.Fprint(stderr, "\r\x1b[K", text) }
 	}
 	report, err := validation.Live(ctx, o.live, program)
@@ -125,7 +126,7 @@ func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Wr
 	if o.format == "table" {
 		return report.Table(stdout)
 	}
-	return printJSON(stdout, report)
+	return output.JSON(stdout, report)
 }
 
 // routersPolicy is the policy of the reference, from the store of the flags.
@@ -202,7 +203,7 @@ func validate(o validateOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(stdout, keys)
+	return output.JSON(stdout, keys)
 }
 
 func (v *logValidation) table(w io.Writer) error {

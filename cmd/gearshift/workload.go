@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/workloads"
 )
@@ -111,7 +112,7 @@ func generate(ctx context.Context, o workloadOptions, text string, stdout io.Wri
 	if o.out == "" {
 		return trace(stdout)
 	}
-	if err := writeInto(o.out, trace); err != nil {
+	if err := output.Into(o.out, trace); err != nil {
 		return fmt.Errorf("cannot write workload: %w", err)
 	}
 	fmt.Fprintf(stdout, "wrote %d requests to %s\n", n, o.out)
@@ -129,7 +130,7 @@ func statistics(ctx context.Context, o workloadOptions, text string, stdout io.W
 	}
 	switch o.format {
 	case "json":
-		return printJSON(stdout, m)
+		return output.JSON(stdout, m)
 	case "table":
 	default:
 		return fmt.Errorf("--format %q: want table or json", o.format)

@@ -116,6 +116,12 @@ var table = []room{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
 		"env", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
+	{"cmd/gearshift/judging", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
+		"env", "env/evaluation", "checkpoints"},
+		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
+	{"cmd/gearshift/output", nil,
+		"how results are written is the same for all commands: it does not know what it writes"},
 	{"cmd/gearshift/paper", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
 		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},

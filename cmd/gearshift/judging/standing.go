@@ -1,4 +1,4 @@
-package main
+package judging
 
 import (
 	"encoding/json"
@@ -12,40 +12,40 @@ import (
 	"gearshift/env/evaluation"
 )
 
-// standing is the evaluation that a checkpoint carries: how its policy did on
+// Standing is the evaluation that a checkpoint carries: how its policy did on
 // validation seeds, by which its weights were chosen, and on held-out seeds
 // beside the scenario's rules.
-type standing struct {
+type Standing struct {
 	Seeds   int                `json:"validation_seeds"`
 	Utility map[string]float64 `json:"utility"` // by workload, on validation seeds
-	HeldOut heldOut            `json:"held_out"`
+	HeldOut HeldOut            `json:"held_out"`
 }
 
-// heldOut is a comparison on seeds that neither training nor the choice of its
+// HeldOut is a comparison on seeds that neither training nor the choice of its
 // weights has seen.
-type heldOut struct {
+type HeldOut struct {
 	Seeds    int       `json:"seeds"`
-	Policies []heldRow `json:"policies"` // the trained one first
+	Policies []HeldRow `json:"policies"` // the trained one first
 	// BestRule has the highest score of the rules.
 	BestRule string `json:"best_rule"`
 	// Margin is the policy's score less the best rule's, paired by seed.
 	Margin evaluation.Interval `json:"margin"`
 }
 
-type heldRow struct {
+type HeldRow struct {
 	Policy  string                         `json:"policy"`
 	Utility map[string]evaluation.Interval `json:"utility"` // by workload
 	// Score is the mean over the workloads, each weighing the same.
 	Score evaluation.Interval `json:"score"`
 }
 
-// beats says whether the policy is above the best rule by more than chance.
-func (h *heldOut) beats() bool { return len(h.Policies) > 0 && h.Margin.Lo > 0 }
+// Beats says whether the policy is above the best rule by more than chance.
+func (h *HeldOut) Beats() bool { return len(h.Policies) > 0 && h.Margin.Lo > 0 }
 
 // compareHeldOut makes the comparison of a plan's results on the workloads; the
 // first policy is the trained one, the others are rules.
-func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) (heldOut, error) {
-	h := heldOut{Seeds: seeds}
+func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) (HeldOut, error) {
+	h := HeldOut{Seeds: seeds}
 	scores := map[string][]float64{} // by policy and seed
 	for _, r := range results {
 		for _, name := range workloads {
@@ -57,7 +57,7 @@ func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) 
 	if len(h.Policies) < 2 {
 		return h, errors.New("cannot compare with rules: there are none")
 	}
-	var best *heldRow
+	var best *HeldRow
 	for i := range h.Policies {
 		row := &h.Policies[i]
 		row.Score = evaluation.Bootstrap(scores[row.Policy])
@@ -72,10 +72,10 @@ func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) 
 }
 
 // add enters one result.
-func (h *heldOut) add(r evaluation.Result, workloads int, scores map[string][]float64) {
+func (h *HeldOut) add(r evaluation.Result, workloads int, scores map[string][]float64) {
 	i := len(h.Policies) - 1
 	if i < 0 || h.Policies[i].Policy != r.Policy {
-		h.Policies = append(h.Policies, heldRow{Policy: r.Policy, Utility: map[string]evaluation.Interval{}})
+		h.Policies = append(h.Policies, HeldRow{Policy: r.Policy, Utility: map[string]evaluation.Interval{}})
 		scores[r.Policy] = make([]float64, len(r.Runs))
 		i++
 	}
@@ -86,7 +86,7 @@ func (h *heldOut) add(r evaluation.Result, workloads int, scores map[string][]fl
 }
 
 // write prints the comparison as a table.
-func (h *heldOut) write(w io.Writer) error {
+func (h *HeldOut) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "POLICY")
 	var names []string
@@ -107,14 +107,14 @@ func (h *heldOut) write(w io.Writer) error {
 	return t.Flush()
 }
 
-// admit says whether a policy may go into production: its stored evaluation must
+// Admit says whether a policy may go into production: its stored evaluation must
 // beat the best rule. If it does not, the table goes to w.
-func admit(entry checkpoints.Entry, w io.Writer) error {
-	var s standing
+func Admit(entry checkpoints.Entry, w io.Writer) error {
+	var s Standing
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil || len(s.HeldOut.Policies) == 0 {
 		return fmt.Errorf("cannot promote %s: it has no stored comparison with rules; train it again with this version, or give --force and a --reason", entry.Ref())
 	}
-	if s.HeldOut.beats() {
+	if s.HeldOut.Beats() {
 		return nil
 	}
 	if err := s.HeldOut.write(w); err != nil {

@@ -1,6 +1,7 @@
-//go:build !serveonly
-
-package main
+// Package judging says how well a policy does: on validation seeds, by which training
+// chooses what to keep, and on held-out seeds beside the rules of its scenario, by which it may
+// go into production or not.
+package judging
 
 import (
 	"context"
@@ -18,9 +19,12 @@ import (
 	"gearshift/workloads"
 )
 
-// judge scores networks on validation seeds, by which training chooses the
+// Judge scores networks on validation seeds, by which training chooses the
 // weights to keep. Evaluation seeds are of another domain and stay unseen.
-type judge struct {
+type Judge struct {
+	// Progress, if not nil, is told of the runs that are done.
+	Progress func(done, total int)
+
 	spec  observation.Spec
 	fleet env.Config
 	maker *policy.Maker
@@ -35,13 +39,15 @@ const (
 	closerSeeds     = 8
 )
 
-func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
+// New makes the judge of policies for the scenario whose observations are of the Spec. It
+// returns an error if the scenario leaves it nothing to judge by.
+func New(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	list, err := s.Evaluated(policies.JudgedBy, s.Evaluation.Requests)
 	if err != nil {
 		return nil, err
 	}
 	validation := workloads.Seeds(workloads.Validation, validationSeeds)
-	for _, seeds := range [][]uint64{validation, workloads.Seeds(workloads.Evaluation, heldOutSeeds)} {
+	for _, seeds := range [][]uint64{validation, workloads.Seeds(workloads.Evaluation, HeldOutSeeds)} {
 		if err := anyRequests(list, seeds); err != nil {
 			return nil, err
 		}
@@ -64,16 +70,28 @@ func newJudge(s *scenario.Scenario, spec observation.Spec) (*judge, error) {
 		listed[c.Name] = true
 		return again
 	})
-	return &judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
+	return &Judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: validation,
 	}}, nil
 }
 
-// closer is j on more seeds.
-func (j *judge) closer() *judge {
+// Closer is j on more seeds.
+func (j *Judge) Closer() *Judge {
 	c := *j
 	c.plan.Seeds = workloads.Seeds(workloads.Validation, closerSeeds)
 	return &c
+}
+
+// On is j where the engines are those of a fleet.
+func (j *Judge) On(fleet env.Config) *Judge {
+	c := *j
+	c.fleet = fleet
+	return &c
+}
+
+// Policy is the greedy policy of a network.
+func (j *Judge) Policy(name string, network *nn.MLP, trust policy.Trust) (policy.Network, error) {
+	return j.maker.Network(name, j.spec, network, trust)
 }
 
 // anyRequests says so now, not after hours of training, if a workload has no request
@@ -99,19 +117,20 @@ func anyRequests(list []evaluation.Workload, seeds []uint64) error {
 
 // play evaluates the greedy policy of a network. The groups' rows follow those
 // of their members.
-func (j *judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) ([]evaluation.Result, error) {
-	p, err := j.maker.Network("candidate", j.spec, network, trust)
+func (j *Judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) ([]evaluation.Result, error) {
+	p, err := j.Policy("candidate", network, trust)
 	if err != nil {
 		return nil, err
 	}
 	plan := j.plan
+	plan.Progress = j.Progress
 	plan.Contestants = []evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}
 	return plan.Evaluate(ctx)
 }
 
 // headline keeps the rows that stand for whole workloads: not the single rates
 // of a sweep.
-func (j *judge) headline(results []evaluation.Result) map[string]float64 {
+func (j *Judge) headline(results []evaluation.Result) map[string]float64 {
 	single := map[string]bool{}
 	for _, w := range j.plan.Workloads {
 		single[w.Name] = w.Group != ""
@@ -125,9 +144,9 @@ func (j *judge) headline(results []evaluation.Result) map[string]float64 {
 	return utility
 }
 
-// score is the mean utility over U1, U2 and the stable sweep, each weighing the
+// Score is the mean utility over U1, U2 and the stable sweep, each weighing the
 // same.
-func (j *judge) score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
+func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
 		return 0, err
@@ -140,17 +159,17 @@ func (j *judge) score(ctx context.Context, network *nn.MLP, trust policy.Trust) 
 	return sum / float64(len(rows)), nil
 }
 
-// heldOutSeeds is how many runs of each workload the comparison with rules takes.
-const heldOutSeeds = 10
+// HeldOutSeeds is how many runs of each workload the comparison with rules takes.
+const HeldOutSeeds = 10
 
-// summary is the evaluation that a checkpoint carries, with the comparison with
+// Summary is the evaluation that a checkpoint carries, with the comparison with
 // the rules or without it.
-func (j *judge) summary(ctx context.Context, network *nn.MLP, trust policy.Trust, compared bool) (json.RawMessage, error) {
+func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust, compared bool) (json.RawMessage, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := standing{Seeds: validationSeeds, Utility: j.headline(results)}
+	s := Standing{Seeds: validationSeeds, Utility: j.headline(results)}
 	if compared {
 		if s.HeldOut, err = j.besideRules(ctx, network, trust); err != nil {
 			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
@@ -161,19 +180,20 @@ func (j *judge) summary(ctx context.Context, network *nn.MLP, trust policy.Trust
 
 // besideRules plays the policy and the scenario's rules on held-out seeds: the
 // evaluation's, which training and the choice of weights never see.
-func (j *judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.Trust) (heldOut, error) {
-	p, err := j.maker.Network("policy", j.spec, network, trust)
+func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.Trust) (HeldOut, error) {
+	p, err := j.Policy("policy", network, trust)
 	if err != nil {
-		return heldOut{}, err
+		return HeldOut{}, err
 	}
 	plan := j.plan
-	plan.Seeds = workloads.Seeds(workloads.Evaluation, heldOutSeeds)
+	plan.Progress = j.Progress
+	plan.Seeds = workloads.Seeds(workloads.Evaluation, HeldOutSeeds)
 	plan.Contestants = append([]evaluation.Contestant{{Name: p.Name(), Decider: p, Fleet: j.fleet}}, j.rules...)
 	results, err := plan.Evaluate(ctx)
 	if err != nil {
-		return heldOut{}, err
+		return HeldOut{}, err
 	}
-	return compareHeldOut(results, policies.JudgedBy, heldOutSeeds)
+	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds)
 }
 
 // opponents are the rules that a policy of the scenario must beat: those that it

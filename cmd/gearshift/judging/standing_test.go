@@ -1,4 +1,4 @@
-package main
+package judging
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func resultsOf(names []string, runs map[string][]float64) []evaluation.Result {
 	return results
 }
 
-func held(t *testing.T, policy, rule []float64) heldOut {
+func held(t *testing.T, policy, rule []float64) HeldOut {
 	t.Helper()
 	names := []string{"policy", "weak", "strong"}
 	h, err := compareHeldOut(resultsOf(names, map[string][]float64{
@@ -36,14 +36,14 @@ func held(t *testing.T, policy, rule []float64) heldOut {
 
 func TestHeldOutComparison(t *testing.T) {
 	h := held(t, []float64{0.82, 0.62, 0.92, 0.72}, []float64{0.8, 0.6, 0.9, 0.7})
-	if len(h.Policies) != 3 || h.BestRule != "strong" || !h.beats() {
+	if len(h.Policies) != 3 || h.BestRule != "strong" || !h.Beats() {
 		t.Fatalf("%+v", h)
 	}
 	// Runs differ by far more than policies: only pairing shows the margin.
 	if m := h.Margin; m.Mean < 0.0199 || m.Mean > 0.0201 || m.Lo < 0.0199 {
 		t.Errorf("margin %+v, want 0.02 in each run", m)
 	}
-	if tie := held(t, []float64{0.82, 0.58, 0.93, 0.67}, []float64{0.8, 0.6, 0.9, 0.7}); tie.beats() {
+	if tie := held(t, []float64{0.82, 0.58, 0.93, 0.67}, []float64{0.8, 0.6, 0.9, 0.7}); tie.Beats() {
 		t.Errorf("a margin of chance passes: %+v", tie.Margin)
 	}
 	if _, err := compareHeldOut(nil, []string{"u1"}, 4); err == nil {
@@ -61,10 +61,10 @@ func TestGate(t *testing.T) {
 	}
 	rule := []float64{0.8, 0.6, 0.9, 0.7}
 	var table bytes.Buffer
-	if err := admit(entry(standing{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), &table); err != nil || table.Len() > 0 {
+	if err := Admit(entry(Standing{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), &table); err != nil || table.Len() > 0 {
 		t.Errorf("a better policy: %v, %s", err, &table)
 	}
-	err := admit(entry(standing{HeldOut: held(t, rule, rule)}), &table)
+	err := Admit(entry(Standing{HeldOut: held(t, rule, rule)}), &table)
 	if err == nil || !strings.Contains(err.Error(), "mine@3") || !strings.Contains(err.Error(), "strong") {
 		t.Errorf("an equal policy: %v", err)
 	}
@@ -73,7 +73,7 @@ func TestGate(t *testing.T) {
 			t.Errorf("the refusal's table lacks %q:\n%s", want, &table)
 		}
 	}
-	if err := admit(entry(map[string]any{}), &table); err == nil || !strings.Contains(err.Error(), "no stored comparison") {
+	if err := Admit(entry(map[string]any{}), &table); err == nil || !strings.Contains(err.Error(), "no stored comparison") {
 		t.Errorf("a policy without a comparison: %v", err)
 	}
 }

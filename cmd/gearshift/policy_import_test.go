@@ -4,40 +4,13 @@ package main
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/router/observation"
 )
-
-// A rule that a scenario lists in two ways is one opponent.
-func TestOpponentsAreListedOnce(t *testing.T) {
-	s := scenarioOf(t, "tiny")
-	s.Evaluation.Rules = []string{"slackfit:0.93", "static:" + s.Variants[0].Name}
-	j, err := newJudge(s, observation.Spec{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, c := range j.rules {
-		names = append(names, c.Name)
-	}
-	if want := 2 + len(s.Variants); len(names) != want || len(slices.Compact(slices.Sorted(slices.Values(names)))) != want {
-		t.Errorf("opponents %v, want %d different ones", names, want)
-	}
-}
-
-// What cannot be judged is not trained: that no request will come is said at first.
-func TestNothingToJudgeOn(t *testing.T) {
-	s := scenarioOf(t, "tiny")
-	s.Evaluation.PhaseS, s.Evaluation.StableRates = 1, []float64{1e-6, 5}
-	if _, err := newJudge(s, observation.Spec{}); err == nil || !strings.Contains(err.Error(), "stable:1e-06: no request comes") {
-		t.Errorf("error %v", err)
-	}
-}
 
 // A network trained elsewhere becomes a policy of the scenario's preset, of
 // either kind, that the gate can judge.
@@ -59,8 +32,8 @@ func TestImportedPolicyIsJudged(t *testing.T) {
 		if m := got.Meta; m.Preset != "imported" || m.AdviceMargin != 0 || m.Seen != nil || m.ScenarioHash != s.Hash() || m.SpecHash != spec.Hash() {
 			t.Errorf("%s: it is described as %+v", c.preset, m)
 		}
-		var evaluation standing
-		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != heldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
+		var evaluation judging.Standing
+		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != judging.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
 			t.Errorf("%s: evaluation %+v (%v)", c.preset, evaluation, err)
 		}
 		if code, _, stderr := gearshift(t, "policy", "promote", "foreign", "--store", store); code != 1 || !strings.Contains(stderr, "on 10 held-out seeds") {

@@ -1,0 +1,67 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Install writes a file as [Into] does. One that is there is replaced only by force.
+func Install(path string, data []byte, force bool) error {
+	if _, err := os.Lstat(path); err == nil && !force {
+		return fmt.Errorf("%s is there already; --force replaces it", path)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return Into(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Into has a file written that appears whole, with the permissions of one that is
+// there. What is no regular file, as a pipe, is written as it comes.
+func Into(path string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return replace(path, 0o644, write)
+	}
+	if info.Mode().IsRegular() {
+		return replace(path, info.Mode().Perm(), write)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// Whole writes a file that appears whole, in place of one that is there.
+func Whole(path string, data []byte, mode os.FileMode) error {
+	return replace(path, mode, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// replace is [Whole] of what comes bit by bit.
+func replace(path string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

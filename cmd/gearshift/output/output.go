@@ -1,0 +1,54 @@
+// Package output is how commands write: results for people and programs, progress on a
+// terminal, and files that appear whole or not at all.
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Checked is a writer that keeps its first fault, since no command has succeeded whose
+// results did not all get through.
+type Checked struct {
+	io.Writer
+	Fault error
+}
+
+// Write implements [io.Writer].
+func (c *Checked) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	if err != nil && c.Fault == nil {
+		c.Fault = err
+	}
+	return n, err
+}
+
+// JSON writes v for people and programs alike.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// IsTerminal says whether a person watches w, and lines may overwrite each other.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Counting counts on a terminal what is being done; elsewhere it is nil.
+func Counting(stderr io.Writer, what string) func(done, total int) {
+	if !IsTerminal(stderr) {
+		return nil
+	}
+	return func(done, total int) {
+		fmt.Fprintf(stderr, "\r\x1b[K%s %d/%d", what, done, total)
+		if done == total {
+			fmt.Fprint(stderr, "\r\x1b[K")
+		}
+	}
+}
