@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/cmd/gearshift/fromlog"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/env/evaluation/logged"
@@ -128,7 +129,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 	for _, places := range []bool{false, true} {
 		live := &spy{encoder: encoderOf(t, s, s.ServingTable(), places), seen: map[uint64][]float32{}}
 		path := logOf(t, s, 200, 10, func(c *router.Core) error { return c.SetPolicy(live) })
-		log, err := readLog(s, []string{path})
+		log, err := fromlog.Read(s, []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/output"
 )
@@ -126,4 +127,29 @@ func scenarioFlag(c *cobra.Command, to *string) {
 
 func storeFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "store", defaultStore, "`file` that holds policies and training progress")
+}
+
+// fromLogFlag is the flag of the commands that read logged experience. A shell
+// makes arguments of the files that a pattern stands for after the first.
+func fromLogFlag(c *cobra.Command, to *[]string, usage string) {
+	c.Flags().StringArrayVar(to, "from-log", nil, usage)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(*to) == 0 {
+			return cobra.NoArgs(c, args)
+		}
+		*to = append(*to, args...)
+		return nil
+	}
+}
+
+// refuseFlags says which of the flags were given that mean nothing as things are, such
+// as "with --from-log".
+func refuseFlags(f *pflag.FlagSet, as string, names ...string) error {
+	var faults []error
+	for _, name := range names {
+		if f.Changed(name) {
+			faults = append(faults, fmt.Errorf("--%s has no meaning %s", name, as))
+		}
+	}
+	return errors.Join(faults...)
 }

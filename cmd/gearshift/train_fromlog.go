@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/fromlog"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
@@ -58,7 +59,7 @@ func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout,
 	if err := r.store.Writable(); err != nil {
 		return err
 	}
-	for _, note := range remarks(r.scenario, r.read) {
+	for _, note := range fromlog.Remarks(r.scenario, r.read) {
 		fmt.Fprintln(stderr, "note:", note)
 	}
 	if err := r.calibrate(ctx); err != nil {
@@ -101,12 +102,12 @@ func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
 	if r.trainingRun, err = newTrainingRunOn(o, s); err != nil {
 		return nil, err
 	}
-	if r.read, err = readLog(s, o.fromLog); err != nil {
+	if r.read, err = fromlog.Read(s, o.fromLog); err != nil {
 		return nil, err
 	}
 	r.train, r.held = split(r.read, logHeldOut)
-	summary := logged.Summarise(decisions(r.train), s.Table().Variants)
-	if r.traced = replayable(&summary) == ""; r.traced {
+	summary := logged.Summarise(fromlog.Decisions(r.train), s.Table().Variants)
+	if r.traced = fromlog.NotReplayable(&summary) == ""; r.traced {
 		r.meta.OwnEpisodes = false // all networks replay the log from the same requests on
 	}
 	return r, r.size()
@@ -117,11 +118,11 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 	if r.fleet, err = r.scenario.Simulation(); err != nil || !r.traced {
 		return err
 	}
-	j, err := newLogJudge(r.scenario, decisions(r.train))
+	j, err := fromlog.NewJudge(r.scenario, fromlog.Decisions(r.train))
 	if err != nil {
 		return err
 	}
-	if r.factors, err = j.replayer.Calibrate(ctx); err != nil {
+	if r.factors, err = j.Replayer.Calibrate(ctx); err != nil {
 		return err
 	}
 	r.fleet.SlowVariants(r.factors)
@@ -224,7 +225,7 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 		e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
 		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.seed, n) }, err
 	}
-	log := decisions(r.train)
+	log := fromlog.Decisions(r.train)
 	fits := r.scenario.SmallestCache()
 	config := r.fleet
 	config.Limit = r.config.Episode
@@ -326,7 +327,7 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	if !r.traced || r.held.Len() == 0 {
 		return t, nil
 	}
-	j, err := newLogJudge(r.scenario, decisions(r.held))
+	j, err := fromlog.NewJudge(r.scenario, fromlog.Decisions(r.held))
 	if err != nil {
 		return t, err
 	}
@@ -338,8 +339,8 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	if err != nil {
 		return t, err
 	}
-	j.replayer.Fleet = r.fleet
-	over, err := j.replayer.Versus(ctx, now, before)
+	j.Replayer.Fleet = r.fleet
+	over, err := j.Replayer.Versus(ctx, now, before)
 	t.HeldOut, t.Requests = &over, r.held.Len()
 	return t, err
 }

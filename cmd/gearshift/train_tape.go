@@ -3,6 +3,7 @@
 package main
 
 import (
+	"gearshift/cmd/gearshift/fromlog"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
 	"gearshift/router/fleet"
@@ -28,7 +29,7 @@ type logTape struct {
 
 // newLogTape makes a tape of the log, whose views are of a table.
 func newLogTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*logTape, error) {
-	table, err := limited(s, log)
+	table, err := fromlog.Table(s, log)
 	if err != nil {
 		return nil, err
 	}

@@ -120,6 +120,9 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/evaluation", "checkpoints"},
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
+	{"cmd/gearshift/fromlog", []string{
+		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
+		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},
 	{"cmd/gearshift/output", nil,
 		"how results are written is the same for all commands: it does not know what it writes"},
 	{"cmd/gearshift/paper", []string{

@@ -1,14 +1,12 @@
-package main
+// Package fromlog is what the commands make of the requests that a router has logged
+// (--from-log): decisions to judge policies by, in hindsight and in a replay.
+package fromlog
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/logged"
@@ -16,33 +14,8 @@ import (
 	"gearshift/serving/experience"
 )
 
-// fromLogFlag is the flag of the commands that read logged experience. A shell
-// makes arguments of the files that a pattern stands for after the first.
-func fromLogFlag(c *cobra.Command, to *[]string, usage string) {
-	c.Flags().StringArrayVar(to, "from-log", nil, usage)
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(*to) == 0 {
-			return cobra.NoArgs(c, args)
-		}
-		*to = append(*to, args...)
-		return nil
-	}
-}
-
-// refuseFlags says which of the flags were given that mean nothing as things are, such
-// as "with --from-log".
-func refuseFlags(f *pflag.FlagSet, as string, names ...string) error {
-	var faults []error
-	for _, name := range names {
-		if f.Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s has no meaning %s", name, as))
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// readLog reads the files as experience of the scenario's fleet.
-func readLog(s *scenario.Scenario, files []string) (*experience.Log, error) {
+// Read reads the files as experience of the scenario's fleet.
+func Read(s *scenario.Scenario, files []string) (*experience.Log, error) {
 	log, err := experience.Load(files...)
 	if err != nil {
 		return nil, err
@@ -56,8 +29,8 @@ func readLog(s *scenario.Scenario, files []string) (*experience.Log, error) {
 	return log, nil
 }
 
-// remarks are what to know of a log beside its numbers.
-func remarks(s *scenario.Scenario, log *experience.Log) []string {
+// Remarks are what to know of a log beside its numbers.
+func Remarks(s *scenario.Scenario, log *experience.Log) []string {
 	notes := slices.Clone(log.Notes)
 	seen := map[string]bool{}
 	for i := range log.Runs {
@@ -71,8 +44,8 @@ func remarks(s *scenario.Scenario, log *experience.Log) []string {
 	return notes
 }
 
-// decisions is the log as what judges policies has it.
-func decisions(log *experience.Log) *logged.Log {
+// Decisions is the log as what judges policies has it.
+func Decisions(log *experience.Log) *logged.Log {
 	l := new(logged.Log)
 	for i := range log.Runs {
 		run := logged.Run{Missing: log.Runs[i].Missing()}
@@ -97,8 +70,8 @@ func decision(r *experience.Row) logged.Decision {
 	return d
 }
 
-// limited is the fleet with the limits that held at the log's end, for what is
+// Table is the fleet with the limits that held at the log's end, for what is
 // made to decide on its views.
-func limited(s *scenario.Scenario, log *experience.Log) (*fleet.Table, error) {
+func Table(s *scenario.Scenario, log *experience.Log) (*fleet.Table, error) {
 	return log.Runs[len(log.Runs)-1].Header.Table(s.Table())
 }
