@@ -14,7 +14,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/output"
-	"gearshift/router/policy"
+	"gearshift/cmd/gearshift/policies"
 )
 
 func newPolicyCommand() *cobra.Command {
@@ -28,22 +28,6 @@ func newPolicyCommand() *cobra.Command {
 	)
 	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
 	return c
-}
-
-// storedRef reads a reference to a stored policy, with or without the "store:"
-// that sets it apart from rules elsewhere.
-func storedRef(text string) (checkpoints.Ref, error) {
-	return checkpoints.ParseRef(strings.TrimPrefix(text, "store:"))
-}
-
-// newestRef is storedRef for what is to be tried or promoted: a name alone is its
-// newest version, as the one in production needs neither.
-func newestRef(text string) (checkpoints.Ref, error) {
-	ref, err := storedRef(text)
-	if err == nil && ref.Version == 0 && ref.Alias == "" {
-		ref.Alias = checkpoints.Newest
-	}
-	return ref, err
 }
 
 func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
@@ -97,7 +81,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME[@VERSION]", Short: "Show all that is known of a stored policy", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := storedRef(args[0])
+			ref, err := policies.StoredRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -141,7 +125,7 @@ There, ` + nameAlone,
 				}
 				return live.order(c, "promote", policyOrder{Policy: args[0], Reason: reason})
 			}
-			ref, err := newestRef(args[0])
+			ref, err := policies.NewestRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -200,7 +184,7 @@ func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := storedRef(args[0])
+			ref, err := policies.StoredRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -208,27 +192,10 @@ func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tellRemoved(c.OutOrStdout(), ref.Name, removed, "")
+			policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, "")
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "remove it even if it is in production")
 	return c
-}
-
-// tooOld is why a store removes versions by itself.
-const tooOld = ", the oldest without an alias"
-
-func tellRemoved(w io.Writer, name string, versions []int, why string) {
-	for _, version := range versions {
-		fmt.Fprintf(w, "removed %s%s\n", checkpoints.Ref{Name: name, Version: version}, why)
-	}
-}
-
-// checkPolicyName refuses a --name that a stored policy cannot have.
-func checkPolicyName(name string) error {
-	if ref, err := checkpoints.ParseRef(name); err != nil || ref != (checkpoints.Ref{Name: name}) || policy.IsRule(name) {
-		return fmt.Errorf("--name %q cannot name a policy: want a-z, 0-9, '.', '_' and '-', and none of the rules' names", name)
-	}
-	return nil
 }

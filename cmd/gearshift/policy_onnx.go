@@ -31,7 +31,7 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 			if path == "" {
 				return errors.New("--onnx FILE is missing: where to write the policy")
 			}
-			ref, err := storedRef(args[0])
+			ref, err := policies.StoredRef(args[0])
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ that order, and its outputs the values of the variants, from the quickest on. It
 evaluated beside the scenario's rules, which takes a while, so that promote can judge it.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkPolicyName(o.name); err != nil {
+			if err := policies.CheckName(o.name); err != nil {
 				return err
 			}
 			policy, err := o.read(c.Context(), args[0], c.InOrStdin(), c.ErrOrStderr())
@@ -83,7 +83,7 @@ evaluated beside the scenario's rules, which takes a while, so that promote can 
 			}
 			ref := checkpoints.Ref{Name: o.name, Version: version}
 			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
-			tellRemoved(c.OutOrStdout(), ref.Name, removed, tooOld)
+			policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, policies.TooOld)
 			return nil
 		},
 	}

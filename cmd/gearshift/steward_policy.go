@@ -50,7 +50,7 @@ func (w *steward) wanted() (checkpoints.Entry, error) {
 
 func (w *steward) reference() (checkpoints.Ref, error) {
 	if w.options.policy != "" {
-		return storedRef(w.options.policy)
+		return policies.StoredRef(w.options.policy)
 	}
 	return w.source.Store.Production()
 }
@@ -112,7 +112,7 @@ func (w *steward) Policy(ref string) (router.Policy, error) {
 	if policy.IsRule(ref) {
 		return w.maker.Parse(ref)
 	}
-	if named, err := newestRef(ref); err == nil {
+	if named, err := policies.NewestRef(ref); err == nil {
 		ref = named.String()
 	}
 	return w.load(ref) // which says what is wrong with others
@@ -124,7 +124,7 @@ func (w *steward) Admit(name, reason string) error {
 	if policy.IsRule(name) || strings.TrimSpace(reason) != "" {
 		return nil
 	}
-	ref, err := storedRef(name)
+	ref, err := policies.StoredRef(name)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (w *steward) remember(name string, put func(checkpoints.Entry) error) error
 	if name == "" || policy.IsRule(name) {
 		return errors.New("only stored policies can be in production; start serve with --policy to have it route from then on")
 	}
-	ref, err := storedRef(name)
+	ref, err := policies.StoredRef(name)
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (r *trainingRun) startFrom(text string) error {
 	if text == "" {
 		return nil
 	}
-	ref, err := storedRef(text)
+	ref, err := policies.StoredRef(text)
 	if err != nil {
 		return fmt.Errorf("--from %q: %w", text, err)
 	}
@@ -172,7 +172,7 @@ func (o *trainOptions) preset(s *scenario.Scenario) (scenario.Preset, error) {
 		return p, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
 			o.steps, p.Decisions, o.presetName, o.presetName)
 	}
-	return p, checkPolicyName(o.name)
+	return p, policies.CheckName(o.name)
 }
 
 func train(ctx context.Context, o trainOptions, stdout, stderr io.Writer) error {
@@ -359,7 +359,7 @@ func (r *trainingRun) finish(ctx context.Context, stdout io.Writer) error {
 	}
 	ref := checkpoints.Ref{Name: r.options.name, Version: version}
 	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
-	tellRemoved(stdout, ref.Name, removed, tooOld)
+	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy threshold --policy slackfit --workload u1\n", r.options.scenario, r.store.Path, ref)
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.scenario, r.store.Path, ref)
 	return nil

@@ -80,7 +80,7 @@ func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	ref, err := storedRef(o.from)
+	ref, err := policies.StoredRef(o.from)
 	if err != nil {
 		return nil, fmt.Errorf("--from %q: %w", o.from, err)
 	}
@@ -300,7 +300,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	fmt.Fprintf(stdout, "learnt from %d logged and %d simulated transitions\n", results[0].Recorded, results[0].Explored)
 	t.write(stdout)
 	fmt.Fprintf(stdout, "stored policy %s in %s (sha256 %s)\n", ref, r.store.Path, checkpoints.Digest(data))
-	tellRemoved(stdout, ref.Name, removed, tooOld)
+	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
 		r.options.scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
 	if t.worse() {

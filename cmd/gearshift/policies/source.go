@@ -2,7 +2,6 @@ package policies
 
 import (
 	"fmt"
-	"strings"
 
 	"gearshift/checkpoints"
 	"gearshift/router/nn"
@@ -29,7 +28,7 @@ func (s *Source) Values(n *nn.MLP) (policy.ValueFunction, error) {
 // Stored loads the policy that ref names and fits it to the maker's fleet, which
 // must have what [observation.Spec.Match] asks of it.
 func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoints.Entry, error) {
-	parsed, err := checkpoints.ParseRef(strings.TrimPrefix(ref, "store:"))
+	parsed, err := StoredRef(ref)
 	if err != nil {
 		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, Forms)
 	}
