@@ -19,6 +19,7 @@ import (
 	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
 	"gearshift/cmd/gearshift/validation"
 	"gearshift/serving/measure"
 	"gearshift/serving/replay"
@@ -194,7 +195,7 @@ func (c *calibration) train(ctx context.Context) error {
 // their policies: the training first, since without its policy it could not go on.
 func (c *calibration) forgetPolicy() error {
 	store := &checkpoints.Store{Path: c.at(storeName)}
-	err := store.Forget(func(name string) bool { return isRunOf(name, calibrated) })
+	err := store.Forget(func(name string) bool { return training.IsRunOf(name, calibrated) })
 	if err == nil {
 		_, err = store.Remove(checkpoints.Ref{Name: calibrated}, true)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"gearshift/cmd/gearshift/fromlog"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
 	"gearshift/env/engine"
 	"gearshift/env/evaluation/logged"
 	"gearshift/router"
@@ -133,17 +134,18 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tape, err := newLogTape(s, live.encoder.Spec(), log)
+		tape, err := training.NewTape(s, live.encoder.Spec(), log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tape.Episodes() != 1 || tape.transitions() != 199 {
-			t.Fatalf("%d stretches of %d transitions", tape.Episodes(), tape.transitions())
+		if tape.Episodes() != 1 || tape.Transitions() != 199 {
+			t.Fatalf("%d stretches of %d transitions", tape.Episodes(), tape.Transitions())
 		}
+		rows := log.Runs[0].Rows // one stretch
 		x := tape.Reset(0)
 		var busy bool
 		for i, over := 0, false; ; i++ {
-			r := &tape.episode[i]
+			r := &rows[i]
 			if !slices.Equal(x, live.seen[r.Request.ID]) {
 				t.Fatalf("request %d: %v from the log, %v in the router", r.Request.ID, x, live.seen[r.Request.ID])
 			}
@@ -155,7 +157,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 				t.Fatalf("request %d: action %d", r.Request.ID, tape.Action())
 			}
 			step := tape.Step(tape.Action())
-			if len(step.Completed) != 1 || step.Completed[0].Utility != r.Utility || step.Elapsed != tape.episode[i+1].View.Now-r.View.Now || step.Terminated {
+			if len(step.Completed) != 1 || step.Completed[0].Utility != r.Utility || step.Elapsed != rows[i+1].View.Now-r.View.Now || step.Terminated {
 				t.Fatalf("request %d: %+v", r.Request.ID, step)
 			}
 			x, over = step.Observation, step.Truncated

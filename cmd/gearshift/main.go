@@ -5,16 +5,16 @@
 // it has several. What is named otherwise belongs
 //
 //   - to serve: steward, which sees to its files and policies; memory
-//   - to eval: tune; with train, from_log
+//   - to eval: tune
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
 //   - to scenario: upstreams
 //   - to all: networks and onnx, which run what is stored
 //
-// The folders hold what a scenario is, what policies are named, how well they do (judging)
-// and how much better they could be (bound), the machine that measures, what becomes of
-// measurements (profiling), the validation of what is running, the paper's report, and how
-// results are written (output).
+// The folders hold what a scenario is, what policies are named, how they are trained, how
+// well they do (judging) and how much better they could be (bound); what logged requests
+// tell (fromlog), the machine that measures, what becomes of measurements (profiling), the
+// validation of what is running, the paper's report, and how results are written (output).
 package main
 
 import (

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
 )
 
 // TestMain lets the test binary be the gearshift command, for the tests that
@@ -70,4 +72,14 @@ func edited(t *testing.T, name, from, to string) string {
 		t.Fatalf("scenario %s does not have %q", name, from)
 	}
 	return write(t, "edited.yaml", strings.Replace(text, from, to, 1))
+}
+
+// scenarioOf loads a scenario for a test.
+func scenarioOf(t testing.TB, ref string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Load(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -3,17 +3,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
-	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/paper"
+	"gearshift/cmd/gearshift/training"
 )
 
 func newPaperCommand() *cobra.Command {
@@ -34,7 +30,9 @@ continues an interrupted training.`,
 			return paper.Write(c.Context(), o, paper.Program{
 				Version: version,
 				Train: func(ctx context.Context, t paper.Training) (string, error) {
-					return trainForPaper(ctx, t, stderr)
+					return training.Ensure(ctx, training.Options{
+						Scenario: t.Scenario, Store: t.Store, Preset: t.Preset, Name: t.Name, From: t.From, Seed: t.Seed, Uncompared: t.Uncompared,
+					}, t.On, stderr)
 				},
 				Counting: func(what string) func(done, total int) { return output.Counting(stderr, what) },
 			}, c.OutOrStdout(), stderr)
@@ -50,41 +48,4 @@ continues an interrupted training.`,
 	f.IntVar(&o.Longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
 	f.BoolVar(&o.Ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
 	return c
-}
-
-// trainForPaper trains a policy of the report, unless its store has one of the same
-// ingredients; an interrupted run goes on.
-func trainForPaper(ctx context.Context, t paper.Training, stderr io.Writer) (ref string, err error) {
-	r, err := newTrainingRunOn(trainOptions{
-		scenario: t.Scenario, store: t.Store, presetName: t.Preset, name: t.Name, from: t.From, seed: t.Seed, uncompared: t.Uncompared,
-	}, t.On)
-	if err != nil {
-		return "", err
-	}
-	if _, entry, err := r.store.Get(checkpoints.Ref{Name: t.Name}); err == nil && sameTraining(entry.Meta, r.meta) {
-		return entry.Ref().String(), nil
-	}
-	r.options.resume = r.interrupted()
-	fmt.Fprintf(stderr, "training %s (preset %s, seed %d)\n", t.Name, t.Preset, t.Seed)
-	return t.Name, r.run(ctx, io.Discard, stderr)
-}
-
-// interrupted says whether a run of the name, of the same ingredients, waits to
-// be continued.
-func (r *trainingRun) interrupted() bool {
-	stored, err := r.store.GetTraining(r.options.name)
-	if err != nil || stored.Policy.Name != "" {
-		return false
-	}
-	var meta checkpoints.Meta
-	return json.Unmarshal(stored.Meta, &meta) == nil && r.matches(meta) == nil
-}
-
-// sameTraining says whether the stored policy is what the training would end with.
-func sameTraining(a, b checkpoints.Meta) bool {
-	if a.AdviceMargin > 0 && a.OwnEpisodes && a.Caution == 0 {
-		return false // of an earlier version, of which several networks knew no caution
-	}
-	return a.Scenario == b.Scenario && a.ScenarioHash == b.ScenarioHash && a.SpecHash == b.SpecHash &&
-		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && cmp.Compare(a.From, b.From) == 0
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -79,19 +78,15 @@ func (firstShortest) Pick(v *fleet.View, _ *fleet.Request, variant int, _ uint64
 	return best
 }
 
-// scriptedEnvironment is what scripts/peers/environment.py ports: titan-rtx-opt
-// under scripted requests (negative: endless), with an observation of nine numbers.
-func scriptedEnvironment(tb testing.TB, requests int) *env.Environment {
+// scriptedSimulation is what scripts/peers/environment.py ports: titan-rtx-opt under scripted
+// requests (negative: endless), with an observation of nine numbers, of the Spec.
+func scriptedSimulation(tb testing.TB, requests int) (config env.Config, spec observation.Spec) {
 	tb.Helper()
-	s, err := scenario.Load("titan-rtx-opt")
+	config, err := scenarioOf(tb, "titan-rtx-opt").Simulation()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	config, err := s.Simulation()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	spec, err := observation.NewSpec(config.Table, []observation.Feature{
+	spec, err = observation.NewSpec(config.Table, []observation.Feature{
 		{Kind: observation.TaskOneHot},
 		{Kind: observation.InFlight, Scale: []float64{20, 20, 4}},
 		{Kind: observation.Rate, Scale: []float64{24}},
@@ -107,11 +102,7 @@ func scriptedEnvironment(tb testing.TB, requests int) *env.Environment {
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return &scriptedRequests{script: script(seed), n: requests}, nil
 	}
-	e, err := env.New(config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return e
+	return config, spec
 }
 
 // BenchmarkEnvironment plays scripted requests, with sizes drawn at random: what
@@ -133,7 +124,12 @@ func playScripted(b *testing.B, environments int) {
 	const requests = 2000
 	var list []*env.Environment
 	for range environments {
-		list = append(list, scriptedEnvironment(b, requests))
+		config, _ := scriptedSimulation(b, requests)
+		e, err := env.New(config)
+		if err != nil {
+			b.Fatal(err)
+		}
+		list = append(list, e)
 	}
 	episodes := int64(b.N * environments)
 	var begun atomic.Int64

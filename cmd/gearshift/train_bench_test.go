@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
 	"gearshift/workloads"
@@ -15,11 +16,11 @@ import (
 // routed takes scripted actions in place of the learner's, so that what is
 // measured plays the same requests on the same sizes whatever has been learnt.
 type routed struct {
-	*trainingEnv
+	*training.Environment
 	routes script
 }
 
-func (r *routed) Step(int) rl.Step { return r.trainingEnv.Step(int(r.routes.uniform() * 3)) }
+func (r *routed) Step(int) rl.Step { return r.Environment.Step(int(r.routes.uniform() * 3)) }
 
 // BenchmarkTraining is rl.Train with one gradient step for each decision, past
 // the warm-up: on the environment that scripts/peers ports, and, with all that its
@@ -37,8 +38,12 @@ func BenchmarkTraining(b *testing.B) {
 		c := s.Training.Presets[preset].Config
 		c.AdviceMargin, c.Discount = 0, rl.Discount{TimeConstant: 15}
 		c.TargetSync, c.TargetRate = 0, 0.002
-		e := scriptedEnvironment(b, -1)
-		return c, &routed{&trainingEnv{estimating: e, told: e}, script(2)}
+		config, spec := scriptedSimulation(b, -1)
+		e, err := training.NewEnvironmentOn(s, spec, config, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c, &routed{e, script(2)}
 	}
 	for _, cores := range []string{"", "two-cores/"} { // which -cpu gives
 		b.Run(cores+"9-256-256-3/batch=1024", func(b *testing.B) {
@@ -53,7 +58,7 @@ func BenchmarkTraining(b *testing.B) {
 	b.Run("default", func(b *testing.B) {
 		preset := s.Training.Presets["default"]
 		spec := s.Trained(preset).Spec()
-		e, err := newTrainingEnv(s.Trained(preset), spec, preset.Episode)
+		e, err := training.NewEnvironment(s.Trained(preset), spec, preset.Episode)
 		if err != nil {
 			b.Fatal(err)
 		}

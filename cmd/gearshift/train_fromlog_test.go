@@ -6,30 +6,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
-	"gearshift/router/fleet"
-	"gearshift/serving/experience"
 	"gearshift/workloads"
 )
-
-// scenarioOf loads a scenario for a test.
-func scenarioOf(t *testing.T, ref string) *scenario.Scenario {
-	t.Helper()
-	s, err := scenario.Load(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // In a world whose large size is slower than the scenario says, a policy from the
 // simulator earns too little. Fine-tuned on its own log it earns more there, though
@@ -98,7 +84,7 @@ func TestFineTuningRepeats(t *testing.T) {
 	if err != nil || entry.Ref().Version != 3 {
 		t.Fatalf("%v: %s", err, entry.Ref())
 	}
-	var outcome tuning
+	var outcome training.Outcome
 	if l := c.Meta.Log; l == nil || l.Requests != 400 || l.Recorded != 319 || l.Explored == 0 || l.Steps != 20 ||
 		len(l.Files) != 1 || l.Files[0] != "experience.jsonl" || len(l.SHA256) != 64 || json.Unmarshal(l.Outcome, &outcome) != nil {
 		t.Errorf("%+v", c.Meta.Log)
@@ -161,28 +147,4 @@ func TestFineTuningFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail(t, train("--from", "tiny", "--from-log", broken), "broken.jsonl:2: id, decision: missing")
-}
-
-// Only decisions of policies that came one right after another make transitions.
-func TestStretches(t *testing.T) {
-	row := func(decision uint64, at int) experience.Row {
-		return experience.Row{Decision: decision, View: fleet.View{Now: time.Duration(at)}}
-	}
-	pinned := row(9, 90)
-	pinned.Pinned = true
-	rows := []experience.Row{row(1, 10), row(2, 20), row(3, 30), row(5, 50), row(6, 60), row(7, 59), row(8, 80), pinned, row(10, 100), row(12, 120)}
-	var got [][]uint64
-	for _, s := range stretches(rows) {
-		var list []uint64
-		for _, r := range s {
-			list = append(list, r.Decision)
-		}
-		got = append(got, list)
-	}
-	if want := [][]uint64{{1, 2, 3}, {5, 6}, {7, 8}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("stretches %v, want %v", got, want)
-	}
-	if len(stretches(nil)) != 0 {
-		t.Error("a stretch of nothing")
-	}
 }

@@ -180,12 +180,13 @@ func TestTrainingStartsAnewBesideUnreadableProgress(t *testing.T) {
 		},
 	} {
 		store := &checkpoints.Store{Path: storePath(t)}
-		run, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", seed: 1, store: store.Path})
+		trainTiny(t, store.Path, "--steps", "10")
+		run, err := store.GetTraining("tiny")
 		if err != nil {
 			t.Fatal(err)
 		}
 		progress := append([]byte{255, 0, 0, 0}, "of another version of gearshift"...)
-		if err := store.PutTraining("tiny", []byte(toJSON(t, run.meta)), progress); err != nil {
+		if err := store.PutTraining("tiny", run.Meta, progress); err != nil {
 			t.Fatal(err)
 		}
 		damage(store, progress)

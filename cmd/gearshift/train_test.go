@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,9 +14,9 @@ import (
 	"testing"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
-	"gearshift/rl"
-	"gearshift/router/nn"
 	"gearshift/workloads"
 )
 
@@ -125,91 +123,6 @@ func TestMembersAreTrainedApart(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(out, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", file, err)
 		}
-	}
-}
-
-// What a departure takes is chosen by what it comes to: the most where the networks'
-// values are worth nothing, the least where they say nothing against the advice.
-func TestDeparturesAreChosenByValidation(t *testing.T) {
-	for bias, most := range map[float32]bool{0: false, 0.1: true} {
-		r, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", store: storePath(t), seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, m := range r.members {
-			network, err := nn.New(r.meta.Spec.Dim(), 4, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The small size is worth more, say the networks, but not all as much more.
-			network.Biases[1][0] = bias * float32(1+i)
-			m.result.Network = network
-		}
-		if _, err := r.network(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		list := r.departures()
-		want := list[0]
-		if most {
-			want = list[len(list)-1]
-		}
-		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want {
-			t.Errorf("values that are %v off: %+v, want %+v", bias, got, want)
-		}
-	}
-}
-
-// No two networks of a run meet the same episodes, in training or fine-tuned on a log;
-// the first one's are those of a run of one network.
-func TestMembersHaveEpisodesOfTheirOwn(t *testing.T) {
-	seen := map[uint64]bool{}
-	for seed := range uint64(3) {
-		for number := range 4 {
-			m := &member{number: number}
-			for episode := range uint64(21) {
-				got := m.episodeSeed(seed, episode)
-				if seen[got] || got>>56 != uint64(workloads.Training) {
-					t.Errorf("seed %d, network %d, episode %d: %#x is another's, or not of training", seed, number, episode, got)
-				}
-				seen[got] = true
-				if want := workloads.Seed(workloads.Training, seed<<24|episode); number == 0 && got != want {
-					t.Errorf("seed %d, episode %d: %#x, want %#x", seed, episode, got, want)
-				}
-			}
-		}
-	}
-	r, err := newTrainingRun(trainOptions{scenario: "tiny", presetName: "quick", seed: 1, steps: 10, store: storePath(t), uncompared: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.run(t.Context(), io.Discard, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	if a, b := r.members[0].envs[0].Arrival(), r.members[1].envs[0].Arrival(); a == b {
-		t.Errorf("request 10 of both networks' first episode is %+v", a)
-	}
-	onLog := &logRun{trainingRun: r} // which lacks requests to replay
-	_, first, errFirst := onLog.simulated(r.members[0])
-	_, second, err := onLog.simulated(r.members[1])
-	if err := errors.Join(errFirst, err); err != nil || first(0) == second(0) {
-		t.Errorf("beside a log both networks meet the episode %#x, %v", first(0), err)
-	}
-}
-
-// What one network has not met is beyond the mean of all.
-func TestTheRangeOfSeveralNetworks(t *testing.T) {
-	run := func(seen ...[]float32) *trainingRun {
-		r := &trainingRun{}
-		for _, x := range seen {
-			r.members = append(r.members, &member{result: rl.Result{Seen: x}})
-		}
-		return r
-	}
-	if got := run([]float32{1, 5, 2}, []float32{2, 3, 2}).seen(); !slices.Equal(got, []float32{1, 3, 2}) {
-		t.Errorf("all have met up to %v", got)
-	}
-	if got := run([]float32{1, 5, 2}, nil).seen(); got != nil {
-		t.Errorf("one explores, and all have met up to %v", got)
 	}
 }
 
@@ -340,4 +253,47 @@ func TestTrainRefuses(t *testing.T) {
 	fail(t, with("--resume", "--seed", "2"), "seed 1", "now it is 2")
 	other := edited(t, "tiny", "contention: ", "contention: 1")
 	fail(t, []string{"train", "--scenario", other, "--preset", "quick", "--store", store, "--name", "tiny", "--resume"}, "hash")
+}
+
+// Lengths without a max are cut to what fits wherever requests are drawn.
+func TestLengthsWithoutMaxEndNoSimulation(t *testing.T) {
+	text := succeed(t, "scenario", "show", "tiny")
+	for _, cut := range [][2]string{
+		{"{distribution: geometric, mean: 32, max: 200}", "{distribution: lognormal, mean: 2000, cv: 9}"},
+		{"{distribution: uniform, min: 20, max: 60}", "{distribution: lognormal, mean: 500, cv: 9}"},
+	} {
+		if !strings.Contains(text, cut[0]) {
+			t.Fatalf("the scenario has no %s", cut[0])
+		}
+		text = strings.Replace(text, cut[0], cut[1], 1)
+		file := write(t, "open.yaml", text)
+		succeed(t, "eval", "--scenario", file, "--policy", "static:small", "--workload", "poisson:1", "--seeds", "1", "--requests", "300", "--out", t.TempDir())
+		s, err := scenario.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := training.NewEnvironment(s, s.Spec(), 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Reset(1)
+		for range 300 {
+			if e.Step(0); e.Err() != nil {
+				t.Fatal(e.Err())
+			}
+		}
+		process, err := workloads.NewPoisson(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := workloads.New(process, s.Table().Tasks, s.Workload, 1, workloads.Limit{Requests: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+			if need := a.PromptTokens + a.OutputTokens; need > s.SmallestCache() {
+				t.Errorf("a request of %d tokens; %d fit", need, s.SmallestCache())
+			}
+		}
+	}
 }

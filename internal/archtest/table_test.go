@@ -116,6 +116,8 @@ var table = []room{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
 		"env", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
+	{"cmd/gearshift/output", nil,
+		"how results are written is the same for all commands: it does not know what it writes"},
 	{"cmd/gearshift/judging", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/evaluation", "checkpoints"},
@@ -123,8 +125,11 @@ var table = []room{
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
 		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},
-	{"cmd/gearshift/output", nil,
-		"how results are written is the same for all commands: it does not know what it writes"},
+	{"cmd/gearshift/training", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/fromlog", "cmd/gearshift/output",
+		"router/fleet", "router/nn", "router/observation", "router/policy", "router/profile", "workloads",
+		"env", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
+		"a run joins the learner with simulator, judge and store: it serves nobody, and a build that only serves leaves it out"},
 	{"cmd/gearshift/paper", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
 		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},

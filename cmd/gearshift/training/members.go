@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package training
 
 import (
 	"context"
@@ -27,21 +25,21 @@ type member struct {
 	number   int    // from 0
 	run      string // the name that its progress is stored under
 	seed     uint64
-	envs     []*trainingEnv
+	envs     []*Environment
 	from     *nn.MLP      // the weights to begin with; nil if they are drawn
 	progress *rl.Progress // to go on from; nil if it begins
 	result   rl.Result
 }
 
 // addMembers makes the members; the first is what a run of one network is.
-func (r *trainingRun) addMembers() error {
+func (r *run) addMembers() error {
 	for i := range max(1, r.config.Members) {
-		m := &member{number: i, run: r.options.name, seed: r.options.seed + uint64(i)<<32}
+		m := &member{number: i, run: r.options.Name, seed: r.options.Seed + uint64(i)<<32}
 		if i > 0 {
-			m.run = fmt.Sprintf("%s+%d", r.options.name, i+1) // no policy's name has a +
+			m.run = fmt.Sprintf("%s+%d", r.options.Name, i+1) // no policy's name has a +
 		}
 		for range max(1, r.config.Environments) {
-			e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
+			e, err := NewEnvironment(r.scenario, r.meta.Spec, r.config.Episode)
 			if err != nil {
 				return err
 			}
@@ -63,15 +61,15 @@ func (m *member) episodeSeed(run, episode uint64) uint64 {
 	return workloads.Seed(workloads.Training, n)
 }
 
-// isRunOf says whether progress of that name is a run's, or that of one of its members.
-func isRunOf(name, run string) bool {
+// IsRunOf says whether progress of that name is a run's, or that of one of its members.
+func IsRunOf(name, run string) bool {
 	first, _, _ := strings.Cut(name, "+")
 	return first == run
 }
 
 // train trains the members. Its error is the first that is more than an interruption:
 // where one fails, the others are interrupted.
-func (r *trainingRun) train(ctx context.Context, log *trainingLog) error {
+func (r *run) train(ctx context.Context, log *runLog) error {
 	meta, err := json.Marshal(r.meta)
 	if err != nil {
 		return err
@@ -93,14 +91,14 @@ func (r *trainingRun) train(ctx context.Context, log *trainingLog) error {
 	return ctx.Err()
 }
 
-func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, log *trainingLog) error {
+func (r *run) trainMember(ctx context.Context, m *member, meta []byte, log *runLog) error {
 	learner, rows, err := r.newLearner(m.seed)
 	if err != nil {
 		return err
 	}
 	if m.from != nil {
 		if err := learner.StartFrom(m.from); err != nil {
-			return fmt.Errorf("--from %q: %w", r.options.from, err)
+			return fmt.Errorf("--from %q: %w", r.options.From, err)
 		}
 	}
 	envs := make([]rl.Env, len(m.envs))
@@ -108,9 +106,9 @@ func (r *trainingRun) trainMember(ctx context.Context, m *member, meta []byte, l
 		envs[i] = e
 	}
 	m.result, err = rl.Train(ctx, rl.Run{
-		Config: r.config, Seed: m.seed, Stop: r.options.steps,
+		Config: r.config, Seed: m.seed, Stop: r.options.Steps,
 		Envs: envs, Learner: learner, Rows: rows,
-		EpisodeSeed: func(episode uint64) uint64 { return m.episodeSeed(r.options.seed, episode) },
+		EpisodeSeed: func(episode uint64) uint64 { return m.episodeSeed(r.options.Seed, episode) },
 		Validate: func(network *nn.MLP) (float64, error) {
 			deployed, err := r.deployed(r.config.AdviceMargin, network)
 			if err != nil {
@@ -140,7 +138,7 @@ type learner interface {
 
 // newLearner makes the learner of the Spec's kind of policy, with weights drawn by
 // the seed, and says how its observations divide.
-func (r *trainingRun) newLearner(seed uint64) (learner, rl.Rows, error) {
+func (r *run) newLearner(seed uint64) (learner, rl.Rows, error) {
 	spec, rng := r.meta.Spec, rand.New(rl.Weights.PCG(seed))
 	if !spec.Places() {
 		l, err := dqn.New(r.config, spec.Dim(), len(spec.Variants), rng)
@@ -152,7 +150,7 @@ func (r *trainingRun) newLearner(seed uint64) (learner, rl.Rows, error) {
 }
 
 // decisions is how many every member has taken.
-func (r *trainingRun) decisions() int {
+func (r *run) decisions() int {
 	least := r.members[0].result.Decisions
 	for _, m := range r.members[1:] {
 		least = min(least, m.result.Decisions)
@@ -167,7 +165,7 @@ type departure struct{ margin, caution float64 }
 // departures are those that a run chooses from. Several networks disagree where they
 // know little, so that there more is asked; of a single one, all that can be done is to
 // ask for more everywhere.
-func (r *trainingRun) departures() (list []departure) {
+func (r *run) departures() (list []departure) {
 	margin := r.config.AdviceMargin
 	if len(r.members) > 1 {
 		for _, caution := range []float64{0.5, 0.75, 1, 1.25, 1.5, 2, 3} {
@@ -182,7 +180,7 @@ func (r *trainingRun) departures() (list []departure) {
 }
 
 // network is that of the policy, with the departure from advice that validates best.
-func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
+func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	networks := make([]*nn.MLP, len(r.members))
 	for i, m := range r.members {
 		networks[i] = m.result.Network
@@ -213,7 +211,7 @@ func (r *trainingRun) network(ctx context.Context) (*nn.MLP, error) {
 
 // seen is the largest value of each input that every member has met, for what one has
 // not met spoils the mean; nil if one's exploration has not ended, or if the policy places.
-func (r *trainingRun) seen() []float32 {
+func (r *run) seen() []float32 {
 	seen := slices.Clone(r.members[0].result.Seen)
 	for _, m := range r.members[1:] {
 		if len(m.result.Seen) == 0 {
@@ -228,7 +226,7 @@ func (r *trainingRun) seen() []float32 {
 
 // deployed is the network that a policy acts by, of the networks trained and with the
 // margin that what is advised has.
-func (r *trainingRun) deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
+func (r *run) deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
 	stack, err := nn.Stack(networks...)
 	if err != nil || margin == 0 {
 		return stack, err

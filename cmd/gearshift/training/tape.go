@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package training
 
 import (
 	"gearshift/cmd/gearshift/fromlog"
@@ -12,9 +10,9 @@ import (
 	"gearshift/serving/experience"
 )
 
-// logTape is logged requests as the training loop sees decisions: each stretch of
+// Tape is logged requests as the training loop sees decisions: each stretch of
 // requests that followed each other is an episode, which the stretch's end cuts.
-type logTape struct {
+type Tape struct {
 	encoder    *observation.Encoder
 	forecaster *profile.Forecaster
 	places     bool // actions are replicas, not variants
@@ -27,8 +25,8 @@ type logTape struct {
 	completed   [1]rl.Completion
 }
 
-// newLogTape makes a tape of the log, whose views are of a table.
-func newLogTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*logTape, error) {
+// NewTape makes a tape of the log for the Spec, as the scenario's policies observe.
+func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*Tape, error) {
 	table, err := fromlog.Table(s, log)
 	if err != nil {
 		return nil, err
@@ -37,7 +35,7 @@ func newLogTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log
 	if err != nil {
 		return nil, err
 	}
-	t := &logTape{forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places()}
+	t := &Tape{forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places()}
 	if t.encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
@@ -73,8 +71,8 @@ func appendStretch(list [][]experience.Row, rows []experience.Row) [][]experienc
 	return list
 }
 
-// transitions is how many decisions are followed by another and have a known reward.
-func (t *logTape) transitions() (n int) {
+// Transitions is how many decisions are followed by another and have a known reward.
+func (t *Tape) Transitions() (n int) {
 	for _, rows := range t.stretches {
 		for i := range rows[:len(rows)-1] {
 			if rows[i].Judged {
@@ -86,17 +84,17 @@ func (t *logTape) transitions() (n int) {
 }
 
 // Episodes implements [rl.Tape].
-func (t *logTape) Episodes() int { return len(t.stretches) }
+func (t *Tape) Episodes() int { return len(t.stretches) }
 
 // Reset implements [rl.Env].
-func (t *logTape) Reset(n uint64) []float32 {
+func (t *Tape) Reset(n uint64) []float32 {
 	t.episode, t.at = t.stretches[n], 0
 	return t.observe()
 }
 
 // observe encodes the present row as the router did when it decided: the encoder is
 // the same, the view is kept whole, and forecasts follow from it.
-func (t *logTape) observe() []float32 {
+func (t *Tape) observe() []float32 {
 	r := &t.episode[t.at]
 	t.view.CopyFrom(&r.View)
 	if t.places {
@@ -108,7 +106,7 @@ func (t *logTape) observe() []float32 {
 }
 
 // Action implements [rl.Tape].
-func (t *logTape) Action() int {
+func (t *Tape) Action() int {
 	if t.places {
 		return t.episode[t.at].Replica
 	}
@@ -117,7 +115,7 @@ func (t *logTape) Action() int {
 
 // Step implements [rl.Env]. A reward that is not known, as that of a client who
 // left, never comes.
-func (t *logTape) Step(int) rl.Step {
+func (t *Tape) Step(int) rl.Step {
 	r := &t.episode[t.at]
 	step := rl.Step{}
 	if r.Judged {

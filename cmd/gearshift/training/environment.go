@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package training
 
 import (
 	"math"
@@ -13,10 +11,10 @@ import (
 	"gearshift/workloads"
 )
 
-// trainingEnv is the simulator as the training loop sees it. An error of the
+// Environment is the simulator as the training loop sees it. An error of the
 // simulator is a fault of the program or of the scenario that no action can
 // mend; it is kept, and ends the run.
-type trainingEnv struct {
+type Environment struct {
 	*env.Environment                  // of the present episode
 	estimating, told *env.Environment // the rate is estimated, or is known
 	knownShare       float64          // of the episodes
@@ -39,9 +37,9 @@ func stratum(rate float64) int {
 // leastRate is below all bands, and has a logarithm.
 const leastRate = 1e-3
 
-// newTrainingEnv is the scenario's fleet under its training load, endless but
+// NewEnvironment is the scenario's fleet under its training load, endless but
 // for the truncation after each episode.
-func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*trainingEnv, error) {
+func NewEnvironment(s *scenario.Scenario, spec observation.Spec, episode int) (*Environment, error) {
 	load, err := workloads.NewRandomSwitching(s.Training.Load)
 	if err != nil {
 		return nil, err
@@ -55,12 +53,12 @@ func newTrainingEnv(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
 	}
-	return newTrainingEnvOn(s, spec, config, s.Training.Load.KnownShare)
+	return NewEnvironmentOn(s, spec, config, s.Training.Load.KnownShare)
 }
 
-// newTrainingEnvOn is newTrainingEnv on a fleet and load of the caller's. What the
+// NewEnvironmentOn is NewEnvironment on a fleet and load of the caller's. What the
 // policy believes of the fleet is the scenario's.
-func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, config env.Config, knownShare float64) (*trainingEnv, error) {
+func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Config, knownShare float64) (*Environment, error) {
 	maker, err := s.Maker(config.Table)
 	if err != nil {
 		return nil, err
@@ -68,7 +66,7 @@ func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
-	t := &trainingEnv{knownShare: knownShare, places: spec.Places()}
+	t := &Environment{knownShare: knownShare, places: spec.Places()}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}
@@ -78,8 +76,11 @@ func newTrainingEnvOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	return t, err
 }
 
+// Err is the error of the simulator, after which nothing more can be asked of it.
+func (t *Environment) Err() error { return t.err }
+
 // Reset implements [rl.Env].
-func (t *trainingEnv) Reset(seed uint64) []float32 {
+func (t *Environment) Reset(seed uint64) []float32 {
 	t.Environment = t.estimating
 	if rand.New(rand.NewPCG(seed, knownStream)).Float64() < t.knownShare {
 		t.Environment = t.told
@@ -90,7 +91,7 @@ func (t *trainingEnv) Reset(seed uint64) []float32 {
 }
 
 // Step implements [rl.Env].
-func (t *trainingEnv) Step(action int) rl.Step {
+func (t *Environment) Step(action int) rl.Step {
 	t.strata = append(t.strata, stratum(t.Arrival().Rate))
 	route := t.Environment.Step
 	if t.places {

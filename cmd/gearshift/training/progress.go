@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package training
 
 import (
 	"bytes"
@@ -19,8 +17,8 @@ import (
 	"gearshift/rl"
 )
 
-// trainingLog shows a run on the terminal and writes its curves to files.
-type trainingLog struct {
+// runLog shows a run on the terminal and writes its curves to files.
+type runLog struct {
 	stderr   io.Writer
 	terminal bool // lines overwrite each other
 	open     bool // the last one is not ended
@@ -34,12 +32,12 @@ type trainingLog struct {
 	curves []*curves // of each member; none if nothing is to be written
 }
 
-// newTrainingLog opens the files in the run's folder, if it has one: those of the
+// newRunLog opens the files in the run's folder, if it has one: those of the
 // first member there, of each other in a folder below.
-func newTrainingLog(r *trainingRun, stderr io.Writer) (*trainingLog, error) {
-	l := &trainingLog{stderr: stderr, terminal: output.IsTerminal(stderr), latest: make([]rl.Report, len(r.members))}
+func newRunLog(r *run, stderr io.Writer) (*runLog, error) {
+	l := &runLog{stderr: stderr, terminal: output.IsTerminal(stderr), latest: make([]rl.Report, len(r.members))}
 	for _, m := range r.members {
-		out := r.options.out
+		out := r.options.Out
 		if out == "" {
 			continue
 		}
@@ -130,7 +128,7 @@ func (c *curves) close() error {
 }
 
 // start announces the run.
-func (l *trainingLog) start(r *trainingRun) {
+func (l *runLog) start(r *run) {
 	for i, m := range r.members {
 		if p := m.progress; p != nil { // one at its end reports no more
 			l.latest[i] = rl.Report{
@@ -147,12 +145,12 @@ func (l *trainingLog) start(r *trainingRun) {
 		of = fmt.Sprintf(" of each of %d networks", n)
 	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions%s (%s)\n",
-		r.options.name, r.scenario.Name, r.options.presetName, r.options.seed, l.last, of, trainingStack)
+		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, l.last, of, Stack)
 	l.began = time.Now()
 }
 
 // report is the training loop's hook.
-func (l *trainingLog) report(member int, r rl.Report) {
+func (l *runLog) report(member int, r rl.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -170,7 +168,7 @@ func (l *trainingLog) report(member int, r rl.Report) {
 
 // together is how the members go: as far as the slowest, as well as all in the
 // mean.
-func (l *trainingLog) together() rl.Report {
+func (l *runLog) together() rl.Report {
 	all := slices.MinFunc(l.latest, func(a, b rl.Report) int { return a.Decisions - b.Decisions })
 	n := float64(len(l.latest))
 	all.Utility, all.TDError, all.Score, all.BestScore = 0, 0, 0, 0
@@ -186,7 +184,7 @@ func (l *trainingLog) together() rl.Report {
 
 // show prints a line: on a terminal over the last one, elsewhere every 10 s; none
 // before all members have gone on.
-func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
+func (l *runLog) show(r rl.Report, now time.Time, fps float64) {
 	done := r.Decisions >= l.last
 	if r.Decisions == l.first && !done {
 		return
@@ -216,7 +214,7 @@ func (l *trainingLog) show(r rl.Report, now time.Time, fps float64) {
 
 // Close ends the line of a run that was interrupted, and closes the files; it
 // returns the first error of all writes.
-func (l *trainingLog) Close() error {
+func (l *runLog) Close() error {
 	if l.open {
 		fmt.Fprintln(l.stderr)
 	}

@@ -1,6 +1,4 @@
-//go:build !serveonly
-
-package main
+package training
 
 import (
 	"context"
@@ -19,7 +17,6 @@ import (
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
-	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
 	"gearshift/rl"
 	"gearshift/router/nn"
@@ -36,7 +33,7 @@ const (
 
 // logRun is a training run on a log.
 type logRun struct {
-	*trainingRun
+	*run
 	start   *checkpoints.Checkpoint // the policy to fine-tune
 	ref     string                  // and its reference
 	read    *experience.Log
@@ -49,9 +46,9 @@ type logRun struct {
 	factors []float64       // and by how much, by variant; nil if the log cannot say
 }
 
-// trainFromLog fine-tunes a stored policy on logged requests and stores it as a new
+// FromLog fine-tunes a stored policy on logged requests and stores it as a new
 // version. presetGiven says that the preset is the user's, not a default.
-func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout, stderr io.Writer) error {
+func FromLog(ctx context.Context, o Options, presetGiven bool, stdout, stderr io.Writer) error {
 	r, err := newLogRun(o, presetGiven)
 	if err != nil {
 		return err
@@ -72,37 +69,37 @@ func trainFromLog(ctx context.Context, o trainOptions, presetGiven bool, stdout,
 	return r.finish(ctx, results, stdout)
 }
 
-func newLogRun(o trainOptions, presetGiven bool) (*logRun, error) {
-	if o.from == "" {
+func newLogRun(o Options, presetGiven bool) (*logRun, error) {
+	if o.From == "" {
 		return nil, errors.New("--from-log needs --from NAME[@VERSION]: the stored policy to fine-tune")
 	}
-	s, err := scenario.Load(o.scenario)
+	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return nil, err
 	}
-	ref, err := policies.StoredRef(o.from)
+	ref, err := policies.StoredRef(o.From)
 	if err != nil {
-		return nil, fmt.Errorf("--from %q: %w", o.from, err)
+		return nil, fmt.Errorf("--from %q: %w", o.From, err)
 	}
-	start, entry, err := (&checkpoints.Store{Path: o.store}).Get(ref)
+	start, entry, err := (&checkpoints.Store{Path: o.Store}).Get(ref)
 	if err != nil {
-		return nil, fmt.Errorf("--from %q: %w", o.from, err)
+		return nil, fmt.Errorf("--from %q: %w", o.From, err)
 	}
-	if o.name == "" {
-		o.name = entry.Ref().Name
+	if o.Name == "" {
+		o.Name = entry.Ref().Name
 	}
 	if _, ok := s.Training.Presets[start.Meta.Preset]; ok && !presetGiven {
-		o.presetName = start.Meta.Preset
+		o.Preset = start.Meta.Preset
 	}
-	if o.steps < 0 {
-		return nil, fmt.Errorf("--steps %d is negative", o.steps)
+	if o.Steps < 0 {
+		return nil, fmt.Errorf("--steps %d is negative", o.Steps)
 	}
-	r := &logRun{start: start, ref: entry.Ref().String(), steps: o.steps}
-	o.steps = 0 // which are decisions to the run
-	if r.trainingRun, err = newTrainingRunOn(o, s); err != nil {
+	r := &logRun{start: start, ref: entry.Ref().String(), steps: o.Steps}
+	o.Steps = 0 // which are decisions to the run
+	if r.run, err = newRunOn(o, s); err != nil {
 		return nil, err
 	}
-	if r.read, err = fromlog.Read(s, o.fromLog); err != nil {
+	if r.read, err = fromlog.Read(s, o.FromLog); err != nil {
 		return nil, err
 	}
 	r.train, r.held = split(r.read, logHeldOut)
@@ -131,11 +128,11 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 
 // size says how much there is to learn from, and so how long to learn.
 func (r *logRun) size() error {
-	tape, err := newLogTape(r.scenario, r.meta.Spec, r.train)
+	tape, err := NewTape(r.scenario, r.meta.Spec, r.train)
 	if err != nil {
 		return err
 	}
-	n := min(tape.transitions(), r.config.Replay)
+	n := min(tape.Transitions(), r.config.Replay)
 	if n == 0 {
 		return fmt.Errorf("%d requests of the log to learn from: %w; log with sample: 1, or more of them", r.train.Len(), rl.ErrNothingRecorded)
 	}
@@ -170,7 +167,7 @@ func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResul
 		load = "on the log's arrivals with engines that take " + r.slowness() + " as long as the scenario says"
 	}
 	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks (%s)\n",
-		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), trainingStack)
+		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), Stack)
 	results := make([]rl.OfflineResult, len(r.members))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, m := range r.members {
@@ -197,9 +194,9 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 		return rl.OfflineResult{}, err
 	}
 	if err := learner.StartFrom(m.from); err != nil {
-		return rl.OfflineResult{}, fmt.Errorf("--from %q: %w", r.options.from, err)
+		return rl.OfflineResult{}, fmt.Errorf("--from %q: %w", r.options.From, err)
 	}
-	tape, err := newLogTape(r.scenario, r.meta.Spec, r.train)
+	tape, err := NewTape(r.scenario, r.meta.Spec, r.train)
 	if err != nil {
 		return rl.OfflineResult{}, err
 	}
@@ -211,19 +208,19 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Tape: tape,
 		Simulated: simulated, EpisodeSeed: seed, Decisions: r.explore, Epsilon: logExploration, Steps: r.steps,
 	})
-	if simulated.err != nil {
-		err = fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, simulated.err)
+	if simulated.Err() != nil {
+		err = fmt.Errorf("cannot train on scenario %s: %w", r.scenario.Name, simulated.Err())
 	}
 	return result, err
 }
 
 // simulated is the world that a member explores, and the seeds of its episodes:
 // that of the log's arrivals, or the one of training.
-func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error) {
+func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error) {
 	const episodes = 1<<24 - 1
 	if !r.traced {
-		e, err := newTrainingEnv(r.scenario, r.meta.Spec, r.config.Episode)
-		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.seed, n) }, err
+		e, err := NewEnvironment(r.scenario, r.meta.Spec, r.config.Episode)
+		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.Seed, n) }, err
 	}
 	log := fromlog.Decisions(r.train)
 	fits := r.scenario.SmallestCache()
@@ -232,24 +229,8 @@ func (r *logRun) simulated(m *member) (*trainingEnv, func(uint64) uint64, error)
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return log.Endless(int(seed&episodes)*r.config.Episode, fits, seed), nil
 	}
-	e, err := newTrainingEnvOn(r.scenario, r.meta.Spec, config, 0)
+	e, err := NewEnvironmentOn(r.scenario, r.meta.Spec, config, 0)
 	return e, func(n uint64) uint64 { return m.seed<<24 | n&episodes }, err
-}
-
-// tuning compares a fine-tuned policy with the one that it began with.
-type tuning struct {
-	From string `json:"from"`
-	// Before and After are their scores on validation seeds of the scenario's
-	// workloads, in the simulator.
-	Before float64 `json:"validation_before"`
-	After  float64 `json:"validation_after"`
-	// Slowness is by how much the engines were made slower in all of these, by
-	// variant, to take as long as in the log. Nil if the log lacks requests.
-	Slowness map[string]float64 `json:"slowness,omitempty"`
-	// HeldOut is by how much it is better on the end of the log, simulated: arrivals
-	// that it has not learnt from. Nil if the log lacks requests.
-	HeldOut  *evaluation.Interval `json:"held_out,omitempty"`
-	Requests int                  `json:"held_out_requests,omitempty"`
 }
 
 // finish compares the policy with the one that it began with, stores it, and says
@@ -284,11 +265,11 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.uncompared); err != nil {
+	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared); err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
-	version, removed, err := r.store.Put(r.options.name, c, time.Now())
+	version, removed, err := r.store.Put(r.options.Name, c, time.Now())
 	if err != nil {
 		return err
 	}
@@ -296,13 +277,13 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if err != nil {
 		return err
 	}
-	ref := checkpoints.Ref{Name: r.options.name, Version: version}
+	ref := checkpoints.Ref{Name: r.options.Name, Version: version}
 	fmt.Fprintf(stdout, "learnt from %d logged and %d simulated transitions\n", results[0].Recorded, results[0].Explored)
 	t.write(stdout)
 	fmt.Fprintf(stdout, "stored policy %s in %s (sha256 %s)\n", ref, r.store.Path, checkpoints.Digest(data))
 	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
 	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy %s --from-log %s\n",
-		r.options.scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
+		r.options.Scenario, r.store.Path, ref, r.ref, strings.Join(r.read.Files, " "))
 	if t.worse() {
 		fmt.Fprintf(stdout, "remove it:   gearshift policy rm %s --store %s   (until then it is the newest of %s)\n", ref, r.store.Path, ref.Name)
 	}
@@ -310,7 +291,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 }
 
 // compare plays the policy beside the one that it began with.
-func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err error) {
+func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t Outcome, err error) {
 	t.From = r.ref
 	for v, f := range r.factors {
 		if t.Slowness == nil {
@@ -343,29 +324,4 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t tuning, err er
 	over, err := j.Replayer.Versus(ctx, now, before)
 	t.HeldOut, t.Requests = &over, r.held.Len()
 	return t, err
-}
-
-// worse says whether it is, by either measure.
-func (t *tuning) worse() bool {
-	return t.After < t.Before || t.HeldOut != nil && t.HeldOut.Hi < 0
-}
-
-// write says whether it is better.
-func (t *tuning) write(w io.Writer) {
-	verdict := "better"
-	if t.After < t.Before {
-		verdict = "WORSE"
-	} else if t.After == t.Before {
-		verdict = "no better"
-	}
-	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", t.After, t.Before, t.From, verdict, t.After-t.Before)
-	if h := t.HeldOut; h != nil {
-		verdict = "no difference for sure"
-		if h.Lo > 0 {
-			verdict = "better"
-		} else if h.Hi < 0 {
-			verdict = "WORSE"
-		}
-		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f) beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, t.From, t.Requests, verdict)
-	}
 }

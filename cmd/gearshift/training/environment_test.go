@@ -1,0 +1,62 @@
+package training
+
+import (
+	"testing"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/rl"
+	"gearshift/workloads"
+)
+
+// Strata depend on the rate alone, never fall as it grows, and stay in range.
+func TestStratum(t *testing.T) {
+	last := 0
+	for rate := 1e-6; rate < 1e6; rate *= 1.01 {
+		s := stratum(rate)
+		if s < last || s >= rl.Strata {
+			t.Fatalf("rate %v is of stratum %d, after %d of %d", rate, s, last, rl.Strata)
+		}
+		last = s
+	}
+	if a, b := stratum(4), stratum(8); b-a != 4 || stratum(0) != 0 {
+		t.Errorf("strata %d and %d of 4/s and 8/s, %d of none", a, b, stratum(0))
+	}
+}
+
+// The environment as the loop sees it completes every decision of an episode
+// exactly once, in the stratum of its own arrival, and is cut without ending.
+func TestEnvironmentJoinsOutcomes(t *testing.T) {
+	s, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const episode = 300
+	e, err := NewEnvironment(s, s.Spec(), episode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(2) {
+		e.Reset(workloads.Seed(workloads.Training, seed))
+		var strata []int
+		ended := map[int]bool{}
+		for n := range episode {
+			strata = append(strata, stratum(e.Arrival().Rate))
+			step := e.Step(n % 2)
+			for _, c := range step.Completed {
+				if ended[c.Decision] || c.Decision > n || c.Stratum != strata[c.Decision] {
+					t.Fatalf("decision %d: %+v, in stratum %d, ended before: %t", n, c, strata[c.Decision], ended[c.Decision])
+				}
+				ended[c.Decision] = true
+			}
+			if step.Terminated || step.Truncated != (n == episode-1) {
+				t.Fatalf("decision %d: %+v", n, step)
+			}
+		}
+		if len(ended) != episode {
+			t.Errorf("%d of %d decisions ended", len(ended), episode)
+		}
+	}
+	if e.Step(0); e.Err() == nil { // after the end
+		t.Error("an error of the environment is lost")
+	}
+}

@@ -1,0 +1,100 @@
+package training
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gearshift/rl"
+	"gearshift/router/nn"
+	"gearshift/workloads"
+)
+
+func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
+
+// What a departure takes is chosen by what it comes to: the most where the networks'
+// values are worth nothing, the least where they say nothing against the advice.
+func TestDeparturesAreChosenByValidation(t *testing.T) {
+	for bias, most := range map[float32]bool{0: false, 0.1: true} {
+		r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range r.members {
+			network, err := nn.New(r.meta.Spec.Dim(), 4, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The small size is worth more, say the networks, but not all as much more.
+			network.Biases[1][0] = bias * float32(1+i)
+			m.result.Network = network
+		}
+		if _, err := r.network(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		list := r.departures()
+		want := list[0]
+		if most {
+			want = list[len(list)-1]
+		}
+		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want {
+			t.Errorf("values that are %v off: %+v, want %+v", bias, got, want)
+		}
+	}
+}
+
+// No two networks of a run meet the same episodes, in training or fine-tuned on a log;
+// the first one's are those of a run of one network.
+func TestMembersHaveEpisodesOfTheirOwn(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(3) {
+		for number := range 4 {
+			m := &member{number: number}
+			for episode := range uint64(21) {
+				got := m.episodeSeed(seed, episode)
+				if seen[got] || got>>56 != uint64(workloads.Training) {
+					t.Errorf("seed %d, network %d, episode %d: %#x is another's, or not of training", seed, number, episode, got)
+				}
+				seen[got] = true
+				if want := workloads.Seed(workloads.Training, seed<<24|episode); number == 0 && got != want {
+					t.Errorf("seed %d, episode %d: %#x, want %#x", seed, episode, got, want)
+				}
+			}
+		}
+	}
+	r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Seed: 1, Steps: 10, Store: storePath(t), Uncompared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.complete(t.Context(), io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.members[0].envs[0].Arrival(), r.members[1].envs[0].Arrival(); a == b {
+		t.Errorf("request 10 of both networks' first episode is %+v", a)
+	}
+	onLog := &logRun{run: r} // which lacks requests to replay
+	_, first, errFirst := onLog.simulated(r.members[0])
+	_, second, err := onLog.simulated(r.members[1])
+	if err := errors.Join(errFirst, err); err != nil || first(0) == second(0) {
+		t.Errorf("beside a log both networks meet the episode %#x, %v", first(0), err)
+	}
+}
+
+// What one network has not met is beyond the mean of all.
+func TestTheRangeOfSeveralNetworks(t *testing.T) {
+	of := func(seen ...[]float32) *run {
+		r := &run{}
+		for _, x := range seen {
+			r.members = append(r.members, &member{result: rl.Result{Seen: x}})
+		}
+		return r
+	}
+	if got := of([]float32{1, 5, 2}, []float32{2, 3, 2}).seen(); !slices.Equal(got, []float32{1, 3, 2}) {
+		t.Errorf("all have met up to %v", got)
+	}
+	if got := of([]float32{1, 5, 2}, nil).seen(); got != nil {
+		t.Errorf("one explores, and all have met up to %v", got)
+	}
+}

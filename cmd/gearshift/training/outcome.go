@@ -1,0 +1,50 @@
+package training
+
+import (
+	"fmt"
+	"io"
+
+	"gearshift/env/evaluation"
+)
+
+// Outcome, which a checkpoint carries, compares a policy fine-tuned on a log with the one
+// that it began with.
+type Outcome struct {
+	From string `json:"from"`
+	// Before and After are their scores on validation seeds of the scenario's
+	// workloads, in the simulator.
+	Before float64 `json:"validation_before"`
+	After  float64 `json:"validation_after"`
+	// Slowness is by how much the engines were made slower in all of these, by
+	// variant, to take as long as in the log. Nil if the log lacks requests.
+	Slowness map[string]float64 `json:"slowness,omitempty"`
+	// HeldOut is by how much it is better on the end of the log, simulated: arrivals
+	// that it has not learnt from. Nil if the log lacks requests.
+	HeldOut  *evaluation.Interval `json:"held_out,omitempty"`
+	Requests int                  `json:"held_out_requests,omitempty"`
+}
+
+// worse says whether it is, by either measure.
+func (o *Outcome) worse() bool {
+	return o.After < o.Before || o.HeldOut != nil && o.HeldOut.Hi < 0
+}
+
+// write says whether it is better.
+func (o *Outcome) write(w io.Writer) {
+	verdict := "better"
+	if o.After < o.Before {
+		verdict = "WORSE"
+	} else if o.After == o.Before {
+		verdict = "no better"
+	}
+	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", o.After, o.Before, o.From, verdict, o.After-o.Before)
+	if h := o.HeldOut; h != nil {
+		verdict = "no difference for sure"
+		if h.Lo > 0 {
+			verdict = "better"
+		} else if h.Hi < 0 {
+			verdict = "WORSE"
+		}
+		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f) beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, o.From, o.Requests, verdict)
+	}
+}
