@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
@@ -46,7 +47,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		return err
 	}
 	c.Log = slog.New(slog.NewTextHandler(stderr, nil))
-	defer roomForModels(len(o.local.paths))()
+	defer local.RoomForModels(len(o.local.paths))()
 	engines := &localEngines{}
 	defer engines.Close()
 	for i, path := range o.local.paths {
@@ -59,8 +60,8 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 				engines.observe(s)
 			}
 		}
-		e, err := newLocalEngine(localConfig{
-			Local: l, name: modelName(path), seed: workloads.Seed(workloads.Serving, 1+o.seed+uint64(i)<<32), observe: observe,
+		e, err := local.New(local.Config{
+			Local: l, Name: modelName(path), Seed: workloads.Seed(workloads.Serving, 1+o.seed+uint64(i)<<32), Observe: observe,
 		})
 		if err != nil {
 			return err
@@ -96,7 +97,7 @@ func modelName(path string) string {
 
 // localEngines are models that are computed in this process.
 type localEngines struct {
-	list    []localEngine
+	list    []local.Engine
 	observe func(backend.Span) // set before the first request
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/policies"
 )
 
@@ -26,7 +27,7 @@ func newPolicySource(path, name string) (*policies.Source, error) {
 	switch name {
 	case nativeEngine:
 	case onnxEngine:
-		source.Run, err = newONNXEngine()
+		source.Run, err = local.Networks()
 	default:
 		err = fmt.Errorf("want %s or %s", nativeEngine, onnxEngine)
 	}

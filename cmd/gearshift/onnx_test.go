@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gearshift/cmd/gearshift/local"
 )
 
 // needONNX skips the test where there is no ONNX Runtime to test with.
 func needONNX(t testing.TB) {
 	t.Helper()
-	if onnxRuntime() == "not in this build (tag onnx)" {
+	if local.ONNXRuntime() == "not in this build (tag onnx)" {
 		t.Skip("this build lacks the tag onnx")
 	}
 	if os.Getenv("GEARSHIFT_ONNXRUNTIME") != "" {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
@@ -227,7 +228,7 @@ func newBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		return list, closeAll, err
 	}
 	if s.Serving.Backend == scenario.ONNX {
-		engines, closeAll, err := newLocalEngines(s, t)
+		engines, closeAll, err := local.Engines(s, t)
 		for i, e := range engines {
 			list[i].Transport = e
 		}

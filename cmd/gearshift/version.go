@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/local"
 )
 
 // version is the release that the tree belongs to.
@@ -18,7 +20,7 @@ func newVersionCommand() *cobra.Command {
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "gearshift %s%s, %s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			fmt.Fprintln(out, "training:     ", trainingStack)
-			fmt.Fprintln(out, "onnx runtime: ", onnxRuntime())
+			fmt.Fprintln(out, "onnx runtime: ", local.ONNXRuntime())
 		},
 	}
 }

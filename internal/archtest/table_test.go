@@ -122,6 +122,10 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/evaluation", "checkpoints"},
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
+	{"cmd/gearshift/local", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
+		"checkpoints/onnx", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models"},
+		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
 		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},

@@ -1,4 +1,7 @@
-package main
+// Package local is what this process computes by ONNX Runtime: models that answer
+// requests, and the networks of policies. Behind the build tag onnx; without it, everything
+// here says so.
+package local
 
 import (
 	"cmp"
@@ -19,8 +22,8 @@ import (
 	"gearshift/workloads"
 )
 
-// localEngine is a model that is computed in this process.
-type localEngine interface {
+// Engine is a model that is computed in this process.
+type Engine interface {
 	http.RoundTripper
 	Model() string
 	Context() int // tokens
@@ -28,25 +31,25 @@ type localEngine interface {
 	Close()
 }
 
-// localDecoder is a decoder behind OpenAI's wire forms.
-type localDecoder struct {
+// decoderEngine is a decoder behind OpenAI's wire forms.
+type decoderEngine struct {
 	*decoder.Engine
 	*backend.Front
 }
 
-// localConfig is what an engine is made with, whatever its family.
-type localConfig struct {
+// Config is what an engine is made with, whatever its family.
+type Config struct {
 	scenario.Local
-	name    string
-	seed    uint64
-	memory  int64 // bytes; 0 is no bound
-	observe func(backend.Span)
+	Name    string
+	Seed    uint64
+	Memory  int64 // bytes; 0 is no bound
+	Observe func(backend.Span)
 }
 
-// newLocalEngines starts the models of the scenario, one engine for each replica.
-func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(), error) {
-	var engines []localEngine
-	giveBack := roomForModels(len(t.Replicas))
+// Engines starts the models of the scenario, one engine for each replica.
+func Engines(s *scenario.Scenario, t *fleet.Table) ([]Engine, func(), error) {
+	var engines []Engine
+	giveBack := RoomForModels(len(t.Replicas))
 	closeAll := func() {
 		for _, e := range engines {
 			e.Close()
@@ -55,9 +58,9 @@ func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(
 	}
 	memory := s.ReplicaMemory()
 	for i, l := range s.LocalModels() {
-		e, err := newLocalEngine(localConfig{
-			Local: l, name: t.Variants[t.Replicas[i].Variant].Name,
-			seed: workloads.Seed(workloads.Serving, 1+uint64(i)), memory: memory[i],
+		e, err := New(Config{
+			Local: l, Name: t.Variants[t.Replicas[i].Variant].Name,
+			Seed: workloads.Seed(workloads.Serving, 1+uint64(i)), Memory: memory[i],
 		})
 		if err != nil {
 			closeAll()
@@ -68,11 +71,11 @@ func newLocalEngines(s *scenario.Scenario, t *fleet.Table) ([]localEngine, func(
 	return engines, closeAll, nil
 }
 
-// roomForModels has Go run as many more threads as models may compute at once. A
+// RoomForModels has Go run as many more threads as models may compute at once. A
 // model's step holds the thread that it is called on, and with it one of
 // GOMAXPROCS: on two cores two models would leave nothing to serve with until the
 // runtime notices. A GOMAXPROCS of the environment stays.
-func roomForModels(n int) (giveBack func()) {
+func RoomForModels(n int) (giveBack func()) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return func() {}
 	}
@@ -81,8 +84,8 @@ func roomForModels(n int) (giveBack func()) {
 	return func() { runtime.GOMAXPROCS(before) }
 }
 
-// newLocalEngine loads the model and starts its engine.
-func newLocalEngine(c localConfig) (localEngine, error) {
+// New loads the model and starts its engine.
+func New(c Config) (Engine, error) {
 	var config struct {
 		Type string `json:"model_type"`
 	}
@@ -91,12 +94,12 @@ func newLocalEngine(c localConfig) (localEngine, error) {
 		_ = json.Unmarshal(data, &config)
 	}
 	if config.Type == models.ClassifierType {
-		return newLocalClassifier(c)
+		return newClassifier(c)
 	}
-	return newLocalDecoder(c)
+	return newDecoder(c)
 }
 
-func newLocalDecoder(c localConfig) (localEngine, error) {
+func newDecoder(c Config) (Engine, error) {
 	folder, err := decoder.ReadFolder(c.Path)
 	if err != nil {
 		return nil, err
@@ -106,12 +109,12 @@ func newLocalDecoder(c localConfig) (localEngine, error) {
 		return nil, err
 	}
 	config := decoder.Config{
-		Name: c.name, Context: folder.Context, End: folder.End, MaxSequences: c.MaxSequences, Seed: c.seed, Observe: c.observe,
+		Name: c.Name, Context: folder.Context, End: folder.End, MaxSequences: c.MaxSequences, Seed: c.Seed, Observe: c.Observe,
 	}
 	if c.Context > 0 {
 		config.Context = min(c.Context, folder.Context)
 	}
-	config.KVTokens, err = roomFor(model.Layout(), config.Context, min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.memory)
+	config.KVTokens, err = roomFor(model.Layout(), config.Context, min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.Memory)
 	var e *decoder.Engine
 	if err == nil {
 		e, err = decoder.New(model, folder.Tokenizer, config)
@@ -120,10 +123,10 @@ func newLocalDecoder(c localConfig) (localEngine, error) {
 		model.Close()
 		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
 	}
-	return localDecoder{e, backend.NewFront(e)}, nil
+	return decoderEngine{e, backend.NewFront(e)}, nil
 }
 
-func newLocalClassifier(c localConfig) (localEngine, error) {
+func newClassifier(c Config) (Engine, error) {
 	folder, err := classifier.ReadFolder(c.Path)
 	if err != nil {
 		return nil, err
@@ -133,8 +136,8 @@ func newLocalClassifier(c localConfig) (localEngine, error) {
 		return nil, err
 	}
 	e, err := classifier.New(model, folder.Tokenizer, classifier.Config{
-		Name: c.name, Labels: folder.Labels, Context: min(cmp.Or(c.Context, folder.Context), folder.Context),
-		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.observe,
+		Name: c.Name, Labels: folder.Labels, Context: min(cmp.Or(c.Context, folder.Context), folder.Context),
+		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.Observe,
 	})
 	if err != nil {
 		model.Close()

@@ -1,6 +1,6 @@
 //go:build !onnx || !cgo
 
-package main
+package local
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 
 var errNoONNX = errors.New("this build has no ONNX Runtime; `make onnxruntime` fetches it, then `make build` links it")
 
-func onnxRuntime() string { return "not in this build (tag onnx)" }
+func ONNXRuntime() string { return "not in this build (tag onnx)" }
 
-func newONNXEngine() (policies.Runner, error) {
+func Networks() (policies.Runner, error) {
 	return nil, errNoONNX
 }
 
-func openDecoder(localConfig) (decoder.Model, error) { return nil, errNoONNX }
+func openDecoder(Config) (decoder.Model, error) { return nil, errNoONNX }
 
-func openClassifier(localConfig, int) (classifier.Model, error) { return nil, errNoONNX }
+func openClassifier(Config, int) (classifier.Model, error) { return nil, errNoONNX }

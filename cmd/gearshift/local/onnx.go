@@ -1,6 +1,6 @@
 //go:build onnx && cgo
 
-package main
+package local
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 	"gearshift/router/policy"
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
-	localmodel "gearshift/serving/backend/onnx"
+	onnxmodel "gearshift/serving/backend/onnx"
 )
 
 // onnxLibrary is the file that `make onnxruntime` fetches.
 const onnxLibrary = "libonnxruntime.so.1"
 
-// onnxRuntime says which ONNX Runtime library there is.
-func onnxRuntime() string {
+// ONNXRuntime says which ONNX Runtime library there is.
+func ONNXRuntime() string {
 	path := findONNX()
 	version, err := ort.Load(path)
 	if err != nil {
@@ -36,27 +36,27 @@ func errNoLibrary(err error) error {
 }
 
 // openDecoder loads a decoder for an engine.
-func openDecoder(c localConfig) (decoder.Model, error) {
+func openDecoder(c Config) (decoder.Model, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
-	return localmodel.Open(c.Path, c.options())
+	return onnxmodel.Open(c.Path, c.options())
 }
 
 // openClassifier loads a classifier with a vocabulary of so many tokens.
-func openClassifier(c localConfig, vocabulary int) (classifier.Model, error) {
+func openClassifier(c Config, vocabulary int) (classifier.Model, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
-	return localmodel.OpenClassifier(c.Path, vocabulary, c.options())
+	return onnxmodel.OpenClassifier(c.Path, vocabulary, c.options())
 }
 
-func (c localConfig) options() localmodel.Options {
-	return localmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.memory}
+func (c Config) options() onnxmodel.Options {
+	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory}
 }
 
-// newONNXEngine runs networks by ONNX Runtime.
-func newONNXEngine() (policies.Runner, error) {
+// Networks runs networks by ONNX Runtime.
+func Networks() (policies.Runner, error) {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return nil, errNoLibrary(err)
 	}
