@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"gearshift/cmd/gearshift/live"
+	"gearshift/cmd/gearshift/local"
 )
 
 // serveWith starts a router with a policy on a port of its own, and waits until it
@@ -27,7 +30,9 @@ func (c *calibration) serveWith(ctx context.Context, file, policy string) (url s
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, serveOptions{scenario: file, store: c.at(storeName), engine: nativeEngine, policy: policy, addr: addr, admin: "off"}, log)
+		ended <- live.Serve(ctx, live.Options{
+			Scenario: file, Store: c.at(storeName), Engine: local.Native, Policy: policy, Addr: addr, Admin: "off", Version: version,
+		}, log)
 	}()
 	stop = func() {
 		cancel()

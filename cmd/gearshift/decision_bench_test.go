@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gearshift/cmd/gearshift/live"
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -20,10 +22,10 @@ import (
 // the end of the lease, with four networks of random weights and 40 requests in
 // flight: run natively, and by ONNX Runtime.
 func BenchmarkDecision(b *testing.B) {
-	b.Run("native", func(b *testing.B) { decide(b, nativeEngine) })
+	b.Run("native", func(b *testing.B) { decide(b, local.Native) })
 	b.Run("ONNX", func(b *testing.B) {
 		needONNX(b)
-		decide(b, onnxEngine)
+		decide(b, local.ONNX)
 	})
 }
 
@@ -32,7 +34,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	core, err := newCore(s, slog.New(slog.DiscardHandler))
+	core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	source, err := newPolicySource("", engine)
+	source, err := local.Source("", engine)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -172,7 +173,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
 		}
 	}
-	source, err := newPolicySource(o.store, o.engine)
+	source, err := local.Source(o.store, o.engine)
 	if err != nil {
 		return err
 	}

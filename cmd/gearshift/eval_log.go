@@ -9,6 +9,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/fromlog"
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -33,7 +34,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	source, err := newPolicySource(o.store, o.engine)
+	source, err := local.Source(o.store, o.engine)
 	if err != nil {
 		return err
 	}

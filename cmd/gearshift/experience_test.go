@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/fromlog"
+	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/env/engine"
@@ -40,7 +41,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 	path := filepath.Join(t.TempDir(), "experience.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := newCore(s, log)
+		core, err := live.NewCore(s, log)
 		if err == nil {
 			err = choose(core)
 		}
@@ -52,7 +53,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		config := s.Serving.Config()
 		config.Experience.Path = path
 		options := serving.Options{Config: config, Router: core, Backends: backends, Log: log}
-		begin, end, err := logExperience(&options, s)
+		begin, end, err := live.LogExperience(&options, s)
 		if err == nil {
 			err = begin()
 		}

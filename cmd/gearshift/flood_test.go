@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/cmd/gearshift/live"
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -69,18 +71,18 @@ func (x flood) run(t *testing.T) *flooded {
 	f := &flooded{variants: map[string]int{}, sheds: map[string]int{}, retry: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := newCore(x.scenario, log)
+		core, err := live.NewCore(x.scenario, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steward, err := newSteward(serveOptions{policy: x.policy, store: x.store, engine: "native"}, x.scenario, core, log)
+		steward, err := live.NewSteward(live.Options{Policy: x.policy, Store: x.store, Engine: local.Native}, x.scenario, core, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := steward.choose(); err != nil {
+		if err := steward.Choose(); err != nil {
 			t.Fatal(err)
 		}
-		backends, closeBackends, err := newBackends(x.scenario, core.Table())
+		backends, closeBackends, err := live.NewBackends(x.scenario, core.Table())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +93,7 @@ func (x flood) run(t *testing.T) *flooded {
 		clock := serving.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
-			Drift: newDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
+			Drift: live.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +119,7 @@ func (x flood) slowDown(t *testing.T, table *fleet.Table, list []serving.Backend
 	for i, p := range profiles {
 		profiles[i] = p.Slower(x.slow)
 	}
-	engines, err := newSimulated(x.scenario, table, profiles)
+	engines, err := live.NewSimulated(x.scenario, table, profiles)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ func (x flood) room(core *router.Core, now time.Duration, r *fleet.Request) bool
 	core.Ledger().View(now, &v)
 	profile.NewForecaster(x.scenario.Profiles()).Forecast(&v, r)
 	for i := range v.InFlight {
-		if v.Available(i) && gate(x.scenario).Room(&v, r, i) {
+		if v.Available(i) && live.Gate(x.scenario).Room(&v, r, i) {
 			return true
 		}
 	}

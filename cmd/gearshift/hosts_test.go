@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -118,7 +119,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 		t.Fatal(err)
 	}
 	s.Serving.Balancer = balancer
-	core, err := newCore(s, slog.New(slog.DiscardHandler))
+	core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 	if err := core.SetPolicy(rule); err != nil {
 		t.Fatal(err)
 	}
-	engines, closeEngines, err := newBackends(s, core.Table())
+	engines, closeEngines, err := live.NewBackends(s, core.Table())
 	if err != nil {
 		t.Fatal(err)
 	}

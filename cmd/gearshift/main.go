@@ -4,15 +4,14 @@
 // A subcommand is in the file of its name, with others that begin with that name where
 // it has several. What is named otherwise belongs
 //
-//   - to serve: steward, which sees to its files and policies; memory
 //   - to eval: tune
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
 //   - to scenario: upstreams
-//   - to all: networks and onnx, which run what is stored
 //
-// The folders hold what a scenario is, what policies are named, how they are trained, how
-// well they do (judging) and how much better they could be (bound); what logged requests
+// The folders hold what a scenario is; what policies are named, how they are trained, how
+// well they do (judging) and how much better they could be (bound); a router that runs
+// (live), and what this process computes for it by ONNX Runtime (local); what logged requests
 // tell (fromlog), the machine that measures, what becomes of measurements (profiling), the
 // validation of what is running, the paper's report, and how results are written (output).
 package main
@@ -30,6 +29,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -127,6 +127,10 @@ func scenarioFlag(c *cobra.Command, to *string) {
 
 func storeFlag(c *cobra.Command, to *string) {
 	c.Flags().StringVar(to, "store", defaultStore, "`file` that holds policies and training progress")
+}
+
+func engineFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "engine", local.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
 }
 
 // fromLogFlag is the flag of the commands that read logged experience. A shell

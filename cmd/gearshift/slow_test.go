@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -156,7 +157,7 @@ func TestASlowEngineLosesTraffic(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Serving.Balancer = balancer
-				core, err := newCore(s, slog.New(slog.DiscardHandler))
+				core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
@@ -131,7 +132,7 @@ func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Wr
 
 // routersPolicy is the policy of the reference, from the store of the flags.
 func (o *validateOptions) routersPolicy(s *scenario.Scenario, t *fleet.Table, ref string, notes *[]string) (policy.Network, error) {
-	source, err := newPolicySource(o.store, o.engine)
+	source, err := local.Source(o.store, o.engine)
 	if err != nil {
 		return nil, err
 	}

@@ -124,8 +124,13 @@ var table = []room{
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
 	{"cmd/gearshift/local", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
-		"checkpoints/onnx", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models"},
+		"checkpoints", "checkpoints/onnx", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
+	{"cmd/gearshift/live", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",
+		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
+		"serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving", "checkpoints"},
+		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
 		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},

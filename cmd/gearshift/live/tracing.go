@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"context"
@@ -14,7 +14,7 @@ const lastSpans = 5 * time.Second
 
 type traces struct{ tracing.Provider }
 
-func newTracing(ctx context.Context, c serving.TracingConfig, log *slog.Logger) (traces, error) {
+func newTracing(ctx context.Context, c serving.TracingConfig, version string, log *slog.Logger) (traces, error) {
 	p, err := tracing.New(ctx, tracing.Config{Endpoint: c.Endpoint, Sample: c.Sample, Version: version}, log)
 	return traces{p}, err
 }

@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"gearshift/cmd/gearshift/scenario"
@@ -6,10 +6,10 @@ import (
 	"gearshift/serving/experience"
 )
 
-// logExperience makes the server log what it routes, if the scenario says so. Begin
+// LogExperience makes the server log what it routes, if the scenario says so. Begin
 // begins the files, which a start that fails leaves alone; end ends the log, after
 // the server.
-func logExperience(o *serving.Options, s *scenario.Scenario) (begin func() error, end func(), err error) {
+func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error, end func(), err error) {
 	if !o.Config.Experience.On() {
 		return func() error { return nil }, func() {}, nil
 	}

@@ -1,29 +1,26 @@
-package main
+package live
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
-	"sync/atomic"
 
+	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
-	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/workloads"
 )
 
-// steward sees to the scenario's file and the store of policies of a router that
+// Steward sees to the scenario's file and the store of policies of a router that
 // runs. It implements [serving.Steward].
-type steward struct {
-	options serveOptions
+type Steward struct {
+	options Options
 	now     *scenario.Scenario // what is in force
 	core    *router.Core
 	maker   *policy.Maker
@@ -36,8 +33,9 @@ type steward struct {
 	seen string
 }
 
-func newSteward(o serveOptions, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*steward, error) {
-	source, err := newPolicySource(o.store, o.engine)
+// NewSteward makes the steward of a core, which has no policy yet.
+func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*Steward, error) {
+	source, err := local.Source(o.Store, o.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -45,39 +43,39 @@ func newSteward(o serveOptions, s *scenario.Scenario, core *router.Core, log *sl
 	if err != nil {
 		return nil, err
 	}
-	return &steward{options: o, now: s, core: core, maker: maker, source: source, log: log}, nil
+	return &Steward{options: o, now: s, core: core, maker: maker, source: source, log: log}, nil
 }
 
 // config is the scenario's configuration of the server, with the command's flags.
-func (o serveOptions) config(s *scenario.Scenario) serving.Config {
+func (o Options) config(s *scenario.Scenario) serving.Config {
 	config := s.Serving.Config()
-	if o.addr != "" {
-		config.Addr = o.addr
+	if o.Addr != "" {
+		config.Addr = o.Addr
 	}
-	if o.admin != "" {
-		config.Admin.Addr = o.admin
+	if o.Admin != "" {
+		config.Admin.Addr = o.Admin
 	}
-	if o.keys != "" {
-		config.KeysFile = o.keys
+	if o.Keys != "" {
+		config.KeysFile = o.Keys
 	}
 	return config
 }
 
 // Files implements [serving.Steward].
-func (w *steward) Files() []string {
+func (w *Steward) Files() []string {
 	var list []string
-	if !slices.Contains(workloads.ScenarioNames(), w.options.scenario) {
-		list = append(list, w.options.scenario)
+	if !slices.Contains(workloads.ScenarioNames(), w.options.Scenario) {
+		list = append(list, w.options.Scenario)
 	}
-	if !policy.IsRule(w.options.policy) {
-		list = append(list, w.options.store)
+	if !policy.IsRule(w.options.Policy) {
+		list = append(list, w.options.Store)
 	}
 	return list
 }
 
 // Reread implements [serving.Steward].
-func (w *steward) Reread() (serving.Change, error) {
-	next, err := scenario.Load(w.options.scenario)
+func (w *Steward) Reread() (serving.Change, error) {
+	next, err := scenario.Load(w.options.Scenario)
 	if err != nil {
 		return serving.Change{}, err
 	}
@@ -91,7 +89,7 @@ func (w *steward) Reread() (serving.Change, error) {
 		inForce := *w.now
 		inForce.Serving.Server.Timeouts = next.Serving.Server.Timeouts
 		inForce.Serving.Server.Overload = next.Serving.Server.Overload
-		w.core.SetGate(gate(&inForce))
+		w.core.SetGate(Gate(&inForce))
 		w.level.Set(next.Serving.Server.Log.Least())
 		inForce.Serving.Upstreams = maps.Clone(w.now.Serving.Upstreams)
 		for i, u := range moved {
@@ -106,7 +104,7 @@ func (w *steward) Reread() (serving.Change, error) {
 }
 
 // moved makes the upstreams anew that are elsewhere than before.
-func (w *steward) moved(next *scenario.Scenario, change *serving.Change) (map[int]*backend.Upstream, error) {
+func (w *Steward) moved(next *scenario.Scenario, change *serving.Change) (map[int]*backend.Upstream, error) {
 	made := map[int]*backend.Upstream{}
 	for _, key := range []string{"variants", "hosts", "replicas", "serving.backend"} {
 		if slices.Contains(change.Left, key) {
@@ -142,7 +140,7 @@ func (w *steward) moved(next *scenario.Scenario, change *serving.Change) (map[in
 
 // sharesAlike says whether the replicas that share a server in one scenario do so
 // in the other: probes ask a server once for all of its replicas.
-func (w *steward) sharesAlike(next *scenario.Scenario) bool {
+func (w *Steward) sharesAlike(next *scenario.Scenario) bool {
 	for _, part := range []func(*url.URL) string{(*url.URL).String, (*url.URL).Hostname, func(u *url.URL) string { return u.Host }} {
 		pairs := map[[2]string]bool{}
 		var each [2]map[string]bool
@@ -162,75 +160,4 @@ func (w *steward) sharesAlike(next *scenario.Scenario) bool {
 		}
 	}
 	return true
-}
-
-// upstream is where a replica answers, for now.
-type upstream struct {
-	replica string
-	current atomic.Pointer[backend.Upstream]
-}
-
-var _ interface {
-	serving.Prober
-	serving.Forwarder
-} = (*upstream)(nil)
-
-// RoundTrip implements [http.RoundTripper]. A request ends where it began.
-func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	return u.current.Load().RoundTrip(r)
-}
-
-// Get implements [serving.Prober].
-func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
-	return u.current.Load().Get(ctx, path)
-}
-
-// Base implements [serving.Prober].
-func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
-
-// ForwardsAuthorization implements [serving.Forwarder].
-func (u *upstream) ForwardsAuthorization() bool { return u.current.Load().ForwardsAuthorization() }
-
-// use has requests from now on go elsewhere.
-func (u *upstream) use(next *backend.Upstream) {
-	if before := u.current.Swap(next); before != nil {
-		before.Close()
-	}
-}
-
-// upstreamConfig is that of a replica's server, with the time to connect.
-func upstreamConfig(s *scenario.Scenario, endpoint scenario.Endpoint) backend.UpstreamConfig {
-	config := endpoint.UpstreamConfig
-	config.ConnectTimeout = endpoint.Timeouts.Or(s.Serving.Server.Timeouts.PhaseTimeouts).Connect
-	return config
-}
-
-// upstreamsOf are the transports of backends that are elsewhere.
-func upstreamsOf(backends []serving.Backend) (list []*upstream) {
-	for _, b := range backends {
-		if u, ok := b.Transport.(*upstream); ok {
-			list = append(list, u)
-		}
-	}
-	return list
-}
-
-// newUpstreams makes what answers for each replica, elsewhere.
-func newUpstreams(s *scenario.Scenario, t *fleet.Table) (list []*upstream, closeAll func(), err error) {
-	closeAll = func() {
-		for _, u := range list {
-			u.current.Load().Close()
-		}
-	}
-	for _, r := range t.Replicas {
-		b, err := backend.NewUpstream(upstreamConfig(s, s.Serving.Upstreams[r.Name]))
-		if err != nil {
-			closeAll()
-			return nil, nil, fmt.Errorf("replica %s: %w", r.Name, err)
-		}
-		u := &upstream{replica: r.Name}
-		u.use(b)
-		list = append(list, u)
-	}
-	return list, closeAll, nil
 }

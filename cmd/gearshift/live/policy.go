@@ -1,4 +1,4 @@
-package main
+package live
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 )
 
 // Newer implements [serving.Steward].
-func (w *steward) Newer() (router.Policy, error) {
+func (w *Steward) Newer() (router.Policy, error) {
 	entry, err := w.wanted()
 	if err != nil || entry.Digest == "" || identity(entry) == w.seen {
 		return nil, err
@@ -34,8 +34,8 @@ func identity(e checkpoints.Entry) string { return e.Ref().String() + " " + e.Di
 // wanted is the stored policy that should route: the one asked for at the start,
 // or else the one in production. It is empty if a rule was asked for, or none is
 // in production.
-func (w *steward) wanted() (checkpoints.Entry, error) {
-	if policy.IsRule(w.options.policy) {
+func (w *Steward) wanted() (checkpoints.Entry, error) {
+	if policy.IsRule(w.options.Policy) {
 		return checkpoints.Entry{}, nil
 	}
 	ref, err := w.reference()
@@ -48,15 +48,15 @@ func (w *steward) wanted() (checkpoints.Entry, error) {
 	return w.source.Store.Lookup(ref)
 }
 
-func (w *steward) reference() (checkpoints.Ref, error) {
-	if w.options.policy != "" {
-		return policies.StoredRef(w.options.policy)
+func (w *Steward) reference() (checkpoints.Ref, error) {
+	if w.options.Policy != "" {
+		return policies.StoredRef(w.options.Policy)
 	}
 	return w.source.Store.Production()
 }
 
 // load reads a stored policy, and warns of one from another world.
-func (w *steward) load(ref string) (router.Policy, error) {
+func (w *Steward) load(ref string) (router.Policy, error) {
 	p, entry, err := w.source.Stored(ref, w.maker)
 	if err != nil {
 		return nil, err
@@ -67,12 +67,12 @@ func (w *steward) load(ref string) (router.Policy, error) {
 	return p, nil
 }
 
-// choose puts the policy asked for in charge. One that is asked for and cannot
+// Choose puts the policy asked for in charge. One that is asked for and cannot
 // route is an error; one in production that cannot is left out, and the fallback
 // routes.
-func (w *steward) choose() error {
-	if policy.IsRule(w.options.policy) {
-		rule, err := w.maker.Parse(w.options.policy)
+func (w *Steward) Choose() error {
+	if policy.IsRule(w.options.Policy) {
+		rule, err := w.maker.Parse(w.options.Policy)
 		if err != nil {
 			return err
 		}
@@ -80,10 +80,10 @@ func (w *steward) choose() error {
 	}
 	ref, err := w.reference()
 	switch {
-	case w.options.policy == "" && errors.Is(err, checkpoints.ErrNotFound):
+	case w.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
 		o := w.options
 		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(),
-			"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.scenario, o.store, w.now.Name, o.store))
+			"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.Scenario, o.Store, w.now.Name, o.Store))
 		return nil
 	case err != nil:
 		return err
@@ -97,7 +97,7 @@ func (w *steward) choose() error {
 	if err == nil {
 		err = w.core.SetPolicy(p)
 	}
-	if err != nil && w.options.policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
+	if err != nil && w.options.Policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
 		w.log.Error("the policy in production cannot route: the fallback does", "policy", ref.String(), "error", err, "fallback", w.core.PolicyName())
 		return nil
 	}
@@ -105,7 +105,7 @@ func (w *steward) choose() error {
 }
 
 // Policy implements [serving.Steward].
-func (w *steward) Policy(ref string) (router.Policy, error) {
+func (w *Steward) Policy(ref string) (router.Policy, error) {
 	if ref == "" {
 		return nil, fmt.Errorf("no policy named; want %s", policies.Forms)
 	}
@@ -120,7 +120,7 @@ func (w *steward) Policy(ref string) (router.Policy, error) {
 
 // Admit implements [serving.Steward]. A rule needs no evaluation: it is what
 // others are held against.
-func (w *steward) Admit(name, reason string) error {
+func (w *Steward) Admit(name, reason string) error {
 	if policy.IsRule(name) || strings.TrimSpace(reason) != "" {
 		return nil
 	}
@@ -137,9 +137,9 @@ func (w *steward) Admit(name, reason string) error {
 
 // starts says whether a restart would route by the policy of the name anyway: the
 // rule that was asked for, or the fallback where nothing is in production.
-func (w *steward) starts(name string) bool {
-	if policy.IsRule(w.options.policy) {
-		rule, err := w.maker.Parse(w.options.policy)
+func (w *Steward) starts(name string) bool {
+	if policy.IsRule(w.options.Policy) {
+		rule, err := w.maker.Parse(w.options.Policy)
 		return err == nil && rule.Name() == name
 	}
 	wanted, err := w.wanted()
@@ -147,7 +147,7 @@ func (w *steward) starts(name string) bool {
 }
 
 // Record implements [serving.Steward].
-func (w *steward) Record(name, reason string) error {
+func (w *Steward) Record(name, reason string) error {
 	return w.remember(name, func(e checkpoints.Entry) error {
 		if reason = strings.TrimSpace(reason); reason == "" {
 			reason = e.Forced
@@ -157,13 +157,13 @@ func (w *steward) Record(name, reason string) error {
 }
 
 // Restore implements [serving.Steward].
-func (w *steward) Restore(name string) error {
+func (w *Steward) Restore(name string) error {
 	return w.remember(name, func(e checkpoints.Entry) error { return w.source.Store.Restore(e.Name, e.Version) })
 }
 
 // remember has a stored policy put into production, unless a restart would route by
 // the policy of the name anyway.
-func (w *steward) remember(name string, put func(checkpoints.Entry) error) error {
+func (w *Steward) remember(name string, put func(checkpoints.Entry) error) error {
 	defer func() {
 		// What the store has in production by now is no news, whatever it is.
 		if entry, err := w.wanted(); err == nil && entry.Digest != "" {
@@ -187,8 +187,8 @@ func (w *steward) remember(name string, put func(checkpoints.Entry) error) error
 	if err := put(entry); err != nil {
 		return err
 	}
-	if w.options.policy != "" {
-		return fmt.Errorf("%s is in production, but serve was started with --policy %s", name, w.options.policy)
+	if w.options.Policy != "" {
+		return fmt.Errorf("%s is in production, but serve was started with --policy %s", name, w.options.Policy)
 	}
 	return nil
 }

@@ -1,0 +1,67 @@
+package live
+
+import (
+	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/engine"
+	"gearshift/router"
+	"gearshift/router/admission"
+	"gearshift/router/drift"
+	"gearshift/router/fleet"
+	"gearshift/router/profile"
+	"gearshift/serving"
+	"gearshift/workloads"
+)
+
+// NewCore is the router with the scenario's fallback and no policy yet.
+func NewCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
+	table := s.ServingTable()
+	rules, err := s.Maker(table)
+	if err != nil {
+		return nil, err
+	}
+	fallback, err := rules.Parse(s.Serving.Fallback)
+	if err != nil {
+		return nil, err
+	}
+	balancer, err := s.Balancer()
+	if err != nil {
+		return nil, err
+	}
+	ledger := fleet.NewLedger(table)
+	ledger.ShareRate(s.Serving.Server.Routers)
+	panics := rate.Sometimes{First: 3, Interval: 10 * time.Second}
+	return router.New(router.Config{
+		Ledger: ledger, Fallback: fallback, Balancer: balancer,
+		Forecaster: profile.NewForecaster(s.Profiles()),
+		Gate:       Gate(s),
+		Seed:       workloads.Seed(workloads.Serving, 0),
+		OnPanic: func(name string, value any) { // of each request, maybe
+			panics.Do(func() { log.Error("a policy panicked", "policy", name, "panic", value) })
+		},
+	})
+}
+
+// NewDrift compares what is served with the scenario's profiles.
+func NewDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Monitor {
+	return drift.New(drift.Config{
+		Table: t, Profiles: s.Profiles(), Sequences: s.Engine.MaxSequences,
+		Chunked: s.Engine.Scheduler == engine.ChunkedPrefill, Log: log,
+	})
+}
+
+// Gate says where a request may be begun; nil if the scenario sheds nothing.
+func Gate(s *scenario.Scenario) router.Gate {
+	o := s.Serving.Server.Overload
+	if o.Shed == serving.ShedNever {
+		return nil
+	}
+	return admission.Rule{
+		Pace: o.Pace, KV: o.KV, Output: s.Lengths().Output,
+		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
+	}
+}

@@ -1,0 +1,143 @@
+// Package live runs a router: it joins the core with a scenario's backends, policies and
+// files, and steers it while it serves.
+package live
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/serving"
+	"gearshift/serving/dashboard"
+)
+
+// Options say what is served, and how.
+type Options struct {
+	Scenario string // a built-in name or a file
+	Store    string // file of policies
+	Engine   string // of [local.Source]
+	Policy   string // empty: the one in production
+	Addr     string // to listen on; empty: the scenario's, as of the others
+	Admin    string
+	Keys     string // file
+	Version  string // of the program
+}
+
+// Serve serves until the context ends, and what is in flight has.
+func Serve(ctx context.Context, o Options, stderr io.Writer) error {
+	s, err := scenario.Load(o.Scenario)
+	if err != nil {
+		return err
+	}
+	easeCollector()
+	config := o.config(s)
+	level := new(slog.LevelVar)
+	level.Set(config.Log.Least())
+	log := config.Log.Logger(stderr, level)
+	core, err := NewCore(s, log)
+	if err != nil {
+		return err
+	}
+	w, err := NewSteward(o, s, core, log)
+	if err != nil {
+		return err
+	}
+	if err := w.Choose(); err != nil {
+		return err
+	}
+	backends, closeBackends, err := NewBackends(s, core.Table())
+	if err != nil {
+		return err
+	}
+	defer closeBackends()
+	w.upstreams, w.level = upstreamsOf(backends), level
+	traces, err := newTracing(ctx, config.Tracing, o.Version, log)
+	if err != nil {
+		return err
+	}
+	defer traces.close(log)
+	options := serving.Options{
+		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
+		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
+		Drift: NewDrift(s, core.Table(), log),
+	}
+	if config.Admin.Addr != serving.AdminOff {
+		options.Page = dashboard.New(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: config.Addr}, nil)
+	}
+	beginLog, endLog, err := LogExperience(&options, s)
+	if err != nil {
+		return err
+	}
+	defer endLog()
+	server, err := serving.New(options)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	defer reloadOnHangup(server)()
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
+	return listenAndServe(ctx, server, beginLog)
+}
+
+// listenAndServe opens the server's listeners and serves them: the operators' one
+// for as long as the clients' one drains. Begin is called once both are open, so that
+// a start that fails does nothing of it.
+func listenAndServe(ctx context.Context, server *serving.Server, begin func() error) error {
+	clients, err := server.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	operators, err := server.ListenAdmin(ctx)
+	if err != nil {
+		return errors.Join(err, clients.Close())
+	}
+	if err := begin(); err != nil {
+		if operators != nil {
+			err = errors.Join(err, operators.Close())
+		}
+		return errors.Join(err, clients.Close())
+	}
+	if operators == nil {
+		return server.Serve(ctx, clients)
+	}
+	adminCtx, stopAdmin := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAdmin()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var both errgroup.Group
+	both.Go(func() error {
+		err := server.ServeAdmin(adminCtx, operators)
+		stop(err) // without it nobody could steer
+		return err
+	})
+	both.Go(func() error {
+		defer stopAdmin()
+		return server.Serve(ctx, clients)
+	})
+	return both.Wait()
+}
+
+// reloadOnHangup has the server read its files anew at each SIGHUP, until stop.
+func reloadOnHangup(server *serving.Server) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for range hangups {
+			_, _ = server.Reload("SIGHUP") // which has told the log
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		done.Wait()
+	}
+}
