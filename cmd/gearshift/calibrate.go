@@ -225,7 +225,7 @@ func (c *calibration) playable() error {
 
 // begin makes the folder, and refuses one that belongs to another scenario.
 func (c *calibration) begin() error {
-	text, err := scenarioText(c.calibrateOptions.scenario)
+	text, err := scenario.Text(c.calibrateOptions.scenario)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"go.yaml.in/yaml/v3"
-
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/machine"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
@@ -136,7 +135,7 @@ func (c *calibration) servers(ctx context.Context) (of func(replica int) string,
 // servePatiently starts a router that neither refuses a request nor lets it wait,
 // however late it would be: the simulator does not, and a measurement must not.
 func (c *calibration) servePatiently(ctx context.Context, file, policy string) (string, func(), error) {
-	text, err := patientScenario(c.at(file))
+	text, err := adapt.Patient(c.at(file))
 	if err != nil {
 		return "", nil, err
 	}
@@ -147,27 +146,12 @@ func (c *calibration) servePatiently(ctx context.Context, file, policy string) (
 	return c.serveWith(ctx, patient, policy)
 }
 
-// patientScenario is a scenario that turns no request away for being late.
-func patientScenario(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("cannot read scenario: %w", err)
-	}
-	serving := valueAt(doc.Content[0], "serving", yaml.MappingNode)
-	valueAt(valueAt(serving, "overload", yaml.MappingNode), "shed", yaml.ScalarNode).Value = "never"
-	return yaml.Marshal(&doc)
-}
-
 func (c *calibration) joinProfiles(context.Context) error {
 	var files []string
 	for _, name := range c.profileFiles() {
 		files = append(files, c.at(name))
 	}
-	text, err := withProfiles(c.at("input.yaml"), files)
+	text, err := adapt.Profiles(c.at("input.yaml"), files)
 	if err != nil {
 		return err
 	}

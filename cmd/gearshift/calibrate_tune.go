@@ -3,19 +3,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 
-	"go.yaml.in/yaml/v3"
-
+	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
-	"gearshift/router/observation"
 )
 
 // tuneSeeds are the runs of a point of the search: with few of a workload as unsteady
@@ -47,37 +43,12 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		err = json.Unmarshal(text, &found)
 	}
 	if err == nil {
-		text, err = withRules(measured, found.Best)
+		text, err = adapt.Rules(measured, found.Best)
 	}
 	if err != nil {
 		return err
 	}
 	return output.Install(tuned, text, true)
-}
-
-// withRules is a scenario's text with the rules in place of those that it names.
-func withRules(path string, best []evaluation.Best) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil || len(best) == 0 {
-		return text, err
-	}
-	var rules []*yaml.Node
-	for _, b := range best {
-		rules = append(rules, &yaml.Node{Kind: yaml.ScalarNode, Value: b.Policy})
-	}
-	root := doc.Content[0]
-	list := valueAt(valueAt(root, "evaluation", yaml.MappingNode), "rules", yaml.SequenceNode)
-	*list = yaml.Node{Kind: yaml.SequenceNode, Content: rules}
-	features := valueAt(valueAt(root, "training", yaml.MappingNode), "observation", yaml.SequenceNode).Content
-	if len(features) > 0 && valueAt(features[0], "kind", yaml.ScalarNode).Value == string(observation.Advice) {
-		first := slices.MaxFunc(best, func(a, b evaluation.Best) int { return cmp.Compare(a.Score, b.Score) })
-		*valueAt(features[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: first.Policy}
-	}
-	return editedScenario(&doc, path+" with tuned rules")
 }
 
 // rules are those that the scenario names, once they are tuned.

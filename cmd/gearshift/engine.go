@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -179,17 +178,9 @@ func enginesOf(s *scenario.Scenario, o engineOptions) ([]backend.SimulatedConfig
 		return list, nil
 	}
 	if o.replica != "" {
-		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, names(len(t.Replicas), func(i int) string { return t.Replicas[i].Name }))
+		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, scenario.Names(len(t.Replicas), func(i int) string { return t.Replicas[i].Name }))
 	}
-	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, names(len(t.Hosts), func(i int) string { return t.Hosts[i].Name }))
-}
-
-func names(n int, name func(int) string) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = name(i)
-	}
-	return strings.Join(list, ", ")
+	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, scenario.Names(len(t.Hosts), func(i int) string { return t.Hosts[i].Name }))
 }
 
 // engineConfig is a fleet of one host with the chosen of its replicas.

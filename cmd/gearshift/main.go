@@ -7,13 +7,13 @@
 //   - to eval: tune
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy: operator, which gives orders to a router that runs
-//   - to scenario: upstreams
 //
-// The folders hold what a scenario is; what policies are named, how they are trained, how
-// well they do (judging) and how much better they could be (bound); a router that runs
-// (live), and what this process computes for it by ONNX Runtime (local); what logged requests
-// tell (fromlog), the machine that measures, what becomes of measurements (profiling), the
-// validation of what is running, the paper's report, and how results are written (output).
+// The folders hold what a scenario is, and what makes others of it (adapt); what policies
+// are named, how they are trained, how well they do (judging) and how much better they could
+// be (bound); a router that runs (live), and what this process computes for it by ONNX Runtime
+// (local); what logged requests tell (fromlog), the machine that measures, what becomes of
+// measurements (profiling), the validation of what is running, the paper's report, and how
+// results are written (output).
 package main
 
 import (

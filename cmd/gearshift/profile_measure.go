@@ -142,7 +142,7 @@ func (o *measureOptions) memory(variant string) error {
 		return nil
 	}
 	return fmt.Errorf("--scenario %s has no profile of variant %q; say which with --variant: %s", o.scenario, variant,
-		names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+		scenario.Names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
 }
 
 func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Writer) error {

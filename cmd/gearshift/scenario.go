@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/workloads"
 )
@@ -36,11 +37,15 @@ func showScenario(c *cobra.Command, ref string) error {
 	if _, err := scenario.Load(ref); err != nil {
 		return err
 	}
-	text, err := scenarioText(ref)
-	if err != nil {
-		return err
+	text, err := scenario.Text(ref)
+	return printed(c, text, err)
+}
+
+// printed prints a text, unless there was an error.
+func printed(c *cobra.Command, text []byte, err error) error {
+	if err == nil {
+		_, err = c.OutOrStdout().Write(text)
 	}
-	_, err = c.OutOrStdout().Write(text)
 	return err
 }
 
@@ -57,4 +62,52 @@ func checkScenario(c *cobra.Command, ref string) error {
 	}
 	fmt.Fprintf(out, "scenario hash %.12s, observation hash %.12s\n", s.Hash(), s.Spec().Hash())
 	return nil
+}
+
+func newUpstreamsCommand() *cobra.Command {
+	var at []string
+	c := &cobra.Command{
+		Use:   "upstreams NAME|FILE --at [HOST=]URL…",
+		Short: "Print a scenario whose replicas are OpenAI-compatible servers",
+		Long: `Print the scenario with serving.backend set to upstream, and the server at the URL of
+each host for the replicas there, ready for "gearshift serve":
+
+  gearshift scenario upstreams titan-rtx-opt --at gpu0=http://10.0.0.1:8000 --at gpu1=…
+
+A URL alone is the first host's server; the others' are taken to be on the ports that
+follow, as "gearshift engine" serves them.`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := adapt.Upstreams(args[0], at)
+			return printed(c, text, err)
+		},
+	}
+	c.Flags().StringArrayVar(&at, "at", nil, "`URL` of the first host's server, or HOST=URL for each host")
+	if err := c.MarkFlagRequired("at"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return c
+}
+
+func newScenarioProfilesCommand() *cobra.Command {
+	var from []string
+	c := &cobra.Command{
+		Use:   "profiles NAME|FILE --from PROFILE…",
+		Short: "Print a scenario with measured profiles",
+		Long: `Print the scenario with the profiles of its variants replaced by those of the files, as
+"gearshift profile measure" writes them. Figures of memory that a file leaves at 0
+stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken out:
+
+  gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
+		Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := adapt.Profiles(args[0], from)
+			return printed(c, text, err)
+		},
+	}
+	c.Flags().StringArrayVar(&from, "from", nil, "`FILE` of a measured profile; may be repeated (required)")
+	if err := c.MarkFlagRequired("from"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return c
 }

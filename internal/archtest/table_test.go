@@ -112,12 +112,15 @@ var table = []room{
 		"router/fleet", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
 		"env/engine", "env", "env/evaluation", "rl", "serving/backend", "serving/health", "serving/gauges", "serving"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
+	{"cmd/gearshift/output", nil,
+		"how results are written is the same for all commands: it does not know what it writes"},
+	{"cmd/gearshift/adapt", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/fleet", "router/observation", "env/evaluation"},
+		"a scenario is edited as text: what goes in comes from the command"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
 		"env", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
-	{"cmd/gearshift/output", nil,
-		"how results are written is the same for all commands: it does not know what it writes"},
 	{"cmd/gearshift/judging", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/evaluation", "checkpoints"},
@@ -156,7 +159,7 @@ var table = []room{
 		"env", "env/evaluation", "env/fit", "serving/measure"},
 		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"cmd/gearshift/profiling", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/machine", "router/profile", "env/engine", "env/fit", "env/fit/steady",
+		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/machine", "router/profile", "env/engine", "env/fit", "env/fit/steady",
 		"env/evaluation/report", "serving/measure"},
 		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
 	{"internal/race", nil,

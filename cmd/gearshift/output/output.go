@@ -3,11 +3,13 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 )
 
@@ -32,6 +34,17 @@ func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// YAML is a document as it is written, indented by two.
+func YAML(doc *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	e := yaml.NewEncoder(&out)
+	e.SetIndent(2)
+	if err := e.Encode(doc); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), e.Close()
 }
 
 // IsTerminal says whether a person watches w, and lines may overwrite each other.

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/env/fit"
@@ -261,13 +262,7 @@ func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, err
 		}
 	}
 	shorten(doc)
-	var out bytes.Buffer
-	e := yaml.NewEncoder(&out)
-	e.SetIndent(2)
-	if err := e.Encode(doc); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), e.Close()
+	return output.YAML(doc)
 }
 
 // shorten rounds the fractions in a document to five digits: more say nothing.

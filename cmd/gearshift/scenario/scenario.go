@@ -141,15 +141,23 @@ func (s *Scenario) defaults() {
 // Load reads a built-in scenario by name, or a file by path. A built-in name
 // comes first; "./name" is always a file. The faults of a file are [Faults].
 func Load(ref string) (*Scenario, error) {
+	text, err := Text(ref)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(workloads.ScenarioNames(), ref) {
+		ref += ".yaml"
+	}
+	return Parse(ref, text)
+}
+
+// Text is what [Load] reads: the text of a scenario that is built in, or of a file.
+func Text(ref string) ([]byte, error) {
 	names := workloads.ScenarioNames()
 	if slices.Contains(names, ref) {
-		data, err := workloads.Scenario(ref)
-		if err != nil {
-			return nil, err
-		}
-		return Parse(ref+".yaml", data)
+		return workloads.Scenario(ref)
 	}
-	data, err := os.ReadFile(ref)
+	text, err := os.ReadFile(ref)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		guess := ""
@@ -164,7 +172,7 @@ func Load(ref string) (*Scenario, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read scenario: %w", err)
 	}
-	return Parse(ref, data)
+	return text, nil
 }
 
 // Parse reads and checks a scenario. The name stands for the file in faults.

@@ -53,3 +53,12 @@ func distance(a, b string) int {
 	}
 	return last[len(b)]
 }
+
+// Names lists n names, for messages.
+func Names(n int, name func(int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = name(i)
+	}
+	return strings.Join(list, ", ")
+}

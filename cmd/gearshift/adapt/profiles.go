@@ -1,61 +1,27 @@
-package main
+package adapt
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/scenario"
 )
 
-func newScenarioProfilesCommand() *cobra.Command {
-	var from []string
-	c := &cobra.Command{
-		Use:   "profiles NAME|FILE --from PROFILE…",
-		Short: "Print a scenario with measured profiles",
-		Long: `Print the scenario with the profiles of its variants replaced by those of the files, as
-"gearshift profile measure" writes them. Figures of memory that a file leaves at 0
-stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken out:
-
-  gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
-		Args: one,
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := withProfiles(args[0], from)
-			if err != nil {
-				return err
-			}
-			_, err = c.OutOrStdout().Write(text)
-			return err
-		},
-	}
-	c.Flags().StringArrayVar(&from, "from", nil, "`FILE` of a measured profile; may be repeated (required)")
-	if err := c.MarkFlagRequired("from"); err != nil {
-		panic(err) // the flag is defined above
-	}
-	return c
-}
-
-// withProfiles is the text of a scenario with the profiles of the files.
-func withProfiles(ref string, files []string) ([]byte, error) {
+// Profiles is the text of a scenario with the profiles of the files.
+func Profiles(ref string, files []string) ([]byte, error) {
 	s, err := scenario.Load(ref)
 	if err != nil {
 		return nil, err
 	}
-	text, err := scenarioText(ref)
+	doc, root, err := document(ref)
 	if err != nil {
 		return nil, err
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("cannot read scenario: %w", err)
-	}
-	profiles := valueAt(doc.Content[0], "profiles", yaml.SequenceNode)
+	profiles := valueAt(root, "profiles", yaml.SequenceNode)
 	for _, file := range files {
 		entries, err := readProfiles(file)
 		if err != nil {
@@ -67,40 +33,12 @@ func withProfiles(ref string, files []string) ([]byte, error) {
 			}
 		}
 	}
-	return editedScenario(&doc, ref+" with measured profiles")
-}
-
-// editedScenario is the text of a scenario that was put together, once it is valid.
-func editedScenario(doc *yaml.Node, name string) ([]byte, error) {
-	text, err := yamlText(doc)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := scenario.Parse(name, text); err != nil {
-		return nil, err
-	}
-	return text, nil
-}
-
-// yamlText is a document as it is written, indented by two.
-func yamlText(doc *yaml.Node) ([]byte, error) {
-	var out bytes.Buffer
-	e := yaml.NewEncoder(&out)
-	e.SetIndent(2)
-	if err := e.Encode(doc); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), e.Close()
+	return valid(doc, ref+" with measured profiles")
 }
 
 // readProfiles is the entries of a profile file.
 func readProfiles(file string) ([]*yaml.Node, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the profile: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(f)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the profile: %w", err)
 	}
@@ -127,7 +65,7 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 		return fmt.Errorf("not a profile: %s", flat(err))
 	}
 	if !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool { return v.Name == m.Variant }) {
-		return fmt.Errorf("the profile is of variant %q; there are %s", m.Variant, names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+		return fmt.Errorf("the profile is of variant %q; there are %s", m.Variant, scenario.Names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
 	}
 	var of []*yaml.Node
 	for i, l := range s.Models {

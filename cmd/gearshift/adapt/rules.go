@@ -1,0 +1,47 @@
+package adapt
+
+import (
+	"cmp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"gearshift/cmd/gearshift/output"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/router/observation"
+)
+
+// Rules is a scenario's text with the rules in place of those that it names.
+func Rules(ref string, best []evaluation.Best) ([]byte, error) {
+	if len(best) == 0 {
+		return scenario.Text(ref)
+	}
+	doc, root, err := document(ref)
+	if err != nil {
+		return nil, err
+	}
+	var rules []*yaml.Node
+	for _, b := range best {
+		rules = append(rules, &yaml.Node{Kind: yaml.ScalarNode, Value: b.Policy})
+	}
+	list := valueAt(valueAt(root, "evaluation", yaml.MappingNode), "rules", yaml.SequenceNode)
+	*list = yaml.Node{Kind: yaml.SequenceNode, Content: rules}
+	features := valueAt(valueAt(root, "training", yaml.MappingNode), "observation", yaml.SequenceNode).Content
+	if len(features) > 0 && valueAt(features[0], "kind", yaml.ScalarNode).Value == string(observation.Advice) {
+		first := slices.MaxFunc(best, func(a, b evaluation.Best) int { return cmp.Compare(a.Score, b.Score) })
+		*valueAt(features[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: first.Policy}
+	}
+	return valid(doc, ref+" with tuned rules")
+}
+
+// Patient is a scenario that turns no request away for being late.
+func Patient(ref string) ([]byte, error) {
+	doc, root, err := document(ref)
+	if err != nil {
+		return nil, err
+	}
+	serving := valueAt(root, "serving", yaml.MappingNode)
+	valueAt(valueAt(serving, "overload", yaml.MappingNode), "shed", yaml.ScalarNode).Value = "never"
+	return output.YAML(doc)
+}
