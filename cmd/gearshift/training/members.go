@@ -162,19 +162,18 @@ func (r *run) decisions() int {
 // caution of [policy.Trust].
 type departure struct{ margin, caution float64 }
 
-// departures are those that a run chooses from. Several networks disagree where they
-// know little, so that there more is asked; of a single one, all that can be done is to
-// ask for more everywhere.
+// departures are those that a run chooses from, the least first. Several networks disagree
+// where they know little, so that there more is asked, and maybe more everywhere; of a
+// single one that is all that can be done.
 func (r *run) departures() (list []departure) {
-	margin := r.config.AdviceMargin
-	if len(r.members) > 1 {
-		for _, caution := range []float64{0.5, 0.75, 1, 1.25, 1.5, 2, 3} {
-			list = append(list, departure{margin, caution})
-		}
-		return list
+	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 2}
+	if len(r.members) == 1 {
+		margins, cautions = []float64{1, 2, 4, 8, 16, 32, 64}, []float64{0}
 	}
-	for doublings := range 7 {
-		list = append(list, departure{margin * float64(int(1)<<doublings), 0})
+	for _, times := range margins {
+		for _, caution := range cautions {
+			list = append(list, departure{times * r.config.AdviceMargin, caution})
+		}
 	}
 	return list
 }
