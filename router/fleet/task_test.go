@@ -53,6 +53,8 @@ func TestSoftNeverFallsBelowZero(t *testing.T) {
 	}
 }
 
+// A request is worth what its task weighs, times the quality of the size that answered, times
+// what is left of it at that latency (LBE-1).
 func TestUtility(t *testing.T) {
 	task := Task{Weight: 3, Deadline: ms(40), Decay: PaperSoft(), Quality: []float64{0.45, 0.78, 1}}
 	for _, test := range []struct {

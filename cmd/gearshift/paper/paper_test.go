@@ -39,8 +39,8 @@ func TestPaperNeedsTwoVariants(t *testing.T) {
 	}
 }
 
-// The paper's other worlds differ from the first in what they say, and leave it
-// as it was.
+// The paper's other worlds (LBE-25, 29, 30) differ from the first in what they say, and
+// leave it as it was.
 func TestPaperWorlds(t *testing.T) {
 	s := titan(t)
 	hash := s.Hash()
@@ -101,7 +101,7 @@ func TestPaperSaysHowToRepeatIt(t *testing.T) {
 }
 
 // The share of a variant that falls from all to none between two rates has the
-// area of a trapezium.
+// area of a trapezium: what Table 2 compares (LBE-25).
 func TestUsageIsTheAreaUnderTheShare(t *testing.T) {
 	s := titan(t)
 	s.Evaluation.StableRates = []float64{1, 2, 4}

@@ -46,7 +46,8 @@ func TestBuiltInScenariosKeepTheContract(t *testing.T) {
 	}
 }
 
-// Requests have to fit every replica, as placed and alone on its host.
+// Requests have to fit every replica, as placed and alone on its host, where a static size
+// has its whole memory (LBE-18).
 func TestSmallestCache(t *testing.T) {
 	text, err := workloads.Scenario("tiny")
 	if err != nil {

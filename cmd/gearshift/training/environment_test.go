@@ -24,7 +24,7 @@ func TestStratum(t *testing.T) {
 }
 
 // The environment as the loop sees it completes every decision of an episode
-// exactly once, in the stratum of its own arrival, and is cut without ending.
+// exactly once, in the stratum of its own arrival (LBE-11), and is cut without ending.
 func TestEnvironmentJoinsOutcomes(t *testing.T) {
 	s, err := scenario.Load("tiny")
 	if err != nil {
