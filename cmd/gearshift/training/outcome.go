@@ -7,8 +7,8 @@ import (
 	"gearshift/env/evaluation"
 )
 
-// Outcome, which a checkpoint carries, compares a policy fine-tuned on a log with the one
-// that it began with.
+// Outcome compares a policy that was fine-tuned on a log with the one that it began with. A
+// checkpoint carries it.
 type Outcome struct {
 	From string `json:"from"`
 	// Before and After are their scores on validation seeds of the scenario's
