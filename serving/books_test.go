@@ -1,14 +1,11 @@
 package serving_test
 
-import (
-	"net/http"
-	"testing"
-)
+import "testing"
 
 // The event with which a series begins is invisible to rate(), and a sum with a series
 // that is not there yet is absent itself.
 func TestCountersBeginAtZero(t *testing.T) {
-	g := newRig(t, says(http.StatusOK, jsonType, fine))
+	g, _ := newEngines(t)
 	for _, series := range []string{
 		`gearshift_requests_total{outcome="timed out",task="copy",variant="large"}`,
 		`gearshift_deadlines_total{result="met",task="chat",variant="small"}`,
@@ -22,6 +19,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 		`gearshift_timeouts_total{phase="first_token"}`,
 		`gearshift_first_token_deadlines_total{result="met",variant="small"}`,
 		`gearshift_ejections_total{reason="connect",replica="large@a",variant="large"}`,
+		`gearshift_ejections_spared_total{reason="failures",replica="large@a",variant="large"}`,
+		`gearshift_probes_total{finding="timeout",replica="large@a",variant="large"}`,
 	} {
 		if got := g.metric(t, series); got != "0" {
 			t.Errorf("%s is %s at the start", series, got)

@@ -37,6 +37,14 @@ func newEngineMetrics(s *Server) *engineMetrics {
 	for i := range s.table.Replicas {
 		for _, why := range health.Reasons {
 			m.ejections.WithLabelValues(m.labels(i, string(why))...)
+			m.spared.WithLabelValues(m.labels(i, string(why))...)
+		}
+	}
+	for _, one := range s.servers() {
+		for _, f := range health.Findings {
+			for _, i := range one.replicas {
+				m.probes.WithLabelValues(m.labels(i, f.String())...)
+			}
 		}
 	}
 	return m
