@@ -104,6 +104,7 @@ plain: ## Build without C, with the training stack and without it, and test what
 	CGO_ENABLED=0 go build -o /dev/null ./cmd/gearshift
 	CGO_ENABLED=0 go vet -tags serveonly ./cmd/gearshift
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
+	CGO_ENABLED=0 go test -tags serveonly -run TestWithoutTraining ./cmd/gearshift
 	CGO_ENABLED=0 go test $(PLAIN)
 
 .PHONY: screenshots

@@ -31,7 +31,7 @@ func (c *calibration) serveWith(ctx context.Context, file, policy string) (url s
 	ended := make(chan error, 1)
 	go func() {
 		ended <- live.Serve(ctx, live.Options{
-			Scenario: file, Store: c.at(storeName), Engine: local.Native, Policy: policy, Addr: addr, Admin: "off", Version: version,
+			Scenario: file, Store: c.at(storeName), Engine: local.Native, Policy: policy, Addr: addr, Admin: "off", Version: version, Remedy: remedy,
 		}, log)
 	}()
 	stop = func() {

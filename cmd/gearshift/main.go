@@ -102,7 +102,9 @@ func noSubcommand(c *cobra.Command, args []string) error {
 	}
 	var names []string
 	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
 	}
 	return fmt.Errorf("unknown command %q for %q; there are %s", args[0], c.CommandPath(), strings.Join(names, ", "))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func newServeCommand() *cobra.Command {
-	o := live.Options{Version: version}
+	o := live.Options{Version: version, Remedy: remedy}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the scenario's fleet behind an OpenAI-compatible endpoint",

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/training"
@@ -12,6 +14,11 @@ var trainingStack = training.Stack
 
 func trainCommands() []*cobra.Command {
 	return []*cobra.Command{newTrainCommand(), newCalibrateCommand(), newPaperCommand()}
+}
+
+// remedy is how a store comes by a policy: a key of the log, and the commands.
+func remedy(scenario, name, store string) (key, commands string) {
+	return "to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", scenario, store, name, store)
 }
 
 func newTrainCommand() *cobra.Command {

@@ -81,9 +81,8 @@ func (w *Steward) Choose() error {
 	ref, err := w.reference()
 	switch {
 	case w.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
-		o := w.options
-		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(),
-			"to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", o.Scenario, o.Store, w.now.Name, o.Store))
+		key, commands := w.options.Remedy(w.options.Scenario, w.now.Name, w.options.Store)
+		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(), key, commands)
 		return nil
 	case err != nil:
 		return err

@@ -29,6 +29,9 @@ type Options struct {
 	Admin    string
 	Keys     string // file
 	Version  string // of the program
+	// Remedy says how a store of a scenario comes by a policy of the name: a key of the
+	// log, and the commands.
+	Remedy func(scenario, name, store string) (key, commands string)
 }
 
 // Serve serves until the context ends, and what is in flight has.
