@@ -114,6 +114,15 @@ func TestLinesOfFailedAttemptsAreBounded(t *testing.T) {
 	t.Error("no line says how many were left out")
 }
 
+// An answer that came whole did not break off: its status alone is what is wrong.
+func TestALineOfAFailedAttemptHasNoEndOfFile(t *testing.T) {
+	g := newRig(t, says(500, jsonType, theirError))
+	g.do("POST", chat, ask)
+	if text := g.logs.String(); !strings.Contains(text, "reason=status attempt=1 status=500\n") {
+		t.Errorf("the log says %s", text)
+	}
+}
+
 // The status is what went out, so 499 only where nothing had when the client left.
 func TestAccessLinesOfClientsThatLeave(t *testing.T) {
 	for want, at := range map[string]string{"outcome=cancelled status=499": "", "outcome=cancelled status=200": token} {

@@ -130,7 +130,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.response != nil {
 		attributes = append(attributes, "status", a.response.StatusCode)
 	}
-	if a.err != nil {
+	if a.err != nil && (a.err != io.EOF || reason == failedBroken) { // the end of a whole answer is no fault
 		attributes = append(attributes, "error", a.err)
 	}
 	if n := d.failures.left(); n > 0 {
