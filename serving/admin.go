@@ -86,7 +86,7 @@ type admin struct {
 
 func (s *Server) newAdmin(token string) (*admin, error) {
 	if err := CheckAdminToken(token); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", s.config.Admin.TokenEnv, err)
 	}
 	a := &admin{token: sha256.Sum256([]byte(token)), set: token != ""}
 	if host, _, err := net.SplitHostPort(s.config.Admin.Addr); err == nil {

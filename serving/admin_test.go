@@ -147,12 +147,12 @@ func TestAdminKeepsOtherSitesOut(t *testing.T) {
 
 func TestAdminFaults(t *testing.T) {
 	for want, change := range map[string]func(*serving.Options){
-		"the admin token has 5 characters; want at least 16": func(o *serving.Options) { o.AdminToken = "short" },
-		"the admin token holds characters that no header":    func(o *serving.Options) { o.AdminToken = "with spaces in it\n" },
-		`admin.addr: "8081" is not an address`:               func(o *serving.Options) { o.Config.Admin.Addr = "8081" },
-		`admin.addr: ":70000" is not an address`:             func(o *serving.Options) { o.Config.Admin.Addr = ":70000" },
-		`admin.token_env: "" is not the name`:                func(o *serving.Options) { o.Config.Admin.TokenEnv = "" },
-		"ready_grace: -1s is negative":                       func(o *serving.Options) { o.Config.ReadyGrace = -time.Second },
+		"GEARSHIFT_ADMIN_TOKEN: the admin token has 5 characters; want at least 16": func(o *serving.Options) { o.AdminToken = "short" },
+		"the admin token holds characters that no header":                           func(o *serving.Options) { o.AdminToken = "with spaces in it\n" },
+		`admin.addr: "8081" is not an address`:                                      func(o *serving.Options) { o.Config.Admin.Addr = "8081" },
+		`admin.addr: ":70000" is not an address`:                                    func(o *serving.Options) { o.Config.Admin.Addr = ":70000" },
+		`admin.token_env: "" is not the name`:                                       func(o *serving.Options) { o.Config.Admin.TokenEnv = "" },
+		"ready_grace: -1s is negative":                                              func(o *serving.Options) { o.Config.ReadyGrace = -time.Second },
 	} {
 		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		change(&o)
