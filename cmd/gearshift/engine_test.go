@@ -166,9 +166,13 @@ func TestScenarioUpstreams(t *testing.T) {
 	if !strings.Contains(again, "opt-1.3b@gpu3: {url: 'https://d'}") || strings.Contains(again, "10.0.0.1") {
 		t.Errorf("adapted again:\n%s", again)
 	}
+	if one := succeed(t, "scenario", "upstreams", "tiny", "--at", "https://a/v1"); !strings.Contains(one, "small@gpu0: {url: 'https://a/v1'}") {
+		t.Errorf("one host, at the port of its scheme:\n%s", one)
+	}
 	fail(t, []string{"scenario", "upstreams", "tiny"}, `"at"`)
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")
 	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "http://a"}, "port")
+	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "http://a:65533"}, "--at http://a:65533", "room for 4")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "gpu7=http://a"}, `"gpu7"`, "gpu0")
 	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "gpu1=http://a"}, "no URL for host gpu0")
 }

@@ -78,9 +78,15 @@ func countUpURL(first string, n int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n == 1 {
+		return []string{first}, nil
+	}
 	port, err := strconv.Atoi(base.Port())
 	if err != nil {
 		return nil, fmt.Errorf("--at %s: want a port, from which those of the other hosts count up", first)
+	}
+	if port < 1 || port+n-1 > 65535 {
+		return nil, fmt.Errorf("--at %s: want a port with room for %d from there on, such as 8101", first, n)
 	}
 	list := make([]string, n)
 	for i := range list {
