@@ -22,8 +22,9 @@ type Steward interface {
 	// Reread reads the configuration as it was at the start.
 	Reread() (Change, error)
 	// Newer is the policy to route by if that has changed since the start, the
-	// last call and the last Promoted; nil if it has not.
-	Newer() (router.Policy, error)
+	// last call and the last Promoted; nil if it has not. Back says that a rollback
+	// elsewhere put it there: nothing leads back to what that has taken away.
+	Newer() (p router.Policy, back bool, err error)
 	// Policy loads the policy that ref names, a rule or a stored one, whose name
 	// then tells its version: the newest if ref does not.
 	Policy(ref string) (router.Policy, error)
@@ -209,13 +210,18 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 	if s.steward == nil || s.seats == nil {
 		return nil
 	}
-	next, err := s.steward.Newer()
+	next, back, err := s.steward.Newer()
 	if err != nil || next == nil {
 		return err
 	}
 	before := s.router.PolicyName()
 	s.trial.mu.Lock()
-	err = s.setPolicy(next)
+	if back {
+		err = s.seats.Rollback()
+	}
+	if err == nil {
+		err = s.setPolicy(next) // after a rollback the same one, as the store has it
+	}
 	s.trial.mu.Unlock()
 	if err != nil {
 		return err

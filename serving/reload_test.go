@@ -40,10 +40,10 @@ func (w *ward) Reread() (serving.Change, error) {
 	return w.change, w.fault
 }
 
-func (w *ward) Newer() (router.Policy, error) {
+func (w *ward) Newer() (router.Policy, bool, error) {
 	p := w.newer
 	w.newer = nil
-	return p, w.fault
+	return p, false, w.fault
 }
 
 func (w *ward) Policy(ref string) (router.Policy, error) {

@@ -62,6 +62,22 @@ func TestPolicyOrdersToALiveRouter(t *testing.T) {
 	if _, _, text := s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(text, `"policy":"mine@2"`) {
 		t.Errorf("after a promotion in the store: %s", text)
 	}
+	follow := func(want string) {
+		t.Helper()
+		s.operators.ask(t, "POST", "/admin/reload", "")
+		if out := succeed(t, append([]string{"policy", "status"}, admin...)...); !strings.HasPrefix(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	// Nor does the router bring back what the store, or another router, has taken away.
+	succeed(t, "policy", "rollback", "mine", "--store", path)
+	follow("in charge: mine@1\nlast: ")
+	fail(t, append([]string{"policy", "rollback", "mine@1"}, admin...), "no other policy was in charge before")
+	// A promotion of the older version leads back, as in the store.
+	for _, version := range []string{"mine@2", "mine@1"} {
+		succeed(t, "policy", "promote", version, "--force", "--reason", "a test", "--store", path)
+		follow("in charge: " + version + "\nbefore:    ")
+	}
 	s.end(t)
 }
 

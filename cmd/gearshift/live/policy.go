@@ -14,17 +14,26 @@ import (
 )
 
 // Newer implements [serving.Steward].
-func (w *Steward) Newer() (router.Policy, error) {
+func (w *Steward) Newer() (p router.Policy, back bool, err error) {
 	entry, err := w.wanted()
 	if err != nil || entry.Digest == "" || identity(entry) == w.seen {
-		return nil, err
+		return nil, false, err
 	}
-	p, err := w.load(entry.Ref().String())
-	if err != nil {
-		return nil, err
+	if p, err = w.load(entry.Ref().String()); err != nil {
+		return nil, false, err
 	}
 	w.seen = identity(entry)
-	return p, nil
+	return p, w.returns(entry), nil
+}
+
+// returns says whether the store has gone back to the policy that was in charge before,
+// and not on to it: after a promotion it would lead back to the one that is in charge.
+func (w *Steward) returns(entry checkpoints.Entry) bool {
+	if earlier, ok := w.core.Earlier(); !ok || earlier != entry.Ref().String() {
+		return false
+	}
+	previous, err := w.source.Store.Lookup(checkpoints.Ref{Name: entry.Name, Alias: checkpoints.Previous})
+	return err != nil || previous.Ref().String() != w.core.PolicyName()
 }
 
 // identity tells a stored version from others, and from one that has taken its
