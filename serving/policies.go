@@ -1,7 +1,7 @@
 package serving
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -66,9 +66,11 @@ const maxOrder = 64 << 10
 
 // orderBody reads the body of an order, strictly; none is all zero.
 func (s *Server) orderBody(c *gin.Context, to any) *refusal {
-	d := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxOrder))
-	d.DisallowUnknownFields()
-	if err := d.Decode(to); err != nil && !errors.Is(err, io.EOF) {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxOrder))
+	if err == nil && len(bytes.TrimSpace(body)) > 0 {
+		err = wire.Decode(body, to, true)
+	}
+	if err != nil {
 		return bad(http.StatusBadRequest, "", "invalid_order", "cannot read the order: "+err.Error())
 	}
 	return nil

@@ -183,7 +183,9 @@ func TestPolicyOrdersAreRefused(t *testing.T) {
 		{"promote", `{"policy":"misfit"}`, http.StatusUnprocessableEntity, "policy_refused", "made for another fleet"},
 		{"promote", `{"policy":"next"}`, http.StatusConflict, "not_admitted", "cannot promote next@4"},
 		{"elect", "", http.StatusNotFound, "unknown_order", "there are shadow, canary, promote and rollback"},
-		{"shadow", `{"polic":"next"}`, http.StatusBadRequest, "invalid_order", `unknown field "polic"`},
+		{"shadow", `{"polic":"next"}`, http.StatusBadRequest, "invalid_order", `there is no "polic" here; there are policy, share, reason`},
+		{"canary", `{"policy":"next","share":"0.1"}`, http.StatusBadRequest, "invalid_order", `cannot read the order: "share" must be a number`},
+		{"canary", `{"policy":"next","share":1e400}`, http.StatusBadRequest, "invalid_order", `cannot read the order: "share" must be a number`},
 		{"shadow", `{"policy":`, http.StatusBadRequest, "invalid_order", "cannot read the order"},
 		{"shadow", `{"policy":"` + strings.Repeat("x", 1<<17) + `"}`, http.StatusBadRequest, "invalid_order", "too large"},
 	} {
