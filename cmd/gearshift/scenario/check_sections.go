@@ -229,7 +229,9 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
 		c.judge(child(key, "url"), "%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", e.URL)
 	} else if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
-		c.judge(child(key, "url"), "%q has no port that there is; want 1 to 65535, as in http://gpu0:8000/v1", e.URL)
+		c.judge(child(key, "url"), "%q has no port that there is; want 1 to 65535, as in http://gpu0:8000/v1", u.Redacted())
+	} else if u.User != nil {
+		c.judge(child(key, "url"), "%q has a user, who would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
 	}
 	if e.Key != "" && !envForm.MatchString(e.Key) {
 		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
