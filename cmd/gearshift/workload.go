@@ -139,18 +139,22 @@ func statistics(ctx context.Context, o workloadOptions, text string, stdout io.W
 	if err != nil {
 		return err
 	}
-	idc := func(window time.Duration) string {
-		if v, ok := process.IDC(window); ok {
-			return fmt.Sprintf("  (law: %.4g)", v)
+	idc := func(measured float64, window time.Duration) string {
+		text := fmt.Sprintf("%.4g", measured)
+		if m.Duration < 2*window.Seconds() {
+			text = "unknown, of less than two windows"
 		}
-		return ""
+		if v, ok := process.IDC(window); ok {
+			text += fmt.Sprintf("  (law: %.4g)", v)
+		}
+		return text
 	}
 	fmt.Fprintf(stdout, "workload             %s, seed %d\n", spec, o.seed)
 	fmt.Fprintf(stdout, "requests             %d in %.1f s\n", m.Requests, m.Duration)
 	fmt.Fprintf(stdout, "mean rate            %.4g/s  (law: %.4g)\n", m.MeanRate, process.MeanRate())
 	fmt.Fprintf(stdout, "gap CV               %.3f\n", m.GapCV)
-	fmt.Fprintf(stdout, "dispersion in 1 s    %.4g%s\n", m.IDC1, idc(time.Second))
-	fmt.Fprintf(stdout, "dispersion in 10 s   %.4g%s\n", m.IDC10, idc(10*time.Second))
+	fmt.Fprintf(stdout, "dispersion in 1 s    %s\n", idc(m.IDC1, time.Second))
+	fmt.Fprintf(stdout, "dispersion in 10 s   %s\n", idc(m.IDC10, 10*time.Second))
 	fmt.Fprintf(stdout, "peak in 1 s          %d\n", m.Peak)
 	fmt.Fprintf(stdout, "mean prompt, output  %.1f, %.1f tokens\n", m.MeanPrompt, m.MeanOutput)
 	for i, n := range m.Tasks {

@@ -23,6 +23,14 @@ func TestWorkloadTakesSoManyRequests(t *testing.T) {
 	}
 }
 
+// What a stretch is too short to tell is not given as nothing.
+func TestDispersionOfAShortStretch(t *testing.T) {
+	out := succeed(t, "workload", "stat", "schedule:5x12", "--scenario", "tiny")
+	if want := "dispersion in 10 s   unknown, of less than two windows"; !strings.Contains(out, want) || strings.Contains(out, "in 1 s    unknown") {
+		t.Errorf("%s\nwant %s, and that in 1 s", out, want)
+	}
+}
+
 // A trace's own lengths are cut where they fit no replica, and nowhere else.
 func TestTraceLengthsThatFitStay(t *testing.T) {
 	out := succeed(t, "workload", "stat", "trace:azure-code+lengths", "--scenario", "titan-rtx-opt")
