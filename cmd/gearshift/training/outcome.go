@@ -3,6 +3,7 @@ package training
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"gearshift/env/evaluation"
 )
@@ -24,20 +25,23 @@ type Outcome struct {
 	Requests int                  `json:"held_out_requests,omitempty"`
 }
 
+// gained is by how much the score is higher, to the digits that are shown.
+func (o *Outcome) gained() float64 { return math.Round((o.After-o.Before)*1e4)/1e4 + 0 } // + 0: not −0
+
 // worse says whether it is, by either measure.
 func (o *Outcome) worse() bool {
-	return o.After < o.Before || o.HeldOut != nil && o.HeldOut.Hi < 0
+	return o.gained() < 0 || o.HeldOut != nil && o.HeldOut.Hi < 0
 }
 
 // write says whether it is better.
 func (o *Outcome) write(w io.Writer) {
 	verdict := "better"
-	if o.After < o.Before {
+	if o.gained() < 0 {
 		verdict = "WORSE"
-	} else if o.After == o.Before {
+	} else if o.gained() == 0 {
 		verdict = "no better"
 	}
-	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", o.After, o.Before, o.From, verdict, o.After-o.Before)
+	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", o.After, o.Before, o.From, verdict, o.gained())
 	if h := o.HeldOut; h != nil {
 		verdict = "no difference for sure"
 		if h.Lo > 0 {
