@@ -166,7 +166,7 @@ type departure struct{ margin, caution float64 }
 // where they know little, so that there more is asked, and maybe more everywhere; of a
 // single one that is all that can be done.
 func (r *run) departures() (list []departure) {
-	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 2}
+	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 1.5, 2}
 	if len(r.members) == 1 {
 		margins, cautions = []float64{1, 2, 4, 8, 16, 32, 64}, []float64{0}
 	}
