@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gearshift/cmd/gearshift/scenario"
 )
 
 // engineProcess is a "gearshift engine" in a process of its own.
@@ -168,6 +170,11 @@ func TestScenarioUpstreams(t *testing.T) {
 	}
 	if one := succeed(t, "scenario", "upstreams", "tiny", "--at", "https://a/v1"); !strings.Contains(one, "small@gpu0: {url: 'https://a/v1'}") {
 		t.Errorf("one host, at the port of its scheme:\n%s", one)
+	}
+	// Models that were computed here are another backend's.
+	remote := succeed(t, "scenario", "upstreams", "cpu-three", "--at", "http://a:8101")
+	if s, err := scenario.Parse("remote.yaml", []byte(remote)); err != nil || len(s.Serving.Models) != 0 {
+		t.Errorf("%v, models in\n%s", err, remote)
 	}
 	fail(t, []string{"scenario", "upstreams", "tiny"}, `"at"`)
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")

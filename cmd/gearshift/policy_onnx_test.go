@@ -64,6 +64,14 @@ func TestPolicyExportImport(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("the folder holds %v (%v)", files, err)
 	}
+	// What is there keeps its permissions.
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, append(export, "--force")...)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file's permissions are now %v (%v)", info.Mode(), err)
+	}
 	// What is a link stays one, as the link to a device or the standard output does.
 	link := filepath.Join(t.TempDir(), "link.onnx")
 	if err := os.Symlink(path, link); err != nil {
