@@ -173,6 +173,9 @@ func (r *run) departures() (list []departure) {
 	for _, times := range margins {
 		for _, caution := range cautions {
 			list = append(list, departure{times * r.config.AdviceMargin, caution})
+			if times > 2 {
+				break // so large a margin leaves caution little to do, and each try takes its time
+			}
 		}
 	}
 	return list

@@ -17,7 +17,7 @@ func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policie
 // What a departure takes is chosen by what it comes to: the least where the networks' values
 // say nothing against the advice, the least that keeps to it where they are worth nothing.
 func TestDeparturesAreChosenByValidation(t *testing.T) {
-	for bias, want := range map[float32]departure{0: {0.02, 0.5}, 0.05: {0.04, 1.5}, 0.1: {0.08, 1.5}} {
+	for bias, want := range map[float32]departure{0: {0.02, 0.5}, 0.05: {0.04, 1.5}, 0.1: {0.16, 0.5}} {
 		r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
