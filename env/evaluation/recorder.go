@@ -30,7 +30,7 @@ type tally struct {
 	tpot     []float32 // ms per output token, queueing included, of the same
 }
 
-// recorder gathers the outcomes of an episode.
+// recorder gathers the outcomes of an episode, in the memory of the one before.
 type recorder struct {
 	table         *fleet.Table
 	utility, peak []float64 // by decision
@@ -39,8 +39,14 @@ type recorder struct {
 	chosen        []int // by variant
 }
 
-func newRecorder(t *fleet.Table) *recorder {
-	return &recorder{table: t, chosen: make([]int, len(t.Variants))}
+// begin forgets the episode before.
+func (r *recorder) begin(t *fleet.Table) {
+	*r = recorder{
+		table:   t,
+		utility: r.utility[:0], peak: r.peak[:0],
+		ttft: r.ttft[:0], tpot: r.tpot[:0],
+		chosen: make([]int, len(t.Variants)),
+	}
 }
 
 func (r *recorder) add(o *env.Outcome) {
@@ -70,8 +76,8 @@ func (r *recorder) tally() tally {
 		utility:  sum(r.utility) / n,
 		met:      float64(r.met) / n,
 		windows:  Windows(r.utility, r.peak),
-		ttft:     r.ttft,
-		tpot:     r.tpot,
+		ttft:     slices.Clone(r.ttft),
+		tpot:     slices.Clone(r.tpot),
 	}
 	for _, c := range r.chosen {
 		out.share = append(out.share, float64(c)/n)

@@ -3,6 +3,7 @@ package evaluation
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Result is how one policy did on one workload.
@@ -66,17 +67,17 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 		r.Share[variants[v].Name] = average(func(t *tally) float64 { return t.share[v] })
 	}
 	var utility, met []float64
-	var ttft, tpot []float32
+	var ttft, tpot [][]float32
 	for i := range runs {
 		r.Requests += runs[i].requests
 		utility = append(utility, runs[i].utility)
 		met = append(met, runs[i].met)
-		ttft = append(ttft, runs[i].ttft...)
-		tpot = append(tpot, runs[i].tpot...)
+		ttft = append(ttft, runs[i].ttft)
+		tpot = append(tpot, runs[i].tpot)
 	}
 	r.Utility, r.UtilityIQM, r.DeadlineMet = Bootstrap(utility), InterquartileMean(utility), Bootstrap(met)
 	r.Runs = utility
-	r.TTFT, r.TPOT = percentiles(ttft), percentiles(tpot)
+	r.TTFT, r.TPOT = percentiles(slices.Concat(ttft...)), percentiles(slices.Concat(tpot...))
 	return r
 }
 

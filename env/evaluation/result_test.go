@@ -74,7 +74,8 @@ func TestFailedRequestsHaveNoLatency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := newRecorder(table)
+	var record recorder
+	record.begin(table)
 	record.add(&env.Outcome{
 		Decision: 1, OutputTokens: 100, FirstToken: 5 * time.Millisecond, Finished: 5 * time.Millisecond, Failed: true,
 	})

@@ -192,8 +192,9 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 	runs := len(matches) * len(p.Seeds)
 	for range cores {
 		workers.Go(func() {
+			var record recorder
 			for i := int(next.Add(1)) - 1; i < runs; i = int(next.Add(1)) - 1 {
-				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds))
+				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds), &record)
 			}
 		})
 	}
@@ -201,13 +202,13 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 }
 
 // play is the run of the seed at an index.
-func (m *match) play(ctx context.Context, i int) {
+func (m *match) play(ctx context.Context, i int, record *recorder) {
 	defer m.unplayed.Done()
 	if m.errs[i] = ctx.Err(); m.errs[i] != nil {
 		return
 	}
 	began := m.plan.now()
-	m.runs[i], m.errs[i] = recorded(ctx, m.contestant, m.workload, m.plan.Seeds[i], func(e *env.Environment) {
+	m.runs[i], m.errs[i] = record.play(ctx, m.contestant, m.workload, m.plan.Seeds[i], func(e *env.Environment) {
 		if m.plan.Observe != nil {
 			m.plan.Observe(Run{m.contestant.Name, m.workload.Name, m.plan.Seeds[i]}, e)
 		}
@@ -249,14 +250,13 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// recorded is what one episode comes to. Begun, if not nil, is told of its
-// beginning.
-func recorded(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
-	record := newRecorder(c.Fleet.Table)
-	if err := play(ctx, c, w, seed, observer{begun: begun, ended: record.add}); err != nil {
+// play is what one episode comes to. Begun, if not nil, is told of its beginning.
+func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
+	r.begin(c.Fleet.Table)
+	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add}); err != nil {
 		return tally{}, err
 	}
-	return record.tally(), nil
+	return r.tally(), nil
 }
 
 // observer is told of an episode's beginning, of each decision as it is due, and

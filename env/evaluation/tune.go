@@ -118,7 +118,8 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
 			g.Go(func() error {
-				run, err := recorded(ctx, &c, &t.Workloads[i], seed, nil)
+				var record recorder
+				run, err := record.play(ctx, &c, &t.Workloads[i], seed, nil)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
 				}
