@@ -22,10 +22,12 @@ func forward(y, x, w, b []float32, n int, relu bool) {
 	}
 }
 
-// inputGradient computes dx = g·wᵀ, where g has out columns.
-func inputGradient(dx, g, w []float32, n, out int) {
+// inputGradient computes dx = g·wᵀ where x is positive, else 0: the gradient before
+// the rectification whose result x is. Columns of g: out.
+func inputGradient(dx, g, w, x []float32, n, out int) {
 	in := len(w) / out
 	library.Sgemm(blas.NoTrans, blas.Trans, n, in, out, 1, g, out, w, out, 0, dx, in)
+	nn.Unrectify(dx, x)
 }
 
 // weightGradient computes dw = xᵀ·g, where g has out columns.
@@ -40,25 +42,21 @@ func biasGradient(db, g []float32) {
 	nn.AddRows(db, g)
 }
 
-// batchForward runs whole networks over batches of n rows, with no gradient.
-type batchForward struct {
-	n      int
-	hidden [2][]float32
-}
-
-func newBatchForward(n, width int) *batchForward {
-	return &batchForward{n: n, hidden: [2][]float32{make([]float32, n*width), make([]float32, n*width)}}
-}
-
-// run writes the outputs of the layers for the rows of x into dst.
-func (f *batchForward) run(dst, x []float32, weights, biases [][]float32) {
-	last := len(weights) - 1
-	for i := range weights {
-		y := dst
-		if i < last {
-			y = f.hidden[i%2][:f.n*len(biases[i])]
-		}
-		forward(y, x, weights[i], biases[i], f.n, i < last)
+// values writes the outputs of network m for n rows of x into dst. In hidden is room
+// for those of the hidden layers.
+func values(dst, x []float32, m *nn.MLP, n int, hidden [][]float32) {
+	for i, y := range hidden {
+		forward(y, x, m.Weights[i], m.Biases[i], n, true)
 		x = y
 	}
+	last := len(hidden)
+	forward(dst, x, m.Weights[last], m.Biases[last], n, false)
+}
+
+// newHidden makes room for the outputs of m's hidden layers for n rows.
+func newHidden(m *nn.MLP, n int) (hidden [][]float32) {
+	for _, b := range m.Biases[:len(m.Biases)-1] {
+		hidden = append(hidden, make([]float32, n*len(b)))
+	}
+	return hidden
 }

@@ -22,6 +22,7 @@ type graph struct {
 	gradients *nn.MLP // each run writes them, in the shape of the network
 
 	observations []float32
+	hidden       [][]float32 // outputs of the hidden layers
 	actions      []int32
 	targets      []float32
 	weights      []float32
@@ -39,6 +40,7 @@ func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) 
 	g := &graph{
 		gradients:    gradients,
 		observations: make([]float32, n*network.Inputs()),
+		hidden:       newHidden(network.MLP, n),
 		actions:      make([]int32, n),
 		targets:      make([]float32, n),
 		weights:      make([]float32, n),
@@ -52,7 +54,7 @@ func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) 
 		w := variable(e, fmt.Sprintf("w%d", i), network.Weights[i], in, out)
 		bias := variable(e, fmt.Sprintf("b%d", i), network.Biases[i], out)
 		parameters = append(parameters, w, bias)
-		layer = b.apply(g.newDense(i, n, out, i < len(network.Weights)-1), layer, w, bias)
+		layer = b.apply(g.newDense(i, n, out), layer, w, bias)
 	}
 	if network.dueling {
 		layer = b.apply(g.newDuel(n, network.q.Outputs()), layer)
@@ -70,9 +72,14 @@ func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) 
 	return g, nil
 }
 
-func (g *graph) newDense(layer, n, out int, relu bool) *denseOp {
-	f, y := g.newFused("dense", denseInputs, nil, n, out)
-	return &denseOp{fusedOp: f, graph: g, y: y, relu: relu, first: layer == 0, layer: layer}
+func (g *graph) newDense(layer, n, out int) *denseOp {
+	var buffer []float32
+	relu := layer < len(g.hidden)
+	if relu {
+		buffer = g.hidden[layer]
+	}
+	f, y := g.newFused("dense", denseInputs, buffer, n, out)
+	return &denseOp{fusedOp: f, graph: g, y: y, relu: relu, layer: layer}
 }
 
 // variable is an input node whose value lies in backing.

@@ -31,7 +31,7 @@ func holdForwardParity(t *testing.T, cfg rl.Config) {
 	l.online.fold()
 	b := randomBatch(rng, cfg.Batch, 9, 3)
 	got := make([]float32, cfg.Batch*3)
-	l.shards[0].pass.run(got, b.Observations, l.Act().Weights, l.Act().Biases)
+	values(got, b.Observations, l.Act(), cfg.Batch, newHidden(l.Act(), cfg.Batch))
 
 	q, scratch := make([]float32, 3), make([]float32, l.Act().Scratch())
 	for i := range cfg.Batch {

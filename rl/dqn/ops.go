@@ -8,8 +8,6 @@ import (
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
-
-	"gearshift/router/nn"
 )
 
 // fusedOp is what the package's operations share. Stock Gorgonia splits a dense
@@ -84,14 +82,14 @@ func (o *fusedOp) String() string { return fmt.Sprintf("%s#%d", o.name, o.id) }
 // floats is the memory of a float32 tensor value.
 func floats(v gorgonia.Value) []float32 { return v.(*tensor.Dense).Float32s() }
 
-// denseOp is y = x·w + b, then ReLU if relu.
+// denseOp is y = x·w + b, rectified if relu. In all layers but the first x is what another
+// has rectified, and the gradient of x is that from before the rectification.
 type denseOp struct {
 	fusedOp
 	graph *graph
 	y     []float32
 	relu  bool
-	first bool // x is the observation, which needs no gradient
-	layer int
+	layer int // in the first x is the observation, which needs no gradient
 }
 
 // Do computes the layer.
@@ -101,26 +99,23 @@ func (o *denseOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 }
 
 // DiffWRT names the inputs that have a gradient.
-func (o *denseOp) DiffWRT(int) []bool { return []bool{!o.first, true, true} }
+func (o *denseOp) DiffWRT(int) []bool { return []bool{o.layer > 0, true, true} }
 
 // SymDiff builds the nodes of the layer's gradients.
-func (o *denseOp) SymDiff(in gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+func (o *denseOp) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
 	g, n, out := o.graph, o.shape[0], o.shape[1]
 	x, w := in[0], in[1]
 	var b builder
-	grad := dy
-	if o.relu {
-		f, buffer := g.newFused("unrectify", []hm.Type{floatMatrix, floatMatrix}, nil, n, out)
-		grad = b.apply(&elementOp{f, func(v ...gorgonia.Value) { nn.Unrectify(buffer, floats(v[0]), floats(v[1])) }}, dy, y)
-	}
 	f, dw := g.newFused("weight gradient", []hm.Type{floatMatrix, floatMatrix}, g.gradients.Weights[o.layer], w.Shape()...)
 	dwNode := b.apply(&elementOp{f, func(v ...gorgonia.Value) { weightGradient(dw, floats(v[0]), floats(v[1]), n, out) }}, x, grad)
 	f, db := g.newFused("bias gradient", []hm.Type{floatMatrix}, g.gradients.Biases[o.layer], out)
 	dbNode := b.apply(&elementOp{f, func(v ...gorgonia.Value) { biasGradient(db, floats(v[0])) }}, grad)
 	var dxNode *gorgonia.Node
-	if !o.first {
-		f, dx := g.newFused("input gradient", []hm.Type{floatMatrix, floatMatrix}, nil, x.Shape()...)
-		dxNode = b.apply(&elementOp{f, func(v ...gorgonia.Value) { inputGradient(dx, floats(v[0]), floats(v[1]), n, out) }}, grad, w)
+	if o.layer > 0 {
+		f, dx := g.newFused("input gradient", []hm.Type{floatMatrix, floatMatrix, floatMatrix}, nil, x.Shape()...)
+		dxNode = b.apply(&elementOp{f, func(v ...gorgonia.Value) {
+			inputGradient(dx, floats(v[0]), floats(v[1]), floats(v[2]), n, out)
+		}}, grad, w, x)
 	}
 	return gorgonia.Nodes{dxNode, dwNode, dbNode}, b.err
 }

@@ -3,7 +3,6 @@ package dqn
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"gearshift/rl"
 )
@@ -16,9 +15,9 @@ type RowLearner struct {
 	*Learner
 	rows rl.Rows
 
-	pass   *batchForward
-	all    []float32 // (batch·actions, inputs): the rows of s'
-	values []float32 // (batch·actions): Q_online of each
+	hidden [][]float32 // of the network for all rows of s'
+	all    []float32   // (batch·actions, inputs): the rows of s'
+	values []float32   // (batch·actions): Q_online of each
 
 	taken, chosen []float32 // (batch, inputs): the rows of s and of s'
 	actions       []int32   // (batch): zeros, the one action
@@ -39,7 +38,7 @@ func NewRows(cfg rl.Config, rows rl.Rows, rng *rand.Rand) (*RowLearner, error) {
 	n := cfg.Batch * rows.Count
 	return &RowLearner{
 		Learner: l, rows: rows,
-		pass:    newBatchForward(n, slices.Max(l.online.Sizes)),
+		hidden:  newHidden(l.online.q, n),
 		all:     make([]float32, n*in),
 		values:  make([]float32, n),
 		taken:   make([]float32, cfg.Batch*in),
@@ -70,7 +69,7 @@ func (l *RowLearner) choose(next []float32) {
 	for k := range l.values {
 		l.rows.Row(l.all[k*in:(k+1)*in], next[k/count*dim:][:dim], k%count)
 	}
-	l.pass.run(l.values, l.all, l.online.q.Weights, l.online.q.Biases)
+	values(l.values, l.all, l.online.q, len(l.values), l.hidden)
 	for i := range l.actions {
 		best := -1
 		for a := range count {

@@ -2,7 +2,6 @@ package dqn
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,7 +21,6 @@ type shard struct {
 	graph       *graph
 	gradients   network
 
-	pass   *batchForward
 	choice []float32 // (rows, actions): Q_online(s')
 	value  []float32 // (rows, actions): Q_target(s')
 	err    error     // of the last run
@@ -46,7 +44,6 @@ func newShards(cfg rl.Config, online *network) ([]*shard, error) {
 		}
 		shards[i] = &shard{
 			first: first, rows: rows, graph: g, gradients: gradients,
-			pass:   newBatchForward(rows, slices.Max(online.Sizes)),
 			choice: make([]float32, rows*online.q.Outputs()),
 			value:  make([]float32, rows*online.q.Outputs()),
 		}
@@ -75,8 +72,8 @@ func (s *shard) run(l *Learner, b *rl.Batch) {
 func (s *shard) setTargets(l *Learner, b *rl.Batch) {
 	actions, inputs := l.online.q.Outputs(), l.online.q.Inputs()
 	next := b.Next[s.first*inputs : (s.first+s.rows)*inputs]
-	s.pass.run(s.choice, next, l.online.q.Weights, l.online.q.Biases)
-	s.pass.run(s.value, next, l.target.q.Weights, l.target.q.Biases)
+	values(s.choice, next, l.online.q, s.rows, s.graph.hidden) // which the graph's run writes anew
+	values(s.value, next, l.target.q, s.rows, s.graph.hidden)
 	for i := range s.rows {
 		row := i * actions
 		choice := s.choice[row : row+actions]

@@ -24,11 +24,11 @@ func rectifyEach(v []float32) {
 // unrectifyEach is Unrectify, one by one. The sign of an activation is as good as
 // random, so that a branch on it would be mispredicted half of the time: it masks
 // bits instead.
-func unrectifyEach(g, dy, y []float32) {
-	g, dy = g[:len(y)], dy[:len(y)]
+func unrectifyEach(g, y []float32) {
+	g = g[:len(y)]
 	for i, v := range y {
 		positive := uint32(-int32(math.Float32bits(v)) >> 31)
-		g[i] = math.Float32frombits(math.Float32bits(dy[i]) & positive)
+		g[i] = math.Float32frombits(math.Float32bits(g[i]) & positive)
 	}
 }
 

@@ -28,17 +28,17 @@ func Rectify(v []float32) {
 	rectifyEach(v[whole:])
 }
 
-// Unrectify writes dy where y is positive, else 0, into g: the gradient before the
-// rectification whose result is y. They are of one length.
-func Unrectify(g, dy, y []float32) {
+// Unrectify sets g to 0 where y is not positive: from the gradient of y, the result of a
+// rectification, to the gradient before it. They are of one length.
+func Unrectify(g, y []float32) {
 	whole := 0
-	if g, dy = g[:len(y)], dy[:len(y)]; cpu.X86.HasAVX2 {
+	if g = g[:len(y)]; cpu.X86.HasAVX2 {
 		whole = len(y) &^ 7
 	}
 	if whole > 0 {
-		unrectifyAVX(&g[0], &dy[0], &y[0], whole)
+		unrectifyAVX(&g[0], &y[0], whole)
 	}
-	unrectifyEach(g[whole:], dy[whole:], y[whole:])
+	unrectifyEach(g[whole:], y[whole:])
 }
 
 // accumulateAVX is accumulate, to the bit. None of the numbers may be 0.
@@ -54,4 +54,4 @@ func rectifyAVX(v *float32, n int)
 // unrectifyAVX is Unrectify of n numbers, a multiple of 8.
 //
 //go:noescape
-func unrectifyAVX(out, dy, y *float32, n int)
+func unrectifyAVX(grad, y *float32, n int)

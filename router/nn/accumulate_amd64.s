@@ -138,21 +138,19 @@ eight:
 	VZEROUPPER
 	RET
 
-// func unrectifyAVX(out, dy, y *float32, n int)
-TEXT ·unrectifyAVX(SB), NOSPLIT, $0-32
-	MOVQ   out+0(FP), DI
-	MOVQ   dy+8(FP), SI
-	MOVQ   y+16(FP), BX
-	MOVQ   n+24(FP), CX
+// func unrectifyAVX(grad, y *float32, n int)
+TEXT ·unrectifyAVX(SB), NOSPLIT, $0-24
+	MOVQ   grad+0(FP), DI
+	MOVQ   y+8(FP), BX
+	MOVQ   n+16(FP), CX
 	VXORPS Y0, Y0, Y0
 
 masked:
 	VMOVUPS  (BX), Y1
 	VPCMPGTD Y0, Y1, Y1 // ones where y > 0, by its bits as unrectifyEach does
-	VANDPS   (SI), Y1, Y1
+	VANDPS   (DI), Y1, Y1
 	VMOVUPS  Y1, (DI)
 	ADDQ     $32, DI
-	ADDQ     $32, SI
 	ADDQ     $32, BX
 	SUBQ     $8, CX
 	JNZ      masked

@@ -8,6 +8,6 @@ func accumulate(out, x, w []float32, stride int) { accumulateRows(out, x, w, str
 // Rectify sets what is negative in v to zero, and leaves NaN.
 func Rectify(v []float32) { rectifyEach(v) }
 
-// Unrectify writes dy where y is positive, else 0, into g: the gradient before the
-// rectification whose result is y. They are of one length.
-func Unrectify(g, dy, y []float32) { unrectifyEach(g, dy, y) }
+// Unrectify sets g to 0 where y is not positive: from the gradient of y, the result of a
+// rectification, to the gradient before it. They are of one length.
+func Unrectify(g, y []float32) { unrectifyEach(g, y) }

@@ -72,14 +72,14 @@ func TestUnrectify(t *testing.T) {
 	negativeNaN := math.Float32frombits(0xffc00000) // what Inf − Inf is to some processors
 	values := []float32{1, 0, nan, 3, float32(math.Inf(1)), negativeNaN, 1e-40}
 	for n := range 40 {
-		g, dy, y := make([]float32, n+1), make([]float32, n), make([]float32, n)
+		g, y := make([]float32, n+1), make([]float32, n)
 		for i := range y {
-			dy[i], y[i] = values[i%5]-2, values[i%7]
+			g[i], y[i] = values[i%5]-2, values[i%7]
 		}
 		g[n] = 7
-		want := slices.Clone(g)
-		unrectifyEach(want[:n], dy, y)
-		Unrectify(g[:n], dy, y)
+		dy, want := slices.Clone(g), slices.Clone(g)
+		unrectifyEach(want[:n], y)
+		Unrectify(g[:n], y)
 		if fmt.Sprint(g) != fmt.Sprint(want) { // which has NaN equal NaN
 			t.Errorf("the gradient %v before %v is %v, want %v", dy, y, g, want)
 		}
