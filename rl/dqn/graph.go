@@ -16,8 +16,8 @@ var building sync.Mutex
 
 // graph is the differentiable part of a step: from rows of observations, actions,
 // targets and weights of the samples to their part of the batch's loss and its
-// gradient in every weight of the network. It runs on Gorgonia's tape machine over memory
-// that stays where it is.
+// gradient in every weight of the network. Gorgonia derives it; its program runs over
+// memory that stays where it is.
 type graph struct {
 	gradients *nn.MLP // each run writes them, in the shape of the network
 
@@ -28,7 +28,7 @@ type graph struct {
 	weights      []float32
 
 	loss       *huberOp
-	machine    gorgonia.VM
+	program    program
 	operations int
 }
 
@@ -68,8 +68,9 @@ func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) 
 	if _, err := gorgonia.Grad(cost, parameters...); err != nil {
 		return nil, err
 	}
-	g.machine = gorgonia.NewTapeMachine(e)
-	return g, nil
+	var err error
+	g.program, err = newProgram(e)
+	return g, err
 }
 
 func (g *graph) newDense(layer, n, out int) *denseOp {
@@ -91,8 +92,4 @@ func variable(e *gorgonia.ExprGraph, name string, backing any, shape ...int) *go
 
 // run computes the loss and the gradients from what lies in observations,
 // actions, targets and weights.
-func (g *graph) run() error {
-	err := g.machine.RunAll()
-	g.machine.Reset()
-	return err
-}
+func (g *graph) run() error { return g.program.run() }

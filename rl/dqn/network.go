@@ -1,8 +1,6 @@
 package dqn
 
-import (
-	"gearshift/router/nn"
-)
+import "gearshift/router/nn"
 
 // network is a multilayer perceptron whose parameters lie in one block. With a
 // dueling head its last layer has one output for the value of the observation

@@ -55,18 +55,20 @@ func (o *fusedOp) Type() hm.Type {
 // InferShape is the result's shape, which is known from the start.
 func (o *fusedOp) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) { return o.shape, nil }
 
+// result is where it lies, from the first run on.
+func (o *fusedOp) result() gorgonia.Value { return o.out }
+
 // ReturnsPtr is true: the result is the operation's own buffer.
 func (o *fusedOp) ReturnsPtr() bool { return true }
 
-// CallsExtern is false even where the matrix library is C: true would make the
-// machine allocate a result before each run.
+// CallsExtern is false: what is external to Gorgonia are its own devices.
 func (o *fusedOp) CallsExtern() bool { return false }
 
 // OverwritesInput is -1: no input is written to.
 func (o *fusedOp) OverwritesInput() int { return -1 }
 
 // WriteHash tells this operation from every other of its graph: equal hashes
-// would let the compiler merge two operations, and their buffers.
+// would let the graph merge two operations, and their buffers.
 func (o *fusedOp) WriteHash(h hash.Hash) { fmt.Fprintf(h, "gearshift %s %d", o.name, o.id) }
 
 // Hashcode is unique within the graph.
