@@ -111,6 +111,14 @@ func TestPolicyIsTakenOverGradually(t *testing.T) {
 	}
 
 	g.obeys(t, "shadow", `{"policy":"next"}`)
+	for _, series := range []string{ // a counter that begins with its first event hides that event from rate()
+		`gearshift_trial_choices_total{in_charge="small",task="chat",trial="large"}`,
+		`gearshift_trial_faults_total{reason="` + router.ReasonPanic + `"}`,
+	} {
+		if got := g.metric(t, series); got != "0" {
+			t.Errorf("%s begins at %s", series, got)
+		}
+	}
 	if chose := by(40); chose["wants@3 small"] != 40 {
 		t.Errorf("with a shadow %v", chose)
 	}

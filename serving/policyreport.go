@@ -182,12 +182,16 @@ func (t trialCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	tell(trialInfoDesc, prometheus.GaugeValue, 1, r.Policy, r.State)
 	tell(trialShareDesc, prometheus.GaugeValue, r.Share)
-	for _, task := range r.Tasks {
-		for _, c := range task.Choices {
-			tell(trialChoicesDesc, prometheus.CounterValue, float64(c.Requests), task.Task, c.InCharge, c.Trial)
+	trial, _ := t.seats.Trial() // with the zeros, which the report leaves out
+	for task, rows := range trial.Choices {
+		for charge, row := range rows {
+			for theirs, n := range row {
+				tell(trialChoicesDesc, prometheus.CounterValue, float64(n),
+					t.table.Tasks[task].Name, t.table.Variants[charge].Name, t.table.Variants[theirs].Name)
+			}
 		}
 	}
-	for reason, n := range r.Faults {
+	for reason, n := range trial.Faults {
 		tell(trialFaultsDesc, prometheus.CounterValue, float64(n), reason)
 	}
 	if r.Expected != nil {
