@@ -18,18 +18,36 @@ type Replay struct {
 	length   int
 	next     int // where the next transition goes
 
-	observations []float32 // (capacity, inputs)
-	following    []float32 // (capacity, inputs)
-	actions      []int32
-	utilities    []float32
-	weights      []float32
-	strata       []int32
-	discounts    []float32
+	rows  []float32 // (capacity, 2·inputs): an observation, and the next
+	facts []facts
+
+	fetched float32 // nothing but what keeps fetch from being optimised away
 
 	centred bool
 	means   [Strata]Average // of the utilities, over about centreWindow of them
 
 	priorities *priorities // of the transitions; nil: they are drawn uniformly
+}
+
+// facts are the numbers of a transition beside its observations.
+type facts struct {
+	action          int32
+	utility, weight float32
+	stratum         int32
+	discount        float32
+}
+
+const factWords = 5
+
+// words encode the facts, each in 32 bits.
+func (f facts) words() [factWords]uint32 {
+	return [...]uint32{
+		uint32(f.action), math.Float32bits(f.utility), math.Float32bits(f.weight), uint32(f.stratum), math.Float32bits(f.discount),
+	}
+}
+
+func factsOf(w [factWords]uint32) facts {
+	return facts{int32(w[0]), math.Float32frombits(w[1]), math.Float32frombits(w[2]), int32(w[3]), math.Float32frombits(w[4])}
 }
 
 // centreWindow is how many of its latest utilities a stratum's mean follows.
@@ -39,16 +57,11 @@ const centreWindow = 5000
 // of the given length, centring rewards or not.
 func NewReplay(capacity, inputs int, centred bool) *Replay {
 	return &Replay{
-		inputs:       inputs,
-		capacity:     capacity,
-		observations: make([]float32, capacity*inputs),
-		following:    make([]float32, capacity*inputs),
-		actions:      make([]int32, capacity),
-		utilities:    make([]float32, capacity),
-		weights:      make([]float32, capacity),
-		strata:       make([]int32, capacity),
-		discounts:    make([]float32, capacity),
-		centred:      centred,
+		inputs:   inputs,
+		capacity: capacity,
+		rows:     make([]float32, capacity*2*inputs),
+		facts:    make([]facts, capacity),
+		centred:  centred,
 	}
 }
 
@@ -80,10 +93,10 @@ func (r *Replay) Note(c Completion) { r.means[c.Stratum].add(c.Utility, centreWi
 // Add copies a transition in, over the oldest if the buffer is full.
 func (r *Replay) Add(t Transition) {
 	at := r.next
-	copy(r.observations[at*r.inputs:(at+1)*r.inputs], t.Observation)
-	copy(r.following[at*r.inputs:(at+1)*r.inputs], t.Next)
-	r.actions[at], r.utilities[at], r.weights[at] = t.Action, t.Return, t.Weight
-	r.strata[at], r.discounts[at] = int32(t.Stratum), t.Discount
+	row := r.row(at)
+	copy(row[:r.inputs], t.Observation)
+	copy(row[r.inputs:], t.Next)
+	r.facts[at] = facts{t.Action, t.Return, t.Weight, int32(t.Stratum), t.Discount}
 	if r.priorities != nil {
 		r.priorities.add(at)
 	}
@@ -91,17 +104,39 @@ func (r *Replay) Add(t Transition) {
 	r.length = min(r.length+1, r.capacity)
 }
 
+// row holds both observations of the k-th transition.
+func (r *Replay) row(k int) []float32 { return r.rows[k*2*r.inputs : (k+1)*2*r.inputs] }
+
 // Sample fills b, but for its weights, with transitions drawn by rng. The buffer
 // must not be empty.
 func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
 	n := r.inputs
-	for i := range b.Actions {
-		k := r.draw(i, len(b.Actions), rng)
-		b.places[i] = int32(k)
-		copy(b.Observations[i*n:(i+1)*n], r.observations[k*n:(k+1)*n])
-		copy(b.Next[i*n:(i+1)*n], r.following[k*n:(k+1)*n])
-		b.Actions[i], b.Rewards[i], b.Discounts[i] = r.actions[k], r.reward(k), r.discounts[k]
+	for i := range b.places {
+		b.places[i] = int32(r.draw(i, len(b.places), rng))
 	}
+	r.fetch(b.places)
+	for i, k := range b.places {
+		row, f := r.row(int(k)), &r.facts[k]
+		copy(b.Observations[i*n:(i+1)*n], row[:n])
+		copy(b.Next[i*n:(i+1)*n], row[n:])
+		b.Actions[i], b.Rewards[i], b.Discounts[i] = f.action, r.reward(f), f.discount
+	}
+}
+
+// fetch reads a number of each line of memory that holds the transitions. They lie
+// anywhere in tens of megabytes: copied one by one, each is waited for, while reads that
+// depend on nothing come together.
+func (r *Replay) fetch(places []int32) {
+	const line = 16 // numbers
+	var sum float32
+	for _, k := range places {
+		row := r.row(int(k))
+		for j := 0; j < len(row); j += line {
+			sum += row[j]
+		}
+		sum += row[len(row)-1] + r.facts[k].utility
+	}
+	r.fetched = sum
 }
 
 // draw picks the place of the i-th transition of a batch of n.
@@ -127,12 +162,12 @@ func (r *Replay) Reprioritise(b *Batch) {
 	}
 }
 
-// reward is the k-th utility, centred or not.
-func (r *Replay) reward(k int) float32 {
+// reward is a transition's utility, centred or not.
+func (r *Replay) reward(f *facts) float32 {
 	if !r.centred {
-		return r.utilities[k]
+		return f.utility
 	}
-	return r.utilities[k] - r.weights[k]*float32(r.means[r.strata[k]].Mean)
+	return f.utility - f.weight*float32(r.means[f.stratum].Mean)
 }
 
 // replayHeader is the encoding's length before the transitions.
@@ -152,13 +187,17 @@ func (r *Replay) AppendBinary(out []byte) ([]byte, error) {
 		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(m.Mean))
 		out = binary.LittleEndian.AppendUint64(out, m.Count)
 	}
-	out = appendFloats(out, r.observations[:r.length*r.inputs])
-	out = appendFloats(out, r.following[:r.length*r.inputs])
-	out = appendInts(out, r.actions[:r.length])
-	out = appendFloats(out, r.utilities[:r.length])
-	out = appendFloats(out, r.weights[:r.length])
-	out = appendInts(out, r.strata[:r.length])
-	out = appendFloats(out, r.discounts[:r.length])
+	for k := range r.length {
+		out = appendFloats(out, r.row(k)[:r.inputs])
+	}
+	for k := range r.length {
+		out = appendFloats(out, r.row(k)[r.inputs:])
+	}
+	for i := range factWords {
+		for k := range r.facts[:r.length] {
+			out = binary.LittleEndian.AppendUint32(out, r.facts[k].words()[i])
+		}
+	}
 	if r.priorities != nil {
 		out = r.priorities.appendBinary(out, r.length)
 	}
@@ -175,7 +214,7 @@ func (r *Replay) contentSize(n int) int {
 }
 
 // transitionSize is the encoded length of one transition without its priority.
-func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + 5) }
+func (r *Replay) transitionSize() int { return 4 * (2*r.inputs + factWords) }
 
 // UnmarshalBinary restores what MarshalBinary wrote, from a buffer of the same
 // capacity and observation length, prioritised or not as r is. On error r is
@@ -212,13 +251,19 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 		r.priorities.restore(masses)
 	}
 	r.length, r.next = length, int(h[3])
-	data = readFloats(r.observations[:length*r.inputs], data)
-	data = readFloats(r.following[:length*r.inputs], data)
-	data = readInts(r.actions[:length], data)
-	data = readFloats(r.utilities[:length], data)
-	data = readFloats(r.weights[:length], data)
-	data = readInts(r.strata[:length], data)
-	readFloats(r.discounts[:length], data)
+	for k := range length {
+		data = readFloats(r.row(k)[:r.inputs], data)
+	}
+	for k := range length {
+		data = readFloats(r.row(k)[r.inputs:], data)
+	}
+	for k := range length {
+		var w [factWords]uint32
+		for i := range w {
+			w[i] = binary.LittleEndian.Uint32(data[4*(i*length+k):])
+		}
+		r.facts[k] = factsOf(w)
+	}
 	for i := range r.means {
 		r.means[i].Mean = readFloat64(means[16*i:])
 		r.means[i].Count = binary.LittleEndian.Uint64(means[16*i+8:])

@@ -2,6 +2,8 @@ package rl
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -123,6 +125,9 @@ func TestReplayEncoding(t *testing.T) {
 		}
 	}
 	data, _ := filled(4).MarshalBinary()
+	if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != "02af3fbb79eb156e1b1b97a795d8132aa8f7d498f82ae3ba6f30b8e9e70f3723" {
+		t.Errorf("the encoding is another, %s: trainings that were interrupted cannot go on", got)
+	}
 	if NewReplay(11, 2, false).UnmarshalBinary(data) == nil || NewReplay(10, 3, false).UnmarshalBinary(data) == nil {
 		t.Error("a buffer of another shape is accepted")
 	}
@@ -261,12 +266,12 @@ func holdTransitions(t *testing.T, replay *Replay, want []Transition) {
 		t.Fatalf("%d transitions stored, not %d", replay.Len(), len(want))
 	}
 	for i := range want {
-		d := int(replay.observations[i])
+		row, f := replay.row(i), replay.facts[i]
+		d := int(row[0])
 		m := want[d]
-		if replay.actions[i] != m.Action || replay.following[i] != m.Next[0] && m.Discount != 0 ||
-			replay.utilities[i] != m.Return || replay.weights[i] != m.Weight || replay.discounts[i] != m.Discount {
-			t.Fatalf("decision %d: return %v, weight %v, discount %v, next %v; want %+v", d,
-				replay.utilities[i], replay.weights[i], replay.discounts[i], replay.following[i], m)
+		if f.action != m.Action || row[1] != m.Next[0] && m.Discount != 0 ||
+			f.utility != m.Return || f.weight != m.Weight || f.discount != m.Discount {
+			t.Fatalf("decision %d: %+v, next %v; want %+v", d, f, row[1], m)
 		}
 	}
 }
@@ -309,7 +314,7 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := tr.replay.discounts[:2]; !slices.Equal(got, want) {
+		if got := []float32{tr.replay.facts[0].discount, tr.replay.facts[1].discount}; !slices.Equal(got, want) {
 			t.Errorf("terminates %v: discounts %v, not %v", terminates, got, want)
 		}
 	}
