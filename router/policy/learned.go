@@ -169,6 +169,7 @@ func (t *Trust) value(outputs []float32, variants, variant, advised int) float32
 		}
 	}
 	n := float64(len(outputs) / variants)
-	variance := squares/n - float64(lead/n)*float64(lead/n)
+	mean := lead / n
+	variance := squares/n - float64(mean*mean)
 	return float32(sum/n - float64(t.Caution*math.Sqrt(max(0, variance))))
 }

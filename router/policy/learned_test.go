@@ -145,6 +145,33 @@ func TestLearnedDepartsWhereItsNetworksAgree(t *testing.T) {
 	}
 }
 
+// Networks that agree leave nothing to caution, also where the machine could round a
+// product and a difference at once: the square of their lead is no float64.
+func TestCautionIsTheSameOnEveryMachine(t *testing.T) {
+	table := conformance.Fleet(4)
+	s, err := observation.NewSpec(table, []observation.Feature{{Kind: observation.Advice, Rule: "threshold:2,4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := nn.New(s.Dim(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const little = 3. / (1 << 28)
+	copy(net.Biases[0], []float32{-little, 0, 1}) // the largest is advised
+	stack, err := nn.Stack(net, net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", s, stack, policy.Trust{Caution: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Values(idle(table), &fleet.Request{}, make([]float32, p.Scratch())); got[0] != -little {
+		t.Errorf("worth %v, want %v", got[0], -little)
+	}
+}
+
 func TestLearnedTakesTheBestThatIsAvailable(t *testing.T) {
 	table := conformance.Fleet(4)
 	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, -3, 5, 2), policy.Trust{})
