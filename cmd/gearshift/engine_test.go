@@ -178,6 +178,9 @@ func TestScenarioUpstreams(t *testing.T) {
 	}
 	fail(t, []string{"scenario", "upstreams", "tiny"}, `"at"`)
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")
+	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "http://a:70000"}, `--at "http://a:70000"`, "1 to 65535")
+	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "gpu0=http://:8101"}, `--at "http://:8101"`, "a host")
+	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "http://me:secret@a"}, `--at "http://me:xxxxx@a" has a user`)
 	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "http://a"}, "port")
 	fail(t, []string{"scenario", "upstreams", "titan-rtx-opt", "--at", "http://a:65533"}, "--at http://a:65533", "room for 4")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "gpu7=http://a"}, `"gpu7"`, "gpu0")

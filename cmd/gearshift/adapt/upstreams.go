@@ -97,9 +97,9 @@ func countUpURL(first string, n int) ([]string, error) {
 }
 
 func baseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("--at %s: want http:// or https:// and a host", text)
+	u, err := scenario.UpstreamURL(text)
+	if err != nil {
+		return nil, fmt.Errorf("--at %w", err)
 	}
 	return u, nil
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"net"
@@ -224,14 +225,24 @@ func (c *checker) upstreams() {
 
 var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-func (c *checker) endpoint(key string, e Endpoint) {
-	u, err := url.Parse(e.URL)
+// UpstreamURL reads the URL of an upstream.
+func UpstreamURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.judge(child(key, "url"), "%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", e.URL)
-	} else if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
-		c.judge(child(key, "url"), "%q has no port that there is; want 1 to 65535, as in http://gpu0:8000/v1", u.Redacted())
-	} else if u.User != nil {
-		c.judge(child(key, "url"), "%q has a user, who would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
+		return nil, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", text)
+	}
+	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
+		return nil, fmt.Errorf("%q has no port that there is; want 1 to 65535, as in http://gpu0:8000/v1", u.Redacted())
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("%q has a user, who would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
+	}
+	return u, nil
+}
+
+func (c *checker) endpoint(key string, e Endpoint) {
+	if _, err := UpstreamURL(e.URL); err != nil {
+		c.judge(child(key, "url"), "%v", err)
 	}
 	if e.Key != "" && !envForm.MatchString(e.Key) {
 		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
