@@ -135,7 +135,7 @@ func (m *MLP) Split(n int, hidden []int, actions int) ([]*MLP, error) {
 		favouring := m.Sizes[i+1] - n*hidden[i] // units that it has added
 		fits = favouring == 0 || favouring == actions
 	}
-	if !fits {
+	if !fits || !m.apart(n, sizes, stacked) {
 		return nil, fmt.Errorf("layers %v are not those of %d networks of hidden layers %v", m.Sizes, n, hidden)
 	}
 	times := float32(1)
@@ -150,6 +150,24 @@ func (m *MLP) Split(n int, hidden []int, actions int) ([]*MLP, error) {
 		advance(at, sizes, stacked)
 	}
 	return members, nil
+}
+
+// apart says whether no weight leads from a unit of one of n networks of the sizes to
+// another one's.
+func (m *MLP) apart(n int, sizes []int, stacked bool) bool {
+	last := len(sizes) - 2
+	for i := 1; i < last || i == last && stacked; i++ {
+		in, out := sizes[i], sizes[i+1]
+		for r := range n * in {
+			row, own := m.row(i, r, 0)[:n*out], r/in*out
+			for c, w := range row {
+				if w != 0 && (c < own || c >= own+out) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // extract is the inverse of place: the last weights are taken so many times.

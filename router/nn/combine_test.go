@@ -135,6 +135,10 @@ func TestSplit(t *testing.T) {
 		if _, err := joined.Split(2, []int{5, 6}, 4); err == nil {
 			t.Errorf("%s: %v was split for four actions", name, joined.Sizes)
 		}
+		// One network of the same layers is not several.
+		if _, err := random(t, 1, joined.Sizes...).Split(2, []int{5, 6}, 3); err == nil {
+			t.Errorf("%s: one network of layers %v was split", name, joined.Sizes)
+		}
 	}
 }
 
