@@ -241,6 +241,31 @@ func TestEvaluationRepeats(t *testing.T) {
 	}
 }
 
+// A run is judged by its own requests, also where its worker has played a longer one before.
+func TestAShortRunAfterALongOne(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := plan(t)
+	long := p.Workloads[0].Open
+	p.Workloads[0].Open = func(seed uint64) (workloads.Stream, error) {
+		stream, err := long(seed)
+		if seed == 2 {
+			stream = workloads.Take(stream, workloads.Limit{Requests: 50})
+		}
+		return stream, err
+	}
+	evaluate := func(seeds ...uint64) evaluation.Result {
+		p.Seeds = seeds
+		results, err := p.Evaluate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results[3] // of the large size
+	}
+	if after, alone := evaluate(1, 2), evaluate(2); after.Requests != 250 || after.Runs[1] != alone.Runs[0] {
+		t.Errorf("after a long run %+v\nalone %+v", after, alone)
+	}
+}
+
 func TestCancelledEvaluationEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

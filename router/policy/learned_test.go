@@ -97,6 +97,19 @@ func TestLearnedTakesAdviceBeyondItsTraining(t *testing.T) {
 	}
 }
 
+// Without advice nothing could stand in, whatever the range of what training has seen.
+func TestLearnedWithoutAdviceKnowsNoRange(t *testing.T) {
+	table := conformance.Fleet(4)
+	p, err := (&policy.Maker{Table: table}).Learned("test@1", spec(t, table), linear(t, 0, 5, 0), policy.Trust{Seen: make([]float32, 9), Caution: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, scratch := load(idle(table), 0, 3), make([]float32, p.Scratch())
+	if got := p.Decide(view, &fleet.Request{}, scratch); got != 1 {
+		t.Errorf("chose %d, want the highest value", got)
+	}
+}
+
 // What several networks disagree by counts against what is not advised, so often as
 // there is caution.
 func TestLearnedDepartsWhereItsNetworksAgree(t *testing.T) {
