@@ -35,6 +35,16 @@ func TestTheScenarioSaysTheMemory(t *testing.T) {
 	}
 }
 
+// One seed is that of the measurement and of the profile's intervals.
+func TestTheSeedOfAMeasurement(t *testing.T) {
+	o := measureOptions{
+		url: "http://127.0.0.1:1", batches: []int{1, 2}, prompts: []int{16, 64}, output: 32, time: time.Second, profile: profiling.Options{Seed: 7},
+	}
+	if c, err := o.config(); err != nil || c.Seed != 7 {
+		t.Errorf("seed %d, %v", c.Seed, err)
+	}
+}
+
 // Each fault is one line, and nothing is written.
 func TestProfileMeasureRefuses(t *testing.T) {
 	out := t.TempDir() + "/profile.yaml"

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/enginetest"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/fleet"
+	"gearshift/router/policy"
 	"gearshift/serving/measure"
 	"gearshift/workloads"
 )
@@ -232,4 +235,23 @@ func onHosts(t *testing.T, small, large string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// The policy is the one that the router has named most, or that of the option.
+func TestThePolicyOfARouter(t *testing.T) {
+	said := map[string]int{"few@1": 2, "most@2": 5}
+	for asked, want := range map[string]string{"": "most@2", "mine@3": "mine@3"} {
+		l, err := newLive(Options{Scenario: "tiny", Policy: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		l.program.Policy = func(_ *scenario.Scenario, _ *fleet.Table, ref string, _ *[]string) (policy.Network, error) {
+			got = ref
+			return nil, nil
+		}
+		if _, err := l.decides(said); err != nil || got != want {
+			t.Errorf("asked for %q: %q, %v", asked, got, err)
+		}
+	}
 }
