@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,11 @@ func TestFineTuningFollowsTheWorld(t *testing.T) {
 	fleet := mistaken(t, scenarioOf(t, slow), s)
 	log := loggedRequests(t, fleet, s, decides(t, s, store, "tiny@1"), "u2", 8000)
 	succeed(t, "train", "--scenario", path, "--store", store, "--from", "tiny", "--from-log", log)
+	// The rule stands in where it did: a log shows too little of what lies beyond.
+	was, is := show(t, store, "tiny@1").Meta.Seen, show(t, store, "tiny@2").Meta.Seen
+	if len(was) == 0 || !slices.Equal(was, is) {
+		t.Errorf("training has seen up to %v, and after the log %v", was, is)
+	}
 	work, err := s.Evaluated([]string{"u1", "u2"}, 2000)
 	if err != nil {
 		t.Fatal(err)

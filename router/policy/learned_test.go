@@ -145,6 +145,16 @@ func TestLearnedDepartsWhereItsNetworksAgree(t *testing.T) {
 			t.Errorf("caution %v: chose %d", caution, got)
 		}
 	}
+	// Beyond what training has seen the values of several decide no more than those of one.
+	narrow, err := (&policy.Maker{Table: table}).Learned("test@1", s, stack, policy.Trust{Seen: make([]float32, 3), Caution: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := make([]float32, narrow.Scratch())
+	_, why := narrow.Explain(idle(table), &fleet.Request{}, scratch)
+	if got := narrow.Decide(idle(table), &fleet.Request{}, scratch); got != 2 || !strings.Contains(why, "advice") {
+		t.Errorf("chose %d (%s), want what is advised", got, why)
+	}
 	both[1].Biases[0][2] = float32(math.NaN())
 	if stack, err = nn.Stack(both...); err != nil {
 		t.Fatal(err)

@@ -1,12 +1,16 @@
 package judging
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/nn"
 	"gearshift/router/observation"
+	"gearshift/router/policy"
 )
 
 func tiny(t *testing.T) *scenario.Scenario {
@@ -41,5 +45,53 @@ func TestNothingToJudgeOn(t *testing.T) {
 	s.Evaluation.PhaseS, s.Evaluation.StableRates = 1, []float64{1e-6, 5}
 	if _, err := New(s, observation.Spec{}); err == nil || !strings.Contains(err.Error(), "stable:1e-06: no request comes") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What a checkpoint carries is of the policy that will act, with its caution: here it
+// departs from the rule nowhere.
+func TestSummariesAreOfThePolicyThatActs(t *testing.T) {
+	s := tiny(t)
+	s.Evaluation.Requests, s.Evaluation.StableRates = 200, []float64{2, 6}
+	spec := s.Spec()
+	var members []*nn.MLP
+	for _, lead := range []float32{1, 3} { // of the small size
+		net, err := nn.New(spec.Inputs(), spec.Outputs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		net.Biases[0][0] = lead
+		members = append(members, net)
+	}
+	stack, err := nn.Stack(members...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stack, err = stack.Favouring(0.1, spec.Outputs()); err != nil {
+		t.Fatal(err)
+	}
+	j, err := New(s, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := j.Summary(t.Context(), stack, policy.Trust{Caution: 3}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Standing
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	rule := slices.IndexFunc(got.HeldOut.Policies, func(r HeldRow) bool { return strings.HasPrefix(r.Policy, "slackfit") })
+	if rule < 0 || got.HeldOut.Policies[0].Score != got.HeldOut.Policies[rule].Score {
+		t.Errorf("held out: %+v, want the policy to do as slackfit does", got.HeldOut.Policies)
+	}
+	daring, err := j.Summary(t.Context(), stack, policy.Trust{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other Standing
+	if err := json.Unmarshal(daring, &other); err != nil || maps.Equal(other.Utility, got.Utility) {
+		t.Errorf("on validation seeds %v, without caution %v (%v)", got.Utility, other.Utility, err)
 	}
 }

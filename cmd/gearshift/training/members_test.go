@@ -15,30 +15,44 @@ import (
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
 
 // What a departure takes is chosen by what it comes to: the least where the networks' values
-// say nothing against the advice, the least that keeps to it where they are worth nothing.
+// say nothing against the advice, or are not asked, beyond what training has seen; the least
+// that keeps to it where they are worth nothing.
 func TestDeparturesAreChosenByValidation(t *testing.T) {
-	for bias, want := range map[float32]departure{0: {0.02, 0.5}, 0.05: {0.04, 1.5}, 0.1: {0.16, 0.5}} {
+	for _, test := range []struct {
+		bias float32
+		seen []float32
+		want departure
+	}{
+		{0, nil, departure{0.02, 0.5}}, {0.05, nil, departure{0.04, 1.5}}, {0.1, nil, departure{0.16, 0.5}},
+		{0.1, make([]float32, 8), departure{0.02, 0.5}},
+	} {
 		r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, m := range r.members {
-			network, err := nn.New(r.meta.Spec.Dim(), 4, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The small size is worth more, say the networks, by 1.5 times bias in the mean,
-			// with a deviation of half of bias.
-			network.Biases[1][0] = bias * float32(1+i)
-			m.result.Network = network
+			m.result.Network = leading(t, r, test.bias*float32(1+i))
 		}
+		r.meta.Seen = test.seen
 		if _, err := r.network(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want {
-			t.Errorf("values that are %v off: %+v, want %+v", bias, got, want)
+		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
+			t.Errorf("values that are %v off, seen %v: %+v, want %+v", test.bias, test.seen, got, test.want)
 		}
 	}
+}
+
+// leading is a network that says, whatever it observes, that the small size is worth more
+// by lead.
+func leading(t *testing.T, r *run, lead float32) *nn.MLP {
+	t.Helper()
+	network, err := nn.New(r.meta.Spec.Dim(), 4, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network.Biases[1][0] = lead
+	return network
 }
 
 // No two networks of a run meet the same episodes, in training or fine-tuned on a log;
