@@ -66,6 +66,7 @@ func FromLog(ctx context.Context, o Options, presetGiven bool, stdout, stderr io
 	if err != nil {
 		return err
 	}
+	r.tellOfJudging(stderr)
 	return r.finish(ctx, results, stdout)
 }
 

@@ -191,10 +191,12 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	if r.config.AdviceMargin == 0 {
 		return nn.Mean(networks...)
 	}
-	judge := r.judge.Closer()
+	judge, told := r.judge.Closer(), r.judge.Progress
+	judge.Progress = nil // of each departure; they are counted themselves
 	var chosen *nn.MLP
 	best := math.Inf(-1)
-	for _, d := range r.departures() {
+	departures := r.departures()
+	for i, d := range departures {
 		network, err := r.deployed(d.margin, networks...)
 		if err != nil {
 			return nil, err
@@ -206,6 +208,9 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 		if score > best {
 			chosen, best = network, score
 			r.meta.AdviceMargin, r.meta.Caution = d.margin, d.caution
+		}
+		if told != nil {
+			told(i+1, len(departures))
 		}
 	}
 	return chosen, nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gearshift/rl"
@@ -34,8 +35,17 @@ func TestDeparturesAreChosenByValidation(t *testing.T) {
 			m.result.Network = leading(t, r, test.bias*float32(1+i))
 		}
 		r.meta.Seen = test.seen
+		tried := 0
+		r.judge.Progress = func(done, total int) {
+			if tried++; done != tried || total != 10 {
+				t.Errorf("%d of %d departures are tried, and %d were", done, total, tried)
+			}
+		}
 		if _, err := r.network(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if tried != 10 {
+			t.Errorf("it is told of %d departures", tried)
 		}
 		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
 			t.Errorf("values that are %v off, seen %v: %+v, want %+v", test.bias, test.seen, got, test.want)
@@ -78,8 +88,12 @@ func TestMembersHaveEpisodesOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.complete(t.Context(), io.Discard, io.Discard); err != nil {
+	var said strings.Builder
+	if err := r.complete(t.Context(), io.Discard, &said); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.HasSuffix(said.String(), "\njudging the policy on validation seeds\n") {
+		t.Errorf("it says %q, and then nothing for as long as the policy is judged", said.String())
 	}
 	if a, b := r.members[0].envs[0].Arrival(), r.members[1].envs[0].Arrival(); a == b {
 		t.Errorf("request 10 of both networks' first episode is %+v", a)

@@ -14,6 +14,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/rl"
@@ -148,6 +149,9 @@ func Train(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
+	if output.IsTerminal(stderr) {
+		fmt.Fprint(stderr, "\r\x1b[K") // over the count, if it had come to that
+	}
 	if !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "gearshift:", err)
 	}
@@ -180,6 +184,7 @@ func (r *run) complete(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return r.explain(err)
 	}
+	r.tellOfJudging(stderr)
 	// Whatever has become of the curves, what was trained is stored.
 	return errors.Join(r.finish(ctx, stdout), unwritten)
 }
@@ -194,6 +199,16 @@ func (r *run) explain(err error) error {
 		}
 	}
 	return err
+}
+
+// tellOfJudging says what takes its time once all is learnt, and counts it on a terminal.
+func (r *run) tellOfJudging(stderr io.Writer) {
+	beside := " and beside the rules"
+	if r.options.Uncompared {
+		beside = ""
+	}
+	fmt.Fprintf(stderr, "judging the policy on validation seeds%s\n", beside)
+	r.judge.Progress = output.Counting(stderr, "judging")
 }
 
 // finish stores the policy and says how to use it.
