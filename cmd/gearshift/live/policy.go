@@ -22,18 +22,24 @@ func (w *Steward) Newer() (p router.Policy, back bool, err error) {
 	if p, err = w.load(entry.Ref().String()); err != nil {
 		return nil, false, err
 	}
+	if back, err = w.returns(entry); err != nil {
+		return nil, false, err
+	}
 	w.seen = identity(entry)
-	return p, w.returns(entry), nil
+	return p, back, nil
 }
 
 // returns says whether the store has gone back to the policy that was in charge before,
 // and not on to it: after a promotion it would lead back to the one that is in charge.
-func (w *Steward) returns(entry checkpoints.Entry) bool {
+func (w *Steward) returns(entry checkpoints.Entry) (bool, error) {
 	if earlier, ok := w.core.Earlier(); !ok || earlier != entry.Ref().String() {
-		return false
+		return false, nil
 	}
 	previous, err := w.source.Store.Lookup(checkpoints.Ref{Name: entry.Name, Alias: checkpoints.Previous})
-	return err != nil || previous.Ref().String() != w.core.PolicyName()
+	if errors.Is(err, checkpoints.ErrNotFound) {
+		return true, nil
+	}
+	return err == nil && previous.Ref().String() != w.core.PolicyName(), err
 }
 
 // identity tells a stored version from others, and from one that has taken its
