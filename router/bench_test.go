@@ -24,7 +24,11 @@ import (
 func whole(c *router.Config) {
 	var v fleet.View
 	c.Ledger.View(0, &v)
-	c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles(v.Table))
+	c.Balancer, c.Forecaster = leastHarm(v.Table), profile.NewForecaster(profiles(v.Table))
+}
+
+func leastHarm(t *fleet.Table) balance.LeastHarm {
+	return balance.LeastHarm{Profiles: profiles(t), Context: 218, Output: 256}
 }
 
 // profiles are those of the paper's system, by replica.
@@ -76,7 +80,7 @@ func learned(t testing.TB, table *fleet.Table, members, hidden int) *policy.Lear
 	if net, err = net.Favouring(0.03, 3); err != nil {
 		t.Fatal(err)
 	}
-	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: policy.Lengths{Context: 218, Output: 256}, Balancer: balance.LeastHarm{}}
+	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: policy.Lengths{Context: 218, Output: 256}, Balancer: leastHarm(table)}
 	p, err := maker.Learned("random@1", spec, net, policy.Trust{Caution: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +137,7 @@ func BenchmarkDecisionInFleet(b *testing.B) {
 			core := newCore(b, 0, func(c *router.Config) {
 				table := conformance.FleetOf(hosts, 512)
 				c.Ledger, c.Fallback = fleet.NewLedger(table), static(b, table, 1)
-				c.Balancer, c.Forecaster = balance.LeastHarm{}, profile.NewForecaster(profiles(table))
+				c.Balancer, c.Forecaster = leastHarm(table), profile.NewForecaster(profiles(table))
 			})
 			setPolicy(b, core, learned(b, core.Table(), 4, 64))
 			measure(b, core)

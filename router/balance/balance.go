@@ -25,8 +25,9 @@ const Forms = "smallest-batch, smallest-fitting, least-harm, least-work, power-o
 type Known struct {
 	// Profiles are by replica index.
 	Profiles []*profile.Profile
-	// Context is the mean number of tokens that a running request holds.
-	Context float64
+	// Context is the mean number of tokens that a running request holds, Output that
+	// which it produces.
+	Context, Output float64
 }
 
 // Make is the balancer of a scenario's serving.balancer, one of the [Forms].
@@ -34,7 +35,7 @@ func Make(name string, k Known) (Balancer, error) {
 	if b, ok, err := parsePowerOfK(name); ok {
 		return b, err
 	}
-	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm{}, LeastWork(k), PowerOfK{K: 2}} {
+	for _, b := range []Balancer{SmallestBatch{}, SmallestFitting{}, LeastHarm(k), LeastWork(k), PowerOfK{K: 2}} {
 		if b.Name() == name {
 			return b, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/combin"
@@ -128,6 +129,37 @@ func TestLeastHarm(t *testing.T) {
 	v.Held[1] = 900
 	if i := pick(); i != 2 {
 		t.Errorf("picked %d, want 2: 1 has no room", i)
+	}
+}
+
+// A batch of 50 fills a cache of the large model here, and does 33 requests a second.
+func TestLeastHarmFillsCachesEvenly(t *testing.T) {
+	const a, b = 1, 3
+	v, work := coresident(t, 0)
+	v.Table.Tasks[0].Deadline = 40 * time.Millisecond
+	v.Forecasts = []fleet.Forecast{{}, {Misses: 0}, {}, {Misses: 1}}
+	v.Held[a] = 3500 // of 10,000
+	harm := balance.LeastHarm(work)
+	harm.Output = 100
+	for _, test := range []struct {
+		what     string
+		rate     float64
+		deadline time.Duration
+		want     int
+	}{
+		{"room for all that arrives", 39, 0, a},
+		{"the caches are about to fill", 41, 0, b},
+		{"full caches would be too slow", 41, 14 * time.Millisecond, a},
+	} {
+		v.Smoothed[0] = test.rate
+		if i := picks(v, harm, fleet.Request{Deadline: test.deadline}, 1); i != test.want {
+			t.Errorf("%s: picked %d, want %d", test.what, i, test.want)
+		}
+	}
+	v.Smoothed[0] = 39
+	v.Excess = []float32{0, 0, 0, 0.5} // half as slow again, so that they do less
+	if i := picks(v, harm, fleet.Request{}, 1); i != b {
+		t.Errorf("with a slow replica picked %d, want %d", i, b)
 	}
 }
 

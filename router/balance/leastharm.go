@@ -11,38 +11,74 @@ const (
 	// grain is the difference of forecast misses below which two replicas count
 	// as equals: forecasts are not that exact.
 	grain = 0.02
-	// roomy is the share of a KV cache up to which there is room to choose by
-	// harm. Beyond, what a host spared for its large model would cost the others
-	// is more than what it saves.
-	roomy = 0.6
+	// filled is the share of full caches from which they are about to fill.
+	filled = 0.6
+	// even is the share of a KV cache up to which harm counts while all of them
+	// are about to fill. Those that fill one after the other are as full in the
+	// end, but hold requests of unlike age: in one they end while in the next
+	// they still grow.
+	even = 0.3
 )
 
-// LeastHarm picks, among the replicas with ample room in their KV cache, the one
+// LeastHarm picks, among the replicas with room in their KV cache, the one
 // where the request is forecast to add the fewest misses: its own, and those of
 // the requests beside it, on the replica and on its host. Equals go by
-// [SmallestFitting], and so do all where none has ample room or nothing is
-// forecast.
+// [SmallestFitting], and so do all where none has room or nothing is forecast.
 //
 // Large models, which neighbours slow beyond their deadline, thus come to have
-// hosts of their own while there is room.
-type LeastHarm struct{}
+// hosts of their own while there is room. Where more arrives than leaves room, by
+// what is [Known], that ends early, so that the caches fill evenly.
+type LeastHarm Known
 
 // Name is "least-harm".
 func (LeastHarm) Name() string { return "least-harm" }
 
 // Pick implements router.Balancer.
-func (LeastHarm) Pick(v *fleet.View, _ *fleet.Request, variant int, random uint64) int {
-	return pick(v, variant, random, compareHarm)
+func (b LeastHarm) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
+	if len(v.Forecasts) == 0 {
+		return SmallestFitting{}.Pick(v, r, variant, random)
+	}
+	room := crowded
+	if b.filling(v, r, variant) {
+		room = even
+	}
+	return pick(v, variant, random, func(v *fleet.View, a, b int) int { return compareHarm(v, a, b, room) })
 }
 
-func compareHarm(v *fleet.View, a, b int) int {
+// compareHarm orders two replicas by harm where their caches are filled less than room.
+func compareHarm(v *fleet.View, a, b int, room float64) int {
 	useA, useB := v.KVUse(a), v.KVUse(b)
 	switch {
-	case len(v.Forecasts) == 0 || useA >= roomy && useB >= roomy:
+	case useA >= room && useB >= room:
 		return compareFit(v, a, b)
-	case useA >= roomy || useB >= roomy:
+	case useA >= room || useB >= room:
 		return cmp.Compare(useA, useB)
 	}
 	misses := func(i int) float64 { return math.Round(v.Forecasts[i].Misses / grain) }
 	return cmp.Or(cmp.Compare(misses(a), misses(b)), compareFit(v, a, b))
+}
+
+// filling says whether the variant's caches would come to be about full if all that
+// arrives of late came to it. By Little's law it holds as many requests as
+// arrive while one is there. Where full caches would be too slow for the deadline
+// they never fill, and harm is what counts.
+func (b LeastHarm) filling(v *fleet.View, r *fleet.Request, variant int) bool {
+	if len(b.Profiles) != len(v.Table.Replicas) || b.Context <= 0 || b.Output <= 0 {
+		return false
+	}
+	deadline := v.Table.Tasks[r.Task].Allowed(r.Deadline).Seconds() * 1000
+	seen := v.ReplicasOf(variant)
+	var full float64 // requests that all full caches answer in a second
+	for _, i := range seen {
+		batch := float64(v.Table.Replicas[i].KVTokens) / b.Context
+		if batch < 1 || !v.Available(i) {
+			continue
+		}
+		step, _ := b.Profiles[i].Time(int(batch), int(batch), int(batch*b.Context), 0)
+		if step *= v.Slowdown(i); step <= deadline {
+			full += batch / (b.Output * step / 1000)
+		}
+	}
+	all := float64(len(v.Table.ReplicasOf(variant))) / float64(len(seen))
+	return full > 0 && v.RecentRate() > filled*full*all
 }

@@ -1,9 +1,6 @@
 package balance
 
-import (
-	"gearshift/router/fleet"
-	"gearshift/router/profile"
-)
+import "gearshift/router/fleet"
 
 // LeastWork picks the available replica with the least outstanding work, the request
 // included: the time that the tokens still to come take at the speed of a full batch
@@ -21,12 +18,7 @@ import (
 // favours the caches that are the fullest.
 //
 // Without profiles it is [SmallestFitting].
-type LeastWork struct {
-	// Profiles are by replica index.
-	Profiles []*profile.Profile
-	// Context is the mean number of tokens that a running request holds.
-	Context float64
-}
+type LeastWork Known
 
 // Name is "least-work".
 func (LeastWork) Name() string { return "least-work" }

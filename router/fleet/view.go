@@ -103,6 +103,10 @@ func (v *View) KVUse(replica int) float64 {
 	return 0
 }
 
+// RecentRate is the arrival rate per second over the last seconds: the highest
+// of the smoothed rates, so that a burst counts at once and is not soon forgotten.
+func (v *View) RecentRate() float64 { return slices.Max(v.Smoothed[:]) }
+
 // Shortest is the fewest requests in flight on an available replica of the
 // variant, or −1 if none is available.
 func (v *View) Shortest(variant int) int {

@@ -234,10 +234,6 @@ func (p *predictor) share(t *fleet.Table, replica int, deadline, neighbours floa
 	return ms / float64(n)
 }
 
-// recentRate is the arrival rate per second over the last seconds: the highest
-// of the smoothed rates, so that a burst counts at once and is not soon forgotten.
-func recentRate(v *fleet.View) float64 { return slices.Max(v.Smoothed[:]) }
-
 // allowed is the request's deadline in milliseconds per output token.
 func allowed(v *fleet.View, r *fleet.Request) float64 {
 	return milliseconds(v.Table.Tasks[r.Task].Allowed(r.Deadline))

@@ -100,7 +100,7 @@ func (p *Priced) misses(v *fleet.View, r *fleet.Request, variant int) float64 {
 func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline float64) float64 {
 	before := running(v, replica)
 	after := before.joinedBy(r)
-	neighbours := p.neighbours(v, replica, recentRate(v))
+	neighbours := p.neighbours(v, replica, v.RecentRate())
 	time := p.tokenTime(v, replica, after, r.PromptTokens, neighbours)
 	own := p.late(time, p.kvPeak(v, replica, after), deadline)
 	if p.others == 0 {
@@ -120,7 +120,7 @@ func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline
 // slowed is how many more requests of the replica are late when a neighbour's
 // duty grows while a request of that time per token runs.
 func (p *Priced) slowed(v *fleet.View, r *fleet.Request, replica int, more, joined, deadline float64) float64 {
-	b, neighbours := running(v, replica), p.neighbours(v, replica, recentRate(v))
+	b, neighbours := running(v, replica), p.neighbours(v, replica, v.RecentRate())
 	use := p.kvPeak(v, replica, b)
 	before := p.tokenTime(v, replica, b, r.PromptTokens, neighbours)
 	after := p.tokenTime(v, replica, b, r.PromptTokens, neighbours+more)

@@ -133,6 +133,7 @@ func TestTaskAwareServesThoseFirstThatGainMost(t *testing.T) {
 		{"full caches", fill(fill(idle(table), 2, 9, 200), 1, 40, 300), [4]int{0, 0, 0, 0}},
 		{"caches that are filling, in a calm", fill(fill(idle(table), 2, 9, 200), 1, 30, 300), [4]int{1, 1, 1, 1}},
 		{"the same in a burst", arrivals(fill(fill(idle(table), 2, 9, 200), 1, 30, 300), 40), [4]int{1, 0, 0, 1}},
+		{"as many tokens of more requests, that will grow", arrivals(fill(fill(idle(table), 2, 9, 200), 1, 45, 200), 40), [4]int{1, 0, 0, 0}},
 		{"nothing up", down(idle(table), 0, 1, 2), [4]int{-1, -1, -1, -1}},
 		{"the smallest is down", down(fill(idle(table), 2, 9, 200), 0), [4]int{1, 1, 1, 1}},
 	} {

@@ -29,7 +29,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 // Balancer has the affinity that the scenario asks for: the same in the simulator,
 // where no request is of a session, and in the router.
 func (s *Scenario) Balancer() (balance.Balancer, error) {
-	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: s.Lengths().Context})
+	b, err := balance.Make(s.Serving.Balancer, balance.Known{Profiles: s.Profiles(), Context: s.Lengths().Context, Output: s.Lengths().Output})
 	if affinity := s.Serving.Server.Affinity; err == nil && affinity.On() {
 		b = balance.Affinity{Balancer: b, Bound: affinity.Bound}
 	}
