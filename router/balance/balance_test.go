@@ -2,6 +2,7 @@ package balance_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,10 @@ func TestLeastHarm(t *testing.T) {
 	if i := pick(); i != 1 {
 		t.Errorf("of two that harm alike picked %d, want 1, the smaller batch", i)
 	}
+	v.Held[1] = 750
+	if i := pick(); i != 1 {
+		t.Errorf("picked %d, want 1, which still has room", i)
+	}
 	v.Held[1] = 900
 	if i := pick(); i != 2 {
 		t.Errorf("picked %d, want 2: 1 has no room", i)
@@ -160,6 +165,27 @@ func TestLeastHarmFillsCachesEvenly(t *testing.T) {
 	v.Excess = []float32{0, 0, 0, 0.5} // half as slow again, so that they do less
 	if i := picks(v, harm, fleet.Request{}, 1); i != b {
 		t.Errorf("with a slow replica picked %d, want %d", i, b)
+	}
+}
+
+// A decision that looks at half of the hosts reckons with the caches of all.
+func TestLeastHarmFillsTheWholeFleet(t *testing.T) {
+	const hosts = 2 * fleet.SampleHosts
+	v, work := coresidentOn(t, make([]fleet.Host, hosts), 0)
+	v.Table.Tasks[0].Deadline = 40 * time.Millisecond
+	v.Sample(v.Table, 1)
+	harm := balance.LeastHarm(work)
+	harm.Output = 100
+	v.Forecasts = slices.Repeat([]fleet.Forecast{{Misses: 1}}, 2*hosts)
+	harmless := v.ReplicasOf(1)[3]
+	v.Forecasts[harmless].Misses, v.Held[harmless] = 0, 3500 // of 10,000
+	v.Smoothed[0] = 19.5 * hosts
+	if i := picks(v, harm, fleet.Request{}, 1); i != harmless {
+		t.Errorf("with room for all that arrives picked %d, want %d", i, harmless)
+	}
+	v.Smoothed[0] = 20.5 * hosts
+	if i := picks(v, harm, fleet.Request{}, 1); i == harmless {
+		t.Errorf("with caches that are about to fill picked %d, the fullest", i)
 	}
 }
 

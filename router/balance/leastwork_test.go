@@ -13,9 +13,15 @@ import (
 // long, and neighbours slow nobody.
 func coresident(t *testing.T, contention float64) (*fleet.View, balance.LeastWork) {
 	t.Helper()
+	return coresidentOn(t, make([]fleet.Host, 2), contention)
+}
+
+func coresidentOn(t *testing.T, hosts []fleet.Host, contention float64) (*fleet.View, balance.LeastWork) {
+	t.Helper()
 	var replicas []fleet.Replica
 	b := balance.LeastWork{Context: 200}
-	for host := range 2 {
+	for host := range hosts {
+		hosts[host].Name = string(rune('a' + host))
 		for variant, ms := range []float64{1, 10} {
 			replicas = append(replicas, fleet.Replica{Variant: variant, Host: host, KVTokens: 10_000})
 			b.Profiles = append(b.Profiles, &profile.Profile{Weights: ms, Sequence: ms / 100, Contention: contention})
@@ -23,11 +29,11 @@ func coresident(t *testing.T, contention float64) (*fleet.View, balance.LeastWor
 	}
 	table, err := fleet.NewTable(
 		[]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1, 1}}},
-		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, []fleet.Host{{Name: "a"}, {Name: "b"}}, replicas)
+		[]fleet.Variant{{Name: "small"}, {Name: "large"}}, hosts, replicas)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet.View{Table: table, InFlight: make([]int32, 4), Held: make([]int32, 4), Down: make([]bool, 4)}, b
+	return &fleet.View{Table: table, InFlight: make([]int32, len(replicas)), Held: make([]int32, len(replicas)), Down: make([]bool, len(replicas))}, b
 }
 
 // picks is what the balancer picks whatever the chance, or −2 if chance decides.
