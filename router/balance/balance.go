@@ -84,7 +84,27 @@ func nth(v *fleet.View, variant int, most int32, n int) int {
 // pick is the variant's available replica that comes first in the order, any of
 // equals by the random number, or −1 if none is available.
 func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View, a, b int) int) int {
-	best, ties := -1, 0
+	best, ties := first(v, variant, compare)
+	if ties < 2 {
+		return best
+	}
+	n := below(random, ties)
+	for _, i := range v.ReplicasOf(variant) {
+		if !v.Available(i) || compare(v, i, best) != 0 {
+			continue
+		}
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return best
+}
+
+// first is an available replica of the variant that comes first in the order, and how
+// many come there with it; −1 and 0 if none is available.
+func first(v *fleet.View, variant int, compare func(v *fleet.View, a, b int) int) (best, ties int) {
+	best = -1
 	for _, i := range v.ReplicasOf(variant) {
 		if !v.Available(i) {
 			continue
@@ -100,18 +120,5 @@ func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View,
 			ties++
 		}
 	}
-	if ties < 2 {
-		return best
-	}
-	n := below(random, ties)
-	for _, i := range v.ReplicasOf(variant) {
-		if !v.Available(i) || compare(v, i, best) != 0 {
-			continue
-		}
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return best
+	return best, ties
 }

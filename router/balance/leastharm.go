@@ -35,14 +35,26 @@ func (LeastHarm) Name() string { return "least-harm" }
 
 // Pick implements router.Balancer.
 func (b LeastHarm) Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int {
-	if len(v.Forecasts) == 0 {
-		return SmallestFitting{}.Pick(v, r, variant, random)
+	room := b.room(v, r, variant)
+	return pick(v, variant, random, func(v *fleet.View, i, j int) int { return compareHarm(v, i, j, room) })
+}
+
+// Certain implements policy.Certain.
+func (b LeastHarm) Certain(v *fleet.View, r *fleet.Request, variant int) (replica int, certain bool) {
+	room := b.room(v, r, variant)
+	replica, ties := first(v, variant, func(v *fleet.View, i, j int) int { return compareHarm(v, i, j, room) })
+	return replica, ties < 2
+}
+
+// room is the share of a KV cache up to which harm counts.
+func (b LeastHarm) room(v *fleet.View, r *fleet.Request, variant int) float64 {
+	switch {
+	case len(v.Forecasts) == 0:
+		return 0
+	case b.filling(v, r, variant):
+		return even
 	}
-	room := crowded
-	if b.filling(v, r, variant) {
-		room = even
-	}
-	return pick(v, variant, random, func(v *fleet.View, a, b int) int { return compareHarm(v, a, b, room) })
+	return crowded
 }
 
 // compareHarm orders two replicas by harm where their caches are filled less than room.

@@ -135,6 +135,16 @@ func (f balancerFunc) Pick(v *fleet.View, _ *fleet.Request, variant int, random 
 	return f(v, variant, random)
 }
 
+// sure is a balancer that always says the same of its certainty.
+type sure struct {
+	balancerFunc
+	certain bool
+}
+
+func (s sure) Certain(v *fleet.View, _ *fleet.Request, variant int) (int, bool) {
+	return s.Pick(v, nil, variant, 0), s.certain
+}
+
 func TestBalancerKitCatches(t *testing.T) {
 	table := Fleet(8)
 	firstUp := func(v *fleet.View, variant int, _ uint64) int {
@@ -170,5 +180,12 @@ func TestBalancerKitCatches(t *testing.T) {
 		{"is shared by goroutines", "counts its calls", balancerFunc(func(v *fleet.View, variant int, _ uint64) int {
 			return v.Table.ReplicasOf(variant)[min(1, calls()/200)]
 		})},
+		{"knows what is certain", "is never sure", sure{balancerFunc(firstUp), false}},
+		{"knows what is certain", "is always sure", sure{balancerFunc(func(v *fleet.View, variant int, random uint64) int {
+			if i := v.Table.ReplicasOf(variant)[random>>62]; v.Available(i) {
+				return i
+			}
+			return firstUp(v, variant, random)
+		}), true}},
 	})
 }

@@ -46,3 +46,10 @@ type Lengths struct {
 type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
+
+// Certain is a Balancer that tells where chance has no part, which spares asking it for
+// several random numbers.
+type Certain interface {
+	// Certain is what Pick picks by any random number, if that is always the same.
+	Certain(v *fleet.View, r *fleet.Request, variant int) (replica int, certain bool)
+}

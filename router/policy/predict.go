@@ -59,6 +59,11 @@ func (p *predictor) Match(t *fleet.Table) error {
 // balancer would pick, for four random numbers. They are spread evenly: balancers
 // draw by the high bits, so few numbers come nearer to the mean than chance would.
 func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(replica int) float64) float64 {
+	if b, ok := p.balancer.(Certain); ok {
+		if i, certain := b.Certain(v, r, variant); certain && i >= 0 {
+			return f(i)
+		}
+	}
 	var sum, last float64
 	before := -1
 	const picks = 4
