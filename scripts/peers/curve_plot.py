@@ -24,7 +24,7 @@ def main() -> None:
     for (rule, utility), style in zip(rules.items(), ("--", ":", "-.")):
         axes.axhline(utility, linestyle=style, color="grey", linewidth=1, label=rule)
     axes.set(xlabel="seconds of training", ylabel="utility on u1", xscale="log")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncol=5, fontsize="small", frameon=False)
     axes.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(sys.argv[2], dpi=120)
