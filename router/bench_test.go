@@ -27,8 +27,11 @@ func whole(c *router.Config) {
 	c.Balancer, c.Forecaster = leastHarm(v.Table), profile.NewForecaster(profiles(v.Table))
 }
 
+// lengths are those of the paper's system.
+var lengths = policy.Lengths{Context: 218, Output: 256}
+
 func leastHarm(t *fleet.Table) balance.LeastHarm {
-	return balance.LeastHarm{Profiles: profiles(t), Context: 218, Output: 256}
+	return balance.LeastHarm{Profiles: profiles(t), Context: lengths.Context, Output: lengths.Output}
 }
 
 // profiles are those of the paper's system, by replica.
@@ -80,7 +83,7 @@ func learned(t testing.TB, table *fleet.Table, members, hidden int) *policy.Lear
 	if net, err = net.Favouring(0.03, 3); err != nil {
 		t.Fatal(err)
 	}
-	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: policy.Lengths{Context: 218, Output: 256}, Balancer: leastHarm(table)}
+	maker := &policy.Maker{Table: table, Profiles: profiles(table), Lengths: lengths, Balancer: leastHarm(table)}
 	p, err := maker.Learned("random@1", spec, net, policy.Trust{Caution: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,13 +15,10 @@ import (
 )
 
 var (
-	overloadPolicy = flag.String("overload.policy", taskAware, "policy of the overload tests")
+	overloadPolicy = flag.String("overload.policy", "", "policy of TestOverloadTable (default: the scenario's best rule)")
 	overloadStore  = flag.String("overload.store", "none.db", "store of that policy")
 	overloadRates  = flag.String("overload.rates", "", "rates per second at which TestOverloadTable plays titan-rtx-opt, such as 70,140,280")
 )
-
-// taskAware is the best rule known for the scenario.
-const taskAware = "task-aware:0.98,0.08,1,0.5,0.15"
 
 // oneGPU is the paper's scenario with the first of its hosts alone.
 func oneGPU(t *testing.T) (path string) {
@@ -66,7 +64,7 @@ func TestOverload(t *testing.T) {
 		t.Fatal(err)
 	}
 	const capacity = 17 // per second: the highest at which eval has 95 % in time
-	x := flood{scenario: s, policy: taskAware, store: *overloadStore, rate: 4 * capacity, length: 30 * time.Second}
+	x := flood{scenario: s, policy: s.Evaluation.Rules[0], store: *overloadStore, rate: 4 * capacity, length: 30 * time.Second}
 	f := x.run(t)
 	t.Log(x.report(f))
 	shed := f.sheds["429 deadline"]
@@ -119,7 +117,7 @@ func TestOverloadTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := flood{scenario: s, policy: *overloadPolicy, store: *overloadStore, rate: rate, length: time.Minute}
+		x := flood{scenario: s, policy: cmp.Or(*overloadPolicy, s.Evaluation.Rules[0]), store: *overloadStore, rate: rate, length: time.Minute}
 		f := x.run(t)
 		perSecond, met := earns(t, "titan-rtx-opt", x.store, x.policy, rate, x.requests())
 		t.Log(x.report(f), fmt.Sprintf("eval: %.1f a second, %.1f %% in time", perSecond, 100*met))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -23,11 +24,11 @@ func TestReplayAgreesWithEval(t *testing.T) {
 	unshed := write(t, "unshed.yaml", strings.NewReplacer(
 		"\nserving:\n", "\nserving:\n  overload: {shed: never}\n", "balancer: least-harm", "balancer: smallest-batch").Replace(text))
 	for _, c := range []struct {
-		scenario, policy string
+		scenario, policy string // of no policy: its best rule
 		rate             float64
 		only             string // variant
 	}{
-		{"titan-rtx-opt", taskAware, 5, ""},
+		{"titan-rtx-opt", "", 5, ""},
 		{unshed, "static:opt-6.7b", 5, "2"},
 		{unshed, "static:opt-6.7b", 1.5, "2"},
 	} {
@@ -35,6 +36,7 @@ func TestReplayAgreesWithEval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.policy = cmp.Or(c.policy, s.Evaluation.Rules[0])
 		x := flood{scenario: s, policy: c.policy, store: "none.db", rate: c.rate, length: time.Minute, trace: trace}
 		var accepted, met int
 		for i := range runs { // the requests of eval's runs

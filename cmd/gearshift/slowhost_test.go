@@ -37,7 +37,7 @@ func correctedOrNot(t *testing.T, x flood) (off, on float64) {
 			t.Fatal(err)
 		}
 		s.Serving.Server.Drift.Correct = correct
-		x.scenario, x.policy, x.store, x.rate = s, taskAware, "none.db", 1.5
+		x.scenario, x.policy, x.store, x.rate = s, s.Evaluation.Rules[0], "none.db", 1.5
 		f := x.run(t)
 		met[i] = float64(f.met) / float64(x.requests())
 		t.Logf("corrected %v: %.3f in time, utility %.2f a second, %v, refused %v", correct, met[i], f.utility/x.length.Seconds(), f.variants, f.sheds)

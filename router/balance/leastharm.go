@@ -46,7 +46,7 @@ func (b LeastHarm) Certain(v *fleet.View, r *fleet.Request, variant int) (replic
 	return replica, ties < 2
 }
 
-// room is the share of a KV cache up to which harm counts.
+// room is the share of a KV cache up to which harm counts; 0 where nothing is forecast.
 func (b LeastHarm) room(v *fleet.View, r *fleet.Request, variant int) float64 {
 	switch {
 	case len(v.Forecasts) == 0:

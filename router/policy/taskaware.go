@@ -31,7 +31,8 @@ const foreseen = 0.25
 // is idle with probability exp(−b·rate·T/replicas), where T is the time that a
 // request takes there alone, and else has the duty of one sequence.
 //
-// The use of the KV caches is over all replicas of the variant together. Demand
+// The use of the KV caches is over all replicas of the variant together, with a part
+// of what their requests have yet to fill. Demand
 // is the share of the variant's time that all arrivals would take at full
 // batches (see [LeastWork]), by the recent rate: in a calm the caches may fill;
 // in a burst those tasks that gain little keep out before they have. The square
