@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -26,6 +28,7 @@ type validateOptions struct {
 	logOptions
 	live          validation.Options
 	store, engine string // of the router's policy
+	out           string // folder for the profiles that turns measure
 	first         int
 	deadline      float64
 	format        string
@@ -48,6 +51,12 @@ Servers are the scenario's serving.upstreams, or those of the flags:
 Load 1 is the rate at which a replica alone, by its profile, takes twice the time per
 token of a single request; co-resident variants each get an equal part of theirs, and
 the router that of the largest variant.
+
+A machine that is shared is not as quick when a load is sent as when its profile was
+measured. With --turns both are done by turns, and what is judged is the latency model,
+with the profiles that all of the measuring gives:
+
+  gearshift validate --scenario mine.yaml --turns 10 --out profiles
 
 With --requests, fit the latency model to the first requests of a log, by arrival,
 predict the rest with the simulated engine, and print how far the predictions lie from
@@ -87,6 +96,10 @@ func (o *validateOptions) liveFlags(c *cobra.Command) {
 	f.StringSliceVar(&l.Only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
 	f.IntVar(&l.Tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
 	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
+	f.IntVar(&l.Turns, "turns", 0, "`N` turns of measuring the profiles anew and sending each load, and judge by those profiles, not the scenario's")
+	f.IntSliceVar(&l.Batches, "batches", []int{1, 2, 4, 8}, "with --turns: numbers of requests at once to measure, ascending")
+	f.IntSliceVar(&l.Prompts, "prompts", []int{16, 64}, "with --turns: prompt lengths in tokens, ascending")
+	f.StringVar(&o.out, "out", "", "with --turns: `DIR` for the profiles measured")
 	f.DurationVar(&l.Time, "time", 20*time.Second, "to send requests for, at each load")
 	f.Uint64Var(&l.Seed, "seed", 0, "of the requests")
 }
@@ -112,6 +125,16 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 	if err := noneOf(log, "scenario"); err != nil {
 		return err
 	}
+	for _, name := range []string{"out", "batches", "prompts"} {
+		if o.live.Turns == 0 && c.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no meaning without --turns: nothing is measured anew", name)
+		}
+	}
+	if o.out != "" { // now, and not after an hour
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
 	return o.validateLive(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 }
 
@@ -124,10 +147,27 @@ func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
+	if err := o.keep(report.Profiles); err != nil {
+		return err
+	}
 	if o.format == "table" {
 		return report.Table(stdout)
 	}
 	return output.JSON(stdout, report)
+}
+
+// keep writes the profiles that were measured where the flag says.
+func (o *validateOptions) keep(profiles []*profiling.Profile) error {
+	for _, p := range profiles {
+		text, err := p.Text()
+		if err == nil && o.out != "" {
+			err = output.Install(filepath.Join(o.out, "profile-"+p.Profiles[0].Variant+".yaml"), text, true)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot write the profile of %s: %w", p.Profiles[0].Variant, err)
+		}
+	}
+	return nil
 }
 
 // routersPolicy is the policy of the reference, from the store of the flags.

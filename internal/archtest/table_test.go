@@ -154,14 +154,14 @@ var table = []room{
 	{"cmd/gearshift/enginetest", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},
 		"a kit for whoever tests what measures engines: it has a scenario's engines, and no client"},
-	{"cmd/gearshift/validation", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/machine", "router/fleet", "router/policy", "router/profile", "workloads",
-		"env", "env/evaluation", "env/fit", "serving/measure"},
-		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"cmd/gearshift/profiling", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/machine", "router/profile", "env/engine", "env/fit", "env/fit/steady",
 		"env/evaluation/report", "serving/measure"},
 		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
+	{"cmd/gearshift/validation", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/machine", "cmd/gearshift/profiling", "router/fleet", "router/policy", "router/profile", "workloads",
+		"env", "env/evaluation", "env/fit", "serving/measure"},
+		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,

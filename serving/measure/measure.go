@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -23,8 +24,14 @@ type Config struct {
 	Batches, Prompts []int
 	// Output is how many tokens an answer has where steps are timed.
 	Output int
-	// Time is how long to measure, at least one round through all cells.
+	// Time is how long [Run] measures, at least one round through all cells.
 	Time time.Duration
+	// Each is for how long a round goes on sampling a load, once at least.
+	Each time.Duration
+	// Rest is how long an engine is idle before its first token is timed. Those that a request
+	// finds idle have mostly been so: processors that slept, and caches that others used,
+	// take their time.
+	Rest time.Duration
 	// Seed of the words of prompts and of the cells' order.
 	Seed uint64
 	// Transport is HTTP's own if nil.
@@ -54,6 +61,17 @@ const (
 
 // Validate names the first fault.
 func (c *Config) Validate() error {
+	if err := c.ValidateLoads(); err != nil {
+		return err
+	}
+	if c.Time <= 0 {
+		return fmt.Errorf("time %v: want a time above 0", c.Time)
+	}
+	return nil
+}
+
+// ValidateLoads names the first fault of all but the time.
+func (c *Config) ValidateLoads() error {
 	for _, list := range []struct {
 		name   string
 		values []int
@@ -64,9 +82,6 @@ func (c *Config) Validate() error {
 	}
 	if c.Output < 4 {
 		return fmt.Errorf("output %d: want at least 4 tokens, to time the steps between them", c.Output)
-	}
-	if c.Time <= 0 {
-		return fmt.Errorf("time %v: want a time above 0", c.Time)
 	}
 	return nil
 }
@@ -109,6 +124,7 @@ type run struct {
 	start   time.Time
 	cells   []*Cell
 	out     Measurement
+	used    Processors // while it was measured
 
 	mu     sync.Mutex // protects random
 	random *rand.Rand
@@ -120,19 +136,66 @@ func Run(ctx context.Context, c Config) (*Measurement, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	s, err := Begin(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if err := s.run.timed(func() error { return s.run.rounds(ctx) }); err != nil {
+		return nil, err
+	}
+	return s.Measurement()
+}
+
+// Session is a measurement in rounds, between which the machine is free for others.
+type Session struct{ run *run }
+
+// Begin makes a Session, whose rounds have no limit: the configuration's time is not
+// looked at. Close it.
+func Begin(ctx context.Context, c Config) (*Session, error) {
+	if err := c.ValidateLoads(); err != nil {
+		return nil, err
+	}
 	r, err := begin(ctx, c, append([]Target{c.Target}, c.Neighbours...))
 	if err != nil {
 		return nil, err
 	}
-	defer r.client.CloseIdleConnections()
-	before := r.processors()
-	if err := r.rounds(ctx); err != nil {
-		return nil, err
-	}
-	r.out.Stolen = r.processors().StolenSince(before)
+	r.cells = plan(&r.Config)
+	return &Session{r}, nil
+}
+
+// Close lets the connections go.
+func (s *Session) Close() { s.run.client.CloseIdleConnections() }
+
+// Round goes through all loads once, in an order of its own.
+func (s *Session) Round(ctx context.Context) error {
+	r := s.run
+	return r.timed(func() error {
+		_, err := r.round(ctx, r.out.Rounds+1, math.MaxInt64)
+		r.out.Rounds++
+		return err
+	})
+}
+
+// Measurement is what came of all rounds, after which there are none. It fails if that
+// is too little to tell anything.
+func (s *Session) Measurement() (*Measurement, error) {
+	r := s.run
+	r.out.Stolen = r.used.StolenSince(Processors{})
 	r.undisturbed()
-	r.out.Target, r.out.Neighbours, r.out.Took = r.targets[0], r.targets[1:], r.since()
+	r.out.Target, r.out.Neighbours = r.targets[0], r.targets[1:]
 	return &r.out, r.enough()
+}
+
+// timed counts the time of f, and what was stolen of it, as the measurement's.
+func (r *run) timed(f func() error) error {
+	began, before := r.since(), r.processors()
+	err := f()
+	after := r.processors()
+	r.used.All += after.All - before.All
+	r.used.Stolen += after.Stolen - before.Stolen
+	r.out.Took += r.since() - began
+	return err
 }
 
 // begin asks each target for its models and how it counts tokens.
@@ -164,7 +227,6 @@ func (r *run) since() time.Duration { return time.Since(r.start) }
 // up. The first round has as long again, and the others end in their midst: what
 // drifts meanwhile then falls on all cells alike.
 func (r *run) rounds(ctx context.Context) error {
-	r.cells = plan(&r.Config)
 	for round := 1; ; round++ {
 		limit := r.Time
 		if round == 1 {
@@ -204,7 +266,7 @@ func (r *run) round(ctx context.Context, round int, limit time.Duration) (whole 
 					r.Progress(Progress{Elapsed: r.since(), Of: r.Time, Round: round, Done: done, Cells: len(r.cells), Now: r.describe(cell)})
 				}
 				done++
-				if err := r.sample(ctx, cell, load); err != nil {
+				if err := r.samples(ctx, cell, load); err != nil {
 					return err
 				}
 			}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gearshift/serving/caller"
 )
 
 // Sample is what a step of an engine took, as seen from outside.
@@ -37,11 +39,26 @@ type Activity struct {
 	PrefillTokens      float64
 }
 
+// samples samples a cell for as long as a round does.
+func (r *run) samples(ctx context.Context, c *Cell, l *load) error {
+	for began := r.since(); ; {
+		if err := r.sample(ctx, c, l); err != nil {
+			return err
+		}
+		if c.dropped || r.since()-began >= r.Each {
+			return nil
+		}
+	}
+}
+
 // sample sends a cell's requests at once and takes what they tell. A cell that the
 // engine refuses is left out from then on.
 func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
+	}
+	if c.Output == 1 && !caller.Await(ctx, time.NewTimer(r.Rest), r.Rest) {
+		return context.Cause(ctx)
 	}
 	before := r.processors()
 	answers, err := r.volley(ctx, c)

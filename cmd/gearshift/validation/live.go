@@ -3,10 +3,12 @@
 package validation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -23,17 +25,20 @@ import (
 
 // Options are what to validate, and how.
 type Options struct {
-	Scenario  string        // by its name or file: the fleet that runs
-	URL       string        // of a router, to be validated as a whole
-	Upstreams string        // URL of the first host's server; "": serving.upstreams
-	Policy    string        // reference of the router's; "": what it says it uses
-	Loads     []float64     // above 0; 1 is what a replica alone takes at twice the time per token
-	What      []string      // some of [Kinds]
-	Only      []string      // variants; empty: all
-	Tries     int           // at most, of a run whose processors were stolen
-	Volley    int           // requests at once that tell how slow the machine is; 0: none
-	Time      time.Duration // to send requests for, at each load
-	Seed      uint64
+	Scenario  string    // by its name or file: the fleet that runs
+	URL       string    // of a router, to be validated as a whole
+	Upstreams string    // URL of the first host's server; "": serving.upstreams
+	Policy    string    // reference of the router's; "": what it says it uses
+	Loads     []float64 // above 0; 1 is what a replica alone takes at twice the time per token
+	What      []string  // some of [Kinds]
+	Only      []string  // variants; empty: all
+	Tries     int       // at most, of a run whose processors were stolen
+	Volley    int       // requests at once that tell how slow the machine is; 0: none
+	Turns     int       // of measuring the profiles and sending the loads; 0: the scenario's profiles are judged
+	// Batches and Prompts are what a turn measures, as [measure.Config] has them.
+	Batches, Prompts []int
+	Time             time.Duration // to send requests for, at each load
+	Seed             uint64
 }
 
 // Program is what a validation takes of the program that runs it.
@@ -59,6 +64,17 @@ func (o *Options) validate() error {
 	}
 	if o.Volley < 0 {
 		return fmt.Errorf("--volley %d: want a number of requests, or 0 for none", o.Volley)
+	}
+	if o.Turns < 0 {
+		return fmt.Errorf("--turns %d: want a number, or 0 to judge the scenario's own profiles", o.Turns)
+	}
+	if o.Turns > 0 && o.URL != "" {
+		return errors.New("--turns has no meaning with --url: a router's policy reckons with the profiles that it has")
+	}
+	if c := (measure.Config{Batches: o.Batches, Prompts: o.Prompts, Output: measuredOutput}); o.Turns > 0 {
+		if err := c.ValidateLoads(); err != nil {
+			return fmt.Errorf("--%w", err)
+		}
 	}
 	for _, w := range o.What {
 		if !slices.Contains(Kinds, w) {
@@ -89,6 +105,7 @@ type live struct {
 	settings workloads.Settings
 	rates    []float64 // by replica: load 1
 	client   *measure.Client
+	by       http.RoundTripper // of what is measured; nil is HTTP's own
 	machine  func() measure.Processors
 	sets     [][]int // of replicas that are loaded together
 	targets  []int   // by replica; −1 for those that are not asked
@@ -96,11 +113,15 @@ type live struct {
 	program  Program
 	progress func(string)
 	runs     int
+	sending  int // runs sent so far
 	out      Report
 }
 
-// fewestSent is how many requests a run needs to say anything.
+// fewestSent is how many requests a load needs to say anything, of all its turns.
 const fewestSent = 10
+
+// fewest is how many of them one turn needs.
+func (l *live) fewest() int { return (fewestSent + max(1, l.Turns) - 1) / max(1, l.Turns) }
 
 // Live plays requests against what is running, and the same requests in the simulator.
 // Its errors are options that are refused, named as the command's flags, servers that
@@ -126,7 +147,7 @@ func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 	if p.Progress != nil {
 		l.progress = p.Progress
 	}
-	err = l.all(ctx)
+	err = l.play(ctx)
 	l.progress("")
 	if err != nil {
 		return nil, err
@@ -177,22 +198,10 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		if l.targets[r] >= 0 {
 			continue
 		}
-		target := measure.Target{URL: l.Upstreams, Model: t.Variants[t.Replicas[r].Variant].Name}
-		if l.Upstreams == "" {
-			at := l.scenario.Serving.Upstreams[t.Replicas[r].Name]
-			target.URL = at.URL
-			if at.Model != "" {
-				target.Model = at.Model
-			}
-			if at.Key != "" {
-				target.Key = os.Getenv(at.Key)
-			}
+		target, err := l.server(r)
+		if err != nil {
+			return nil, err
 		}
-		model, key := target.Model, target.Key
-		if target, err = measure.Parse(target.URL); err != nil {
-			return nil, fmt.Errorf("replica %s: %w", t.Replicas[r].Name, err)
-		}
-		target.Model, target.Key = model, key
 		l.targets[r] = len(targets)
 		targets = append(targets, target)
 	}
@@ -214,6 +223,48 @@ func (l *live) aims() (targets []measure.Target, err error) {
 	return targets, nil
 }
 
+// server is where a replica is asked.
+func (l *live) server(replica int) (target measure.Target, err error) {
+	r := &l.fleet.Table.Replicas[replica]
+	url, model, key := l.Upstreams, l.fleet.Table.Variants[r.Variant].Name, ""
+	if url == "" {
+		at := l.scenario.Serving.Upstreams[r.Name]
+		url, model = at.URL, cmp.Or(at.Model, model)
+		if at.Key != "" {
+			key = os.Getenv(at.Key)
+		}
+	}
+	if target, err = measure.Parse(url); err != nil {
+		return target, fmt.Errorf("replica %s: %w", r.Name, err)
+	}
+	target.Model, target.Key = model, key
+	return target, nil
+}
+
+// play sends all there is to send, and enters what came of it.
+func (l *live) play(ctx context.Context) error {
+	if err := l.feasible(); err != nil {
+		return err
+	}
+	if l.Turns > 0 {
+		return l.inTurns(ctx)
+	}
+	return l.all(ctx)
+}
+
+// feasible says whether each run has requests enough, before anything is measured.
+func (l *live) feasible() error {
+	least := slices.Min(l.Loads)
+	for _, set := range l.sets {
+		for _, r := range set {
+			if _, err := l.requests(least / float64(len(set)) * l.rates[r]); err != nil {
+				return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
+			}
+		}
+	}
+	return nil
+}
+
 // all is every variant alone, then those of a host together, then the router, each at
 // every load.
 func (l *live) all(ctx context.Context) error {
@@ -221,17 +272,13 @@ func (l *live) all(ctx context.Context) error {
 	if l.router >= 0 {
 		l.runs += len(l.Loads)
 	}
-	least := slices.Min(l.Loads)
-	for _, set := range l.sets { // before anything is measured
-		for _, r := range set {
-			if _, err := l.requests(least / float64(len(set)) * l.rates[r]); err != nil {
-				return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, least, err)
-			}
-		}
-	}
 	for _, set := range l.sets {
 		for _, load := range l.Loads {
-			if err := l.direct(ctx, set, load); err != nil {
+			s, err := l.direct(ctx, set, load)
+			if err != nil {
+				return err
+			}
+			if err := l.judge(set, load, []*sent{s}); err != nil {
 				return err
 			}
 		}
@@ -252,63 +299,31 @@ func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 	if err != nil {
 		return nil, err
 	}
-	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.Seed<<16+uint64(len(l.out.Runs))<<8+uint64(replica+1)))
+	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.Seed<<32+uint64(l.sending)<<8+uint64(replica+1)))
 }
 
 // requests is how many a run at that rate has.
 func (l *live) requests(rate float64) (int, error) {
 	n := int(math.Ceil(rate * l.Time.Seconds()))
-	if n < fewestSent {
-		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.Time, n, fewestSent)
+	if n < l.fewest() {
+		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.Time, n, l.fewest())
 	}
 	return n, nil
 }
 
 // direct sends each of the replicas its load at once.
-func (l *live) direct(ctx context.Context, replicas []int, load float64) error {
+func (l *live) direct(ctx context.Context, replicas []int, load float64) (*sent, error) {
 	var list []sending
-	share := load / float64(len(replicas))
-	rate := 0.0
 	for _, r := range replicas {
-		rate += share * l.rates[r]
-		arrivals, err := l.plan(r, share*l.rates[r])
+		arrivals, err := l.plan(r, load/float64(len(replicas))*l.rates[r])
 		if err != nil {
-			return fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, load, err)
+			return nil, fmt.Errorf("%s at load %g: %w", l.fleet.Table.Replicas[r].Name, load, err)
 		}
 		for _, a := range arrivals {
 			list = append(list, sending{a, r, l.targets[r]})
 		}
 	}
-	run := Run{What: CoResident, Load: load, Rate: rate}
-	if t := l.fleet.Table; len(t.Hosts) > 1 {
-		run.Host = t.Hosts[t.Replicas[replicas[0]].Host].Name
-	}
-	if len(replicas) == 1 {
-		run.What, run.Variant = Alone, l.fleet.Table.Variants[l.fleet.Table.Replicas[replicas[0]].Variant].Name
-	}
-	s, err := l.send(ctx, &run, list)
-	if err != nil {
-		return err
-	}
-	predicted, err := simulatedRun(l.fleet, s.arrivals, &pinned{replicas: s.replicas})
-	if err != nil {
-		return err
-	}
-	slowed, err := simulatedRun(l.slowedBy(s), s.arrivals, &pinned{replicas: s.replicas})
-	if err != nil {
-		return err
-	}
-	for _, r := range replicas { // each variant of its own, and all together
-		v := l.fleet.Table.Replicas[r].Variant
-		of := run
-		of.Variant = l.fleet.Table.Variants[v].Name
-		own := func(i int) bool { return s.measured[i].variant == v }
-		if s.before[r] > 0 && s.after[r] > 0 {
-			of.Slowness = &slowness{Before: s.before[r], After: s.after[r]}
-		}
-		l.out.add(of, s, predicted, slowed, own)
-	}
-	return nil
+	return l.send(ctx, l.run(replicas, load), list)
 }
 
 // routed sends the router its load: a share of what all replicas of the largest
@@ -330,9 +345,12 @@ func (l *live) routed(ctx context.Context, load float64) error {
 		list = append(list, sending{a, -1, l.router})
 	}
 	run := Run{What: Policy, Load: load, Rate: rate}
-	s, err := l.send(ctx, &run, list)
+	s, err := l.send(ctx, run, list)
 	if err != nil {
 		return err
+	}
+	if run.Stolen = s.stolen; run.Stolen > measure.MostStolen {
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
 	}
 	d, err := l.decides(s.policies)
 	if err != nil {
@@ -343,7 +361,7 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	if err != nil {
 		return err
 	}
-	l.out.add(run, s, predicted, nil, nil)
+	l.out.add(run, comparison{{sent: s, predicted: predicted}}, nil)
 	return nil
 }
 

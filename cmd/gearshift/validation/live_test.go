@@ -19,20 +19,25 @@ import (
 	"gearshift/workloads"
 )
 
-// validateInProcess validates the engines that the scenario simulates, in no time.
+// validateInProcess validates the engines that the scenario's file simulates, in no time.
 func validateInProcess(t *testing.T, l *live) {
 	t.Helper()
 	targets, err := l.aims()
 	if err != nil {
 		t.Fatal(err)
 	}
+	running, err := scenario.Load(l.Scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		engines := enginetest.New(t, l.scenario)
+		engines := enginetest.New(t, running)
 		defer engines.Close()
+		l.by = engines
 		if l.client, err = measure.NewClient(t.Context(), targets, 0, engines); err != nil {
 			t.Fatal(err)
 		}
-		if err = l.all(t.Context()); err != nil {
+		if err = l.play(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

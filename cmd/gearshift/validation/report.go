@@ -3,11 +3,11 @@ package validation
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"gearshift/cmd/gearshift/profiling"
 	"gearshift/env/fit"
 )
 
@@ -22,6 +22,8 @@ type Report struct {
 	TPOT     *offBy   `json:"tpot_error,omitempty"`
 	Runs     []Run    `json:"runs"`
 	Notes    []string `json:"notes,omitempty"`
+	// Profiles are those that the turns measured, by variant.
+	Profiles []*profiling.Profile `json:"-"`
 }
 
 // offBy is quantiles of the relative absolute error per request.
@@ -52,6 +54,9 @@ type Run struct {
 	// Share of the requests by variant, of a policy.
 	Share map[string]pair `json:"share,omitempty"`
 
+	// Turns are the turns of a validation that has several.
+	Turns []turn `json:"turns,omitempty"`
+
 	errors [3][]float64 // end to end, TTFT, TPOT, by request
 }
 
@@ -67,49 +72,6 @@ func (p pair) off() float64 {
 		return 0
 	}
 	return p.Predicted/p.Measured - 1
-}
-
-// add enters a run, of the requests that the function says, or of all. Slowed is what
-// is predicted where the run has a slowness.
-func (r *Report) add(run Run, s *sent, predicted, slowed []met, of func(int) bool) {
-	run.Refused = s.refused
-	var chosen []int
-	for i := range s.measured {
-		if of == nil || of(i) {
-			chosen = append(chosen, i)
-		}
-	}
-	run.Requests = len(chosen)
-	mean := func(predicted []met, figure func(*met) float64) (p pair) {
-		n := float64(len(chosen))
-		for _, i := range chosen {
-			p.Measured, p.Predicted = p.Measured+figure(&s.measured[i])/n, p.Predicted+figure(&predicted[i])/n
-		}
-		return p
-	}
-	endToEnd := func(m *met) float64 { return m.pace * float64(m.tokens) }
-	ttft := func(m *met) float64 { return m.ttft }
-	tpot := func(m *met) float64 { return m.tpot }
-	run.TTFT, run.TPOT, run.EndToEnd = mean(predicted, ttft), mean(predicted, tpot), mean(predicted, endToEnd)
-	run.Pace = mean(predicted, func(m *met) float64 { return m.pace })
-	run.Utility = mean(predicted, func(m *met) float64 { return m.utility })
-	run.Met = mean(predicted, func(m *met) float64 {
-		if m.inTime {
-			return 1
-		}
-		return 0
-	})
-	if run.Slowness != nil {
-		run.Slowness.TPOT, run.Slowness.EndToEnd = mean(slowed, tpot), mean(slowed, endToEnd)
-	}
-	for k, figure := range []func(*met) float64{endToEnd, ttft, tpot} {
-		for _, i := range chosen {
-			if measured := figure(&s.measured[i]); measured > 0 {
-				run.errors[k] = append(run.errors[k], math.Abs(figure(&predicted[i])/measured-1))
-			}
-		}
-	}
-	r.Runs = append(r.Runs, run)
 }
 
 // pool reckons the errors over all runs.
@@ -138,8 +100,11 @@ func (r *Report) Table(w io.Writer) error {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		fmt.Fprintf(t, "%s\t%g\t%.3g\t%d", run.name(), run.Load, run.Rate, run.Requests)
-		for _, p := range []pair{run.TTFT, run.TPOT, run.EndToEnd} {
+		for k, p := range []pair{run.TTFT, run.TPOT, run.EndToEnd} {
 			fmt.Fprintf(t, "\t%.1f\t%.1f\t%+.1f %%", p.Measured, p.Predicted, 100*p.off())
+			if k > 0 && len(run.Turns) > 0 {
+				fmt.Fprintf(t, " ± %.1f", 100*within(run.Turns, []func(*turn) pair{1: (*turn).tpot, 2: (*turn).endToEnd}[k]))
+			}
 		}
 		fmt.Fprintf(t, "\t%.3f\t%.3f\t%+.3f\t%.3f\t%.3f", run.Met.Measured, run.Met.Predicted, run.Met.Predicted-run.Met.Measured, run.Utility.Measured, run.Utility.Predicted)
 		if s := run.Slowness; s != nil {

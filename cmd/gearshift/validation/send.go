@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"gearshift/cmd/gearshift/machine"
 	"gearshift/router/fleet"
 	"gearshift/serving/measure"
 	"gearshift/workloads"
@@ -22,11 +21,12 @@ type sending struct {
 // send sends a run's requests: once more, as often as --tries allows, where much of
 // the processors' time was stolen meanwhile. The run that was disturbed least counts,
 // whatever it shows.
-func (l *live) send(ctx context.Context, run *Run, list []sending) (*sent, error) {
+func (l *live) send(ctx context.Context, run Run, list []sending) (*sent, error) {
 	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
+	l.sending++
 	var best *sent
 	for range l.Tries {
-		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", len(l.out.Runs)+1, l.runs, run.name(), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
+		l.progress(fmt.Sprintf("run %d of %d: %s, load %g, %d requests in %v", l.sending, l.runs, run.name(), run.Load, len(list), list[len(list)-1].At.Round(time.Second)))
 		before, err := l.volleys(ctx, list)
 		if err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (l *live) send(ctx context.Context, run *Run, list []sending) (*sent, error
 		if s.after, err = l.volleys(ctx, list); err != nil {
 			return nil, err
 		}
-		if len(s.measured) < fewestSent {
+		if len(s.measured) < l.fewest() {
 			return nil, fmt.Errorf("%s at load %g: %d of %d requests were refused, too many to compare", run.What, run.Load, s.refused, len(list))
 		}
 		if best == nil || s.stolen < best.stolen {
@@ -48,9 +48,6 @@ func (l *live) send(ctx context.Context, run *Run, list []sending) (*sent, error
 		if best.stolen <= measure.MostStolen {
 			break
 		}
-	}
-	if run.Stolen = best.stolen; run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
 	}
 	return best, nil
 }

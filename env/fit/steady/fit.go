@@ -17,6 +17,9 @@ type Options struct {
 	Resamples int
 	// Seed of the resampling.
 	Seed uint64
+	// Means has the fit take the mean of a load's samples and not their median, which
+	// forgets what the machine's bad moments cost: for who predicts means.
+	Means bool
 }
 
 // Fitted is the latency model of an engine, and how well it explains the samples.
@@ -62,7 +65,7 @@ const (
 
 // Fit fits the model to samples.
 func Fit(samples []Sample, o Options) (*Fitted, error) {
-	cells := cellsOf(samples)
+	cells := cellsOf(samples, o.Means)
 	kinds := map[string]int{}
 	for i := range cells {
 		kinds[cells[i].Kind()]++

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"gearshift/env/fit"
 )
 
@@ -25,13 +27,13 @@ type Sample struct {
 	MS         float64
 }
 
-// Cell is a load with the median of its samples.
+// Cell is a load with the median of its samples, or their mean.
 type Cell struct {
 	Sample
 	Samples   int
 	Predicted float64 // ms
 
-	scatter []float64 // relative distances of samples from the median, of several
+	scatter []float64 // relative distances of samples from the middle, of several
 }
 
 // Error is predicted ÷ measured − 1.
@@ -65,7 +67,7 @@ func (s *Sample) Kind() string {
 }
 
 // cellsOf gathers the samples of each cell.
-func cellsOf(samples []Sample) []Cell {
+func cellsOf(samples []Sample, means bool) []Cell {
 	sorted := slices.Clone(samples)
 	slices.SortStableFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.Cell, b.Cell) })
 	var cells []Cell
@@ -74,14 +76,14 @@ func cellsOf(samples []Sample) []Cell {
 		for n < len(sorted) && sorted[n].Cell == sorted[0].Cell {
 			n++
 		}
-		cells = append(cells, middle(sorted[:n]))
+		cells = append(cells, middle(sorted[:n], means))
 		sorted = sorted[n:]
 	}
 	return cells
 }
 
-// middle is a cell's median time at its mean load.
-func middle(of []Sample) Cell {
+// middle is a cell's median or mean time at its mean load.
+func middle(of []Sample, mean bool) Cell {
 	c := Cell{Sample: of[0], Samples: len(of)}
 	var ms []float64
 	var tokens float64
@@ -93,7 +95,9 @@ func middle(of []Sample) Cell {
 		c.Neighbours += s.Neighbours / float64(len(of))
 	}
 	c.Tokens = int(math.Round(tokens))
-	c.MS = fit.Quantile(ms, 0.5)
+	if c.MS = fit.Quantile(ms, 0.5); mean {
+		c.MS = stat.Mean(ms, nil)
+	}
 	// One of an odd number is the middle itself, and says nothing.
 	for _, v := range ms {
 		if off := math.Abs(math.Log(v / c.MS)); len(ms)%2 == 0 || off > 0 {

@@ -141,3 +141,33 @@ func TestTooFewSamples(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A machine's bad moments, a fifth of all and twice as long, are in means, which they
+// are a fifth above the median, and so in what a profile of means predicts.
+func TestMeansHaveTheBadMoments(t *testing.T) {
+	p := engines["large"]
+	var list []Sample
+	for _, s := range grid(p, 0.001, 0.6) {
+		s.MS = predict(&p, &s)
+		for i := range 5 {
+			moment := s
+			if i == 0 {
+				moment.MS *= 2
+			}
+			list = append(list, moment)
+		}
+	}
+	for means, want := range map[bool]float64{false: 1, true: 1.2} {
+		f, err := Fit(list, Options{Means: means})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got float64
+		for _, c := range f.Cells {
+			got += c.Predicted / predict(&p, &c.Sample) / float64(len(f.Cells))
+		}
+		if math.Abs(got-want) > 0.02 {
+			t.Errorf("means %t: predicted %.3f of what it takes, want %v", means, got, want)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package validation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gearshift/cmd/gearshift/profiling"
+	"gearshift/serving/measure"
+)
+
+const (
+	// measuredOutput is how many tokens each answer has whose steps are timed.
+	measuredOutput = 32
+	// measuredFor is how long a turn samples each load of the measurement, once at least:
+	// the steps of quick models are over before the machine changes its mood.
+	measuredFor = 200 * time.Millisecond
+	// rest is how long an engine is idle before its first token is timed.
+	rest = 30 * time.Millisecond
+)
+
+// inTurns measures the profiles and sends the loads by turns, so that both meet the
+// machine as it is by then, and holds all that was sent against the profiles that all of
+// the measuring gives. The scenario's own say no more than how much load 1 is.
+func (l *live) inTurns(ctx context.Context) error {
+	for _, m := range l.scenario.Models {
+		if len(m.Hosts) > 0 {
+			return fmt.Errorf("--turns: scenario %s has a profile of %s for some hosts; leave one profile of each variant without hosts", l.scenario.Name, m.Variant)
+		}
+	}
+	l.Volley = 0
+	l.runs = l.Turns * len(l.Loads) * len(l.sets)
+	sessions, err := l.sessions(ctx)
+	defer func() {
+		for _, s := range sessions {
+			s.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	turns := make([][]*sent, len(l.sets)*len(l.Loads))
+	for turn := range l.Turns {
+		if err := l.turn(ctx, turn, sessions, turns); err != nil {
+			return err
+		}
+	}
+	if err := l.adopt(sessions); err != nil {
+		return err
+	}
+	for i, set := range l.sets {
+		for k, load := range l.Loads {
+			if err := l.judge(set, load, quiet(turns[i*len(l.Loads)+k])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// turn measures each variant once, just before it is loaded for the first time, and sends
+// every load once.
+func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Session, turns [][]*sent) error {
+	t := l.fleet.Table
+	measured := map[int]bool{}
+	for i, set := range l.sets {
+		for _, r := range set {
+			v := t.Replicas[r].Variant
+			if measured[v] {
+				continue
+			}
+			measured[v] = true
+			l.progress(fmt.Sprintf("turn %d of %d: measuring %s", turn+1, l.Turns, t.Variants[v].Name))
+			if err := sessions[v].Round(ctx); err != nil {
+				return err
+			}
+		}
+		for k, load := range l.Loads {
+			s, err := l.direct(ctx, set, load)
+			if err != nil {
+				return err
+			}
+			turns[i*len(l.Loads)+k] = append(turns[i*len(l.Loads)+k], s)
+		}
+	}
+	return nil
+}
+
+// sessions begin the measurement of each variant that is loaded, by its index, beside
+// the others of its host.
+func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
+	t := l.fleet.Table
+	list := map[int]*measure.Session{}
+	for _, r := range slices.Concat(l.sets...) {
+		v := t.Replicas[r].Variant
+		if list[v] != nil {
+			continue
+		}
+		c := measure.Config{
+			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput, Each: measuredFor, Rest: rest,
+			Seed: l.Seed<<8 + uint64(v), Transport: l.by, Processors: l.machine,
+		}
+		var err error
+		if c.Target, err = l.server(r); err != nil {
+			return list, err
+		}
+		for _, n := range t.ReplicasOn(t.Replicas[r].Host) {
+			if n == r {
+				continue
+			}
+			at, err := l.server(n)
+			if err != nil {
+				return list, err
+			}
+			c.Neighbours = append(c.Neighbours, at)
+		}
+		if list[v], err = measure.Begin(ctx, c); err != nil {
+			delete(list, v)
+			return list, err
+		}
+	}
+	return list, nil
+}
+
+// adopt has the fleet run by the profiles measured, which are fitted to means, since
+// means are what they are to predict.
+func (l *live) adopt(sessions map[int]*measure.Session) error {
+	for i := range l.scenario.Models {
+		m := &l.scenario.Models[i]
+		s := sessions[l.fleet.Table.VariantIndex(m.Variant)]
+		if s == nil {
+			continue
+		}
+		measured, err := s.Measurement()
+		if err != nil {
+			return err
+		}
+		p, err := profiling.Of(measured, profiling.Options{
+			Variant: m.Variant, Means: true, Resamples: resamples, Seed: l.Seed,
+			WeightBytes: m.WeightBytes, ActivationBytes: m.ActivationBytes, KVBytes: m.KVBytes,
+		})
+		if err != nil {
+			return err
+		}
+		m.Profile = p.Profiles[0].Profile
+		for _, fault := range p.Measured.Faults {
+			l.out.Notes = append(l.out.Notes, fmt.Sprintf("the model does not fit %s: %s", m.Variant, fault))
+		}
+		l.out.Profiles = append(l.out.Profiles, p)
+	}
+	var err error
+	l.fleet, err = l.scenario.Simulation()
+	return err
+}
+
+// resamples are the refits that the intervals of a profile come from.
+const resamples = 200
+
+// quiet leaves out the turns during which much was stolen, unless there are no others.
+func quiet(turns []*sent) []*sent {
+	kept := slices.DeleteFunc(slices.Clone(turns), func(s *sent) bool { return s.stolen > measure.MostStolen })
+	if len(kept) == 0 {
+		return turns
+	}
+	return kept
+}

@@ -1,0 +1,59 @@
+package validation
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inTurnsOf validates the engines of tiny in turns, from profiles that are far off.
+func inTurnsOf(t *testing.T, turns int) *live {
+	t.Helper()
+	l, err := newLive(Options{
+		Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: []string{Alone, CoResident}, Tries: 1,
+		Turns: turns, Batches: []int{1, 4, 8}, Prompts: []int{16, 64, 256}, Time: 20 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range l.scenario.Models {
+		l.scenario.Models[i].Weights *= 3
+		l.scenario.Models[i].Contention = 0
+	}
+	validateInProcess(t, l)
+	return l
+}
+
+// What is judged are the profiles that the turns measure, whatever the scenario has: the
+// simulator predicts what it simulates.
+func TestInTurnsTheProfilesAreMeasuredAnew(t *testing.T) {
+	l := inTurnsOf(t, 2)
+	if len(l.out.Runs) != 2*2+2*2 || len(l.out.Profiles) != 2 {
+		t.Fatalf("%d runs, %d profiles", len(l.out.Runs), len(l.out.Profiles))
+	}
+	for _, r := range l.out.Runs {
+		if math.Abs(r.EndToEnd.off()) > 0.05 || math.Abs(r.TPOT.off()) > 0.05 || len(r.Turns) != 2 || r.Refused > 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	var table strings.Builder
+	if err := l.out.Table(&table); err != nil || !strings.Contains(table.String(), " % ± ") {
+		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
+// A load's turns in which others had the processors are left out where there are better
+// ones, and are all there is where there are not.
+func TestDisturbedTurnsAreLeftOut(t *testing.T) {
+	calm, disturbed := &sent{stolen: 0.01}, &sent{stolen: 0.5}
+	for _, c := range []struct{ turns, want []*sent }{
+		{[]*sent{calm, disturbed, calm}, []*sent{calm, calm}},
+		{[]*sent{disturbed, disturbed}, []*sent{disturbed, disturbed}},
+	} {
+		if got := quiet(c.turns); !slices.Equal(got, c.want) {
+			t.Errorf("of %v: %v", c.turns, got)
+		}
+	}
+}
