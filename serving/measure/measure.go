@@ -26,8 +26,6 @@ type Config struct {
 	Output int
 	// Time is how long [Run] measures, at least one round through all cells.
 	Time time.Duration
-	// Each is for how long a round goes on sampling a load, once at least.
-	Each time.Duration
 	// Rest is how long an engine is idle before its first token is timed. Those that a request
 	// finds idle have mostly been so: processors that slept, and caches that others used,
 	// take their time.
@@ -266,7 +264,7 @@ func (r *run) round(ctx context.Context, round int, limit time.Duration) (whole 
 					r.Progress(Progress{Elapsed: r.since(), Of: r.Time, Round: round, Done: done, Cells: len(r.cells), Now: r.describe(cell)})
 				}
 				done++
-				if err := r.samples(ctx, cell, load); err != nil {
+				if err := r.sample(ctx, cell, load); err != nil {
 					return err
 				}
 			}

@@ -39,18 +39,6 @@ type Activity struct {
 	PrefillTokens      float64
 }
 
-// samples samples a cell for as long as a round does.
-func (r *run) samples(ctx context.Context, c *Cell, l *load) error {
-	for began := r.since(); ; {
-		if err := r.sample(ctx, c, l); err != nil {
-			return err
-		}
-		if c.dropped || r.since()-began >= r.Each {
-			return nil
-		}
-	}
-}
-
 // sample sends a cell's requests at once and takes what they tell. A cell that the
 // engine refuses is left out from then on.
 func (r *run) sample(ctx context.Context, c *Cell, l *load) error {

@@ -193,10 +193,10 @@ func TestAMeasuredProfileIsAScenarios(t *testing.T) {
 	}
 }
 
-// A session measures in rounds, each of which stays at a load for as long as it is told,
-// and times first tokens of engines that have been idle; between rounds it measures nothing.
+// A session measures in rounds, between which it measures nothing, and times first tokens
+// of engines that have been idle.
 func TestASessionMeasuresInRounds(t *testing.T) {
-	const each, rest = 300 * time.Millisecond, 50 * time.Millisecond
+	const rest = 50 * time.Millisecond
 	s, err := scenario.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -207,13 +207,13 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 		defer engines.Close()
 		session, err := measure.Begin(t.Context(), measure.Config{
 			Target: measure.Target{URL: "http://127.0.0.1", Model: "small"}, Transport: engines,
-			Batches: []int{1, 4}, Prompts: []int{16, 64}, Output: 16, Each: each, Rest: rest,
+			Batches: []int{1, 4}, Prompts: []int{16, 64}, Output: 16, Rest: rest,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer session.Close()
-		for range 2 {
+		for range 3 {
 			if err := session.Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -223,23 +223,23 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if m.Rounds != 2 || m.Took > time.Minute {
+	if m.Rounds != 3 || m.Took > time.Minute {
 		t.Errorf("%d rounds in %v", m.Rounds, m.Took)
 	}
-	long := map[string]float64{}
-	for i, r := range m.Requests {
-		if r.Beside == 0 && r.OutputTokens == 1 {
-			if i > 0 && r.Arrival-m.Requests[i-1].Last < rest.Seconds()-1e-6 {
-				t.Errorf("the engine was idle for %v s before %+v", r.Arrival-m.Requests[i-1].Last, r)
-			}
-			continue
+	cells := map[string]int{}
+	for _, s := range m.Samples {
+		if !s.Queued {
+			cells[s.Cell]++
 		}
-		cell := fmt.Sprint(r.Beside, r.PromptTokens)
-		long[cell] += (r.Last - r.Arrival) / float64(r.Beside+1)
 	}
-	for cell, seconds := range long {
-		if seconds < 2*each.Seconds() {
-			t.Errorf("load %s was sampled for %v s in two rounds", cell, seconds)
+	for cell, n := range cells {
+		if n != 3 {
+			t.Errorf("%s: %d samples in three rounds", cell, n)
+		}
+	}
+	for i, r := range m.Requests {
+		if i > 0 && r.OutputTokens == 1 && r.Arrival-m.Requests[i-1].Last < rest.Seconds()-1e-6 {
+			t.Errorf("the engine was idle for %v s before %+v", r.Arrival-m.Requests[i-1].Last, r)
 		}
 	}
 }

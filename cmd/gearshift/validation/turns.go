@@ -13,9 +13,6 @@ import (
 const (
 	// measuredOutput is how many tokens each answer has whose steps are timed.
 	measuredOutput = 32
-	// measuredFor is how long a turn samples each load of the measurement, once at least:
-	// the steps of quick models are over before the machine changes its mood.
-	measuredFor = 200 * time.Millisecond
 	// rest is how long an engine is idle before its first token is timed.
 	rest = 30 * time.Millisecond
 )
@@ -98,7 +95,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 			continue
 		}
 		c := measure.Config{
-			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput, Each: measuredFor, Rest: rest,
+			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput, Rest: rest,
 			Seed: l.Seed<<8 + uint64(v), Transport: l.by, Processors: l.machine,
 		}
 		var err error
