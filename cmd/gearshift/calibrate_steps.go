@@ -67,7 +67,7 @@ func (c *calibration) keyEnv() (name string, err error) {
 func (c *calibration) profileFiles() []string {
 	var files []string
 	for _, v := range c.scenario.Variants {
-		files = append(files, "profile-"+v.Name+".yaml")
+		files = append(files, profileFile(v.Name))
 	}
 	return files
 }

@@ -145,6 +145,9 @@ func (o *measureOptions) memory(variant string) error {
 		scenario.Names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
 }
 
+// profileFile is the name of a variant's profile among those of other variants.
+func profileFile(variant string) string { return "profile-" + variant + ".yaml" }
+
 func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Writer) error {
 	c, err := o.config()
 	if err != nil {

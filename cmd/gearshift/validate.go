@@ -158,13 +158,17 @@ func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Wr
 
 // keep writes the profiles that were measured where the flag says.
 func (o *validateOptions) keep(profiles []*profiling.Profile) error {
+	if o.out == "" {
+		return nil
+	}
 	for _, p := range profiles {
+		name := profileFile(p.Profiles[0].Variant)
 		text, err := p.Text()
-		if err == nil && o.out != "" {
-			err = output.Install(filepath.Join(o.out, "profile-"+p.Profiles[0].Variant+".yaml"), text, true)
+		if err == nil {
+			err = output.Install(filepath.Join(o.out, name), text, true)
 		}
 		if err != nil {
-			return fmt.Errorf("cannot write the profile of %s: %w", p.Profiles[0].Variant, err)
+			return fmt.Errorf("cannot write %s: %w", name, err)
 		}
 	}
 	return nil

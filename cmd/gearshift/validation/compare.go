@@ -38,9 +38,7 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 		}
 		all = append(all, c)
 	}
-	if run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
-	}
+	l.doubt(run)
 	for _, r := range replicas { // each variant of its own, and all together
 		v := l.fleet.Table.Replicas[r].Variant
 		of := run
@@ -53,10 +51,17 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 	return nil
 }
 
+// doubt notes a run during which much of the processors' time was stolen.
+func (l *live) doubt(run Run) {
+	if run.Stolen > measure.MostStolen {
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
+	}
+}
+
 // compared simulates what was sent to replicas that were named.
 func (l *live) compared(s *sent) (c compared, err error) {
 	c.sent = s
-	if c.predicted, err = simulatedRun(l.fleet, s.arrivals, &pinned{replicas: s.replicas}); err != nil {
+	if c.predicted, err = simulatedRun(l.fleet, s.arrivals, &pinned{replicas: s.replicas}); err != nil || len(s.before) == 0 {
 		return c, err
 	}
 	c.slowed, err = simulatedRun(l.slowedBy(s), s.arrivals, &pinned{replicas: s.replicas})

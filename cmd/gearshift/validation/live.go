@@ -349,9 +349,8 @@ func (l *live) routed(ctx context.Context, load float64) error {
 	if err != nil {
 		return err
 	}
-	if run.Stolen = s.stolen; run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
-	}
+	run.Stolen = s.stolen
+	l.doubt(run)
 	d, err := l.decides(s.policies)
 	if err != nil {
 		return err
