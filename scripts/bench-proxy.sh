@@ -6,6 +6,7 @@
 #   ROUNDS=n    how often each is measured (5)
 #   TIME=d      of each measurement (500ms)
 #   PIN=0       leaves it to the system which core runs what
+#   AWAKE=0     lets the proxies' core halt while none has work
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
 #               machine: they stand still meanwhile
 #   ONLY=list   targets, of: gearshift gearshift-rule nginx bare portkey (all)
@@ -41,10 +42,16 @@ tags=$(scripts/tags.sh)
 go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
 
 # One core runs the proxies, of which one at a time has work, and another the
-# clients and the upstream: so a proxy has a core, whatever it does with it.
-proxies=() load=() cores="as the system sees fit"
+# clients and the upstream, one thread that never sleeps: so a proxy has a core,
+# whatever it does with it. A core of a virtual machine that halts takes tens of µs
+# to be back, as long as some proxies take altogether; a loop that gives way to
+# everything else keeps the proxies' awake, as idle=poll does where one may say so.
+proxies=() load=() cores="as the system sees fit" awake=
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
 	proxies=(taskset -c 0) load=(taskset -c 1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
+	if [ "${AWAKE-1}" != 0 ]; then
+		awake=1 cores+="; neither ever halts"
+	fi
 fi
 
 read -ra prefix <<<"${PREFIX-}"
@@ -70,8 +77,6 @@ ready() {
 
 wanted() { [[ " $only " == *" $1 "* ]]; }
 
-start upstream "${load[@]}" "$work/overhead" upstream "$upstream"
-ready upstream "$port"
 targets=(--target "direct=$upstream")
 
 if wanted nginx; then
@@ -122,9 +127,12 @@ if wanted portkey; then
 	ready portkey $((port + 4))
 fi
 
+if [ -n "$awake" ]; then
+	start awake chrt -i 0 taskset -c 0 bash -c 'while :; do :; done'
+fi
 before=$(averages)
 since=$(ticks)
-"${load[@]}" "$work/overhead" measure --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+"${load[@]}" "$work/overhead" measure --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
 given=$(stolen "$since")
 
 describe() {

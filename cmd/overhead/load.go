@@ -7,70 +7,76 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// load sends one request again and again over many connections, from one thread.
+// load sends one request again and again over many connections.
 type load struct {
-	*poller
+	*loop
 	request []byte
-	clients map[int]*client
+	all     []*client
 	free    []*client // without a request under way
 	taken   []int64   // nanoseconds that each request took
-	// next is called when a client's answer has come.
+	// next is called when a client's answer has come, and seen, if there is one,
+	// whenever some of it has.
 	next func(*client) error
+	seen func(*client)
 }
 
 type client struct {
 	pipe
+	*load
 	start int64 // when its request was due
 }
 
-func newLoad(addr netip.AddrPort, request []byte, clients int) (*load, error) {
-	p, err := newPoller()
-	if err != nil {
-		return nil, err
+func (l *loop) newLoad(addr netip.AddrPort, request []byte, clients int) (*load, error) {
+	o := &load{loop: l, request: request, taken: make([]int64, 0, 1<<16)}
+	o.next = func(c *client) error {
+		o.free = append(o.free, c)
+		return nil
 	}
-	l := &load{poller: p, request: request, clients: map[int]*client{}}
 	for range clients {
 		fd, err := dial(addr)
 		if err == nil {
-			err = p.add(fd)
+			err = l.add(fd)
 		}
 		if err != nil {
-			l.close()
+			o.close()
 			return nil, err
 		}
-		c := &client{pipe: pipe{fd: fd}}
+		c := &client{pipe: pipe{fd: fd}, load: o}
 		l.clients[fd] = c
-		l.free = append(l.free, c)
+		o.all = append(o.all, c)
 	}
-	return l, nil
+	o.free = append(o.free, o.all...)
+	return o, nil
 }
 
-func (l *load) close() {
-	for fd := range l.clients {
-		unix.Close(fd)
+func (o *load) close() {
+	for _, c := range o.all {
+		unix.Close(c.fd)
+		delete(o.clients, c.fd)
 	}
-	l.poller.close()
 }
 
 // send begins a request that was due at the given time.
-func (l *load) send(c *client, due int64) error {
-	c.start, c.out = due, l.request
+func (o *load) send(c *client, due int64) error {
+	c.start, c.out = due, o.request
 	return c.flush()
 }
 
 // pump moves what can move on the client's connection.
-func (l *load) pump(c *client) error {
+func (o *load) pump(c *client) error {
 	if err := c.flush(); err != nil {
 		return err
 	}
 	if err := c.fill(); err != nil {
 		return err
+	}
+	if o.seen != nil {
+		o.seen(c)
 	}
 	_, whole := frame(c.in)
 	if whole == 0 {
@@ -79,100 +85,107 @@ func (l *load) pump(c *client) error {
 	if len(c.in) < 12 || string(c.in[9:12]) != "200" {
 		return fmt.Errorf("not the expected answer: %.600s", c.in)
 	}
-	l.taken = append(l.taken, now()-c.start)
+	o.taken = append(o.taken, now()-c.start)
 	c.take(whole)
-	return l.next(c)
+	return o.next(c)
 }
 
-// turn waits for changes, at most so long, and deals with them.
-func (l *load) turn(milliseconds int) error {
-	events, err := l.wait(milliseconds)
-	if err != nil {
+// begin sends from every connection.
+func (o *load) begin() error {
+	o.free = o.free[:0]
+	for _, c := range o.all {
+		if err := o.send(c, now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warm has every connection ask once: nobody is to connect while it counts.
+func (o *load) warm(ctx context.Context) error {
+	if err := o.begin(); err != nil {
 		return err
 	}
-	for _, e := range events {
-		if c := l.clients[int(e.Fd)]; c != nil {
-			if err := l.pump(c); err != nil {
-				return err
-			}
+	if err := o.finish(ctx, now()); err != nil {
+		return err
+	}
+	o.taken = o.taken[:0]
+	return nil
+}
+
+// finish waits until nothing is under way, at most some seconds beyond the given
+// time.
+func (o *load) finish(ctx context.Context, end int64) error {
+	for patience := end + int64(5*time.Second); len(o.free) < len(o.all); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if now() > patience {
+			return fmt.Errorf("%d requests have no answer after 5 s", len(o.all)-len(o.free))
+		}
+		if err := o.turn(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // closed keeps every client asking, each as soon as its last answer has come.
-func closed(ctx context.Context, addr netip.AddrPort, request []byte, clients int, d time.Duration) ([]int64, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	l, err := newLoad(addr, request, clients)
+func (l *loop) closed(ctx context.Context, addr netip.AddrPort, request []byte, clients int, d time.Duration) ([]int64, error) {
+	o, err := l.newLoad(addr, request, clients)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	begin := now()
-	l.next = func(c *client) error { return l.send(c, now()) }
-	for _, c := range l.free {
-		if err := l.send(c, begin); err != nil {
-			return nil, err
-		}
+	defer o.close()
+	if err := o.warm(ctx); err != nil {
+		return nil, err
 	}
-	for end := begin + int64(d); now() < end && ctx.Err() == nil; {
-		if err := l.turn(100); err != nil {
-			return nil, err
+	end := now() + int64(d)
+	stop := o.next
+	o.next = func(c *client) error {
+		if at := now(); at < end {
+			return o.send(c, at)
 		}
+		o.taken = o.taken[:len(o.taken)-1] // after the end
+		return stop(c)
 	}
-	return l.taken, ctx.Err()
+	if err := o.begin(); err != nil {
+		return nil, err
+	}
+	err = o.finish(ctx, end)
+	return o.taken, err
 }
 
 // open sends requests at random times of the given mean rate a second, whether
 // or not earlier ones have been answered. What a request takes counts from the
 // moment that it was due. The last are waited for: the slowest are among them.
-func open(ctx context.Context, addr netip.AddrPort, request []byte, clients int, rate float64, d time.Duration) ([]int64, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	l, err := newLoad(addr, request, clients)
+func (l *loop) open(ctx context.Context, addr netip.AddrPort, request []byte, clients int, rate float64, d time.Duration) ([]int64, error) {
+	o, err := l.newLoad(addr, request, clients)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	alarm, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(alarm)
-	if err := l.add(alarm); err != nil {
+	defer o.close()
+	if err := o.warm(ctx); err != nil {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	l.next = func(c *client) error {
-		l.free = append(l.free, c)
-		return nil
-	}
 	due := now()
-	for end := due + int64(d); due < end && ctx.Err() == nil; {
-		for len(l.free) > 0 && due <= now() {
-			c := l.free[len(l.free)-1]
-			l.free = l.free[:len(l.free)-1]
-			if err := l.send(c, due); err != nil {
+	for end := due + int64(d); due < end; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for len(o.free) > 0 && due <= now() {
+			c := o.free[len(o.free)-1]
+			o.free = o.free[:len(o.free)-1]
+			if err := o.send(c, due); err != nil {
 				return nil, err
 			}
 			due += int64(random.ExpFloat64() / rate * 1e9)
 		}
-		at := unix.ItimerSpec{Value: unix.NsecToTimespec(due)}
-		if err := unix.TimerfdSettime(alarm, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
-			return nil, err
-		}
-		if err := l.turn(100); err != nil {
+		if err := o.turn(); err != nil {
 			return nil, err
 		}
 	}
-	for patience := now() + int64(5*time.Second); len(l.free) < clients && now() < patience && ctx.Err() == nil; {
-		if err := l.turn(100); err != nil {
-			return nil, err
-		}
-	}
-	if len(l.free) < clients && ctx.Err() == nil {
-		return nil, fmt.Errorf("%d of %d requests have no answer after 5 s", clients-len(l.free), len(l.taken)+clients-len(l.free))
-	}
-	return l.taken, ctx.Err()
+	err = o.finish(ctx, now())
+	return o.taken, err
 }

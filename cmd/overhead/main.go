@@ -22,7 +22,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUpstreamCommand(), newBareCommand(), newMeasureCommand(), newTableCommand())
+	root.AddCommand(newBareCommand(), newMeasureCommand(), newTableCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "overhead:", err)
 		os.Exit(1)

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,13 +39,12 @@ type measurement struct {
 const (
 	kindLatency    = "latency"    // one client
 	kindThroughput = "throughput" // 32 clients
-	kindOpen       = "open"       // at 70 % of the throughput
+	kindOpen       = "open"       // the same clients, at 70 % of the throughput
 	kindStream     = "stream"
 )
 
 const (
 	manyClients = 32
-	openClients = 256
 	openShare   = 0.7
 )
 
@@ -95,6 +96,7 @@ func (t target) request(bytes int, stream bool) []byte {
 
 // plan is what to measure.
 type plan struct {
+	*loop
 	targets           []target
 	rounds            int
 	sizes             []int
@@ -110,6 +112,7 @@ type plan struct {
 func newMeasureCommand() *cobra.Command {
 	p := plan{sizes: []int{1 << 10, 10 << 10, 220 << 10}, random: rand.New(rand.NewPCG(3, 4)), log: os.Stderr}
 	var targets []string
+	var upstream string
 	c := &cobra.Command{
 		Use:   "measure",
 		Short: "Measure targets in turn, and write each result as a line of JSON",
@@ -123,10 +126,21 @@ func newMeasureCommand() *cobra.Command {
 				}
 				p.targets = append(p.targets, t)
 			}
+			addr, err := netip.ParseAddrPort(upstream)
+			if err != nil {
+				return err
+			}
+			runtime.LockOSThread()
+			debug.SetGCPercent(-1) // in pauses instead
+			if p.loop, err = newLoop(addr); err != nil {
+				return err
+			}
+			defer p.close()
 			return p.run(c.Context())
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&upstream, "upstream", "127.0.0.1:18400", "`ADDR` at which to be the targets' upstream")
 	f.StringArrayVar(&targets, "target", nil, "`NAME=ADDR[,pid=N][,FIELD: VALUE…]`, again for each")
 	f.StringSliceVar(&p.open, "open", nil, "targets to load at 70 % of their throughput, too")
 	f.StringSliceVar(&p.streams, "stream", nil, "targets to ask for streams, too")
@@ -138,6 +152,11 @@ func newMeasureCommand() *cobra.Command {
 
 // run measures everything, in another order each round.
 func (p *plan) run(ctx context.Context) error {
+	for _, t := range p.targets {
+		if err := p.answered(ctx, t); err != nil {
+			return err
+		}
+	}
 	for p.round = range p.rounds {
 		fmt.Fprintf(p.log, "overhead: round %d of %d\n", p.round+1, p.rounds)
 		p.random.Shuffle(len(p.targets), func(i, j int) { p.targets[i], p.targets[j] = p.targets[j], p.targets[i] })
@@ -172,7 +191,9 @@ func (p *plan) each(ctx context.Context, size int, f func(context.Context, targe
 		}
 		m.Round, m.Target, m.Bytes = p.round, t.name, size
 		m.CPU = float64(processorTime(t.pid)-before) / float64(m.Requests)
-		settle(t.pid)
+		if err := p.settle(t.pid); err != nil {
+			return err
+		}
 		if err := p.out.Encode(m); err != nil {
 			return err
 		}
@@ -182,23 +203,27 @@ func (p *plan) each(ctx context.Context, size int, f func(context.Context, targe
 
 // settle waits until the target has done what its last clients did not wait for,
 // or what is next would pay for that.
-func settle(pid int) {
+func (p *plan) settle(pid int) error {
+	runtime.GC()
 	for range 50 {
 		before := processorTime(pid)
-		time.Sleep(40 * time.Millisecond)
+		if err := p.rest(40 * time.Millisecond); err != nil {
+			return err
+		}
 		if pid == 0 || processorTime(pid) == before {
-			return
+			return nil
 		}
 	}
+	return nil
 }
 
 func (p *plan) latency(ctx context.Context, t target, size int) (measurement, error) {
-	taken, err := closed(ctx, t.addr, t.request(size, false), 1, p.duration)
+	taken, err := p.closed(ctx, t.addr, t.request(size, false), 1, p.duration)
 	return p.summary(kindLatency, taken), err
 }
 
 func (p *plan) throughput(ctx context.Context, t target, size int) (measurement, error) {
-	taken, err := closed(ctx, t.addr, t.request(size, false), manyClients, p.duration)
+	taken, err := p.closed(ctx, t.addr, t.request(size, false), manyClients, p.duration)
 	m := p.summary(kindThroughput, taken)
 	p.throughputOfRound[t.name] = m.Rate
 	return m, err
@@ -209,7 +234,7 @@ func (p *plan) steady(ctx context.Context, t target, size int) (measurement, err
 	if !slices.Contains(p.open, t.name) || rate == 0 {
 		return measurement{}, nil
 	}
-	taken, err := open(ctx, t.addr, t.request(size, false), openClients, rate, p.duration)
+	taken, err := p.loop.open(ctx, t.addr, t.request(size, false), manyClients, rate, p.duration)
 	return p.summary(kindOpen, taken), err
 }
 
@@ -217,7 +242,7 @@ func (p *plan) stream(ctx context.Context, t target, size int) (measurement, err
 	if !slices.Contains(p.streams, t.name) {
 		return measurement{}, nil
 	}
-	f, err := streams(ctx, t.addr, t.request(size, true), p.duration)
+	f, err := p.streamed(ctx, t.addr, t.request(size, true), p.duration)
 	m := p.summary(kindStream, f.first)
 	m.GapP50, m.GapP99 = percentiles(absolute(f.gaps))
 	return m, err

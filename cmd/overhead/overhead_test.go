@@ -4,8 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFrame(t *testing.T) {
@@ -70,5 +73,43 @@ func TestTable(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, &out)
 		}
+	}
+}
+
+// The clients and the upstream are one thread, and find each other there.
+func TestLoop(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddrPort(free.Addr().String())
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLoop(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	self := target{name: direct, addr: addr}
+	if err := l.answered(t.Context(), self); err != nil {
+		t.Fatal(err)
+	}
+	const short = 50 * time.Millisecond
+	plain := self.request(1<<10, false)
+	for name, ask := range map[string]func() ([]int64, error){
+		"closed": func() ([]int64, error) { return l.closed(t.Context(), addr, plain, 4, short) },
+		"open":   func() ([]int64, error) { return l.open(t.Context(), addr, plain, 4, 1000, short) },
+	} {
+		if taken, err := ask(); err != nil || len(taken) == 0 {
+			t.Errorf("%s: %d answers, %v", name, len(taken), err)
+		}
+	}
+	f, err := l.streamed(t.Context(), addr, self.request(1<<10, true), short)
+	if err != nil || len(f.first) == 0 || len(f.gaps) != len(f.first)*(streamEvents-1) {
+		t.Errorf("%d first events and %d gaps, %v", len(f.first), len(f.gaps), err)
+	}
+	if len(l.clients) > 0 {
+		t.Errorf("%d clients are still there", len(l.clients))
 	}
 }

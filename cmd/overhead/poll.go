@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for sockets on one thread. Goroutines would cost about as much
+// poller watches sockets from one thread. Goroutines would cost about as much
 // as what is measured, and are on the other side of the comparison.
 type poller struct {
 	fd     int
@@ -34,9 +34,9 @@ func (p *poller) add(fd int) error {
 	})
 }
 
-// wait returns the sockets that changed, waiting at most so many milliseconds.
-func (p *poller) wait(milliseconds int) ([]unix.EpollEvent, error) {
-	n, err := unix.EpollWait(p.fd, p.events[:], milliseconds)
+// changed returns the sockets that changed, and does not wait for any.
+func (p *poller) changed() ([]unix.EpollEvent, error) {
+	n, err := unix.EpollWait(p.fd, p.events[:], 0)
 	if err == unix.EINTR {
 		return nil, nil
 	}

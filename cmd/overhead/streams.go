@@ -5,9 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"time"
 )
@@ -19,69 +18,57 @@ type flow struct {
 	gaps []int64
 }
 
-// streams asks for one stream after the other.
-func streams(ctx context.Context, addr netip.AddrPort, request []byte, d time.Duration) (f flow, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	l, err := newLoad(addr, request, 1)
+// streamed asks for one stream after the other.
+func (l *loop) streamed(ctx context.Context, addr netip.AddrPort, request []byte, d time.Duration) (f flow, err error) {
+	o, err := l.newLoad(addr, request, 1)
 	if err != nil {
 		return f, err
 	}
-	defer l.close()
-	c := l.free[0]
-	for end := now() + int64(d); now() < end && ctx.Err() == nil; {
-		if err := l.send(c, now()); err != nil {
-			return f, err
+	defer o.close()
+	var w watch
+	o.seen = func(c *client) { w.look(c, &f) }
+	if err := o.warm(ctx); err != nil {
+		return f, err
+	}
+	f = flow{}
+	for end := now() + int64(d); now() < end && err == nil; {
+		w = watch{}
+		if err = o.begin(); err == nil {
+			err = o.finish(ctx, now())
 		}
-		if err := l.watch(c, &f); err != nil {
-			return f, err
+		if err == nil && w.sent == 0 {
+			err = errors.New("a stream without an event that has a time")
 		}
 	}
-	return f, ctx.Err()
+	return f, err
 }
 
-// watch follows one stream to its end.
-func (l *load) watch(c *client, f *flow) error {
-	var seen, whole int
-	var sent, arrived int64 // the last event
-	for whole == 0 {
-		if _, err := l.wait(1000); err != nil {
-			return err
+// watch follows one stream.
+type watch struct {
+	until         int   // how far the answer has been read
+	sent, arrived int64 // the last event
+}
+
+// look notes the events that have come.
+func (w *watch) look(c *client, f *flow) {
+	at := now()
+	if w.until == 0 { // header fields may hold the mark, too
+		if w.until, _ = frame(c.in); w.until == 0 {
+			return
 		}
-		if err := c.flush(); err != nil {
-			return err
-		}
-		if err := c.fill(); err != nil {
-			return err
-		}
-		at := now()
-		if seen == 0 { // header fields may hold the mark, too
-			if seen, _ = frame(c.in); seen == 0 {
-				continue
-			}
-		}
-		for {
-			stamp, end := stampAfter(c.in, seen)
-			if end == 0 {
-				break
-			}
-			if seen = end; sent == 0 {
-				f.first = append(f.first, at-c.start)
-			} else {
-				f.gaps = append(f.gaps, (at-arrived)-(stamp-sent))
-			}
-			sent, arrived = stamp, at
-		}
-		if at-c.start > int64(5*time.Second) {
-			return fmt.Errorf("the stream did not end: %.600s", c.in)
-		}
-		_, whole = frame(c.in)
 	}
-	if sent == 0 {
-		return fmt.Errorf("no event with a time: %.600s", c.in)
+	for {
+		stamp, end := stampAfter(c.in, w.until)
+		if end == 0 {
+			return
+		}
+		if w.until = end; w.sent == 0 {
+			f.first = append(f.first, at-c.start)
+		} else {
+			f.gaps = append(f.gaps, (at-w.arrived)-(stamp-w.sent))
+		}
+		w.sent, w.arrived = stamp, at
 	}
-	c.take(whole)
-	return nil
 }
 
 // stampAfter finds the next @nanoseconds@ and where it ends; zero if there is none.

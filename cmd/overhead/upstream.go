@@ -4,13 +4,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,52 +27,43 @@ const (
 
 var answer = []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(completion)) + "\r\n\r\n" + completion)
 
-func newUpstreamCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "upstream ADDR",
-		Short: "Answer completions at once, and streams at a steady pace",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			addr, err := netip.ParseAddrPort(args[0])
-			if err != nil {
-				return err
-			}
-			return answerAll(addr)
-		},
+// upstream answers whoever connects.
+type upstream struct {
+	*poller
+	listener int
+	pipes    map[int]*pipe
+	streams  []*stream
+}
+
+func newUpstream(p *poller, addr netip.AddrPort) (*upstream, error) {
+	l, err := listen(addr)
+	if err == nil {
+		err = p.add(l)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %v: %w", addr, err)
+	}
+	return &upstream{poller: p, listener: l, pipes: map[int]*pipe{}}, nil
+}
+
+func (u *upstream) close() {
+	unix.Close(u.listener)
+	for fd := range u.pipes {
+		unix.Close(fd)
 	}
 }
 
-// answerAll serves until the process ends.
-func answerAll(addr netip.AddrPort) error {
-	runtime.LockOSThread()
-	p, err := newPoller()
-	if err != nil {
-		return err
+// turn deals with a socket that changed. One that fails is closed: whoever asked tells.
+func (u *upstream) turn(fd int) error {
+	if fd == u.listener {
+		return u.accept()
 	}
-	l, err := listen(addr)
-	if err != nil {
-		return fmt.Errorf("cannot listen on %v: %w", addr, err)
+	if c := u.pipes[fd]; c != nil && u.respond(c) != nil {
+		unix.Close(fd)
+		delete(u.pipes, fd)
+		u.streams = slices.DeleteFunc(u.streams, func(s *stream) bool { return s.pipe == c })
 	}
-	if err := p.add(l); err != nil {
-		return err
-	}
-	pipes := map[int]*pipe{}
-	for {
-		events, err := p.wait(-1)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			if int(e.Fd) == l {
-				if err := accept(p, l, pipes); err != nil {
-					return err
-				}
-			} else if c := pipes[int(e.Fd)]; c != nil && respond(c) != nil {
-				unix.Close(c.fd)
-				delete(pipes, c.fd)
-			}
-		}
-	}
+	return nil
 }
 
 func listen(addr netip.AddrPort) (int, error) {
@@ -89,27 +80,24 @@ func listen(addr netip.AddrPort) (int, error) {
 	return fd, unix.Listen(fd, 1024)
 }
 
-func accept(p *poller, l int, pipes map[int]*pipe) error {
+func (u *upstream) accept() error {
 	for {
-		fd, _, err := unix.Accept4(l, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		fd, _, err := unix.Accept4(u.listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		if err == unix.EAGAIN {
 			return nil
+		}
+		if err == nil {
+			err = errors.Join(prepare(fd), u.add(fd))
 		}
 		if err != nil {
 			return fmt.Errorf("cannot accept: %w", err)
 		}
-		if err := prepare(fd); err != nil {
-			return err
-		}
-		pipes[fd] = &pipe{fd: fd}
-		if err := p.add(fd); err != nil {
-			return err
-		}
+		u.pipes[fd] = &pipe{fd: fd}
 	}
 }
 
 // respond answers what has arrived on the connection.
-func respond(c *pipe) error {
+func (u *upstream) respond(c *pipe) error {
 	if err := c.flush(); err != nil {
 		return err
 	}
@@ -122,9 +110,7 @@ func respond(c *pipe) error {
 			return nil
 		}
 		if bytes.Contains(c.in[:min(whole, 2048)], []byte(`"stream":true`)) {
-			if err := stream(c.fd); err != nil {
-				return err
-			}
+			u.streams = append(u.streams, &stream{pipe: c, next: now()})
 		} else {
 			c.out = answer // clients wait for it before they send more
 			if err := c.flush(); err != nil {
@@ -135,24 +121,36 @@ func respond(c *pipe) error {
 	}
 }
 
-// stream sends events at their pace. It holds the loop: streams are measured
-// one at a time.
-func stream(fd int) error {
-	start := now()
-	text := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-	for i := range streamEvents {
-		pause := unix.NsecToTimespec(start + int64(i)*int64(streamGap) - now())
-		if pause.Nano() > 0 {
-			_ = unix.Nanosleep(&pause, nil)
-		}
-		text += chunk(fmt.Sprintf(event, now()))
-		if _, err := unix.Write(fd, []byte(text)); err != nil {
-			return err
-		}
-		text = ""
+// stream is one under way: events at their pace.
+type stream struct {
+	*pipe
+	sent int
+	next int64 // when the next event is due
+}
+
+// tick sends the events that are due.
+func (u *upstream) tick() {
+	u.streams = slices.DeleteFunc(u.streams, func(s *stream) bool { return s.tick() })
+}
+
+// tick reports whether the stream has ended. Whoever has gone closes the
+// connection, which is seen there.
+func (s *stream) tick() (ended bool) {
+	if now() < s.next {
+		return false
 	}
-	_, err := unix.Write(fd, []byte(chunk(lastEvents)+"0\r\n\r\n"))
-	return err
+	var text string
+	if s.sent == 0 {
+		text = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	}
+	text += chunk(fmt.Sprintf(event, now()))
+	s.sent++
+	s.next += int64(streamGap)
+	if s.sent == streamEvents {
+		text += chunk(lastEvents) + "0\r\n\r\n"
+	}
+	_, err := unix.Write(s.fd, []byte(text))
+	return err != nil || s.sent == streamEvents
 }
 
 func chunk(text string) string {
