@@ -96,8 +96,9 @@ func (c *Recorder) chosen(row *experience.Row, r *fleet.Request, choice router.C
 	row.Wall, row.Request = time.Now(), *r
 	row.Variant, row.Replica = choice.Variant, choice.Replica
 	row.Policy, row.Fallback = choice.Policy, choice.Reason
-	if row.Pinned = choice.Policy == router.Pinned || r.MinQuality > 0; !row.Pinned {
-		row.Propensity = choice.Propensity
+	row.Propensity = choice.Propensity
+	if row.Pinned = choice.Policy == router.Pinned || r.MinQuality > 0; row.Pinned {
+		row.Propensity = 0
 	}
 }
 

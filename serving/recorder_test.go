@@ -79,6 +79,21 @@ func TestRequestsAreRecorded(t *testing.T) {
 	}
 }
 
+// Rows are used again, and hold nothing of what they held before.
+func TestRowsOfPinnedRequestsHaveNoPropensity(t *testing.T) {
+	with, read := recording(t, nil)
+	g := newRig(t, says(200, jsonType, fine), with)
+	for range 200 {
+		g.do("POST", chat, ask)
+		g.do("POST", chat, strings.Replace(ask, "auto", "large", 1))
+	}
+	for i, row := range read().Runs[0].Rows {
+		if pinned := i%2 == 1; row.Pinned != pinned || (row.Propensity == 0) != pinned {
+			t.Fatalf("row %d: %+v", i, row)
+		}
+	}
+}
+
 // Work that fails or is moved is recorded too; what is not placed is not.
 func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
 	with, read := recording(t, nil)
