@@ -15,7 +15,7 @@ func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	u.prepare(r.Header)
+	r.Header = u.header(r.Header)
 	once := u.transport.Clone()
 	once.DisableKeepAlives = true
 	response, err := once.RoundTrip(r)

@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 const (
@@ -106,14 +104,15 @@ func (l *link) exchange(r *http.Request, body io.Reader) (*http.Response, error)
 
 // send writes the request.
 func (l *link) send(r *http.Request, body io.Reader) error {
+	to := l.owner.to(r.URL)
 	out := append(l.out[:0], r.Method...)
-	out = append(append(out, ' '), r.URL.RequestURI()...)
-	out = append(append(out, " HTTP/1.1\r\nHost: "...), r.URL.Host...)
+	out = append(append(out, ' '), to.RequestURI()...)
+	out = append(append(out, " HTTP/1.1\r\nHost: "...), to.Host...)
 	if body != nil || r.Method == http.MethodPost {
 		out = append(out, "\r\nContent-Length: "...)
 		out = strconv.AppendInt(out, r.ContentLength, 10)
 	}
-	out, err := appendFields(append(out, "\r\n"...), r.Header)
+	out, err := l.owner.appendHeader(append(out, "\r\n"...), r.Header)
 	if err != nil {
 		return err
 	}
@@ -128,23 +127,6 @@ func (l *link) send(r *http.Request, body io.Reader) error {
 		}
 	}
 	return l.flush(nil)
-}
-
-// appendFields writes a header's lines, but for those of framing.
-func appendFields(out []byte, h http.Header) ([]byte, error) {
-	for name, values := range h {
-		switch name {
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-			continue
-		}
-		for _, value := range values {
-			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-				return nil, fmt.Errorf("cannot send the header field %q: it holds what no header may", name) // the value may be secret
-			}
-			out = append(append(append(append(out, name...), ": "...), value...), "\r\n"...)
-		}
-	}
-	return out, nil
 }
 
 // gathered is the writing side of a link: what is short goes out together.

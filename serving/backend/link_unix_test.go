@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"syscall"
 	"testing"
 )
@@ -49,11 +48,11 @@ func TestPlainTakesNothingLateForAnAnswer(t *testing.T) {
 				}
 			}()
 			var conns []net.Conn
-			p := newPlain(&url.URL{Scheme: "http", Host: l.Addr().String()}, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			p := newPlain(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 				conns = append(conns, conn)
 				return conn, err
-			}, &http.Transport{})
+			}, carrierTo(l.Addr().String()))
 			defer p.CloseIdleConnections()
 			for i := range 2 {
 				r := plainRequest(t.Context(), "{}")

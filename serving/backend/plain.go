@@ -35,9 +35,10 @@ const staleWithin = time.Second
 // the answer, is sent again on another. Nothing else is: a server that takes longer than
 // [staleWithin] to close may have worked on it, or be gone.
 type plain struct {
+	*way
 	addr      string // host:port
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
-	otherwise *http.Transport
+	dial      dial
+	otherwise carrier
 
 	mu    sync.Mutex  // protects all below
 	idle  []*link     // the last used is the last
@@ -50,12 +51,14 @@ func direct(base *url.URL) bool {
 	return base.Scheme == "http" && proxy == nil && err == nil
 }
 
-func newPlain(base *url.URL, dial func(ctx context.Context, network, addr string) (net.Conn, error), otherwise *http.Transport) *plain {
-	return &plain{addr: net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "80")), dial: dial, otherwise: otherwise}
+type dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+func newPlain(dial dial, otherwise carrier) *plain {
+	base := otherwise.base
+	return &plain{way: otherwise.way, addr: net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "80")), dial: dial, otherwise: otherwise}
 }
 
-// RoundTrip implements [http.RoundTripper]. The request's URL has to lead to the
-// server, and its header to hold nothing of one connection only.
+// RoundTrip implements [http.RoundTripper].
 func (t *plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	unsized := r.Body != nil && r.Body != http.NoBody && r.ContentLength <= 0
 	if unsized || r.ContentLength > plainLimit || r.Header["Expect"] != nil {

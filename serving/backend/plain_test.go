@@ -21,7 +21,7 @@ import (
 // each, by its number.
 func plainTo(serve func(n int, conn net.Conn)) *plain {
 	made := 0
-	return newPlain(&url.URL{Scheme: "http", Host: "upstream"}, func(context.Context, string, string) (net.Conn, error) {
+	return newPlain(func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		n := made
 		made++
@@ -30,7 +30,11 @@ func plainTo(serve func(n int, conn net.Conn)) *plain {
 			serve(n, server)
 		}()
 		return client, nil
-	}, &http.Transport{})
+	}, carrierTo("upstream"))
+}
+
+func carrierTo(host string) carrier {
+	return carrier{&way{base: &url.URL{Scheme: "http", Host: host, Path: "/"}}, &http.Transport{}}
 }
 
 func plainRequest(ctx context.Context, body string) *http.Request {
@@ -117,7 +121,7 @@ func TestPlainSendsAllOfARequest(t *testing.T) {
 		})
 		body := strings.Repeat("x", size)
 		sent := plainRequest(t.Context(), body)
-		sent.Header = http.Header{"X-Many": {"1", "2"}, "Content-Length": {"7"}, "Host": {"other"}, "Trailer": {"X"}, "Transfer-Encoding": {"chunked"}, "X-None": nil}
+		sent.Header = http.Header{"X-Many": {"1", "2"}, "Content-Length": {"7"}, "Host": {"other"}, "Trailer": {"X"}, "Transfer-Encoding": {"chunked"}, "X-None": nil, "User-Agent": {"client"}}
 		if _, _, _, err := whole(p, sent); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +129,7 @@ func TestPlainSendsAllOfARequest(t *testing.T) {
 		if text, _ := io.ReadAll(r.Body); string(text) != body {
 			t.Errorf("%d of %d bytes came", len(text), size)
 		}
-		if r.Host != "upstream" || r.URL.String() != ChatPath || r.ContentLength != int64(size) || len(r.TransferEncoding) > 0 || fmt.Sprint(r.Header) != fmt.Sprint(http.Header{"X-Many": {"1", "2"}, "Content-Length": {fmt.Sprint(size)}}) {
+		if r.Host != "upstream" || r.URL.String() != ChatPath || r.ContentLength != int64(size) || len(r.TransferEncoding) > 0 || fmt.Sprint(r.Header) != fmt.Sprint(http.Header{"X-Many": {"1", "2"}, "User-Agent": {"client"}, "Content-Length": {fmt.Sprint(size)}}) {
 			t.Errorf("the server got %s for %s of %d bytes, %v", r.URL, r.Host, r.ContentLength, r.Header)
 		}
 		p.CloseIdleConnections()
@@ -302,13 +306,13 @@ func TestPlainHearsARefusalOfWhatItCannotSend(t *testing.T) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}")
 		conn.Close()
 	}()
-	p := newPlain(&url.URL{Scheme: "http", Host: l.Addr().String()}, func(_ context.Context, network, addr string) (net.Conn, error) {
+	p := newPlain(func(_ context.Context, network, addr string) (net.Conn, error) {
 		conn, err := net.Dial(network, addr)
 		if err == nil {
 			err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10) // so that the body does not fit
 		}
 		return conn, err
-	}, &http.Transport{})
+	}, carrierTo(l.Addr().String()))
 	status, _, body, err := whole(p, plainRequest(t.Context(), strings.Repeat("x", plainLimit)))
 	if err != nil || status != http.StatusRequestEntityTooLarge || body != "{}" {
 		t.Errorf("status %d, %q, %v", status, body, err)
@@ -326,7 +330,7 @@ func TestPlainLeavesTheRestToOthers(t *testing.T) {
 	} {
 		p := plainTo(func(int, net.Conn) {})
 		passed := errors.New("passed on")
-		p.otherwise.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, passed }
+		p.otherwise.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, passed }
 		r := plainRequest(t.Context(), "{}")
 		change(r)
 		if _, err := p.RoundTrip(r); !errors.Is(err, passed) {

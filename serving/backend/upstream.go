@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,11 +31,9 @@ type UpstreamConfig struct {
 // Upstream sends requests to an OpenAI-compatible server. An error before a
 // connection was made is a [net.OpError] whose Op is "dial".
 type Upstream struct {
-	base      *url.URL
-	key       string
-	forward   bool
+	way
 	transport *http.Transport
-	via       transport // the same, or what stands before it
+	via       transport // what leads to it
 }
 
 type transport interface {
@@ -58,11 +55,13 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		return nil, fmt.Errorf("cannot use upstream %q: its user would not be sent; a key goes into the variable that api_key_env names", base.Redacted())
 	}
 	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1") + "/"
-	u := &Upstream{base: base, forward: c.ForwardAuthorization}
+	u := &Upstream{way: way{base: base, forward: c.ForwardAuthorization}}
 	if c.Key != "" {
-		if u.key = os.Getenv(c.Key); u.key == "" {
+		key := os.Getenv(c.Key)
+		if key == "" {
 			return nil, fmt.Errorf("cannot use upstream %q: its key is expected in the environment variable %s, which is empty", c.URL, c.Key)
 		}
+		u.bearer = "Bearer " + key
 	}
 	connect := c.ConnectTimeout
 	if connect <= 0 {
@@ -79,9 +78,10 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		// Answers pass as they are: a compressed stream could not be metered.
 		DisableCompression: true,
 	}
-	u.via = u.transport
+	standard := carrier{&u.way, u.transport}
+	u.via = standard
 	if direct(base) {
-		u.via = newPlain(base, dialer.DialContext, u.transport)
+		u.via = newPlain(dialer.DialContext, standard)
 	}
 	return u, nil
 }
@@ -119,51 +119,4 @@ func (u *Upstream) ForwardsAuthorization() bool { return u.forward }
 // RoundTrip implements [http.RoundTripper]. Only the path of the request's URL
 // counts: it goes to the upstream server, whatever host it names. Its header holds
 // nothing of one connection only, as that of the answer may.
-func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
-	out := r.WithContext(r.Context()) // a copy
-	out.URL = u.to(r.URL)
-	out.Host = ""
-	out.Header = maps.Clone(r.Header) // values are never changed in place
-	u.prepare(out.Header)
-	response, err := u.via.RoundTrip(out)
-	if err != nil {
-		return nil, err
-	}
-	response.Request = r
-	return response, nil
-}
-
-// to is where a request for the URL goes.
-func (u *Upstream) to(asked *url.URL) *url.URL {
-	to := *u.base
-	if to.Path += strings.TrimPrefix(asked.Path, "/"); to.RawPath != "" || asked.RawPath != "" {
-		to = *u.base.JoinPath(asked.EscapedPath())
-	}
-	if to.RawQuery != "" && asked.RawQuery != "" {
-		to.RawQuery += "&"
-	}
-	to.RawQuery += asked.RawQuery
-	return &to
-}
-
-// prepare leaves in the header what is meant for the server.
-func (u *Upstream) prepare(h http.Header) {
-	delete(h, "Accept-Encoding")
-	if !u.forward {
-		for _, name := range [...]string{"Authorization", "Cookie", "Api-Key", "X-Api-Key"} {
-			delete(h, name)
-		}
-	}
-	if u.key != "" {
-		h["Authorization"] = []string{"Bearer " + u.key}
-	}
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = []string{"gearshift"}
-	}
-	// A server may close an idle connection at the moment that a request takes it.
-	// The transport sends it again on another only if it is told that it may; the
-	// empty value says so, and is not sent.
-	if _, ok := h["X-Idempotency-Key"]; !ok {
-		h["X-Idempotency-Key"] = nil
-	}
-}
+func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) { return u.via.RoundTrip(r) }

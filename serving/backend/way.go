@@ -1,0 +1,125 @@
+package backend
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// way is how requests get to a server: where that is, and what it sees of their headers.
+type way struct {
+	base    *url.URL
+	bearer  string // what it is to be authorized by; empty if that is nothing of the router's
+	forward bool   // the client's own credentials
+}
+
+// userAgent is what requests without one say.
+const userAgent = "gearshift"
+
+// to is where a request for the URL goes.
+func (w *way) to(asked *url.URL) url.URL {
+	to := *w.base
+	if to.Path += strings.TrimPrefix(asked.Path, "/"); to.RawPath != "" || asked.RawPath != "" {
+		to = *w.base.JoinPath(asked.EscapedPath())
+	}
+	if to.RawQuery != "" && asked.RawQuery != "" {
+		to.RawQuery += "&"
+	}
+	to.RawQuery += asked.RawQuery
+	return to
+}
+
+// sees says whether the server gets the client's field of that name.
+func (w *way) sees(name string) bool {
+	switch name {
+	case "Accept-Encoding": // a compressed answer could not be metered
+		return false
+	case "Authorization":
+		return w.forward && w.bearer == ""
+	case "Cookie", "Api-Key", "X-Api-Key":
+		return w.forward
+	}
+	return true
+}
+
+// header is what the server gets, for an [http.Transport].
+func (w *way) header(h http.Header) http.Header {
+	out := make(http.Header, len(h)+3)
+	for name, values := range h {
+		if w.sees(name) {
+			out[name] = values // which are never changed in place
+		}
+	}
+	if w.bearer != "" {
+		out["Authorization"] = []string{w.bearer}
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		out["User-Agent"] = []string{userAgent}
+	}
+	// A server may close an idle connection at the moment that a request takes it.
+	// The transport sends it again on another only if it is told that it may; the
+	// empty value says so, and is not sent.
+	if _, ok := h["X-Idempotency-Key"]; !ok {
+		out["X-Idempotency-Key"] = nil
+	}
+	return out
+}
+
+// appendHeader writes the same as lines, but for those of framing.
+func (w *way) appendHeader(out []byte, h http.Header) ([]byte, error) {
+	var err error
+	for name, values := range h {
+		switch name {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
+			continue
+		}
+		if !w.sees(name) {
+			continue
+		}
+		for _, value := range values {
+			if out, err = appendField(out, name, value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if w.bearer != "" {
+		if out, err = appendField(out, "Authorization", w.bearer); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := h["User-Agent"]; !ok {
+		out, err = appendField(out, "User-Agent", userAgent)
+	}
+	return out, err
+}
+
+func appendField(out []byte, name, value string) ([]byte, error) {
+	if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		return nil, fmt.Errorf("cannot send the header field %q: it holds what no header may", name) // the value may be secret
+	}
+	return append(append(append(append(out, name...), ": "...), value...), "\r\n"...), nil
+}
+
+// carrier sends requests that way by an [http.Transport].
+type carrier struct {
+	*way
+	transport *http.Transport
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := r.WithContext(r.Context()) // a copy
+	to := c.to(r.URL)
+	out.URL, out.Host, out.Header = &to, "", c.header(r.Header)
+	response, err := c.transport.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	response.Request = r
+	return response, nil
+}
+
+func (c carrier) CloseIdleConnections() { c.transport.CloseIdleConnections() }
