@@ -45,8 +45,9 @@ var refusals = map[string]refusal{
 	reasonError:     {http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Message: "cannot route the request"}},
 }
 
-// enter routes the call, after a wait for room if it takes one.
-func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call) (*Work, *refusal) {
+// enter routes the call, after a wait for room if it takes one, of which the request's
+// time bounds how long.
+func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*Work, *refusal) {
 	h := c.Writer.Header()
 	claim, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey))
 	if fault != nil {
@@ -62,7 +63,7 @@ func (s *Server) enter(ctx context.Context, c *gin.Context, e *endpoint, k call)
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
 		work.unseen = int(s.line.output)
 	}
-	if err := s.line.admit(ctx, work, k, claim); err != nil {
+	if err := s.line.admit(c.Request.Context(), work, k, claim, until); err != nil {
 		return nil, s.shed(err, k, claim, h)
 	}
 	if work.Waited > 0 {

@@ -51,19 +51,20 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 // send makes the attempt: it returns when the answer has begun, or failed.
 func (a *answer) send(transport http.RoundTripper, out *http.Request, stream bool) {
 	a.watch.begin(a.cancel, stream)
-	a.response, a.err = transport.RoundTrip(out)
-	a.watch.rest()
-	if a.err != nil {
+	if a.response, a.err = transport.RoundTrip(out); a.err != nil {
+		a.watch.rest()
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
 	a.media, _ = mediaType(a.response.Header.Get("Content-Type"))
 	a.events = a.media == "text/event-stream"
 	a.meter = wire.NewMeter(a.events)
-	if !busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
-		a.first, a.err = a.next()
-		a.gather()
+	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
+		a.watch.rest()
+		return
 	}
+	a.first, a.err = a.next()
+	a.gather()
 }
 
 // gather reads on in an answer in one piece, as far as the buffer goes: no client
@@ -120,8 +121,8 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 			a.watch.more()
 		}
 		n, err = a.response.Body.Read(buffer)
-		a.watch.rest()
 	}
+	a.watch.rest()
 	piece = buffer[:n]
 	_, _ = a.meter.Write(piece)
 	switch {
@@ -167,9 +168,7 @@ func (a *answer) because(err error) error {
 // not read; its connection breaks, which tells the replica to stop.
 func (a *answer) close() {
 	a.cancel(nil)
-	if a.watch.timer != nil {
-		a.watch.rest()
-	}
+	a.watch.stop()
 	if a.response != nil {
 		a.response.Body.Close()
 	}

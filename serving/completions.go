@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -11,8 +10,7 @@ import (
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
 func (s *Server) complete(c *gin.Context, e *endpoint) {
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.settings().Timeouts.Total, overdue(phaseTotal))
-	defer cancel()
+	until := s.clock() + s.settings().Timeouts.Total
 	body, fault := s.read(c)
 	received := s.clock()
 	var k call
@@ -28,7 +26,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		s.refuse(c, fault)
 		return
 	}
-	work, fault := s.enter(ctx, c, e, k)
+	work, fault := s.enter(c, e, k, until)
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
@@ -38,7 +36,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(work, outcome, tokens) }()
 
-	d := &dispatch{Server: s, ctx: ctx, gin: c, call: k, work: work, endpoint: e, header: forwarded(c.Request.Header), received: received}
+	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, header: forwarded(c.Request.Header), received: received, until: until}
 	d.header.Set(headerRequestID, c.Writer.Header().Get(headerRequestID))
 	a := d.run()
 	defer a.close()

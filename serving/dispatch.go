@@ -20,13 +20,14 @@ import (
 // safe to have it done again as long as the client has seen none of it.
 type dispatch struct {
 	*Server
-	ctx      context.Context // ends with the request's total time
+	ctx      context.Context // the client's: over when it leaves
 	gin      *gin.Context
 	call     call
 	work     *Work
 	endpoint *endpoint
 	header   http.Header   // what goes to each replica
 	received time.Duration // when the body was there
+	until    time.Duration // when the request's total time is over
 	tried    []int         // replicas, in order
 	lingers  bool          // comments have gone out, and nothing else
 }
@@ -45,8 +46,8 @@ func (d *dispatch) run() *answer {
 		if !unfit {
 			return a
 		}
-		if d.ctx.Err() != nil { // the client left, or the time is over
-			if d.gin.Request.Context().Err() == nil && d.clock()-a.sent >= d.settings().Timeouts.Total/2 {
+		if d.over(a) {
+			if d.ctx.Err() == nil && d.clock()-a.sent >= d.settings().Timeouts.Total/2 {
 				d.report(a, failedTimeout) // most of it was this replica's
 			}
 			return a
@@ -57,6 +58,11 @@ func (d *dispatch) run() *answer {
 		}
 		a.close()
 	}
+}
+
+// over says that the client has left, or that the request's time ended with the attempt.
+func (d *dispatch) over(a *answer) bool {
+	return d.ctx.Err() != nil || context.Cause(a.ctx) == overdue(phaseTotal)
 }
 
 // once makes one attempt, or one that is hedged.
@@ -73,7 +79,7 @@ func (d *dispatch) once() *answer {
 // attempt prepares one at the replica.
 func (d *dispatch) attempt(replica int) *answer {
 	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
-	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock}}
+	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock, until: d.until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	a.keyed = d.keyed(replica)
 	if len(d.tried) == 0 {

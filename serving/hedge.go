@@ -31,7 +31,7 @@ func (d *dispatch) hedged() *answer {
 		return r.finish(first)
 	case <-late.C:
 	}
-	place, ok := d.second()
+	place, ok := d.second(first)
 	if !ok {
 		<-r.results
 		return r.finish(first)
@@ -50,11 +50,11 @@ func (d *dispatch) hedged() *answer {
 	return a
 }
 
-// second takes a place for the second attempt, if the budget allows and there is
-// a replica.
-func (d *dispatch) second() (*place, bool) {
+// second takes a place for an attempt beside the first, if the budget allows and there
+// is a replica.
+func (d *dispatch) second(first *answer) (*place, bool) {
 	now := d.clock()
-	if d.ctx.Err() != nil || len(d.tried) > d.settings().Retries.Max || !d.budget.take(now) {
+	if d.over(first) || len(d.tried) > d.settings().Retries.Max || !d.budget.take(now) {
 		return nil, false
 	}
 	place, ok := d.work.second(d.tried)
@@ -84,7 +84,7 @@ func (r *race) start(replica int) *answer {
 func (r *race) winner() *answer {
 	a := r.finish(<-r.results)
 	reason, unfit := a.unfit()
-	if !unfit || r.ctx.Err() != nil {
+	if !unfit || r.over(a) {
 		return a
 	}
 	r.report(a, reason)

@@ -30,7 +30,7 @@ func (s *Server) keptResponse(c *gin.Context) {
 	replica := s.table.Replicas[at.replica]
 	c.Header(headerReplica, replica.Name)
 	c.Header(headerVariant, s.table.Variants[replica.Variant].Name)
-	d := &dispatch{Server: s, ctx: ctx, gin: c}
+	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c}
 	proxy := httputil.ReverseProxy{
 		Transport:      s.backends[at.replica].Transport,
 		Rewrite:        d.rewrite,

@@ -85,9 +85,9 @@ func (l *line) follow() {
 	l.tick() // there may be room for more of them now
 }
 
-// admit begins the work, now or after a wait. Errors are the router's, a [shed], or
+// admit begins the work, now or after a wait, but not for longer than until. Errors are the router's, a [shed], or
 // why the context ended.
-func (l *line) admit(ctx context.Context, w *Work, c call, k claim) error {
+func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.Duration) error {
 	var err error
 	x := &waiter{work: w, variant: c.variant, witness: c.account.witness(c.fleet)}
 	if l.waiting.Load() == 0 { // nobody is overtaken
@@ -98,6 +98,8 @@ func (l *line) admit(ctx context.Context, w *Work, c call, k claim) error {
 	if err != nil && l.settings().Overload.MaxQueue == 0 {
 		return l.refused(err, k)
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, until-l.clock(), overdue(phaseTotal))
+	defer cancel()
 	return l.wait(ctx, x, k)
 }
 

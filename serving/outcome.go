@@ -73,7 +73,7 @@ func (d *dispatch) endOf(err error) end {
 	var late overdue
 	_, gone := err.(clientGone)
 	switch {
-	case gone || d.gin.Request.Context().Err() != nil:
+	case gone || d.ctx.Err() != nil:
 		return end{outcome: Cancelled}
 	case errors.As(err, &late):
 		d.books.life.timeouts.WithLabelValues(phases[late]).Inc()
@@ -109,7 +109,7 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bo
 	if e.outcome == Cancelled {
 		return Cancelled, true
 	}
-	if d.ctx.Err() == nil { // else the request took too long, not the replica
+	if !d.over(a) { // else the request took too long, not the replica
 		d.report(a, reasonFor(err))
 	}
 	if a.events {

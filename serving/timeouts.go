@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -110,11 +111,12 @@ func (o overdue) message() string {
 }
 
 // watch ends an attempt by its context when the replica lets a phase of it take
-// too long. It costs one timer, whatever the phases.
+// too long, or the request's time is over. It costs one timer, whatever the phases.
 type watch struct {
 	PhaseTimeouts
 	clock Clock
 	start time.Duration
+	until time.Duration // the end of the request's time
 	timer *time.Timer
 	phase atomic.Uint32
 }
@@ -127,8 +129,17 @@ func (w *watch) begin(cancel context.CancelCauseFunc, stream bool) {
 	if stream && w.FirstToken < d {
 		p, d = phaseFirstToken, w.FirstToken
 	}
+	w.timer = time.AfterFunc(w.bounded(p, d), func() { cancel(overdue(w.phase.Load())) })
+}
+
+// bounded notes the phase that is next, the request's own end if that comes before the
+// phase's, and returns how long it may take.
+func (w *watch) bounded(p phase, d time.Duration) time.Duration {
+	if left := w.until - w.clock(); left < d {
+		p, d = phaseTotal, left
+	}
 	w.phase.Store(uint32(p))
-	w.timer = time.AfterFunc(d, func() { cancel(overdue(w.phase.Load())) })
+	return d
 }
 
 // firstToken goes on with the wait for the first token.
@@ -144,10 +155,14 @@ const afterLast = 100 * time.Millisecond
 // end starts the wait for the end of a stream that has said its last.
 func (w *watch) end() { w.await(phaseIdle, min(afterLast, w.Idle)) }
 
-func (w *watch) await(p phase, d time.Duration) {
-	w.phase.Store(uint32(p))
-	w.timer.Reset(d)
-}
+func (w *watch) await(p phase, d time.Duration) { w.timer.Reset(w.bounded(p, d)) }
 
-// rest stops the clock: the router is not waiting for the replica.
-func (w *watch) rest() { w.timer.Stop() }
+// rest says that the router is not waiting for the replica.
+func (w *watch) rest() { w.await(phaseTotal, math.MaxInt64) }
+
+// stop is for the end of the attempt.
+func (w *watch) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
