@@ -106,8 +106,8 @@ func (s *Server) account(c *gin.Context) {
 	if operation == "" {
 		return
 	}
-	a := &Account{ID: c.Writer.Header().Get(headerRequestID), Operation: operation, At: time.Now(), server: s}
-	a.asked = c.Request.Header.Get(headerExplain) == "1"
+	a := &Account{ID: field(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s}
+	a.asked = field(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))

@@ -108,7 +108,7 @@ func (s *Server) adminRoutes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.recovery, s.sameOrigin, s.bound)
+	e.Use(s.identify, s.recovery, s.sameOrigin, s.unhurried, s.bound)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	e.GET("/healthz", s.alive)

@@ -92,12 +92,17 @@ func (s *Server) begun(work *Work, k call, took time.Duration, h http.Header) {
 	s.books.decided(took)
 	s.noteFallback(work)
 	s.books.choices.chosen(work)
-	h.Set(headerVariant, s.table.Variants[work.Variant].Name)
-	h.Set(headerPolicy, work.Policy)
+	h[headerVariant], h[headerPolicy] = two(s.table.Variants[work.Variant].Name, work.Policy)
 	if work.Fallback {
 		h.Set(headerFallback, work.Reason)
 	}
 	k.account.routed(work, took, h)
+}
+
+// two values of header fields, for one allocation.
+func two(a, b string) (first, second []string) {
+	both := []string{a, b}
+	return both[:1:1], both[1:]
 }
 
 // shed counts a request that is not begun, and answers it.

@@ -56,7 +56,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request, stream boo
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
-	a.media, _ = mediaType(a.response.Header.Get("Content-Type"))
+	a.media, _ = mediaType(field(a.response.Header, "Content-Type"))
 	a.events = a.media == "text/event-stream"
 	a.meter = wire.NewMeter(a.events)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last

@@ -37,7 +37,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	defer func() { s.settle(work, outcome, tokens) }()
 
 	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, header: forwarded(c.Request.Header), received: received, until: until}
-	d.header.Set(headerRequestID, c.Writer.Header().Get(headerRequestID))
+	d.header[headerRequestID] = c.Writer.Header()[headerRequestID]
 	a := d.run()
 	defer a.close()
 	var broken bool

@@ -84,7 +84,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	a.keyed = d.keyed(replica)
 	if len(d.tried) == 0 {
 		overhead := d.clock() - d.received - d.work.Waited
-		d.gin.Header(headerOverhead, strconv.FormatInt(overhead.Microseconds(), 10))
+		d.gin.Writer.Header()[headerOverhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
 		d.books.spent(overhead)
 		d.call.account.spent(overhead)
 	}
@@ -185,7 +185,6 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 func (d *dispatch) mark() {
 	d.work.Attempts = len(d.tried)
 	h := d.gin.Writer.Header()
-	h.Set(headerVariant, d.table.Variants[d.work.Variant].Name)
-	h.Set(headerReplica, d.table.Replicas[d.work.Replica].Name)
-	h.Set(headerAttempts, strconv.Itoa(len(d.tried)))
+	h[headerVariant] = []string{d.table.Variants[d.work.Variant].Name}
+	h[headerReplica], h[headerAttempts] = two(d.table.Replicas[d.work.Replica].Name, strconv.Itoa(d.work.Attempts))
 }

@@ -36,11 +36,20 @@ var (
 
 // identify gives every answer the client's own request ID, or a new one.
 func (s *Server) identify(c *gin.Context) {
-	id := c.GetHeader(headerRequestID)
+	id := field(c.Request.Header, headerRequestID)
 	if !plain(id) {
 		id = randomID()
 	}
-	c.Header(headerRequestID, id)
+	c.Writer.Header()[headerRequestID] = []string{id}
+}
+
+// field is [http.Header.Get] for names that are canonical as they stand, which it
+// would find out for each request anew.
+func field(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
 // plain says that the ID can go into headers and logs as it is.

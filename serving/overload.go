@@ -134,7 +134,7 @@ const headerClass = "X-Llm-D-Inference-Objective"
 func (l *line) claim(h http.Header, tenant string) (k claim, fault *refusal) {
 	kinds := l.kinds.Load()
 	k.class = kinds.listed[0]
-	if name := h.Get(headerClass); name != "" && kinds.named {
+	if name := field(h, headerClass); name != "" && kinds.named {
 		var known bool
 		if k.class, known = kinds.find(name); !known {
 			return k, bad(http.StatusBadRequest, strings.ToLower(headerClass), "unknown_objective",

@@ -12,7 +12,7 @@ import (
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
 // one, or any. Variant is Auto, or pinned.
 func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal) {
-	text := strings.TrimSpace(h.Get(headerQuality))
+	text := strings.TrimSpace(field(h, headerQuality))
 	if text == "" {
 		return 0, nil
 	}

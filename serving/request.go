@@ -58,8 +58,6 @@ func (s *Server) refuse(c *gin.Context, fault *refusal) {
 // bound gives the body its time, also where nobody reads it: the connection
 // could not be used again before its end.
 func (s *Server) bound(c *gin.Context) {
-	// What is left of the connection's last answer, see writable.
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
 	// A chunked request may have had a length too, which net/http drops, and by
 	// which a proxy on the way may have taken its end to be elsewhere. What
 	// follows on the connection is then no request (RFC 9112, 6.1).
@@ -84,6 +82,12 @@ func (s *Server) waits(c *gin.Context) {
 	}
 }
 
+// unhurried drops what the connection's last answer left, see writable, where nothing
+// takes its place.
+func (s *Server) unhurried(c *gin.Context) {
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
+}
+
 // hurry bounds what is written before a handler waits, and what HTTP/2 writes when it
 // has returned.
 func (s *Server) hurry(c *gin.Context) {
@@ -102,12 +106,12 @@ func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 
 // read takes in the body, bounded in size and time.
 func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
-	if kind := c.GetHeader("Content-Type"); kind != "" {
+	if kind := field(c.Request.Header, "Content-Type"); kind != "" {
 		if media, err := mediaType(kind); err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
 		}
 	}
-	if coding := c.GetHeader("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := field(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
 	}
 	size := c.Request.ContentLength
@@ -173,7 +177,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	if k.variant, fault = s.variant(r.Model); fault != nil {
 		return k, fault
 	}
-	name, param := h.Get(headerTask), "x-gearshift-task"
+	name, param := field(h, headerTask), "x-gearshift-task"
 	if name == "" {
 		name, param = r.Task, "metadata.task"
 	}
@@ -233,7 +237,7 @@ func (s *Server) taskNamed(name, param string) (int, *refusal) {
 // deadline reads the first of the headers that is there; zero if none is.
 func deadline(h http.Header, names []string, unit string) (time.Duration, *refusal) {
 	for _, name := range names {
-		text := strings.TrimSpace(h.Get(name))
+		text := strings.TrimSpace(field(h, name))
 		if text == "" {
 			continue
 		}

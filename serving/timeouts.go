@@ -129,13 +129,13 @@ func (w *watch) begin(cancel context.CancelCauseFunc, stream bool) {
 	if stream && w.FirstToken < d {
 		p, d = phaseFirstToken, w.FirstToken
 	}
-	w.timer = time.AfterFunc(w.bounded(p, d), func() { cancel(overdue(w.phase.Load())) })
+	w.timer = time.AfterFunc(w.bounded(p, d, w.start), func() { cancel(overdue(w.phase.Load())) })
 }
 
 // bounded notes the phase that is next, the request's own end if that comes before the
 // phase's, and returns how long it may take.
-func (w *watch) bounded(p phase, d time.Duration) time.Duration {
-	if left := w.until - w.clock(); left < d {
+func (w *watch) bounded(p phase, d, now time.Duration) time.Duration {
+	if left := w.until - now; left < d {
 		p, d = phaseTotal, left
 	}
 	w.phase.Store(uint32(p))
@@ -155,7 +155,7 @@ const afterLast = 100 * time.Millisecond
 // end starts the wait for the end of a stream that has said its last.
 func (w *watch) end() { w.await(phaseIdle, min(afterLast, w.Idle)) }
 
-func (w *watch) await(p phase, d time.Duration) { w.timer.Reset(w.bounded(p, d)) }
+func (w *watch) await(p phase, d time.Duration) { w.timer.Reset(w.bounded(p, d, w.clock())) }
 
 // rest says that the router is not waiting for the replica.
 func (w *watch) rest() { w.await(phaseTotal, math.MaxInt64) }
