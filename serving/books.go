@@ -22,12 +22,10 @@ type books struct {
 	// registry takes what others measure.
 	registry *prometheus.Registry
 
-	requests   *prometheus.CounterVec // task, variant, outcome
 	rejections *prometheus.CounterVec // task, reason
 	refusals   *prometheus.CounterVec // status
-	deadlines  *prometheus.CounterVec // task, variant, result
-	utility    *prometheus.CounterVec // task, variant
 	fallbacks  *prometheus.CounterVec // reason
+	series     [][]series             // by task and variant
 	life       *lifeBooks
 	decisions  prometheus.Histogram
 	overheads  prometheus.Histogram
@@ -53,6 +51,13 @@ func (t *tally) add(o tally) {
 	t.met += o.met
 	t.missed += o.missed
 	t.utility += o.utility
+}
+
+// series are the counters of one task on one variant, as looking them up by their
+// labels takes longer than counting.
+type series struct {
+	outcomes             [len(outcomes)]prometheus.Counter
+	met, missed, utility prometheus.Counter
 }
 
 // Buckets of the histograms, in seconds: what the router itself takes, whole
@@ -129,11 +134,22 @@ func newBooks(r Router, clock Clock) *books {
 	for i := range t.Tasks {
 		task.values = append(task.values, t.Tasks[i].Name)
 	}
-	b.requests = counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", outcomes[:]})
+	requests := counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", outcomes[:]})
 	b.rejections = counter("rejections_total", "Requests that were not begun, by why: no replica could take them, or their clients left while they waited.", task, label{"reason", reasons})
 	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", label{"status", refusedStatuses})
-	b.deadlines = counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", task, variant, resultLabel)
-	b.utility = counter("utility_total", "Sum of the utility of completed requests.", task, variant)
+	deadlines := counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", task, variant, resultLabel)
+	utility := counter("utility_total", "Sum of the utility of completed requests.", task, variant)
+	for _, task := range task.values {
+		row := make([]series, len(t.Variants))
+		for v, variant := range variant.values {
+			for i, outcome := range outcomes {
+				row[v].outcomes[i] = requests.WithLabelValues(task, variant, outcome)
+			}
+			row[v].met, row[v].missed = deadlines.WithLabelValues(task, variant, "met"), deadlines.WithLabelValues(task, variant, "missed")
+			row[v].utility = utility.WithLabelValues(task, variant)
+		}
+		b.series = append(b.series, row)
+	}
 	b.fallbacks = counter("fallbacks_total", "Requests that the policy did not decide.", label{"reason", fallbackReasons})
 	b.life = newLifeBooks(t, counter)
 	b.decisions = histogram("decision_seconds", "Time to choose variant and replica and take the place.", overheadBuckets).WithLabelValues().(prometheus.Histogram)
@@ -176,26 +192,26 @@ func (b *books) fallback(reason string) {
 
 // settle enters ended work.
 func (b *books) settle(w *Work, r Result) {
-	task, variant := b.table.Tasks[w.Request.Task].Name, b.table.Variants[w.Variant].Name
-	b.requests.WithLabelValues(task, variant, r.Outcome.String()).Inc()
+	own := &b.series[w.Request.Task][w.Variant]
+	own.outcomes[r.Outcome].Inc()
 	b.latencies.settle(w, r)
 	one := tally{requests: 1, utility: r.Utility}
 	switch {
 	case r.Met:
 		one.met = 1
-		b.deadlines.WithLabelValues(task, variant, "met").Inc()
+		own.met.Inc()
 	case r.Judged:
 		one.missed = 1
-		b.deadlines.WithLabelValues(task, variant, "missed").Inc()
+		own.missed.Inc()
 	}
 	if r.Outcome == Completed {
 		one.completed = 1
 		if r.PerToken > 0 {
-			b.tokenPaces.WithLabelValues(variant).Observe(r.PerToken.Seconds())
+			b.tokenPaces.WithLabelValues(b.table.Variants[w.Variant].Name).Observe(r.PerToken.Seconds())
 		}
 	}
 	// A counter cannot fall; a negative weight or quality is left out.
-	b.utility.WithLabelValues(task, variant).Add(max(0, r.Utility))
+	own.utility.Add(max(0, r.Utility))
 	b.mu.Lock()
 	b.tallies[w.Request.Task][w.Variant].add(one)
 	b.mu.Unlock()

@@ -36,8 +36,11 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(work, outcome, tokens) }()
 
-	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, header: forwarded(c.Request.Header), received: received, until: until}
-	d.header[headerRequestID] = c.Writer.Header()[headerRequestID]
+	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, header: c.Request.Header, received: received, until: until}
+	if e.stores {
+		d.owner = s.tenant(c)
+	}
+	forward(d.header, c.Writer.Header()[headerRequestID])
 	a := d.run()
 	defer a.close()
 	var broken bool

@@ -25,7 +25,8 @@ type dispatch struct {
 	call     call
 	work     *Work
 	endpoint *endpoint
-	header   http.Header   // what goes to each replica
+	owner    string        // of what replicas keep of it
+	header   http.Header   // what goes to each replica: the client's, which nobody reads again
 	received time.Duration // when the body was there
 	until    time.Duration // when the request's total time is over
 	tried    []int         // replicas, in order
@@ -79,11 +80,12 @@ func (d *dispatch) once() *answer {
 // attempt prepares one at the replica.
 func (d *dispatch) attempt(replica int) *answer {
 	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
-	a := &answer{replica: replica, sent: d.clock(), watch: watch{PhaseTimeouts: timeouts, clock: d.clock, until: d.until}}
+	now := d.clock()
+	a := &answer{replica: replica, sent: now, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	a.keyed = d.keyed(replica)
 	if len(d.tried) == 0 {
-		overhead := d.clock() - d.received - d.work.Waited
+		overhead := now - d.received - d.work.Waited
 		d.gin.Writer.Header()[headerOverhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
 		d.books.spent(overhead)
 		d.call.account.spent(overhead)

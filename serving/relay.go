@@ -11,29 +11,31 @@ import (
 	"gearshift/serving/wire"
 )
 
-// forwarded is what of a client's header goes on to the replica. Credentials
-// do: whether they leave the router is the backend's to say.
-func forwarded(h http.Header) http.Header {
-	out := maps.Clone(h) // values are never changed in place
-	wire.StripHop(out)
-	// An answer that the upstream compressed could not be metered.
-	for _, name := range [...]string{"Accept-Encoding", "Content-Length", "Content-Encoding", "Expect", headerTask, headerQuality, headerExplain} {
-		delete(out, name)
-	}
-	return out
+// forward leaves in a client's header what goes on to the replica, under the
+// router's name for the request. Credentials do: whether they leave the router is
+// the backend's to say.
+func forward(h http.Header, id []string) {
+	wire.StripHop(h, func(name string) bool {
+		switch name {
+		case "Accept-Encoding", // an answer that the upstream compressed could not be metered
+			"Content-Length", "Content-Encoding", "Expect", headerTask, headerQuality, headerExplain:
+			return true
+		}
+		return false
+	})
+	h[headerRequestID] = id
 }
 
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
-	wire.StripHop(from)
-	for _, name := range [...]string{headerRequestID, "Date", "Set-Cookie"} {
-		delete(from, name)
-	}
-	for name, values := range from {
-		if !strings.HasPrefix(name, "X-Gearshift-") {
-			to[name] = values
+	wire.StripHop(from, func(name string) bool {
+		switch name {
+		case headerRequestID, "Date", "Set-Cookie":
+			return true
 		}
-	}
+		return strings.HasPrefix(name, "X-Gearshift-")
+	})
+	maps.Copy(to, from)
 }
 
 // relay passes the answer on as it comes. Broken says that part of it has gone

@@ -88,7 +88,7 @@ func (d *dispatch) note(a *answer) {
 	}
 	if id := a.meter.ID(); id != "" {
 		a.noted = true
-		d.kept.keep(id, a.replica, d.tenant(d.gin))
+		d.kept.keep(id, a.replica, d.owner)
 	}
 }
 

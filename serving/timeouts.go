@@ -124,7 +124,6 @@ type watch struct {
 // begin starts the wait for the header. A stream's first token is not awaited
 // longer because its header is late.
 func (w *watch) begin(cancel context.CancelCauseFunc, stream bool) {
-	w.start = w.clock()
 	p, d := phaseHeader, w.Header
 	if stream && w.FirstToken < d {
 		p, d = phaseFirstToken, w.FirstToken
