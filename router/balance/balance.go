@@ -85,6 +85,11 @@ func nth(v *fleet.View, variant int, most int32, n int) int {
 // equals by the random number, or −1 if none is available.
 func pick(v *fleet.View, variant int, random uint64, compare func(v *fleet.View, a, b int) int) int {
 	best, ties := first(v, variant, compare)
+	return draw(v, variant, best, ties, random, compare)
+}
+
+// draw is any of those that come first with best, by the random number.
+func draw(v *fleet.View, variant, best, ties int, random uint64, compare func(v *fleet.View, a, b int) int) int {
 	if ties < 2 {
 		return best
 	}

@@ -39,11 +39,15 @@ func (b LeastHarm) Pick(v *fleet.View, r *fleet.Request, variant int, random uin
 	return pick(v, variant, random, func(v *fleet.View, i, j int) int { return compareHarm(v, i, j, room) })
 }
 
-// Certain implements policy.Certain.
-func (b LeastHarm) Certain(v *fleet.View, r *fleet.Request, variant int) (replica int, certain bool) {
+// PickSpread implements policy.Spread.
+func (b LeastHarm) PickSpread(v *fleet.View, r *fleet.Request, variant int) (picked [4]int) {
 	room := b.room(v, r, variant)
-	replica, ties := first(v, variant, func(v *fleet.View, i, j int) int { return compareHarm(v, i, j, room) })
-	return replica, ties < 2
+	compare := func(v *fleet.View, i, j int) int { return compareHarm(v, i, j, room) }
+	best, ties := first(v, variant, compare)
+	for k := range picked {
+		picked[k] = draw(v, variant, best, ties, uint64(k)<<62, compare)
+	}
+	return picked
 }
 
 // room is the share of a KV cache up to which harm counts; 0 where nothing is forecast.

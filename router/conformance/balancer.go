@@ -27,7 +27,7 @@ var balancerChecks = []check[router.Balancer]{
 	{"is pure", balancerPurity},
 	{"allocates nothing", balancerAllocations},
 	{"is shared by goroutines", balancerSharing},
-	{"knows what is certain", balancerCertainty},
+	{"picks alike by several numbers at once", balancerSpread},
 }
 
 func balancerIntroduction(_ *fleet.Table, b router.Balancer) error {
@@ -110,29 +110,25 @@ func balancerSharing(table *fleet.Table, b router.Balancer) error {
 	})
 }
 
-// balancerCertainty is of balancers that are a policy.Certain too.
-func balancerCertainty(table *fleet.Table, b router.Balancer) error {
-	c, ok := b.(interface {
-		Certain(v *fleet.View, r *fleet.Request, variant int) (int, bool)
+// balancerSpread is of balancers that are a policy.Spread too.
+func balancerSpread(table *fleet.Table, b router.Balancer) error {
+	s, ok := b.(interface {
+		PickSpread(v *fleet.View, r *fleet.Request, variant int) [4]int
 	})
 	if !ok {
 		return nil
 	}
 	x := busy(table)
-	if n := testing.AllocsPerRun(200, func() { c.Certain(&x.view, &x.request, 0) }); n != 0 {
-		return fmt.Errorf("%v: Certain allocates %v times", x, n)
+	if n := testing.AllocsPerRun(200, func() { s.PickSpread(&x.view, &x.request, 0) }); n != 0 {
+		return fmt.Errorf("%v: PickSpread allocates %v times", x, n)
 	}
 	for seed := range uint64(views) {
 		x := draw(table, seed)
 		for m := range table.Variants {
-			var picked []int
-			for random := range uint64(64) {
-				picked = append(picked, b.Pick(&x.view, &x.request, m, random<<58))
-			}
-			replica, certain := c.Certain(&x.view, &x.request, m)
-			slices.Sort(picked)
-			if picked = slices.Compact(picked); certain != (len(picked) == 1) || certain && replica != picked[0] {
-				return fmt.Errorf("%v: variant %d: certain is %d, %t, but it picks of %v", x, m, replica, certain, picked)
+			for k, replica := range s.PickSpread(&x.view, &x.request, m) {
+				if want := b.Pick(&x.view, &x.request, m, uint64(k)<<62); replica != want {
+					return fmt.Errorf("%v: variant %d: PickSpread has %d for %d quarters, Pick %d", x, m, replica, k, want)
+				}
 			}
 		}
 	}

@@ -135,14 +135,12 @@ func (f balancerFunc) Pick(v *fleet.View, _ *fleet.Request, variant int, random 
 	return f(v, variant, random)
 }
 
-// sure is a balancer that always says the same of its certainty.
-type sure struct {
-	balancerFunc
-	certain bool
-}
+// lumped is a balancer that picks by several numbers as by the first.
+type lumped struct{ balancerFunc }
 
-func (s sure) Certain(v *fleet.View, _ *fleet.Request, variant int) (int, bool) {
-	return s.Pick(v, nil, variant, 0), s.certain
+func (l lumped) PickSpread(v *fleet.View, _ *fleet.Request, variant int) [4]int {
+	i := l.Pick(v, nil, variant, 0)
+	return [4]int{i, i, i, i}
 }
 
 func TestBalancerKitCatches(t *testing.T) {
@@ -180,12 +178,11 @@ func TestBalancerKitCatches(t *testing.T) {
 		{"is shared by goroutines", "counts its calls", balancerFunc(func(v *fleet.View, variant int, _ uint64) int {
 			return v.Table.ReplicasOf(variant)[min(1, calls()/200)]
 		})},
-		{"knows what is certain", "is never sure", sure{balancerFunc(firstUp), false}},
-		{"knows what is certain", "is always sure", sure{balancerFunc(func(v *fleet.View, variant int, random uint64) int {
+		{"picks alike by several numbers at once", "ignores the others", lumped{balancerFunc(func(v *fleet.View, variant int, random uint64) int {
 			if i := v.Table.ReplicasOf(variant)[random>>62]; v.Available(i) {
 				return i
 			}
 			return firstUp(v, variant, random)
-		}), true}},
+		})}},
 	})
 }

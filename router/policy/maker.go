@@ -47,9 +47,20 @@ type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
-// Certain is a Balancer that tells where chance has no part, which spares asking it for
-// several random numbers.
-type Certain interface {
-	// Certain is what Pick picks by any random number, if that is always the same.
-	Certain(v *fleet.View, r *fleet.Request, variant int) (replica int, certain bool)
+// Spread is a Balancer that is quicker to pick by several random numbers at once.
+type Spread interface {
+	// PickSpread is what Pick picks by four random numbers that are spread evenly: 0,
+	// and a quarter, a half and three quarters of their range.
+	PickSpread(v *fleet.View, r *fleet.Request, variant int) [4]int
+}
+
+// pickSpread is [Spread.PickSpread] of any Balancer.
+func pickSpread(b Balancer, v *fleet.View, r *fleet.Request, variant int) (picked [4]int) {
+	if s, ok := b.(Spread); ok {
+		return s.PickSpread(v, r, variant)
+	}
+	for k := range picked {
+		picked[k] = b.Pick(v, r, variant, uint64(k)<<62)
+	}
+	return picked
 }

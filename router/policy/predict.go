@@ -59,16 +59,13 @@ func (p *predictor) Match(t *fleet.Table) error {
 // balancer would pick, for four random numbers. They are spread evenly: balancers
 // draw by the high bits, so few numbers come nearer to the mean than chance would.
 func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(replica int) float64) float64 {
-	if b, ok := p.balancer.(Certain); ok {
-		if i, certain := b.Certain(v, r, variant); certain && i >= 0 {
-			return f(i)
-		}
+	picks := pickSpread(p.balancer, v, r, variant)
+	if i := picks[0]; i >= 0 && picks == [4]int{i, i, i, i} {
+		return f(i)
 	}
 	var sum, last float64
 	before := -1
-	const picks = 4
-	for k := range uint64(picks) {
-		i := p.balancer.Pick(v, r, variant, k*(1<<64/picks))
+	for _, i := range picks {
 		if i < 0 {
 			i = v.ReplicasOf(variant)[0]
 		}
@@ -77,7 +74,7 @@ func (p *predictor) picked(v *fleet.View, r *fleet.Request, variant int, f func(
 		}
 		sum += last
 	}
-	return sum / picks
+	return sum / float64(len(picks))
 }
 
 // batch is what a replica runs, or would run.
