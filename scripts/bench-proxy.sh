@@ -38,6 +38,8 @@ stop() {
 trap stop EXIT
 
 go build -o "$work/overhead" ./cmd/overhead
+# As deploy/ has it, for both that are in Go: docs/overhead.md says what for.
+in_go=(env GODEBUG=schedtrace=2000000000)
 tags=$(scripts/tags.sh)
 go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
 
@@ -88,7 +90,7 @@ if wanted nginx; then
 	targets+=(--target "nginx=$host:$((port + 1)),pid=$(cat "/proc/$master/task/$master/children" | tr -d ' ')")
 fi
 if wanted bare; then
-	start bare "${proxies[@]}" "$work/overhead" bare "$host:$((port + 2))" "http://$upstream"
+	start bare "${proxies[@]}" "${in_go[@]}" "$work/overhead" bare "$host:$((port + 2))" "http://$upstream"
 	targets+=(--target "bare=$host:$((port + 2)),pid=$!")
 	ready bare $((port + 2))
 fi
@@ -96,7 +98,7 @@ fi
 # gearshift NAME PORT POLICY serves the built-in scenario, all of whose replicas
 # are the one upstream.
 gearshift() {
-	start "$1" "${proxies[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
+	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
 	targets+=(--target "$1=$host:$2,pid=$!")
 	ready "$1" "$2"
 }
