@@ -7,6 +7,8 @@
 #   TIME=d      of each measurement (500ms)
 #   PIN=0       leaves it to the system which core runs what
 #   AWAKE=0     lets the proxies' core halt while none has work
+#   PATIENCE=d  to wait while others slow the cores, and to measure again what they
+#               slowed, in all (10m); only with PIN
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
 #               machine: they stand still meanwhile
 #   ONLY=list   targets, of: gearshift gearshift-rule nginx bare portkey (all)
@@ -17,7 +19,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
-readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshift-rule nginx bare portkey} port=${PORT:-18400}
+readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshift-rule nginx bare portkey} port=${PORT:-18400} patience=${PATIENCE:-10m}
 readonly out=bench-out host=127.0.0.1
 readonly upstream=$host:$port
 
@@ -38,19 +40,22 @@ stop() {
 trap stop EXIT
 
 go build -o "$work/overhead" ./cmd/overhead
-# As deploy/ has it, for both that are in Go: docs/overhead.md says what for.
-in_go=(env GODEBUG=schedtrace=2000000000)
+# The router as deploy/ has it, without the training stack, whose tables every
+# collection of garbage would look through; another build trains its policy.
+CGO_ENABLED=0 go build -trimpath -tags serveonly -ldflags '-s -w' -o "$work/router" ./cmd/gearshift
 tags=$(scripts/tags.sh)
 go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
+# As deploy/ has it, too, for both that are in Go: docs/overhead.md says what for.
+in_go=(env GODEBUG=schedtrace=2000000000)
 
 # One core runs the proxies, of which one at a time has work, and another the
 # clients and the upstream, one thread that never sleeps: so a proxy has a core,
 # whatever it does with it. A core of a virtual machine that halts takes tens of µs
 # to be back, as long as some proxies take altogether; a loop that gives way to
 # everything else keeps the proxies' awake, as idle=poll does where one may say so.
-proxies=() load=() cores="as the system sees fit" awake=
+proxies=() load=() watch=() cores="as the system sees fit" awake=
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
-	proxies=(taskset -c 0) load=(taskset -c 1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
+	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
 	if [ "${AWAKE-1}" != 0 ]; then
 		awake=1 cores+="; neither ever halts"
 	fi
@@ -98,7 +103,7 @@ fi
 # gearshift NAME PORT POLICY serves the built-in scenario, all of whose replicas
 # are the one upstream.
 gearshift() {
-	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/gearshift" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
+	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/router" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
 	targets+=(--target "$1=$host:$2,pid=$!")
 	ready "$1" "$2"
 }
@@ -134,7 +139,7 @@ if [ -n "$awake" ]; then
 fi
 before=$(averages)
 since=$(ticks)
-"${load[@]}" "$work/overhead" measure --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
 given=$(stolen "$since")
 
 describe() {
@@ -147,7 +152,6 @@ describe() {
 	echo "- rounds: $rounds, of $time for each measurement${PREFIX:+, all by $PREFIX}"
 	echo "- load before and after: $before; $(averages)"
 	echo "- processors given to other machines by the host meanwhile: $given"
-	echo
 }
 {
 	describe

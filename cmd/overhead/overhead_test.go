@@ -76,8 +76,9 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The clients and the upstream are one thread, and find each other there.
-func TestLoop(t *testing.T) {
+// testLoop is a loop, and the address of its upstream.
+func testLoop(t *testing.T) (*loop, netip.AddrPort) {
+	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +91,13 @@ func TestLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	t.Cleanup(l.close)
+	return l, addr
+}
+
+// The clients and the upstream are one thread, and find each other there.
+func TestLoop(t *testing.T) {
+	l, addr := testLoop(t)
 	self := target{name: direct, addr: addr}
 	if err := l.answered(t.Context(), self); err != nil {
 		t.Fatal(err)

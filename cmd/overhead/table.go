@@ -120,6 +120,7 @@ func (m measurement) p50us() float64 { return m.P50 / 1e3 }
 func (m measurement) p99ms() float64 { return m.P99 / 1e6 }
 
 func (t *table) write(out io.Writer) {
+	t.pace(out)
 	t.section(out, "Added to the median with one client, µs", true, func(size int) (figure, string) {
 		return added(t.of(kindLatency, size, measurement.p50us)), "%.0f"
 	})
@@ -133,6 +134,25 @@ func (t *table) write(out io.Writer) {
 		return t.of(kindOpen, size, measurement.p99ms), "%.2f"
 	})
 	t.streams(out)
+}
+
+// pace says how far others slowed the cores, where that was watched.
+func (t *table) pace(out io.Writer) {
+	again, slowed, watched := 0, 0, false
+	for _, m := range t.cells {
+		watched = watched || m.Watched
+		if m.Tries > 1 {
+			again++
+		}
+		if m.Slowed > mostSlow {
+			slowed++
+		}
+	}
+	if watched {
+		fmt.Fprintf(out, "- pace of the cores: of %d measurements %d were taken again because others slowed a core meanwhile, and %d stand that were slowed for more than %.0f %% of their time\n",
+			len(t.cells), again, slowed, 100*mostSlow)
+	}
+	fmt.Fprintln(out)
 }
 
 // section is a table with the sizes as columns, and beside each figure how it
