@@ -26,7 +26,7 @@ type Config struct {
 	Output int
 	// Time is how long [Run] measures, at least one round through all cells.
 	Time time.Duration
-	// Rest is how long an engine is idle before its first token is timed. Those that a request
+	// Rest is how long an engine is idle before it is timed. Those that a request
 	// finds idle have mostly been so: processors that slept, and caches that others used,
 	// take their time.
 	Rest time.Duration
@@ -183,6 +183,33 @@ func (s *Session) Measurement() (*Measurement, error) {
 	r.undisturbed()
 	r.out.Target, r.out.Neighbours = r.targets[0], r.targets[1:]
 	return &r.out, r.enough()
+}
+
+// Slowness is how many times as long the engine's samples of each round took as those of
+// their cells do in all rounds, in the mean over the cells: what the machine was slower by.
+// A round without a sample has 1; one that was cut short has none.
+func (m *Measurement) Slowness() []float64 {
+	type mean struct{ sum, n float64 }
+	cells, rounds := map[string]mean{}, make([]mean, m.Rounds+1) // the last may not be whole
+	each := func(f func(s *Sample, c mean)) {
+		for i := range m.Samples {
+			if s := &m.Samples[i]; s.Engine == 0 {
+				f(s, cells[s.Cell])
+			}
+		}
+	}
+	each(func(s *Sample, c mean) { cells[s.Cell] = mean{c.sum + s.MS, c.n + 1} })
+	each(func(s *Sample, c mean) {
+		r := &rounds[s.Round]
+		r.sum, r.n = r.sum+s.MS/(c.sum/c.n), r.n+1
+	})
+	slow := make([]float64, m.Rounds)
+	for i, r := range rounds[:m.Rounds] {
+		if slow[i] = 1; r.n > 0 {
+			slow[i] = r.sum / r.n
+		}
+	}
+	return slow
 }
 
 // timed counts the time of f, and what was stolen of it, as the measurement's.

@@ -187,3 +187,16 @@ func TestTooLittleTimeNamesTheFlags(t *testing.T) {
 		t.Errorf("error %v, want %q", err, want)
 	}
 }
+
+// A round is as slow as its samples are beside those of their cells, whatever these are,
+// and whatever the neighbours' take.
+func TestSlowness(t *testing.T) {
+	m := Measurement{Rounds: 3, Samples: []Sample{
+		{Cell: "short", MS: 1}, {Cell: "long", MS: 10},
+		{Cell: "short", MS: 3, Round: 1}, {Cell: "long", MS: 30, Round: 1}, {Cell: "neighbour", Engine: 1, MS: 99, Round: 1},
+		{Cell: "short", MS: 2, Round: 3}, {Cell: "long", MS: 20, Round: 3}, // cut short
+	}}
+	if got, want := m.Slowness(), []float64{0.5, 1.5, 1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -16,6 +16,7 @@ import (
 type Sample struct {
 	Engine int    // 0 is the engine measured, then its neighbours
 	Cell   string // which samples belong together
+	Round  int    // from 0
 	// Prefill is that MS is the time to the first token of a prompt of Tokens, or, if
 	// Queued, its step behind others; else it is a decode step of so many Sequences.
 	Prefill, Queued   bool
@@ -45,7 +46,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
-	if c.Output == 1 && !caller.Await(ctx, time.NewTimer(r.Rest), r.Rest) {
+	if !caller.Await(ctx, time.NewTimer(r.Rest), r.Rest) {
 		return context.Cause(ctx)
 	}
 	before := r.processors()
@@ -61,7 +62,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if err != nil {
 		return err
 	}
-	s := Sample{Engine: c.Engine, Cell: r.describe(c), Stolen: stolen}
+	s := Sample{Engine: c.Engine, Cell: r.describe(c), Round: r.out.Rounds, Stolen: stolen}
 	var from, to time.Duration
 	if c.Output == 1 {
 		s.first(answers[0])
@@ -76,7 +77,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	c.Samples++
 	r.out.Samples = append(r.out.Samples, s)
 	if q, ok := queued(answers); ok && len(c.Loaded) == 0 {
-		q.Engine, q.Cell, q.Stolen = s.Engine, s.Cell+", a prompt behind others", stolen
+		q.Engine, q.Cell, q.Round, q.Stolen = s.Engine, s.Cell+", a prompt behind others", s.Round, stolen
 		r.out.Samples = append(r.out.Samples, q)
 	}
 	if c.Engine == 0 {

@@ -43,9 +43,7 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 		v := l.fleet.Table.Replicas[r].Variant
 		of := run
 		of.Variant = l.fleet.Table.Variants[v].Name
-		if s := turns[0]; len(turns) == 1 && s.before[r] > 0 && s.after[r] > 0 {
-			of.Slowness = &slowness{Before: s.before[r], After: s.after[r]}
-		}
+		of.Slowness = slownessOf(r, turns)
 		l.out.add(of, all, func(m *met) bool { return m.variant == v })
 	}
 	return nil
@@ -133,6 +131,10 @@ func (r *Report) add(run Run, c comparison, of func(*met) bool) {
 			var each turn
 			each.TPOT, _ = comparison{t}.mean(false, of, tpot)
 			each.EndToEnd, _ = comparison{t}.mean(false, of, endToEnd)
+			if run.Slowness != nil {
+				each.SlowedTPOT, _ = comparison{t}.mean(true, of, tpot)
+				each.SlowedEndToEnd, _ = comparison{t}.mean(true, of, endToEnd)
+			}
 			run.Turns = append(run.Turns, each)
 		}
 	}
@@ -143,10 +145,15 @@ func (r *Report) add(run Run, c comparison, of func(*met) bool) {
 type turn struct {
 	TPOT     pair `json:"tpot_ms"`
 	EndToEnd pair `json:"e2e_ms"`
+	// The same, predicted as slow as the turn's measuring found the machine.
+	SlowedTPOT     pair `json:"slowed_tpot_ms"`
+	SlowedEndToEnd pair `json:"slowed_e2e_ms"`
 }
 
-func (t *turn) tpot() pair     { return t.TPOT }
-func (t *turn) endToEnd() pair { return t.EndToEnd }
+func (t *turn) tpot() pair           { return t.TPOT }
+func (t *turn) endToEnd() pair       { return t.EndToEnd }
+func (t *turn) slowedTPOT() pair     { return t.SlowedTPOT }
+func (t *turn) slowedEndToEnd() pair { return t.SlowedEndToEnd }
 
 // within is the standard error of a mean over turns, by how much they differ.
 func within(turns []turn, of func(*turn) pair) float64 {

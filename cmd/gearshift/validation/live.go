@@ -112,6 +112,7 @@ type live struct {
 	router   int     // the target that is the router, or −1
 	program  Program
 	progress func(string)
+	paces    map[string][]float64 // by variant and turn, how slow; see [measure.Measurement.Slowness]
 	runs     int
 	sending  int // runs sent so far
 	out      Report

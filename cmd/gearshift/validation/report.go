@@ -102,13 +102,13 @@ func (r *Report) Table(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%g\t%.3g\t%d", run.name(), run.Load, run.Rate, run.Requests)
 		for k, p := range []pair{run.TTFT, run.TPOT, run.EndToEnd} {
 			fmt.Fprintf(t, "\t%.1f\t%.1f\t%+.1f %%", p.Measured, p.Predicted, 100*p.off())
-			if k > 0 && len(run.Turns) > 0 {
-				fmt.Fprintf(t, " ± %.1f", 100*within(run.Turns, []func(*turn) pair{1: (*turn).tpot, 2: (*turn).endToEnd}[k]))
+			if k > 0 {
+				fmt.Fprint(t, run.give([]func(*turn) pair{1: (*turn).tpot, 2: (*turn).endToEnd}[k]))
 			}
 		}
 		fmt.Fprintf(t, "\t%.3f\t%.3f\t%+.3f\t%.3f\t%.3f", run.Met.Measured, run.Met.Predicted, run.Met.Predicted-run.Met.Measured, run.Utility.Measured, run.Utility.Predicted)
 		if s := run.Slowness; s != nil {
-			fmt.Fprintf(t, "\t%.2f, %.2f\t%+.1f %%\t%+.1f %%", s.Before, s.After, 100*s.TPOT.off(), 100*s.EndToEnd.off())
+			fmt.Fprintf(t, "\t%v\t%+.1f %%%s\t%+.1f %%%s", s, 100*s.TPOT.off(), run.give((*turn).slowedTPOT), 100*s.EndToEnd.off(), run.give((*turn).slowedEndToEnd))
 		} else {
 			fmt.Fprint(t, "\t\t\t")
 		}
@@ -127,6 +127,14 @@ func (r *Report) Table(w io.Writer) error {
 		fmt.Fprintln(w, "note:", note)
 	}
 	return nil
+}
+
+// give is the standard error of an error, in a table; empty without turns.
+func (run *Run) give(of func(*turn) pair) string {
+	if len(run.Turns) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" ± %.1f", 100*within(run.Turns, of))
 }
 
 func (e *offBy) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }

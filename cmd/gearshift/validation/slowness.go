@@ -3,6 +3,7 @@ package validation
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -12,10 +13,13 @@ import (
 
 // slowness is how many times as long as the profile says a variant's decode steps took
 // just before and after a run, alone, and what is predicted of the run with the profile
-// slowed by their mean.
+// slowed by their mean. Of several turns it is the least and the most that was measured in
+// one, and what is predicted with each turn as slow as that.
 type slowness struct {
-	Before   float64 `json:"before"`
-	After    float64 `json:"after"`
+	Before   float64 `json:"before,omitempty"`
+	After    float64 `json:"after,omitempty"`
+	Least    float64 `json:"least,omitempty"`
+	Most     float64 `json:"most,omitempty"`
 	TPOT     pair    `json:"tpot_ms"`
 	EndToEnd pair    `json:"e2e_ms"`
 }
@@ -58,6 +62,29 @@ func (l *live) slow(ctx context.Context, replica int) (float64, error) {
 		return 0, nil // answers of one token
 	}
 	return lastToBegin(s.measured).tpot / steps, nil
+}
+
+// slownessOf is what is known of the replica's in the runs of a load; nil if nothing is.
+func slownessOf(replica int, turns []*sent) *slowness {
+	s := &slowness{Before: turns[0].before[replica], After: turns[0].after[replica]}
+	if s.Before == 0 || s.After == 0 {
+		return nil
+	}
+	if len(turns) > 1 {
+		*s = slowness{Least: s.Before, Most: s.Before}
+		for _, t := range turns {
+			s.Least, s.Most = min(s.Least, t.before[replica]), max(s.Most, t.before[replica])
+		}
+	}
+	return s
+}
+
+// String is the slowness in a table.
+func (s *slowness) String() string {
+	if s.Most > 0 {
+		return fmt.Sprintf("%.2f to %.2f", s.Least, s.Most)
+	}
+	return fmt.Sprintf("%.2f, %.2f", s.Before, s.After)
 }
 
 // lastToBegin is the request of a volley while which decodes, all of them do.

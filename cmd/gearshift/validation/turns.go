@@ -13,7 +13,7 @@ import (
 const (
 	// measuredOutput is how many tokens each answer has whose steps are timed.
 	measuredOutput = 32
-	// rest is how long an engine is idle before its first token is timed.
+	// rest is how long an engine is idle before it is timed.
 	rest = 30 * time.Millisecond
 )
 
@@ -26,7 +26,7 @@ func (l *live) inTurns(ctx context.Context) error {
 			return fmt.Errorf("--turns: scenario %s has a profile of %s for some hosts; leave one profile of each variant without hosts", l.scenario.Name, m.Variant)
 		}
 	}
-	l.Volley = 0
+	l.Volley, l.paces = 0, map[string][]float64{}
 	l.runs = l.Turns * len(l.Loads) * len(l.sets)
 	sessions, err := l.sessions(ctx)
 	defer func() {
@@ -46,6 +46,7 @@ func (l *live) inTurns(ctx context.Context) error {
 	if err := l.adopt(sessions); err != nil {
 		return err
 	}
+	l.paceTurns(turns)
 	for i, set := range l.sets {
 		for k, load := range l.Loads {
 			if err := l.judge(set, load, quiet(turns[i*len(l.Loads)+k])); err != nil {
@@ -133,6 +134,7 @@ func (l *live) adopt(sessions map[int]*measure.Session) error {
 		if err != nil {
 			return err
 		}
+		l.paces[m.Variant] = measured.Slowness()
 		p, err := profiling.Of(measured, profiling.Options{
 			Variant: m.Variant, Means: true, Resamples: resamples, Seed: l.Seed,
 			WeightBytes: m.WeightBytes, ActivationBytes: m.ActivationBytes, KVBytes: m.KVBytes,
@@ -149,6 +151,21 @@ func (l *live) adopt(sessions map[int]*measure.Session) error {
 	var err error
 	l.fleet, err = l.scenario.Simulation()
 	return err
+}
+
+// paceTurns notes of all that was sent how slow the measuring of its turn had found
+// the variants, beside that of all turns.
+func (l *live) paceTurns(runs [][]*sent) {
+	t := l.fleet.Table
+	for _, turns := range runs {
+		for turn, s := range turns {
+			s.before = map[int]float64{}
+			for _, r := range s.replicas {
+				s.before[r] = l.paces[t.Variants[t.Replicas[r].Variant].Name][turn]
+			}
+			s.after = s.before
+		}
+	}
 }
 
 // resamples are the refits that the intervals of a profile come from.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gearshift/workloads"
 )
 
 // inTurnsOf validates the engines of tiny in turns, from profiles that are far off.
@@ -34,13 +36,53 @@ func TestInTurnsTheProfilesAreMeasuredAnew(t *testing.T) {
 		t.Fatalf("%d runs, %d profiles", len(l.out.Runs), len(l.out.Profiles))
 	}
 	for _, r := range l.out.Runs {
-		if math.Abs(r.EndToEnd.off()) > 0.05 || math.Abs(r.TPOT.off()) > 0.05 || len(r.Turns) != 2 || r.Refused > 0 {
+		if math.Abs(r.EndToEnd.off()) > 0.05 || math.Abs(r.TPOT.off()) > 0.05 || len(r.Turns) != 2 || r.Refused > 0 ||
+			math.Abs(r.Slowness.TPOT.off()) > 0.05 || r.Slowness.Least < 0.95 || r.Slowness.Most > 1.05 {
 			t.Errorf("%+v", r)
 		}
 	}
 	var table strings.Builder
 	if err := l.out.Table(&table); err != nil || !strings.Contains(table.String(), " % ± ") {
 		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
+// A turn is predicted as slow as its measuring found each variant, too, beside what all
+// turns together say.
+func TestTurnsAreSlowAsMeasured(t *testing.T) {
+	l, err := newLive(Options{Scenario: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := 0, 1 // replicas
+	l.paces = map[string][]float64{"small": {0.8, 1.2}, "large": {0.5, 2}}
+	arrivals := []workloads.Arrival{{PromptTokens: 16, OutputTokens: 20}}
+	alone := []*sent{{arrivals: arrivals, replicas: []int{large}}, {arrivals: arrivals, replicas: []int{large}}}
+	both := []*sent{{replicas: []int{small, large}}, {replicas: []int{small, large}}}
+	l.paceTurns([][]*sent{alone, both})
+	if got := *slownessOf(small, both); got.Least != 0.8 || got.Most != 1.2 {
+		t.Errorf("small: %+v", got)
+	}
+	if slownessOf(small, alone) != nil {
+		t.Error("the slowness of one that was not loaded is told")
+	}
+	var turns comparison
+	for _, s := range alone {
+		predicted, err := simulatedRun(l.fleet, arrivals, &pinned{replicas: s.replicas})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.measured = predicted // the engine runs as the profile says
+		c, err := l.compared(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turns = append(turns, c)
+	}
+	for turn, want := range []float64{0.5, 2} {
+		if p, _ := turns[turn:turn+1].mean(true, nil, tpot); math.Abs(p.Predicted/p.Measured-want) > 1e-3 {
+			t.Errorf("turn %d is predicted to take %v times as long, not %v", turn, p.Predicted/p.Measured, want)
+		}
 	}
 }
 
