@@ -101,7 +101,7 @@ func TestDecodersDiffer(t *testing.T) {
 	for _, s := range Decoders() {
 		list = append(list, s.Layers*s.Width*s.Width)
 	}
-	if list[1] < 3*list[0] || list[2] < 3*list[1] {
+	if list[1] < 2*list[0] || list[2] < 2*list[1] {
 		t.Errorf("layers × width² are %v", list)
 	}
 }
