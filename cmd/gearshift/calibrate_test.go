@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,6 +268,23 @@ func TestCalibrateForgetsEveryTurn(t *testing.T) {
 	}
 	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// Stretches weigh by their requests, and what they differ by tells how sure the mean is.
+func TestAheadByStretches(t *testing.T) {
+	of := func(utility ...float64) (list []*replay.Report) {
+		for k, u := range utility {
+			list = append(list, &replay.Report{Requests: []int{100, 300}[k], Utility: u})
+		}
+		return list
+	}
+	mean, within := ahead(of(0.9, 0.8), of(0.7, 0.8))
+	if math.Abs(mean-0.05) > 1e-9 || math.Abs(within-0.075) > 1e-9 {
+		t.Errorf("ahead by %v ± %v", mean, within)
+	}
+	if mean, within = ahead(of(0.9, 0.8), of(0.8, 0.7)); math.Abs(mean-0.1) > 1e-9 || within > 1e-9 {
+		t.Errorf("ahead by %v ± %v everywhere", mean, within)
 	}
 }
 
