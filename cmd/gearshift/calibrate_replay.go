@@ -65,7 +65,7 @@ func (c *calibration) replayAll(ctx context.Context) error {
 			return err
 		}
 		for k := range policies {
-			i := (repetition + k) % len(policies) // each begins in its turn, and follows another
+			i := (repetition + k) % len(policies) // each begins in its turn
 			ref := policies[i]
 			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1, Workload: c.workload, Seed: c.seed, Time: c.replay.String()}, trace)
 			if err != nil {

@@ -191,18 +191,18 @@ func (s *Session) Measurement() (*Measurement, error) {
 func (m *Measurement) Slowness() []float64 {
 	type mean struct{ sum, n float64 }
 	cells, rounds := map[string]mean{}, make([]mean, m.Rounds+1) // the last may not be whole
-	each := func(f func(s *Sample, c mean)) {
-		for i := range m.Samples {
-			if s := &m.Samples[i]; s.Engine == 0 {
-				f(s, cells[s.Cell])
-			}
+	for _, s := range m.Samples {
+		if s.Engine == 0 {
+			c := cells[s.Cell]
+			cells[s.Cell] = mean{c.sum + s.MS, c.n + 1}
 		}
 	}
-	each(func(s *Sample, c mean) { cells[s.Cell] = mean{c.sum + s.MS, c.n + 1} })
-	each(func(s *Sample, c mean) {
-		r := &rounds[s.Round]
-		r.sum, r.n = r.sum+s.MS/(c.sum/c.n), r.n+1
-	})
+	for _, s := range m.Samples {
+		if s.Engine == 0 {
+			c, r := cells[s.Cell], &rounds[s.Round]
+			r.sum, r.n = r.sum+s.MS/(c.sum/c.n), r.n+1
+		}
+	}
 	slow := make([]float64, m.Rounds)
 	for i, r := range rounds[:m.Rounds] {
 		if slow[i] = 1; r.n > 0 {
