@@ -8,9 +8,10 @@ package decoder
 type Model interface {
 	// Layout is what the engine must know of the model.
 	Layout() Layout
-	// Bound says that the batch will never be of more tokens, rows × the longest,
-	// so that no more memory need be kept for it. It is called once, at first.
-	Bound(tokens int)
+	// Bound says that the batch will never be of more rows, nor of more tokens, rows ×
+	// the longest, so that no more memory need be kept for it. It is called once, at
+	// first.
+	Bound(rows, tokens int)
 	// Prefill computes a prompt by itself. It returns the prompt's cache, and
 	// the logits of the next token, which are valid until the next call. Where it fails,
 	// the running batch is as it was.

@@ -3,6 +3,8 @@
 package onnx
 
 import (
+	"math/bits"
+
 	onnxruntime "github.com/yalue/onnxruntime_go"
 )
 
@@ -47,6 +49,70 @@ func (t *tensors) reserve(l *layout, rows, length, bound int) error {
 	return nil
 }
 
+// allocate takes memory for so many tokens in all.
+func (t *tensors) allocate(l *layout, tokens int) {
+	t.data = make([][]float32, 2*l.layers)
+	for i := range t.data {
+		t.data[i] = make([]float32, tokens*l.perToken())
+	}
+}
+
+// room makes a cache that is written in place one in which so many rows, the longest
+// of so many tokens, have room, and keeps what lies in it.
+func (t *tensors) room(l *layout, rows, longest, bound int) error {
+	kept, before := t.rows, t.length
+	if kept == rows && longest <= before {
+		return nil
+	}
+	capacity, length := 0, before
+	if t.data != nil {
+		capacity = cap(t.data[0]) / l.perToken()
+	}
+	from, outgrown := t.data, rows*longest > capacity
+	if outgrown {
+		if capacity = bound; bound < rows*longest {
+			capacity = 2 * rows * longest
+		}
+		t.allocate(l, capacity)
+	}
+	if longest > length || rows*length > capacity {
+		length = laneLength(capacity, rows, longest)
+	}
+	if outgrown || length != before {
+		moveLanes(l, t.data, length, from, before, min(kept, rows))
+	}
+	return t.reserve(l, rows, length, bound)
+}
+
+// laneLength is how many tokens' room each of so many rows gets of the capacity where the
+// longest has so many: enough that a batch that grows token by token, and by some more
+// rows, is seldom moved.
+func laneLength(capacity, rows, longest int) int {
+	length := capacity >> bits.Len(uint(rows-1)) // for as many rows as the next power of two
+	if length < longest+32 {
+		length = capacity / rows
+	}
+	return min(length, max(2*longest, leastLength))
+}
+
+// leastLength is what each lane has room for where the memory allows it.
+const leastLength = 256
+
+// moveLanes moves rows of a cache whose lanes, one for each row and head, have so many
+// tokens' room to one whose lanes have other, which may be the same memory.
+func moveLanes(l *layout, to [][]float32, length int, from [][]float32, before, rows int) {
+	n := min(length, before) * l.width
+	for i := range from {
+		to, from := to[i][:cap(to[i])], from[i][:cap(from[i])]
+		for k := range rows * l.heads {
+			if length > before { // from the last, which nothing lies behind
+				k = rows*l.heads - 1 - k
+			}
+			copy(to[k*length*l.width:][:n], from[k*before*l.width:][:n])
+		}
+	}
+}
+
 // free lets go of what C holds. The memory stays, to be used again.
 func (t *tensors) free() {
 	for _, v := range t.values {
@@ -55,12 +121,13 @@ func (t *tensors) free() {
 	t.values, t.rows, t.length = t.values[:0], 0, 0
 }
 
-// holds says whether so many rows, the longest of so many tokens, have room where
-// the rows lie already, without much more padding than they need.
+// holds says whether so many rows of a cache that is concatenated, the longest of so
+// many tokens, have room where the rows lie already, without much more padding than
+// they need.
 func (t *tensors) holds(l *layout, rows, longest int) bool {
 	const mostPadding = 16 // as a fraction's denominator: each step pays for it
 	return len(t.data) > 0 && longest <= t.length && rows*t.length*l.perToken() <= cap(t.data[0]) &&
-		(l.inPlace || mostPadding*(t.length-longest) <= t.length)
+		mostPadding*(t.length-longest) <= t.length
 }
 
 // take copies the tokens of a row of another cache, or of another row of this one,

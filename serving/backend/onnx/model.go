@@ -42,10 +42,10 @@ type Model struct {
 	layout  *layout
 	session *onnxruntime.DynamicAdvancedSession
 	batch   *tensors // the running batch
-	spare   *tensors // what the next step writes, or the batch moves into
+	spare   *tensors // what the next step of a model that concatenates writes, or its batch moves into
 	filled  []int    // tokens in the cache of each row
 	bound   int      // tokens that the batch may come to, rows × the longest; 0 is none
-	free    *row     // one to use again, with its memory
+	free    []*row   // to use again, with their memory
 	ids     input
 	places  input
 	mask    input
@@ -159,14 +159,14 @@ type row struct {
 // Release implements [decoder.Row].
 func (r *row) Release() {
 	r.cache.free()
-	r.model.free = r
+	r.model.free = append(r.model.free, r)
 }
 
 // Prefill implements [decoder.Model].
 func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
-	r := m.free
-	if m.free = nil; r == nil {
-		r = &row{model: m}
+	r := &row{model: m}
+	if last := len(m.free) - 1; last >= 0 {
+		r, m.free = m.free[last], m.free[:last]
 	}
 	before, room := &r.cache, len(prompt)
 	if !m.layout.inPlace {
@@ -190,10 +190,10 @@ func (m *Model) Prefill(prompt []int64) (decoder.Row, []float32, error) {
 func (m *Model) Decode(tokens []int64) ([]float32, error) {
 	after := m.spare
 	if m.layout.inPlace {
-		if err := m.grow(); err != nil {
+		after = m.batch
+		if err := after.room(m.layout, len(m.filled), slices.Max(m.filled)+1, m.bound); err != nil {
 			return nil, err
 		}
-		after = m.batch
 	}
 	logits, err := m.step(tokens, len(tokens), m.batch, m.filled, after)
 	if err != nil {
@@ -208,28 +208,18 @@ func (m *Model) Decode(tokens []int64) ([]float32, error) {
 	return logits, nil
 }
 
-// Bound implements [decoder.Model].
-func (m *Model) Bound(tokens int) { m.bound = tokens }
-
-// grow makes room for a token more in each row of a cache that is written in
-// place, and for half as many again within the bound, so that rows are seldom moved.
-func (m *Model) grow() error {
-	longest := slices.Max(m.filled)
-	if longest < m.batch.length {
-		return nil
+// Bound implements [decoder.Model]. A cache that is written in place takes all of its
+// memory here: to grow while sequences run would hold them up until all of them are
+// copied. The system gives memory as it is first written to, so a batch's usual part of
+// it is written to as well.
+func (m *Model) Bound(rows, tokens int) {
+	m.bound = tokens
+	if m.layout.inPlace {
+		m.batch.allocate(m.layout, tokens)
+		for _, data := range m.batch.data {
+			clear(data[:min(tokens, rows*leastLength)*m.layout.perToken()])
+		}
 	}
-	length := longest + max(longest/2, 32)
-	if m.bound > 0 {
-		length = max(longest+1, min(length, m.bound/len(m.filled)))
-	}
-	if err := m.spare.reserve(m.layout, len(m.filled), length, m.bound); err != nil {
-		return err
-	}
-	for i, n := range m.filled {
-		m.spare.take(m.layout, i, m.batch, i, n)
-	}
-	m.batch, m.spare = m.spare, m.batch
-	return nil
 }
 
 // step runs the model on the tokens, row by row as many each, with their past of
@@ -334,19 +324,21 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 		longest = max(longest, j.(*row).filled)
 	}
 	to := m.batch
-	inPlace := to.holds(m.layout, rows, longest)
-	if !inPlace {
+	if !m.layout.inPlace && !to.holds(m.layout, rows, longest) {
 		to = m.spare
 		if err := to.reserve(m.layout, rows, longest, m.bound); err != nil {
 			return err
 		}
 	}
-	var filled []int
+	filled := make([]int, len(stay), rows)
 	for k, i := range stay {
-		if !inPlace || k != i {
+		if to != m.batch || k != i {
 			to.take(m.layout, k, m.batch, i, m.filled[i])
 		}
-		filled = append(filled, m.filled[i])
+		filled[k] = m.filled[i]
+	}
+	if err := m.fit(to, rows, longest); err != nil {
+		return err
 	}
 	for _, j := range join {
 		r := j.(*row)
@@ -355,10 +347,20 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 		r.Release()
 	}
 	m.filled = filled
-	if inPlace {
+	if to == m.spare {
+		m.batch, m.spare = m.spare, m.batch
+	}
+	return nil
+}
+
+// fit makes the cache one of so many rows, the first of which are there already.
+func (m *Model) fit(to *tensors, rows, longest int) error {
+	switch {
+	case m.layout.inPlace:
+		return to.room(m.layout, rows, longest, m.bound)
+	case to == m.batch:
 		return to.reserve(m.layout, rows, to.length, m.bound)
 	}
-	m.batch, m.spare = m.spare, m.batch
 	return nil
 }
 

@@ -142,12 +142,17 @@ func testParity(t *testing.T, concat bool) {
 // and go.
 func TestBatchInvariance(t *testing.T) {
 	for form, concat := range forms {
-		t.Run(form, func(t *testing.T) { testBatchInvariance(t, concat) })
+		for _, bound := range []int{0, 6 * testContext} {
+			t.Run(fmt.Sprintf("%s, bound %d", form, bound), func(t *testing.T) { testBatchInvariance(t, concat, bound) })
+		}
 	}
 }
 
-func testBatchInvariance(t *testing.T, concat bool) {
+func testBatchInvariance(t *testing.T, concat bool, bound int) {
 	m := openTest(t, small, concat, Options{})
+	if bound > 0 {
+		m.Bound(6, bound)
+	}
 	d := models.NewDecoder(small, testContext, testSeed)
 	random := rand.New(rand.NewPCG(3, 4))
 	var running [][]int64
@@ -197,7 +202,7 @@ func TestCacheKeepsItsBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const rows, prompt, bound = 3, 8, 3 * 40
 			m := openTest(t, tiny, concat, Options{})
-			m.Bound(bound)
+			m.Bound(rows, bound)
 			random := rand.New(rand.NewPCG(1, 9))
 			var join []decoder.Row
 			for range rows {
