@@ -32,12 +32,15 @@ type Config struct {
 	// Profiles and KVTokens describe each replica of the table, by its index.
 	Profiles []*profile.Profile
 	KVTokens []int
-	// Declared, if set, are the profiles that policies reckon with, where Profiles are
-	// others. Then views tell how slow each replica is by the pace of its answers, as
+	// Declared, if set, are the profiles that policies reckon with, where engines may
+	// differ from them. Then views tell how slow each replica is by the pace of its answers, as
 	// they do in a router that serves streams, unless there are several.
 	Declared []*profile.Profile
-	Engine   engine.Config
-	Balancer Balancer
+	// Slowdowns, if set, say of each host how its pace changes. It does so in the same way
+	// in every episode of a seed, whatever is decided.
+	Slowdowns []engine.Slowdown
+	Engine    engine.Config
+	Balancer  Balancer
 	// Forecaster, if set, fills in each view's forecasts.
 	Forecaster Forecaster
 	// Encoder makes the observations. Nil leaves them empty, for deciders that
@@ -58,6 +61,10 @@ type Config struct {
 	Check bool
 }
 
+// Steady forgets that the pace of hosts changes, as where what was measured of an engine
+// is held against what its profile says.
+func (c *Config) Steady() { c.Slowdowns, c.Declared = nil, nil }
+
 func (c *Config) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -69,6 +76,14 @@ func (c *Config) validate() error {
 	}
 	if c.Declared != nil && len(c.Declared) != len(c.Profiles) {
 		fault("%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
+	}
+	if c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts) {
+		fault("%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
+	}
+	for i, s := range c.Slowdowns {
+		if err := s.Validate(); err != nil && s != (engine.Slowdown{}) {
+			fault("host %d: %w", i, err)
+		}
 	}
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)

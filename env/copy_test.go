@@ -63,6 +63,9 @@ func TestCopyGoesOnAlike(t *testing.T) {
 			half := arrivals[requests/2].At
 			c.Losses = []env.HostLoss{{Host: 1, From: half, To: half + 5*time.Second}}
 		}
+		if seed%3 == 1 {
+			c.Slowdowns = slices.Repeat([]engine.Slowdown{{Min: 0.7, Max: 1.6, Mean: time.Second}}, len(c.Table.Hosts))
+		}
 		if seed%5 == 2 {
 			c.Routers = env.Routers{Number: 3, Gauges: 300 * time.Millisecond}
 		}

@@ -137,6 +137,9 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.sim, e.stream = sim, stream
 	e.ledger = fleet.NewLedger(e.config.Table)
 	sim.pace = newPace(&e.config, e.ledger)
+	for h, s := range e.config.Slowdowns {
+		sim.hosts[h].SlowDown(s, seed+uint64(h)<<32)
+	}
 	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
 	e.seed = seed
 	e.crew = newCrew(e.config.Routers, e.config.Table, seed)

@@ -14,7 +14,7 @@ func (h *Host) CopyFrom(o *Host) {
 		h.engines[i].copyFrom(o.engines[i])
 	}
 	h.ends = append(h.ends[:0], o.ends...)
-	h.next = o.next
+	h.next, h.slowness = o.next, o.slowness
 }
 
 func (e *Engine) copyFrom(o *Engine) {

@@ -36,9 +36,10 @@ type Step struct {
 // the engines that are busy when it begins. A Host is not safe for concurrent
 // use.
 type Host struct {
-	engines []*Engine
-	ends    []time.Duration // of the steps in progress
-	next    int             // the engine whose step ends first, or −1
+	engines  []*Engine
+	ends     []time.Duration // of the steps in progress
+	next     int             // the engine whose step ends first, or −1
+	slowness slowness
 
 	// Observe, if set, is called as each step begins.
 	Observe func(Step)
@@ -120,7 +121,7 @@ func (h *Host) begin(i int, now time.Duration) {
 	if !ok {
 		return
 	}
-	h.ends[i] = now + profile.Duration(ms)
+	h.ends[i] = now + profile.Duration(ms*h.slowness.at(now))
 	if h.Observe != nil {
 		s := Step{Engine: i, Start: now, End: h.ends[i], Joining: len(e.step.joining), Tokens: e.step.tokens}
 		if e.step.decoding {

@@ -34,6 +34,7 @@ func NewJudge(s *scenario.Scenario, log *logged.Log) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
+	fleet.Steady() // the log says how slow it was
 	balancer, err := s.Balancer()
 	if err != nil {
 		return nil, err

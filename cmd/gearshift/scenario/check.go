@@ -111,7 +111,28 @@ func (c *checker) variants() {
 	}
 }
 
-func (c *checker) hosts() { c.names("hosts", c.s.hostNames()) }
+func (c *checker) hosts() {
+	c.names("hosts", c.s.hostNames())
+	for i, h := range c.s.Hosts {
+		if at := child(item("hosts", i), "slowdown"); h.Slowdown != nil {
+			c.slowdown(at, h.Slowdown)
+		}
+	}
+}
+
+func (c *checker) slowdown(at string, s *Slowdown) {
+	if !(s.Min > 0 && s.Min <= maxRatio) {
+		c.judge(child(at, "min"), "a slowdown is above 0 and at most %d, not %v", maxRatio, s.Min)
+	}
+	if !(s.Max > 0 && s.Max <= maxRatio) {
+		c.judge(child(at, "max"), "a slowdown is above 0 and at most %d, not %v", maxRatio, s.Max)
+	} else if s.Max < s.Min {
+		c.judge(child(at, "max"), "the greatest slowdown, %v, is below the least, %v", s.Max, s.Min)
+	}
+	if profile.Duration(1000*min(s.MeanS, longestDeadline/1000)) <= 0 || s.MeanS > longestDeadline/1000 {
+		c.judge(child(at, "mean_s"), "a slowdown holds for more than 0 s and at most an hour, not %v", s.MeanS)
+	}
+}
 
 // longestDeadline is one hour a token, in milliseconds.
 const longestDeadline = 3_600_000

@@ -72,6 +72,15 @@ type Variant struct {
 type Host struct {
 	Name   string `yaml:"name"`
 	Memory Bytes  `yaml:"memory"`
+	// Slowdown is how the simulated host's pace changes.
+	Slowdown *Slowdown `yaml:"slowdown,flow,omitempty"`
+}
+
+// Slowdown is that of [engine.Slowdown].
+type Slowdown struct {
+	Min   float64 `yaml:"min"`
+	Max   float64 `yaml:"max"`
+	MeanS float64 `yaml:"mean_s"`
 }
 
 // Placement is one replica of a variant on each of the hosts.

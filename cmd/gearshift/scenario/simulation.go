@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gearshift/env"
+	"gearshift/env/engine"
 	"gearshift/env/evaluation"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
@@ -19,11 +20,38 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	if err != nil {
 		return env.Config{}, err
 	}
-	return env.Config{
+	c := env.Config{
 		Table: s.Table(), Profiles: s.Profiles(), KVTokens: s.KVTokens(),
-		Engine: s.Engine, Balancer: balancer,
+		Slowdowns: s.slowdowns(), Engine: s.Engine, Balancer: balancer,
 		Forecaster: profile.NewForecaster(s.Profiles()),
-	}, nil
+	}
+	if c.Slowdowns != nil {
+		s.declare(&c)
+	}
+	return c, nil
+}
+
+// slowdowns are the hosts' own, or nil where no host has one.
+func (s *Scenario) slowdowns() []engine.Slowdown {
+	var all []engine.Slowdown
+	for i, h := range s.Hosts {
+		if h.Slowdown == nil {
+			continue
+		}
+		if all == nil {
+			all = make([]engine.Slowdown, len(s.Hosts))
+		}
+		all[i] = engine.Slowdown{Min: h.Slowdown.Min, Max: h.Slowdown.Max, Mean: time.Duration(h.Slowdown.MeanS * float64(time.Second))}
+	}
+	return all
+}
+
+// declare has policies reckon with the profiles as they are now, and with what is
+// seen of slower ones where a router would.
+func (s *Scenario) declare(c *env.Config) {
+	if s.Serving.Server.Drift.Correct {
+		c.Declared = c.Profiles
+	}
 }
 
 // Balancer has the affinity that the scenario asks for: the same in the simulator,
@@ -88,14 +116,11 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 	return list, nil
 }
 
-// departing changes a fleet as the workload asks. Policies reckon with the profiles as
-// declared, and with what is seen of slower ones where a router would.
+// departing changes a fleet as the workload asks, whose profiles stay declared.
 func (s *Scenario) departing(d workloads.Departure) func(*env.Config) error {
 	return func(c *env.Config) error {
 		if d.GPU != 0 {
-			if s.Serving.Server.Drift.Correct {
-				c.Declared = c.Profiles
-			}
+			s.declare(c)
 			c.SlowGPU(d.GPU)
 		}
 		if d.Lost == (workloads.Loss{}) {

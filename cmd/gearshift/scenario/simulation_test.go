@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/engine"
 	"gearshift/env/envtest"
@@ -63,5 +64,37 @@ func TestSmallestCache(t *testing.T) {
 	}
 	if got, want := placed.Settings(1).Fits, placed.KVTokens()[1]; got != want {
 		t.Errorf("%d tokens fit, want %d", got, want)
+	}
+}
+
+// A host whose pace changes meets fewer deadlines, and its replicas are seen to be slow
+// unless the scenario has forecasts keep to the profiles. What is held against
+// measurements keeps to them, too.
+func TestSlowdownReachesTheFleet(t *testing.T) {
+	text, err := workloads.Scenario("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "hosts:\n  - {name: gpu0, "
+	slow := strings.Replace(string(text), name, name+"slowdown: {min: 1.2, max: 2, mean_s: 20}, ", 1)
+	if slow == string(text) {
+		t.Fatal("the scenario has no such host")
+	}
+	met := func(s *scenario.Scenario) float64 {
+		return played(t, s, "static:large", 600, 1, "poisson:1")[0].DeadlineMet.Mean
+	}
+	s := parse(t, slow)
+	if plain, slowed := met(load(t, "tiny")), met(s); slowed > plain-0.02 {
+		t.Errorf("deadlines met: %.3f, and %.3f as declared", slowed, plain)
+	}
+	c, err := s.Simulation()
+	if err != nil || c.Declared == nil {
+		t.Errorf("views do not tell slow replicas: %v", err)
+	}
+	if c.Steady(); c.Slowdowns != nil || c.Declared != nil {
+		t.Error("a steady fleet has slowdowns")
+	}
+	if c, err := parse(t, slow+"\n  drift: {correct: false}\n").Simulation(); err != nil || c.Declared != nil || c.Slowdowns == nil {
+		t.Errorf("forecasts do not keep to the profiles: %v", err)
 	}
 }

@@ -157,6 +157,13 @@ func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 	return &l.out, nil
 }
 
+// simulate makes the fleet of the scenario's profiles.
+func (l *live) simulate() (err error) {
+	l.fleet, err = l.scenario.Simulation()
+	l.fleet.Steady()
+	return err
+}
+
 func newLive(o Options) (*live, error) {
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
@@ -166,7 +173,7 @@ func newLive(o Options) (*live, error) {
 		Options: o, scenario: s, settings: s.Settings(0), router: -1,
 		machine: func() measure.Processors { return measure.Processors{} }, progress: func(string) {},
 	}
-	if l.fleet, err = s.Simulation(); err != nil {
+	if err := l.simulate(); err != nil {
 		return nil, err
 	}
 	var names []string

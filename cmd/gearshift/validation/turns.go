@@ -148,9 +148,7 @@ func (l *live) adopt(sessions map[int]*measure.Session) error {
 		}
 		l.out.Profiles = append(l.out.Profiles, p)
 	}
-	var err error
-	l.fleet, err = l.scenario.Simulation()
-	return err
+	return l.simulate()
 }
 
 // paceTurns notes of all that was sent how slow the measuring of its turn had found
