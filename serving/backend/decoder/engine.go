@@ -75,7 +75,9 @@ func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 	case c.KVTokens < 2:
 		return nil, fmt.Errorf("the KV cache must hold at least 2 tokens, not %d", c.KVTokens)
 	}
-	m.Bound(c.MaxSequences, c.KVTokens)
+	if err := m.Bound(c.MaxSequences, c.KVTokens); err != nil {
+		return nil, err
+	}
 	e := &Engine{config: c, model: m, tokenizer: t, random: rand.New(rand.NewPCG(c.Seed, 0x6465636f646572))}
 	e.change = sync.NewCond(&e.mu)
 	e.ended.Go(e.run)

@@ -41,7 +41,7 @@ func (fakeRow) Release() {}
 
 func (f *fake) Layout() Layout { return Layout{Vocabulary: tokens, TokenBytes: 8} }
 
-func (*fake) Bound(int, int) {}
+func (*fake) Bound(int, int) error { return nil }
 
 func (f *fake) logits(history []int64) []float32 {
 	l := make([]float32, tokens)

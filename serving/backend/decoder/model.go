@@ -11,7 +11,7 @@ type Model interface {
 	// Bound says that the batch will never be of more rows, nor of more tokens, rows ×
 	// the longest, so that no more memory need be kept for it. It is called once, at
 	// first.
-	Bound(rows, tokens int)
+	Bound(rows, tokens int) error
 	// Prefill computes a prompt by itself. It returns the prompt's cache, and
 	// the logits of the next token, which are valid until the next call. Where it fails,
 	// the running batch is as it was.

@@ -16,6 +16,7 @@ type tensors struct {
 	rows, length int
 	data         [][]float32
 	values       []onnxruntime.Value
+	taken        bool // data is the system's, to be given back
 }
 
 // reserve makes the cache one of so many rows and tokens, whose numbers are
@@ -49,12 +50,38 @@ func (t *tensors) reserve(l *layout, rows, length, bound int) error {
 	return nil
 }
 
-// allocate takes memory for so many tokens in all.
-func (t *tensors) allocate(l *layout, tokens int) {
-	t.data = make([][]float32, 2*l.layers)
-	for i := range t.data {
-		t.data[i] = make([]float32, tokens*l.perToken())
+// take has the system give memory for so many tokens in all. What was there is not
+// given back.
+func (t *tensors) take(l *layout, tokens int) error {
+	taken := tensors{data: make([][]float32, 2*l.layers), taken: true}
+	for i := range taken.data {
+		var err error
+		if taken.data[i], err = takeMemory(tokens * l.perToken()); err != nil {
+			taken.release()
+			return err
+		}
 	}
+	t.data, t.taken = taken.data, true
+	return nil
+}
+
+// release frees the tensors and gives the system's memory back.
+func (t *tensors) release() {
+	t.free()
+	for _, data := range t.data {
+		if t.taken && data != nil {
+			returnMemory(data)
+		}
+	}
+	t.data, t.taken = nil, false
+}
+
+// capacity is how many tokens the memory has room for.
+func (t *tensors) capacity(l *layout) int {
+	if t.data == nil {
+		return 0
+	}
+	return cap(t.data[0]) / l.perToken()
 }
 
 // room makes a cache that is written in place one in which so many rows, the longest
@@ -64,24 +91,27 @@ func (t *tensors) room(l *layout, rows, longest, bound int) error {
 	if kept == rows && longest <= before {
 		return nil
 	}
-	capacity, length := 0, before
-	if t.data != nil {
-		capacity = cap(t.data[0]) / l.perToken()
-	}
-	from, outgrown := t.data, rows*longest > capacity
+	capacity, length := t.capacity(l), before
+	from, outgrown := tensors{data: t.data, taken: t.taken}, rows*longest > capacity
 	if outgrown {
 		if capacity = bound; bound < rows*longest {
 			capacity = 2 * rows * longest
 		}
-		t.allocate(l, capacity)
+		if err := t.take(l, capacity); err != nil {
+			return err
+		}
 	}
 	if longest > length || rows*length > capacity {
 		length = laneLength(capacity, rows, longest)
 	}
 	if outgrown || length != before {
-		moveLanes(l, t.data, length, from, before, min(kept, rows))
+		moveLanes(l, t.data, length, from.data, before, min(kept, rows))
 	}
-	return t.reserve(l, rows, length, bound)
+	err := t.reserve(l, rows, length, bound)
+	if outgrown {
+		from.release()
+	}
+	return err
 }
 
 // laneLength is how many tokens' room each of so many rows gets of the capacity where the
@@ -130,10 +160,10 @@ func (t *tensors) holds(l *layout, rows, longest int) bool {
 		mostPadding*(t.length-longest) <= t.length
 }
 
-// take copies the tokens of a row of another cache, or of another row of this one,
+// copyRow copies the tokens of a row of another cache, or of another row of this one,
 // to a row of this one. Padding before them is cleared: hidden numbers weigh
 // nothing, but what is not a number would spread.
-func (t *tensors) take(l *layout, row int, from *tensors, fromRow, tokens int) {
+func (t *tensors) copyRow(l *layout, row int, from *tensors, fromRow, tokens int) {
 	n := tokens * l.width
 	for i := range t.data {
 		to, source := t.data[i][:cap(t.data[i])], from.data[i][:cap(from.data[i])]

@@ -45,7 +45,7 @@ type Model struct {
 	spare   *tensors // what the next step of a model that concatenates writes, or its batch moves into
 	filled  []int    // tokens in the cache of each row
 	bound   int      // tokens that the batch may come to, rows × the longest; 0 is none
-	free    []*row   // to use again, with their memory
+	free    []*row   // to use again, with their memory; within the bound if they are several
 	ids     input
 	places  input
 	mask    input
@@ -158,8 +158,15 @@ type row struct {
 
 // Release implements [decoder.Row].
 func (r *row) Release() {
+	m := r.model
 	r.cache.free()
-	r.model.free = append(r.model.free, r)
+	kept := r.cache.capacity(m.layout)
+	for _, f := range m.free {
+		kept += f.cache.capacity(m.layout)
+	}
+	if len(m.free) == 0 || m.layout.inPlace && kept <= m.bound {
+		m.free = append(m.free, r)
+	}
 }
 
 // Prefill implements [decoder.Model].
@@ -212,14 +219,18 @@ func (m *Model) Decode(tokens []int64) ([]float32, error) {
 // memory here: to grow while sequences run would hold them up until all of them are
 // copied. The system gives memory as it is first written to, so a batch's usual part of
 // it is written to as well.
-func (m *Model) Bound(rows, tokens int) {
+func (m *Model) Bound(rows, tokens int) error {
 	m.bound = tokens
-	if m.layout.inPlace {
-		m.batch.allocate(m.layout, tokens)
-		for _, data := range m.batch.data {
-			clear(data[:min(tokens, rows*leastLength)*m.layout.perToken()])
-		}
+	if !m.layout.inPlace {
+		return nil
 	}
+	if err := m.batch.take(m.layout, tokens); err != nil {
+		return err
+	}
+	for _, data := range m.batch.data {
+		clear(data[:min(tokens, rows*leastLength)*m.layout.perToken()])
+	}
+	return nil
 }
 
 // step runs the model on the tokens, row by row as many each, with their past of
@@ -314,7 +325,8 @@ func (i *input) of(n int) []int64 {
 }
 
 // Compose implements [decoder.Model]. Rows that stay where they are cost nothing,
-// unless the batch has outgrown its memory or is mostly padding.
+// unless the batch is to have more or longer rows than there is room for, or, of a model
+// that concatenates, is mostly padding.
 func (m *Model) Compose(stay []int, join []decoder.Row) error {
 	rows, longest := len(stay)+len(join), 0
 	for _, i := range stay {
@@ -333,7 +345,7 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 	filled := make([]int, len(stay), rows)
 	for k, i := range stay {
 		if to != m.batch || k != i {
-			to.take(m.layout, k, m.batch, i, m.filled[i])
+			to.copyRow(m.layout, k, m.batch, i, m.filled[i])
 		}
 		filled[k] = m.filled[i]
 	}
@@ -342,7 +354,7 @@ func (m *Model) Compose(stay []int, join []decoder.Row) error {
 	}
 	for _, j := range join {
 		r := j.(*row)
-		to.take(m.layout, len(filled), &r.cache, 0, r.filled)
+		to.copyRow(m.layout, len(filled), &r.cache, 0, r.filled)
 		filled = append(filled, r.filled)
 		r.Release()
 	}
@@ -366,7 +378,7 @@ func (m *Model) fit(to *tensors, rows, longest int) error {
 
 // Close implements [decoder.Model].
 func (m *Model) Close() {
-	m.batch.free()
-	m.spare.free()
+	m.batch.release()
+	m.spare.release()
 	_ = m.session.Destroy()
 }

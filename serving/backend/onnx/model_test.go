@@ -151,7 +151,9 @@ func TestBatchInvariance(t *testing.T) {
 func testBatchInvariance(t *testing.T, concat bool, bound int) {
 	m := openTest(t, small, concat, Options{})
 	if bound > 0 {
-		m.Bound(6, bound)
+		if err := m.Bound(6, bound); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d := models.NewDecoder(small, testContext, testSeed)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -202,7 +204,9 @@ func TestCacheKeepsItsBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const rows, prompt, bound = 3, 8, 3 * 40
 			m := openTest(t, tiny, concat, Options{})
-			m.Bound(rows, bound)
+			if err := m.Bound(rows, bound); err != nil {
+				t.Fatal(err)
+			}
 			random := rand.New(rand.NewPCG(1, 9))
 			var join []decoder.Row
 			for range rows {
@@ -224,7 +228,61 @@ func TestCacheKeepsItsBound(t *testing.T) {
 					}
 				}
 			}
+			for range 20 { // rows of ever longer prompts
+				var rows []decoder.Row
+				for n := range 5 {
+					row, _ := prefill(t, m, randomTokens(random, 10*(n+1)))
+					rows = append(rows, row)
+				}
+				for _, row := range rows {
+					row.Release()
+				}
+				kept := 0
+				for _, r := range m.free {
+					kept += r.cache.capacity(m.layout)
+				}
+				if len(m.free) > 1 && kept > bound {
+					t.Fatalf("%d prompts' caches are kept, of %d tokens", len(m.free), kept)
+				}
+			}
 		})
+	}
+}
+
+// Lanes keep their tokens wherever they are moved, in memory of their own or the same,
+// to more room or less.
+func TestMoveLanes(t *testing.T) {
+	l := &layout{layers: 1, heads: 2, width: 3}
+	const rows = 4
+	value := func(lane, i int) float32 { return float32(1000*lane + i) }
+	for _, c := range []struct{ before, length int }{{5, 8}, {5, 6}, {5, 40}, {8, 5}, {40, 5}, {6, 5}, {5, 5}} {
+		for _, same := range []bool{true, false} {
+			tokens := rows * max(c.before, c.length)
+			var from, to tensors
+			for _, memory := range []*tensors{&from, &to} {
+				if err := memory.take(l, tokens); err != nil {
+					t.Fatal(err)
+				}
+				defer memory.release()
+			}
+			into := to.data
+			if same {
+				into = from.data
+			}
+			for k := range rows * l.heads {
+				for i := range c.before * l.width {
+					from.data[1][k*c.before*l.width+i] = value(k, i)
+				}
+			}
+			moveLanes(l, into, c.length, from.data, c.before, rows)
+			for k := range rows * l.heads {
+				for i := range min(c.before, c.length) * l.width {
+					if got := into[1][k*c.length*l.width+i]; got != value(k, i) {
+						t.Fatalf("%+v, in the same memory %t: number %d of lane %d is %v", c, same, i, k, got)
+					}
+				}
+			}
+		}
 	}
 }
 
