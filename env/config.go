@@ -65,6 +65,21 @@ type Config struct {
 // is held against what its profile says.
 func (c *Config) Steady() { c.Slowdowns, c.Declared = nil, nil }
 
+// Quickest is the profile of each replica at the quickest pace of its host.
+func (c *Config) Quickest() []*profile.Profile {
+	if c.Slowdowns == nil {
+		return c.Profiles
+	}
+	quickest := make([]*profile.Profile, len(c.Profiles))
+	for i, p := range c.Profiles {
+		if s := c.Slowdowns[c.Table.Replicas[i].Host]; s.Mean > 0 {
+			p = p.Slower(s.Min)
+		}
+		quickest[i] = p
+	}
+	return quickest
+}
+
 func (c *Config) validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

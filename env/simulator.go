@@ -89,6 +89,16 @@ func (s *Simulator) Now() time.Duration { return s.now }
 // Host is the simulated host of that index in the table.
 func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 
+// Slowdown is how many times as long as the profiles say steps take that begin now, in
+// the mean over the hosts.
+func (s *Simulator) Slowdown() float64 {
+	var sum float64
+	for _, h := range s.hosts {
+		sum += h.Slowdown(s.now)
+	}
+	return sum / float64(len(s.hosts))
+}
+
 // Held is the number of tokens that the requests on a replica hold there; see
 // [fleet.View].
 func (s *Simulator) Held(replica int) int {

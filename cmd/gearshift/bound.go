@@ -124,7 +124,7 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	if o.samples > 0 {
-		if err := policies.SampledOn(o.workloads); err != nil {
+		if err := policies.SampledOn(s, o.workloads); err != nil {
 			return fmt.Errorf("--samples %d: %w", o.samples, err)
 		}
 	}

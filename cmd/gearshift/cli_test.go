@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/nn"
+	"gearshift/workloads"
 )
 
 // storeOf makes a store with an untrained policy of a scenario.
@@ -164,6 +166,20 @@ func TestPlannersOnSamplesGoByTheProfiles(t *testing.T) {
 		if code := run(ctx, all, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `on "u1+gpu:x1.25" a planner on samples would know`) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 		}
+	}
+	text, err := workloads.Scenario("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := filepath.Join(t.TempDir(), "slow.yaml")
+	text = bytes.Replace(text, []byte("memory: 8GiB"), []byte("memory: 8GiB, slowdown: {min: 1, max: 2, mean_s: 20}"), 1)
+	if err := os.WriteFile(slow, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	args := []string{"bound", "--samples", "8", "--scenario", slow, "--workload", "u1"}
+	if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `with the slowdown of host "gpu0" a planner on samples would know`) {
+		t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 }
 

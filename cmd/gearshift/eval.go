@@ -169,7 +169,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	if i := slices.IndexFunc(o.policies, policies.IsSampled); i >= 0 {
-		if err := policies.SampledOn(o.workloads); err != nil {
+		if err := policies.SampledOn(s, o.workloads); err != nil {
 			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
 		}
 	}

@@ -57,3 +57,7 @@ func (s *slowness) at(now time.Duration) float64 {
 func (h *Host) SlowDown(s Slowdown, seed uint64) {
 	h.slowness = slowness{of: s, random: *rand.NewPCG(seed, 0x736c6f77646f776e)}
 }
+
+// Slowdown is how many times as long as the profiles say a step takes that begins then,
+// which must not lie before the last event.
+func (h *Host) Slowdown(now time.Duration) float64 { return h.slowness.at(now) }

@@ -49,7 +49,8 @@ func (o ClairvoyantOptions) validate() error {
 // into the horizon, and of n actions only n − 1 are simulated anew, each until it
 // meets the base's way again. If the horizon holds the whole episode, each choice
 // keeps all that was gained before: then no pass is worse than the one before it,
-// nor the first than the base.
+// nor the first than the base. Not so where the engines are other than declared: what
+// would be noticed of them in a future is not simulated.
 type Clairvoyant struct {
 	real    *env.Environment
 	base    Decider
@@ -127,7 +128,9 @@ func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 // follow makes trunk begin at the decision: with what is left of it if it is
 // the way that led here, else anew.
 func (c *Clairvoyant) follow(decision, own int) {
-	led := c.ready && c.trunk.err == nil && decision == c.trunk.first+1
+	// What is believed of slow replicas stands still in a simulated future, so the base
+	// may choose otherwise here than it did there.
+	led := c.ready && c.trunk.err == nil && decision == c.trunk.first+1 && c.real.Config().Declared == nil
 	c.ready = true
 	if !led {
 		c.trunk.begin(c.real, c.tape, own)

@@ -80,11 +80,13 @@ type Bound struct {
 }
 
 // NewFluid prepares the bound for a fleet and what its requests look like. The
-// configuration needs no workload.
+// configuration needs no workload. Hosts whose pace changes are taken to be at their
+// quickest.
 func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	if err := shape.Validate(c.Table.Tasks); err != nil {
 		return nil, fmt.Errorf("cannot bound: %w", err)
 	}
+	c.Profiles = c.Quickest()
 	f := &Fluid{config: c, load: newLoad(shape), shares: shape.Mix.Shares(c.Table.Tasks)}
 	for i := range c.Table.Tasks {
 		f.tiers = append(f.tiers, tiers(&c.Table.Tasks[i]))

@@ -25,16 +25,12 @@ type Limit struct {
 
 // Fluid bounds the utility on each workload, by the true rates of the very requests
 // that are played; the groups' means follow. Workloads whose rates nobody knows have no
-// limit; nor have those that depart from the scenario, which is what the bound is of, nor
-// has a scenario whose hosts change their pace.
+// limit; nor have those that depart from the scenario, which is what the bound is of.
 // It fails where the scenario has no simulation or the context ends.
 func Fluid(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]Limit, error) {
 	config, err := s.Simulation()
 	if err != nil {
 		return nil, err
-	}
-	if config.Slowdowns != nil {
-		return nil, nil
 	}
 	f, err := planner.NewFluid(config, s.Workload)
 	if err != nil {

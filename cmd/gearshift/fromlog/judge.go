@@ -34,7 +34,7 @@ func NewJudge(s *scenario.Scenario, log *logged.Log) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	fleet.Steady() // the log says how slow it was
+	fleet.Steady() // no draw is the pace of the log
 	balancer, err := s.Balancer()
 	if err != nil {
 		return nil, err

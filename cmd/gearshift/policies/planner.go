@@ -41,17 +41,23 @@ func IsSampled(ref string) bool {
 	return kind == samplingKind
 }
 
-// SampledOn refuses workloads of which a planner on samples would know what no router
-// does: it simulates its futures on copies of the engines as they are, which +gpu makes
-// slower or quicker than their profiles.
-func SampledOn(names []string) error {
+// SampledOn refuses workloads, and a scenario, of which a planner on samples would know
+// what no router does: it simulates its futures on copies of the engines as they are, which
+// +gpu and the slowdown of a host make slower or quicker than their profiles.
+func SampledOn(s *scenario.Scenario, names []string) error {
+	const knows = "a planner on samples would know how quick the engines truly are, which no router is told"
+	for _, h := range s.Hosts {
+		if h.Slowdown != nil {
+			return fmt.Errorf("with the slowdown of host %q %s", h.Name, knows)
+		}
+	}
 	for _, name := range names {
 		spec, err := workloads.Parse(name)
 		if err != nil {
 			return err
 		}
 		if spec.GPU != 0 {
-			return fmt.Errorf("on %q a planner on samples would know how quick the engines truly are, which no router is told", name)
+			return fmt.Errorf("on %q %s", name, knows)
 		}
 	}
 	return nil

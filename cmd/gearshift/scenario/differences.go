@@ -1,6 +1,9 @@
 package scenario
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // Differences names the sections in which two scenarios differ and which a router
 // is built on: they take a restart. Those of the serving section that the server
@@ -13,7 +16,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 	}{
 		{"tasks", s.Tasks, o.Tasks},
 		{"variants", s.Variants, o.Variants},
-		{"hosts", s.Hosts, o.Hosts},
+		{"hosts", s.steadyHosts(), o.steadyHosts()},
 		{"replicas", s.Replicas, o.Replicas},
 		{"profiles", s.Models, o.Models},
 		{"engine", s.Engine, o.Engine},
@@ -29,4 +32,13 @@ func (s *Scenario) Differences(o *Scenario) []string {
 		}
 	}
 	return list
+}
+
+// steadyHosts are the hosts without what only the simulator reads of them.
+func (s *Scenario) steadyHosts() []Host {
+	hosts := slices.Clone(s.Hosts)
+	for i := range hosts {
+		hosts[i].Slowdown = nil
+	}
+	return hosts
 }

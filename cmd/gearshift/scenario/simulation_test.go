@@ -91,6 +91,12 @@ func TestSlowdownReachesTheFleet(t *testing.T) {
 	if err != nil || c.Declared == nil {
 		t.Errorf("views do not tell slow replicas: %v", err)
 	}
+	if got, want := c.Quickest()[0].Weights, 1.2*c.Profiles[0].Weights; got != want {
+		t.Errorf("at its quickest the host reads weights in %v ms, want %v", got, want)
+	}
+	if list := s.Differences(load(t, "tiny")); len(list) > 0 {
+		t.Errorf("a router would have to be restarted for %v", list)
+	}
 	if c.Steady(); c.Slowdowns != nil || c.Declared != nil {
 		t.Error("a steady fleet has slowdowns")
 	}

@@ -27,15 +27,15 @@ type Environment struct {
 // knownStream is the PCG stream that draws whether an episode's rate is known.
 const knownStream = 0x6b6e6f776e
 
-// stratum numbers the bands of the true arrival rate, four to an octave from
-// 1/16 per second up. The band around 1 per second is as wide as two, because
-// the conversion rounds towards zero; stored runs rest on it.
-func stratum(rate float64) int {
-	return max(0, min(rl.Strata-1, int(4*math.Log2(max(rate, leastRate)))+16))
+// stratum numbers the bands of the load, which is the true arrival rate times how slow
+// the hosts are: four to an octave from 1/16 per second up. The band around 1 per second
+// is as wide as two, because the conversion rounds towards zero; stored runs rest on it.
+func stratum(load float64) int {
+	return max(0, min(rl.Strata-1, int(4*math.Log2(max(load, leastLoad)))+16))
 }
 
-// leastRate is below all bands, and has a logarithm.
-const leastRate = 1e-3
+// leastLoad is below all bands, and has a logarithm.
+const leastLoad = 1e-3
 
 // NewEnvironment is the scenario's fleet under its training load, endless but
 // for the truncation after each episode.
@@ -92,7 +92,7 @@ func (t *Environment) Reset(seed uint64) []float32 {
 
 // Step implements [rl.Env].
 func (t *Environment) Step(action int) rl.Step {
-	t.strata = append(t.strata, stratum(t.Arrival().Rate))
+	t.strata = append(t.strata, stratum(t.Arrival().Rate*t.Simulator().Slowdown()))
 	route := t.Environment.Step
 	if t.places {
 		route = t.Place

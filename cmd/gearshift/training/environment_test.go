@@ -8,13 +8,13 @@ import (
 	"gearshift/workloads"
 )
 
-// Strata depend on the rate alone, never fall as it grows, and stay in range.
+// Strata depend on the load alone, never fall as it grows, and stay in range.
 func TestStratum(t *testing.T) {
 	last := 0
-	for rate := 1e-6; rate < 1e6; rate *= 1.01 {
-		s := stratum(rate)
+	for load := 1e-6; load < 1e6; load *= 1.01 {
+		s := stratum(load)
 		if s < last || s >= rl.Strata {
-			t.Fatalf("rate %v is of stratum %d, after %d of %d", rate, s, last, rl.Strata)
+			t.Fatalf("load %v is of stratum %d, after %d of %d", load, s, last, rl.Strata)
 		}
 		last = s
 	}
@@ -26,10 +26,21 @@ func TestStratum(t *testing.T) {
 // The environment as the loop sees it completes every decision of an episode
 // exactly once, in the stratum of its own arrival (LBE-11), and is cut without ending.
 func TestEnvironmentJoinsOutcomes(t *testing.T) {
+	steady, slowed := tiny(t), tiny(t)
+	slowed.Hosts[0].Slowdown = &scenario.Slowdown{Min: 2, Max: 2, MeanS: 1}
+	joinsOutcomes(t, steady, 1)
+	joinsOutcomes(t, slowed, 2)
+}
+
+func tiny(t *testing.T) *scenario.Scenario {
 	s, err := scenario.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func joinsOutcomes(t *testing.T, s *scenario.Scenario, slowdown float64) {
 	const episode = 300
 	e, err := NewEnvironment(s, s.Spec(), episode)
 	if err != nil {
@@ -40,7 +51,7 @@ func TestEnvironmentJoinsOutcomes(t *testing.T) {
 		var strata []int
 		ended := map[int]bool{}
 		for n := range episode {
-			strata = append(strata, stratum(e.Arrival().Rate))
+			strata = append(strata, stratum(e.Arrival().Rate*slowdown))
 			step := e.Step(n % 2)
 			for _, c := range step.Completed {
 				if ended[c.Decision] || c.Decision > n || c.Stratum != strata[c.Decision] {

@@ -123,6 +123,7 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 	if r.factors, err = j.Replayer.Calibrate(ctx); err != nil {
 		return err
 	}
+	r.fleet.Steady() // the factors are of the log
 	r.fleet.SlowVariants(r.factors)
 	return nil
 }

@@ -114,7 +114,8 @@ func (t *Tape) Action() int {
 }
 
 // Step implements [rl.Env]. A reward that is not known, as that of a client who
-// left, never comes.
+// left, never comes. The load is by the rate alone: a log does not tell how slow the
+// hosts truly were.
 func (t *Tape) Step(int) rl.Step {
 	r := &t.episode[t.at]
 	step := rl.Step{}
