@@ -8,7 +8,7 @@ import (
 
 // Priced chooses the variant with the greatest
 //
-//	weight·quality − l·(P(miss) + o·Σ ΔP(miss) of the requests running)
+//	weight·quality − l·(weight·P(miss) + o·Σ ΔP(miss) of the requests running)
 //
 // where P(miss) is the predicted probability that the request is late, and the
 // sum is over the requests on the replica that it joins and on the host's other
@@ -35,7 +35,7 @@ import (
 //
 // A neighbour feels the request as long as that runs, which by their times per
 // token may be a small part of its own life. Requests that run are taken to have
-// the deadline of the one that joins.
+// the deadline of the one that joins, and a weight of 1.
 type Priced struct {
 	predictor
 	price, spread, others, looseness float64 // l, s, o, u
@@ -84,27 +84,28 @@ func (p *Priced) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if !v.VariantAvailable(m) {
 			continue
 		}
-		if x := task.Weight*task.Quality[m] - p.price*p.misses(v, r, m); best < 0 || x > value {
+		if x := task.Weight*task.Quality[m] - p.price*p.loss(v, r, m); best < 0 || x > value {
 			best, value = m, x
 		}
 	}
 	return best
 }
 
-// misses is the expected number of requests that the choice makes late.
-func (p *Priced) misses(v *fleet.View, r *fleet.Request, variant int) float64 {
+// loss is the expected weight of the requests that the choice makes late.
+func (p *Priced) loss(v *fleet.View, r *fleet.Request, variant int) float64 {
 	deadline := allowed(v, r)
-	return p.picked(v, r, variant, func(i int) float64 { return p.missesOn(v, r, i, deadline) })
+	return p.picked(v, r, variant, func(i int) float64 { return p.lossOn(v, r, i, deadline) })
 }
 
-func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline float64) float64 {
+func (p *Priced) lossOn(v *fleet.View, r *fleet.Request, replica int, deadline float64) float64 {
 	before := running(v, replica)
 	after := before.joinedBy(r)
 	neighbours := p.neighbours(v, replica, v.RecentRate())
 	time := p.tokenTime(v, replica, after, r.PromptTokens, neighbours)
 	own := p.late(time, p.kvPeak(v, replica, after), deadline)
+	weighed := v.Table.Tasks[r.Task].Weight * own
 	if p.others == 0 {
-		return own
+		return weighed
 	}
 	then := p.late(p.tokenTime(v, replica, before, r.PromptTokens, neighbours), p.kvPeak(v, replica, before), deadline)
 	others := float64(before.requests) * (own - then)
@@ -114,7 +115,7 @@ func (p *Priced) missesOn(v *fleet.View, r *fleet.Request, replica int, deadline
 			others += p.slowed(v, r, i, more, time, deadline)
 		}
 	}
-	return own + p.others*others
+	return weighed + p.others*others
 }
 
 // slowed is how many more requests of the replica are late when a neighbour's

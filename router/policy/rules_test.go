@@ -101,6 +101,24 @@ func TestPriced(t *testing.T) {
 
 // Large batches just within their deadline: a request of the next size would
 // slow them beyond it, one of the smallest hardly does.
+// A request's own weight scales what it may earn and what it may lose alike: by itself it
+// changes no choice.
+func TestPricedWeighsLossesAsGains(t *testing.T) {
+	table := conformance.Fleet(0)
+	rule := parse(t, "priced:1,0.1,0,0.1,0", table)
+	for requests := range int32(40) {
+		v := fill(idle(table), 2, requests, 200)
+		want := rule.Decide(v, &fleet.Request{Task: copa}, nil)
+		for _, weight := range []float64{0.1, 3, 10} {
+			table.Tasks[copa].Weight = weight
+			if got := rule.Decide(v, &fleet.Request{Task: copa}, nil); got != want {
+				t.Errorf("%d in flight, weight %v: chose %d, with weight 1 %d", requests, weight, got, want)
+			}
+		}
+		table.Tasks[copa].Weight = 1
+	}
+}
+
 func TestPricedCountsItsNeighbours(t *testing.T) {
 	table := conformance.Fleet(0)
 	v, request := fill(idle(table), 2, 6, 200), &fleet.Request{Task: copa, PromptTokens: 90}
