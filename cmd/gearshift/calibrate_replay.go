@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"text/tabwriter"
@@ -55,27 +57,59 @@ func turnFile(repetition, policy int) string {
 func (c *calibration) compared() []string { return append([]string{calibrated}, c.alternatives()...) }
 
 // replayAll serves each policy in turn and replays the same workload to it, another
-// one in each repetition. A turn that was taken already stays.
+// one in each repetition.
 func (c *calibration) replayAll(ctx context.Context) error {
 	policies := c.compared()
-	turns := make([]turn, c.repetitions*len(policies))
+	var turns []turn
 	for repetition := range c.repetitions {
-		trace := c.at(fmt.Sprintf("workload-%d.jsonl", repetition+1))
-		if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
+		stretch := make([]turn, len(policies))
+		for i, ref := range policies {
+			stretch[i] = turn{Policy: ref, Repetition: repetition + 1, Workload: c.workload, Seed: c.seed, Time: c.replay.String()}
+		}
+		if err := c.stretch(ctx, repetition, stretch); err != nil {
 			return err
 		}
-		for k := range policies {
-			i := (repetition + k) % len(policies) // each begins in its turn
-			ref := policies[i]
-			t, err := c.turn(ctx, c.at(turnFile(repetition, i)), turn{Policy: ref, Repetition: repetition + 1, Workload: c.workload, Seed: c.seed, Time: c.replay.String()}, trace)
-			if err != nil {
-				return fmt.Errorf("%s: %w", ref, err)
-			}
-			turns[repetition*len(policies)+i] = t
-		}
+		turns = append(turns, stretch...)
 	}
 	c.summarise(policies, turns)
 	return writeJSON(c.at("replay.json"), turns)
+}
+
+// stretch takes the turns of a repetition, or reads what they came to if all of them were
+// taken before. Those of a repetition that was interrupted are taken anew: hours apart, the
+// machine and its neighbours may be other ones, and the policies are to be compared.
+func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn) error {
+	begun := 0
+	for i := range turns {
+		if turns[i].read(c.at(turnFile(repetition, i))) {
+			begun++
+		}
+	}
+	if begun == len(turns) {
+		return nil
+	}
+	if begun > 0 {
+		fmt.Fprintf(c.stdout, "  repetition %d is not whole: all of its turns are taken anew\n", repetition+1)
+	}
+	for i := range turns {
+		if err := os.Remove(c.at(turnFile(repetition, i))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	trace := c.at(fmt.Sprintf("workload-%d.jsonl", repetition+1))
+	if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
+		return err
+	}
+	for k := range turns {
+		i := (repetition + k) % len(turns) // each begins in its turn
+		if err := c.take(ctx, &turns[i], trace); err != nil {
+			return fmt.Errorf("%s: %w", turns[i].Policy, err)
+		}
+		if err := writeJSON(c.at(turnFile(repetition, i)), turns[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *calibration) generate(ctx context.Context, trace string, seed uint64) error {
@@ -92,31 +126,36 @@ func writeJSON(path string, v any) error {
 	return output.Install(path, append(text, '\n'), true)
 }
 
-// turn takes a turn, or reads what it came to when it was taken before.
-func (c *calibration) turn(ctx context.Context, path string, t turn, trace string) (turn, error) {
-	if text, err := os.ReadFile(path); err == nil {
-		var old turn
-		if json.Unmarshal(text, &old) == nil && old.as(&t) {
-			return old, nil
-		}
+// read makes t what it came to, if the file has a turn of the same policy and requests.
+func (t *turn) read(path string) bool {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false
 	}
+	var old turn
+	if json.Unmarshal(text, &old) != nil || !old.as(t) {
+		return false
+	}
+	*t = old
+	return true
+}
+
+// take serves the turn's policy and replays the trace to it.
+func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
 	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), t.Policy)
 	if err != nil {
-		return t, err
+		return err
 	}
 	defer stop()
 	var out bytes.Buffer
 	processors := machine.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
-	err = c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json")
-	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &t.Report)
-	}
-	if err != nil {
-		return t, err
+	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json"); err != nil {
+		return err
 	}
 	t.Stolen = processors().StolenSince(before)
-	return t, writeJSON(path, t)
+	t.Report = replay.Report{}
+	return json.Unmarshal(out.Bytes(), &t.Report)
 }
 
 // summarise prints means over all requests, and by how much the trained policy is ahead.

@@ -165,30 +165,47 @@ func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
 	}
 }
 
-// A turn that was taken stays for the same requests, and for no others: a walk may go
-// on with other flags.
-func TestTurnsOfOtherRequestsAreTakenAgain(t *testing.T) {
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}} // with no scenario to serve
-	path := c.at("turn-1-1.json")
-	taken := turn{Policy: "slackfit", Repetition: 1, Workload: "u1", Seed: 1, Time: "2m0s", Report: replay.Report{Requests: 7}}
-	if err := writeJSON(path, taken); err != nil {
-		t.Fatal(err)
+// The turns of a repetition stay together: for the same policies and requests, for no
+// others, as a walk may go on with other flags, and not where one is missing.
+func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
+	asked := func() []turn {
+		one := turn{Policy: calibrated, Repetition: 3, Workload: "u1", Seed: 1, Time: "2m0s"}
+		other := one
+		other.Policy = "slackfit"
+		return []turn{one, other}
 	}
-	asked := taken
-	asked.Report = replay.Report{}
-	if got, err := c.turn(t.Context(), path, asked, "none.jsonl"); err != nil || got.Report.Requests != 7 {
-		t.Errorf("%v: %+v", err, got)
-	}
-	for what, change := range map[string]func(*turn){
-		"policy":   func(t *turn) { t.Policy = "static:small" },
-		"workload": func(t *turn) { t.Workload = "u2" },
-		"seed":     func(t *turn) { t.Seed = 2 },
-		"time":     func(t *turn) { t.Time = "10m0s" },
+	for what, change := range map[string]func([]turn){
+		"nothing":          nil,
+		"a missing turn":   func([]turn) {},
+		"another policy":   func(t []turn) { t[1].Policy = "static:small" },
+		"another workload": func(t []turn) { t[1].Workload = "u2" },
+		"another seed":     func(t []turn) { t[1].Seed = 2 },
+		"another time":     func(t []turn) { t[1].Time = "10m0s" },
 	} {
-		other := asked
-		change(&other)
-		if got, err := c.turn(t.Context(), path, other, "none.jsonl"); err == nil {
-			t.Errorf("another %s: the turn stays: %+v", what, got)
+		var said bytes.Buffer
+		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}, stdout: &said, stderr: io.Discard} // with no scenario to serve
+		turns := asked()
+		if change != nil {
+			change(turns)
+		}
+		for i, old := range asked() {
+			old.Report = replay.Report{Requests: 7 + i}
+			if i == 0 || what != "a missing turn" {
+				if err := writeJSON(c.at(turnFile(2, i)), old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err := c.stretch(t.Context(), 2, turns)
+		if change == nil {
+			if err != nil || turns[0].Report.Requests != 7 || turns[1].Report.Requests != 8 {
+				t.Errorf("all taken: %v, %+v", err, turns)
+			}
+			continue
+		}
+		left, globErr := filepath.Glob(c.at("turn-*"))
+		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken anew") {
+			t.Errorf("%s: %v, left are %v:\n%s", what, err, left, &said)
 		}
 	}
 }
