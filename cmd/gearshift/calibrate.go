@@ -273,7 +273,7 @@ func (c *calibration) forget(s step) error {
 		}
 	}
 	for _, name := range names {
-		if err := os.Remove(c.at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.remove(name); err != nil {
 			return fault(err)
 		}
 	}
@@ -281,6 +281,14 @@ func (c *calibration) forget(s step) error {
 		if err := c.forgetPolicy(); err != nil {
 			return fault(err)
 		}
+	}
+	return nil
+}
+
+// remove removes a file, if it is there.
+func (c *calibration) remove(name string) error {
+	if err := os.Remove(c.at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"text/tabwriter"
@@ -79,20 +77,16 @@ func (c *calibration) replayAll(ctx context.Context) error {
 // taken before. Those of a repetition that was interrupted are taken anew: hours apart, the
 // machine and its neighbours may be other ones, and the policies are to be compared.
 func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn) error {
-	begun := 0
-	for i := range turns {
-		if turns[i].read(c.at(turnFile(repetition, i))) {
-			begun++
-		}
-	}
-	if begun == len(turns) {
+	taken := c.taken(repetition, turns)
+	if len(taken) == len(turns) {
+		copy(turns, taken)
 		return nil
 	}
-	if begun > 0 {
+	if len(taken) > 0 {
 		fmt.Fprintf(c.stdout, "  repetition %d is not whole: all of its turns are taken anew\n", repetition+1)
 	}
 	for i := range turns {
-		if err := os.Remove(c.at(turnFile(repetition, i))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.remove(turnFile(repetition, i)); err != nil {
 			return err
 		}
 	}
@@ -126,18 +120,20 @@ func writeJSON(path string, v any) error {
 	return output.Install(path, append(text, '\n'), true)
 }
 
-// read makes t what it came to, if the file has a turn of the same policy and requests.
-func (t *turn) read(path string) bool {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return false
+// taken are those of the asked turns that were taken before, of the same policies and requests.
+func (c *calibration) taken(repetition int, asked []turn) []turn {
+	var taken []turn
+	for i := range asked {
+		text, err := os.ReadFile(c.at(turnFile(repetition, i)))
+		if err != nil {
+			continue
+		}
+		var t turn
+		if json.Unmarshal(text, &t) == nil && t.as(&asked[i]) {
+			taken = append(taken, t)
+		}
 	}
-	var old turn
-	if json.Unmarshal(text, &old) != nil || !old.as(t) {
-		return false
-	}
-	*t = old
-	return true
+	return taken
 }
 
 // take serves the turn's policy and replays the trace to it.
@@ -154,7 +150,6 @@ func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
 		return err
 	}
 	t.Stolen = processors().StolenSince(before)
-	t.Report = replay.Report{}
 	return json.Unmarshal(out.Bytes(), &t.Report)
 }
 

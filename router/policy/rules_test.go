@@ -99,8 +99,6 @@ func TestPriced(t *testing.T) {
 	}
 }
 
-// Large batches just within their deadline: a request of the next size would
-// slow them beyond it, one of the smallest hardly does.
 // A request's own weight scales what it may earn and what it may lose alike: by itself it
 // changes no choice.
 func TestPricedWeighsLossesAsGains(t *testing.T) {
@@ -119,6 +117,8 @@ func TestPricedWeighsLossesAsGains(t *testing.T) {
 	}
 }
 
+// Large batches just within their deadline: a request of the next size would
+// slow them beyond it, one of the smallest hardly does.
 func TestPricedCountsItsNeighbours(t *testing.T) {
 	table := conformance.Fleet(0)
 	v, request := fill(idle(table), 2, 6, 200), &fleet.Request{Task: copa, PromptTokens: 90}
