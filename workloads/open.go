@@ -33,7 +33,8 @@ func (s Settings) room() int {
 	if s.Fits == 0 {
 		return 0
 	}
-	return max(1, s.Fits-s.Shape.Prompt.Longest())
+	prompt, _ := s.Shape.Longest()
+	return max(1, s.Fits-prompt)
 }
 
 // Process is the arrival process that the workload names; of a trace, the
@@ -145,9 +146,8 @@ func (s Spec) Prepare(settings Settings) (open func(seed uint64) (Stream, error)
 func (s Spec) cannotOpen(err error) error { return fmt.Errorf("cannot open workload %q: %w", s, err) }
 
 func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), error) {
-	shape := settings.Shape
-	var err error
-	if shape.Output, err = s.Outputs.of(shape.Output, settings.room()); err != nil {
+	shape, err := s.Outputs.shape(settings.Shape, settings.room())
+	if err != nil {
 		return nil, err
 	}
 	if s.Form == "trace" {

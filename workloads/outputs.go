@@ -3,6 +3,7 @@ package workloads
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -85,6 +86,30 @@ func (o Outputs) String() string {
 	default:
 		return "x" + number(o.Factor)
 	}
+}
+
+// shape is a shape with these outputs: a distribution is that of all tasks.
+func (o Outputs) shape(declared Shape, room int) (Shape, error) {
+	s := declared
+	var err error
+	if s.Output, err = o.of(declared.Output, room); err != nil || len(declared.Tasks) == 0 {
+		return s, err
+	}
+	s.Tasks = maps.Clone(declared.Tasks)
+	for task, own := range declared.Tasks {
+		switch {
+		case o.Lengths.given():
+			own.Output = Lengths{}
+		case own.Output.given():
+			if own.Output, err = o.of(own.Output, room); err != nil {
+				return s, fmt.Errorf("of task %s: %w", task, err)
+			}
+		}
+		if s.Tasks[task] = own; own == (TaskLengths{}) {
+			delete(s.Tasks, task)
+		}
+	}
+	return s, nil
 }
 
 // of is the lengths in place of the declared ones. room is what fits beside the

@@ -1,6 +1,14 @@
 package workloads
 
-import "gearshift/router/fleet"
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"gearshift/router/fleet"
+)
 
 // Shape is what requests look like, whenever they arrive: the workload section
 // of a scenario.
@@ -8,14 +16,75 @@ type Shape struct {
 	Mix    Mix     `yaml:"task_mix"`
 	Prompt Lengths `yaml:"prompt_tokens"`
 	Output Lengths `yaml:"output_tokens"`
+	// Tasks are those whose requests have lengths of their own, by name.
+	Tasks map[string]TaskLengths `yaml:"task_lengths,omitempty"`
 }
+
+// TaskLengths stand in for those of all requests, each where it is given.
+type TaskLengths struct {
+	Prompt Lengths `yaml:"prompt_tokens,omitempty"`
+	Output Lengths `yaml:"output_tokens,omitempty"`
+}
+
+// Of is the lengths of a task's requests.
+func (s Shape) Of(task string) (prompt, output Lengths) {
+	prompt, output = s.Prompt, s.Output
+	own := s.Tasks[task]
+	if own.Prompt.given() {
+		prompt = own.Prompt
+	}
+	if own.Output.given() {
+		output = own.Output
+	}
+	return prompt, output
+}
+
+// Expected is the mean lengths of a request, be it of which task it may.
+func (s Shape) Expected(tasks []fleet.Task) (prompt, output float64) {
+	for i, share := range s.Mix.Shares(tasks) {
+		p, o := s.Of(tasks[i].Name)
+		prompt += share * p.Expected()
+		output += share * o.Expected()
+	}
+	return prompt, output
+}
+
+// Longest is a bound of the lengths of any task's requests, as [Lengths.Longest] is.
+func (s Shape) Longest() (prompt, output int) {
+	prompt, output = s.Prompt.Longest(), s.Output.Longest()
+	for _, own := range s.Tasks {
+		prompt, output = max(prompt, own.Prompt.Longest()), max(output, own.Output.Longest())
+	}
+	return prompt, output
+}
+
+// OutputSampler draws the output of a request whose task is not known.
+func (s Shape) OutputSampler(tasks []fleet.Task) func(*rand.Rand) int {
+	if len(s.Tasks) == 0 {
+		return s.Output.Sampler()
+	}
+	choose, samplers := s.Mix.chooser(tasks), s.samplers(tasks)
+	return func(rng *rand.Rand) int { return samplers[choose.choose(rng)].output.sample(rng) }
+}
+
+// samplers are those of each task's lengths.
+func (s Shape) samplers(tasks []fleet.Task) []samplers {
+	list := make([]samplers, len(tasks))
+	for i, t := range tasks {
+		prompt, output := s.Of(t.Name)
+		list[i] = samplers{prompt.sampler(), output.sampler()}
+	}
+	return list
+}
+
+type samplers struct{ prompt, output sampler }
 
 // Within is the shape with lengths that lack a max cut so that each request fits into
 // so many tokens: outputs to what is left beside the longest prompt, prompts beside the
 // longest output, and both, where neither has a max, in proportion to their means.
 func (s Shape) Within(tokens int) Shape {
 	tokens = min(tokens, 2*MaxTokens)
-	prompt, output := s.Prompt.Longest(), s.Output.Longest()
+	prompt, output := s.Longest()
 	switch {
 	case !s.Prompt.Unbounded():
 	case s.Output.Unbounded():
@@ -24,7 +93,8 @@ func (s Shape) Within(tokens int) Shape {
 		s.Prompt.Max = min(MaxTokens, tokens-output)
 	}
 	if s.Output.Unbounded() {
-		s.Output.Max = min(MaxTokens, tokens-s.Prompt.Longest())
+		prompt, _ = s.Longest()
+		s.Output.Max = min(MaxTokens, tokens-prompt)
 	}
 	return s
 }
@@ -36,7 +106,39 @@ func (s Shape) Validate(tasks []fleet.Task) error {
 		f.add("task_mix", "there is no task to choose from")
 	}
 	f.nest("task_mix", s.Mix.Validate(tasks))
+	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
+		if !slices.Contains(taskNames(tasks), name) {
+			f.add("task_lengths."+name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
+		}
+	}
+	return errors.Join(f.err(), s.ValidateLengths())
+}
+
+// ValidateLengths is Validate but for the names of tasks.
+func (s Shape) ValidateLengths() error {
+	var f faults
 	f.nest("prompt_tokens", s.Prompt.Validate())
 	f.nest("output_tokens", s.Output.Validate())
+	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
+		key, own := "task_lengths."+name, s.Tasks[name]
+		f.nest(key+".prompt_tokens", own.Prompt.validateOwn())
+		f.nest(key+".output_tokens", own.Output.validateOwn())
+	}
 	return f.err()
 }
+
+// validateOwn is Validate of a task's own lengths, which may be left out and have a
+// max: one that follows from the replicas would change the world with them.
+func (l Lengths) validateOwn() error {
+	if !l.given() {
+		return nil
+	}
+	var f faults
+	if l.Unbounded() {
+		f.add("max", "missing; a task's own lengths need one")
+	}
+	return errors.Join(l.Validate(), f.err())
+}
+
+// given says whether there are such lengths at all.
+func (l Lengths) given() bool { return l != (Lengths{}) }

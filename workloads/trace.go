@@ -116,7 +116,7 @@ func (t *Trace) mapped(f func(*Record)) *Trace {
 // set are the trace's own. The error names every fault of the shape, or the
 // first record whose task the fleet does not have.
 func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64) (Stream, error) {
-	drawn, err := New(t, tasks, shape, seed, Limit{})
+	drawn, err := newGenerator(t, tasks, shape, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +133,9 @@ func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64)
 	return &replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, nil
 }
 
-// replay lays what the trace knows over what is drawn. Everything is drawn all
-// the same, so a record that names its task does not shift the others'.
+// replay lays what the trace knows over what is drawn.
 type replay struct {
-	drawn   Stream
+	drawn   *generator
 	rest    []Record
 	tasks   map[string]int
 	lengths bool
@@ -144,15 +143,19 @@ type replay struct {
 
 // Next implements [Stream].
 func (r *replay) Next() (Arrival, bool) {
-	a, ok := r.drawn.Next()
-	if !ok {
+	if len(r.rest) == 0 {
 		return Arrival{}, false
 	}
 	record := &r.rest[0]
-	r.rest = r.rest[1:]
+	task := -1
 	if record.Task != "" {
-		a.Task = r.tasks[record.Task]
+		task = r.tasks[record.Task]
 	}
+	a, ok := r.drawn.next(task)
+	if !ok {
+		return Arrival{}, false
+	}
+	r.rest = r.rest[1:]
 	if r.lengths {
 		a.PromptTokens, a.OutputTokens = record.PromptTokens, record.OutputTokens
 	}

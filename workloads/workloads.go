@@ -61,40 +61,54 @@ type Limit struct {
 // and outputs each draw from their own source under the seed. The error names
 // every fault of the shape.
 func New(p Process, tasks []fleet.Task, shape Shape, seed uint64, limit Limit) (Stream, error) {
+	g, err := newGenerator(p, tasks, shape, seed)
+	if err != nil {
+		return nil, err
+	}
+	return Take(g, limit), nil
+}
+
+func newGenerator(p Process, tasks []fleet.Task, shape Shape, seed uint64) (*generator, error) {
 	if err := shape.Validate(tasks); err != nil {
 		return nil, err
 	}
-	g := &generator{
+	return &generator{
 		times:   p.Times(source(seed, arrivalPart)),
 		tasks:   shape.Mix.chooser(tasks),
-		prompt:  shape.Prompt.sampler(),
-		output:  shape.Output.sampler(),
+		lengths: shape.samplers(tasks),
 		tasking: source(seed, taskPart),
 		prompts: source(seed, promptPart),
 		outputs: source(seed, outputPart),
-	}
-	return Take(g, limit), nil
+	}, nil
 }
 
 // generator is the join: each part beside the source that it draws from.
 type generator struct {
 	times                     Times
 	tasks                     chooser
-	prompt, output            sampler
+	lengths                   []samplers // by task
 	tasking, prompts, outputs *rand.Rand
 }
 
 // Next implements [Stream]. It allocates nothing.
-func (g *generator) Next() (Arrival, bool) {
+func (g *generator) Next() (Arrival, bool) { return g.next(-1) }
+
+// next is of the given task, or where that is negative of the one that is drawn. The
+// task is drawn all the same, so that one that is given does not shift the others'.
+func (g *generator) next(task int) (Arrival, bool) {
 	at, rate, ok := g.times.Next()
 	if !ok {
 		return Arrival{}, false
 	}
+	if drawn := g.tasks.choose(g.tasking); task < 0 {
+		task = drawn
+	}
+	lengths := &g.lengths[task]
 	return Arrival{
 		At:           at,
-		Task:         g.tasks.choose(g.tasking),
-		PromptTokens: g.prompt.sample(g.prompts),
-		OutputTokens: g.output.sample(g.outputs),
+		Task:         task,
+		PromptTokens: lengths.prompt.sample(g.prompts),
+		OutputTokens: lengths.output.sample(g.outputs),
 		Rate:         rate,
 	}, true
 }

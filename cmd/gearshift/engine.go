@@ -185,7 +185,7 @@ func enginesOf(s *scenario.Scenario, o engineOptions) ([]backend.SimulatedConfig
 
 // engineConfig is a fleet of one host with the chosen of its replicas.
 func engineConfig(s *scenario.Scenario, t *fleet.Table, host int, chosen []int) (backend.SimulatedConfig, error) {
-	c := backend.SimulatedConfig{OutputTokens: s.Workload.Output.Sampler()}
+	c := backend.SimulatedConfig{OutputTokens: s.Workload.OutputSampler(t.Tasks)}
 	profiles, tokens := s.Profiles(), s.KVTokens()
 	var replicas []fleet.Replica
 	for _, i := range chosen {

@@ -90,7 +90,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 // simulatedBackends are engines of the scenario for its replicas.
 func simulatedBackends(t *testing.T, s *scenario.Scenario, table *fleet.Table) ([]serving.Backend, func()) {
 	t.Helper()
-	config := backend.SimulatedConfig{Table: table, OutputTokens: s.Workload.Output.Sampler(), Seed: 1}
+	config := backend.SimulatedConfig{Table: table, OutputTokens: s.Workload.OutputSampler(table.Tasks), Seed: 1}
 	for i, tokens := range s.KVTokens() {
 		e, err := engine.New(s.Engine, s.Profiles()[i], tokens)
 		if err != nil {

@@ -86,6 +86,9 @@ func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	if err := shape.Validate(c.Table.Tasks); err != nil {
 		return nil, fmt.Errorf("cannot bound: %w", err)
 	}
+	if err := alike(shape); err != nil {
+		return nil, fmt.Errorf("cannot bound: %w", err)
+	}
 	c.Profiles = c.Quickest()
 	f := &Fluid{config: c, load: newLoad(shape), shares: shape.Mix.Shares(c.Table.Tasks)}
 	for i := range c.Table.Tasks {

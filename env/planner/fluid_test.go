@@ -3,6 +3,7 @@ package planner_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,15 @@ func TestFluidOfOneReplica(t *testing.T) {
 
 // More load never helps a request and never hurts the sum; more hosts, and a
 // softer deadline, never hurt; what is scarce goes to the task that gains most.
+// The bound takes the requests of all tasks to be equally long, and says so where they are not.
+func TestFluidRefusesLengthsByTask(t *testing.T) {
+	c, s := pair(t), shape
+	s.Tasks = ownLengths()
+	if _, err := planner.NewFluid(c, s); err == nil || !strings.Contains(err.Error(), "workload.task_lengths") {
+		t.Errorf("a bound for tasks of unlike lengths: %v", err)
+	}
+}
+
 func TestFluidIsMonotone(t *testing.T) {
 	c := pair(t)
 	f := fluid(t, c, shape)

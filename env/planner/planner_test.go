@@ -267,6 +267,7 @@ func TestPlannersRefuse(t *testing.T) {
 		func(o *planner.SamplingOptions) { o.Rates.Most = o.Rates.Least / 2 },
 		func(o *planner.SamplingOptions) { o.Rates.Phase = 0 },
 		func(o *planner.SamplingOptions) { o.Shape.Output.Distribution = "cauchy" },
+		func(o *planner.SamplingOptions) { o.Shape.Tasks = ownLengths() },
 	} {
 		o := options()
 		change(&o)
@@ -274,4 +275,9 @@ func TestPlannersRefuse(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
+}
+
+// ownLengths are those of one of the tasks.
+func ownLengths() map[string]workloads.TaskLengths {
+	return map[string]workloads.TaskLengths{"easy": {Output: workloads.Lengths{Distribution: "constant", Value: 7}}}
 }

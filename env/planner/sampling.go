@@ -49,7 +49,16 @@ func (o *SamplingOptions) validate(tasks []fleet.Task) error {
 	if !(o.Margin >= 0) {
 		faults = append(faults, fmt.Errorf("a margin of %v standard errors; 0 or more is possible", o.Margin))
 	}
-	return errors.Join(append(faults, o.Shape.Validate(tasks), o.Rates.validate())...)
+	return errors.Join(append(faults, o.Shape.Validate(tasks), alike(o.Shape), o.Rates.validate())...)
+}
+
+// alike refuses tasks with lengths of their own, which plans and bounds here would take for
+// those of all.
+func alike(shape workloads.Shape) error {
+	if len(shape.Tasks) > 0 {
+		return errors.New("workload.task_lengths: requests of all tasks are reckoned with as equally long; without that key it works")
+	}
+	return nil
 }
 
 // Sampling is what [Clairvoyant] is to a router that cannot see the future: it

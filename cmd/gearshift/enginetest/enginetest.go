@@ -28,7 +28,7 @@ type Engines struct {
 func New(t testing.TB, s *scenario.Scenario) *Engines {
 	t.Helper()
 	all := s.Table()
-	c := backend.SimulatedConfig{OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1)}
+	c := backend.SimulatedConfig{OutputTokens: s.Workload.OutputSampler(all.Tasks), Seed: workloads.Seed(workloads.Serving, 1)}
 	e := new(Engines)
 	var replicas []fleet.Replica
 	for _, r := range all.ReplicasOn(0) {

@@ -44,7 +44,7 @@ func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 // NewSimulated makes engines that take their time by the profiles.
 func NewSimulated(s *scenario.Scenario, t *fleet.Table, profiles []*profile.Profile) (*backend.Simulated, error) {
 	config := backend.SimulatedConfig{
-		Table: t, OutputTokens: s.Workload.Output.Sampler(), Seed: workloads.Seed(workloads.Serving, 1),
+		Table: t, OutputTokens: s.Workload.OutputSampler(t.Tasks), Seed: workloads.Seed(workloads.Serving, 1),
 	}
 	for i, tokens := range s.KVTokens() {
 		e, err := engine.New(s.Engine, profiles[i], tokens)

@@ -75,7 +75,8 @@ func (g surface) grid(out *csv.Writer, name string, d evaluation.Decider) error 
 		for _, rate := range g.rates {
 			g.each(counts, 0, func() {
 				v := g.view(rate, counts)
-				r := &fleet.Request{Task: task, PromptTokens: int(g.scenario.Workload.Prompt.Expected())}
+				prompt, _ := g.scenario.Workload.Of(g.scenario.Tasks[task].Name)
+				r := &fleet.Request{Task: task, PromptTokens: int(prompt.Expected())}
 				forecaster.Forecast(v, r)
 				err = errors.Join(err, out.Write(g.row(name, d, v, r, rate, counts, scratch)))
 			})

@@ -213,10 +213,21 @@ func (c *checker) tooSmall(p *profile.Profile, memory Bytes) string {
 // usual one where lengths have no bound, unless the workload is itself at fault.
 func (c *checker) longestRequest() (tokens int, ok bool) {
 	w := c.s.Workload
-	if !c.sound("workload.prompt_tokens") || !c.sound("workload.output_tokens") || w.Prompt.Validate() != nil || w.Output.Validate() != nil {
+	if !c.lengthsSound() {
 		return 0, false
 	}
-	return w.Prompt.Longest() + w.Output.Longest(), true
+	prompt, output := w.Longest()
+	return prompt + output, true
+}
+
+// lengthsSound says whether all lengths of the workload can be relied on.
+func (c *checker) lengthsSound() bool {
+	for _, key := range []string{"workload.prompt_tokens", "workload.output_tokens", "workload.task_lengths"} {
+		if !c.sound(key) {
+			return false
+		}
+	}
+	return c.s.Workload.ValidateLengths() == nil
 }
 
 // engine checks what the engine's own validation cannot know.
@@ -228,11 +239,10 @@ func (c *checker) engine() {
 	if e.MaxPrompts > 0 && e.Scheduler == engine.ChunkedPrefill {
 		c.judge("engine.max_prompts", "has no meaning with %s", engine.ChunkedPrefill)
 	}
-	prompt := c.s.Workload.Prompt
-	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.sound("workload.prompt_tokens") || prompt.Validate() != nil {
+	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.lengthsSound() {
 		return
 	}
-	if most := prompt.Longest(); e.MaxBatchTokens < most {
+	if most, _ := c.s.Workload.Longest(); e.MaxBatchTokens < most {
 		c.judge("engine.max_batch_tokens", "%d is below the longest prompt, %d tokens, which %s does not split", e.MaxBatchTokens, most, engine.PrefillFirst)
 	}
 }

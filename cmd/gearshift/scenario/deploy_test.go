@@ -60,7 +60,8 @@ func argument(args []string, flag string) string {
 func servesAt(t *testing.T, find func(host, port string) []string) {
 	t.Helper()
 	s := load(t, deployed)
-	longest := s.Workload.Prompt.Longest() + s.Workload.Output.Longest()
+	prompt, output := s.Workload.Longest()
+	longest := prompt + output
 	for _, r := range s.Replicas {
 		upstream := s.Serving.Upstreams[r.Variant+"@"+r.Hosts[0]]
 		at, err := url.Parse(upstream.URL)

@@ -130,9 +130,9 @@ func (s *Scenario) departing(d workloads.Departure) func(*env.Config) error {
 	}
 }
 
-// Lengths is what slack-fit expects of a request: the mean output, and the
-// mean context of a running sequence, the prompt and half of the output.
+// Lengths is what slack-fit expects of a request, whose task it does not ask for: the
+// mean output, and the mean context of a running sequence, the prompt and half of the output.
 func (s *Scenario) Lengths() policy.Lengths {
-	prompt, output := s.Workload.Prompt.Expected(), s.Workload.Output.Expected()
+	prompt, output := s.Workload.Expected(s.Table().Tasks)
 	return policy.Lengths{Context: prompt + output/2, Output: output}
 }

@@ -47,8 +47,9 @@ func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, er
 // slow is how many times as long as the profile says the steps of a volley of mean
 // prompts take; 0 if some of it is refused, which tells nothing.
 func (l *live) slow(ctx context.Context, replica int) (float64, error) {
-	shape := &l.settings.Shape
-	a := workloads.Arrival{PromptTokens: int(math.Ceil(shape.Prompt.Expected())), OutputTokens: min(volleyOutput, shape.Output.Longest())}
+	prompt, _ := l.settings.Shape.Expected(l.settings.Tasks)
+	_, longest := l.settings.Shape.Longest()
+	a := workloads.Arrival{PromptTokens: int(math.Ceil(prompt)), OutputTokens: min(volleyOutput, longest)}
 	s, err := l.sendOnce(ctx, slices.Repeat([]sending{{a, replica, l.targets[replica]}}, l.Volley))
 	if err != nil || s.refused > 0 {
 		return 0, err
