@@ -20,13 +20,16 @@ import (
 
 // turn is one replay.
 type turn struct {
-	Policy     string        `json:"policy"`
-	Repetition int           `json:"repetition"`
-	Workload   string        `json:"workload"`
-	Seed       uint64        `json:"seed"` // of the first repetition
-	Time       string        `json:"time"`
-	Stolen     float64       `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
-	Report     replay.Report `json:"report"`
+	Policy     string  `json:"policy"`
+	Repetition int     `json:"repetition"`
+	Workload   string  `json:"workload"`
+	Seed       uint64  `json:"seed"` // of the first repetition
+	Time       string  `json:"time"`
+	Stolen     float64 `json:"stolen,omitempty"` // share of the processors' time that their host gave to others
+	// Slowness is how many times as long as their profiles say the engines' steps took just
+	// before and after, where turns may be taken again for it.
+	Slowness []float64     `json:"slowness,omitempty"`
+	Report   replay.Report `json:"report"`
 }
 
 // as says whether two turns are of the same policy and requests. Others, taken before
@@ -97,8 +100,13 @@ func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn)
 	for k := range turns {
 		i := (repetition + k) % len(turns) // each begins in its turn
 		if err := c.take(ctx, &turns[i], trace); err != nil {
-			return fmt.Errorf("%s: %w", turns[i].Policy, err)
+			return err
 		}
+	}
+	if err := c.level(turns, func(i int) error { return c.take(ctx, &turns[i], trace) }); err != nil {
+		return err
+	}
+	for i := range turns { // now that none is taken again
 		if err := writeJSON(c.at(turnFile(repetition, i)), turns[i]); err != nil {
 			return err
 		}
@@ -138,11 +146,22 @@ func (c *calibration) taken(repetition int, asked []turn) []turn {
 
 // take serves the turn's policy and replays the trace to it.
 func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
+	if err := c.replayed(ctx, t, trace); err != nil {
+		return fmt.Errorf("%s: %w", t.Policy, err)
+	}
+	return nil
+}
+
+func (c *calibration) replayed(ctx context.Context, t *turn, trace string) error {
 	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), t.Policy)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	return c.paced(ctx, url, t, func() error { return c.replayTo(ctx, url, t, trace) })
+}
+
+func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace string) error {
 	var out bytes.Buffer
 	processors := machine.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
@@ -177,6 +196,12 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 		fmt.Fprintln(t)
 	}
 	_ = t.Flush()
+	for k := 0; k < len(turns); k += len(policies) {
+		for _, i := range uneven(turns[k : k+len(policies)]) {
+			t := &turns[k+i]
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: the machine was at another pace than in most of its turns\n", t.Policy, t.Repetition)
+		}
+	}
 	for _, t := range turns {
 		if t.Stolen > measure.MostStolen {
 			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, machine.StolenWords(t.Stolen))

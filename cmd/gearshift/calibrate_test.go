@@ -42,6 +42,7 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, on("--seeds", "9000000000000000000"), "at most 100000")
 	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
 	fail(t, on("--validate-tries", "0"), "--validate-tries 0")
+	fail(t, on("--replay-tries", "0"), "--replay-tries 0")
 	for _, w := range []string{"u9", "stable", "u1+gpu:x2", "trace:none.jsonl"} {
 		fail(t, on("--workload", w), "--workload "+w)
 	}
@@ -206,6 +207,40 @@ func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
 		left, globErr := filepath.Glob(c.at("turn-*"))
 		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken anew") {
 			t.Errorf("%s: %v, left are %v:\n%s", what, err, left, &said)
+		}
+	}
+}
+
+// A turn in which the machine was quicker or slower than in most of its repetition is taken
+// again, whatever it came to, and as often as was asked. What no volley tells stands.
+func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
+	for what, c := range map[string]struct {
+		slow  [][]float64   // of the turns
+		then  [][][]float64 // of each turn when it is taken again, in that order
+		tries int
+		want  []int // the turns taken again, in order
+		off   []int // in the end
+	}{
+		"one pace":          {slow: [][]float64{{1, 1.1}, {1.05, 1}, {0.95, 1}}, tries: 3},
+		"slow at its end":   {slow: [][]float64{{1, 1.5}, {1, 1}, {1, 1}}, then: [][][]float64{{{1, 1}}, nil, nil}, tries: 3, want: []int{0}},
+		"quick, twice":      {slow: [][]float64{{1.5, 1.5}, {1, 1}, {1.4, 1.5}}, then: [][][]float64{nil, {{1.5, 1}, {1.5, 1.5}}, nil}, tries: 3, want: []int{1, 1}},
+		"as often as asked": {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, then: [][][]float64{nil, {{2, 2}, {2, 2}}, nil}, tries: 3, want: []int{1, 1}, off: []int{1}},
+		"not asked":         {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, tries: 1, off: []int{1}},
+		"nothing told":      {slow: [][]float64{nil, {0, 0}, nil}, tries: 3},
+	} {
+		turns := make([]turn, len(c.slow))
+		for i := range turns {
+			turns[i].Slowness = c.slow[i]
+		}
+		var again []int
+		w := &calibration{calibrateOptions: calibrateOptions{replayTries: c.tries}, stdout: io.Discard}
+		err := w.level(turns, func(i int) error {
+			again = append(again, i)
+			turns[i].Slowness, c.then[i] = c.then[i][0], c.then[i][1:]
+			return nil
+		})
+		if err != nil || !slices.Equal(again, c.want) || !slices.Equal(uneven(turns), c.off) {
+			t.Errorf("%s: %v; taken again %v, want %v; uneven in the end %v, want %v", what, err, again, c.want, uneven(turns), c.off)
 		}
 	}
 }

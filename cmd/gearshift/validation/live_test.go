@@ -101,6 +101,34 @@ func TestSlownessIsToldFromTheModel(t *testing.T) {
 	}
 }
 
+// A pacer tells the mean over the variants, in the middle of other loads.
+func TestPacerTellsHowSlowTheEnginesAre(t *testing.T) {
+	running, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", What: []string{Alone}, Volley: pacerVolley})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.fleet.SlowVariants([]float64{0.8, 0.5}) // the engines that run are the scenario's
+	synctest.Test(t, func(t *testing.T) {
+		engines := enginetest.New(t, running)
+		defer engines.Close()
+		l.by = engines
+		p, err := l.pacer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for range 2 {
+			if slow, err := p.Slowness(t.Context()); err != nil || math.Abs(slow-math.Sqrt(1.25*2)) > 0.02 {
+				t.Errorf("%v, %v; want %v", slow, err, math.Sqrt(1.25*2))
+			}
+		}
+	})
+}
+
 // Who measures is not at the engine, as the simulator's clients are: what is predicted
 // takes a request's way longer.
 func TestPredictionHasTheWay(t *testing.T) {
