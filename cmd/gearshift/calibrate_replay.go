@@ -169,7 +169,13 @@ func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace s
 		return err
 	}
 	t.Stolen = processors().StolenSince(before)
-	return json.Unmarshal(out.Bytes(), &t.Report)
+	return t.enter(out.Bytes())
+}
+
+// enter puts a report in place of the one of an earlier try.
+func (t *turn) enter(report []byte) error {
+	t.Report = replay.Report{} // decoding into a map leaves what is in it
+	return json.Unmarshal(report, &t.Report)
 }
 
 // summarise prints means over all requests, and by how much the trained policy is ahead.

@@ -247,6 +247,18 @@ func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
 
 // A training goes on where its run has saved, not where a store is: one that was killed
 // may have left no more in it than a further network's progress.
+func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
+	var taken turn
+	for _, report := range []string{`{"share": {"small": 1}, "errors": {"timeout": 1}}`, `{"share": {"large": 1}, "errors": {}}`} {
+		if err := taken.enter([]byte(report)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := taken.Report; len(r.Share) != 1 || r.Share["large"] != 1 || len(r.Errors) != 0 {
+		t.Errorf("shares %v and errors %v, want those of the second try", r.Share, r.Errors)
+	}
+}
+
 func TestCalibrateResumesWhatHasSaved(t *testing.T) {
 	var said bytes.Buffer
 	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, stdout: &said, stderr: io.Discard}
