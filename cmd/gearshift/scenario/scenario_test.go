@@ -330,6 +330,21 @@ func TestMixNamesEveryTask(t *testing.T) {
 	}
 }
 
+func TestScenariosOfTheDocs(t *testing.T) {
+	files, err := filepath.Glob("../../../docs/scenarios/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenario in docs: %v", err)
+	}
+	for _, file := range files {
+		s, err := scenario.Load(file)
+		if err != nil {
+			t.Error(err)
+		} else if want := strings.TrimSuffix(filepath.Base(file), ".yaml"); s.Name != want {
+			t.Errorf("%s has the name %s", file, s.Name)
+		}
+	}
+}
+
 func TestLoadRefs(t *testing.T) {
 	if _, err := scenario.Load("testdata/minimal.yaml"); err != nil {
 		t.Error(err)
