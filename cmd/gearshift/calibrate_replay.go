@@ -97,13 +97,18 @@ func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn)
 	if err := c.generate(ctx, trace, c.seed+uint64(repetition)); err != nil {
 		return err
 	}
-	for k := range turns {
-		i := (repetition + k) % len(turns) // each begins in its turn
+	take := func(i int) error {
 		if err := c.take(ctx, &turns[i], trace); err != nil {
+			return fmt.Errorf("%s: %w", turns[i].Policy, err)
+		}
+		return nil
+	}
+	for k := range turns {
+		if err := take((repetition + k) % len(turns)); err != nil { // each begins in its turn
 			return err
 		}
 	}
-	if err := c.level(turns, func(i int) error { return c.take(ctx, &turns[i], trace) }); err != nil {
+	if err := c.level(turns, take); err != nil {
 		return err
 	}
 	for i := range turns { // now that none is taken again
@@ -146,13 +151,6 @@ func (c *calibration) taken(repetition int, asked []turn) []turn {
 
 // take serves the turn's policy and replays the trace to it.
 func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
-	if err := c.replayed(ctx, t, trace); err != nil {
-		return fmt.Errorf("%s: %w", t.Policy, err)
-	}
-	return nil
-}
-
-func (c *calibration) replayed(ctx context.Context, t *turn, trace string) error {
 	url, stop, err := c.serveWith(ctx, c.at("scenario.yaml"), t.Policy)
 	if err != nil {
 		return err

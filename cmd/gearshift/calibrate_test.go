@@ -245,8 +245,7 @@ func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
 	}
 }
 
-// A training goes on where its run has saved, not where a store is: one that was killed
-// may have left no more in it than a further network's progress.
+// Shares of sizes and errors are those of a turn's last try.
 func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
 	var taken turn
 	for _, report := range []string{`{"share": {"small": 1}, "errors": {"timeout": 1}}`, `{"share": {"large": 1}, "errors": {}}`} {
@@ -259,6 +258,8 @@ func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
 	}
 }
 
+// A training goes on where its run has saved, not where a store is: one that was killed
+// may have left no more in it than a further network's progress.
 func TestCalibrateResumesWhatHasSaved(t *testing.T) {
 	var said bytes.Buffer
 	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, stdout: &said, stderr: io.Discard}

@@ -340,7 +340,7 @@ func TestScenariosOfTheDocs(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if want := strings.TrimSuffix(filepath.Base(file), ".yaml"); s.Name != want {
-			t.Errorf("%s has the name %s", file, s.Name)
+			t.Errorf("%s has the name %s, want %s", file, s.Name, want)
 		}
 	}
 }
