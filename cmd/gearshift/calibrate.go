@@ -239,8 +239,8 @@ func (c *calibration) begin() error {
 		return output.Install(path, text, false)
 	case err != nil:
 		return fmt.Errorf("cannot read --dir: %w", err)
-	case string(old) != string(text) && c.from != "measure":
-		return fmt.Errorf("--dir %s was begun with another scenario (see %s); take another folder, or --from measure", c.dir, path)
+	case string(old) != string(text) && c.from != "measure" && c.from != "scenario":
+		return fmt.Errorf("--dir %s was begun with another scenario (see %s); take another folder, or --from measure, or --from scenario if the engines are the same, to keep their profiles", c.dir, path)
 	}
 	return output.Install(path, text, true)
 }

@@ -69,7 +69,7 @@ func (w *atLine) Write(p []byte) (int, error) {
 }
 
 // A finished step is skipped and said so; --from repeats it and what follows; another
-// scenario does not go on in the same folder.
+// scenario does not go on in the same folder, unless its profiles are joined anew.
 func TestCalibrateGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
@@ -146,7 +146,17 @@ func TestCalibrateGoesOn(t *testing.T) {
 		t.Errorf("the tuned rules are %q, and the advice %q", rules, advice)
 	}
 	put("input.yaml", input+"# other\n")
-	fail(t, walk, "was begun with another scenario", "--from measure")
+	fail(t, walk, "was begun with another scenario", "--from measure", "--from scenario")
+	// What was measured holds for other tasks on the same engines.
+	remove("measured.yaml")
+	block("validate.json")
+	code, out, stderr = gearshift(t, append(walk, "--from", "scenario")...)
+	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat validate") {
+		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "input.yaml")); err != nil || string(text) != input {
+		t.Errorf("the folder's scenario is not the new one: %v", err)
+	}
 }
 
 // Each size is measured where it has neighbours, beside those of that host alone.
