@@ -102,13 +102,17 @@ func TestCalibrateGoesOn(t *testing.T) {
 		}
 		put(filepath.Join(name, "x"), "")
 	}
+	joins := func(args ...string) {
+		t.Helper()
+		block("validate.json")
+		code, out, stderr := gearshift(t, args...)
+		if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat validate") {
+			t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+		}
+	}
 	// The joined profiles are missing: what comes after them is repeated.
 	remove("measured.yaml")
-	block("validate.json")
-	code, out, stderr := gearshift(t, walk...)
-	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat validate") {
-		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
-	}
+	joins(walk...)
 	remove("validate.json")
 	put("validate.json", "")
 	interrupt := func(line string) {
@@ -131,7 +135,7 @@ func TestCalibrateGoesOn(t *testing.T) {
 	}
 	put("validate.json", "")
 	block(storeName)
-	code, out, stderr = gearshift(t, append(walk, "--from", "tune")...)
+	code, out, stderr := gearshift(t, append(walk, "--from", "tune")...)
 	if code != 1 || !strings.Contains(out, "3 validate: finished already") || !strings.Contains(out, "4 tune\n") || !strings.Contains(stderr, "cannot repeat train") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
@@ -148,12 +152,7 @@ func TestCalibrateGoesOn(t *testing.T) {
 	put("input.yaml", input+"# other\n")
 	fail(t, walk, "was begun with another scenario", "--from measure", "--from scenario")
 	// What was measured holds for other tasks on the same engines.
-	remove("measured.yaml")
-	block("validate.json")
-	code, out, stderr = gearshift(t, append(walk, "--from", "scenario")...)
-	if code != 1 || !strings.Contains(out, "1 measure: finished already") || !strings.Contains(out, "2 scenario\n") || !strings.Contains(stderr, "cannot repeat validate") {
-		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
-	}
+	joins(append(walk, "--from", "scenario")...)
 	if text, err := os.ReadFile(filepath.Join(dir, "input.yaml")); err != nil || string(text) != input {
 		t.Errorf("the folder's scenario is not the new one: %v", err)
 	}
