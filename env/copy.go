@@ -75,22 +75,22 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 }
 
 // Redraw gives the present request, and each that has not ended, another output
-// length, as length returns it for the request's decision and the tokens that it
-// has generated: a state that looks the same to all who do not know the lengths.
+// length, as length returns it for the request's decision, its task and the tokens
+// that it has generated: a state that looks the same to all who do not know the lengths.
 // One that has to be longer, since it still runs, or shorter to fit the KV cache,
 // is taken as the nearest that may be. Losses of hosts that are still to come
 // will not come.
-func (e *Environment) Redraw(length func(decision, generated int) int) {
+func (e *Environment) Redraw(length func(decision, task, generated int) int) {
 	e.sim.losses = e.sim.losses[:e.sim.nextLoss]
 	e.config.Losses = e.sim.losses
-	e.arrival.OutputTokens = max(1, length(e.decisions, 0))
+	e.arrival.OutputTokens = max(1, length(e.decisions, e.arrival.Task, 0))
 	e.sim.redraw(length)
 }
 
-func (s *Simulator) redraw(length func(decision, generated int) int) {
+func (s *Simulator) redraw(length func(decision, task, generated int) int) {
 	draw := func(id uint64, generated, most int) int {
 		o := &s.jobs[id].outcome
-		o.OutputTokens = min(max(length(o.Decision, generated), generated+1), most)
+		o.OutputTokens = min(max(length(o.Decision, o.Request.Task, generated), generated+1), most)
 		return o.OutputTokens
 	}
 	for h := range s.hosts {

@@ -115,7 +115,7 @@ func TestRedrawForgetsLosses(t *testing.T) {
 	var into env.Environment
 	rest := arrivals[41:]
 	into.CopyFrom(e, &rest)
-	into.Redraw(func(decision, _ int) int { return 50 })
+	into.Redraw(func(_, _, _ int) int { return 50 })
 	if !into.View().Down[1] || into.View().Down[0] {
 		t.Errorf("down: %v", into.View().Down)
 	}
@@ -199,10 +199,11 @@ func TestRedraw(t *testing.T) {
 			t.Fatal(err)
 		}
 		playOn(t, e, randomActions(rand.New(rand.NewPCG(1, 1)), 150))
-		want := map[int]int{}
+		want, tasks := map[int]int{}, map[int]int{}
 		most := 0
-		e.Redraw(func(decision, generated int) int {
+		e.Redraw(func(decision, task, generated int) int {
 			length := 1 + decision*7%400
+			tasks[decision] = task
 			want[decision] = max(length, generated+1)
 			most = max(most, generated)
 			return length
@@ -221,6 +222,9 @@ func TestRedraw(t *testing.T) {
 		for _, o := range outcomes {
 			if o.OutputTokens != want[o.Decision] {
 				t.Errorf("decision %d ends with %d tokens, want %d", o.Decision, o.OutputTokens, want[o.Decision])
+			}
+			if o.Request.Task != tasks[o.Decision] {
+				t.Errorf("decision %d of task %d is redrawn as one of %d", o.Decision, o.Request.Task, tasks[o.Decision])
 			}
 		}
 	}

@@ -80,7 +80,7 @@ func TestFluidOfOneReplica(t *testing.T) {
 // The bound takes the requests of all tasks to be equally long, and says so where they are not.
 func TestFluidRefusesLengthsByTask(t *testing.T) {
 	c, s := pair(t), shape
-	s.Tasks = ownLengths()
+	s.Tasks = map[string]workloads.TaskLengths{"easy": {Output: workloads.Lengths{Distribution: "constant", Value: 7}}}
 	if _, err := planner.NewFluid(c, s); err == nil || !strings.Contains(err.Error(), "workload.task_lengths") {
 		t.Errorf("a bound for tasks of unlike lengths: %v", err)
 	}

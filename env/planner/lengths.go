@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
 
@@ -24,6 +25,19 @@ func newLengths(l workloads.Lengths, rng *rand.Rand) lengths {
 	}
 	slices.Sort(values)
 	return values
+}
+
+// lengthsByTask is each task's; those that have none of their own share one.
+func lengthsByTask(shape workloads.Shape, tasks []fleet.Task, rng *rand.Rand) []lengths {
+	list, known := make([]lengths, len(tasks)), map[workloads.Lengths]lengths{}
+	for i, t := range tasks {
+		_, output := shape.Of(t.Name)
+		if known[output] == nil {
+			known[output] = newLengths(output, rng)
+		}
+		list[i] = known[output]
+	}
+	return list
 }
 
 // above draws a length given that it is above so many tokens: one more if no

@@ -71,6 +71,11 @@ var shape = workloads.Shape{
 // bursts opens episodes of so many requests that come in bursts.
 func bursts(t testing.TB, c env.Config, requests int) func(uint64) (workloads.Stream, error) {
 	t.Helper()
+	return burstsOf(t, c, shape, requests)
+}
+
+func burstsOf(t testing.TB, c env.Config, shape workloads.Shape, requests int) func(uint64) (workloads.Stream, error) {
+	t.Helper()
 	process, err := workloads.NewGamma(5, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +272,7 @@ func TestPlannersRefuse(t *testing.T) {
 		func(o *planner.SamplingOptions) { o.Rates.Most = o.Rates.Least / 2 },
 		func(o *planner.SamplingOptions) { o.Rates.Phase = 0 },
 		func(o *planner.SamplingOptions) { o.Shape.Output.Distribution = "cauchy" },
-		func(o *planner.SamplingOptions) { o.Shape.Tasks = ownLengths() },
+		func(o *planner.SamplingOptions) { o.Shape.Tasks = map[string]workloads.TaskLengths{"poem": {}} },
 	} {
 		o := options()
 		change(&o)
@@ -275,9 +280,4 @@ func TestPlannersRefuse(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-}
-
-// ownLengths are those of one of the tasks.
-func ownLengths() map[string]workloads.TaskLengths {
-	return map[string]workloads.TaskLengths{"easy": {Output: workloads.Lengths{Distribution: "constant", Value: 7}}}
 }

@@ -49,16 +49,7 @@ func (o *SamplingOptions) validate(tasks []fleet.Task) error {
 	if !(o.Margin >= 0) {
 		faults = append(faults, fmt.Errorf("a margin of %v standard errors; 0 or more is possible", o.Margin))
 	}
-	return errors.Join(append(faults, o.Shape.Validate(tasks), alike(o.Shape), o.Rates.validate())...)
-}
-
-// alike refuses tasks with lengths of their own, which plans and bounds here would take for
-// those of all.
-func alike(shape workloads.Shape) error {
-	if len(shape.Tasks) > 0 {
-		return errors.New("workload.task_lengths: requests of all tasks are reckoned with as equally long; without that key it works")
-	}
-	return nil
+	return errors.Join(append(faults, o.Shape.Validate(tasks), o.Rates.validate())...)
 }
 
 // Sampling is what [Clairvoyant] is to a router that cannot see the future: it
@@ -77,7 +68,7 @@ type Sampling struct {
 	real    *env.Environment
 	base    Decider
 	options SamplingOptions
-	lengths lengths
+	lengths []lengths // by task
 	belief  *belief
 	rng     *rand.Rand
 	scratch []float32
@@ -120,7 +111,7 @@ func NewSampling(e *env.Environment, seed uint64, base Decider, o SamplingOption
 	rng := rand.New(rand.NewPCG(seed, samplingStream))
 	return &Sampling{
 		real: e, base: base, options: o,
-		lengths: newLengths(o.Shape.Output, rng), belief: newBelief(o.Rates), rng: rng,
+		lengths: lengthsByTask(o.Shape, e.Config().Table.Tasks, rng), belief: newBelief(o.Rates), rng: rng,
 		scratch: make([]float32, base.Scratch()),
 	}, nil
 }
@@ -163,7 +154,7 @@ func (s *Sampling) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 func (s *Sampling) imagine(v *fleet.View, r *fleet.Request) error {
 	s.sampled++
 	s.imagined.CopyFrom(s.real, nil)
-	s.imagined.Redraw(func(_, generated int) int { return s.lengths.above(generated, s.rng) })
+	s.imagined.Redraw(func(_, task, generated int) int { return s.lengths[task].above(generated, s.rng) })
 	s.tape = tape{first: int(r.ID) + 1, arrivals: s.tape.arrivals[:0]}
 	if s.options.Horizon == 0 {
 		return nil // which would be no limit

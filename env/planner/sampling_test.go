@@ -84,6 +84,35 @@ func TestSamplingImprovesOnItsBase(t *testing.T) {
 	}
 }
 
+// Where the tasks' answers are of unlike lengths, one who knows that plans better than one
+// who takes all requests to be of the lengths of all.
+func TestSamplingKnowsLengthsByTask(t *testing.T) {
+	world := shape
+	world.Tasks = map[string]workloads.TaskLengths{
+		"easy": {Output: workloads.Lengths{Distribution: "uniform", Min: 5, Max: 15}},
+		"hard": {Output: workloads.Lengths{Distribution: "uniform", Min: 250, Max: 400}},
+	}
+	var all, byTask float64
+	for seed := range uint64(3) {
+		c := pair(t)
+		c.Check = false
+		c.Open = burstsOf(t, c, world, 100)
+		for _, known := range []struct {
+			shape workloads.Shape
+			total *float64
+		}{{shape, &all}, {world, &byTask}} {
+			o := options()
+			o.Shape = known.shape
+			e := begin(t, c, seed)
+			_, total := play(t, e, sampling(t, e, limit(4), o))
+			*known.total += total
+		}
+	}
+	if byTask < all+15 {
+		t.Errorf("300 requests: by the lengths of all %.1f, by each task's %.1f", all, byTask)
+	}
+}
+
 // Without a horizon there are no arrivals to come, rather than no end of them;
 // a declared rate is what they come at.
 func TestSamplingHorizonAndDeclaredRate(t *testing.T) {
