@@ -57,6 +57,8 @@ type Config struct {
 	Routers Routers
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
+	// Marginal has outcomes tell theirs.
+	Marginal bool
 	// Check verifies the simulator's invariants after every event.
 	Check bool
 }

@@ -63,7 +63,7 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
-	s.pace = nil
+	s.pace, s.outlook = nil, nil
 	s.event = into.event[:0]
 }
 

@@ -264,7 +264,7 @@ func (e *Environment) advance(until time.Duration, dst []Outcome) ([]Outcome, er
 }
 
 func (e *Environment) dispatch(replica int) error {
-	lease, ok := e.ledger.Begin(replica)
+	lease, ok := e.ledger.Begin(replica, e.request.Task)
 	if !ok {
 		return fmt.Errorf("replica %s is down or has no place left", e.config.Table.Replicas[replica].Name)
 	}

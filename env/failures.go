@@ -102,6 +102,7 @@ func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
 		dst = append(dst, *o)
 	})
 	s.order.fix(l.Host)
+	s.outlook.lose(l.Host)
 	if err == nil && s.check {
 		err = s.checkHost(l.Host)
 	}

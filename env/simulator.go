@@ -21,7 +21,10 @@ type Outcome struct {
 	FirstToken   time.Duration // when it came; likewise Finished
 	Finished     time.Duration
 	Utility      float64
-	Met          bool // the deadline held
+	// Marginal is by how much the request changed what all on its host would earn if no
+	// other came ([Config.Marginal]): its own utility, less what it took from the others.
+	Marginal float64
+	Met      bool // the deadline held
 	// Failed is whether its host was lost before the end. FirstToken, where
 	// there was none, and Finished are then the moment of the loss.
 	Failed bool
@@ -46,7 +49,8 @@ type Simulator struct {
 	began int
 	ended int
 
-	pace *pace // may be nil
+	pace    *pace    // may be nil
+	outlook *outlook // may be nil
 
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
@@ -66,7 +70,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check, losses: byStart(c.Losses)}
+	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check, outlook: newOutlook(c), losses: byStart(c.Losses)}
 	for h := range c.Table.Hosts {
 		var engines []*engine.Engine
 		for _, r := range c.Table.ReplicasOn(h) {
@@ -143,6 +147,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	s.now = now
 	s.began++
 	s.hosts[p.host].Submit(p.engine, q, now)
+	s.outlook.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)
 	return nil
 }
@@ -268,11 +273,14 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	o := &j.outcome
 	o.Finished = e.At
 	s.pace.last(e.ID, o)
-	task := &s.table.Tasks[o.Request.Task]
-	latency := o.Latency()
-	o.Utility = task.Utility(o.Variant, latency, o.Request.Deadline)
-	o.Met = latency <= task.Allowed(o.Request.Deadline)
+	o.Utility = s.utility(o)
+	o.Met = o.Latency() <= s.table.Tasks[o.Request.Task].Allowed(o.Request.Deadline)
+	s.outlook.end(s.place[o.Replica].host, o.Utility)
 	return *o, nil
+}
+
+func (s *Simulator) utility(o *Outcome) float64 {
+	return s.table.Tasks[o.Request.Task].Utility(o.Variant, o.Latency(), o.Request.Deadline)
 }
 
 func (s *Simulator) checkHost(h int) error {

@@ -28,7 +28,7 @@ func TestDrainIsInOrder(t *testing.T) {
 		// The same on both hosts, so that many end at the same moment.
 		for n := range 120 {
 			replica := []int{1, 0, 3, 2}[n%4]
-			lease, ok := ledger.Begin(replica)
+			lease, ok := ledger.Begin(replica, 0)
 			if !ok {
 				t.Fatal("no place")
 			}

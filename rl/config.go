@@ -59,6 +59,10 @@ type Config struct {
 	// CentreRewards subtracts from each utility the mean of its stratum; see
 	// [Completion].
 	CentreRewards bool `yaml:"centre_rewards" json:"centre_rewards"`
+	// MarginalRewards has the environment reward a decision by what its request changes of
+	// what all requests earn, in place of that request's own utility. Then those that were
+	// there before count too. The sum over all decisions is the same.
+	MarginalRewards bool `yaml:"marginal_rewards,omitempty" json:"marginal_rewards,omitempty"`
 	// WeightAverage is the decay, per gradient step, of the exponential average
 	// of the online weights that is validated and returned. 0: the weights
 	// themselves are.

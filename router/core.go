@@ -181,9 +181,9 @@ func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 	}
 	for n := range attempts {
 		d.admit(&choice, pinned, r)
-		lease, ok := c.ledger.BeginOn(&d.view, choice.Replica)
+		lease, ok := c.ledger.BeginOn(&d.view, choice.Replica, r.Task)
 		if !ok && n == attempts-1 { // a place that is there is better than none
-			lease, ok = c.ledger.Begin(choice.Replica)
+			lease, ok = c.ledger.Begin(choice.Replica, r.Task)
 		}
 		if ok {
 			choice.Lease = lease

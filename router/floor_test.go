@@ -173,7 +173,7 @@ func TestATrialIsRaisedInACrowd(t *testing.T) {
 		c.Balancer = picker(func(v *fleet.View, variant int) int {
 			if crowd > 0 {
 				crowd--
-				core.Ledger().Begin(0)
+				core.Ledger().Begin(0, 0)
 			}
 			return v.ReplicasOf(variant)[0]
 		})

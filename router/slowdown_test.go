@@ -73,7 +73,7 @@ func slowFleet(table *fleet.Table, rng *rand.Rand) (fleet.View, []*profile.Profi
 			slowed[i] = slowed[i].Slower(times)
 		}
 		for range rng.IntN(8) {
-			l.Begin(i)
+			l.Begin(i, 0)
 		}
 	}
 	l.View(0, &v)

@@ -58,7 +58,7 @@ func TestExplanations(t *testing.T) {
 		t.Error("an explanation that nobody asked for")
 	}
 	core.Ledger().SetUp(smallOnA, false)
-	lease, _ := core.Ledger().Begin(smallOnB)
+	lease, _ := core.Ledger().Begin(smallOnB, 0)
 	defer lease.End()
 	e := explain(t, g.do("POST", chat, ask, "x-gearshift-explain", "1", "x-llm-d-slo-tpot-ms", "20"))
 	if e.Variant != "large" || e.Replica != "large@a" || e.Policy != "wants@3" || e.Why != "the highest value" || e.Task != "chat" ||

@@ -51,7 +51,7 @@ func overloaded(t *testing.T, rt http.RoundTripper, change ...func(*serving.Opti
 	c := &crowd{rig: newRig(t, rt, change...), answers: map[string]answer{}}
 	c.core.Ledger().SetUp(smallOnB, false)
 	c.core.Ledger().SetUp(largeA, false)
-	if _, ok := c.core.Ledger().Begin(smallOnA); !ok { // one of its two
+	if _, ok := c.core.Ledger().Begin(smallOnA, 0); !ok { // one of its two
 		t.Fatal("no place to take")
 	}
 	return c
@@ -268,7 +268,7 @@ func TestAPinnedRequestHoldsUpNobody(t *testing.T) {
 		c.core.Ledger().SetUp(smallOnB, false)
 		var held []fleet.Lease
 		for range 2 {
-			lease, _ := c.core.Ledger().Begin(smallOnA)
+			lease, _ := c.core.Ledger().Begin(smallOnA, 0)
 			held = append(held, lease)
 		}
 		c.send(t.Context(), "auto")

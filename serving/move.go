@@ -48,7 +48,7 @@ func (w *Work) take(variant int, tried []int) (*place, bool) {
 	if w.Request.Only > 0 {
 		return nil, false
 	}
-	p, ok := w.adapter.take(variant, tried)
+	p, ok := w.adapter.take(variant, w.Request.Task, tried)
 	if ok {
 		p.settle(w)
 	}
@@ -94,9 +94,9 @@ func (p *place) end() {
 	p.lease.End() // last, since it tells those who wait for room
 }
 
-// take takes a place on the variant's replica with the fewest requests in flight,
-// but for those tried.
-func (a *Adapter) take(variant int, tried []int) (*place, bool) {
+// take takes a place for a request of the task on the variant's replica with the fewest
+// requests in flight, but for those tried.
+func (a *Adapter) take(variant, task int, tried []int) (*place, bool) {
 	var v fleet.View
 	for {
 		a.router.Ledger().View(a.clock(), &v)
@@ -110,7 +110,7 @@ func (a *Adapter) take(variant int, tried []int) (*place, bool) {
 			return nil, false
 		}
 		// Others take places too: of those that come at once, each sees the last on its host.
-		if lease, ok := a.router.Ledger().BeginOn(&v, best); ok {
+		if lease, ok := a.router.Ledger().BeginOn(&v, best, task); ok {
 			return &place{adapter: a, lease: lease, variant: variant, replica: best}, true
 		}
 	}

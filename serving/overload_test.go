@@ -80,7 +80,7 @@ func TestNobodyMakesWayForOneThatThereIsRoomFor(t *testing.T) {
 		c.core.Ledger().SetUp(largeA, false)
 		c.core.Ledger().SetUp(smallOnB, false)
 		for range 2 {
-			c.core.Ledger().Begin(smallOnA)
+			c.core.Ledger().Begin(smallOnA, 0)
 		}
 		var waits sync.WaitGroup
 		for range 2 {

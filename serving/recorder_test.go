@@ -49,7 +49,7 @@ func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Opt
 func TestRequestsAreRecorded(t *testing.T) {
 	with, read := recording(t, nil)
 	g := newRig(t, says(200, jsonType, fine), with)
-	busy, _ := g.core.Ledger().Begin(smallOnA)
+	busy, _ := g.core.Ledger().Begin(smallOnA, 0)
 	g.do("POST", chat, ask, "x-gearshift-task", "copy", "x-llm-d-slo-tpot-ms", "70000")
 	busy.End()
 	g.do("POST", chat, strings.Replace(ask, "auto", "large", 1))

@@ -273,8 +273,8 @@ func TestWhatGoesOnFromAResponseWaits(t *testing.T) {
 		g.core.Ledger().SetUp(smallOnB, false)
 		g.do("POST", responses, `{"model":"small","input":"a"}`) // on small@a
 		g.core.Ledger().SetUp(smallOnB, true)
-		first, _ := g.core.Ledger().Begin(smallOnA)
-		second, _ := g.core.Ledger().Begin(smallOnA)
+		first, _ := g.core.Ledger().Begin(smallOnA, 0)
+		second, _ := g.core.Ledger().Begin(smallOnA, 0)
 		ended := make(chan *httptest.ResponseRecorder, 1)
 		go func() { ended <- g.do("POST", responses, from("resp_1", "auto")) }()
 		synctest.Wait()

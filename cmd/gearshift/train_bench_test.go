@@ -58,7 +58,7 @@ func BenchmarkTraining(b *testing.B) {
 	b.Run("default", func(b *testing.B) {
 		preset := s.Training.Presets["default"]
 		spec := s.Trained(preset).Spec()
-		e, err := training.NewEnvironment(s.Trained(preset), spec, preset.Episode)
+		e, err := training.NewEnvironment(s.Trained(preset), spec, &preset.Config)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/env/evaluation"
+	"gearshift/rl"
 	"gearshift/workloads"
 )
 
@@ -272,7 +273,7 @@ func TestLengthsWithoutMaxEndNoSimulation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := training.NewEnvironment(s, s.Spec(), 300)
+		e, err := training.NewEnvironment(s, s.Spec(), &rl.Config{Episode: 300})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -127,6 +127,15 @@ func draw(t *fleet.Table, seed uint64) *example {
 			x.view.Excess = append(x.view.Excess, max(0, 4*rng.Float32()-2))
 		}
 	}
+	for i := range t.Replicas {
+		own := x.view.Own(i)
+		for range t.Tasks[1:] {
+			n := rng.IntN(own + 1)
+			x.view.ByTask = append(x.view.ByTask, int32(n))
+			own -= n
+		}
+		x.view.ByTask = append(x.view.ByTask, int32(own))
+	}
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
@@ -144,7 +153,7 @@ func (x *example) unchanged() error {
 	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed &&
 		slices.Equal(v.InFlight, w.InFlight) && slices.Equal(v.Elsewhere, w.Elsewhere) && slices.Equal(v.Held, w.Held) &&
 		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps) &&
-		slices.Equal(v.Excess, w.Excess)
+		slices.Equal(v.Excess, w.Excess) && slices.Equal(v.ByTask, w.ByTask)
 	if !same {
 		return fmt.Errorf("%v: the view was changed, from that of %v", x, want)
 	}

@@ -9,6 +9,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	defer o.mu.Unlock()
 	l.table = o.table
 	l.inFlight = append(l.inFlight[:0], o.inFlight...)
+	l.byTask = append(l.byTask[:0], o.byTask...)
 	l.held = append(l.held[:0], o.held...)
 	l.tightest = append(l.tightest[:0], o.tightest...)
 	l.down = append(l.down[:0], o.down...)
@@ -32,12 +33,13 @@ func (x Lease) On(l *Ledger) Lease {
 
 // CopyFrom makes v equal to o, reusing v's memory.
 func (v *View) CopyFrom(o *View) {
-	inFlight, held, down, forecasts, sample := v.InFlight, v.Held, v.Down, v.Forecasts, v.sample
+	inFlight, byTask, held, down, forecasts, sample := v.InFlight, v.ByTask, v.Held, v.Down, v.Forecasts, v.sample
 	elsewhere, caps, excess, tightest := v.Elsewhere, v.Caps, v.Excess, v.tightest
 	*v = *o
 	v.sample = sample
 	v.sample.copyFrom(&o.sample)
 	v.InFlight = append(inFlight[:0], o.InFlight...)
+	v.ByTask = append(byTask[:0], o.ByTask...)
 	v.Held = append(held[:0], o.Held...)
 	v.Down = append(down[:0], o.Down...)
 	v.Forecasts = append(forecasts[:0], o.Forecasts...)

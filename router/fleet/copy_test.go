@@ -11,7 +11,7 @@ import (
 func TestLedgerCopy(t *testing.T) {
 	table := table(t)
 	l, into := NewLedger(table), NewLedger(table)
-	if _, ok := into.Begin(0); !ok { // the destination has a past
+	if _, ok := into.Begin(0, 0); !ok { // the destination has a past
 		t.Fatal("no place")
 	}
 	for i := range 4 {
@@ -19,7 +19,7 @@ func TestLedgerCopy(t *testing.T) {
 	}
 	l.SetUp(1, false)
 	l.HoldEach([]int{0}, alike(70))
-	lease, ok := l.Begin(0)
+	lease, ok := l.Begin(0, 0)
 	if !ok {
 		t.Fatal("no place")
 	}

@@ -8,13 +8,13 @@ import (
 func TestCapBoundsOwnRequests(t *testing.T) {
 	l := NewLedger(table(t))
 	l.SetCap(0, 1)
-	lease, ok := l.Begin(0)
+	lease, ok := l.Begin(0, 0)
 	if !ok {
 		t.Fatal("no first place")
 	}
 	var v View
 	l.View(0, &v)
-	if _, ok := l.Begin(0); ok || v.Available(0) || !v.Available(1) {
+	if _, ok := l.Begin(0, 0); ok || v.Available(0) || !v.Available(1) {
 		t.Error("a second request got beyond the cap")
 	}
 	lease.End()
@@ -23,7 +23,7 @@ func TestCapBoundsOwnRequests(t *testing.T) {
 	}
 	l.SetCap(0, 0)
 	for range 2 {
-		if _, ok := l.Begin(0); !ok {
+		if _, ok := l.Begin(0, 0); !ok {
 			t.Error("no place though the cap is lifted")
 		}
 	}
@@ -37,7 +37,7 @@ func TestCorrectionsShowAndTakeNoPlaces(t *testing.T) {
 	if limit == 0 {
 		t.Fatal("the test needs a replica with a limit")
 	}
-	if _, ok := l.Begin(0); !ok {
+	if _, ok := l.Begin(0, 0); !ok {
 		t.Fatal("no place")
 	}
 	l.HoldEach([]int{0}, alike(10))

@@ -16,7 +16,7 @@ func TestDrainedApartFromDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := fleet.NewLedger(table)
-	before, ok := l.Begin(0)
+	before, ok := l.Begin(0, 0)
 	if !ok {
 		t.Fatal("no place")
 	}
@@ -37,11 +37,11 @@ func TestDrainedApartFromDown(t *testing.T) {
 	} {
 		l.View(0, &v)
 		step.do()
-		if _, ok := l.BeginOn(&v, 1); ok {
+		if _, ok := l.BeginOn(&v, 1, 0); ok {
 			t.Errorf("step %d: a choice made before it still begins", i)
 		}
 		l.View(0, &v)
-		lease, ok := l.Begin(0)
+		lease, ok := l.Begin(0, 0)
 		lease.End()
 		if ok != step.available || v.Available(0) != step.available || !v.Available(1) {
 			t.Errorf("step %d: begins %v, available %v, want %v", i, ok, v.Available(0), step.available)

@@ -42,6 +42,7 @@ type Ledger struct {
 
 	mu       sync.Mutex // protects all below
 	inFlight []int32
+	byTask   []int32 // in flight, by replica and task
 	held     []int32 // tokens
 	down     []bool  // failed, or drained
 	failed   []bool
@@ -62,8 +63,8 @@ type Ledger struct {
 
 // slot is the place of one lease; its generation makes old leases inert.
 type slot struct {
-	generation uint32
-	replica    int32
+	generation    uint32
+	replica, task int32
 }
 
 // NewLedger starts with every replica up and nothing in flight.
@@ -71,6 +72,7 @@ func NewLedger(t *Table) *Ledger {
 	return &Ledger{
 		table:    t,
 		inFlight: make([]int32, len(t.Replicas)),
+		byTask:   make([]int32, len(t.Replicas)*len(t.Tasks)),
 		held:     make([]int32, len(t.Replicas)),
 		down:     make([]bool, len(t.Replicas)),
 		failed:   make([]bool, len(t.Replicas)),
@@ -175,6 +177,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	defer l.mu.Unlock()
 	v.Table, v.Now, v.taken = l.table, now, l.taken
 	v.InFlight = append(v.InFlight[:0], l.inFlight...)
+	v.ByTask = append(v.ByTask[:0], l.byTask...)
 	v.Held = append(v.Held[:0], l.held...)
 	v.tightest = append(v.tightest[:0], l.tightest...)
 	v.Down = append(v.Down[:0], l.down...)
@@ -195,31 +198,32 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	}
 }
 
-// Begin takes a place on the replica. It reports false, and takes nothing, if
-// the replica is down or full.
-func (l *Ledger) Begin(replica int) (Lease, bool) {
+// Begin takes a place on the replica for a request of the task. It reports false, and
+// takes nothing, if the replica is down or full.
+func (l *Ledger) Begin(replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.begin(replica)
+	return l.begin(replica, task)
 }
 
 // BeginOn is Begin for a choice made on the view v. It also reports false if a
 // place has been taken on the replica's host since then, or any replica has gone
 // down or come up. A place taken on another host does not make this one worse.
-func (l *Ledger) BeginOn(v *View, replica int) (Lease, bool) {
+func (l *Ledger) BeginOn(v *View, replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last[l.table.Replicas[replica].Host] > v.taken {
 		return Lease{}, false
 	}
-	return l.begin(replica)
+	return l.begin(replica, task)
 }
 
-func (l *Ledger) begin(replica int) (Lease, bool) {
+func (l *Ledger) begin(replica, task int) (Lease, bool) {
 	if !available(l.table, l.inFlight[replica], l.down, l.caps, replica) {
 		return Lease{}, false
 	}
 	l.inFlight[replica]++
+	l.byTask[replica*len(l.table.Tasks)+task]++
 	l.taken++
 	l.last[l.table.Replicas[replica].Host] = l.taken
 	var n uint32
@@ -229,7 +233,7 @@ func (l *Ledger) begin(replica int) (Lease, bool) {
 		n = uint32(len(l.slots))
 		l.slots = append(l.slots, slot{})
 	}
-	l.slots[n].replica = int32(replica)
+	l.slots[n].replica, l.slots[n].task = int32(replica), int32(task)
 	return Lease{ledger: l, slot: n, generation: l.slots[n].generation}, true
 }
 
@@ -281,6 +285,7 @@ func (l *Ledger) end(x Lease) (tell []func(), ended bool) {
 	}
 	s.generation++
 	l.inFlight[s.replica]--
+	l.byTask[int(s.replica)*len(l.table.Tasks)+int(s.task)]--
 	l.free = append(l.free, x.slot)
 	return l.onRoom, true
 }

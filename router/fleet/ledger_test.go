@@ -12,7 +12,10 @@ import (
 func table(t testing.TB) *Table {
 	t.Helper()
 	built, err := NewTable(
-		[]Task{{Name: "task", Deadline: time.Millisecond, Weight: 1, Quality: []float64{0.5, 1}}},
+		[]Task{
+			{Name: "task", Deadline: time.Millisecond, Weight: 1, Quality: []float64{0.5, 1}},
+			{Name: "other", Deadline: time.Second, Weight: 2, Quality: []float64{0.7, 1}},
+		},
 		[]Variant{{Name: "small"}, {Name: "large"}},
 		[]Host{{Name: "a"}, {Name: "b"}},
 		[]Replica{
@@ -85,7 +88,7 @@ func TestLedgerAgainstModel(t *testing.T) {
 				l.Arrive(now)
 				m.arrivals = append(m.arrivals, now)
 			case 2, 3:
-				lease, ok := l.Begin(r)
+				lease, ok := l.Begin(r, len(leases)%len(built.Tasks))
 				if want := m.begin(r, len(leases)); ok != want {
 					t.Fatalf("seed %d, step %d: Begin(%d) = %v, want %v", seed, step, r, ok, want)
 				}
@@ -129,6 +132,13 @@ func compare(t *testing.T, l *Ledger, m *model, now time.Duration, seed uint64, 
 			t.Fatalf("seed %d, step %d: replica %d: %d in flight, down %v; the model has %v, %v",
 				seed, step, r, v.InFlight[r], v.Down[r], m.held[r], m.down[r])
 		}
+		byTask := make([]int32, len(m.table.Tasks))
+		for _, lease := range m.held[r] {
+			byTask[lease%len(byTask)]++
+		}
+		if got := v.ByTask[r*len(byTask):][:len(byTask)]; !slices.Equal(got, byTask) {
+			t.Fatalf("seed %d, step %d: replica %d: %v by task, want %v", seed, step, r, got, byTask)
+		}
 	}
 	if l.InFlight() != total || v.VariantInFlight(0)+v.VariantInFlight(1) != total {
 		t.Fatalf("seed %d, step %d: %d in flight, want %d", seed, step, l.InFlight(), total)
@@ -166,9 +176,9 @@ func TestLeaseIsInertOnceEnded(t *testing.T) {
 		t.Error("the zero lease ended something")
 	}
 	l := NewLedger(table(t))
-	old, _ := l.Begin(2)
+	old, _ := l.Begin(2, 0)
 	old.End()
-	renewed, _ := l.Begin(3) // in the same slot
+	renewed, _ := l.Begin(3, 0) // in the same slot
 	if old.End() || l.InFlight() != 1 || !renewed.End() {
 		t.Error("an old lease ended the one that came after it")
 	}
@@ -198,25 +208,25 @@ func TestBeginOnAView(t *testing.T) {
 	l := NewLedger(table(t))
 	var v View
 	l.View(0, &v)
-	first, ok := l.BeginOn(&v, 2)
+	first, ok := l.BeginOn(&v, 2, 0)
 	if !ok {
 		t.Fatal("nothing came between, and no place is given")
 	}
-	if _, ok := l.BeginOn(&v, 0); ok {
+	if _, ok := l.BeginOn(&v, 0, 0); ok {
 		t.Error("a place is given on a view from before the last choice on its host")
 	}
-	if _, ok := l.BeginOn(&v, 3); !ok {
+	if _, ok := l.BeginOn(&v, 3, 0); !ok {
 		t.Error("no place is given, though the last choice was on another host")
 	}
 	l.View(0, &v)
 	l.HoldEach([]int{2}, alike(100))
 	first.End()
-	if _, ok := l.BeginOn(&v, 3); !ok {
+	if _, ok := l.BeginOn(&v, 3, 0); !ok {
 		t.Error("no place is given, but nobody has taken one since the view")
 	}
 	l.View(0, &v)
 	l.SetUp(0, false)
-	if _, ok := l.BeginOn(&v, 3); ok {
+	if _, ok := l.BeginOn(&v, 3, 0); ok {
 		t.Error("a place is given on a view from before a replica went down")
 	}
 }
@@ -231,7 +241,7 @@ func TestConcurrentLeases(t *testing.T) {
 			var mine []Lease
 			for i := range 2000 {
 				l.Arrive(time.Duration(i))
-				if lease, ok := l.Begin(rng.IntN(2)); ok {
+				if lease, ok := l.Begin(rng.IntN(2), 0); ok {
 					mine = append(mine, lease)
 				}
 				l.View(0, &v)
@@ -264,7 +274,7 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		l.Arrive(0)
 		l.View(0, &v)
-		lease, _ := l.Begin(3)
+		lease, _ := l.Begin(3, 0)
 		lease.End()
 	}); n != 0 {
 		t.Errorf("a request's way through the ledger allocates %v times", n)
@@ -276,7 +286,7 @@ func TestLedgerTellsOfRoom(t *testing.T) {
 	l := NewLedger(table(t))
 	var told, inFlight int
 	l.OnRoom(func() { told, inFlight = told+1, l.InFlight() })
-	lease, _ := l.Begin(0)
+	lease, _ := l.Begin(0, 0)
 	if told != 0 {
 		t.Error("told of a place taken")
 	}

@@ -78,7 +78,7 @@ func TestSampleStandsForTheFleet(t *testing.T) {
 	l := NewLedger(table)
 	for i := range table.Replicas {
 		for range 3 {
-			l.Begin(i)
+			l.Begin(i, 0)
 		}
 	}
 	var v View

@@ -102,7 +102,7 @@ func TestTableIndexes(t *testing.T) {
 			t.Errorf("variant %q has index %d, want %d", name, got, want)
 		}
 	}
-	if built.TaskIndex("task") != 0 || built.TaskIndex("other") != -1 {
+	if built.TaskIndex("task") != 0 || built.TaskIndex("other") != 1 || built.TaskIndex("third") != -1 {
 		t.Error("tasks are not found by name")
 	}
 	if got := built.ReplicasOf(1); len(got) != 2 || got[0] != 2 || got[1] != 3 {

@@ -13,6 +13,9 @@ type View struct {
 	// InFlight counts the requests on each replica, waiting and running, those of
 	// other routers among them where they are known.
 	InFlight []int32
+	// ByTask counts the router's own of them, by replica and, within that, by task; empty
+	// where nobody counts.
+	ByTask []int32
 	// Held is the tokens that the requests on each replica hold there: their
 	// prompts and what they have generated so far. A waiting request counts too.
 	Held []int32
@@ -90,6 +93,19 @@ func (v *View) VariantInFlight(variant int) int {
 	}
 	if all := len(v.Table.ReplicasOf(variant)); all > len(seen) {
 		sum = (sum*all + len(seen)/2) / len(seen)
+	}
+	return sum
+}
+
+// TaskInFlight is the router's own requests of the task on all replicas of a variant,
+// of those in the sample if there is one.
+func (v *View) TaskInFlight(variant, task int) int {
+	if len(v.ByTask) == 0 {
+		return 0
+	}
+	var sum int
+	for _, r := range v.ReplicasOf(variant) {
+		sum += int(v.ByTask[r*len(v.Table.Tasks)+task])
 	}
 	return sum
 }

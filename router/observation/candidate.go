@@ -90,6 +90,8 @@ func (s Spec) boundTo() (tasks, variants bool) {
 		switch f.Kind {
 		case TaskID, TaskOneHot:
 			tasks = true
+		case TaskInFlight:
+			tasks, variants = true, true
 		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 			variants = true
 		}

@@ -93,6 +93,13 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 				replicas := max(1, len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
 				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
 			}
+		case TaskInFlight:
+			for m, scale := range f.Scale {
+				replicas := max(1, len(v.ReplicasOf(m))) // that are seen, as the sum is
+				for t := range e.spec.Tasks {
+					put(float64(v.TaskInFlight(m, t)) / float64(replicas) / scale)
+				}
+			}
 		case LogInFlight:
 			for m, scale := range f.Scale {
 				put(math.Log1p(float64(v.VariantInFlight(m))) / scale)

@@ -76,6 +76,11 @@ func TestEncode(t *testing.T) {
 			2, 4, 2,
 			3, 4, 0,
 			4, 4, 2},
+		ByTask: []int32{ // a few of these, by the four tasks
+			1, 0, 2, 0, 0, 0, 0, 4, 0, 0, 0, 0,
+			0, 0, 0, 2, 0, 0, 4, 0, 0, 0, 0, 2,
+			0, 3, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0,
+			1, 0, 0, 0, 0, 0, 4, 0, 2, 0, 0, 0},
 		Held: []int32{
 			900, 5648, 100,
 			700, 2824, 5264,
@@ -99,6 +104,7 @@ func TestEncode(t *testing.T) {
 		{observation.Feature{Kind: observation.TaskID, Scale: []float64{3}}, []float64{2. / 3}},
 		{observation.Feature{Kind: observation.TaskOneHot}, []float64{0, 0, 1, 0}},
 		{observation.Feature{Kind: observation.InFlight, Scale: []float64{1, 2, 5}}, []float64{13. / 4, 4. / 2, 5. / 4 / 5}},
+		{observation.Feature{Kind: observation.TaskInFlight, Scale: []float64{1, 2, 0.5}}, []float64{2. / 4, 3. / 4, 2. / 4, 2. / 4, 0, 0, 8. / 4 / 2, 8. / 4 / 2, 2. / 4 / 0.5, 0, 0, 2. / 4 / 0.5}},
 		// All 1.3B are full: the bound stands for "none".
 		{observation.Feature{Kind: observation.Shortest, Scale: []float64{4, 4, 5}}, []float64{2. / 4, observation.Bound, 1. / 5}},
 		// 700 of 21,376 (the 125M that is not full); no 1.3B; 100 of 10,528.

@@ -32,6 +32,10 @@ const (
 	// InFlight is, per variant, its requests in flight ÷ its replicas ÷ scale:
 	// the paper's "batch size at each model" (LBE-9).
 	InFlight Kind = "in-flight"
+	// TaskInFlight is, per variant and task, the router's own requests in flight ÷ the
+	// variant's replicas ÷ the variant's scale: what is there now will stay as long, and
+	// mind being slowed as much, as its task has it.
+	TaskInFlight Kind = "task-in-flight"
 	// LogInFlight is, per variant, log(1 + its requests in flight) ÷ scale, which
 	// tells light loads apart.
 	LogInFlight Kind = "log-in-flight"
@@ -63,7 +67,7 @@ const (
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -142,7 +146,7 @@ func (s Spec) validateFeature(f Feature) error {
 	case TaskOneHot, Advice:
 	case TaskID, Rate, LogRate:
 		want = 1
-	case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
@@ -180,6 +184,8 @@ func (s Spec) width(f Feature) int {
 	switch f.Kind {
 	case TaskOneHot:
 		return len(s.Tasks)
+	case TaskInFlight:
+		return len(s.Variants) * len(s.Tasks)
 	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
 		return len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:

@@ -150,6 +150,8 @@ func (f *file) row(l *line) (Row, error) {
 		return r, fmt.Errorf("in_flight, held_tokens: %d and %d numbers; want one for each of %d replicas", len(l.InFlight), len(l.Held), n)
 	case len(l.Others) != 0 && len(l.Others) != n || len(l.Caps) != 0 && len(l.Caps) != n:
 		return r, fmt.Errorf("of_others, caps: %d and %d numbers; want none, or one for each of %d replicas", len(l.Others), len(l.Caps), n)
+	case len(l.ByTask) != 0 && len(l.ByTask) != n*len(f.header.Tasks):
+		return r, fmt.Errorf("in_flight_by_task: %d numbers; want none, or one for each of %d tasks on each of %d replicas", len(l.ByTask), len(f.header.Tasks), n)
 	case len(l.Excess) != 0 && len(l.Excess) != n:
 		return r, fmt.Errorf("excess_time: %d numbers; want none, or one for each of %d replicas", len(l.Excess), n)
 	case len(l.Smoothed) != len(fleet.RateHorizons):
@@ -191,10 +193,10 @@ func notNegative(l *line) error {
 			return fmt.Errorf("%s: %d is negative", x.key, x.value)
 		}
 	}
-	for _, list := range [][]int32{l.InFlight, l.Held, l.Others} {
+	for _, list := range [][]int32{l.InFlight, l.ByTask, l.Held, l.Others} {
 		for _, n := range list {
 			if n < 0 {
-				return errors.New("in_flight, held_tokens, of_others: a negative number")
+				return errors.New("in_flight, in_flight_by_task, held_tokens, of_others: a negative number")
 			}
 		}
 	}
@@ -220,7 +222,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
-			Now: time.Duration(l.At), InFlight: l.InFlight, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps, Excess: l.Excess,
+			Now: time.Duration(l.At), InFlight: l.InFlight, ByTask: l.ByTask, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps, Excess: l.Excess,
 			Down: make([]bool, len(l.InFlight)), Rate: l.Rate,
 		},
 		Variant: variant, Replica: replica,

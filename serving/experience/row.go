@@ -66,6 +66,7 @@ type line struct {
 	Session      uint64    `json:"session,string,omitempty"`          // a hash, where sessions are kept together
 
 	InFlight []int32   `json:"in_flight"`
+	ByTask   []int32   `json:"in_flight_by_task,omitempty"` // the router's own, of each replica by task
 	Held     []int32   `json:"held_tokens"`
 	Others   []int32   `json:"of_others,omitempty"`   // of those in flight
 	Caps     []int32   `json:"caps,omitempty"`        // on those of the router's own; 0 is none, -1 lets in none
@@ -98,7 +99,7 @@ func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session,
-		InFlight: r.View.InFlight, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
+		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),

@@ -10,7 +10,7 @@ import (
 // refuse has the replica refuse one more request than it has, as one does that is full.
 func (r *rig) refuse(replica int, sure bool, spare time.Duration) bool {
 	r.t.Helper()
-	lease, ok := r.ledger.Begin(replica)
+	lease, ok := r.ledger.Begin(replica, 0)
 	if !ok {
 		r.t.Fatal("no place for the request that is to be refused")
 	}
@@ -25,7 +25,7 @@ func (r *rig) refuse(replica int, sure bool, spare time.Duration) bool {
 func TestAFullReplicaGetsNoMoreForAWhile(t *testing.T) {
 	r := newRig(t, 2)
 	for range 16 {
-		if _, ok := r.ledger.Begin(0); !ok {
+		if _, ok := r.ledger.Begin(0, 0); !ok {
 			t.Fatal("no place")
 		}
 	}

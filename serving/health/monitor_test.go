@@ -100,7 +100,7 @@ func (r *rig) want(changes ...string) {
 func (r *rig) takes(replica int) (n int) {
 	var leases []fleet.Lease
 	for {
-		lease, ok := r.ledger.Begin(replica)
+		lease, ok := r.ledger.Begin(replica, 0)
 		if !ok {
 			break
 		}
@@ -126,7 +126,7 @@ func TestARefusedConnectionEjectsAtOnce(t *testing.T) {
 func TestAReplicaComesBackByDegrees(t *testing.T) {
 	r := newRig(t, 2)
 	for range 40 {
-		if _, ok := r.ledger.Begin(1); !ok {
+		if _, ok := r.ledger.Begin(1, 0); !ok {
 			t.Fatal("no place")
 		}
 	}
@@ -344,7 +344,7 @@ func TestRequestsFromBeforeAreNoTrials(t *testing.T) {
 	r := newRig(t, 2)
 	before := r.now
 	for range 7 {
-		if _, ok := r.ledger.Begin(0); !ok {
+		if _, ok := r.ledger.Begin(0, 0); !ok {
 			t.Fatal("no place")
 		}
 	}

@@ -12,13 +12,13 @@ import (
 func TestThoseWhoWaitAreNoBurstOnAReplicaThatComesBack(t *testing.T) {
 	r := newRig(t, 2)
 	for range 40 {
-		r.ledger.Begin(1)
+		r.ledger.Begin(1, 0)
 	}
 	r.fail(0, health.Connect, 1)
 	took := 0
 	r.ledger.OnRoom(func() {
 		for {
-			if _, ok := r.ledger.Begin(0); !ok {
+			if _, ok := r.ledger.Begin(0, 0); !ok {
 				return
 			}
 			took++

@@ -69,7 +69,7 @@ func TestAnotherCooldown(t *testing.T) {
 func TestTrialsAndSlowStartWhileAReplicaComesBack(t *testing.T) {
 	r := newRig(t, 2)
 	for range 40 {
-		r.ledger.Begin(1)
+		r.ledger.Begin(1, 0)
 	}
 	r.fail(0, health.Connect, 1)
 	r.pass(5 * time.Second)

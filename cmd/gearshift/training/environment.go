@@ -38,8 +38,8 @@ func stratum(load float64) int {
 const leastLoad = 1e-3
 
 // NewEnvironment is the scenario's fleet under its training load, endless but
-// for the truncation after each episode.
-func NewEnvironment(s *scenario.Scenario, spec observation.Spec, episode int) (*Environment, error) {
+// for the truncation after each episode, with the rewards that c asks for.
+func NewEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config) (*Environment, error) {
 	load, err := workloads.NewRandomSwitching(s.Training.Load)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func NewEnvironment(s *scenario.Scenario, spec observation.Spec, episode int) (*
 	if err != nil {
 		return nil, err
 	}
-	config.Limit = episode
+	config.Limit, config.Marginal = c.Episode, c.MarginalRewards
 	tasks := config.Table.Tasks
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})
@@ -74,6 +74,14 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	t.told, err = env.New(config)
 	t.Environment = t.estimating
 	return t, err
+}
+
+// earned is the reward of the decision on that request.
+func (t *Environment) earned(o *env.Outcome) float64 {
+	if t.Config().Marginal {
+		return o.Marginal
+	}
+	return o.Utility
 }
 
 // Err is the error of the simulator, after which nothing more can be asked of it.
@@ -105,7 +113,7 @@ func (t *Environment) Step(action int) rl.Step {
 	t.completed = t.completed[:0]
 	for i := range step.Info.Outcomes {
 		o := &step.Info.Outcomes[i]
-		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: o.Utility, Stratum: t.strata[o.Decision]})
+		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: t.earned(o), Stratum: t.strata[o.Decision]})
 	}
 	return rl.Step{
 		Observation: step.Observation, Terminated: step.Terminated, Truncated: step.Truncated,

@@ -42,7 +42,7 @@ func tiny(t *testing.T) *scenario.Scenario {
 
 func joinsOutcomes(t *testing.T, s *scenario.Scenario, slowdown float64) {
 	const episode = 300
-	e, err := NewEnvironment(s, s.Spec(), episode)
+	e, err := NewEnvironment(s, s.Spec(), &rl.Config{Episode: episode})
 	if err != nil {
 		t.Fatal(err)
 	}

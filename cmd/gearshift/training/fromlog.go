@@ -221,7 +221,9 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error) {
 	const episodes = 1<<24 - 1
 	if !r.traced {
-		e, err := NewEnvironment(r.scenario, r.meta.Spec, r.config.Episode)
+		own := r.config
+		own.MarginalRewards = false // nobody logs what would have been
+		e, err := NewEnvironment(r.scenario, r.meta.Spec, &own)
 		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.Seed, n) }, err
 	}
 	log := fromlog.Decisions(r.train)

@@ -39,7 +39,7 @@ func (r *run) addMembers() error {
 			m.run = fmt.Sprintf("%s+%d", r.options.Name, i+1) // no policy's name has a +
 		}
 		for range max(1, r.config.Environments) {
-			e, err := NewEnvironment(r.scenario, r.meta.Spec, r.config.Episode)
+			e, err := NewEnvironment(r.scenario, r.meta.Spec, &r.config)
 			if err != nil {
 				return err
 			}
