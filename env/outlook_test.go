@@ -2,6 +2,7 @@ package env_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,38 +10,27 @@ import (
 	"gearshift/workloads"
 )
 
-// endings are those of all requests, by decision, each answered by the variant that actions
-// says.
-func endings(t *testing.T, c env.Config, actions func(n int) int) []env.Outcome {
+// endings are those of all requests, by decision, each answered by the variant given.
+func endings(t *testing.T, c env.Config, actions []int) []env.Outcome {
 	t.Helper()
 	e := make2(t, c)
 	if _, err := e.Reset(3); err != nil {
 		t.Fatal(err)
 	}
-	ended := map[int]env.Outcome{}
-	for n := 0; ; n++ {
-		step, err := e.Step(actions(n))
-		if err != nil {
-			t.Fatal(err)
-		}
+	ended := make([]env.Outcome, len(actions))
+	for _, step := range playOn(t, e, actions).steps {
 		for _, o := range step.Info.Outcomes {
 			ended[o.Decision] = o
 		}
-		if step.Terminated {
-			list := make([]env.Outcome, len(ended))
-			for i, o := range ended {
-				list[i] = o
-			}
-			return list
-		}
 	}
+	return ended
 }
 
 // What requests change of what all earn is together what all earn, in a load that makes
 // many late; to ask for it changes nothing else.
 func TestMarginalsAddUp(t *testing.T) {
 	c := twoByTwo(t)
-	alternate := func(n int) int { return n % 2 }
+	alternate := slices.Repeat([]int{0, 1}, 200)
 	before := endings(t, c, alternate)
 	c.Marginal = true
 	var utility, marginal float64
@@ -75,7 +65,7 @@ func TestMarginalsChargeWhoeverComesLater(t *testing.T) {
 		workloads.Arrival{At: time.Second, Task: 1, PromptTokens: 10, OutputTokens: long, Rate: 1},
 		workloads.Arrival{At: time.Second + time.Millisecond, Task: 1, PromptTokens: 10, OutputTokens: long, Rate: 1},
 	)
-	alone := endings(t, c, func(int) int { return 1 })
+	alone := endings(t, c, []int{1, 1})
 	for i, o := range alone {
 		if o.Utility != 1 || o.Marginal != 1 {
 			t.Errorf("request %d, alone on its host: %+v", i, o)
@@ -86,7 +76,7 @@ func TestMarginalsChargeWhoeverComesLater(t *testing.T) {
 		crowd = append(crowd, workloads.Arrival{At: time.Second + time.Duration(i)*time.Millisecond, Task: 1, PromptTokens: 100, OutputTokens: long, Rate: 1})
 	}
 	c.Open = of(crowd...)
-	crowded := endings(t, c, func(int) int { return 1 })
+	crowded := endings(t, c, slices.Repeat([]int{1}, len(crowd)))
 	first := crowded[0]
 	if first.Met || first.Marginal != 1 {
 		t.Errorf("the first of a crowd: %+v; want it late, and charged nothing", first)

@@ -19,6 +19,7 @@ type Environment struct {
 	estimating, told *env.Environment // the rate is estimated, or is known
 	knownShare       float64          // of the episodes
 	places           bool             // actions are replicas, not variants
+	marginal         bool             // rewards are; see [rl.Config.MarginalRewards]
 	strata           []int            // of the episode's decisions
 	completed        []rl.Completion
 	err              error
@@ -66,7 +67,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
-	t := &Environment{knownShare: knownShare, places: spec.Places()}
+	t := &Environment{knownShare: knownShare, places: spec.Places(), marginal: config.Marginal}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 
 // earned is the reward of the decision on that request.
 func (t *Environment) earned(o *env.Outcome) float64 {
-	if t.Config().Marginal {
+	if t.marginal {
 		return o.Marginal
 	}
 	return o.Utility

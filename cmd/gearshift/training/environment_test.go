@@ -1,6 +1,8 @@
 package training
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -38,6 +40,32 @@ func tiny(t *testing.T) *scenario.Scenario {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Marginal rewards are dealt out otherwise than utilities, and come to the same.
+func TestMarginalRewards(t *testing.T) {
+	const episode = 300
+	rewards := func(marginal bool) (sum float64, list []float64) {
+		s := tiny(t)
+		e, err := NewEnvironment(s, s.Spec(), &rl.Config{Episode: episode, MarginalRewards: marginal})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Reset(workloads.Seed(workloads.Training, 1))
+		list = make([]float64, episode)
+		for range episode {
+			for _, c := range e.Step(1).Completed {
+				list[c.Decision] = c.Utility
+				sum += c.Utility
+			}
+		}
+		return sum, list
+	}
+	own, each := rewards(false)
+	marginal, changed := rewards(true)
+	if math.Abs(own-marginal) > 1e-9 || own == 0 || slices.Equal(each, changed) {
+		t.Errorf("utilities of %v, marginal rewards of %v, the same for each: %t", own, marginal, slices.Equal(each, changed))
+	}
 }
 
 func joinsOutcomes(t *testing.T, s *scenario.Scenario, slowdown float64) {
