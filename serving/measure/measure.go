@@ -26,10 +26,6 @@ type Config struct {
 	Output int
 	// Time is how long [Run] measures, at least one round through all cells.
 	Time time.Duration
-	// Rest is how long an engine is idle before it is timed. Those that a request
-	// finds idle have mostly been so: processors that slept, and caches that others used,
-	// take their time.
-	Rest time.Duration
 	// Seed of the words of prompts and of the cells' order.
 	Seed uint64
 	// Transport is HTTP's own if nil.
@@ -55,6 +51,10 @@ const (
 	loadOutput = 128
 	// fewest samples that a measurement is worth something with.
 	fewest = 8
+	// rest is how long an engine is idle before it is timed. Those that a request
+	// finds idle have mostly been so: processors that slept, and caches that others used,
+	// take their time.
+	rest = 30 * time.Millisecond
 )
 
 // Validate names the first fault.

@@ -46,7 +46,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
-	if !caller.Await(ctx, time.NewTimer(r.Rest), r.Rest) {
+	if !caller.Await(ctx, time.NewTimer(rest), rest) {
 		return context.Cause(ctx)
 	}
 	before := r.processors()

@@ -72,7 +72,6 @@ type Options struct {
 	WeightBytes, ActivationBytes, KVBytes int64  // of the weights, of what else is held, and of a cached token
 	Resamples                             int    // refits that the intervals come from; 0 for none
 	Seed                                  uint64
-	Means                                 bool // fits loads by the mean of their samples, not the median
 }
 
 // Of fits the profile to what was measured. It fails where that is too little to fit.
@@ -81,7 +80,7 @@ func Of(m *measure.Measurement, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := steady.Fit(steadySamples(m, neighbours), steady.Options{Resamples: o.Resamples, Seed: o.Seed, Means: o.Means})
+	f, err := steady.Fit(steadySamples(m, neighbours), steady.Options{Resamples: o.Resamples, Seed: o.Seed})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Target.Model, err)
 	}
@@ -136,7 +135,7 @@ func fitNeighbours(m *measure.Measurement, o Options) ([]*steady.Fitted, error) 
 				samples = append(samples, steadySample(s))
 			}
 		}
-		f, err := steady.Fit(samples, steady.Options{Resamples: o.Resamples / 2, Seed: o.Seed, Means: o.Means})
+		f, err := steady.Fit(samples, steady.Options{Resamples: o.Resamples / 2, Seed: o.Seed})
 		if err != nil {
 			return nil, fmt.Errorf("neighbour %s: %w", n.Model, err)
 		}

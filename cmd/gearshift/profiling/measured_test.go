@@ -63,8 +63,10 @@ var measuredKeys = []string{
 	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms", "overhead_ms", "sequence_ms", "contention",
 }
 
-// What the engines were given is what is measured, within the stated intervals.
+// What the engines were given is what is measured, within the stated intervals: of 90 %,
+// so that a tenth may lie outside.
 func TestAMeasuredProfileIsTheEngines(t *testing.T) {
+	all, outside := 0, 0
 	for _, c := range []struct {
 		scenario, model string
 		neighbours      []string
@@ -86,8 +88,13 @@ func TestAMeasuredProfileIsTheEngines(t *testing.T) {
 		}
 		for _, key := range measuredKeys {
 			i, ok := p.Measured.Intervals[key]
-			if want, known := number(keys[key]); !ok || !known || want < i.Low || want > i.High {
-				t.Errorf("%s %s: %s is %g, not in %.4g", c.scenario, c.model, key, want, i)
+			want, known := number(keys[key])
+			if !ok || !known {
+				t.Errorf("%s %s: %s is missing", c.scenario, c.model, key)
+			}
+			if all++; want < i.Low || want > i.High {
+				outside++
+				t.Logf("%s %s: %s is %g, not in %.4g", c.scenario, c.model, key, want, i)
 			}
 		}
 		if !p.Measured.Fits || p.Measured.Explained < 0.98 {
@@ -104,6 +111,9 @@ func TestAMeasuredProfileIsTheEngines(t *testing.T) {
 				t.Fatalf("request %+v", r)
 			}
 		}
+	}
+	if outside > all/10 {
+		t.Errorf("%d of %d parameters outside of their intervals, want at most a tenth", outside, all)
 	}
 }
 
@@ -196,7 +206,7 @@ func TestAMeasuredProfileIsAScenarios(t *testing.T) {
 // A session measures in rounds, between which it measures nothing, and times first tokens
 // of engines that have been idle.
 func TestASessionMeasuresInRounds(t *testing.T) {
-	const rest = 50 * time.Millisecond
+	const rest = 30 * time.Millisecond
 	s, err := scenario.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +217,7 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 		defer engines.Close()
 		session, err := measure.Begin(t.Context(), measure.Config{
 			Target: measure.Target{URL: "http://127.0.0.1", Model: "small"}, Transport: engines,
-			Batches: []int{1, 4}, Prompts: []int{16, 64}, Output: 16, Rest: rest,
+			Batches: []int{1, 4}, Prompts: []int{16, 64}, Output: 16,
 		})
 		if err != nil {
 			t.Fatal(err)

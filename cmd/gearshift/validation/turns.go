@@ -4,18 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/serving/measure"
 )
 
-const (
-	// measuredOutput is how many tokens each answer has whose steps are timed.
-	measuredOutput = 32
-	// rest is how long an engine is idle before it is timed.
-	rest = 30 * time.Millisecond
-)
+// measuredOutput is how many tokens each answer has whose steps are timed.
+const measuredOutput = 32
 
 // inTurns measures the profiles and sends the loads by turns, so that both meet the
 // machine as it is by then, and holds all that was sent against the profiles that all of
@@ -96,7 +91,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 			continue
 		}
 		c := measure.Config{
-			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput, Rest: rest,
+			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput,
 			Seed: l.Seed<<8 + uint64(v), Transport: l.by, Processors: l.machine,
 		}
 		var err error
@@ -121,8 +116,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 	return list, nil
 }
 
-// adopt has the fleet run by the profiles measured, which are fitted to means, since
-// means are what they are to predict.
+// adopt has the fleet run by the profiles measured.
 func (l *live) adopt(sessions map[int]*measure.Session) error {
 	for i := range l.scenario.Models {
 		m := &l.scenario.Models[i]
@@ -136,7 +130,7 @@ func (l *live) adopt(sessions map[int]*measure.Session) error {
 		}
 		l.paces[m.Variant] = measured.Slowness()
 		p, err := profiling.Of(measured, profiling.Options{
-			Variant: m.Variant, Means: true, Resamples: resamples, Seed: l.Seed,
+			Variant: m.Variant, Resamples: resamples, Seed: l.Seed,
 			WeightBytes: m.WeightBytes, ActivationBytes: m.ActivationBytes, KVBytes: m.KVBytes,
 		})
 		if err != nil {

@@ -17,9 +17,6 @@ type Options struct {
 	Resamples int
 	// Seed of the resampling.
 	Seed uint64
-	// Means has the fit take the mean of a load's samples and not their median, which
-	// forgets what the machine's bad moments cost: for who predicts means.
-	Means bool
 }
 
 // Fitted is the latency model of an engine, and how well it explains the samples.
@@ -63,9 +60,11 @@ const (
 	noise = 0.004
 )
 
-// Fit fits the model to samples.
+// Fit fits the model to samples: to the means of each load, which are what it is to
+// predict. A median forgets the machine's bad moments, and of a load that takes the one
+// time or the other, beside neighbours with fewer processors than engines, it is either.
 func Fit(samples []Sample, o Options) (*Fitted, error) {
-	cells := cellsOf(samples, o.Means)
+	cells := cellsOf(samples)
 	kinds := map[string]int{}
 	for i := range cells {
 		kinds[cells[i].Kind()]++
@@ -120,7 +119,7 @@ func (s *search) converge(random *rand.Rand) []optimum {
 }
 
 // scatter is the relative error that each cell is good for: that of its kind, by how
-// far samples lie from the middle of their cell.
+// far samples lie from the mean of their cell.
 func scatter(cells []Cell) []float64 {
 	const normal = 1.48 // standard deviation by median absolute error
 	out := make([]float64, len(cells))

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/stat"
-
-	"gearshift/env/fit"
 )
 
 // Sample is one measurement of a load.
@@ -27,13 +23,13 @@ type Sample struct {
 	MS         float64
 }
 
-// Cell is a load with the median of its samples, or their mean.
+// Cell is a load with the mean of its samples.
 type Cell struct {
 	Sample
 	Samples   int
 	Predicted float64 // ms
 
-	scatter []float64 // relative distances of samples from the middle, of several
+	scatter []float64 // relative distances of samples from the mean, of several
 }
 
 // Error is predicted ÷ measured − 1.
@@ -67,7 +63,7 @@ func (s *Sample) Kind() string {
 }
 
 // cellsOf gathers the samples of each cell.
-func cellsOf(samples []Sample, means bool) []Cell {
+func cellsOf(samples []Sample) []Cell {
 	sorted := slices.Clone(samples)
 	slices.SortStableFunc(sorted, func(a, b Sample) int { return cmp.Compare(a.Cell, b.Cell) })
 	var cells []Cell
@@ -76,32 +72,28 @@ func cellsOf(samples []Sample, means bool) []Cell {
 		for n < len(sorted) && sorted[n].Cell == sorted[0].Cell {
 			n++
 		}
-		cells = append(cells, middle(sorted[:n], means))
+		cells = append(cells, meanOf(sorted[:n]))
 		sorted = sorted[n:]
 	}
 	return cells
 }
 
-// middle is a cell's median or mean time at its mean load.
-func middle(of []Sample, mean bool) Cell {
+// meanOf is a cell's mean time at its mean load.
+func meanOf(of []Sample) Cell {
 	c := Cell{Sample: of[0], Samples: len(of)}
-	var ms []float64
+	n := float64(len(of))
 	var tokens float64
-	c.Context, c.Neighbours = 0, 0
+	c.Context, c.Neighbours, c.MS = 0, 0, 0
 	for _, s := range of {
-		ms = append(ms, s.MS)
-		tokens += float64(s.Tokens) / float64(len(of))
-		c.Context += s.Context / float64(len(of))
-		c.Neighbours += s.Neighbours / float64(len(of))
+		tokens += float64(s.Tokens) / n
+		c.Context += s.Context / n
+		c.Neighbours += s.Neighbours / n
+		c.MS += s.MS / n
 	}
 	c.Tokens = int(math.Round(tokens))
-	if c.MS = fit.Quantile(ms, 0.5); mean {
-		c.MS = stat.Mean(ms, nil)
-	}
-	// One of an odd number is the middle itself, and says nothing.
-	for _, v := range ms {
-		if off := math.Abs(math.Log(v / c.MS)); len(ms)%2 == 0 || off > 0 {
-			c.scatter = append(c.scatter, off*math.Sqrt(float64(len(ms))/float64(max(1, len(ms)-1))))
+	if len(of) > 1 { // one is the mean itself, and says nothing
+		for _, s := range of {
+			c.scatter = append(c.scatter, math.Abs(math.Log(s.MS/c.MS))*math.Sqrt(n/(n-1)))
 		}
 	}
 	return c
