@@ -63,10 +63,8 @@ var measuredKeys = []string{
 	"launch_floor_ms", "weights_ms", "growth_per_sequence", "token_ms", "context_token_ms", "overhead_ms", "sequence_ms", "contention",
 }
 
-// What the engines were given is what is measured, within the stated intervals: of 90 %,
-// so that a tenth may lie outside.
+// What the engines were given is what is measured, within the stated intervals.
 func TestAMeasuredProfileIsTheEngines(t *testing.T) {
-	all, outside := 0, 0
 	for _, c := range []struct {
 		scenario, model string
 		neighbours      []string
@@ -88,13 +86,8 @@ func TestAMeasuredProfileIsTheEngines(t *testing.T) {
 		}
 		for _, key := range measuredKeys {
 			i, ok := p.Measured.Intervals[key]
-			want, known := number(keys[key])
-			if !ok || !known {
-				t.Errorf("%s %s: %s is missing", c.scenario, c.model, key)
-			}
-			if all++; want < i.Low || want > i.High {
-				outside++
-				t.Logf("%s %s: %s is %g, not in %.4g", c.scenario, c.model, key, want, i)
+			if want, known := number(keys[key]); !ok || !known || want < i.Low || want > i.High {
+				t.Errorf("%s %s: %s is %g, not in %.4g", c.scenario, c.model, key, want, i)
 			}
 		}
 		if !p.Measured.Fits || p.Measured.Explained < 0.98 {
@@ -111,9 +104,6 @@ func TestAMeasuredProfileIsTheEngines(t *testing.T) {
 				t.Fatalf("request %+v", r)
 			}
 		}
-	}
-	if outside > all/10 {
-		t.Errorf("%d of %d parameters outside of their intervals, want at most a tenth", outside, all)
 	}
 }
 

@@ -169,13 +169,17 @@ func (s *search) about(x []float64, more int, random *rand.Rand) [][]float64 {
 	return starts
 }
 
-// reach is how far parameter j alone can go from x, down or up, before the cells
-// tell: on the far side of a kink it may be anything.
+// reach is how far parameter j can go from x, down or up, the others following it, before
+// the cells tell: on the far side of a kink, or where they tell but a sum, it may be
+// anything.
 func (s *search) reach(x []float64, j int, sign float64) float64 {
 	const (
 		tells = 2.7 // more loss of the cells: 90 % for one parameter
 		step  = 0.25
 	)
+	held := *s
+	held.fixed = slices.Clone(s.fixed)
+	held.fixed[j] = true
 	y := slices.Clone(x)
 	room := make([]float64, len(s.cells)+len(x))
 	loss := func() (sum float64) {
@@ -187,9 +191,12 @@ func (s *search) reach(x []float64, j int, sign float64) float64 {
 	}
 	most := loss() + tells
 	for math.Abs(y[j]-s.centre[j]) < 3*belief[j].spread {
+		at := y[j]
 		y[j] += sign * step
-		if loss() > most {
-			return y[j] - sign*step
+		afresh := start(s.cells, s.centre) // for the far side of a kink
+		afresh[j] = y[j]
+		if y = held.best([][]float64{y, afresh})[0].x; loss() > most {
+			return at
 		}
 	}
 	return y[j]
