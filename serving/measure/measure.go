@@ -145,7 +145,8 @@ func Run(ctx context.Context, c Config) (*Measurement, error) {
 	return s.Measurement()
 }
 
-// Session is a measurement in rounds, between which the machine is free for others.
+// Session is a measurement in rounds of two halves, Alone and then Beside, between which
+// the machine is free for others.
 type Session struct{ run *run }
 
 // Begin makes a Session, whose rounds have no limit: the configuration's time is not
@@ -165,12 +166,24 @@ func Begin(ctx context.Context, c Config) (*Session, error) {
 // Close lets the connections go.
 func (s *Session) Close() { s.run.client.CloseIdleConnections() }
 
-// Round goes through all loads once, in an order of its own.
-func (s *Session) Round(ctx context.Context) error {
+// Alone goes once through the loads of each engine alone, in an order of its own.
+func (s *Session) Alone(ctx context.Context) error {
+	return s.half(ctx, func(c *Cell) bool { return len(c.Loaded) == 0 })
+}
+
+// Beside goes once through the loads beside neighbours, if there are any, and ends the
+// round.
+func (s *Session) Beside(ctx context.Context) error {
+	err := s.half(ctx, func(c *Cell) bool { return len(c.Loaded) > 0 })
+	s.run.out.Rounds++
+	return err
+}
+
+func (s *Session) half(ctx context.Context, of func(*Cell) bool) error {
 	r := s.run
+	cells := slices.DeleteFunc(slices.Clone(r.cells), func(c *Cell) bool { return !of(c) })
 	return r.timed(func() error {
-		_, err := r.round(ctx, r.out.Rounds+1, math.MaxInt64)
-		r.out.Rounds++
+		_, err := r.round(ctx, cells, r.out.Rounds+1, math.MaxInt64)
 		return err
 	})
 }
@@ -257,7 +270,7 @@ func (r *run) rounds(ctx context.Context) error {
 		if round == 1 {
 			limit = 2 * r.Time
 		}
-		whole, err := r.round(ctx, round, limit)
+		whole, err := r.round(ctx, r.cells, round, limit)
 		if err != nil {
 			return err
 		}
@@ -272,8 +285,8 @@ func (r *run) rounds(ctx context.Context) error {
 
 // round goes through the cells once: those alone, then those beside each set of
 // neighbours. It says whether it came to the end.
-func (r *run) round(ctx context.Context, round int, limit time.Duration) (whole bool, err error) {
-	order := slices.Clone(r.cells)
+func (r *run) round(ctx context.Context, cells []*Cell, round int, limit time.Duration) (whole bool, err error) {
+	order := slices.Clone(cells)
 	r.random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	slices.SortStableFunc(order, func(a, b *Cell) int { return slices.Compare(a.Loaded, b.Loaded) })
 	done := 0
@@ -288,7 +301,7 @@ func (r *run) round(ctx context.Context, round int, limit time.Duration) (whole 
 					return errTime
 				}
 				if r.Progress != nil {
-					r.Progress(Progress{Elapsed: r.since(), Of: r.Time, Round: round, Done: done, Cells: len(r.cells), Now: r.describe(cell)})
+					r.Progress(Progress{Elapsed: r.since(), Of: r.Time, Round: round, Done: done, Cells: len(cells), Now: r.describe(cell)})
 				}
 				done++
 				if err := r.sample(ctx, cell, load); err != nil {

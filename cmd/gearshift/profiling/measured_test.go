@@ -193,8 +193,8 @@ func TestAMeasuredProfileIsAScenarios(t *testing.T) {
 	}
 }
 
-// A session measures in rounds, between which it measures nothing, and times first tokens
-// of engines that have been idle.
+// A session measures in rounds, whose halves are apart, as the user likes, and times first
+// tokens of engines that have been idle.
 func TestASessionMeasuresInRounds(t *testing.T) {
 	const rest = 30 * time.Millisecond
 	s, err := scenario.Load("tiny")
@@ -207,17 +207,21 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 		defer engines.Close()
 		session, err := measure.Begin(t.Context(), measure.Config{
 			Target: measure.Target{URL: "http://127.0.0.1", Model: "small"}, Transport: engines,
-			Batches: []int{1, 4}, Prompts: []int{16, 64}, Output: 16,
+			Neighbours: []measure.Target{{URL: "http://127.0.0.1", Model: "large"}},
+			Batches:    []int{1, 4}, Prompts: []int{16, 64}, Output: 16,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer session.Close()
 		for range 3 {
-			if err := session.Round(t.Context()); err != nil {
+			if err := session.Alone(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
+			if err := session.Beside(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if m, err = session.Measurement(); err != nil {
 			t.Fatal(err)

@@ -52,24 +52,40 @@ func (l *live) inTurns(ctx context.Context) error {
 	return nil
 }
 
-// turn measures each variant once, just before it is loaded for the first time, and sends
-// every load once.
-func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Session, turns [][]*sent) error {
-	t := l.fleet.Table
-	measured := map[int]bool{}
-	for i, set := range l.sets {
-		for _, r := range set {
-			v := t.Replicas[r].Variant
-			if measured[v] {
-				continue
-			}
-			measured[v] = true
-			l.progress(fmt.Sprintf("turn %d of %d: measuring %s", turn+1, l.Turns, t.Variants[v].Name))
-			if err := sessions[v].Round(ctx); err != nil {
+// turn measures each variant alone just before it is loaded for the first time, and beside
+// the others just before one of their loads together, and sends every load once.
+func (l *live) turn(ctx context.Context, turn int, sessions map[int]*session, turns [][]*sent) error {
+	var begun, waiting []int // variants measured alone, and those not yet beside others
+	sample := func(variants []int, words string, half func(*session, context.Context) error) error {
+		for _, v := range variants {
+			l.progress(fmt.Sprintf("turn %d of %d: measuring %s%s", turn+1, l.Turns, l.fleet.Table.Variants[v].Name, words))
+			if err := half(sessions[v], ctx); err != nil {
 				return err
 			}
 		}
+		return nil
+	}
+	beside := func(n int) error {
+		now := waiting[:n]
+		waiting = waiting[n:]
+		return sample(now, " beside others", (*session).Beside)
+	}
+	for i, set := range l.sets {
+		fresh := l.variants(set, begun)
+		begun, waiting = append(begun, fresh...), append(waiting, fresh...)
+		if err := sample(fresh, "", (*session).Alone); err != nil {
+			return err
+		}
 		for k, load := range l.Loads {
+			if len(set) > 1 { // one variant before each load, and in each turn before another one
+				if k == 0 && len(waiting) > 0 {
+					first := turn % len(waiting)
+					waiting = slices.Concat(waiting[first:], waiting[:first])
+				}
+				if err := beside(len(waiting) / (len(l.Loads) - k)); err != nil {
+					return err
+				}
+			}
 			s, err := l.direct(ctx, set, load)
 			if err != nil {
 				return err
@@ -77,14 +93,27 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Ses
 			turns[i*len(l.Loads)+k] = append(turns[i*len(l.Loads)+k], s)
 		}
 	}
-	return nil
+	return beside(len(waiting))
+}
+
+// session is a variant's measurement, which goes on from turn to turn.
+type session = measure.Session
+
+// variants are those of the replicas that are not among the others.
+func (l *live) variants(replicas, others []int) (list []int) {
+	for _, r := range replicas {
+		if v := l.fleet.Table.Replicas[r].Variant; !slices.Contains(others, v) && !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // sessions begin the measurement of each variant that is loaded, by its index, beside
 // the others of its host.
-func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
+func (l *live) sessions(ctx context.Context) (map[int]*session, error) {
 	t := l.fleet.Table
-	list := map[int]*measure.Session{}
+	list := map[int]*session{}
 	for _, r := range slices.Concat(l.sets...) {
 		v := t.Replicas[r].Variant
 		if list[v] != nil {
@@ -117,7 +146,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 }
 
 // adopt has the fleet run by the profiles measured.
-func (l *live) adopt(sessions map[int]*measure.Session) error {
+func (l *live) adopt(sessions map[int]*session) error {
 	for i := range l.scenario.Models {
 		m := &l.scenario.Models[i]
 		s := sessions[l.fleet.Table.VariantIndex(m.Variant)]

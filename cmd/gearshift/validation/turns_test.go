@@ -11,7 +11,7 @@ import (
 )
 
 // inTurnsOf validates the engines of tiny in turns, from profiles that are far off.
-func inTurnsOf(t *testing.T, turns int) *live {
+func inTurnsOf(t *testing.T, turns int, told ...func(string)) *live {
 	t.Helper()
 	l, err := newLive(Options{
 		Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: []string{Alone, CoResident}, Tries: 1,
@@ -23,6 +23,9 @@ func inTurnsOf(t *testing.T, turns int) *live {
 	for i := range l.scenario.Models {
 		l.scenario.Models[i].Weights *= 3
 		l.scenario.Models[i].Contention = 0
+	}
+	for _, f := range told {
+		l.progress = f
 	}
 	validateInProcess(t, l)
 	return l
@@ -44,6 +47,29 @@ func TestInTurnsTheProfilesAreMeasuredAnew(t *testing.T) {
 	var table strings.Builder
 	if err := l.out.Table(&table); err != nil || !strings.Contains(table.String(), " % ± ") {
 		t.Errorf("%v\n%s", err, &table)
+	}
+}
+
+// What is measured beside others is measured right before they are loaded together, a part of
+// it before each load, and every turn another part before the first: a machine's moods pass.
+func TestInTurnsMeasuringIsNextToItsLoads(t *testing.T) {
+	var order []string
+	inTurnsOf(t, 2, func(words string) {
+		for _, w := range []string{"small beside", "large beside", "measuring small", "measuring large", "small, load", "large, load", "co-resident"} {
+			if strings.Contains(words, w) {
+				order = append(order, w)
+				break
+			}
+		}
+	})
+	want := []string{
+		"measuring small", "small, load", "small, load", "measuring large", "large, load", "large, load",
+		"small beside", "co-resident", "large beside", "co-resident",
+		"measuring small", "small, load", "small, load", "measuring large", "large, load", "large, load",
+		"large beside", "co-resident", "small beside", "co-resident",
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("%q", order)
 	}
 }
 
