@@ -54,9 +54,9 @@ func (l *live) inTurns(ctx context.Context) error {
 
 // turn measures each variant alone just before it is loaded for the first time, and beside
 // the others just before one of their loads together, and sends every load once.
-func (l *live) turn(ctx context.Context, turn int, sessions map[int]*session, turns [][]*sent) error {
+func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Session, turns [][]*sent) error {
 	var begun, waiting []int // variants measured alone, and those not yet beside others
-	sample := func(variants []int, words string, half func(*session, context.Context) error) error {
+	sample := func(variants []int, words string, half func(*measure.Session, context.Context) error) error {
 		for _, v := range variants {
 			l.progress(fmt.Sprintf("turn %d of %d: measuring %s%s", turn+1, l.Turns, l.fleet.Table.Variants[v].Name, words))
 			if err := half(sessions[v], ctx); err != nil {
@@ -68,12 +68,12 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*session, tu
 	beside := func(n int) error {
 		now := waiting[:n]
 		waiting = waiting[n:]
-		return sample(now, " beside others", (*session).Beside)
+		return sample(now, " beside others", (*measure.Session).Beside)
 	}
 	for i, set := range l.sets {
 		fresh := l.variants(set, begun)
 		begun, waiting = append(begun, fresh...), append(waiting, fresh...)
-		if err := sample(fresh, "", (*session).Alone); err != nil {
+		if err := sample(fresh, "", (*measure.Session).Alone); err != nil {
 			return err
 		}
 		for k, load := range l.Loads {
@@ -96,9 +96,6 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*session, tu
 	return beside(len(waiting))
 }
 
-// session is a variant's measurement, which goes on from turn to turn.
-type session = measure.Session
-
 // variants are those of the replicas that are not among the others.
 func (l *live) variants(replicas, others []int) (list []int) {
 	for _, r := range replicas {
@@ -111,9 +108,9 @@ func (l *live) variants(replicas, others []int) (list []int) {
 
 // sessions begin the measurement of each variant that is loaded, by its index, beside
 // the others of its host.
-func (l *live) sessions(ctx context.Context) (map[int]*session, error) {
+func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 	t := l.fleet.Table
-	list := map[int]*session{}
+	list := map[int]*measure.Session{}
 	for _, r := range slices.Concat(l.sets...) {
 		v := t.Replicas[r].Variant
 		if list[v] != nil {
@@ -146,7 +143,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*session, error) {
 }
 
 // adopt has the fleet run by the profiles measured.
-func (l *live) adopt(sessions map[int]*session) error {
+func (l *live) adopt(sessions map[int]*measure.Session) error {
 	for i := range l.scenario.Models {
 		m := &l.scenario.Models[i]
 		s := sessions[l.fleet.Table.VariantIndex(m.Variant)]
