@@ -168,20 +168,20 @@ func (s *Session) Close() { s.run.client.CloseIdleConnections() }
 
 // Alone goes once through the loads of each engine alone, in an order of its own.
 func (s *Session) Alone(ctx context.Context) error {
-	return s.half(ctx, func(c *Cell) bool { return len(c.Loaded) == 0 })
+	return s.half(ctx, false)
 }
 
 // Beside goes once through the loads beside neighbours, if there are any, and ends the
 // round.
 func (s *Session) Beside(ctx context.Context) error {
-	err := s.half(ctx, func(c *Cell) bool { return len(c.Loaded) > 0 })
+	err := s.half(ctx, true)
 	s.run.out.Rounds++
 	return err
 }
 
-func (s *Session) half(ctx context.Context, of func(*Cell) bool) error {
+func (s *Session) half(ctx context.Context, beside bool) error {
 	r := s.run
-	cells := slices.DeleteFunc(slices.Clone(r.cells), func(c *Cell) bool { return !of(c) })
+	cells := slices.DeleteFunc(slices.Clone(r.cells), func(c *Cell) bool { return (len(c.Loaded) > 0) != beside })
 	return r.timed(func() error {
 		_, err := r.round(ctx, cells, r.out.Rounds+1, math.MaxInt64)
 		return err

@@ -76,12 +76,13 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Ses
 		if err := sample(fresh, "", (*measure.Session).Alone); err != nil {
 			return err
 		}
+		together := len(set) > 1
+		if together { // some are measured before each load, in each turn others before the first
+			first := turn % max(1, len(waiting))
+			waiting = slices.Concat(waiting[first:], waiting[:first])
+		}
 		for k, load := range l.Loads {
-			if len(set) > 1 { // one variant before each load, and in each turn before another one
-				if k == 0 && len(waiting) > 0 {
-					first := turn % len(waiting)
-					waiting = slices.Concat(waiting[first:], waiting[:first])
-				}
+			if together {
 				if err := beside(len(waiting) / (len(l.Loads) - k)); err != nil {
 					return err
 				}
