@@ -55,6 +55,11 @@ const (
 	// finds idle have mostly been so: processors that slept, and caches that others used,
 	// take their time.
 	rest = 30 * time.Millisecond
+	// settle is how long an engine runs beside loaded neighbours before it is timed, and
+	// stretch for how long it then is. One that has just been woken shares a processor with
+	// the neighbour that has it, until the system has moved them about: where they outnumber the
+	// processors it would be found slower, and they quicker, than any of them is in use.
+	settle, stretch = 300 * time.Millisecond, 400 * time.Millisecond
 )
 
 // Validate names the first fault.

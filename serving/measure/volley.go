@@ -40,8 +40,7 @@ type Activity struct {
 	PrefillTokens      float64
 }
 
-// sample sends a cell's requests at once and takes what they tell. A cell that the
-// engine refuses is left out from then on.
+// sample takes a sample of a cell. One that the engine refuses is left out from then on.
 func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
@@ -50,40 +49,77 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 		return context.Cause(ctx)
 	}
 	before := r.processors()
-	answers, err := r.volley(ctx, c)
-	stolen := r.processors().StolenSince(before)
+	s, w, answers, err := r.stretch(ctx, c)
+	s.Stolen = r.processors().StolenSince(before)
 	if fault := l.fault(); fault != nil {
 		return fault
 	}
-	if errors.Is(err, ErrRefused) {
+	var unsteady notAtOnce
+	if errors.As(err, &unsteady) && c.Samples > 0 {
+		return nil // it can be done, and was disturbed
+	}
+	if unsteady > 0 || errors.Is(err, ErrRefused) {
 		r.drop(c, err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s := Sample{Engine: c.Engine, Cell: r.describe(c), Round: r.out.Rounds, Stolen: stolen}
-	var from, to time.Duration
-	if c.Output == 1 {
-		s.first(answers[0])
-		from, to = answers[0].sent, answers[0].tokens[0]
-	} else if from, to, err = s.steady(answers); err != nil {
-		if c.Samples == 0 { // else it can be done, and was disturbed
-			r.drop(c, err)
-		}
-		return nil
-	}
-	l.windows = append(l.windows, window{len(r.out.Samples), from, to})
+	w.sample = len(r.out.Samples)
+	l.windows = append(l.windows, w)
 	c.Samples++
 	r.out.Samples = append(r.out.Samples, s)
 	if q, ok := queued(answers); ok && len(c.Loaded) == 0 {
-		q.Engine, q.Cell, q.Round, q.Stolen = s.Engine, s.Cell+", a prompt behind others", s.Round, stolen
+		q.Engine, q.Cell, q.Round, q.Stolen = s.Engine, s.Cell+", a prompt behind others", s.Round, s.Stolen
 		r.out.Samples = append(r.out.Samples, q)
 	}
-	if c.Engine == 0 {
-		r.record(c, answers)
-	}
 	return nil
+}
+
+// stretch sends a cell's requests at once: to an idle engine one volley of them, and
+// beside neighbours one after the other, of which those count that come once the engine
+// has run among these for long enough. It returns what they tell in the mean, the time
+// that this is of, and the last answers.
+func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers []heard, err error) {
+	settled := r.since()
+	until := settled
+	if len(c.Loaded) > 0 {
+		settled += settle
+		until = settled + stretch
+	}
+	var volleys, ms, attended float64
+	for volleys == 0 || r.since() < until {
+		if answers, err = r.volley(ctx, c); err != nil {
+			return s, w, nil, err
+		}
+		if c.Engine == 0 {
+			r.record(c, answers)
+		}
+		s = Sample{Engine: c.Engine, Cell: r.describe(c), Round: r.out.Rounds}
+		from, to, err := s.tell(c, answers)
+		if err != nil {
+			return s, w, nil, err
+		}
+		if from < settled {
+			continue
+		}
+		if volleys == 0 {
+			w.from = from
+		}
+		w.to = to
+		volleys, ms, attended = volleys+1, ms+s.MS, attended+s.Context
+	}
+	s.MS, s.Context = ms/volleys, attended/volleys
+	return s, w, answers, nil
+}
+
+// tell fills in what the answers say, and of which time.
+func (s *Sample) tell(c *Cell, answers []heard) (from, to time.Duration, err error) {
+	if c.Output == 1 {
+		s.first(answers[0])
+		return answers[0].sent, answers[0].tokens[0], nil
+	}
+	return s.steady(answers)
 }
 
 // drop leaves a cell out from then on.
@@ -146,6 +182,13 @@ func queued(answers []heard) (s Sample, ok bool) {
 	return Sample{Prefill: true, Queued: true, Tokens: (tokens + len(answers)/2) / len(answers), Sequences: 1, MS: milliseconds(middle)}, true
 }
 
+// notAtOnce says that the engine does not run so many requests at once.
+type notAtOnce int
+
+func (n notAtOnce) Error() string {
+	return fmt.Sprintf("the engine does not run %d requests at once", int(n))
+}
+
 // fewestSteps of a sample of decode steps, of each sequence.
 const fewestSteps = 3
 
@@ -169,7 +212,7 @@ func (s *Sample) steady(answers []heard) (from, to time.Duration, err error) {
 		each := float64(h.output) / float64(len(h.tokens))
 		steps := float64(last-first) * each
 		if steps < fewestSteps {
-			return 0, 0, fmt.Errorf("the engine does not run %d requests at once", len(answers))
+			return 0, 0, notAtOnce(len(answers))
 		}
 		if h.tokens[0] == from {
 			s.MS = milliseconds(h.tokens[last]-from) / steps

@@ -194,9 +194,9 @@ func TestAMeasuredProfileIsAScenarios(t *testing.T) {
 }
 
 // A session measures in rounds, whose halves are apart, as the user likes, and times first
-// tokens of engines that have been idle.
+// tokens of engines that have been idle, but engines beside others once they have run for long.
 func TestASessionMeasuresInRounds(t *testing.T) {
-	const rest = 30 * time.Millisecond
+	const rest, timed = 30 * time.Millisecond, 700 * time.Millisecond
 	s, err := scenario.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -241,9 +241,22 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 			t.Errorf("%s: %d samples in three rounds", cell, n)
 		}
 	}
+	// Alone, the engine rests before each request; beside a neighbour it keeps on running, for
+	// longer than it is timed for.
+	began := 0.0
 	for i, r := range m.Requests {
-		if i > 0 && r.OutputTokens == 1 && r.Arrival-m.Requests[i-1].Last < rest.Seconds()-1e-6 {
-			t.Errorf("the engine was idle for %v s before %+v", r.Arrival-m.Requests[i-1].Last, r)
+		if i == 0 {
+			continue
+		}
+		last := m.Requests[i-1]
+		rested := r.Arrival-last.Last >= rest.Seconds()-1e-6
+		if rested && len(last.Neighbours) > 0 && last.Last-began < timed.Seconds() {
+			t.Errorf("the engine ran for %v s beside a neighbour, up to %+v", last.Last-began, last)
+		}
+		if rested {
+			began = r.Arrival
+		} else if r.OutputTokens == 1 && len(r.Neighbours) == 0 {
+			t.Errorf("the engine was idle for %v s before %+v", r.Arrival-last.Last, r)
 		}
 	}
 }
