@@ -54,11 +54,11 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if fault := l.fault(); fault != nil {
 		return fault
 	}
-	var unsteady notAtOnce
-	if errors.As(err, &unsteady) && c.Samples > 0 {
+	unsteady := errors.As(err, new(notAtOnce))
+	if unsteady && c.Samples > 0 {
 		return nil // it can be done, and was disturbed
 	}
-	if unsteady > 0 || errors.Is(err, ErrRefused) {
+	if unsteady || errors.Is(err, ErrRefused) {
 		r.drop(c, err)
 		return nil
 	}
@@ -92,13 +92,13 @@ func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers
 		if answers, err = r.volley(ctx, c); err != nil {
 			return s, w, nil, err
 		}
-		if c.Engine == 0 {
-			r.record(c, answers)
-		}
 		s = Sample{Engine: c.Engine, Cell: r.describe(c), Round: r.out.Rounds}
 		from, to, err := s.tell(c, answers)
 		if err != nil {
 			return s, w, nil, err
+		}
+		if c.Engine == 0 {
+			r.record(c, answers)
 		}
 		if from < settled {
 			continue
