@@ -30,7 +30,7 @@ type calibrateOptions struct {
 	measure, replay, validate             time.Duration
 	batches, prompts                      []int
 	seeds, requests, repetitions, trials  int
-	tries, replayTries                    int
+	tries, replayTries, turns             int
 	seed                                  uint64
 }
 
@@ -68,6 +68,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
 	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
+	f.IntVar(&o.turns, "turns", 0, "of measuring anew and validating, instead of once: what all of them measure takes the place of the profiles before it")
 	f.IntVar(&o.tries, "validate-tries", 3, "of a load at most, where the host of this virtual machine gave much of its processors to others")
 	f.IntVar(&o.replayTries, "replay-tries", 1, "of a turn at most, where the machine was at another pace than in the others of its repetition; above 1 volleys before and after each tell")
 	f.Uint64Var(&o.seed, "seed", 1, "of the training and of the replayed workload")
@@ -135,6 +136,9 @@ func (o *calibrateOptions) check() error {
 	}
 	if err := checkSeeds("--seeds", o.seeds); err != nil {
 		return err
+	}
+	if o.turns < 0 {
+		return fmt.Errorf("--turns %d: want a number, or 0 to validate what was measured at first", o.turns)
 	}
 	if o.repetitions < 1 || o.tries < 1 || o.replayTries < 1 || o.requests < 0 || o.trials < 0 {
 		return fmt.Errorf("--repetitions %d --validate-tries %d --replay-tries %d --requests %d --tune-trials %d: want at least 1, 1, 1, 0 and 0", o.repetitions, o.tries, o.replayTries, o.requests, o.trials)

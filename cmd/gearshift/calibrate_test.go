@@ -40,6 +40,7 @@ func TestCalibrateRefuses(t *testing.T) {
 	fail(t, on("--replay-time", "0s"), "--replay-time 0s")
 	fail(t, on("--seeds", "0"), "--seeds 0")
 	fail(t, on("--seeds", "9000000000000000000"), "at most 100000")
+	fail(t, on("--turns", "-1"), "--turns -1")
 	fail(t, on("--tune-trials", "-1"), "--tune-trials -1")
 	fail(t, on("--validate-tries", "0"), "--validate-tries 0")
 	fail(t, on("--replay-tries", "0"), "--replay-tries 0")
@@ -155,6 +156,39 @@ func TestCalibrateGoesOn(t *testing.T) {
 	joins(append(walk, "--from", "scenario")...)
 	if text, err := os.ReadFile(filepath.Join(dir, "input.yaml")); err != nil || string(text) != input {
 		t.Errorf("the folder's scenario is not the new one: %v", err)
+	}
+}
+
+// What is measured by turns takes the place of what was measured before, in the
+// scenario that all steps after it go by.
+func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
+	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
+		dir := t.TempDir()
+		put := func(name, text string) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("input.yaml", succeed(t, "scenario", "show", onHosts(t, "gpu0", "gpu0")))
+		put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
+		put("profile-large.yaml", measuredLarge)
+		code, out, stderr := gearshift(t, "calibrate", "--scenario", filepath.Join(dir, "input.yaml"), "--dir", dir, "--preset", "quick", "--batches", "1,4", "--prompts", "16,64", "--turns", fmt.Sprint(turns))
+		asked := strings.Contains(out, " --turns 3 --batches 1,4 --prompts 16,64 --out "+dir)
+		if code != 1 || !strings.Contains(out, "3 validate") || asked != (turns > 0) {
+			t.Errorf("--turns %d: exit code %d:\n%s%s", turns, code, out, stderr)
+		}
+		put("profile-large.yaml", strings.Replace(measuredLarge, "27.433", "5.4321", 1)) // as validate does at its end
+		c := &calibration{calibrateOptions: calibrateOptions{dir: dir, turns: turns}, scenario: scenarioOf(t, "tiny")}
+		if err := c.keepValidation(t.Context(), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		measured, err := scenario.Load(c.at("measured.yaml"))
+		if err != nil || fmt.Sprint(measured.Models[1].Weights) != want {
+			t.Errorf("--turns %d: %v; large reads its weights in %v ms, want %s", turns, err, measured.Models[1].Weights, want)
+		}
+		if !c.finished(steps()[slices.Index(stepNames(), "validate")]) {
+			t.Errorf("--turns %d: the step is not finished", turns)
+		}
 	}
 }
 
