@@ -69,15 +69,21 @@ func (w *atLine) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// A finished step is skipped and said so; --from repeats it and what follows; another
-// scenario does not go on in the same folder, unless its profiles are joined anew.
-func TestCalibrateGoesOn(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) {
+// into writes files into a folder.
+func into(t *testing.T, dir string) func(name, text string) {
+	return func(name, text string) {
+		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A finished step is skipped and said so; --from repeats it and what follows; another
+// scenario does not go on in the same folder, unless its profiles are joined anew.
+func TestCalibrateGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	put := into(t, dir)
 	input := succeed(t, "scenario", "show", "tiny")
 	put("input.yaml", input)
 	put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
@@ -164,11 +170,7 @@ func TestCalibrateGoesOn(t *testing.T) {
 func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
 	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
 		dir := t.TempDir()
-		put := func(name, text string) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		put := into(t, dir)
 		put("input.yaml", succeed(t, "scenario", "show", onHosts(t, "gpu0", "gpu0")))
 		put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
 		put("profile-large.yaml", measuredLarge)
