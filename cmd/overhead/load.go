@@ -113,15 +113,24 @@ func (o *load) warm(ctx context.Context) error {
 	return nil
 }
 
-// finish waits until nothing is under way, at most some seconds beyond the given
-// time.
+// unanswered is how many requests a proxy has left without an answer.
+type unanswered int
+
+func (n unanswered) Error() string {
+	return fmt.Sprintf("%d requests have no answer after %v", int(n), answerWithin)
+}
+
+// answerWithin is how long answers are waited for beyond the end of a measurement.
+const answerWithin = 5 * time.Second
+
+// finish waits until nothing is under way, and that not long beyond the given time.
 func (o *load) finish(ctx context.Context, end int64) error {
-	for patience := end + int64(5*time.Second); len(o.free) < len(o.all); {
+	for patience := end + int64(answerWithin); len(o.free) < len(o.all); {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if now() > patience {
-			return fmt.Errorf("%d requests have no answer after 5 s", len(o.all)-len(o.free))
+			return unanswered(len(o.all) - len(o.free))
 		}
 		if err := o.turn(); err != nil {
 			return err

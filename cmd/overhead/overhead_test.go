@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -118,5 +120,41 @@ func TestLoop(t *testing.T) {
 	}
 	if len(l.clients) > 0 {
 		t.Errorf("%d clients are still there", len(l.clients))
+	}
+}
+
+// What a proxy leaves without an answer is measured again, a few times, and told.
+func TestUnansweredIsMeasuredAgain(t *testing.T) {
+	l, addr := testLoop(t)
+	self := target{name: "portkey", addr: addr}
+	p := plan{loop: l, log: io.Discard, patience: time.Second}
+	asked := 0
+	silentFor := func(times int) func(context.Context, target, int) (measurement, error) {
+		asked = 0
+		return func(context.Context, target, int) (measurement, error) {
+			if asked++; asked <= times {
+				return measurement{}, unanswered(1)
+			}
+			return measurement{Target: self.name, Kind: kindLatency, Bytes: 1 << 10, Requests: 7}, nil
+		}
+	}
+	m, err := p.undisturbed(t.Context(), self, 1<<10, silentFor(2))
+	if err != nil || m.Requests != 7 || m.Lost != 2 || m.Tries != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := p.undisturbed(t.Context(), self, 1<<10, silentFor(99)); err == nil || asked != 1+mostLost {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	var lines, out strings.Builder
+	if err := json.NewEncoder(&lines).Encode(m); err != nil {
+		t.Fatal(err)
+	}
+	tables := table{cells: map[cell]measurement{}}
+	if err := tables.read(strings.NewReader(lines.String())); err != nil {
+		t.Fatal(err)
+	}
+	tables.write(&out)
+	if want := "- portkey left requests without an answer for 5s in 2 measurements, which were taken again\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %s in\n%s", want, &out)
 	}
 }

@@ -152,7 +152,23 @@ func (t *table) pace(out io.Writer) {
 		fmt.Fprintf(out, "- pace of the cores: of %d measurements %d were taken again because others slowed a core meanwhile, and %d stand that were slowed for more than %.0f %% of their time\n",
 			len(t.cells), again, slowed, 100*mostSlow)
 	}
+	t.lost(out)
 	fmt.Fprintln(out)
+}
+
+// lost says who left requests without an answer.
+func (t *table) lost(out io.Writer) {
+	for _, target := range t.targets {
+		n := 0
+		for c, m := range t.cells {
+			if c.target == target {
+				n += m.Lost
+			}
+		}
+		if n > 0 {
+			fmt.Fprintf(out, "- %s left requests without an answer for %v in %d measurements, which were taken again\n", target, answerWithin, n)
+		}
+	}
 }
 
 // section is a table with the sizes as columns, and beside each figure how it
