@@ -137,10 +137,16 @@ fi
 if [ -n "$awake" ]; then
 	start awake chrt -i 0 taskset -c 0 bash -c 'while :; do :; done'
 fi
+failed=0
 before=$(averages)
 since=$(ticks)
-"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl"
+"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl" || failed=$?
 given=$(stolen "$since")
+
+if ((failed)); then
+	echo "bench-proxy: broken off; what the proxies said last, and what was measured until then:" >&2
+	tail -n 5 "$work"/*.log >&2
+fi
 
 describe() {
 	echo "- date: $(date -u +%F)"
@@ -157,6 +163,7 @@ describe() {
 	describe
 	"$work/overhead" table <"$out/proxy.jsonl"
 } | tee "$out/proxy.md"
+((failed == 0)) || exit "$failed"
 if [ -n "${DOC-}" ]; then
 	sed -i -e '/bench-proxy: begin/,/bench-proxy: end/{//!d}' -e "/bench-proxy: begin/r $out/proxy.md" "$DOC"
 fi

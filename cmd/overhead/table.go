@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -58,6 +59,9 @@ func (t *table) read(in io.Reader) error {
 			t.sizes = append(t.sizes, m.Bytes)
 		}
 		seen[m.Target] = true
+	}
+	if len(seen) == 0 {
+		return errors.New("there are no measurements")
 	}
 	slices.Sort(t.sizes)
 	for _, name := range []string{"nginx", "gearshift", "gearshift-rule", "bare", "portkey"} { // in the order of the rows
