@@ -19,6 +19,8 @@ type load struct {
 	all     []*client
 	free    []*client // without a request under way
 	taken   []int64   // nanoseconds that each request took
+	sent    int       // requests
+	before  int       // what the upstream had been asked before
 	// next is called when a client's answer has come, and seen, if there is one,
 	// whenever some of it has.
 	next func(*client) error
@@ -32,7 +34,7 @@ type client struct {
 }
 
 func (l *loop) newLoad(addr netip.AddrPort, request []byte, clients int) (*load, error) {
-	o := &load{loop: l, request: request, taken: make([]int64, 0, 1<<16)}
+	o := &load{loop: l, request: request, taken: make([]int64, 0, 1<<16), before: l.upstream.asked}
 	o.next = func(c *client) error {
 		o.free = append(o.free, c)
 		return nil
@@ -63,6 +65,7 @@ func (o *load) close() {
 
 // send begins a request that was due at the given time.
 func (o *load) send(c *client, due int64) error {
+	o.sent++
 	c.start, c.out = due, o.request
 	return c.flush()
 }
@@ -113,11 +116,16 @@ func (o *load) warm(ctx context.Context) error {
 	return nil
 }
 
-// unanswered is how many requests a proxy has left without an answer.
-type unanswered int
+// unanswered says that a proxy has left requests without an answer.
+type unanswered struct {
+	requests int
+	sent     int // with those
+	reached  int // the upstream, of all that were sent
+	within   time.Duration
+}
 
-func (n unanswered) Error() string {
-	return fmt.Sprintf("%d requests have no answer after %v", int(n), answerWithin)
+func (u unanswered) Error() string {
+	return fmt.Sprintf("%d of %d requests have no answer after %v; %d had reached the upstream, which answers each", u.requests, u.sent, u.within, u.reached)
 }
 
 // answerWithin is how long answers are waited for beyond the end of a measurement.
@@ -125,12 +133,12 @@ const answerWithin = 5 * time.Second
 
 // finish waits until nothing is under way, and that not long beyond the given time.
 func (o *load) finish(ctx context.Context, end int64) error {
-	for patience := end + int64(answerWithin); len(o.free) < len(o.all); {
+	for patience := end + int64(o.within); len(o.free) < len(o.all); {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if now() > patience {
-			return unanswered(len(o.all) - len(o.free))
+			return unanswered{len(o.all) - len(o.free), o.sent, o.upstream.asked - o.before, o.within}
 		}
 		if err := o.turn(); err != nil {
 			return err

@@ -17,6 +17,7 @@ type loop struct {
 	*poller
 	upstream *upstream
 	clients  map[int]*client
+	within   time.Duration // answers come beyond the end of a measurement; answerWithin
 }
 
 func newLoop(addr netip.AddrPort) (*loop, error) {
@@ -28,7 +29,7 @@ func newLoop(addr netip.AddrPort) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loop{poller: p, upstream: u, clients: map[int]*client{}}, nil
+	return &loop{poller: p, upstream: u, clients: map[int]*client{}, within: answerWithin}, nil
 }
 
 // close ends the upstream and all who are connected with it.

@@ -229,7 +229,7 @@ func (p *plan) undisturbed(ctx context.Context, t target, size int, f func(conte
 		began, before := now(), processorTime(t.pid)
 		p.pace.mark()
 		m, err := f(ctx, t, size)
-		if silent := unanswered(0); errors.As(err, &silent) && lost < mostLost {
+		if errors.As(err, &unanswered{}) && lost < mostLost {
 			fmt.Fprintf(p.log, "overhead: %s, %d bytes: %v; measured again\n", t.name, size, err)
 			lost++
 			try--

@@ -123,6 +123,35 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// Of requests without an answer it is said whether the proxy has lost them, or the upstream.
+func TestUnansweredSaysWhoLostThem(t *testing.T) {
+	l, addr := testLoop(t)
+	l.within = 50 * time.Millisecond
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	proxy := target{name: "silent", addr: netip.MustParseAddrPort(silent.Addr().String())}
+	_, err = l.closed(t.Context(), proxy.addr, proxy.request(64, false), 3, time.Millisecond)
+	if want := (unanswered{requests: 3, sent: 3, reached: 0, within: l.within}); err != want {
+		t.Errorf("%v, not: %v", err, want)
+	}
+	o, err := l.newLoad(addr, proxy.request(64, false), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.close()
+	o.next = func(*client) error { return nil } // as if the answers did not come
+	if err := o.begin(); err != nil {
+		t.Fatal(err)
+	}
+	err = o.finish(t.Context(), now())
+	if want := (unanswered{requests: 2, sent: 2, reached: 2, within: l.within}); err != want {
+		t.Errorf("%v, not: %v", err, want)
+	}
+}
+
 // What a proxy leaves without an answer is measured again, a few times, and told.
 func TestUnansweredIsMeasuredAgain(t *testing.T) {
 	l, addr := testLoop(t)
@@ -133,7 +162,7 @@ func TestUnansweredIsMeasuredAgain(t *testing.T) {
 		asked = 0
 		return func(context.Context, target, int) (measurement, error) {
 			if asked++; asked <= times {
-				return measurement{}, unanswered(1)
+				return measurement{}, unanswered{requests: 1}
 			}
 			return measurement{Target: self.name, Kind: kindLatency, Bytes: 1 << 10, Requests: 7}, nil
 		}

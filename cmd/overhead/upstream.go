@@ -33,6 +33,7 @@ type upstream struct {
 	listener int
 	pipes    map[int]*pipe
 	streams  []*stream
+	asked    int // requests that have arrived
 }
 
 func newUpstream(p *poller, addr netip.AddrPort) (*upstream, error) {
@@ -109,6 +110,7 @@ func (u *upstream) respond(c *pipe) error {
 		if whole == 0 {
 			return nil
 		}
+		u.asked++
 		if bytes.Contains(c.in[:min(whole, 2048)], []byte(`"stream":true`)) {
 			u.streams = append(u.streams, &stream{pipe: c, next: now()})
 		} else {
