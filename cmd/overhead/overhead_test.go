@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +159,7 @@ func TestUnansweredIsMeasuredAgain(t *testing.T) {
 	self := target{name: "portkey", addr: addr}
 	p := plan{loop: l, log: io.Discard, patience: time.Second}
 	asked := 0
-	silentFor := func(times int) func(context.Context, target, int) (measurement, error) {
+	silentFor := func(times int) way {
 		asked = 0
 		return func(context.Context, target, int) (measurement, error) {
 			if asked++; asked <= times {
@@ -185,5 +186,33 @@ func TestUnansweredIsMeasuredAgain(t *testing.T) {
 	tables.write(&out)
 	if want := "- portkey left requests without an answer for 5s in 2 measurements, which were taken again\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %s in\n%s", want, &out)
+	}
+}
+
+// The share of a target's most answers is of what was measured right before, and of its own.
+func TestSteadyFollowsItsOwnThroughput(t *testing.T) {
+	l, addr := testLoop(t)
+	var out strings.Builder
+	p := plan{
+		loop: l, targets: []target{{name: "nginx", addr: addr}, {name: "portkey", addr: addr}, {name: "gearshift", addr: addr}},
+		duration: 50 * time.Millisecond, out: json.NewEncoder(&out), log: io.Discard, open: []string{"nginx", "gearshift"},
+	}
+	idle := func(context.Context, target, int) (measurement, error) { return measurement{}, nil }
+	if err := p.each(t.Context(), 64, p.throughput, p.steady); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.each(t.Context(), 64, idle, p.steady); err != nil { // without a rate there is no share of it
+		t.Fatal(err)
+	}
+	var got []string
+	for d := json.NewDecoder(strings.NewReader(out.String())); d.More(); {
+		var m measurement
+		if err := d.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, m.Target+" "+m.Kind)
+	}
+	if want := []string{"nginx throughput", "nginx open", "portkey throughput", "gearshift throughput", "gearshift open"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
 	}
 }
