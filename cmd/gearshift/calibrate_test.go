@@ -69,16 +69,6 @@ func (w *atLine) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// into writes files into a folder.
-func into(t *testing.T, dir string) func(name, text string) {
-	return func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A finished step is skipped and said so; --from repeats it and what follows; another
 // scenario does not go on in the same folder, unless its profiles are joined anew.
 func TestCalibrateGoesOn(t *testing.T) {

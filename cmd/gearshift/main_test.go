@@ -57,11 +57,19 @@ func fail(t *testing.T, args []string, words ...string) {
 // write puts a file into a folder of the test's own.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+	return into(t, t.TempDir())(name, text)
+}
+
+// into puts files into a folder.
+func into(t *testing.T, dir string) func(name, text string) (path string) {
+	return func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	return path
 }
 
 // edited is a built-in scenario with one piece of its text replaced.
