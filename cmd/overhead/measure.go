@@ -217,7 +217,7 @@ func (p *plan) each(ctx context.Context, size int, ways ...way) error {
 	return nil
 }
 
-// mostLost is how many measurements in a row may end with requests that have no answer.
+// mostLost is how many tries of one measurement may end with requests that have no answer.
 const mostLost = 3
 
 // undisturbed measures when the cores are at their pace, and again where they did not
@@ -225,18 +225,16 @@ const mostLost = 3
 // What ends without an answer is taken again, too: a proxy that forgets one among a
 // million need not spoil an hour.
 func (p *plan) undisturbed(ctx context.Context, t target, size int, f way) (best measurement, err error) {
-	lost := 0
-	for try := 1; ; try++ {
+	for {
 		if err := p.quiet(); err != nil {
 			return best, err
 		}
 		began, before := now(), processorTime(t.pid)
 		p.pace.mark()
 		m, err := f(ctx, t, size)
-		if errors.As(err, &unanswered{}) && lost < mostLost {
+		if errors.As(err, &unanswered{}) && best.Lost < mostLost {
 			fmt.Fprintf(p.log, "overhead: %s, %d bytes: %v; measured again\n", t.name, size, err)
-			lost++
-			try--
+			best.Lost++
 			continue
 		}
 		if err != nil || m.Requests == 0 {
@@ -244,10 +242,11 @@ func (p *plan) undisturbed(ctx context.Context, t target, size int, f way) (best
 		}
 		m.Watched, m.Slowed = len(p.cores) > 0, p.pace.slowed()
 		m.CPU = float64(processorTime(t.pid)-before) / float64(m.Requests)
-		if try == 1 || m.Slowed < best.Slowed {
+		m.Tries, m.Lost = best.Tries, best.Lost
+		if best.Tries == 0 || m.Slowed < best.Slowed {
 			best = m
 		}
-		best.Tries, best.Lost = try, lost
+		best.Tries++
 		if err := p.settle(t.pid); err != nil {
 			return best, err
 		}

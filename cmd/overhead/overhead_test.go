@@ -53,30 +53,39 @@ func TestStampAfter(t *testing.T) {
 // A figure is the median of its rounds, of an even number the mean of the middle two;
 // what it adds and how it stands to another are reckoned round by round.
 func TestTable(t *testing.T) {
-	var lines strings.Builder
+	var list []measurement
 	for round, p50 := range [][3]float64{{10, 40, 110}, {10, 20, 30}, {20, 30, 60}, {10, 110, 210}} {
 		for i, target := range []string{direct, "nginx", "gearshift"} {
-			m := measurement{Round: round, Target: target, Kind: kindLatency, Bytes: 1 << 10, P50: 1e3 * p50[i]}
-			if err := json.NewEncoder(&lines).Encode(m); err != nil {
-				t.Fatal(err)
-			}
+			list = append(list, measurement{Round: round, Target: target, Kind: kindLatency, Bytes: 1 << 10, P50: 1e3 * p50[i]})
+		}
+	}
+	out := tables(t, list...)
+	// Added are 30, 10, 10 and 100 µs, and 100, 20, 40 and 200: 3.33, 2, 4 and 2 times.
+	for _, want := range []string{
+		"| nginx | 20 (10–100) | 1 | – |",
+		"| gearshift | 70 (20–200) | 2.67 (2.00–4.00) | – |",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
+// tables is what is printed of the measurements.
+func tables(t *testing.T, list ...measurement) string {
+	t.Helper()
+	var lines, out strings.Builder
+	for _, m := range list {
+		if err := json.NewEncoder(&lines).Encode(m); err != nil {
+			t.Fatal(err)
 		}
 	}
 	tables := table{cells: map[cell]measurement{}}
 	if err := tables.read(strings.NewReader(lines.String())); err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
 	tables.write(&out)
-	// Added are 30, 10, 10 and 100 µs, and 100, 20, 40 and 200: 3.33, 2, 4 and 2 times.
-	for _, want := range []string{
-		"| nginx | 20 (10–100) | 1 | – |",
-		"| gearshift | 70 (20–200) | 2.67 (2.00–4.00) | – |",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s in\n%s", want, &out)
-		}
-	}
+	return out.String()
 }
 
 // testLoop is a loop, and the address of its upstream.
@@ -175,17 +184,9 @@ func TestUnansweredIsMeasuredAgain(t *testing.T) {
 	if _, err := p.undisturbed(t.Context(), self, 1<<10, silentFor(99)); err == nil || asked != 1+mostLost {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
-	var lines, out strings.Builder
-	if err := json.NewEncoder(&lines).Encode(m); err != nil {
-		t.Fatal(err)
-	}
-	tables := table{cells: map[cell]measurement{}}
-	if err := tables.read(strings.NewReader(lines.String())); err != nil {
-		t.Fatal(err)
-	}
-	tables.write(&out)
-	if want := "- portkey left requests without an answer for 5s in 2 measurements, which were taken again\n"; !strings.Contains(out.String(), want) {
-		t.Errorf("no %s in\n%s", want, &out)
+	out := tables(t, m)
+	if want := "- portkey left requests without an answer for 5s in 2 measurements, which were taken again\n"; !strings.Contains(out, want) {
+		t.Errorf("no %s in\n%s", want, out)
 	}
 }
 

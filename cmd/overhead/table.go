@@ -125,6 +125,8 @@ func (m measurement) p99ms() float64 { return m.P99 / 1e6 }
 
 func (t *table) write(out io.Writer) {
 	t.pace(out)
+	t.lost(out)
+	fmt.Fprintln(out)
 	t.section(out, "Added to the median with one client, µs", true, func(size int) (figure, string) {
 		return added(t.of(kindLatency, size, measurement.p50us)), "%.0f"
 	})
@@ -156,8 +158,6 @@ func (t *table) pace(out io.Writer) {
 		fmt.Fprintf(out, "- pace of the cores: of %d measurements %d were taken again because others slowed a core meanwhile, and %d stand that were slowed for more than %.0f %% of their time\n",
 			len(t.cells), again, slowed, 100*mostSlow)
 	}
-	t.lost(out)
-	fmt.Fprintln(out)
 }
 
 // lost says who left requests without an answer.
