@@ -6,7 +6,9 @@
 #   ROUNDS=n    how often each is measured (5)
 #   TIME=d      of each measurement (500ms)
 #   PIN=0       leaves it to the system which core runs what
-#   AWAKE=0     lets the proxies' core halt while none has work
+#   AWAKE=how   keeps the proxies' core from halting while none has work: "kernel" has it
+#               poll, which takes root; "loop" gives it a process of the idle class; "no"
+#               lets it halt (kernel where that can be had, or else loop)
 #   PATIENCE=d  to wait while others slow the cores, and to measure again what they
 #               slowed, in all (10m); only with PIN
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
@@ -51,14 +53,21 @@ in_go=(env GODEBUG=schedtrace=2000000000)
 # One core runs the proxies, of which one at a time has work, and another the
 # clients and the upstream, one thread that never sleeps: so a proxy has a core,
 # whatever it does with it. A core of a virtual machine that halts takes tens of µs
-# to be back, as long as some proxies take altogether; a loop that gives way to
-# everything else keeps the proxies' awake, as idle=poll does where one may say so.
-proxies=() load=() watch=() cores="as the system sees fit" awake=
+# to be back, as long as some proxies take altogether.
+case ${AWAKE:=$(polls && echo kernel || echo loop)} in
+kernel) halts="; neither halts, as the kernel polls" ;;
+loop) halts="; neither halts, for a loop of the idle class" ;;
+no) halts= ;;
+*)
+	echo "bench-proxy: AWAKE=$AWAKE; it must be kernel, loop or no" >&2
+	exit 2
+	;;
+esac
+proxies=() load=() watch=() cores="as the system sees fit"
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
-	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
-	if [ "${AWAKE-1}" != 0 ]; then
-		awake=1 cores+="; neither ever halts"
-	fi
+	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream$halts"
+else
+	AWAKE=no
 fi
 
 read -ra prefix <<<"${PREFIX-}"
@@ -134,9 +143,13 @@ if wanted portkey; then
 	ready portkey $((port + 4))
 fi
 
-if [ -n "$awake" ]; then
-	start awake chrt -i 0 taskset -c 0 bash -c 'while :; do :; done'
-fi
+case $AWAKE in
+kernel) # as long as this is open, no core may take any time to be back
+	exec 3>/dev/cpu_dma_latency
+	echo 0 >&3
+	;;
+loop) start awake chrt -i 0 taskset -c 0 bash -c 'while :; do :; done' ;;
+esac
 failed=0
 before=$(averages)
 since=$(ticks)
