@@ -25,6 +25,22 @@ readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshif
 readonly out=bench-out host=127.0.0.1
 readonly upstream=$host:$port
 
+case ${AWAKE:=$(polls && echo kernel || echo loop)} in
+kernel)
+	halts="; neither halts, as the kernel polls"
+	polls || {
+		echo "bench-proxy: AWAKE=kernel takes root, /dev/cpu_dma_latency, and a kernel whose idle state 0 is to poll" >&2
+		exit 2
+	}
+	;;
+loop) halts="; neither halts, for a loop of the idle class" ;;
+no) halts= ;;
+*)
+	echo "bench-proxy: AWAKE=$AWAKE; it must be kernel, loop or no" >&2
+	exit 2
+	;;
+esac
+
 # What the user's shell says must not reach any side.
 unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
 
@@ -54,15 +70,6 @@ in_go=(env GODEBUG=schedtrace=2000000000)
 # clients and the upstream, one thread that never sleeps: so a proxy has a core,
 # whatever it does with it. A core of a virtual machine that halts takes tens of µs
 # to be back, as long as some proxies take altogether.
-case ${AWAKE:=$(polls && echo kernel || echo loop)} in
-kernel) halts="; neither halts, as the kernel polls" ;;
-loop) halts="; neither halts, for a loop of the idle class" ;;
-no) halts= ;;
-*)
-	echo "bench-proxy: AWAKE=$AWAKE; it must be kernel, loop or no" >&2
-	exit 2
-	;;
-esac
 proxies=() load=() watch=() cores="as the system sees fit"
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
 	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream$halts"

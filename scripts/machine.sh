@@ -20,5 +20,5 @@ ticks() { awk '/^cpu / { print $9, $2 + $3 + $4 + $5 + $6 + $7 + $8 + $9 }' /pro
 # stolen BEFORE is the share that went to others since BEFORE, of ticks.
 stolen() { echo "$1 $(ticks)" | awk '{ if ($4 > $2) printf "%.1f %%\n", 100 * ($3 - $1) / ($4 - $2); else print "unknown" }'; }
 
-# polls says whether a core without work can be made to poll for some, by who may say so.
-polls() { [ -w /dev/cpu_dma_latency ] && grep -qsx POLL /sys/devices/system/cpu/cpu0/cpuidle/state0/name; }
+# polls says whether a core without work can be made to poll for some.
+polls() { (: >/dev/cpu_dma_latency) 2>/dev/null && grep -qsx POLL /sys/devices/system/cpu/cpu0/cpuidle/state0/name; }
