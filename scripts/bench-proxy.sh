@@ -6,9 +6,9 @@
 #   ROUNDS=n    how often each is measured (5)
 #   TIME=d      of each measurement (500ms)
 #   PIN=0       leaves it to the system which core runs what
-#   AWAKE=how   keeps the proxies' core from halting while none has work: "kernel" has it
-#               poll, which takes root; "loop" gives it a process of the idle class; "no"
-#               lets it halt (kernel where that can be had, or else loop)
+#   AWAKE=how   keeps the proxies' core from halting while none has work: "kernel" has all
+#               cores poll, which takes root; "loop" gives that core a process of the idle
+#               class, only with PIN; "no" lets it halt (the first of these that can be had)
 #   PATIENCE=d  to wait while others slow the cores, and to measure again what they
 #               slowed, in all (10m); only with PIN
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
@@ -25,21 +25,31 @@ readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshif
 readonly out=bench-out host=127.0.0.1
 readonly upstream=$host:$port
 
-case ${AWAKE:=$(polls && echo kernel || echo loop)} in
-kernel)
-	halts="; neither halts, as the kernel polls"
-	polls || {
-		echo "bench-proxy: AWAKE=kernel takes root, /dev/cpu_dma_latency, and a kernel whose idle state 0 is to poll" >&2
-		exit 2
-	}
-	;;
-loop) halts="; neither halts, for a loop of the idle class" ;;
-no) halts= ;;
-*)
-	echo "bench-proxy: AWAKE=$AWAKE; it must be kernel, loop or no" >&2
+fail() {
+	echo "bench-proxy: $1" >&2
 	exit 2
+}
+
+pinned=
+if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
+	pinned=1
+fi
+loops() { [ -n "$pinned" ] && command -v chrt >/dev/null; }
+case ${AWAKE:=$(polls && echo kernel || { loops && echo loop; } || echo no)} in
+kernel)
+	polls || fail "AWAKE=kernel takes root, /dev/cpu_dma_latency, and a kernel whose idle state 0 is to poll"
+	halts="none halts, as the kernel polls"
 	;;
+loop)
+	loops || fail "AWAKE=loop takes chrt, taskset and two cores, and no PIN=0"
+	halts="neither halts, for a loop of the idle class"
+	;;
+no) halts="they halt without work" ;;
+*) fail "AWAKE=$AWAKE; it must be kernel, loop or no" ;;
 esac
+if [ -n "${DOC-}" ]; then
+	[ -w "$DOC" ] && [ "$(grep -c 'bench-proxy: begin\|bench-proxy: end' "$DOC")" = 2 ] || fail "DOC=$DOC must be a file that has the lines \"bench-proxy: begin\" and \"bench-proxy: end\""
+fi
 
 # What the user's shell says must not reach any side.
 unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
@@ -68,13 +78,11 @@ in_go=(env GODEBUG=schedtrace=2000000000)
 
 # One core runs the proxies, of which one at a time has work, and another the
 # clients and the upstream, one thread that never sleeps: so a proxy has a core,
-# whatever it does with it. A core of a virtual machine that halts takes tens of µs
-# to be back, as long as some proxies take altogether.
+# whatever it does with it. A core of a virtual machine that halts takes 10 µs or more
+# to be back, as long as some proxies take altogether: AWAKE.
 proxies=() load=() watch=() cores="as the system sees fit"
-if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
-	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream$halts"
-else
-	AWAKE=no
+if [ -n "$pinned" ]; then
+	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
 fi
 
 read -ra prefix <<<"${PREFIX-}"
@@ -174,8 +182,8 @@ describe() {
 	echo "- processor: $(processor)"
 	echo "- system: $(system)"
 	echo "- versions: $(go env GOVERSION), $(nginx -v 2>&1 | cut -d' ' -f3), Portkey $(cat .cache/portkey/version) on node $(node --version)"
-	echo "- cores: $cores"
-	echo "- rounds: $rounds, of $time for each measurement${PREFIX:+, all by $PREFIX}"
+	echo "- cores: $cores; $halts"
+	echo "- rounds: $rounds, of $time for each measurement${pinned:+, and $patience in all to wait for cores that nobody slows}${PREFIX:+, all by $PREFIX}"
 	echo "- load before and after: $before; $(averages)"
 	echo "- processors given to other machines by the host meanwhile: $given"
 }
