@@ -30,9 +30,13 @@ fail() {
 	exit 2
 }
 
-pinned=
+# One core runs the proxies, of which one at a time has work, and another the
+# clients and the upstream, one thread that never sleeps: so a proxy has a core,
+# whatever it does with it. A core of a virtual machine that halts takes 10 µs or more
+# to be back, as long as some proxies take altogether: AWAKE.
+pinned= proxies=() load=() watch=() cores="as the system sees fit"
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
-	pinned=1
+	pinned=1 proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
 fi
 loops() { [ -n "$pinned" ] && command -v chrt >/dev/null; }
 case ${AWAKE:=$(polls && echo kernel || { loops && echo loop; } || echo no)} in
@@ -75,15 +79,6 @@ tags=$(scripts/tags.sh)
 go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
 # As deploy/ has it, too, for both that are in Go: docs/overhead.md says what for.
 in_go=(env GODEBUG=schedtrace=2000000000)
-
-# One core runs the proxies, of which one at a time has work, and another the
-# clients and the upstream, one thread that never sleeps: so a proxy has a core,
-# whatever it does with it. A core of a virtual machine that halts takes 10 µs or more
-# to be back, as long as some proxies take altogether: AWAKE.
-proxies=() load=() watch=() cores="as the system sees fit"
-if [ -n "$pinned" ]; then
-	proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
-fi
 
 read -ra prefix <<<"${PREFIX-}"
 proxies=("${prefix[@]}" "${proxies[@]}") load=("${prefix[@]}" "${load[@]}")
