@@ -125,7 +125,7 @@ bench-curve: ## Utility against time of training, beside a loop in PyTorch; 20 m
 	@scripts/bench-curve.sh
 
 .PHONY: bench-proxy
-bench-proxy: ## Measure what the router adds, beside nginx and Portkey (ROUNDS=n TIME=d PIN=0 AWAKE=how DOC=file)
+bench-proxy: ## Measure what the router adds, beside nginx and Portkey (BEFORE=commit ROUNDS=n TIME=d PIN=0 AWAKE=how DOC=file)
 	@scripts/bench-proxy.sh
 
 .PHONY: benchstat

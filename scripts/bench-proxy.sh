@@ -3,6 +3,8 @@
 # Go and the Portkey gateway, in turn and on this machine, and prints Markdown
 # tables. bench-out keeps the tables and every single result.
 #
+#   BEFORE=commit  measures that commit's router beside the present one, alternating, and
+#               prints their paired differences; ROUNDS is then 20, and ONLY these two
 #   ROUNDS=n    how often each is measured (5)
 #   TIME=d      of each measurement (500ms)
 #   PIN=0       leaves it to the system which core runs what
@@ -13,22 +15,25 @@
 #               slowed, in all (10m); only with PIN
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
 #               machine: they stand still meanwhile
-#   ONLY=list   targets, of: gearshift gearshift-rule nginx bare portkey (all)
-#   PORT=n      the first of six ports (18400)
+#   ONLY=list   targets, of: gearshift gearshift-before gearshift-rule nginx bare portkey (all)
+#   PORT=n      the first of seven ports (18400)
 #   DOC=file    to put the tables into, between its lines "bench-proxy: begin" and
 #               "bench-proxy: end"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
-readonly rounds=${ROUNDS:-5} time=${TIME:-500ms} only=${ONLY:-gearshift gearshift-rule nginx bare portkey} port=${PORT:-18400} patience=${PATIENCE:-10m}
+BEFORE=${BEFORE-}
+readonly rounds=${ROUNDS:-$([ -n "$BEFORE" ] && echo 20 || echo 5)} time=${TIME:-500ms} port=${PORT:-18400} patience=${PATIENCE:-10m}
 readonly out=bench-out host=127.0.0.1
 readonly upstream=$host:$port
+readonly only=${ONLY:-$([ -n "$BEFORE" ] && echo gearshift gearshift-before || echo gearshift gearshift-rule nginx bare portkey)}
 
 fail() {
 	echo "bench-proxy: $1" >&2
 	exit 2
 }
+wanted() { [[ " $only " == *" $1 "* ]]; }
 
 # One core runs the proxies, of which one at a time has work, and another the
 # clients and the upstream, one thread that never sleeps: so a proxy has a core,
@@ -55,6 +60,14 @@ if [ -n "${DOC-}" ]; then
 	[ -w "$DOC" ] && [ "$(grep -c 'bench-proxy: begin\|bench-proxy: end' "$DOC")" = 2 ] || fail "DOC=$DOC must be a file that has the lines \"bench-proxy: begin\" and \"bench-proxy: end\""
 fi
 
+earlier=
+if [ -n "$BEFORE" ]; then
+	earlier=$(git rev-parse --verify --quiet "$BEFORE^{commit}") || fail "BEFORE=$BEFORE; there is no such commit here"
+	wanted gearshift && wanted gearshift-before || fail "BEFORE compares gearshift and gearshift-before; ONLY=$only leaves one out"
+elif wanted gearshift-before; then
+	fail "ONLY=$only; gearshift-before is the router of BEFORE=commit"
+fi
+
 # What the user's shell says must not reach any side.
 unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
 
@@ -67,6 +80,7 @@ pids=()
 stop() {
 	((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
 	wait 2>/dev/null || true
+	[ ! -e "$work/before" ] || git worktree remove --force "$work/before" || true
 	rm -rf "$work"
 }
 trap stop EXIT
@@ -74,9 +88,17 @@ trap stop EXIT
 go build -o "$work/overhead" ./cmd/overhead
 # The router as deploy/ has it, without the training stack, whose tables every
 # collection of garbage would look through; another build trains its policy.
-CGO_ENABLED=0 go build -trimpath -tags serveonly -ldflags '-s -w' -o "$work/router" ./cmd/gearshift
+router() { CGO_ENABLED=0 go build -trimpath -tags serveonly -ldflags '-s -w' -o "$1" ./cmd/gearshift; }
+router "$work/router"
 tags=$(scripts/tags.sh)
-go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift
+trainer=$PWD
+if [ -n "$earlier" ]; then
+	# The earlier build makes the scenario and the policy: the later one reads what that wrote.
+	git worktree add --quiet --detach "$work/before" "$earlier"
+	trainer=$work/before
+	(cd "$trainer" && router "$work/router-before")
+fi
+(cd "$trainer" && go build -trimpath -tags="$tags" -o "$work/gearshift" ./cmd/gearshift)
 # As deploy/ has it, too, for both that are in Go: docs/overhead.md says what for.
 in_go=(env GODEBUG=schedtrace=2000000000)
 
@@ -101,8 +123,6 @@ ready() {
 	exit 1
 }
 
-wanted() { [[ " $only " == *" $1 "* ]]; }
-
 targets=(--target "direct=$upstream")
 
 if wanted nginx; then
@@ -119,10 +139,10 @@ if wanted bare; then
 	ready bare $((port + 2))
 fi
 
-# gearshift NAME PORT POLICY serves the built-in scenario, all of whose replicas
+# gearshift NAME PORT POLICY [ROUTER] serves the built-in scenario, all of whose replicas
 # are the one upstream.
 gearshift() {
-	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/router" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
+	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/${4:-router}" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
 	targets+=(--target "$1=$host:$2,pid=$!")
 	ready "$1" "$2"
 }
@@ -144,6 +164,9 @@ if wanted gearshift; then
 	}
 	gearshift gearshift $((port + 3)) measured
 fi
+if wanted gearshift-before; then
+	gearshift gearshift-before $((port + 6)) measured router-before
+fi
 if wanted gearshift-rule; then
 	gearshift gearshift-rule $((port + 5)) slackfit
 fi
@@ -163,7 +186,7 @@ esac
 failed=0
 before=$(averages)
 since=$(ticks)
-"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl" || failed=$?
+"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-before,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-before,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl" || failed=$?
 given=$(stolen "$since")
 
 if ((failed)); then
@@ -173,7 +196,7 @@ fi
 
 describe() {
 	echo "- date: $(date -u +%F)"
-	echo "- commit: $(commit)"
+	echo "- commit: $(commit)${earlier:+; gearshift-before: $(git rev-parse --short "$earlier")}"
 	echo "- processor: $(processor)"
 	echo "- system: $(system)"
 	echo "- versions: $(go env GOVERSION), $(nginx -v 2>&1 | cut -d' ' -f3), Portkey $(cat .cache/portkey/version) on node $(node --version)"

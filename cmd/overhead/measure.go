@@ -174,6 +174,7 @@ func (p *plan) run(ctx context.Context) error {
 	for p.round = range p.rounds {
 		fmt.Fprintf(p.log, "overhead: round %d of %d\n", p.round+1, p.rounds)
 		p.random.Shuffle(len(p.targets), func(i, j int) { p.targets[i], p.targets[j] = p.targets[j], p.targets[i] })
+		alternate(p.targets, p.round)
 		for _, size := range p.sizes {
 			if err := p.each(ctx, size, p.latency); err != nil {
 				return err
@@ -229,7 +230,7 @@ func (p *plan) undisturbed(ctx context.Context, t target, size int, f way) (best
 		if err := p.quiet(); err != nil {
 			return best, err
 		}
-		began, before := now(), processorTime(t.pid)
+		began, spent := now(), processorTime(t.pid)
 		p.pace.mark()
 		m, err := f(ctx, t, size)
 		if errors.As(err, &unanswered{}) && best.Lost < mostLost {
@@ -241,7 +242,7 @@ func (p *plan) undisturbed(ctx context.Context, t target, size int, f way) (best
 			return m, err
 		}
 		m.Watched, m.Slowed = len(p.cores) > 0, p.pace.slowed()
-		m.CPU = float64(processorTime(t.pid)-before) / float64(m.Requests)
+		m.CPU = float64(processorTime(t.pid)-spent) / float64(m.Requests)
 		m.Tries, m.Lost = best.Tries, best.Lost
 		if best.Tries == 0 || m.Slowed < best.Slowed {
 			best = m
@@ -275,11 +276,11 @@ func (p *plan) quiet() error {
 func (p *plan) settle(pid int) error {
 	runtime.GC()
 	for range 50 {
-		before := processorTime(pid)
+		spent := processorTime(pid)
 		if err := p.rest(40 * time.Millisecond); err != nil {
 			return err
 		}
-		if pid == 0 || processorTime(pid) == before {
+		if pid == 0 || processorTime(pid) == spent {
 			return nil
 		}
 	}

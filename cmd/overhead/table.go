@@ -64,7 +64,7 @@ func (t *table) read(in io.Reader) error {
 		return errors.New("there are no measurements")
 	}
 	slices.Sort(t.sizes)
-	for _, name := range []string{"nginx", "gearshift", "gearshift-rule", "bare", "portkey"} { // in the order of the rows
+	for _, name := range []string{"nginx", present, before, "gearshift-rule", "bare", "portkey"} { // in the order of the rows
 		if seen[name] {
 			t.targets = append(t.targets, name)
 		}
@@ -140,6 +140,7 @@ func (t *table) write(out io.Writer) {
 		return t.of(kindOpen, size, measurement.p99ms), "%.2f"
 	})
 	t.streams(out)
+	t.differences(out)
 }
 
 // pace says how far others slowed the cores, where that was watched.
