@@ -14,8 +14,8 @@ import (
 // of a scenario.
 type Shape struct {
 	Mix    Mix     `yaml:"task_mix"`
-	Prompt Lengths `yaml:"prompt_tokens"`
-	Output Lengths `yaml:"output_tokens"`
+	Prompt Lengths `yaml:"prompt_tokens,omitempty"`
+	Output Lengths `yaml:"output_tokens,omitempty"`
 	// Tasks are those whose requests have lengths of their own, by name.
 	Tasks map[string]TaskLengths `yaml:"task_lengths,omitempty"`
 }

@@ -39,14 +39,25 @@ func valid(doc *yaml.Node, name string) ([]byte, error) {
 
 // valueAt is the value of the key in a mapping, made if there is none.
 func valueAt(mapping *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
+	if value := lookUp(mapping, key); value != nil {
+		return value
+	}
+	value := &yaml.Node{Kind: kind}
+	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
+	return value
+}
+
+// lookUp is the value of the key in a mapping, or nil if there is none, or no mapping.
+func lookUp(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil {
+		return nil
+	}
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
 			return mapping.Content[i+1]
 		}
 	}
-	value := &yaml.Node{Kind: kind}
-	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
-	return value
+	return nil
 }
 
 // drop removes the key from a mapping.

@@ -21,16 +21,20 @@ func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	features := lookUp(lookUp(root, "training"), "observation")
+	byScore := slices.Clone(best)
+	slices.SortStableFunc(byScore, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
+	if features == nil { // the first rule advises
+		best = byScore
+	}
 	var rules []*yaml.Node
 	for _, b := range best {
 		rules = append(rules, &yaml.Node{Kind: yaml.ScalarNode, Value: b.Policy})
 	}
 	list := valueAt(valueAt(root, "evaluation", yaml.MappingNode), "rules", yaml.SequenceNode)
 	*list = yaml.Node{Kind: yaml.SequenceNode, Content: rules}
-	features := valueAt(valueAt(root, "training", yaml.MappingNode), "observation", yaml.SequenceNode).Content
-	if len(features) > 0 && valueAt(features[0], "kind", yaml.ScalarNode).Value == string(observation.Advice) {
-		first := slices.MaxFunc(best, func(a, b evaluation.Best) int { return cmp.Compare(a.Score, b.Score) })
-		*valueAt(features[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: first.Policy}
+	if features != nil && len(features.Content) > 0 && valueAt(features.Content[0], "kind", yaml.ScalarNode).Value == string(observation.Advice) {
+		*valueAt(features.Content[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: byScore[0].Policy}
 	}
 	return valid(doc, ref+" with tuned rules")
 }

@@ -229,7 +229,7 @@ func (s *Scenario) Trained(p Preset) *Scenario {
 	trained := *s
 	trained.Training.Candidate = p.Candidate
 	if len(p.Observation) > 0 {
-		trained.Training.Observation = p.Observation
+		trained.Training.Observation, trained.assumed.observation = p.Observation, false
 	}
 	if p.Load != (workloads.Load{}) {
 		trained.Training.Load = p.Load

@@ -61,11 +61,13 @@ func (c *checker) seconds(key string, s float64) {
 }
 
 func (c *checker) training() {
-	if len(c.s.Training.Observation) == 0 {
-		c.judge("training.observation", "at least one feature is needed")
+	if len(c.s.Training.Observation) == 0 && !c.s.assumed.observation {
+		c.judge("training.observation", "at least one feature is needed; leave the key out for those that follow from the fleet")
 	}
 	c.observation("training.observation", c.s.Training.Observation)
-	c.load("training.load", c.s.Training.Load)
+	if !c.s.assumed.load {
+		c.load("training.load", c.s.Training.Load)
+	}
 	if from := c.s.Training.PresetsFrom; from != "" && !slices.Contains(workloads.ScenarioNames(), from) {
 		c.judge("training.presets_from", "unknown scenario %q; %s", from, hint(from, workloads.ScenarioNames()))
 	} else if len(c.s.Training.Presets) == 0 {
@@ -140,8 +142,7 @@ func (c *checker) candidate(preset string, p Preset) {
 // advised holds what the preset says of advice, which is of variants, against the
 // observation that it trains on.
 func (c *checker) advised(preset string, p Preset) {
-	features := c.s.Trained(p).Training.Observation
-	advice := len(features) > 0 && features[0].Kind == observation.Advice
+	advice := c.s.Trained(p).advised()
 	switch {
 	case len(p.Candidate) > 0 && (advice || p.AdviceMargin > 0):
 		c.judge(child(preset, "candidate"), "advice is of variants, candidates are replicas; want no advice feature and no advice_margin, or no candidate")

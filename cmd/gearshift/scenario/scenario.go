@@ -27,7 +27,7 @@ import (
 // Scenario is a whole file. Its keys are the yaml tags; a key that is not
 // tagged omitempty and has no default is required.
 type Scenario struct {
-	Name     string         `yaml:"name"`
+	Name     string         `yaml:"name,omitempty"` // default: that of the file
 	Tasks    []Task         `yaml:"tasks"`
 	Variants []Variant      `yaml:"variants"` // from the quickest to the best
 	Hosts    []Host         `yaml:"hosts"`
@@ -39,10 +39,11 @@ type Scenario struct {
 	// argument of commands. Its mix names every task, and its lengths fit every replica.
 	Workload   workloads.Shape `yaml:"workload"`
 	Evaluation Evaluation      `yaml:"evaluation"`
-	Training   Training        `yaml:"training"`
+	Training   Training        `yaml:"training,omitempty"`
 	Serving    Serving         `yaml:"serving"`
 
 	unbounded struct{ prompt, output bool } // in the file; see bound
+	assumed   assumed
 }
 
 // Task is a class of requests; see [fleet.Task].
@@ -113,10 +114,11 @@ type Evaluation struct {
 
 // Training is what a policy sees and how it learns.
 type Training struct {
-	Observation []observation.Feature `yaml:"observation"`
+	// Observation and Load follow from the fleet where they are left out.
+	Observation []observation.Feature `yaml:"observation,omitempty"`
 	// Candidate is that of the preset in use; see [Scenario.Trained].
 	Candidate []observation.Feature `yaml:"-"`
-	Load      workloads.Load        `yaml:"load"`
+	Load      workloads.Load        `yaml:"load,omitempty"`
 	// PresetsFrom names a built-in scenario that lends its presets, but for
 	// those with an observation or load of their own.
 	PresetsFrom string            `yaml:"presets_from,omitempty"`
@@ -191,6 +193,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	s.defaults()
 	r := newReport(name)
 	decode(r, data, s)
+	s.leftOut(r)
 	s.borrow()
 	check(r, s)
 	if err := r.err(); err != nil {
@@ -198,6 +201,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	}
 	s.fillMix()
 	s.bound()
+	s.assume()
 	return s, nil
 }
 
@@ -215,9 +219,18 @@ func (s *Scenario) borrow() {
 	}
 	for name, preset := range lender.Training.Presets {
 		if _, own := s.Training.Presets[name]; !own && preset.general() {
+			if s.assumed.presets && !s.advised() {
+				preset.AdviceMargin = 0
+			}
 			s.Training.Presets[name] = preset
 		}
 	}
+}
+
+// advised says whether the observation gives advice, as the one that is assumed does.
+func (s *Scenario) advised() bool {
+	features := s.Training.Observation
+	return s.assumed.observation || len(features) > 0 && features[0].Kind == observation.Advice
 }
 
 // general says whether the preset suits any fleet.

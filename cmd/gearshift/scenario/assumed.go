@@ -1,0 +1,152 @@
+package scenario
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gearshift/router/fleet"
+	"gearshift/router/observation"
+	"gearshift/workloads"
+)
+
+// assumed says which parts of the file are left out and follow from the rest.
+type assumed struct {
+	observation, load, presets, rates, scale bool
+}
+
+const (
+	// usualPresets is the built-in scenario whose presets hold where there are none.
+	usualPresets = "titan-rtx-opt"
+	// paperRate is the [Scenario.FleetRate] of the paper's fleet, for which its workloads
+	// and the sweep of evaluation.stable_rates are made.
+	paperRate = 53
+)
+
+// Lengths of requests, in tokens, where the workload does not say them.
+var (
+	assumedPrompt = workloads.Lengths{Distribution: "lognormal", Mean: 200, CV: 1}
+	assumedOutput = workloads.Lengths{Distribution: "lognormal", Mean: 150, CV: 1}
+)
+
+// leftOut notes what the file leaves out, and fills in what follows from nothing else.
+// It runs between decoding and checking.
+func (s *Scenario) leftOut(r *report) {
+	given := func(key string) bool { _, ok := r.lines[key]; return ok || !r.sound(key) }
+	if !given("name") {
+		s.Name = nameOf(r.file)
+	}
+	if !given("workload.prompt_tokens") {
+		s.Workload.Prompt = assumedPrompt
+	}
+	if !given("workload.output_tokens") {
+		s.Workload.Output = assumedOutput
+	}
+	a := &s.assumed
+	a.observation = !given("training.observation")
+	a.load = !given("training.load")
+	a.presets = !given("training.presets") && !given("training.presets_from")
+	a.rates = a.load && !given("evaluation.stable_rates")
+	a.scale = a.load && !given("evaluation.rate_scale")
+	if a.presets {
+		s.Training.PresetsFrom = usualPresets
+	}
+}
+
+// unnamed are the signs that a name cannot have.
+var unnamed = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
+
+// nameOf is the name of a scenario whose file does not say it.
+func nameOf(file string) string {
+	base := filepath.Base(file)
+	name := unnamed.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-")
+	if name = strings.Trim(name, "._:-"); name == "" {
+		return "scenario"
+	}
+	return name
+}
+
+// assume fills in what follows from the fleet. The fleet is checked.
+func (s *Scenario) assume() {
+	a := s.assumed
+	if !a.observation && !a.load {
+		return
+	}
+	rate := s.FleetRate()
+	if a.load {
+		s.Training.Load = assumedLoad(rate)
+	}
+	if a.observation {
+		s.Training.Observation = s.assumedObservation(rate)
+	}
+	scale := min(100, max(0.01, round(rate/paperRate, 2)))
+	if a.scale {
+		s.Evaluation.RateScale = Scale(scale)
+	}
+	if a.rates {
+		rates := slices.Clone(s.Evaluation.StableRates)
+		for i := range rates {
+			rates[i] = round(rates[i]*scale, 2)
+		}
+		s.Evaluation.StableRates = rates
+	}
+}
+
+// assumedLoad spans from next to nothing to more than the fleet can answer in time.
+func assumedLoad(rate float64) workloads.Load {
+	most := min(1e5, max(0.02, round(1.25*rate, 2)))
+	return workloads.Load{
+		MinRate: max(0.01, round(most/200, 2)), MaxRate: most, UniformShare: 0.25,
+		MinPhase: 5, MaxPhase: 30, MinPhaseRequests: 250, KnownShare: 0.3,
+	}
+}
+
+// assumedObservation is that of the built-in scenarios, with the fleet's scales.
+func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
+	rule := "slackfit"
+	if len(s.Evaluation.Rules) > 0 {
+		rule = s.Evaluation.Rules[0]
+	}
+	ones := make([]float64, len(s.Variants))
+	for i := range ones {
+		ones[i] = 1
+	}
+	rates := []float64{round(max(rate/2.5, 0.01), 2)}
+	smoothed := slices.Repeat(rates, len(fleet.RateHorizons))
+	return []observation.Feature{
+		{Kind: observation.Advice, Rule: rule},
+		{Kind: observation.TaskOneHot},
+		{Kind: observation.InFlight, Scale: s.batchScales()},
+		{Kind: observation.KVUse, Scale: ones},
+		{Kind: observation.Pace, Scale: ones},
+		{Kind: observation.Harm, Scale: ones},
+		{Kind: observation.SmoothedRate, Scale: smoothed},
+		{Kind: observation.LogSmoothedRate, Scale: slices.Repeat([]float64{1}, len(fleet.RateHorizons))},
+		{Kind: observation.Rate, Scale: rates},
+		{Kind: observation.LogRate, Scale: []float64{1}},
+	}
+}
+
+// batchScales is half of what a replica of each variant batches in time, at least 1:
+// with that many in flight it is busy, not full.
+func (s *Scenario) batchScales() []float64 {
+	scales := make([]float64, len(s.Variants))
+	caps := s.Capacities(s.meanDeadline())
+	for i, p := range s.places() {
+		scales[p.variant] = max(1, scales[p.variant], round(float64(caps[i].Batch)/2, 2))
+	}
+	return scales
+}
+
+// round is x to so many digits, so that what is derived reads as if written and does
+// not hang on the last bits of a sum.
+func round(x float64, digits int) float64 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-float64(digits)+1)
+	rounded := math.Round(x/unit) * unit
+	return math.Round(rounded*1e9) / 1e9
+}

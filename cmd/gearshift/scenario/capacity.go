@@ -1,0 +1,115 @@
+package scenario
+
+import (
+	"math"
+	"sort"
+
+	"gearshift/env/engine"
+	"gearshift/router/profile"
+)
+
+// Capacity is what one replica can do for requests of the workload's mean lengths by
+// its profile, alone on its host.
+type Capacity struct {
+	// Alone is the time per output token of a single request, in ms, its prompt included.
+	Alone float64
+	// Batch is the most requests at once that all meet the deadline; 0 where not even
+	// a single one does.
+	Batch int
+	// Pace is the time per output token at that batch, in ms.
+	Pace float64
+	// Rate is the requests per second that the replica answers at that batch.
+	Rate float64
+	// Most is the most requests at once that the KV cache and engine.max_sequences
+	// admit, whatever the deadline, and MostPace the time per output token then, in ms.
+	Most     int
+	MostPace float64
+	// KVTokens is what the KV cache holds.
+	KVTokens int
+}
+
+// request is the mean request of a workload, in tokens.
+type request struct{ prompt, output float64 }
+
+// meanRequest is the mean request of the workload, at least a token each way.
+func (s *Scenario) meanRequest() request {
+	prompt, output := s.Workload.Expected(s.tasks())
+	return request{max(1, prompt), max(1, output)}
+}
+
+// Capacities is the capacity of each replica under a deadline in ms per output token,
+// by the replica's index.
+func (s *Scenario) Capacities(deadlineMS float64) []Capacity {
+	profiles, tokens, mean := s.Profiles(), s.KVTokens(), s.meanRequest()
+	list := make([]Capacity, len(profiles))
+	for i, p := range profiles {
+		list[i] = capacity(p, s.Engine, tokens[i], mean, deadlineMS)
+	}
+	return list
+}
+
+func capacity(p *profile.Profile, e engine.Config, kvTokens int, mean request, deadlineMS float64) Capacity {
+	pace := func(n int) float64 { return paceOf(p, e, mean, n) }
+	c := Capacity{Alone: pace(1), KVTokens: kvTokens}
+	c.Most = max(0, min(e.MaxSequences, int(float64(kvTokens)/(mean.prompt+mean.output))))
+	if c.Most > 0 {
+		c.MostPace = pace(c.Most)
+	}
+	// A step never gets shorter as requests join, so that the batches that meet the
+	// deadline are those below the first that does not.
+	c.Batch = sort.Search(c.Most, func(i int) bool { return pace(i+1) > deadlineMS })
+	if c.Batch > 0 {
+		c.Pace = pace(c.Batch)
+		c.Rate = rateOf(c.Batch, c.Pace, mean)
+	}
+	return c
+}
+
+// rateOf is the requests per second of a batch that is kept full.
+func rateOf(batch int, paceMS float64, mean request) float64 {
+	return float64(batch) * 1000 / (mean.output * paceMS)
+}
+
+// paceOf is the time per output token, in ms, where n requests run all the time: a
+// step for each token, and the prompts of those that come meanwhile, one for each
+// that goes.
+func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
+	context := int(float64(n) * (mean.prompt + mean.output/2))
+	prefill := p.Prefill(int(mean.prompt), 0) / mean.output
+	if e.Scheduler == engine.ChunkedPrefill && n > 1 {
+		// The others' prompts are computed beside the tokens, and not in between.
+		tokens := float64(n) + float64(n-1)*mean.prompt/mean.output
+		ms, _ := p.Time(int(math.Ceil(tokens)), n, context, 0)
+		return ms + prefill + float64(n-1)*p.Prompt/mean.output
+	}
+	ms, _ := p.Time(n, n, context, 0)
+	return ms + float64(n)*prefill
+}
+
+// meanDeadline is the deadline of the tasks in ms per output token, weighted by their
+// shares of the requests.
+func (s *Scenario) meanDeadline() (ms float64) {
+	for i, share := range s.Workload.Mix.Shares(s.tasks()) {
+		ms += share * s.Tasks[i].DeadlineMS
+	}
+	return ms
+}
+
+// FleetRate is the requests per second that all hosts together answer in time, each
+// with the variant that answers most there.
+func (s *Scenario) FleetRate() float64 {
+	best := make([]float64, len(s.Hosts))
+	caps, mean := s.Capacities(s.meanDeadline()), s.meanRequest()
+	for i, p := range s.places() {
+		rate := caps[i].Rate
+		if rate == 0 { // late, but that is what it does
+			rate = rateOf(1, caps[i].Alone, mean)
+		}
+		best[p.host] = max(best[p.host], rate)
+	}
+	var sum float64
+	for _, rate := range best {
+		sum += rate
+	}
+	return sum
+}
