@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
 	"gearshift/serving/engineserver"
+	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
 
@@ -90,7 +90,10 @@ func keyFrom(variable string) (key string, err error) {
 	if variable == "" {
 		return "", nil
 	}
-	if key = os.Getenv(variable); key == "" {
+	if key, err = setting.Key(variable); err != nil {
+		return "", fmt.Errorf("--api-key-env: %w", err)
+	}
+	if key == "" {
 		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
 	}
 	return key, err

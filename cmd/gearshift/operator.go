@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving"
+	"gearshift/serving/setting"
 )
 
 // operator gives orders to a router that runs, through its admin API.
@@ -50,7 +50,10 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return fmt.Errorf("--admin %q is not a URL; want one such as %s", o.url, localAdmin())
 	}
-	token := os.Getenv(o.tokenEnv)
+	token, err := setting.Key(o.tokenEnv)
+	if err != nil {
+		return err
+	}
 	if token == "" {
 		return fmt.Errorf("the environment variable %s is empty; it must hold the router's admin token", o.tokenEnv)
 	}

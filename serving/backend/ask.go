@@ -7,15 +7,16 @@ import (
 	"net/url"
 )
 
-// Get asks the server for a path of its own, such as /health, with its key. It
+// Get asks the server for a path of its own, such as /health or /v1/models, with its key. It
 // makes a connection for that, so that it also tells whether one can be made. The
 // caller closes the body.
 func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.base.JoinPath(path).String(), nil)
+	asked, err := url.Parse(path)
 	if err != nil {
 		return nil, err
 	}
-	r.Header = u.header(r.Header)
+	to := u.to(asked)
+	r := (&http.Request{Method: http.MethodGet, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	once := u.transport.Clone()
 	once.DisableKeepAlives = true
 	response, err := once.RoundTrip(r)
@@ -40,6 +41,12 @@ func (b *onceBody) Close() error {
 
 // Base is the server's root.
 func (u *Upstream) Base() *url.URL {
-	base := *u.base
+	base := u.server.Root
 	return &base
+}
+
+// API is where its OpenAI endpoints lie.
+func (u *Upstream) API() *url.URL {
+	api := u.server.API
+	return &api
 }

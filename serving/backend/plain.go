@@ -54,7 +54,7 @@ func direct(base *url.URL) bool {
 type dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newPlain(dial dial, otherwise carrier) *plain {
-	base := otherwise.base
+	base := &otherwise.server.Root
 	return &plain{way: otherwise.way, addr: net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "80")), dial: dial, otherwise: otherwise}
 }
 

@@ -9,12 +9,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gearshift/serving/address"
 )
 
 // plainTo is a plain whose connections are in memory: serve has the other end of
@@ -34,7 +35,11 @@ func plainTo(serve func(n int, conn net.Conn)) *plain {
 }
 
 func carrierTo(host string) carrier {
-	return carrier{&way{base: &url.URL{Scheme: "http", Host: host, Path: "/"}}, &http.Transport{}}
+	server, err := address.Parse("http://" + host)
+	if err != nil {
+		panic(err)
+	}
+	return carrier{&way{server: server}, &http.Transport{}}
 }
 
 func plainRequest(ctx context.Context, body string) *http.Request {

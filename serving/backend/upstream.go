@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
-	"strings"
 	"time"
+
+	"gearshift/serving/address"
+	"gearshift/serving/setting"
 )
 
 // UpstreamConfig is one OpenAI-compatible server.
 type UpstreamConfig struct {
-	// URL is the server's base, with or without its /v1. A query in it goes with all
+	// URL is the server's base, as [address.Parse] reads it. A query in it goes with all
 	// that is asked for there.
 	URL string `yaml:"url"`
 	// Key names the environment variable with the server's API key. Empty
@@ -44,22 +44,21 @@ type transport interface {
 // NewUpstream checks the configuration and reads the key from the environment.
 // It does not connect.
 func NewUpstream(c UpstreamConfig) (*Upstream, error) {
-	base, err := url.Parse(c.URL)
+	server, err := address.Parse(c.URL)
 	if err != nil {
-		return nil, fmt.Errorf("cannot use upstream %q: %w", c.URL, err)
+		return nil, fmt.Errorf("cannot use upstream: %w", err)
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("cannot use upstream %q: it needs http:// or https:// and a host", c.URL)
+	if _, err := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); err != nil {
+		return nil, fmt.Errorf("cannot use upstream %q: what HTTP_PROXY or HTTPS_PROXY names is no proxy's URL; want one such as http://proxy:3128", c.URL)
 	}
-	if base.User != nil {
-		return nil, fmt.Errorf("cannot use upstream %q: its user would not be sent; a key goes into the variable that api_key_env names", base.Redacted())
-	}
-	base.Path = strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1") + "/"
-	u := &Upstream{way: way{base: base, forward: c.ForwardAuthorization}}
+	u := &Upstream{way: way{server: server, forward: c.ForwardAuthorization}}
 	if c.Key != "" {
-		key := os.Getenv(c.Key)
-		if key == "" {
-			return nil, fmt.Errorf("cannot use upstream %q: its key is expected in the environment variable %s, which is empty", c.URL, c.Key)
+		key, err := setting.Key(c.Key)
+		if err == nil && key == "" {
+			err = fmt.Errorf("its key is expected in the environment variable %s, which is empty", c.Key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot use upstream %q: %w", c.URL, err)
 		}
 		u.bearer = "Bearer " + key
 	}
@@ -80,7 +79,7 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	}
 	standard := carrier{&u.way, u.transport}
 	u.via = standard
-	if direct(base) {
+	if direct(&server.Root) {
 		u.via = newPlain(dialer.DialContext, standard)
 	}
 	return u, nil

@@ -58,6 +58,33 @@ func TestUpstreamPaths(t *testing.T) {
 			t.Errorf("suffix %q leads to %s, want %s", suffix, got, want)
 		}
 	}
+	// A base that ends in another version is taken as it stands, on either way to the server.
+	for _, suffix := range []string{"/v3", "/v3/", "/v3/chat/completions"} {
+		var seen *http.Request
+		config := UpstreamConfig{URL: capture(t, &seen).URL + suffix}
+		through(t, config, http.Header{})
+		if got := seen.URL.String(); got != "/v3/chat/completions?a=b" {
+			t.Errorf("suffix %q leads to %s", suffix, got)
+		}
+		through(t, config, http.Header{"Expect": {"100-continue"}})
+		if got := seen.URL.String(); got != "/v3/chat/completions?a=b" {
+			t.Errorf("suffix %q leads by the other way to %s", suffix, got)
+		}
+		u, err := NewUpstream(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for asked, want := range map[string]string{"/metrics": "/metrics", "/v1/models": "/v3/models"} {
+			response, err := u.Get(t.Context(), asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if got := seen.URL.String(); got != want {
+				t.Errorf("suffix %q: %s is asked for at %s, want %s", suffix, asked, got, want)
+			}
+		}
+	}
 }
 
 // An upstream's own query goes with requests, as it does with probes.
@@ -133,14 +160,40 @@ func TestNewUpstreamFaults(t *testing.T) {
 		config UpstreamConfig
 		want   string
 	}{
-		{UpstreamConfig{}, "needs http:// or https:// and a host"},
-		{UpstreamConfig{URL: "localhost:8000"}, "needs http:// or https:// and a host"},
+		{UpstreamConfig{}, "is not a URL; want http:// or https://, a host"},
+		{UpstreamConfig{URL: "localhost:8000"}, "is not a URL; want http:// or https://, a host"},
 		{UpstreamConfig{URL: "http://%zz"}, "cannot use upstream"},
-		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream "http://me:xxxxx@x": its user would not be sent`},
+		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream: "http://me:xxxxx@x" has a user, who would not be sent`},
 		{UpstreamConfig{URL: "http://x", Key: "TEST_NO_SUCH_KEY"}, "environment variable TEST_NO_SUCH_KEY, which is empty"},
 	} {
 		if _, err := NewUpstream(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %q", c.config, err, c.want)
+		}
+	}
+}
+
+// A file or a Secret may end the key in a line break, which is no part of it.
+func TestUpstreamKeysAreTrimmed(t *testing.T) {
+	for _, value := range []string{"sk-abc\n", "sk-abc\r\n", " sk-abc ", "\ufeffsk-abc\n"} {
+		t.Setenv("TEST_UPSTREAM_KEY", value)
+		for _, expect := range []string{"", "100-continue"} { // on either way to the server
+			header := http.Header{}
+			if expect != "" {
+				header.Set("Expect", expect)
+			}
+			var seen *http.Request
+			through(t, UpstreamConfig{URL: capture(t, &seen).URL, Key: "TEST_UPSTREAM_KEY"}, header)
+			if got := seen.Header.Get("Authorization"); got != "Bearer sk-abc" {
+				t.Errorf("%q: authorization %q", value, got)
+			}
+		}
+	}
+	for value, want := range map[string]string{
+		"sk-abc\nsk-def": "TEST_UPSTREAM_KEY holds a line break", "sk-\x01": "TEST_UPSTREAM_KEY holds a control character", " \n": "TEST_UPSTREAM_KEY, which is empty",
+	} {
+		t.Setenv("TEST_UPSTREAM_KEY", value)
+		if _, err := NewUpstream(UpstreamConfig{URL: "http://x", Key: "TEST_UPSTREAM_KEY"}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sk-") {
+			t.Errorf("%q: error %v, want %q", value, err, want)
 		}
 	}
 }

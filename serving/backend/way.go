@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"gearshift/serving/address"
 )
 
 // way is how requests get to a server: where that is, and what it sees of their headers.
 type way struct {
-	base    *url.URL
+	server  address.Server
 	bearer  string // what it is to be authorized by; empty if that is nothing of the router's
 	forward bool   // the client's own credentials
 }
@@ -20,17 +21,7 @@ type way struct {
 const userAgent = "gearshift"
 
 // to is where a request for the URL goes.
-func (w *way) to(asked *url.URL) url.URL {
-	to := *w.base
-	if to.Path += strings.TrimPrefix(asked.Path, "/"); to.RawPath != "" || asked.RawPath != "" {
-		to = *w.base.JoinPath(asked.EscapedPath())
-	}
-	if to.RawQuery != "" && asked.RawQuery != "" {
-		to.RawQuery += "&"
-	}
-	to.RawQuery += asked.RawQuery
-	return to
-}
+func (w *way) to(asked *url.URL) url.URL { return w.server.To(asked) }
 
 // sees says whether the server gets the client's field of that name.
 func (w *way) sees(name string) bool {

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"gearshift/serving/address"
+	"gearshift/serving/setting"
 	"gearshift/serving/wire"
 )
 
@@ -29,13 +31,14 @@ type Server struct {
 	Purpose string
 }
 
-// Base is a server's URL, given with or without /v1; false if the text is none.
+// Base is a server's URL without /v1, which is understood, and without the slash at its
+// end; false if the text is none that [address.Parse] reads.
 func Base(text string) (string, bool) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	text = setting.Trim(text)
+	if _, err := address.Parse(text); err != nil {
 		return "", false
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(text, "/"), "/v1"), true
+	return strings.TrimSuffix(strings.TrimRight(text, "/"), "/v1"), true
 }
 
 // Transport is HTTP for who has as many connections as it needs, and keeps them.
@@ -112,7 +115,12 @@ func (s Server) Chat(ctx context.Context, model, task, prompt string, tokens int
 }
 
 func (s Server) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
+	server, err := address.Parse(s.URL)
+	if err != nil {
+		return nil, s.cannot(err)
+	}
+	to := server.To(&url.URL{Path: path})
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), body)
 	if err != nil {
 		return nil, s.cannot(err)
 	}

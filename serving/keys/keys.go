@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"gearshift/serving/setting"
 )
 
 // Key is one client's key as it is kept: a line of JSON in the keys file.
@@ -125,7 +127,7 @@ func Parse(file string, data []byte) ([]Key, error) {
 	var faults []error
 	names, hashes := map[string]int{}, map[Hash]int{}
 	number := 0
-	for line := range bytes.Lines(data) {
+	for line := range bytes.Lines(setting.Text(data)) {
 		number++
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
 			continue

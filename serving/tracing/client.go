@@ -17,7 +17,10 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/net/http/httpguts"
 	"google.golang.org/protobuf/proto"
+
+	"gearshift/serving/setting"
 )
 
 // client sends spans to a collector by OTLP over HTTP. It implements
@@ -39,12 +42,12 @@ const (
 	firstWait = time.Second
 )
 
-// setting is what the environment says of traces or, without that, of all signals.
-func setting(name string) string {
-	if v := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); v != "" {
+// otlp is what the environment says of traces or, without that, of all signals.
+func otlp(name string) string {
+	if v := setting.Env("OTEL_EXPORTER_OTLP_TRACES_" + name); v != "" {
 		return v
 	}
-	return os.Getenv("OTEL_EXPORTER_OTLP_" + name)
+	return setting.Env("OTEL_EXPORTER_OTLP_" + name)
 }
 
 // newClient reads what the environment says, as OpenTelemetry's specification of
@@ -52,24 +55,29 @@ func setting(name string) string {
 func newClient(endpoint string) (*client, error) {
 	c := &client{timeout: defaultTimeout, header: http.Header{}, wait: wait}
 	faults := []error{c.address(endpoint)}
-	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
+	if p := otlp("PROTOCOL"); p != "" && p != "http/protobuf" {
 		faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q; want http/protobuf, which is what is spoken here (collectors listen for it on port 4318)", p))
 	}
-	for pair := range strings.SplitSeq(setting("HEADERS"), ",") {
+	for pair := range strings.SplitSeq(otlp("HEADERS"), ",") {
 		name, value, ok := strings.Cut(pair, "=")
 		if name = strings.TrimSpace(name); !ok || name == "" {
 			continue
 		}
-		if plain, err := url.PathUnescape(strings.TrimSpace(value)); err == nil {
-			value = plain
+		value = setting.Trim(value)
+		if plain, err := url.PathUnescape(value); err == nil {
+			value = setting.Trim(plain)
+		}
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) { // the value may be secret
+			faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the field %q holds what no header can carry; want NAME=VALUE,NAME=VALUE", name))
+			continue
 		}
 		c.header.Set(name, value)
 	}
 	c.header.Set("Content-Type", "application/x-protobuf")
-	if c.gzip = setting("COMPRESSION") == "gzip"; c.gzip {
+	if c.gzip = otlp("COMPRESSION") == "gzip"; c.gzip {
 		c.header.Set("Content-Encoding", "gzip")
 	}
-	if text := setting("TIMEOUT"); text != "" {
+	if text := otlp("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)
 		if err != nil || ms < 1 {
 			faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q; want a number of milliseconds, such as 10000", text))
@@ -87,11 +95,11 @@ func newClient(endpoint string) (*client, error) {
 // the part before /v1/traces.
 func (c *client) address(endpoint string) error {
 	if endpoint == "" {
-		c.url = os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+		c.url = setting.Env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 	}
 	if c.url == "" {
 		if endpoint == "" {
-			endpoint = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+			endpoint = setting.Env("OTEL_EXPORTER_OTLP_ENDPOINT")
 		}
 		c.url = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
@@ -104,18 +112,18 @@ func (c *client) address(endpoint string) error {
 // certificates are those that the environment names: whom to trust, and who this is.
 func certificates() (*tls.Config, error) {
 	security := &tls.Config{MinVersion: tls.VersionTLS12}
-	if file := setting("CERTIFICATE"); file != "" {
+	if file := otlp("CERTIFICATE"); file != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
 		}
 		security.RootCAs = x509.NewCertPool()
-		if !security.RootCAs.AppendCertsFromPEM(text) {
+		if !security.RootCAs.AppendCertsFromPEM(setting.Text(text)) {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: no certificate in %s", file)
 		}
 	}
-	if file := setting("CLIENT_CERTIFICATE"); file != "" {
-		own, err := tls.LoadX509KeyPair(file, setting("CLIENT_KEY"))
+	if file := otlp("CLIENT_CERTIFICATE"); file != "" {
+		own, err := tls.LoadX509KeyPair(file, otlp("CLIENT_KEY"))
 		if err != nil {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: %w", err)
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
+
+	"gearshift/serving/setting"
 )
 
 // Config says where spans go.
@@ -69,10 +70,10 @@ func New(ctx context.Context, config Config, log *slog.Logger) (Provider, error)
 
 // asked says whether spans are to go anywhere.
 func asked(c Config) bool {
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if strings.EqualFold(setting.Env("OTEL_SDK_DISABLED"), "true") || setting.Env("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
-	return c.Endpoint != "" || setting("ENDPOINT") != ""
+	return c.Endpoint != "" || otlp("ENDPOINT") != ""
 }
 
 // Tracer makes the spans; nil of the zero Provider.

@@ -17,6 +17,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving"
 	"gearshift/serving/dashboard"
+	"gearshift/serving/setting"
 )
 
 // Options say what is served, and how.
@@ -69,7 +70,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	defer traces.close(log)
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
-		AdminToken: os.Getenv(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
+		AdminToken: setting.Env(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, core.Table(), log),
 	}
 	if config.Admin.Addr != serving.AdminOff {

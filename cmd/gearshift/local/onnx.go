@@ -15,6 +15,7 @@ import (
 	"gearshift/serving/backend/classifier"
 	"gearshift/serving/backend/decoder"
 	onnxmodel "gearshift/serving/backend/onnx"
+	"gearshift/serving/setting"
 )
 
 // onnxLibrary is the file that `make onnxruntime` fetches.
@@ -69,7 +70,7 @@ func Networks() (policies.Runner, error) {
 // the binary and in the tree that built it, then where the system keeps
 // libraries.
 func findONNX() string {
-	if path := os.Getenv("GEARSHIFT_ONNXRUNTIME"); path != "" {
+	if path := setting.Env("GEARSHIFT_ONNXRUNTIME"); path != "" {
 		return path
 	}
 	if self, err := os.Executable(); err == nil {

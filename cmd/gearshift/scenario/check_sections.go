@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"iter"
 	"maps"
 	"net"
@@ -15,6 +14,8 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
+	"gearshift/serving/address"
+	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
 
@@ -228,17 +229,10 @@ var envForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // UpstreamURL reads the URL of an upstream.
 func UpstreamURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a path, such as http://gpu0:8000/v1", text)
+	if _, err := address.Parse(text); err != nil {
+		return nil, err
 	}
-	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
-		return nil, fmt.Errorf("%q has no port that there is; want 1 to 65535, as in http://gpu0:8000/v1", u.Redacted())
-	}
-	if u.User != nil {
-		return nil, fmt.Errorf("%q has a user, who would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
-	}
-	return u, nil
+	return url.Parse(setting.Trim(text))
 }
 
 func (c *checker) endpoint(key string, e Endpoint) {

@@ -17,6 +17,7 @@ import (
 	"gearshift/serving/backend"
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
+	"gearshift/serving/setting"
 )
 
 // decoder fills Go values from YAML, going on after each fault so that all are
@@ -175,7 +176,7 @@ func (d *decoder) scalar(key string, n *yaml.Node, v reflect.Value) {
 		v.SetInt(int64(x))
 	case kind == reflect.String:
 		what, ok = "text", tag == "!!str"
-		v.SetString(n.Value)
+		v.SetString(setting.Trim(n.Value)) // a block of text ends in a line break
 	case kind == reflect.Bool:
 		var x bool
 		what, ok = "true or false", n.Decode(&x) == nil && tag == "!!bool"

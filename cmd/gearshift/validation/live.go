@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving/measure"
+	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
 
@@ -239,7 +239,9 @@ func (l *live) server(replica int) (target measure.Target, err error) {
 		at := l.scenario.Serving.Upstreams[r.Name]
 		url, model = at.URL, cmp.Or(at.Model, model)
 		if at.Key != "" {
-			key = os.Getenv(at.Key)
+			if key, err = setting.Key(at.Key); err != nil {
+				return target, fmt.Errorf("replica %s: %w", r.Name, err)
+			}
 		}
 	}
 	if target, err = measure.Parse(url); err != nil {

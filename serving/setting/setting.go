@@ -1,0 +1,54 @@
+// Package setting reads keys and other values from environment variables and files as
+// they are meant: files and Kubernetes Secrets often end them in a line break that is no
+// part of them.
+package setting
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+)
+
+// mark is the byte order mark that some editors put before a text.
+const mark = "\ufeff"
+
+// Trim is the text without white space, line breaks and byte order marks around it.
+func Trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == 0 })
+}
+
+// Env is the value of an environment variable, trimmed.
+func Env(name string) string { return Trim(os.Getenv(name)) }
+
+// Key is the key, token or password in an environment variable, trimmed. It is empty if
+// the variable is. The error names the variable and tells nothing of its value.
+func Key(name string) (string, error) {
+	key := Env(name)
+	if err := CheckKey(key); err != nil {
+		return "", fmt.Errorf("the environment variable %s %w", name, err)
+	}
+	return key, nil
+}
+
+// CheckKey refuses a key with white space or control characters within. The error says
+// nothing of the key but the place.
+func CheckKey(key string) error {
+	i := -1
+	for _, r := range key {
+		i++
+		switch {
+		case r == '\n' || r == '\r':
+			return fmt.Errorf("holds a line break within its key, at character %d; want one key alone", i+1)
+		case unicode.IsSpace(r):
+			return fmt.Errorf("holds white space within its key, at character %d; want one key alone", i+1)
+		case unicode.IsControl(r):
+			return fmt.Errorf("holds a control character within its key, at character %d; want one key alone", i+1)
+		}
+	}
+	return nil
+}
+
+// Text is the content of a text file without a byte order mark at its beginning.
+func Text(data []byte) []byte { return bytes.TrimPrefix(data, []byte(mark)) }
