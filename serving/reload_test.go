@@ -326,6 +326,48 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// A file is another one by what it holds: its time and size may stay as they were, and
+// another time alone is no change.
+func TestWatchComparesContent(t *testing.T) {
+	scenario := filepath.Join(t.TempDir(), "scenario.yaml")
+	past := time.Unix(1_700_000_000, 0)
+	put := func(text string, at time.Time) {
+		write(t, scenario, text)
+		if err := os.Chtimes(scenario, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("max_body: 50\n", past)
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{files: []string{scenario}}
+		g := newRig(t, says(http.StatusOK, jsonType, fine), stewarded(w), func(o *serving.Options) { o.Config.Watch = time.Second })
+		_, stop, ended := serve(t, g)
+		time.Sleep(5 * time.Second)
+		reloads := func() int {
+			synctest.Wait()
+			return strings.Count(g.logs.String(), "msg=reloaded")
+		}
+		before := reloads()
+		put("max_body: 50\n", past.Add(time.Hour))
+		time.Sleep(5 * time.Second)
+		if n := reloads() - before; n != 0 {
+			t.Errorf("%d reloads of a file that was only touched", n)
+		}
+		put("max_body: 40\n", past.Add(time.Hour))
+		w.mu.Lock()
+		w.change.Config.MaxBody = 40
+		w.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		if n := reloads() - before; n != 1 || !strings.Contains(g.logs.String(), "serving.max_body") {
+			t.Errorf("%d reloads of a file whose time and size stayed: %s", n, g.logs)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // New connections get the new certificate; a broken one changes nothing.
 func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()

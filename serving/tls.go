@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+
+	"gearshift/serving/setting"
 )
 
 // TLSConfig is a certificate and its private key, as files of PEM. Both are read
@@ -30,7 +33,14 @@ func (t TLSConfig) load() (*tls.Certificate, error) {
 	if !t.on() {
 		return nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	cert, err := os.ReadFile(t.Cert)
+	var pair tls.Certificate
+	if err == nil {
+		var key []byte
+		if key, err = os.ReadFile(t.Key); err == nil {
+			pair, err = tls.X509KeyPair(setting.Text(cert), setting.Text(key))
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot use certificate %s with key %s: %w", t.Cert, t.Key, err)
 	}
