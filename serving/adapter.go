@@ -83,6 +83,7 @@ type Work struct {
 	bound   time.Duration // that it keeps there; see bounds
 	stay    drift.Stay    // among those that decode there
 	streams bool          // its tokens are seen as they come
+	told    bool          // its end is what its caller says of it
 	whole   time.Duration // when its client had all of the answer; zero if that is not known
 	tried   bool
 	ended   atomic.Bool
@@ -193,6 +194,9 @@ type Result struct {
 	Judged, Met bool
 	// Utility is zero unless completed.
 	Utility float64
+	// Told says that the router saw none of the answer: the end and its length are
+	// what the holder of a lease said of them.
+	Told bool
 }
 
 // End gives the place back and reckons the result. Tokens is the length of the
@@ -211,7 +215,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	if outcome == Completed && w.whole > 0 {
 		finish = w.whole
 	}
-	r := Result{Outcome: outcome, Tokens: tokens, Latency: finish - w.Request.Arrival}
+	r := Result{Outcome: outcome, Tokens: tokens, Latency: finish - w.Request.Arrival, Told: w.told}
 	switch outcome {
 	case Failed, TimedOut, Panicked:
 		r.Judged = true

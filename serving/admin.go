@@ -123,6 +123,9 @@ func (s *Server) adminRoutes() *gin.Engine {
 	private.POST("/admin/replicas/*order", s.orderReplica)
 	private.GET("/admin/policy", s.tellPolicies)
 	private.POST("/admin/policy/:order", s.orderPolicy)
+	private.GET("/admin/leases", s.tellLeases)
+	private.DELETE("/admin/leases", s.revokeLeases)
+	private.DELETE("/admin/leases/:lease", s.revokeLease)
 	s.profileRoutes(private)
 	return e
 }

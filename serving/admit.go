@@ -73,11 +73,13 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	return work, nil
 }
 
-// begin routes the call at once, or refuses it. Headers are those of the answer.
-func (s *Server) begin(k call, h http.Header) (*Work, *refusal) {
+// begin routes the call of a caller that dispatches by itself, at once, or refuses it.
+// Headers are those of the answer.
+func (s *Server) begin(k call, maxTokens int, h http.Header) (*Work, *refusal) {
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
-	work.unseen = int(s.line.output) // the caller does not tell how far the answer is
+	work.told = true
+	work.unseen = s.unseenOf(maxTokens) // the caller does not tell how far the answer is
 	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
 		claim := claim{class: s.line.kinds.Load().listed[0]}
 		return nil, s.shed(s.line.refused(err, claim), k, claim, h)

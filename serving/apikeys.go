@@ -49,7 +49,9 @@ func (s *Server) unlock(c *gin.Context) {
 		s.exceeded(c, holder, verdict, wait)
 		return
 	}
-	defer holder.End()
+	held := &heldKey{of: holder}
+	defer held.end()
+	c.Set(heldKeyName, held)
 	c.Next()
 }
 

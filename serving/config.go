@@ -8,6 +8,7 @@ import (
 	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
+	"gearshift/serving/leases"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that
@@ -30,8 +31,10 @@ type Config struct {
 	// counts as gone.
 	WriteTimeout time.Duration `yaml:"write_timeout"`
 	// LeaseTimeout bounds the life of a lease that a caller of the route
-	// endpoint holds.
+	// endpoint holds. It is shorter where the forecast of its answer is.
 	LeaseTimeout time.Duration `yaml:"lease_timeout"`
+	// Leases bounds how many places such callers may hold.
+	Leases leases.Config `yaml:"leases"`
 	// Cooldown is how long a replica that could not be connected to gets no
 	// requests.
 	Cooldown time.Duration `yaml:"cooldown"`
@@ -79,6 +82,7 @@ func DefaultConfig() Config {
 		Retries:      defaultRetries(),
 		WriteTimeout: 30 * time.Second,
 		LeaseTimeout: 10 * time.Minute,
+		Leases:       leases.DefaultConfig(),
 		Cooldown:     5 * time.Second,
 		RetryAfter:   time.Second,
 		DrainTimeout: 30 * time.Second,
@@ -124,6 +128,6 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Affinity.Validate(), c.routersFault())
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
-	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()))
+	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()))
 	return errors.Join(faults...)
 }

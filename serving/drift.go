@@ -77,10 +77,11 @@ func (w *Work) moved() {
 	}
 }
 
-// leaves ends the work's stay on its replica.
+// leaves ends the work's stay on its replica. What a caller says of an answer is not
+// compared with the profile: it would have others believe that a replica is slow.
 func (w *Work) leaves(outcome Outcome, tokens int) {
 	if m := w.adapter.drift; m != nil && w.stay.Inside() {
-		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed)
+		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed && !w.told)
 	}
 }
 

@@ -181,7 +181,7 @@ func (s *Server) hush() {
 // owed is how many requests wait for the replicas' answers, and how many more callers
 // of the route endpoint dispatch themselves, which are not seen to progress.
 func (s *Server) owed(work, held []int) {
-	s.parked.count(held)
+	s.leases.set.Count(held)
 	for i := range work {
 		all, _ := s.counts(i)
 		work[i] = max(0, all-held[i])

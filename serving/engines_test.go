@@ -274,7 +274,7 @@ func (discard) SetWriteDeadline(time.Time) error { return nil }
 func TestParkedLeasesAreNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := newEngines(t)
-		g.do("POST", "/v1/gearshift/route", "")
+		g.do("POST", "/v1/gearshift/route", "{}")
 		for range 120 {
 			g.do("POST", chat, `{"model":"large"}`)
 			time.Sleep(time.Second)

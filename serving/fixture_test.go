@@ -143,7 +143,7 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 	t.Helper()
 	g := &rig{core: testRouter(t, chooses(small)), logs: &logBuffer{}, returned: make(chan any, 16)}
 	o := serving.Options{
-		Config: serving.DefaultConfig(), Router: g.core, Log: g.logs.logger(),
+		Config: openToLeases(), Router: g.core, Log: g.logs.logger(),
 		Backends: []serving.Backend{{Transport: rt}, {Transport: rt}, {Transport: rt}},
 	}
 	for _, f := range change {
@@ -155,6 +155,14 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 	}
 	t.Cleanup(g.Close)
 	return g
+}
+
+// openToLeases is the default configuration, in which leases may hold the whole fleet:
+// its few places leave no shares of them.
+func openToLeases() serving.Config {
+	c := serving.DefaultConfig()
+	c.Leases.Share, c.Leases.KeyShare, c.Leases.AnonymousShare = 1, 1, 1
+	return c
 }
 
 // ServeHTTP is the server's handler, which tells when it has returned.

@@ -11,7 +11,7 @@ import (
 // standing for what lies under it. The rest is built into what serves.
 var liveKeys = []string{
 	"max_body", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
-	"timeouts", "retries", "lease_timeout", "overload", "classes",
+	"timeouts", "retries", "lease_timeout", "leases", "overload", "classes",
 	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges", "drift",
 	"keys_file", "tls", "admin.tls", "trial",
 }

@@ -118,7 +118,7 @@ func (c *Recorder) Ended(w *Work, r Result) {
 	row.EndVariant, row.EndReplica = w.Variant, w.Replica
 	row.Outcome, row.OutputTokens = r.Outcome.String(), r.Tokens
 	row.FirstToken, row.Latency, row.PerToken = w.FirstToken, r.Latency, r.PerToken
-	row.Judged, row.Met, row.Utility = r.Judged, r.Met, r.Utility
+	row.Judged, row.Met, row.Utility, row.Told = r.Judged, r.Met, r.Utility, r.Told
 	c.store.Add(row)
 }
 

@@ -229,3 +229,16 @@ func TestPoliciesAreSteeredBesideARecorder(t *testing.T) {
 		t.Errorf("rows %+v", rows)
 	}
 }
+
+// The log says which outcomes clients told of their leases.
+func TestToldOutcomesAreMarkedInTheLog(t *testing.T) {
+	with, read := recording(t, nil)
+	g := newRig(t, says(200, jsonType, fine), with)
+	r := g.route(t, `{"prompt_tokens":3}`)
+	g.do("POST", routePath+"/"+r.Lease+"/end", `{"output_tokens":5}`)
+	g.do("POST", chat, ask)
+	rows := read().Runs[0].Rows
+	if len(rows) != 2 || !rows[0].Told || rows[0].Known() || rows[0].OutputTokens != 5 || rows[1].Told || !rows[1].Known() {
+		t.Errorf("rows %+v", rows)
+	}
+}

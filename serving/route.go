@@ -4,89 +4,21 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/leases"
 	"gearshift/serving/wire"
 )
-
-// parked holds the work that callers of the route endpoint do themselves,
-// until they report its end or their time is over.
-type parked struct {
-	settle func(*Work, Outcome, int) (Result, bool)
-
-	mu     sync.Mutex // protects all below
-	leases map[string]parkedWork
-	closed bool
-}
-
-type parkedWork struct {
-	*Work
-	timer *time.Timer
-}
-
-func newParked(settle func(*Work, Outcome, int) (Result, bool)) *parked {
-	return &parked{settle: settle, leases: map[string]parkedWork{}}
-}
-
-// park returns the ID by which the caller may end the work, within the timeout. It is
-// random, so that nobody ends another's by accident.
-func (p *parked) park(w *Work, timeout time.Duration) (id string, ok bool) {
-	id = randomID()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return "", false
-	}
-	timer := time.AfterFunc(timeout, func() { p.end(id, Expired, 0) })
-	p.leases[id] = parkedWork{w, timer}
-	return id, true
-}
-
-// end settles the work, which it returns as well; false if there is none by that ID
-// (any more).
-func (p *parked) end(id string, outcome Outcome, tokens int) (*Work, Result, bool) {
-	p.mu.Lock()
-	w, ok := p.leases[id]
-	delete(p.leases, id)
-	p.mu.Unlock()
-	if !ok {
-		return nil, Result{}, false
-	}
-	w.timer.Stop()
-	r, ok := p.settle(w.Work, outcome, tokens)
-	return w.Work, r, ok
-}
-
-// count adds the parked work to the replicas' counts.
-func (p *parked) count(to []int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.leases {
-		to[w.Replica]++
-	}
-}
-
-func (p *parked) close() {
-	p.mu.Lock()
-	p.closed = true
-	left := p.leases
-	p.leases = nil
-	p.mu.Unlock()
-	for _, w := range left {
-		w.timer.Stop()
-		p.settle(w.Work, Expired, 0)
-	}
-}
 
 // routeRequest is the body of POST /v1/gearshift/route.
 type routeRequest struct {
 	Task         string   `json:"task"`
 	PromptTokens int      `json:"prompt_tokens"`
 	DeadlineMS   *float64 `json:"deadline_ms"`
+	MaxTokens    int      `json:"max_tokens"`
 }
 
 // routeAnswer is the answer to it.
@@ -104,22 +36,23 @@ type routeAnswer struct {
 // route decides alone: the caller dispatches the request itself, and should
 // end the lease when its answer has come.
 func (s *Server) route(c *gin.Context) {
-	var in routeRequest
-	k := call{variant: Auto}
-	fault := s.decode(c, &in)
-	if fault == nil {
-		k.fleet, fault = s.understandRoute(in)
+	key := c.GetString(tenantKey)
+	if why := s.leases.fits(key); why != leases.None {
+		status := s.noLease(c, why)
+		s.books.refuse(status)
+		if status < http.StatusInternalServerError {
+			accountOf(c.Request.Context()).refused()
+		}
+		return
 	}
-	if fault == nil {
-		k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto)
-	}
+	in, k, fault := s.readRoute(c)
 	if fault != nil {
 		s.refuse(c, fault)
 		return
 	}
 	k.account = accountOf(c.Request.Context())
 	k.fleet.Session = s.config.Affinity.session(c.Request.Header)
-	work, fault := s.begin(k, c.Writer.Header())
+	work, fault := s.begin(k, in.MaxTokens, c.Writer.Header())
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
@@ -129,11 +62,11 @@ func (s *Server) route(c *gin.Context) {
 		s.settle(work, Cancelled, 0)
 		return
 	}
-	timeout := s.settings().LeaseTimeout
-	id, ok := s.parked.park(work, timeout)
-	if !ok {
+	timeout := s.leaseTime(work, in.MaxTokens)
+	id, why := s.leases.add(key, work, in.MaxTokens, timeout, holderOf(c))
+	if why != leases.None {
 		s.settle(work, Cancelled, 0)
-		s.notReady(c, "shutting down")
+		s.noLease(c, why)
 		return
 	}
 	replica := s.table.Replicas[work.Replica]
@@ -142,6 +75,27 @@ func (s *Server) route(c *gin.Context) {
 		Replica: replica.Name, Host: s.table.Hosts[replica.Host].Name,
 		Policy: work.Policy, Fallback: work.Reason, ExpiresS: timeout.Seconds(),
 	})
+}
+
+// readRoute reads the body of a request for a lease.
+func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refusal) {
+	k.variant = Auto
+	body, fault := s.read(c)
+	if fault != nil {
+		return in, k, fault
+	}
+	defer body.Release()
+	if len(bytes.TrimSpace(body.Bytes())) == 0 {
+		return in, k, bad(http.StatusBadRequest, "", "missing_body", `the body is empty; it must be a JSON object that says what is to be routed, such as {"task": NAME, "prompt_tokens": 120, "max_tokens": 300}`)
+	}
+	if fault = refusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
+		return in, k, fault
+	}
+	if k.fleet, fault = s.understandRoute(in); fault != nil {
+		return in, k, fault
+	}
+	k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto)
+	return in, k, fault
 }
 
 // mostPromptTokens is beyond any model's context, and can be summed.
@@ -154,6 +108,9 @@ func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refus
 	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {
 		return r, bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", fmt.Sprintf(`"prompt_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
+	if in.MaxTokens < 0 || in.MaxTokens > mostPromptTokens {
+		return r, bad(http.StatusBadRequest, "max_tokens", "invalid_value", fmt.Sprintf(`"max_tokens" must not be negative, nor above %d`, mostPromptTokens))
+	}
 	if in.DeadlineMS != nil {
 		var ok bool
 		if r.Deadline, ok = fromMilliseconds(*in.DeadlineMS); !ok {
@@ -164,7 +121,7 @@ func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refus
 }
 
 // endRoute ends a lease of the route endpoint. With "output_tokens" its
-// latency counts against the deadline.
+// latency is judged by the deadline. A key ends its own leases alone.
 func (s *Server) endRoute(c *gin.Context) {
 	var in struct {
 		OutputTokens int `json:"output_tokens"`
@@ -177,7 +134,7 @@ func (s *Server) endRoute(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
-	w, r, ok := s.parked.end(c.Param("lease"), Completed, in.OutputTokens)
+	w, r, ok := s.leases.end(c.Param("lease"), c.GetString(tenantKey), in.OutputTokens)
 	if !ok {
 		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return

@@ -64,7 +64,7 @@ func TestACallerThatHasLeftHoldsNoPlace(t *testing.T) {
 
 func TestRouteWithoutALength(t *testing.T) {
 	g := newRig(t, nil)
-	r := g.route(t, ``)
+	r := g.route(t, `{}`)
 	w := g.do("POST", "/v1/gearshift/route/"+r.Lease+"/end", ``)
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "deadline_met") {
 		t.Errorf("status %d, %s", w.Code, w.Body)

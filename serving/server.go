@@ -90,7 +90,7 @@ type Server struct {
 	drift    *drift.Monitor // may be nil
 	fading   sync.WaitGroup // what fades its beliefs
 	scraper  *gauges.Scraper
-	parked   *parked
+	leases   *leased
 	line     *line
 	kept     *responses
 	watchers []Watcher
@@ -162,7 +162,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
 	s.observeAll()
-	s.parked = newParked(s.settle)
+	s.leases = newLeased(s)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line)
 	s.kept = newResponses(s.clock)
@@ -256,6 +256,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Close() {
 	s.draining.Store(true)
 	s.line.close()
-	s.parked.close()
+	s.leases.close()
 	s.stopEngines()
 }

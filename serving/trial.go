@@ -36,6 +36,7 @@ type trialRecord struct {
 	since   time.Duration
 	charge  arm
 	trial   arm
+	told    uint64 // judged requests that are on neither side, since a client judged them
 	last    *PolicyOrder
 	ordered time.Duration // when the last was
 }
@@ -68,7 +69,7 @@ func (a *arm) variance() float64 {
 
 // begin starts counting anew, from the time now on. The lock is held.
 func (t *trialRecord) begin(now time.Duration) {
-	t.since, t.charge, t.trial = now, arm{}, arm{}
+	t.since, t.charge, t.trial, t.told = now, arm{}, arm{}, 0
 	t.on.Store(true)
 }
 
@@ -88,7 +89,8 @@ type trialWatcher struct{ *Server }
 
 // Ended implements [Watcher]. It enters the request on its side, by the share that
 // it fell in, whoever decided it in the end. Requests from before the trial, and
-// those that asked for a variant by name, are on neither side.
+// those that asked for a variant by name, are on neither side. Nor are those whose
+// outcome is what a client said of it, which are counted apart.
 func (s trialWatcher) Ended(w *Work, r Result) {
 	t := &s.trial
 	if !t.on.Load() || !r.Judged || w.Policy == router.Pinned {
@@ -97,6 +99,10 @@ func (s trialWatcher) Ended(w *Work, r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.on.Load() || w.Request.Arrival < t.since {
+		return
+	}
+	if r.Told {
+		t.told++
 		return
 	}
 	if !w.Trial {
@@ -153,12 +159,15 @@ type Measured struct {
 	Interval
 	// Verdict is better, worse, or undecided.
 	Verdict string `json:"verdict"`
+	// Told is how many requests were left out, since only the client that held their
+	// lease knows what became of them.
+	Told uint64 `json:"told_by_clients,omitempty"`
 }
 
 // measured compares both sides (Welch). The lock is held.
 func (t *trialRecord) measured(z float64) Measured {
 	side := func(a *arm) Side { return Side{Requests: a.requests, DeadlineMet: a.met, Utility: a.mean()} }
-	m := Measured{InCharge: side(&t.charge), Trial: side(&t.trial), Verdict: "undecided"}
+	m := Measured{InCharge: side(&t.charge), Trial: side(&t.trial), Verdict: "undecided", Told: t.told}
 	if t.charge.requests < 2 || t.trial.requests < 2 {
 		return m
 	}

@@ -63,7 +63,10 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	}
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, base.JoinPath(path).String(), bytes.NewReader(text))
+	path, query, _ := strings.Cut(path, "?")
+	to := base.JoinPath(path)
+	to.RawQuery = query
+	r, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -223,5 +226,8 @@ func writeTrial(b *strings.Builder, t *serving.TrialReport) {
 	if m := t.Measured; m.Trial.Requests > 0 {
 		fmt.Fprintf(b, "  utility measured:    in charge %.4f of %d, trial %.4f of %d: %+.4f (%+.4f to %+.4f), %s\n",
 			m.InCharge.Utility, m.InCharge.Requests, m.Trial.Utility, m.Trial.Requests, m.Difference, m.Low, m.High, m.Verdict)
+	}
+	if n := t.Measured.Told; n > 0 {
+		fmt.Fprintf(b, "  not measured:        %d leases, whose outcome only their holders know\n", n)
 	}
 }

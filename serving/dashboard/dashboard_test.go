@@ -183,7 +183,7 @@ func TestWhatIsLostIsShown(t *testing.T) {
 func TestDecisionsUnderWay(t *testing.T) {
 	g := newRig(t, "")
 	w := httptest.NewRecorder()
-	g.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/v1/gearshift/route", nil))
+	g.Handler().ServeHTTP(w, httptest.NewRequest("POST", "/v1/gearshift/route", strings.NewReader("{}")))
 	var lease struct{ Lease string }
 	if err := json.Unmarshal(w.Body.Bytes(), &lease); err != nil {
 		t.Fatal(err)

@@ -230,7 +230,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		EndVariant: endVariant, EndReplica: end,
 		Outcome: l.Outcome, OutputTokens: l.OutputTokens, FirstToken: time.Duration(l.FirstToken),
 		Latency: time.Duration(l.Latency), PerToken: time.Duration(l.PerToken),
-		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility,
+		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility, Told: l.Told,
 		hosts: l.Hosts,
 	}
 	if l.Only {

@@ -62,9 +62,12 @@ func decision(r *experience.Row) logged.Decision {
 	d := logged.Decision{
 		View: &r.View, Request: r.Request, Variant: r.Variant, Replica: r.Replica,
 		Policy: r.Policy, Pinned: r.Pinned, Propensity: r.Propensity,
-		Moved: r.EndReplica != r.Replica, Judged: r.Judged, Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
+		Moved: r.EndReplica != r.Replica, Judged: r.Known(), Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
 	}
-	if r.Outcome == experience.Completed {
+	if r.Told { // load that arrived, and nothing else
+		d.Met, d.Utility, d.PerToken = false, 0, 0
+	}
+	if r.Outcome == experience.Completed && !r.Told {
 		d.OutputTokens = r.OutputTokens
 	}
 	return d

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/logged"
@@ -37,5 +38,17 @@ func TestTheFleetOfALog(t *testing.T) {
 	table, err := Table(s, &experience.Log{Runs: []experience.Run{limits(5), limits(7)}})
 	if err != nil || table.Replicas[0].Limit != 7 {
 		t.Errorf("%+v, %v", table, err)
+	}
+}
+
+// What the holder of a lease said of an answer is load, and evidence of nothing.
+func TestToldRowsAreNoEvidence(t *testing.T) {
+	row := experience.Row{Outcome: experience.Completed, OutputTokens: 9, Judged: true, Met: true, Utility: 2, PerToken: time.Millisecond}
+	if d := decision(&row); !d.Judged || d.OutputTokens != 9 || d.Utility != 2 {
+		t.Errorf("seen by the router: %+v", d)
+	}
+	row.Told = true
+	if d := decision(&row); d.Judged || d.Met || d.OutputTokens != 0 || d.Utility != 0 || d.PerToken != 0 {
+		t.Errorf("told by a client: %+v", d)
 	}
 }

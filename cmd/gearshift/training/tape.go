@@ -75,7 +75,7 @@ func appendStretch(list [][]experience.Row, rows []experience.Row) [][]experienc
 func (t *Tape) Transitions() (n int) {
 	for _, rows := range t.stretches {
 		for i := range rows[:len(rows)-1] {
-			if rows[i].Judged {
+			if rows[i].Known() {
 				n++
 			}
 		}
@@ -119,7 +119,7 @@ func (t *Tape) Action() int {
 func (t *Tape) Step(int) rl.Step {
 	r := &t.episode[t.at]
 	step := rl.Step{}
-	if r.Judged {
+	if r.Known() {
 		t.completed[0] = rl.Completion{
 			Decision: t.at, Utility: r.Utility, Stratum: stratum(r.View.Smoothed[len(r.View.Smoothed)-1]),
 		}

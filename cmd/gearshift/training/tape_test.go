@@ -32,3 +32,12 @@ func TestStretches(t *testing.T) {
 		t.Error("a stretch of nothing")
 	}
 }
+
+// A reward that a client says it earned teaches nothing.
+func TestToldRewardsAreNotLearned(t *testing.T) {
+	told, seen := experience.Row{Judged: true, Told: true}, experience.Row{Judged: true}
+	tape := &Tape{stretches: [][]experience.Row{{told, seen, told}}}
+	if n := tape.Transitions(); n != 1 {
+		t.Errorf("%d transitions with a known reward, want 1", n)
+	}
+}

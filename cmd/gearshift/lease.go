@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/output"
+	"gearshift/serving"
+)
+
+func newLeaseCommand() *cobra.Command {
+	return group("lease", "List and revoke the leases of callers that dispatch requests themselves", newLeaseList(), newLeaseRevoke())
+}
+
+func newLeaseList() *cobra.Command {
+	var o operator
+	var format string
+	c := &cobra.Command{
+		Use: "ls", Short: "List the leases that a running router has given out", Args: cobra.NoArgs,
+		Example: "  gearshift lease ls\n  gearshift lease ls --format json --admin http://10.0.0.7:8081",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if format != "text" && format != "json" {
+				return fmt.Errorf("--format %q: want text or json", format)
+			}
+			var now serving.Leases
+			if err := o.ask(c.Context(), http.MethodGet, "/admin/leases", nil, &now); err != nil {
+				return err
+			}
+			if format == "json" {
+				return output.JSON(c.OutOrStdout(), now.Leases)
+			}
+			return writeLeases(c.OutOrStdout(), now.Leases)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "text or json")
+	o.flags(c, localAdmin())
+	return c
+}
+
+func writeLeases(w io.Writer, list []serving.LeaseStatus) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "LEASE\tKEY\tTASK\tREPLICA\tPROMPT\tAGE\tEXPIRES IN")
+	for _, l := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.0fs\t%.0fs\n", l.ID, cmp.Or(l.Key, "-"), l.Task, l.Replica, l.PromptTokens, l.AgeS, l.ExpiresS)
+	}
+	return t.Flush()
+}
+
+func newLeaseRevoke() *cobra.Command {
+	var o operator
+	var key string
+	var anonymous, all bool
+	c := &cobra.Command{
+		Use: "revoke [LEASE]", Short: "Take back the place of one lease, of a key's, of those without a key, or of all",
+		Long: `Take back the places of leases in a running router. Their holders get 404 when they end
+them; what they have sent to an engine goes on there.`,
+		Example: "  gearshift lease revoke 0f3c…\n  gearshift lease revoke --key alice\n  gearshift lease revoke --anonymous",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := revocation(args, key, c.Flags().Changed("key"), anonymous, all)
+			if err != nil {
+				return err
+			}
+			var now serving.Leases
+			if err := o.ask(c.Context(), http.MethodDelete, path, nil, &now); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "revoked %d, %d left\n", now.Revoked, len(now.Leases))
+			return err
+		},
+	}
+	c.Flags().StringVar(&key, "key", "", "`name` of the API key whose leases are revoked")
+	c.Flags().BoolVar(&anonymous, "anonymous", false, "revoke those that were taken without a key")
+	c.Flags().BoolVar(&all, "all", false, "revoke all")
+	o.flags(c, localAdmin())
+	return c
+}
+
+// revocation is the path of the order, which names one of the choices.
+func revocation(args []string, key string, byKey, anonymous, all bool) (string, error) {
+	var paths []string
+	if len(args) > 0 {
+		paths = append(paths, "/admin/leases/"+url.PathEscape(args[0]))
+	}
+	if byKey {
+		if key == "" {
+			return "", fmt.Errorf("--key is empty; want the name of a key, or --anonymous for leases without one")
+		}
+		paths = append(paths, "/admin/leases?key="+url.QueryEscape(key))
+	}
+	if anonymous {
+		paths = append(paths, "/admin/leases?key=")
+	}
+	if all {
+		paths = append(paths, "/admin/leases?all=true")
+	}
+	if len(paths) != 1 {
+		return "", fmt.Errorf("want one of LEASE, --key, --anonymous and --all, got %d", len(paths))
+	}
+	return paths[0], nil
+}
