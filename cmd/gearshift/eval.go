@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
@@ -28,6 +29,7 @@ type evalOptions struct {
 	scenario, store, engine, format, out, trace string
 	policies, workloads, fromLog                []string
 	seeds, requests                             int
+	wide                                        bool
 	routers                                     env.Routers
 	tune                                        tuneOptions
 }
@@ -42,10 +44,13 @@ sees, and report utility, deadlines met, windows near peak performance, the mix 
 sizes and latencies, with 95 % bootstrap intervals over the seeds. Static policies
 run alone with the whole memory.
 
+A policy that is no rule is held against the best of the scenario's evaluation.rules, the
+plain rules and each static size, paired by seed: the rules that gearshift policy promote
+asks it to beat. They are played too, and the verdict is the last line.
+
 With --tune, every rule with parameters is tuned first: a search over them on training
 seeds of the same workloads, reported with its score, the mean utility over the
-workloads. The best of each rule is then evaluated beside the policies given, and what
-is not a rule is held against the rule that does best, paired by seed.
+workloads. The best of each rule is then evaluated beside the policies given.
 
 With --from-log, policies are judged on requests that a router has served and logged
 (serving.experience): their arrivals are replayed in the simulator, and each is asked
@@ -87,6 +92,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
+	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
 	fromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
@@ -185,6 +191,10 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	asked := len(list)
+	if list, err = heldAgainst(s, list, work, stderr); err != nil {
+		return err
+	}
 	for i := range list {
 		list[i].Fleet.Routers = o.routers
 	}
@@ -203,7 +213,11 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	report := evaluation.Report{Scenario: s.Name, Seeds: o.seeds, Results: results, Variants: list[0].Fleet.Table.Variants}
+	report := evaluation.Report{
+		Scenario: s.Name, Seeds: o.seeds, Variants: list[0].Fleet.Table.Variants, Verdicts: evaluation.Verdicts(results),
+	}
+	rows := len(results) / len(list) * asked
+	report.Results, report.Opponents = results[:rows:rows], results[rows:]
 	if o.routers.Number > 1 {
 		report.Routers, report.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
 	}
@@ -212,7 +226,40 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		unwritten = errors.Join(unwritten, writeReports(tuning, o.out, "tune"))
 	}
 	unwritten = errors.Join(unwritten, writeReports(&report, o.out, "eval"))
-	return errors.Join(report.Write(stdout, o.format), unwritten) // what no file takes is shown all the same
+	write := func() error { return report.Write(stdout, o.format) }
+	if o.format == "table" && !o.wide {
+		write = func() error { return report.WriteShort(stdout) }
+	}
+	return errors.Join(write(), unwritten) // what no file takes is shown all the same
+}
+
+// heldAgainst adds to the policies of an evaluation the rules that promotion holds those
+// against that are no rules. One that cannot be played on the workloads, as a size that
+// loses its only host, is left out.
+func heldAgainst(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
+	if !slices.ContainsFunc(list, func(c evaluation.Contestant) bool { return !c.Rule }) {
+		return list, nil
+	}
+	rules, err := judging.Opponents(s)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for _, c := range list {
+		listed[c.Name] = true
+	}
+	for _, rule := range rules {
+		if listed[rule.Name] {
+			continue
+		}
+		alone := evaluation.Plan{Contestants: []evaluation.Contestant{rule}, Workloads: work}
+		if err := alone.Playable(); err != nil {
+			fmt.Fprintf(stderr, "note: the rule %s is left out of the comparison: %v\n", rule.Name, err)
+			continue
+		}
+		list = append(list, rule)
+	}
+	return list, nil
 }
 
 // lineUp is the policies asked for and, if a search is, the best rules that it

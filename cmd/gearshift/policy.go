@@ -137,7 +137,7 @@ There, ` + nameAlone,
 				return err
 			}
 			if !force {
-				if err := judging.Admit(entry, c.ErrOrStderr()); err != nil {
+				if err := judging.Admit(entry, judging.PromotionIn(store().Path), c.ErrOrStderr()); err != nil {
 					return err
 				}
 			}

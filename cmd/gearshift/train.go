@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,17 +30,24 @@ func newTrainCommand() *cobra.Command {
 		Long: `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
 weights that did best on validation seeds. Progress is saved as the run goes: after
 an interruption, the same command with --resume continues, and ends with the very
-bytes that an uninterrupted run ends with.
+bytes that an uninterrupted run ends with. --restart begins anew instead; without
+either, a run of a name that has saved progress does not begin.
+
+At its end the policy is held against the best of the scenario's rules on held-out seeds,
+as gearshift policy promote asks.
 
 With --from-log, the policy that --from names is fine-tuned on requests that a router
 has served and logged (serving.experience), beside as many decisions in the simulator,
 and stored as a new version of it; it is said how that one does beside the old.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.FromLog) > 0 {
-				if err := refuseFlags(c.Flags(), "with --from-log", "resume", "out"); err != nil {
+				if err := refuseFlags(c.Flags(), "with --from-log", "resume", "restart", "out"); err != nil {
 					return err
 				}
 				return training.FromLog(c.Context(), o, c.Flags().Changed("preset"), c.OutOrStdout(), c.ErrOrStderr())
+			}
+			if o.Resume && o.Restart {
+				return errors.New("--resume and --restart exclude each other")
 			}
 			return training.Train(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -54,6 +62,7 @@ and stored as a new version of it; it is said how that one does beside the old.`
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
 	fromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from")
 	f.BoolVar(&o.Resume, "resume", false, "continue the stored run of this name")
+	f.BoolVar(&o.Restart, "restart", false, "begin anew, in place of the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c
 }

@@ -83,7 +83,7 @@ func TestTrainingResumesBesideProgressOfAnEarlierRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trainTiny(t, path, "--steps", "500", "--seed", seed)
+		trainTiny(t, path, "--steps", "500", "--seed", seed, "--restart")
 		if err := store.PutTraining("tiny+2", earlier.Meta, earlier.Progress); err != nil {
 			t.Fatal(err)
 		}
@@ -234,6 +234,42 @@ func TestTrainingSurvivesKill(t *testing.T) {
 	if got := trainTiny(t, path, "--resume"); got != want {
 		t.Errorf("after %d kills: %s, undisturbed %s", kills, got, want)
 	}
+}
+
+// A run over saved progress, of one that was interrupted or of one that stopped at its
+// --steps, neither goes on with it nor takes its place unasked.
+func TestTrainingAsksWhatToDoWithSavedProgress(t *testing.T) {
+	path := storePath(t)
+	store := &checkpoints.Store{Path: path}
+	args := func(flags ...string) []string {
+		return append([]string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path}, flags...)
+	}
+	straight := trainTiny(t, path, "--steps", "500", "--restart") // over nothing
+	saved, err := store.GetTraining("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `run "tiny" has progress saved in ` + path + ", of 500 decisions: --resume continues it, --restart begins anew"
+	for what, prepare := range map[string]func() error{
+		"stopped":     func() error { return nil },
+		"interrupted": func() error { return store.PutTraining("tiny", saved.Meta, saved.Progress) },
+	} {
+		if err := prepare(); err != nil {
+			t.Fatal(err)
+		}
+		fail(t, args("--steps", "700"), want)
+		fail(t, args("--seed", "2"), want)
+		fail(t, args("--resume", "--restart"), "--resume and --restart exclude each other")
+		if now, err := store.GetTraining("tiny"); err != nil || !bytes.Equal(now.Progress, saved.Progress) {
+			t.Errorf("%s: the progress is another, %v", what, err)
+		}
+	}
+	trainTiny(t, path, "--steps", "500", "--name", "other") // is nobody's progress
+	if again := trainTiny(t, path, "--steps", "500", "--restart"); again != straight {
+		t.Errorf("--restart ends with %s, the first run with %s", again, straight)
+	}
+	trainTiny(t, path, "--restart")
+	trainTiny(t, path, "--steps", "10") // a run that is over has none
 }
 
 // writing is when the store's file changes. An empty store is smaller than any

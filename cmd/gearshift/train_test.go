@@ -57,7 +57,7 @@ func TestTrainingSaysWhichVersionsAreRemoved(t *testing.T) {
 		again(t, path, "mine")
 	}
 	succeed(t, "policy", "promote", "mine@1", "--force", "--reason", "a test", "--store", path)
-	train := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "mine", "--steps", "10"}
+	train := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "mine", "--steps", "10", "--restart"}
 	for _, want := range []string{"stored policy mine@11", "removed mine@2, the oldest without an alias\n"} {
 		if out := succeed(t, train...); !strings.Contains(out, want) || strings.Contains(out, "removed") != strings.Contains(want, "removed") {
 			t.Errorf("no %q in %s", want, out)

@@ -11,22 +11,19 @@ type Versus struct {
 // that did best on the workload. That rule is chosen by the same runs, which
 // favours it.
 func compare(results []Result) {
-	best := map[string]*Result{} // by workload
+	rules := map[string][]Score{} // by workload
 	for i := range results {
-		r := &results[i]
-		if b := best[r.Workload]; r.Rule && (b == nil || r.Utility.Mean > b.Utility.Mean) {
-			best[r.Workload] = r
+		if r := &results[i]; r.Rule {
+			rules[r.Workload] = append(rules[r.Workload], Score{Policy: r.Policy, Runs: r.Runs})
 		}
 	}
 	for i := range results {
 		r := &results[i]
-		rule := best[r.Workload]
-		if r.Rule || rule == nil {
+		if r.Rule {
 			continue
 		}
-		// All rows of a plan have its seeds.
-		if difference, err := Paired(r.Runs, rule.Runs); err == nil {
-			r.BestRule = &Versus{Policy: rule.Policy, Utility: difference}
+		if v, err := Over(Score{Policy: r.Policy, Runs: r.Runs}, rules[r.Workload]); err == nil {
+			r.BestRule = &Versus{Policy: v.Rule, Utility: v.Margin}
 		}
 	}
 }

@@ -18,6 +18,10 @@ type Report struct {
 	Scenario string   `json:"scenario"`
 	Seeds    int      `json:"seeds"`
 	Results  []Result `json:"results"`
+	// Opponents are the rules that the policies were held against besides those among the
+	// results, and Verdicts what that came to over all workloads.
+	Opponents []Result  `json:"opponents,omitempty"`
+	Verdicts  []Verdict `json:"verdicts,omitempty"`
 	// Routers is how many shared the fleet, and GaugeIntervalS how often each read
 	// the engines' gauges, in seconds; both are zero of a single router.
 	Routers        int     `json:"routers,omitempty"`
@@ -69,7 +73,7 @@ func (r *Report) writeTable(w io.Writer) error {
 		fmt.Fprint(t, "\tOVER THE BEST RULE (95 %, paired)")
 	}
 	fmt.Fprintln(t)
-	for _, x := range r.byWorkload() {
+	for _, x := range byWorkload(slices.Concat(r.Results, r.Opponents)) {
 		var windows, share []string
 		for _, level := range WindowLevels {
 			windows = append(windows, fmt.Sprintf("%.0f", x.Windows[LevelName(level)]))
@@ -87,19 +91,25 @@ func (r *Report) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, v := range r.Verdicts {
+		fmt.Fprintf(w, "%s on %s: %s\n", v.Policy, Together(v.Workloads), v)
+	}
+	return nil
 }
 
 // byWorkload groups the rows so that policies on the same workload stand
 // together, in order of first appearance.
-func (r *Report) byWorkload() []Result {
+func byWorkload(results []Result) []Result {
 	rank := map[string]int{}
-	for _, x := range r.Results {
+	for _, x := range results {
 		if _, ok := rank[x.Workload]; !ok {
 			rank[x.Workload] = len(rank)
 		}
 	}
-	rows := slices.Clone(r.Results)
+	rows := slices.Clone(results)
 	slices.SortStableFunc(rows, func(a, b Result) int { return rank[a.Workload] - rank[b.Workload] })
 	return rows
 }

@@ -113,6 +113,7 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot evaluate %s on %s: %w", m.contestant.Name, m.workload.Name, err)
 		}
+		r.Group = m.workload.Group
 		results = append(results, r)
 		if g := m.workload.Group; g != "" {
 			groups = addToGroup(groups, g, m.runs, r.SimRequestsPerS)

@@ -1,9 +1,6 @@
 package adapt
 
 import (
-	"cmp"
-	"slices"
-
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/output"
@@ -12,7 +9,7 @@ import (
 	"gearshift/router/observation"
 )
 
-// Rules is a scenario's text with the rules in place of those that it names.
+// Rules is a scenario's text with the rules in place of those that it names, the best first.
 func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	if len(best) == 0 {
 		return scenario.Text(ref)
@@ -21,12 +18,8 @@ func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	best = evaluation.BestFirst(best)
 	features := lookUp(lookUp(root, "training"), "observation")
-	byScore := slices.Clone(best)
-	slices.SortStableFunc(byScore, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
-	if features == nil { // the first rule advises
-		best = byScore
-	}
 	var rules []*yaml.Node
 	for _, b := range best {
 		rules = append(rules, &yaml.Node{Kind: yaml.ScalarNode, Value: b.Policy})
@@ -34,7 +27,7 @@ func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	list := valueAt(valueAt(root, "evaluation", yaml.MappingNode), "rules", yaml.SequenceNode)
 	*list = yaml.Node{Kind: yaml.SequenceNode, Content: rules}
 	if features != nil && len(features.Content) > 0 && valueAt(features.Content[0], "kind", yaml.ScalarNode).Value == string(observation.Advice) {
-		*valueAt(features.Content[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: byScore[0].Policy}
+		*valueAt(features.Content[0], "rule", yaml.ScalarNode) = yaml.Node{Kind: yaml.ScalarNode, Value: best[0].Policy}
 	}
 	return valid(doc, ref+" with tuned rules")
 }

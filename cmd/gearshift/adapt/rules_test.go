@@ -9,7 +9,7 @@ import (
 	"gearshift/serving"
 )
 
-// The rules that were found take the place of the scenario's, and the best of them advises.
+// The rules that were found take the place of the scenario's, the best first, which advises.
 func TestRulesThatWereFound(t *testing.T) {
 	text, err := Rules("tiny", []evaluation.Best{
 		{Trial: evaluation.Trial{Policy: "threshold:3", Score: 0.7}}, {Trial: evaluation.Trial{Policy: "slackfit:0.8", Score: 0.9}},
@@ -21,7 +21,7 @@ func TestRulesThatWereFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"threshold:3", "slackfit:0.8"}; !slices.Equal(s.Evaluation.Rules, want) || s.Spec().Advice() != "slackfit:0.8" {
+	if want := []string{"slackfit:0.8", "threshold:3"}; !slices.Equal(s.Evaluation.Rules, want) || s.Spec().Advice() != "slackfit:0.8" {
 		t.Errorf("rules %q, advised by %q", s.Evaluation.Rules, s.Spec().Advice())
 	}
 }

@@ -60,16 +60,10 @@ func New(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := policies.Contestants(s, nil, opponents(s), nil)
+	rules, err := Opponents(s)
 	if err != nil {
 		return nil, err
 	}
-	listed := map[string]bool{} // a rule may be listed in two ways, and counts once
-	rules = slices.DeleteFunc(rules, func(c evaluation.Contestant) bool {
-		again := listed[c.Name]
-		listed[c.Name] = true
-		return again
-	})
 	return &Judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
 		Workloads: list, Seeds: validation,
 	}}, nil
@@ -196,12 +190,22 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds)
 }
 
-// opponents are the rules that a policy of the scenario must beat: those that it
-// lists, the plain ones, and each static size.
-func opponents(s *scenario.Scenario) []string {
+// Opponents are the rules that a policy of the scenario must beat, in training, in an
+// evaluation and to be promoted: those of evaluation.rules, the plain ones, and each
+// static size. One that is listed in two ways is there once.
+func Opponents(s *scenario.Scenario) ([]evaluation.Contestant, error) {
 	refs := slices.Clone(s.Evaluation.Rules)
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
 	}
-	return append(refs, "threshold", "slackfit")
+	rules, err := policies.Contestants(s, nil, append(refs, "threshold", "slackfit"), nil)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	return slices.DeleteFunc(rules, func(c evaluation.Contestant) bool {
+		again := listed[c.Name]
+		listed[c.Name] = true
+		return again
+	}), nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"gearshift/checkpoints"
@@ -40,61 +42,57 @@ type HeldRow struct {
 }
 
 // Beats says whether the policy is above the best rule by more than chance.
-func (h *HeldOut) Beats() bool { return len(h.Policies) > 0 && h.Margin.Lo > 0 }
+func (h *HeldOut) Beats() bool {
+	return len(h.Policies) > 0 && h.Verdict("").Word() == evaluation.Better
+}
+
+// Verdict is the comparison with the best rule, of the policy under its name.
+func (h *HeldOut) Verdict(policy string) evaluation.Verdict {
+	return evaluation.Verdict{Policy: policy, Rule: h.BestRule, Margin: h.Margin, Seeds: h.Seeds, Workloads: h.workloads()}
+}
+
+// workloads are those of [policies.JudgedBy] that the comparison was made on.
+func (h *HeldOut) workloads() (names []string) {
+	for _, name := range policies.JudgedBy {
+		if len(h.Policies) > 0 {
+			if _, ok := h.Policies[0].Utility[name]; ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
 
 // compareHeldOut makes the comparison of a plan's results on the workloads; the
 // first policy is the trained one, the others are rules.
 func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) (HeldOut, error) {
 	h := HeldOut{Seeds: seeds}
-	scores := map[string][]float64{} // by policy and seed
-	for _, r := range results {
-		for _, name := range workloads {
-			if r.Workload == name {
-				h.add(r, len(workloads), scores)
-			}
-		}
-	}
-	if len(h.Policies) < 2 {
+	scores := evaluation.Scores(results, workloads)
+	if len(scores) < 2 {
 		return h, errors.New("cannot compare with rules: there are none")
 	}
-	var best *HeldRow
-	for i := range h.Policies {
-		row := &h.Policies[i]
-		row.Score = evaluation.Bootstrap(scores[row.Policy])
-		if i > 0 && (best == nil || row.Score.Mean > best.Score.Mean) {
-			best = row
+	for _, s := range scores {
+		h.Policies = append(h.Policies, HeldRow{
+			Policy: s.Policy, Utility: map[string]evaluation.Interval{}, Score: evaluation.Bootstrap(s.Runs),
+		})
+	}
+	for _, r := range results {
+		if i := slices.IndexFunc(h.Policies, func(row HeldRow) bool { return row.Policy == r.Policy }); i >= 0 && slices.Contains(workloads, r.Workload) {
+			h.Policies[i].Utility[r.Workload] = r.Utility
 		}
 	}
-	h.BestRule = best.Policy
-	var err error
-	h.Margin, err = evaluation.Paired(scores[h.Policies[0].Policy], scores[best.Policy])
+	verdict, err := evaluation.Over(scores[0], scores[1:])
+	h.BestRule, h.Margin = verdict.Rule, verdict.Margin
 	return h, err
-}
-
-// add enters one result.
-func (h *HeldOut) add(r evaluation.Result, workloads int, scores map[string][]float64) {
-	i := len(h.Policies) - 1
-	if i < 0 || h.Policies[i].Policy != r.Policy {
-		h.Policies = append(h.Policies, HeldRow{Policy: r.Policy, Utility: map[string]evaluation.Interval{}})
-		scores[r.Policy] = make([]float64, len(r.Runs))
-		i++
-	}
-	h.Policies[i].Utility[r.Workload] = r.Utility
-	for k, utility := range r.Runs {
-		scores[r.Policy][k] += utility / float64(workloads)
-	}
 }
 
 // write prints the comparison as a table.
 func (h *HeldOut) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "POLICY")
-	var names []string
-	for _, name := range policies.JudgedBy {
-		if _, ok := h.Policies[0].Utility[name]; ok {
-			names = append(names, name)
-			fmt.Fprintf(t, "\t%s", name)
-		}
+	names := h.workloads()
+	for _, name := range names {
+		fmt.Fprintf(t, "\t%s", name)
 	}
 	fmt.Fprintln(t, "\tSCORE (95 %)")
 	for _, row := range h.Policies {
@@ -107,9 +105,20 @@ func (h *HeldOut) write(w io.Writer) error {
 	return t.Flush()
 }
 
+// Stored is the comparison that a stored policy carries, which promotion goes by; false if
+// it has none.
+func Stored(entry checkpoints.Entry) (evaluation.Verdict, bool) {
+	var s Standing
+	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil || len(s.HeldOut.Policies) == 0 {
+		return evaluation.Verdict{}, false
+	}
+	return s.HeldOut.Verdict(entry.Ref().String()), true
+}
+
 // Admit says whether a policy may go into production: its stored evaluation must
-// beat the best rule. If it does not, the table goes to w.
-func Admit(entry checkpoints.Entry, w io.Writer) error {
+// beat the best rule. If it does not, the table goes to w, and the error offers the rule,
+// with the command that promotes it.
+func Admit(entry checkpoints.Entry, promote Promotion, w io.Writer) error {
 	var s Standing
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil || len(s.HeldOut.Policies) == 0 {
 		return fmt.Errorf("cannot promote %s: it has no stored comparison with rules; train it again with this version, or give --force and a --reason", entry.Ref())
@@ -120,7 +129,41 @@ func Admit(entry checkpoints.Entry, w io.Writer) error {
 	if err := s.HeldOut.write(w); err != nil {
 		return err
 	}
-	m := s.HeldOut.Margin
-	return fmt.Errorf("cannot promote %s: on %d held-out seeds it is %+.4f (%+.4f to %+.4f) beside the rule %s, which is not above it for sure; serve the rule, train longer, or give --force and a --reason",
-		entry.Ref(), s.HeldOut.Seeds, m.Mean, m.Lo, m.Hi, s.HeldOut.BestRule)
+	v := s.HeldOut.Verdict(entry.Ref().String())
+	return fmt.Errorf("cannot promote %s: on %d held-out seeds of %s it is, %s; %s, train longer, or give --force and a --reason",
+		entry.Ref(), v.Seeds, evaluation.Together(v.Workloads), v, Offer(v, promote))
+}
+
+// Promotion is the command that promotes what the reference names.
+type Promotion func(ref string) (command string)
+
+// PromotionIn is the command that promotes in a store.
+func PromotionIn(store string) Promotion {
+	return func(ref string) string { return fmt.Sprintf("gearshift policy promote %s --store %s", ref, store) }
+}
+
+// Offer is what to promote after a verdict, with the command: the policy if it is better
+// than the best rule, else the rule.
+func Offer(v evaluation.Verdict, promote Promotion) string {
+	if v.Word() == evaluation.Better {
+		return "promote it: " + promote(v.Policy)
+	}
+	offer := "promote the rule: " + promote(v.Rule)
+	if strings.HasPrefix(v.Rule, "static:") {
+		offer += " (it was played alone, with all of the hosts' memory)"
+	}
+	return offer
+}
+
+// Conclusion is a verdict and what to do next, in a line each.
+func Conclusion(v evaluation.Verdict, promote Promotion) string {
+	relation := map[string]string{
+		evaluation.Better: "better than", evaluation.Level: "level with", evaluation.Worse: "worse than",
+	}[v.Word()]
+	return fmt.Sprintf("%s\n%s the best rule; %s\n", Line(v), relation, Offer(v, promote))
+}
+
+// Line is a verdict in one line, with the policy and the workloads.
+func Line(v evaluation.Verdict) string {
+	return fmt.Sprintf("%s on %s: %s", v.Policy, evaluation.Together(v.Workloads), v)
 }

@@ -61,19 +61,48 @@ func TestGate(t *testing.T) {
 	}
 	rule := []float64{0.8, 0.6, 0.9, 0.7}
 	var table bytes.Buffer
-	if err := Admit(entry(Standing{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), &table); err != nil || table.Len() > 0 {
+	if err := Admit(entry(Standing{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), PromotionIn("mine.db"), &table); err != nil || table.Len() > 0 {
 		t.Errorf("a better policy: %v, %s", err, &table)
 	}
-	err := Admit(entry(Standing{HeldOut: held(t, rule, rule)}), &table)
+	err := Admit(entry(Standing{HeldOut: held(t, rule, rule)}), PromotionIn("mine.db"), &table)
 	if err == nil || !strings.Contains(err.Error(), "mine@3") || !strings.Contains(err.Error(), "strong") {
 		t.Errorf("an equal policy: %v", err)
+	}
+	if want := "over the best rule, strong, by +0.0000 (+0.0000 to +0.0000), paired over 4 seeds: level; promote the rule: gearshift policy promote strong --store mine.db,"; !strings.Contains(err.Error(), want) {
+		t.Errorf("an equal policy: %v, want %q", err, want)
 	}
 	for _, want := range []string{"POLICY", "u1", "u2", "policy", "weak", "strong", "0.750"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the refusal's table lacks %q:\n%s", want, &table)
 		}
 	}
-	if err := Admit(entry(map[string]any{}), &table); err == nil || !strings.Contains(err.Error(), "no stored comparison") {
+	if err := Admit(entry(map[string]any{}), PromotionIn("mine.db"), &table); err == nil || !strings.Contains(err.Error(), "no stored comparison") {
 		t.Errorf("a policy without a comparison: %v", err)
+	}
+}
+
+// A policy that is better than the best rule is to be promoted; where it is not, the rule is.
+func TestConclusions(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		lo, hi float64
+		want   string
+	}{
+		{"slackfit:0.93", 0.001, 0.003, "mine@3 on u1 and u2: over the best rule, slackfit:0.93, by +0.0020 (+0.0010 to +0.0030), paired over 10 seeds: better\n" +
+			"better than the best rule; promote it: gearshift policy promote mine@3 --store s.db\n"},
+		{"slackfit:0.93", -0.003, 0.001, "mine@3 on u1 and u2: over the best rule, slackfit:0.93, by -0.0010 (-0.0030 to +0.0010), paired over 10 seeds: level\n" +
+			"level with the best rule; promote the rule: gearshift policy promote slackfit:0.93 --store s.db\n"},
+		{"slackfit:0.93", 0, 0, "mine@3 on u1 and u2: over the best rule, slackfit:0.93, by +0.0000 (+0.0000 to +0.0000), paired over 10 seeds: level\n" +
+			"level with the best rule; promote the rule: gearshift policy promote slackfit:0.93 --store s.db\n"},
+		{"static:small", -0.003, -0.001, "mine@3 on u1 and u2: over the best rule, static:small, by -0.0020 (-0.0030 to -0.0010), paired over 10 seeds: worse\n" +
+			"worse than the best rule; promote the rule: gearshift policy promote static:small --store s.db (it was played alone, with all of the hosts' memory)\n"},
+	} {
+		v := evaluation.Verdict{
+			Policy: "mine@3", Rule: c.rule, Seeds: 10, Workloads: []string{"u1", "u2"},
+			Margin: evaluation.Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi},
+		}
+		if got := Conclusion(v, PromotionIn("s.db")); got != c.want {
+			t.Errorf("from %v to %v:\n%swant\n%s", c.lo, c.hi, got, c.want)
+		}
 	}
 }

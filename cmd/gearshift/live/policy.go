@@ -146,7 +146,7 @@ func (w *Steward) Admit(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	return judging.Admit(entry, io.Discard)
+	return judging.Admit(entry, judging.PromotionIn(w.source.Store.Path), io.Discard)
 }
 
 // starts says whether a restart would route by the policy of the name anyway: the

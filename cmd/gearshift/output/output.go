@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
@@ -53,15 +54,30 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Counting counts on a terminal what is being done; elsewhere it is nil.
+// countEvery is how often [Counting] writes a line where nobody watches a terminal.
+const countEvery = 10 * time.Second
+
+// Counting says how far something has come: on a terminal in a line that updates, else in
+// a line every ten seconds.
 func Counting(stderr io.Writer, what string) func(done, total int) {
 	if !IsTerminal(stderr) {
-		return nil
+		return counting(stderr, what, time.Now)
 	}
 	return func(done, total int) {
 		fmt.Fprintf(stderr, "\r\x1b[K%s %d/%d", what, done, total)
 		if done == total {
 			fmt.Fprint(stderr, "\r\x1b[K")
+		}
+	}
+}
+
+// counting is Counting without a terminal.
+func counting(w io.Writer, what string, now func() time.Time) func(done, total int) {
+	last := now()
+	return func(done, total int) {
+		if t := now(); t.Sub(last) >= countEvery {
+			last = t
+			fmt.Fprintf(w, "%s %d/%d\n", what, done, total)
 		}
 	}
 }

@@ -291,6 +291,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if t.worse() {
 		fmt.Fprintf(stdout, "remove it:   gearshift policy rm %s --store %s   (until then it is the newest of %s)\n", ref, r.store.Path, ref.Name)
 	}
+	r.conclude(stdout, ref)
 	return nil
 }
 

@@ -24,6 +24,7 @@ func Ensure(ctx context.Context, o Options, s *scenario.Scenario, stderr io.Writ
 		return entry.Ref().String(), nil
 	}
 	r.options.Resume = r.interrupted()
+	r.options.Restart = !r.options.Resume
 	fmt.Fprintf(stderr, "training %s (preset %s, seed %d)\n", o.Name, o.Preset, o.Seed)
 	return o.Name, r.complete(ctx, io.Discard, stderr)
 }
@@ -96,17 +97,25 @@ func (r *run) begin(m *member, stderr io.Writer) error {
 	return r.end(stored.Policy, m.progress != nil)
 }
 
-// anew tells of an interrupted run that is not gone on with. That it cannot be read
-// keeps nobody from another, unless nothing of the store can be.
+// anew begins a run that is not gone on with. Where progress of one is saved, that takes an
+// order. Progress that cannot be read keeps nobody from another run, unless nothing of the
+// store can be.
 func (r *run) anew(m *member, stored checkpoints.Training, err error, stderr io.Writer) error {
 	if errors.Is(err, checkpoints.ErrCorrupted) {
 		_, err = r.store.List()
+		stored.Progress = nil
+	}
+	if err != nil || m.number > 0 || r.options.Restart {
+		return err
 	}
 	progress := new(rl.Progress)
-	if m.number == 0 && stored.Policy.Name == "" && progress.UnmarshalBinary(stored.Progress) == nil {
-		fmt.Fprintf(stderr, "run %q was interrupted after %d decisions; starting anew (--resume would continue it)\n", r.options.Name, progress.Decisions)
+	switch {
+	case progress.UnmarshalBinary(stored.Progress) == nil:
+		return fmt.Errorf("run %q has progress saved in %s, of %d decisions: --resume continues it, --restart begins anew", r.options.Name, r.store.Path, progress.Decisions)
+	case stored.Policy.Name == "":
+		fmt.Fprintf(stderr, "the progress saved of run %q cannot be read: it begins anew\n", r.options.Name)
 	}
-	return err
+	return nil
 }
 
 // end notes what a run with nothing left to do has stored. If that is there no more,

@@ -36,6 +36,7 @@ type Options struct {
 	Seed     uint64
 	Steps    int  // decisions to stop after, in all; of [FromLog], gradient steps. 0: the preset's, or ten passes over the log
 	Resume   bool // goes on with the stored run of the name
+	Restart  bool // begins anew, whatever progress of a run of the name is stored
 	// Uncompared leaves out the comparison with the rules, which promotion asks
 	// for and which takes about as long as a short run.
 	Uncompared bool
@@ -208,7 +209,7 @@ func (r *run) tellOfJudging(stderr io.Writer) {
 		beside = ""
 	}
 	fmt.Fprintf(stderr, "judging the policy on validation seeds%s\n", beside)
-	r.judge.Progress = output.Counting(stderr, "judging")
+	r.judge.Progress = output.Counting(stderr, "judging the policy")
 }
 
 // finish stores the policy and says how to use it.
@@ -239,7 +240,16 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	ref := checkpoints.Ref{Name: r.options.Name, Version: version}
 	fmt.Fprintf(stdout, "stored policy %s in %s after %d decisions (sha256 %s)\n", ref, r.store.Path, r.meta.Decisions, checkpoints.Digest(data))
 	policies.TellRemoved(stdout, ref.Name, removed, policies.TooOld)
-	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s --policy threshold --policy slackfit --workload u1\n", r.options.Scenario, r.store.Path, ref)
+	fmt.Fprintf(stdout, "compare it:  gearshift eval --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
+	r.conclude(stdout, ref)
 	return nil
+}
+
+// conclude says how the policy that was stored stands beside the best rule, if it was
+// compared, and what to do next.
+func (r *run) conclude(stdout io.Writer, ref checkpoints.Ref) {
+	if v, ok := judging.Stored(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {
+		fmt.Fprint(stdout, judging.Conclusion(v, judging.PromotionIn(r.store.Path)))
+	}
 }

@@ -1,0 +1,135 @@
+package evaluation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Score is what a policy earned in each run.
+type Score struct {
+	Policy string
+	// Runs is the mean utility per request of each run, in the order of the seeds.
+	Runs []float64
+}
+
+// Verdict is how a policy did against the best of some rules on the same runs.
+type Verdict struct {
+	Policy string `json:"policy"`
+	// Rule has the highest mean of the rules, over the same runs, which favours it.
+	Rule string `json:"rule"`
+	// Margin is what the policy earned less what the rule did, paired by seed.
+	Margin Interval `json:"margin"`
+	Seeds  int      `json:"seeds"`
+	// Workloads were played with each seed, and weigh the same.
+	Workloads []string `json:"workloads,omitempty"`
+}
+
+// The words of a [Verdict].
+const (
+	Better = "better" // the whole interval of the margin lies above zero
+	Level  = "level"  // the interval holds zero
+	Worse  = "worse"  // the whole interval lies below zero
+)
+
+// Word is Better, Level or Worse.
+func (v Verdict) Word() string {
+	switch {
+	case v.Margin.Lo > 0:
+		return Better
+	case v.Margin.Hi < 0:
+		return Worse
+	}
+	return Level
+}
+
+// String is the comparison in the words that every command uses.
+func (v Verdict) String() string {
+	return fmt.Sprintf("over the best rule, %s, by %s, paired over %d seeds: %s", v.Rule, Signed(v.Margin), v.Seeds, v.Word())
+}
+
+// Signed writes an interval of a difference.
+func Signed(i Interval) string { return fmt.Sprintf("%+.4f (%+.4f to %+.4f)", i.Mean, i.Lo, i.Hi) }
+
+// Over holds a policy against the rule with the highest mean; of several, the first. It
+// returns an error where there is no rule, or one that has other runs.
+func Over(policy Score, rules []Score) (Verdict, error) {
+	if len(rules) == 0 {
+		return Verdict{}, fmt.Errorf("cannot compare %s with rules: there are none", policy.Policy)
+	}
+	best := slices.MaxFunc(rules, func(a, b Score) int {
+		return cmp.Compare(a.mean(), b.mean())
+	})
+	margin, err := Paired(policy.Runs, best.Runs)
+	return Verdict{Policy: policy.Policy, Rule: best.Policy, Margin: margin, Seeds: len(policy.Runs)}, err
+}
+
+// mean is that of the runs in which requests came.
+func (s *Score) mean() float64 {
+	if runs := present(s.Runs); len(runs) > 0 {
+		return mean(runs)
+	}
+	return 0
+}
+
+// Scores are what the policies earned over the workloads of the names, each weighing the
+// same, in the order of the results. What is there twice counts once.
+func Scores(results []Result, workloads []string) []Score {
+	var list []Score
+	seen := map[[2]string]bool{}
+	for _, r := range results {
+		row := [2]string{r.Policy, r.Workload}
+		if seen[row] || !slices.Contains(workloads, r.Workload) {
+			continue
+		}
+		seen[row] = true
+		i := slices.IndexFunc(list, func(s Score) bool { return s.Policy == r.Policy })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Score{Policy: r.Policy, Runs: make([]float64, len(r.Runs))})
+		}
+		for k, utility := range r.Runs {
+			list[i].Runs[k] += utility / float64(len(workloads))
+		}
+	}
+	return list
+}
+
+// Verdicts hold each policy of the results that is no rule against the rules among them,
+// over all workloads. A sweep counts as one workload. Where there is no rule there is none.
+func Verdicts(results []Result) []Verdict {
+	var workloads []string
+	rule := map[string]bool{}
+	for _, r := range results {
+		rule[r.Policy] = r.Rule
+		if r.Group == "" && !slices.Contains(workloads, r.Workload) {
+			workloads = append(workloads, r.Workload)
+		}
+	}
+	var policies, rules []Score
+	for _, s := range Scores(results, workloads) {
+		if rule[s.Policy] {
+			rules = append(rules, s)
+		} else {
+			policies = append(policies, s)
+		}
+	}
+	var list []Verdict
+	for _, p := range policies {
+		if v, err := Over(p, rules); err == nil { // all rows of a plan have its seeds
+			v.Workloads = workloads
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// Together joins names for a sentence: "u1, u2 and stable".
+func Together(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
