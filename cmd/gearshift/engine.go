@@ -119,7 +119,7 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	group, ctx := errgroup.WithContext(ctx)
 	for i, engines := range hosts {
 		c.Log = slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
-		c.Engines, c.FaultSeed = engines, engines.Seed
+		c.Engines, c.FaultSeed, c.BlockTokens = engines, engines.Seed, s.Engine.BlockTokens
 		server, err := engineserver.New(c)
 		if err != nil {
 			return err

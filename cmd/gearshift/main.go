@@ -82,7 +82,7 @@ OpenAI-compatible endpoint. One scenario file drives every command; start with
 	})
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
-		newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
+		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
 	return root

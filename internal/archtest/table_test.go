@@ -125,6 +125,11 @@ var table = []room{
 	{"cmd/gearshift/adapt", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/fleet", "router/observation", "env/evaluation"},
 		"a scenario is edited as text: what goes in comes from the command"},
+	{"cmd/gearshift/draft", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/profile", "env/engine"},
+		"a scenario is made of facts: who asked for them is not its business"},
+	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/caller"},
+		"it asks engines and reports: what becomes of the answers is drafted elsewhere"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
 		"env", "env/evaluation", "env/planner", "checkpoints"},
@@ -200,8 +205,8 @@ var fences = []fence{
 		"figures and their fonts are for reports: a build that only serves leaves them out"},
 	{[]string{"github.com/gin-gonic"}, []string{"serving"},
 		"HTTP is the server's business"},
-	{[]string{"github.com/prometheus"}, []string{"serving"},
-		"metrics are read off the ledger by the server, never fed from below"},
+	{[]string{"github.com/prometheus"}, []string{"serving", "cmd/gearshift/discovery"},
+		"metrics are read off the ledger by the server, never fed from below; who asks an engine what it is reads its page"},
 	{[]string{"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters"}, []string{"serving/tracing"},
 		"spans are made through OpenTelemetry's interfaces, and sent in one place"},
 	{[]string{"go.opentelemetry.io"}, []string{"serving"},

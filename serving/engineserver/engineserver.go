@@ -5,6 +5,7 @@
 package engineserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -28,6 +29,8 @@ type Config struct {
 	// Start, if set, starts other engines for the replicas of Engines.Table, of
 	// which nothing else is used. They tell observe of each answer as it ends.
 	Start func(observe func(backend.Span)) (Engines, error)
+	// BlockTokens is the size of a block of the KV caches, as the metrics say it. Zero is 16.
+	BlockTokens int
 	// Key is what clients must send as "Authorization: Bearer KEY". Empty
 	// lets everybody in.
 	Key string
@@ -79,7 +82,7 @@ func New(c Config) (*Server, error) {
 	if c.Engines.Observe != nil {
 		return nil, errors.New("cannot make engine server: Engines.Observe is the server's own")
 	}
-	s.metrics = newMetrics(s)
+	s.metrics = newMetrics(s, cmp.Or(c.BlockTokens, 16))
 	if c.Start == nil {
 		c.Start = func(observe func(backend.Span)) (Engines, error) {
 			c.Engines.Observe = observe

@@ -221,14 +221,15 @@ func TestMetrics(t *testing.T) {
 		}
 		for sample, want := range map[string]string{
 			running: "0", waiting: "0",
-			`vllm:e2e_request_latency_seconds_count{engine="0",model_name="small"}`:            "10",
-			`vllm:time_to_first_token_seconds_bucket{engine="0",model_name="small",le="0.1"}`:  "10",
-			`vllm:time_to_first_token_seconds_count{engine="0",model_name="small"}`:            "10",
-			`vllm:time_per_output_token_seconds_sum{engine="0",model_name="large"}`:            "0",
-			`vllm:generation_tokens_total{engine="0",model_name="small"}`:                      "50",
-			`vllm:prompt_tokens_total{engine="0",model_name="small"}`:                          "40",
-			`vllm:request_success_total{engine="0",finished_reason="stop",model_name="small"}`: "10",
-			`vllm:num_preemptions_total{engine="0",model_name="small"}`:                        "0",
+			`vllm:e2e_request_latency_seconds_count{engine="0",model_name="small"}`:                      "10",
+			`vllm:time_to_first_token_seconds_bucket{engine="0",model_name="small",le="0.1"}`:            "10",
+			`vllm:time_to_first_token_seconds_count{engine="0",model_name="small"}`:                      "10",
+			`vllm:time_per_output_token_seconds_sum{engine="0",model_name="large"}`:                      "0",
+			`vllm:generation_tokens_total{engine="0",model_name="small"}`:                                "50",
+			`vllm:prompt_tokens_total{engine="0",model_name="small"}`:                                    "40",
+			`vllm:request_success_total{engine="0",finished_reason="stop",model_name="small"}`:           "10",
+			`vllm:num_preemptions_total{engine="0",model_name="small"}`:                                  "0",
+			`vllm:cache_config_info{block_size="16",engine="0",model_name="small",num_gpu_blocks="256"}`: "1",
 		} {
 			if got := r.metric(sample); got != want {
 				t.Errorf("%s is %s, want %s", sample, got, want)

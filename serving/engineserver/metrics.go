@@ -2,6 +2,7 @@ package engineserver
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,6 +21,7 @@ var (
 type metrics struct {
 	server *Server
 	http   http.Handler
+	block  int // tokens
 
 	firstTokens, perTokens, requests *prometheus.HistogramVec
 	prompted                         *prometheus.CounterVec
@@ -29,8 +31,8 @@ type metrics struct {
 // engineLabel is vLLM's index of the data-parallel engine, of which there is one.
 var engineLabel = prometheus.Labels{"engine": "0"}
 
-func newMetrics(s *Server) *metrics {
-	m := &metrics{server: s}
+func newMetrics(s *Server, block int) *metrics {
+	m := &metrics{server: s, block: block}
 	registry := prometheus.NewRegistry()
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets, ConstLabels: engineLabel}, []string{"model_name"})
@@ -95,12 +97,13 @@ var (
 	cacheDesc       = prometheus.NewDesc("vllm:kv_cache_usage_perc", "Share of the KV cache in use; 1 is all.", labels, engineLabel)
 	oldCacheDesc    = prometheus.NewDesc("vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc under its older name.", labels, engineLabel)
 	preemptionsDesc = prometheus.NewDesc("vllm:num_preemptions_total", "Requests sent back to be computed anew.", labels, engineLabel)
+	cacheConfigDesc = prometheus.NewDesc("vllm:cache_config_info", "The KV cache: its blocks, and their size in tokens.", []string{"block_size", "num_gpu_blocks", "model_name"}, engineLabel)
 	generatedDesc   = prometheus.NewDesc("vllm:generation_tokens_total", "Tokens generated.", labels, engineLabel)
 )
 
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc} {
+	for _, d := range []*prometheus.Desc{runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc} {
 		out <- d
 	}
 }
@@ -120,6 +123,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(waitingDesc, float64(load.Waiting))
 		gauge(cacheDesc, load.CacheUsage)
 		gauge(oldCacheDesc, load.CacheUsage)
+		if tokens := m.server.table.Replicas[replica].KVTokens; tokens > 0 {
+			out <- prometheus.MustNewConstMetric(cacheConfigDesc, prometheus.GaugeValue, 1, strconv.Itoa(m.block), strconv.Itoa(tokens/m.block), name)
+		}
 		out <- prometheus.MustNewConstMetric(preemptionsDesc, prometheus.CounterValue, float64(load.Preemptions), name)
 		out <- prometheus.MustNewConstMetric(generatedDesc, prometheus.CounterValue, float64(load.Tokens), name)
 	}

@@ -36,7 +36,7 @@ var (
 func (s *Scenario) leftOut(r *report) {
 	given := func(key string) bool { _, ok := r.lines[key]; return ok || !r.sound(key) }
 	if !given("name") {
-		s.Name = nameOf(r.file)
+		s.Name = NameOf(r.file)
 	}
 	if !given("workload.prompt_tokens") {
 		s.Workload.Prompt = assumedPrompt
@@ -58,8 +58,8 @@ func (s *Scenario) leftOut(r *report) {
 // unnamed are the signs that a name cannot have.
 var unnamed = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
 
-// nameOf is the name of a scenario whose file does not say it.
-func nameOf(file string) string {
+// NameOf is the name of a scenario whose file does not say it.
+func NameOf(file string) string {
 	base := filepath.Base(file)
 	name := unnamed.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-")
 	if name = strings.Trim(name, "._:-"); name == "" {

@@ -1,0 +1,191 @@
+// Package discovery asks inference servers what they are: their models, contexts and
+// caches, by the endpoints that all OpenAI-compatible servers have and by those of vLLM,
+// SGLang, llama.cpp and Ollama.
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"gearshift/cmd/gearshift/draft"
+	"gearshift/serving/caller"
+)
+
+// Target is an engine to ask.
+type Target struct {
+	Host string
+	// URL of its base, with or without /v1.
+	URL string
+	// KeyEnv names the environment variable that Key is from; both may be empty.
+	KeyEnv, Key string
+}
+
+// Asker asks engines.
+type Asker struct {
+	Client *http.Client
+	// Timeout of each question; of a probe ten times that.
+	Timeout time.Duration
+	// Probe sends each model a short request, to time its tokens.
+	Probe bool
+}
+
+// page is the most that is read of an answer.
+const page = 8 << 20
+
+// engine is one under way.
+type engine struct {
+	*Asker
+	target Target
+	root   string // without the version that its OpenAI interface is under
+	out    draft.Engine
+}
+
+var version = regexp.MustCompile(`/v[0-9]+[a-z0-9]*$`)
+
+// Ask is what the engine says. An error is one line that says what was tried.
+func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
+	u, err := url.Parse(t.URL)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return draft.Engine{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a port, such as http://127.0.0.1:8000", t.URL)
+	}
+	base := strings.TrimSuffix(t.URL, "/")
+	e := engine{Asker: a, target: t, root: version.ReplaceAllString(base, "")}
+	if e.root == base {
+		base += "/v1"
+	}
+	e.out = draft.Engine{Host: t.Host, URL: base, Key: t.KeyEnv, Kind: draft.Other}
+	if err := e.models(ctx); err != nil {
+		return e.out, err
+	}
+	e.metrics(ctx)
+	e.ask(ctx)
+	if len(e.out.Models) == 0 {
+		return e.out, fmt.Errorf("%s lists no model that answers with text; tried GET %s/models", t.URL, base)
+	}
+	if a.Probe {
+		for i := range e.out.Models {
+			if err := e.probe(ctx, &e.out.Models[i]); err != nil {
+				return e.out, err
+			}
+		}
+	}
+	return e.out, ctx.Err()
+}
+
+// ask has the engine's own endpoints tell more. Of a kind that is not known all are tried.
+func (e *engine) ask(ctx context.Context) {
+	for _, k := range []struct {
+		kind draft.Kind
+		tell func(context.Context) bool
+	}{{draft.SGLang, e.sglang}, {draft.LlamaCpp, e.llamaCpp}, {draft.Ollama, e.ollama}} {
+		if e.out.Kind != k.kind && e.out.Kind != draft.Other {
+			continue
+		}
+		if k.tell(ctx) {
+			e.out.Kind = k.kind
+			return
+		}
+	}
+}
+
+// listed is an entry of /v1/models, with what vLLM, SGLang and llama.cpp add.
+type listed struct {
+	ID      string  `json:"id"`
+	OwnedBy string  `json:"owned_by"`
+	Parent  *string `json:"parent"` // of an adapter, the model that it changes
+	Length  int     `json:"max_model_len"`
+	Meta    struct {
+		Parameters float64 `json:"n_params"`
+		Size       int64   `json:"size"`
+		Trained    int     `json:"n_ctx_train"`
+	} `json:"meta"`
+}
+
+var kinds = map[string]draft.Kind{
+	"vllm": draft.VLLM, "sglang": draft.SGLang, "llamacpp": draft.LlamaCpp, "library": draft.Ollama, "gearshift-engine": draft.Gearshift,
+}
+
+func (e *engine) models(ctx context.Context) error {
+	var list struct {
+		Data []listed `json:"data"`
+	}
+	tried := e.out.URL + "/models"
+	if err := e.get(ctx, tried, &list); err != nil {
+		return e.fault(tried, err)
+	}
+	for _, l := range list.Data {
+		if l.ID == "" || l.Parent != nil && *l.Parent != "" { // an adapter shares its model's engine
+			continue
+		}
+		if k, ok := kinds[l.OwnedBy]; ok {
+			e.out.Kind = k
+		}
+		e.out.Models = append(e.out.Models, draft.Model{ID: l.ID, Context: l.Length, Parameters: l.Meta.Parameters, WeightBytes: l.Meta.Size})
+	}
+	return nil
+}
+
+// fault is why an engine is of no use, in one line.
+func (e *engine) fault(tried string, err error) error {
+	var status *statusError
+	switch {
+	case errors.As(err, &status) && (status.code == http.StatusUnauthorized || status.code == http.StatusForbidden):
+		hint := "; want --key-env VARIABLE, the environment variable that has it"
+		if e.target.KeyEnv != "" {
+			hint = ", and not that of " + e.target.KeyEnv
+		}
+		return fmt.Errorf("%s asks for an API key%s (tried GET %s: status %d)", e.target.URL, hint, tried, status.code)
+	case errors.As(err, &status):
+		return fmt.Errorf("%s is no OpenAI-compatible server: tried GET %s: status %d; want the base of its API, with or without /v1", e.target.URL, tried, status.code)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s does not answer: tried GET %s for %v", e.target.URL, tried, e.Timeout)
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s is no OpenAI-compatible server: what GET %s answers is no list of models", e.target.URL, tried)
+	}
+	return fmt.Errorf("%s does not answer: tried GET %s: %w", e.target.URL, tried, caller.Plain(err))
+}
+
+// statusError is an answer that is no success.
+type statusError struct{ code int }
+
+func (s *statusError) Error() string { return fmt.Sprintf("status %d", s.code) }
+
+func (e *engine) get(ctx context.Context, at string, v any) error {
+	return e.exchange(ctx, http.MethodGet, at, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(v) })
+}
+
+// exchange is a question and what is read of its answer.
+func (e *engine) exchange(ctx context.Context, method, at string, body io.Reader, read func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, at, body)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if e.target.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+e.target.Key)
+	}
+	response, err := e.Client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return &statusError{response.StatusCode}
+	}
+	return read(io.LimitReader(response.Body, page))
+}
