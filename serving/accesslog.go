@@ -176,6 +176,7 @@ func (a *Account) line() []slog.Attr {
 		line = a.routeLine(line)
 		line = a.resultLine(line)
 	}
+	text("client", a.Client())
 	if a.asked && a.Explanation != nil {
 		line = append(line, slog.Any("explain", explained{a.Explanation}))
 	}

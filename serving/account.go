@@ -43,6 +43,8 @@ type Account struct {
 	Explanation *Explanation
 
 	server    *Server
+	conn      string       // the remote address of the connection
+	forwarded []string     // whom proxies say that it is for
 	asked     bool         // the client wants the explanation
 	ended     bool         // the answer and the work
 	faulty    bool         // the request is itself at fault
@@ -106,7 +108,7 @@ func (s *Server) account(c *gin.Context) {
 	if operation == "" {
 		return
 	}
-	a := &Account{ID: field(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s}
+	a := &Account{ID: field(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header["X-Forwarded-For"]}
 	a.asked = field(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
@@ -119,6 +121,14 @@ func (s *Server) account(c *gin.Context) {
 		a.close()
 	}()
 	c.Next()
+}
+
+// Client is the address that the request came from, as far as it is known.
+func (a *Account) Client() string {
+	if a.server == nil {
+		return ""
+	}
+	return a.server.live.Load().proxies.Client(a.conn, a.forwarded)
 }
 
 // longestModel bounds what is kept of a model's name, which may be anything, in bytes.

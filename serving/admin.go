@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/tries"
 	"gearshift/serving/wire"
 )
 
@@ -80,6 +82,9 @@ type admin struct {
 	// its length either. It means nothing without set.
 	token [sha256.Size]byte
 	set   bool
+	tries tries.Counter // failed ones
+	lines *sparing      // about them
+	wrong prometheus.Counter
 	// loopback says that only this machine can connect, under its own names.
 	loopback bool
 }
@@ -88,7 +93,10 @@ func (s *Server) newAdmin(token string) (*admin, error) {
 	if err := CheckAdminToken(token); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.config.Admin.TokenEnv, err)
 	}
-	a := &admin{token: sha256.Sum256([]byte(token)), set: token != ""}
+	a := &admin{token: sha256.Sum256([]byte(token)), set: token != "", lines: newSparing(), wrong: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gearshift_admin_unauthorized_total", Help: "Requests to the admin listener without its token.",
+	})}
+	s.books.registry.MustRegister(a.wrong)
 	if host, _, err := net.SplitHostPort(s.config.Admin.Addr); err == nil {
 		a.loopback = isLoopback(host)
 	}
@@ -172,14 +180,47 @@ func (s *Server) authorise(c *gin.Context) {
 		})
 		return
 	}
-	sum := sha256.Sum256([]byte(bearer(c.Request.Header)))
-	if subtle.ConstantTimeCompare(sum[:], s.admin.token[:]) != 1 {
-		c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
-		s.fail(c, http.StatusUnauthorized, wire.Error{
-			Type: wire.InvalidRequest, Code: "invalid_admin_token",
-			Message: "want the admin token: Authorization: Bearer TOKEN",
+	client := s.live.Load().proxies.Client(c.Request.RemoteAddr, c.Request.Header[headerForwardedFor])
+	if wait := s.admin.tries.Wait(client, s.clock()); wait > 0 {
+		c.Header("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		s.fail(c, http.StatusTooManyRequests, wire.Error{
+			Type: wire.RateLimit, Code: "too_many_tries", Message: "too many wrong admin tokens came from this address; try again later",
 		})
+		return
 	}
+	sum := sha256.Sum256([]byte(bearer(c.Request.Header)))
+	if subtle.ConstantTimeCompare(sum[:], s.admin.token[:]) == 1 {
+		s.admin.tries.Succeeded(client)
+		return
+	}
+	s.unauthorised(c, client)
+}
+
+// unauthorised answers a try without the token: the later, the more of them the client
+// has made.
+func (s *Server) unauthorised(c *gin.Context, client string) {
+	failed, wait := s.admin.tries.Failed(client, s.clock())
+	s.admin.wrong.Inc()
+	if s.admin.lines.due(s.clock()) {
+		attributes := []any{"client", client, "method", c.Request.Method, "path", clipped(c.Request.URL.Path), "failed", failed}
+		if n := s.admin.lines.left(); n > 0 {
+			attributes = append(attributes, "lines_omitted", n)
+		}
+		s.log.Warn("wrong admin token", attributes...)
+	}
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.Request.Context().Done():
+		}
+	}
+	c.Header("WWW-Authenticate", `Bearer realm="gearshift admin"`)
+	s.fail(c, http.StatusUnauthorized, wire.Error{
+		Type: wire.InvalidRequest, Code: "invalid_admin_token",
+		Message: "want the admin token: Authorization: Bearer TOKEN",
+	})
 }
 
 // bearer is the token of the Authorization header; empty without one.

@@ -18,8 +18,28 @@ import (
 // tenantKey is where gin's context holds the name of the client's key.
 const tenantKey = "tenant"
 
-// openPaths need no key: those who ask them are machines that watch this one.
-var openPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
+// open reports whether the path needs no key. Those who ask are machines that watch
+// this one.
+func (s *Server) open(path string) bool {
+	switch path {
+	case "/healthz", "/readyz":
+		return true
+	case metricsPath:
+		return s.settings().Metrics == MetricsOpen
+	}
+	return false
+}
+
+const metricsPath = "/metrics"
+
+// clientMetrics are the metrics on the clients' port, unless they are off there.
+func (s *Server) clientMetrics(c *gin.Context) {
+	if s.settings().Metrics == MetricsOff {
+		s.unknownPath(c)
+		return
+	}
+	s.books.handler().ServeHTTP(c.Writer, c.Request)
+}
 
 // credentials are the headers that clients send their key in. Bearer is
 // OpenAI's way; the others are those of its look-alikes.
@@ -30,7 +50,7 @@ var credentials = []string{"Authorization", "X-Api-Key", "Api-Key"}
 // them, so that none can be forgotten.
 func (s *Server) unlock(c *gin.Context) {
 	ring := s.live.Load().ring
-	if ring == nil || openPaths[c.Request.URL.Path] {
+	if ring == nil || s.open(c.Request.URL.Path) {
 		return
 	}
 	holder := identified(ring, c.Request.Header)

@@ -36,11 +36,11 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(work, outcome, tokens) }()
 
-	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, header: c.Request.Header, received: received, until: until}
+	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, received: received, until: until}
 	if e.stores {
 		d.owner = s.tenant(c)
 	}
-	forward(d.header, c.Writer.Header()[headerRequestID])
+	d.header = s.forward(c) // nobody reads the client's after this
 	a := d.run()
 	defer a.close()
 	var broken bool

@@ -143,7 +143,7 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 	t.Helper()
 	g := &rig{core: testRouter(t, chooses(small)), logs: &logBuffer{}, returned: make(chan any, 16)}
 	o := serving.Options{
-		Config: openToLeases(), Router: g.core, Log: g.logs.logger(),
+		Config: openConfig(), Router: g.core, Log: g.logs.logger(),
 		Backends: []serving.Backend{{Transport: rt}, {Transport: rt}, {Transport: rt}},
 	}
 	for _, f := range change {
@@ -157,10 +157,11 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 	return g
 }
 
-// openToLeases is the default configuration, in which leases may hold the whole fleet:
-// its few places leave no shares of them.
-func openToLeases() serving.Config {
+// openConfig is the default configuration, in which leases may hold the whole fleet, whose
+// few places leave no shares of them, and metrics are for anyone, with keys or without.
+func openConfig() serving.Config {
 	c := serving.DefaultConfig()
+	c.Metrics = serving.MetricsOpen
 	c.Leases.Share, c.Leases.KeyShare, c.Leases.AnonymousShare = 1, 1, 1
 	return c
 }

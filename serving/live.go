@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/keys"
+	"gearshift/serving/remote"
 )
 
 // live is what may change while the server runs. It is replaced as a whole; a
@@ -23,6 +24,8 @@ type live struct {
 	list []keys.Key
 	// cert and adminCert are nil without encryption.
 	cert, adminCert *tls.Certificate
+	// proxies are trusted to name their clients.
+	proxies remote.Proxies
 }
 
 // begins reads what the configuration names for the first time.
@@ -61,13 +64,14 @@ func (s *Server) settings() *Config { return &s.live.Load().config }
 // Clients known from before keep what they have spent of their limits.
 func (s *Server) prepare(c Config, before *live) (*live, error) {
 	next := &live{config: c}
-	var faults [4]error
+	var faults [5]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
 	if c.KeysFile != "" {
 		next.list, faults[1] = readKeys(c.KeysFile)
 	}
 	next.cert, faults[2] = c.TLS.load()
 	next.adminCert, faults[3] = c.Admin.TLS.load()
+	next.proxies, faults[4] = remote.Parse(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
 		return nil, err
 	}

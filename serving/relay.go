@@ -4,37 +4,38 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/fields"
+	"gearshift/serving/remote"
 	"gearshift/serving/wire"
 )
 
-// forward leaves in a client's header what goes on to the replica, under the
+// forward leaves in the client's header what goes on to the replica, under the
 // router's name for the request. Credentials do: whether they leave the router is
-// the backend's to say.
-func forward(h http.Header, id []string) {
-	wire.StripHop(h, func(name string) bool {
-		switch name {
-		case "Accept-Encoding", // an answer that the upstream compressed could not be metered
-			"Content-Length", "Content-Encoding", "Expect", headerTask, headerQuality, headerExplain:
-			return true
-		}
-		return false
-	})
-	h[headerRequestID] = id
+// the backend's to say. Where the request came from is the router's to say, by its
+// connection and what a trusted proxy says of it.
+func (s *Server) forward(c *gin.Context) http.Header {
+	h, conn := c.Request.Header, c.Request.RemoteAddr
+	var from []string
+	if s.live.Load().proxies.Trust(conn) {
+		from = h[headerForwardedFor]
+	}
+	wire.StripHop(h, fields.Inward)
+	h[headerRequestID] = c.Writer.Header()[headerRequestID]
+	if host := remote.Host(conn); host != "" {
+		h[headerForwardedFor] = append(from[:len(from):len(from)], host)
+	}
+	return h
 }
+
+// headerForwardedFor names the addresses that a request came through, the client's first.
+const headerForwardedFor = "X-Forwarded-For"
 
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
-	wire.StripHop(from, func(name string) bool {
-		switch name {
-		case headerRequestID, "Date", "Set-Cookie":
-			return true
-		}
-		return strings.HasPrefix(name, "X-Gearshift-")
-	})
+	wire.StripHop(from, func(name string) bool { return name == headerRequestID || fields.Outward(name) })
 	maps.Copy(to, from)
 }
 

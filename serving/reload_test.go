@@ -164,7 +164,7 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 		}
 		// Once it is mended, all is well.
 		write(t, file, string(good))
-		w.fault, w.change = nil, serving.Change{Config: serving.DefaultConfig()}
+		w.fault, w.change = nil, serving.Change{Config: openConfig()}
 		w.change.Config.KeysFile = file
 		if answer := g.order("POST", "/admin/reload", ""); answer.Code != http.StatusOK || g.metric(t, `gearshift_last_reload_success{part="config"}`) != "1" {
 			t.Errorf("%s: mended, status %d: %s", name, answer.Code, answer.Body)

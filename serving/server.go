@@ -197,7 +197,7 @@ func (s *Server) routes() *gin.Engine {
 		e.Handle(method, "/healthz", s.alive)
 		e.Handle(method, "/readyz", s.ready)
 	}
-	e.GET("/metrics", gin.WrapH(s.books.handler()))
+	e.GET(metricsPath, s.clientMetrics)
 	e.GET("/v1/gearshift/status", s.status)
 	e.POST("/v1/gearshift/route", s.route)
 	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)

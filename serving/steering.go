@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gearshift/serving/remote"
 )
 
 // Steering is what operators set for clients and for themselves, beside the
@@ -14,6 +16,12 @@ type Steering struct {
 	KeysFile string `yaml:"keys_file,omitempty"`
 	// TLS encrypts the clients' connections.
 	TLS TLSConfig `yaml:"tls,omitempty"`
+	// Metrics says who sees /metrics on the clients' port: MetricsKey, MetricsOpen or
+	// MetricsOff.
+	Metrics string `yaml:"metrics"`
+	// TrustedProxies are the addresses and networks of the proxies that are believed
+	// when they say who their clients are.
+	TrustedProxies []string `yaml:"trusted_proxies,omitempty"`
 	// MaxHeader bounds the header of a request, in bytes.
 	MaxHeader int `yaml:"-"`
 	// HeaderTimeout bounds the arrival of a request's header.
@@ -24,10 +32,20 @@ type Steering struct {
 	Trial TrialConfig `yaml:"trial"`
 }
 
+// What [Steering] can say of metrics.
+const (
+	// MetricsKey asks for an API key where keys are configured.
+	MetricsKey = "key"
+	// MetricsOpen shows them to anyone.
+	MetricsOpen = "open"
+	// MetricsOff leaves them to the admin listener.
+	MetricsOff = "off"
+)
+
 // DefaultSteering lets anyone ask, unencrypted, and takes changes of files.
 func DefaultSteering() Steering {
 	return Steering{
-		MaxHeader: 64 << 10, HeaderTimeout: 10 * time.Second,
+		Metrics: MetricsKey, MaxHeader: 64 << 10, HeaderTimeout: 10 * time.Second,
 		Watch: time.Second, Trial: TrialConfig{MinRequests: 500},
 	}
 }
@@ -42,6 +60,12 @@ const minWatch = 100 * time.Millisecond
 // Validate names every fault of the configuration, by its YAML key.
 func (s Steering) Validate() error {
 	var faults []error
+	if s.Metrics != MetricsKey && s.Metrics != MetricsOpen && s.Metrics != MetricsOff {
+		faults = append(faults, fmt.Errorf("metrics: %q is none of %s, %s and %s", s.Metrics, MetricsKey, MetricsOpen, MetricsOff))
+	}
+	if _, err := remote.Parse(s.TrustedProxies); err != nil {
+		faults = append(faults, fmt.Errorf("trusted_proxies%w", err))
+	}
 	if s.MaxHeader < minHeader {
 		faults = append(faults, fmt.Errorf("max_header: %d must be at least %d bytes", s.MaxHeader, minHeader))
 	}

@@ -1,0 +1,56 @@
+// Package fields says which fields of a header pass through the router: from clients
+// to replicas, and back.
+package fields
+
+import "strings"
+
+// reserved begins the names of the router's own fields. Names stand in their canonical
+// form everywhere here.
+const reserved = "X-Gearshift-"
+
+// Forwarding reports whether the field says where a request came from. A client could
+// write anything into it.
+func Forwarding(name string) bool {
+	switch name {
+	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
+		"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Envoy-External-Address",
+		"X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host", "X-Scheme":
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// Inward reports whether the field of a client's request ends at the router: it is the
+// router's own, says where the request came from, or describes a body that is framed
+// again.
+func Inward(name string) bool {
+	switch name {
+	case "Accept-Encoding", // an answer that the upstream compressed could not be metered
+		"Content-Length", "Content-Encoding", "Expect":
+		return true
+	}
+	return strings.HasPrefix(name, reserved) || Forwarding(name)
+}
+
+// Outward reports whether the field of a replica's answer ends at the router: it would
+// set what a client's browser does with the router's whole address, say what runs
+// behind it, or give orders to a proxy before it.
+func Outward(name string) bool {
+	switch name {
+	case "Date", "Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Refresh",
+		"Server", "Via", "X-Powered-By", "X-Aspnet-Version", "X-Runtime", "Server-Timing",
+		"Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
+		"Content-Security-Policy", "Content-Security-Policy-Report-Only", "X-Content-Security-Policy",
+		"X-Frame-Options", "X-Xss-Protection", "Permissions-Policy", "Feature-Policy", "Referrer-Policy",
+		"X-Permitted-Cross-Domain-Policies", "Origin-Agent-Cluster", "Timing-Allow-Origin", "Service-Worker-Allowed",
+		"Alt-Svc", "Alt-Used", "Nel", "Report-To", "Reporting-Endpoints", "Sourcemap", "X-Sourcemap",
+		"X-Sendfile", "X-Reproxy-Url":
+		return true
+	}
+	for _, prefix := range []string{reserved, "Access-Control-", "Cross-Origin-", "X-Forwarded-", "X-Accel-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+// Package tries slows down those who guess secrets: it counts the failed tries of each
+// address, and says how long the answer to one is held back. Time is an argument.
+package tries
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Answers to the failed tries of an address are apart by step, which grows by as much
+// with every perStep failures, up to most; the first few cost nothing, as people mistype.
+const (
+	free    = 5
+	step    = 10 * time.Millisecond
+	perStep = 50
+	most    = time.Second
+	// backlog is how far ahead answers are held back. Beyond it no try is looked at.
+	backlog = 2 * time.Second
+	// forget is the time without a failure after which an address is as good as new.
+	forget = 15 * time.Minute
+	// addresses bounds the memory. Beyond it the one that failed longest ago is forgotten.
+	addresses = 4096
+)
+
+// Counter counts failed tries by address. Its zero value is ready, and its methods may
+// be called from any goroutine.
+type Counter struct {
+	mu    sync.Mutex // protects what follows
+	tried map[netip.Prefix]*record
+}
+
+type record struct {
+	failed int
+	last   time.Duration // when the last one failed
+	next   time.Duration // when the next answer to one is due
+}
+
+// network is what counts as one client: an address, or the /64 that is one customer's.
+func network(client string) netip.Prefix {
+	a, err := netip.ParseAddr(client)
+	if err != nil {
+		return netip.Prefix{} // all that have none are one
+	}
+	bits := 32
+	if a = a.Unmap().WithZone(""); a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits)
+	return p
+}
+
+// Wait is how long the client is to wait until another try of its is looked at; zero
+// if it may try now.
+func (c *Counter) Wait(client string, now time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.tried[network(client)]
+	if r == nil || r.next-now <= backlog {
+		return 0
+	}
+	return r.next - now - backlog
+}
+
+// Failed notes that a try was wrong. It returns how many were, and how long the answer
+// is held back: tries side by side wait for one another.
+func (c *Counter) Failed(client string, now time.Duration) (failed int, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := network(client)
+	r := c.tried[key]
+	if r == nil {
+		c.makeRoom(now)
+		r = new(record)
+		c.tried[key] = r
+	} else if now-r.last > forget {
+		*r = record{}
+	}
+	r.failed++
+	r.last = now
+	if r.failed <= free {
+		return r.failed, 0
+	}
+	r.next = max(r.next, now) + min(most, step*time.Duration(1+r.failed/perStep))
+	return r.failed, r.next - now
+}
+
+// Succeeded forgets the client's failures.
+func (c *Counter) Succeeded(client string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tried, network(client))
+}
+
+// makeRoom forgets who has not failed for long, or else who did so longest ago. The
+// caller holds c.mu.
+func (c *Counter) makeRoom(now time.Duration) {
+	if c.tried == nil {
+		c.tried = map[netip.Prefix]*record{}
+	}
+	if len(c.tried) < addresses {
+		return
+	}
+	var oldest netip.Prefix
+	last := now + 1
+	for key, r := range c.tried {
+		if now-r.last > forget {
+			delete(c.tried, key)
+		} else if r.last < last {
+			oldest, last = key, r.last
+		}
+	}
+	if len(c.tried) >= addresses {
+		delete(c.tried, oldest)
+	}
+}
+
+// Len is how many clients are remembered.
+func (c *Counter) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.tried)
+}
