@@ -136,7 +136,7 @@ func (d *decoder) mapping(key string, n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) list(key string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
-		d.want(key, "a list", n)
+		d.noList(key, n)
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), 0, len(n.Content))
@@ -237,6 +237,18 @@ func (d *decoder) pairs(key string, n *yaml.Node) []pair {
 		}
 	}
 	return pairs
+}
+
+// noList says what stands in the place of a list: items without the space behind their
+// dash are the keys of a mapping.
+func (d *decoder) noList(key string, n *yaml.Node) {
+	if n.Kind == yaml.MappingNode && len(n.Content) > 0 && strings.HasPrefix(n.Content[0].Value, "-") {
+		item := n.Content[0]
+		d.addAt(item.Line, key, "%q is no item of a list; want a space behind the dash, as in \"- %s\"", item.Value, strings.TrimPrefix(item.Value, "-"))
+		d.breaks(key)
+		return
+	}
+	d.want(key, "a list", n)
 }
 
 // want says in YAML's terms what the key takes and what stands there.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"reflect"
-	"regexp"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -21,33 +19,23 @@ func decode(r *report, data []byte, v any) {
 		d.unreadable("", "the file is empty")
 		return
 	case err != nil:
-		d.syntax(err)
+		d.syntax(data, err)
 		return
+	}
+	if root := doc.Content[0]; root.Kind != yaml.MappingNode {
+		r.lines[""] = root.Line
 	}
 	d.value("", doc.Content[0], reflect.ValueOf(v).Elem())
 	if err := documents.Decode(&next); err == nil {
 		d.addAt(next.Line, "", "a second document begins; a scenario is one")
 	} else if !errors.Is(err, io.EOF) {
-		d.syntax(err)
+		d.syntax(data, err)
 	}
 }
 
-var (
-	yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-	// parserProblem are the messages of the yaml package's parser, which counts
-	// lines from 0 in them; those of its scanner count from 1.
-	parserProblem = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or)`)
-)
-
 // syntax reports what is not YAML. Nothing of the file can be judged then.
-func (d *decoder) syntax(err error) {
-	line, message := 1, yamlError.ReplaceAllString(err.Error(), "")
-	if m := yamlError.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
-		line, _ = strconv.Atoi(m[1])
-		if parserProblem.MatchString(message) {
-			line++
-		}
-	}
+func (d *decoder) syntax(data []byte, err error) {
+	line, message := notYAML(data, err)
 	d.addAt(line, "", "not YAML: %s", message)
 	d.breaks("")
 }
