@@ -17,9 +17,17 @@ const storeFormat = 1
 type index struct {
 	Format int `json:"format"`
 	// Production is the name of the policy last promoted or rolled back, "" for none.
-	Production string             `json:"production,omitempty"`
-	Policies   map[string]*policy `json:"policies"`
-	Runs       map[string]*run    `json:"runs"`
+	Production string `json:"production,omitempty"`
+	// Before is what the last promotion changed; nil where nothing leads back.
+	Before   *before            `json:"before,omitempty"`
+	Policies map[string]*policy `json:"policies"`
+	Runs     map[string]*run    `json:"runs"`
+}
+
+// before is the state that a promotion changed.
+type before struct {
+	Ref Ref `json:"ref"`           // in production then, whatever its name; empty if none was
+	Own int `json:"own,omitempty"` // the promoted name's version in production then; 0: none
 }
 
 // policy is one name. It stays when its versions are gone: their numbers are
@@ -39,6 +47,7 @@ type version struct {
 	Size    int       `json:"size"`
 	Meta    Meta      `json:"meta"`
 	Forced  string    `json:"forced,omitempty"` // see [Entry]
+	Rule    string    `json:"rule,omitempty"`   // see [Entry]
 }
 
 // run is the stored progress of one training run, in Chunks pieces.

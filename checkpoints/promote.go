@@ -17,6 +17,9 @@ func (s *Store) Promote(name string, version int, forced string) error {
 			return noVersion(name, version, p)
 		}
 		p.Versions[i].Forced = forced
+		if now := t.index.inProduction(); now != (Ref{Name: name, Version: version}) {
+			t.index.Before = &before{Ref: now, Own: p.Production}
+		}
 		if version != p.Production {
 			p.Previous, p.Production = p.Production, version
 		}
@@ -46,7 +49,7 @@ func (s *Store) Rollback(name string) (int, error) {
 		}
 		v = p.Previous
 		p.Production, p.Previous = v, 0
-		t.index.Production = name
+		t.index.Production, t.index.Before = name, nil
 		return nil
 	})
 	if err != nil {
@@ -67,6 +70,9 @@ func (s *Store) Restore(name string, version int) error {
 		if p.find(version) < 0 {
 			return noVersion(name, version, p)
 		}
+		if t.index.inProduction() != (Ref{Name: name, Version: version}) {
+			t.index.Before = nil
+		}
 		if version != p.Production {
 			p.Production, p.Previous = version, 0
 		}
@@ -79,16 +85,74 @@ func (s *Store) Restore(name string, version int) error {
 	return nil
 }
 
+// Back undoes the last Promote, whatever the names: the version that it took the place of
+// is in production again, and returned. That is one step, as of [Store.Rollback]. Where none
+// was in production, none is again, and the reference is empty. No promotion to undo is
+// [ErrNotFound].
+func (s *Store) Back() (Ref, error) {
+	var ref Ref
+	err := s.update(func(t *tx) error {
+		x := t.index
+		p, b := x.Policies[x.Production], x.Before
+		if b == nil && p != nil && p.Previous != 0 { // of a store that kept names apart
+			b = &before{Ref: Ref{Name: x.Production, Version: p.Previous}, Own: p.Previous}
+		}
+		if b == nil || p == nil {
+			return &fault{ErrNotFound, "cannot roll back: no promotion is left to undo; promote the one to return to"}
+		}
+		if p.find(b.Own) < 0 { // removed since
+			b.Own = 0
+		}
+		if b.Own != p.Production {
+			p.Production, p.Previous = b.Own, 0
+		}
+		ref, x.Production, x.Before = b.Ref, b.Ref.Name, nil
+		return nil
+	})
+	return ref, err
+}
+
+// Withdraw leaves none in production, of the name that was either. Nothing leads back.
+func (s *Store) Withdraw() error {
+	return s.update(func(t *tx) error {
+		x := t.index
+		if p := x.Policies[x.Production]; p != nil {
+			p.Production, p.Previous = 0, 0
+		}
+		x.Production, x.Before = "", nil
+		return nil
+	})
+}
+
+// Before is the version that the last promotion took the place of, to which [Store.Back]
+// would return; false if nothing leads back, and empty if none was in production.
+func (s *Store) Before() (ref Ref, ok bool, err error) {
+	err = s.view(func(t *tx) error {
+		if b := t.index.Before; b != nil {
+			ref, ok = b.Ref, true
+		}
+		return nil
+	})
+	return ref, ok, err
+}
+
+// inProduction is the store's version in production, empty if there is none.
+func (x *index) inProduction() Ref {
+	p := x.Policies[x.Production]
+	if p == nil || p.Production == 0 {
+		return Ref{}
+	}
+	return Ref{Name: x.Production, Version: p.Production}
+}
+
 // Production is the policy that a server without other orders serves: the name
 // last promoted or rolled back, at its version in production. None is [ErrNotFound].
 func (s *Store) Production() (Ref, error) {
 	var ref Ref
 	err := s.view(func(t *tx) error {
-		p := t.index.Policies[t.index.Production]
-		if p == nil || p.Production == 0 {
+		if ref = t.index.inProduction(); ref == (Ref{}) {
 			return &fault{ErrNotFound, fmt.Sprintf("no policy of store %s is in production; `gearshift policy promote` puts one there", s.Path)}
 		}
-		ref = Ref{Name: t.index.Production, Version: p.Production}
 		return nil
 	})
 	return ref, err

@@ -39,6 +39,9 @@ type Entry struct {
 	Size    int       // of the checkpoint, in bytes
 	Aliases []string  // sorted
 	Meta    Meta
+	// Rule is the reference of the rule that the version stands for, with its parameters;
+	// empty of a checkpoint.
+	Rule string
 	// Forced is the reason for which the version was last promoted although its
 	// evaluation did not warrant it; empty if it did, or if it never was.
 	Forced string
@@ -78,9 +81,15 @@ func (s *Store) prepare(name string, c *Checkpoint, created time.Time) (version,
 	if err != nil {
 		return version{}, nil, fmt.Errorf("cannot store policy %q: %w", name, err)
 	}
-	r := version{Created: created.Round(0).UTC(), Digest: Digest(data), Size: len(data), Meta: c.Meta}
+	r := newVersion(data, created)
+	r.Meta = c.Meta
 	r.Meta.Format = Format
 	return r, data, nil
+}
+
+// newVersion describes the bytes of a version, which is not numbered yet.
+func newVersion(data []byte, created time.Time) version {
+	return version{Created: created.Round(0).UTC(), Digest: Digest(data), Size: len(data)}
 }
 
 // add does the part of Put that needs the transaction.
@@ -114,7 +123,7 @@ func (s *Store) discard(t *tx, name string, versions []int) error {
 
 // Get loads the policy that ref points at: the version or alias it names, or
 // else the version in production, or else the newest. What is not there is
-// [ErrNotFound]; the errors of [Decode] come with the policy's name.
+// [ErrNotFound], a rule [ErrContent]; the errors of [Decode] come with the policy's name.
 func (s *Store) Get(ref Ref) (*Checkpoint, Entry, error) {
 	var e Entry
 	var data []byte
@@ -131,6 +140,9 @@ func (s *Store) Get(ref Ref) (*Checkpoint, Entry, error) {
 	if Digest(data) != e.Digest {
 		return nil, Entry{}, fmt.Errorf("cannot load policy %q: %w", e.Ref(),
 			s.corrupted(fmt.Sprintf("the policy's %d bytes are not the %d that were written", len(data), e.Size)))
+	}
+	if e.Rule != "" {
+		return nil, Entry{}, &fault{ErrContent, fmt.Sprintf("policy %q is the rule %s, which has no network", e.Ref(), e.Rule)}
 	}
 	c, err := Decode(data)
 	if err != nil {
@@ -191,6 +203,9 @@ func (s *Store) Remove(ref Ref, force bool) ([]int, error) {
 				t.index.Production = ""
 			}
 		}
+		if b := t.index.Before; b != nil && b.Ref.Name == ref.Name && slices.Contains(removed, b.Ref.Version) {
+			t.index.Before = nil
+		}
 		for _, v := range removed {
 			p.drop(v)
 		}
@@ -206,7 +221,7 @@ func (s *Store) Remove(ref Ref, force bool) ([]int, error) {
 func (p *policy) entry(name string, i int) Entry {
 	r := &p.Versions[i]
 	return Entry{Name: name, Version: r.Version, Created: r.Created, Digest: r.Digest, Size: r.Size,
-		Aliases: p.aliases(r.Version), Meta: r.Meta, Forced: r.Forced}
+		Aliases: p.aliases(r.Version), Meta: r.Meta, Forced: r.Forced, Rule: r.Rule}
 }
 
 // resolve is the entry that ref points at.

@@ -202,7 +202,7 @@ func TestMissingThingsAreNamed(t *testing.T) {
 	ref := checkpoints.Ref{Name: "chat"}
 	missing := "no checkpoint store at " + s.Path + "; `gearshift train` makes one"
 	for name, op := range operations(t, s, ref) {
-		if name == "Put" || name == "PutTraining" {
+		if name == "Put" || name == "PutRule" || name == "PutTraining" {
 			continue
 		}
 		if err := op(); !errors.Is(err, checkpoints.ErrNotFound) || err.Error() != prefix(name)+missing {
@@ -334,6 +334,11 @@ func operations(t *testing.T, s *checkpoints.Store, ref checkpoints.Ref) map[str
 		"Promote":     func() error { return s.Promote(ref.Name, ref.Version, "") },
 		"Rollback":    func() error { _, err := s.Rollback(ref.Name); return err },
 		"Restore":     func() error { return s.Restore(ref.Name, ref.Version) },
+		"PutRule":     func() error { _, _, err := s.PutRule("static:small", epoch); return err },
+		"LookupRule":  func() error { _, err := s.LookupRule("static:small"); return err },
+		"Back":        func() error { _, err := s.Back(); return err },
+		"Before":      func() error { _, _, err := s.Before(); return err },
+		"Withdraw":    func() error { return s.Withdraw() },
 		"Production":  func() error { _, err := s.Production(); return err },
 		"PutTraining": func() error { return s.PutTraining("run", nil, []byte("progress")) },
 		"GetTraining": func() error { _, err := s.GetTraining("run"); return err },

@@ -260,14 +260,14 @@ func TestPolicyCommands(t *testing.T) {
 	if out := succeed(t, at("ls")...); !strings.Contains(out, "mine@1") {
 		t.Errorf("ls: %s", out)
 	}
-	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"sha256"`) || !strings.Contains(out, `"small"`) {
+	if out := succeed(t, at("show", "mine", "--format", "json")...); !strings.Contains(out, `"sha256"`) || !strings.Contains(out, `"small"`) {
 		t.Errorf("show: %s", out)
 	}
 	fail(t, at("promote", "mine"), "mine@1", "no stored comparison")
 	fail(t, at("promote", "mine", "--force"), "--reason")
 	fail(t, at("promote", "mine", "--reason", "why not"), "--force")
 	succeed(t, at("promote", "store:mine@1", "--force", "--reason", "a test")...)
-	if out := succeed(t, at("show", "mine")...); !strings.Contains(out, `"forced": "a test"`) {
+	if out := succeed(t, at("show", "mine", "--wide")...); !strings.Contains(out, `"forced": "a test"`) {
 		t.Errorf("the reason is not kept: %s", out)
 	}
 	fail(t, at("rm", "mine"), "production")

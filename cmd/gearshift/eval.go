@@ -228,7 +228,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	unwritten = errors.Join(unwritten, writeReports(&report, o.out, "eval"))
 	write := func() error { return report.Write(stdout, o.format) }
 	if o.format == "table" && !o.wide {
-		write = func() error { return report.WriteShort(stdout) }
+		write = func() error { return writeShort(stdout, &report) }
 	}
 	return errors.Join(write(), unwritten) // what no file takes is shown all the same
 }

@@ -101,6 +101,9 @@ func decider(source *policies.Source, m *policy.Maker, ref string, s *scenario.S
 	if policies.IsPlanned(ref) {
 		return nil, fmt.Errorf("policy %q: a planner looks into the simulator, and has no choice on a logged view; want %s", ref, policies.Forms)
 	}
+	if stored, ok := source.Rule(ref); ok && !policy.IsRule(ref) {
+		ref = stored
+	}
 	if policy.IsRule(ref) {
 		return m.Parse(ref)
 	}

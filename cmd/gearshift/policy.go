@@ -4,17 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
-	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/policy"
 )
 
 func newPolicyCommand() *cobra.Command {
@@ -30,153 +29,187 @@ func newPolicyCommand() *cobra.Command {
 	return c
 }
 
-func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
-	return &cobra.Command{
-		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			entries, err := store().List()
-			if err != nil {
-				return err
-			}
-			if err := listPolicies(c.OutOrStdout(), entries); err != nil {
-				return err
-			}
-			served, err := store().Production()
-			if err != nil && !errors.Is(err, checkpoints.ErrNotFound) {
-				return err
-			}
-			return sayServed(c.OutOrStdout(), entries, served)
-		},
-	}
-}
-
-func listPolicies(w io.Writer, entries []checkpoints.Entry) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "POLICY\tALIASES\tSCENARIO\tPRESET\tSEED\tDECISIONS\tCREATED\tSHA256")
-	for _, e := range entries {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%.12s\n", e.Ref(), strings.Join(e.Aliases, ","),
-			e.Meta.Scenario, e.Meta.Preset, e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
-	}
-	return t.Flush()
-}
-
-// sayServed says which policy serve takes, where the list does not: each name may have
-// a version in production.
-func sayServed(w io.Writer, entries []checkpoints.Entry, served checkpoints.Ref) error {
-	other := func(e checkpoints.Entry) bool {
-		return e.Name != served.Name && slices.Contains(e.Aliases, checkpoints.Production)
-	}
-	if !slices.ContainsFunc(entries, other) {
-		return nil
-	}
-	taken := "none"
-	if served.Name != "" {
-		taken = served.String()
-	}
-	_, err := fmt.Fprintf(w, "serve takes %s without --policy: it goes by the name last promoted\n", taken)
-	return err
-}
-
-func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME[@VERSION]", Short: "Show all that is known of a stored policy", Args: one,
-		RunE: func(c *cobra.Command, args []string) error {
-			ref, err := policies.StoredRef(args[0])
-			if err != nil {
-				return err
-			}
-			network, entry, err := store().Get(ref)
-			if err != nil {
-				return err
-			}
-			return output.JSON(c.OutOrStdout(), struct {
-				Policy  string           `json:"policy"`
-				Aliases []string         `json:"aliases,omitempty"`
-				Forced  string           `json:"forced,omitempty"`
-				Created time.Time        `json:"created"`
-				SHA256  string           `json:"sha256"`
-				Layers  []int            `json:"layers"`
-				Meta    checkpoints.Meta `json:"meta"`
-			}{entry.Ref().String(), entry.Aliases, entry.Forced, entry.Created, entry.Digest, network.Network.Sizes, entry.Meta})
-		},
-	}
-}
-
 var errForce = errors.New("--force and --reason go together: the reason is kept with the policy")
 
 func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
-	var force bool
-	var reason string
-	var live operator
+	var o promotion
 	c := &cobra.Command{
-		Use: "promote NAME[@VERSION]", Short: "Put a version in production: serve routes by it",
+		Use: "promote NAME[@VERSION] | RULE", Short: "Put a version, or a rule, in production: serve routes by it",
 		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
 beat the best of the scenario's rules on held-out seeds: the 95 % interval of the
 difference must lie above zero. --force promotes it regardless, and keeps the reason.
 NAME alone is its newest version.
 
+A rule needs no evaluation: it is what others are held against. It is stored as a version
+of the name of its kind, such as slackfit@1. Whether it fits the scenario that is served
+is checked where --scenario names that, else when serve loads it.
+
+Rules: ` + policy.RuleForms + `
+
 With --admin, a running router routes by it at once, and its store keeps that.
 There, ` + nameAlone,
 		Args: one,
-		RunE: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("admin") { // an empty one is a mistake, not the store
-				if force != (strings.TrimSpace(reason) != "") {
-					return errForce
-				}
-				return live.order(c, "promote", policyOrder{Policy: args[0], Reason: reason})
-			}
-			ref, err := policies.NewestRef(args[0])
-			if err != nil {
-				return err
-			}
-			if force != (strings.TrimSpace(reason) != "") {
-				return errForce
-			}
-			_, entry, err := store().Get(ref)
-			if err != nil {
-				return err
-			}
-			if !force {
-				if err := judging.Admit(entry, judging.PromotionIn(store().Path), c.ErrOrStderr()); err != nil {
-					return err
-				}
-			}
-			if err := store().Promote(entry.Name, entry.Version, strings.TrimSpace(reason)); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", entry.Ref())
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, store(), args[0]) },
 	}
-	c.Flags().BoolVar(&force, "force", false, "promote it whatever its evaluation says; needs --reason")
-	c.Flags().StringVar(&reason, "reason", "", "`why` it is promoted by force, kept with the policy")
-	live.flags(c, "")
+	c.Flags().BoolVar(&o.force, "force", false, "promote it whatever its evaluation says; needs --reason")
+	c.Flags().StringVar(&o.reason, "reason", "", "`why` it is promoted by force, kept with the policy")
+	c.Flags().StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario that a rule must fit (default: none is looked at)")
+	o.live.flags(c, "")
 	return c
+}
+
+// promotion are the flags of promote.
+type promotion struct {
+	force    bool
+	reason   string
+	scenario string
+	live     operator
+}
+
+func (o *promotion) run(c *cobra.Command, store *checkpoints.Store, ref string) error {
+	if o.force != (strings.TrimSpace(o.reason) != "") {
+		return errForce
+	}
+	if c.Flags().Changed("admin") { // an empty one is a mistake, not the store
+		return o.live.order(c, "promote", policyOrder{Policy: ref, Reason: o.reason})
+	}
+	entry, err := o.find(store, ref)
+	if err != nil {
+		return err
+	}
+	if entry.Rule == "" && !o.force {
+		if err := judging.Admit(entry, judging.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
+			return err
+		}
+	}
+	if err := store.Promote(entry.Name, entry.Version, strings.TrimSpace(o.reason)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", naming(entry))
+	return err
+}
+
+// find is the version to promote. A rule is stored if it is not yet.
+func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entry, error) {
+	if !policy.IsRule(ref) {
+		parsed, err := policies.NewestRef(ref)
+		if err != nil {
+			return checkpoints.Entry{}, err
+		}
+		entry, err := store.Lookup(parsed)
+		if err == nil && entry.Rule == "" {
+			_, entry, err = store.Get(parsed) // one that cannot be read serves nobody
+		}
+		return entry, err
+	}
+	if o.force {
+		return checkpoints.Entry{}, fmt.Errorf("%s is a rule, which is promoted without --force", ref)
+	}
+	rule, err := policy.Canonical(ref)
+	if err == nil && o.scenario != "" {
+		rule, err = ruleOf(o.scenario, ref)
+	}
+	if err != nil {
+		return checkpoints.Entry{}, err
+	}
+	entry, _, err := store.PutRule(rule, time.Now())
+	return entry, err
+}
+
+// ruleOf is the name of the rule in a scenario.
+func ruleOf(ref, rule string) (string, error) {
+	s, err := scenario.Load(ref)
+	if err != nil {
+		return "", err
+	}
+	maker, err := s.Maker(s.ServingTable())
+	if err != nil {
+		return "", err
+	}
+	made, err := maker.Parse(rule)
+	if err != nil {
+		return "", fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	return made.Name(), nil
+}
+
+// naming is how a version is called where its rule is worth telling.
+func naming(e checkpoints.Entry) string {
+	if e.Rule != "" {
+		return fmt.Sprintf("%s (%s)", e.Rule, e.Ref())
+	}
+	return e.Ref().String()
 }
 
 func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
 	var live operator
 	c := &cobra.Command{
-		Use: "rollback NAME", Short: "Put the version before the last promotion back in production",
-		Long: `Put the version before the last promotion back in production.
+		Use: "rollback [NAME]", Short: "Put what was in production before the last promotion back there",
+		Long: `Put what was in production before the last promotion back there, whatever its name; with
+NAME, the version of it that was before. That is one step: only a promotion brings back
+what a rollback takes away.
 
 With --admin, end the trial of the policy in a running router or, if it is in charge
 there, put the policy back in charge that was before.`,
-		Args: one,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("admin") { // an empty one is a mistake, not the store
-				return live.order(c, "rollback", policyOrder{Policy: args[0]})
+				return live.order(c, "rollback", policyOrder{Policy: strings.Join(args, "")})
 			}
-			version, err := store().Rollback(args[0])
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is in production\n", checkpoints.Ref{Name: args[0], Version: version})
-			return nil
+			return rollBack(c.OutOrStdout(), store(), args)
 		},
 	}
 	live.flags(c, "")
 	return c
+}
+
+// rollBack undoes the last promotion or, of a name that is given, its last.
+func rollBack(w io.Writer, store *checkpoints.Store, names []string) error {
+	var ref checkpoints.Ref
+	if len(names) == 0 || policy.IsRule(names[0]) {
+		if len(names) > 0 {
+			if err := inProduction(store, names[0]); err != nil {
+				return err
+			}
+		}
+		var err error
+		if ref, err = store.Back(); err != nil {
+			return err
+		}
+		if ref.Name == "" {
+			_, err = fmt.Fprintln(w, "none is in production, as before: serve falls back to the scenario's best rule")
+			return err
+		}
+	} else {
+		version, err := store.Rollback(names[0])
+		if err != nil {
+			return err
+		}
+		ref = checkpoints.Ref{Name: names[0], Version: version}
+	}
+	entry, err := store.Lookup(ref)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s is in production\n", naming(entry))
+	return err
+}
+
+// inProduction refuses a rule that is not what is in production.
+func inProduction(store *checkpoints.Store, rule string) error {
+	ref, err := store.Production()
+	if err != nil {
+		return err
+	}
+	entry, err := store.Lookup(ref)
+	if err != nil {
+		return err
+	}
+	name, err := policy.Canonical(rule)
+	if err == nil && entry.Rule != name && (entry.Rule == "" || checkpoints.RuleName(entry.Rule) != rule) {
+		err = fmt.Errorf("cannot roll back %s: in production is %s", rule, naming(entry))
+	}
+	return err
 }
 
 func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"gearshift/router/nn"
 )
 
-// shown is what policy show prints of a policy.
+// shown is what policy show prints of a policy for programs.
 type shown struct {
 	SHA256 string
 	Layers []int
@@ -26,7 +26,7 @@ type shown struct {
 func show(t *testing.T, store, ref string) shown {
 	t.Helper()
 	var s shown
-	if err := json.Unmarshal([]byte(succeed(t, "policy", "show", ref, "--store", store)), &s); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "policy", "show", ref, "--store", store, "--format", "json")), &s); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -73,7 +73,7 @@ func (r *Report) writeTable(w io.Writer) error {
 		fmt.Fprint(t, "\tOVER THE BEST RULE (95 %, paired)")
 	}
 	fmt.Fprintln(t)
-	for _, x := range byWorkload(slices.Concat(r.Results, r.Opponents)) {
+	for _, x := range r.ByWorkload() {
 		var windows, share []string
 		for _, level := range WindowLevels {
 			windows = append(windows, fmt.Sprintf("%.0f", x.Windows[LevelName(level)]))
@@ -100,16 +100,16 @@ func (r *Report) writeTable(w io.Writer) error {
 	return nil
 }
 
-// byWorkload groups the rows so that policies on the same workload stand
-// together, in order of first appearance.
-func byWorkload(results []Result) []Result {
+// ByWorkload is all rows, the opponents' too, grouped so that policies on the same workload
+// stand together, in order of first appearance.
+func (r *Report) ByWorkload() []Result {
+	rows := slices.Concat(r.Results, r.Opponents)
 	rank := map[string]int{}
-	for _, x := range results {
+	for _, x := range rows {
 		if _, ok := rank[x.Workload]; !ok {
 			rank[x.Workload] = len(rank)
 		}
 	}
-	rows := slices.Clone(results)
 	slices.SortStableFunc(rows, func(a, b Result) int { return rank[a.Workload] - rank[b.Workload] })
 	return rows
 }

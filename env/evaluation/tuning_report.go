@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -99,4 +100,11 @@ func (r *TuningReport) writeCSV(w io.Writer) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// BestFirst orders rules by their scores.
+func BestFirst(list []Best) []Best {
+	ordered := slices.Clone(list)
+	slices.SortStableFunc(ordered, func(a, b Best) int { return cmp.Compare(b.Score, a.Score) })
+	return ordered
 }

@@ -2,12 +2,9 @@ package evaluation_test
 
 import (
 	"math"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"gearshift/env/evaluation"
-	"gearshift/router/fleet"
 )
 
 // result is a row whose policy earned so much in each run.
@@ -58,35 +55,6 @@ func TestTheWordOfAVerdict(t *testing.T) {
 		v := evaluation.Verdict{Rule: "r", Seeds: 20, Margin: evaluation.Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi}}
 		if got := v.String(); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
-		}
-	}
-}
-
-// Whatever the names are, and however many sizes there are, the short report fits.
-func TestTheShortReportFits(t *testing.T) {
-	long := "task-threshold:25,314/4,118/2,138/6,196/25,314/4,118/2,138/6,196/25,314/4,118/2,138/6,196"
-	for _, sizes := range []int{1, 3, 12} {
-		r := evaluation.Report{Results: []evaluation.Result{
-			result("mine", "trace:/a/folder/that/is/deep/enough/to/be/wide.csv@5", false, 0.5), result(long, "trace:/a/folder/that/is/deep/enough/to/be/wide.csv@5", true, 0.4),
-		}}
-		for range sizes {
-			r.Variants = append(r.Variants, fleet.Variant{Name: "a-size-with-a-name"})
-		}
-		r.Verdicts = evaluation.Verdicts(r.Results)
-		var b strings.Builder
-		if err := r.WriteShort(&b); err != nil {
-			t.Fatal(err)
-		}
-		text := b.String()
-		for line := range strings.Lines(text) {
-			if n := utf8.RuneCountInString(line) - 1; n > 100 && !strings.Contains(line, "over the best rule") {
-				t.Errorf("%d sizes: %d columns: %s", sizes, n, line)
-			}
-		}
-		for _, want := range []string{"mine ", "wide.csv@5", "0.400 (0.400–0.400)", "over the best rule, " + long, "paired over 1 seeds: better"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%d sizes: no %q in\n%s", sizes, want, text)
-			}
 		}
 	}
 }

@@ -86,21 +86,25 @@ func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) 
 	return h, err
 }
 
+// Rows are the comparison as a table, its header first.
+func (h *HeldOut) Rows() [][]string {
+	names := h.workloads()
+	rows := [][]string{slices.Concat([]string{"POLICY"}, names, []string{"SCORE (95 %)"})}
+	for _, row := range h.Policies {
+		cells := []string{row.Policy}
+		for _, name := range names {
+			cells = append(cells, fmt.Sprintf("%.3f", row.Utility[name].Mean))
+		}
+		rows = append(rows, append(cells, fmt.Sprintf("%.4f (%.4f–%.4f)", row.Score.Mean, row.Score.Lo, row.Score.Hi)))
+	}
+	return rows
+}
+
 // write prints the comparison as a table.
 func (h *HeldOut) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "POLICY")
-	names := h.workloads()
-	for _, name := range names {
-		fmt.Fprintf(t, "\t%s", name)
-	}
-	fmt.Fprintln(t, "\tSCORE (95 %)")
-	for _, row := range h.Policies {
-		fmt.Fprint(t, row.Policy)
-		for _, name := range names {
-			fmt.Fprintf(t, "\t%.3f", row.Utility[name].Mean)
-		}
-		fmt.Fprintf(t, "\t%.4f (%.4f–%.4f)\n", row.Score.Mean, row.Score.Lo, row.Score.Hi)
+	for _, row := range h.Rows() {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	return t.Flush()
 }

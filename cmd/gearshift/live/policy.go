@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
@@ -32,14 +33,29 @@ func (w *Steward) Newer() (p router.Policy, back bool, err error) {
 // returns says whether the store has gone back to the policy that was in charge before,
 // and not on to it: after a promotion it would lead back to the one that is in charge.
 func (w *Steward) returns(entry checkpoints.Entry) (bool, error) {
-	if earlier, ok := w.core.Earlier(); !ok || earlier != entry.Ref().String() {
+	if earlier, ok := w.core.Earlier(); !ok || earlier != w.nameOf(entry) {
 		return false, nil
+	}
+	_, promoted, err := w.source.Store.Before()
+	if err != nil || promoted {
+		return false, err // a promotion leads back, a rollback does not
 	}
 	previous, err := w.source.Store.Lookup(checkpoints.Ref{Name: entry.Name, Alias: checkpoints.Previous})
 	if errors.Is(err, checkpoints.ErrNotFound) {
 		return true, nil
 	}
-	return err == nil && previous.Ref().String() != w.core.PolicyName(), err
+	return err == nil && w.nameOf(previous) != w.core.PolicyName(), err
+}
+
+// nameOf is the name under which a stored version routes: a rule's own.
+func (w *Steward) nameOf(e checkpoints.Entry) string {
+	if e.Rule == "" {
+		return e.Ref().String()
+	}
+	if rule, err := w.maker.Parse(e.Rule); err == nil {
+		return rule.Name()
+	}
+	return e.Rule
 }
 
 // identity tells a stored version from others, and from one that has taken its
@@ -72,6 +88,9 @@ func (w *Steward) reference() (checkpoints.Ref, error) {
 
 // load reads a stored policy, and warns of one from another world.
 func (w *Steward) load(ref string) (router.Policy, error) {
+	if rule, ok := w.source.Rule(ref); ok {
+		return w.maker.Parse(rule)
+	}
 	p, entry, err := w.source.Stored(ref, w.maker)
 	if err != nil {
 		return nil, err
@@ -172,7 +191,26 @@ func (w *Steward) Record(name, reason string) error {
 
 // Restore implements [serving.Steward].
 func (w *Steward) Restore(name string) error {
+	if name == "" && !w.starts(name) { // the fallback routes
+		if err := w.source.Store.Withdraw(); err != nil || w.options.Policy == "" {
+			return err
+		}
+		return fmt.Errorf("none is in production, but serve was started with --policy %s", w.options.Policy)
+	}
 	return w.remember(name, func(e checkpoints.Entry) error { return w.source.Store.Restore(e.Name, e.Version) })
+}
+
+// entry is the stored version of the policy of the name. A rule is stored if it is not yet.
+func (w *Steward) entry(name string) (checkpoints.Entry, error) {
+	if policy.IsRule(name) {
+		entry, _, err := w.source.Store.PutRule(name, time.Now())
+		return entry, err
+	}
+	ref, err := policies.StoredRef(name)
+	if err != nil {
+		return checkpoints.Entry{}, err
+	}
+	return w.source.Store.Lookup(ref)
 }
 
 // remember has a stored policy put into production, unless a restart would route by
@@ -187,14 +225,7 @@ func (w *Steward) remember(name string, put func(checkpoints.Entry) error) error
 	if w.starts(name) {
 		return nil
 	}
-	if name == "" || policy.IsRule(name) {
-		return errors.New("only stored policies can be in production; start serve with --policy to have it route from then on")
-	}
-	ref, err := policies.StoredRef(name)
-	if err != nil {
-		return err
-	}
-	entry, err := w.source.Store.Lookup(ref)
+	entry, err := w.entry(name)
 	if err != nil {
 		return err
 	}

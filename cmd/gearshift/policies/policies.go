@@ -48,6 +48,9 @@ func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(stri
 		return evaluation.Contestant{}, err
 	}
 	if !policy.IsRule(ref) {
+		if stored, ok := source.Rule(ref); ok {
+			return Contestant(s, source, stored, warn)
+		}
 		p, entry, err := source.Stored(ref, maker)
 		if err != nil {
 			return evaluation.Contestant{}, err

@@ -44,6 +44,17 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	return p, entry, err
 }
 
+// Rule is the rule that a reference to a stored version stands for; false if the version
+// holds a network, or is not to be had, which [Source.Stored] says.
+func (s *Source) Rule(ref string) (rule string, ok bool) {
+	parsed, err := StoredRef(ref)
+	if err != nil {
+		return "", false
+	}
+	entry, err := s.Store.Lookup(parsed)
+	return entry.Rule, err == nil && entry.Rule != ""
+}
+
 // Trust is how far a stored policy is to be trusted against advice.
 func Trust(m checkpoints.Meta) policy.Trust {
 	return policy.Trust{Seen: m.Seen, Caution: m.Caution}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gearshift/cmd/gearshift/output"
+	"gearshift/env/evaluation"
+	"gearshift/router/fleet"
+)
+
+// writeShort renders an evaluation for people, in [output.Width] columns: the whole
+// workloads alone, and the verdicts. Names that do not fit end in "…"; --wide has all of
+// them.
+func writeShort(w io.Writer, r *evaluation.Report) error {
+	var b strings.Builder
+	if r.Tuning != nil {
+		writeSearch(&b, r.Tuning)
+		b.WriteByte('\n')
+	}
+	var sizes []string
+	for _, v := range r.Variants {
+		sizes = append(sizes, v.Name)
+	}
+	rows := [][]string{{"WORKLOAD", "POLICY", "UTILITY (95 %)", "IN TIME", strings.Join(sizes, "/")}}
+	for _, x := range r.ByWorkload() {
+		if x.Group == "" {
+			rows = append(rows, shortRow(x, r.Variants))
+		}
+	}
+	output.Fitted(&b, rows, 1)
+	for _, v := range r.Verdicts {
+		b.WriteByte('\n')
+		writeVerdict(&b, v)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeVerdict writes a verdict in lines that fit.
+func writeVerdict(b *strings.Builder, v evaluation.Verdict) {
+	fmt.Fprintf(b, "%s on %s:\n", output.Fit(v.Policy, output.Width/2), output.Fit(evaluation.Together(v.Workloads), output.Width/2-5))
+	line := v.String()
+	if utf8.RuneCountInString(line) > output.Width-2 {
+		line = strings.Replace(line, ", by ", ",\n  by ", 1)
+	}
+	fmt.Fprintf(b, "  %s\n", line)
+}
+
+func shortRow(x evaluation.Result, variants []fleet.Variant) []string {
+	var share []string
+	for _, v := range variants {
+		share = append(share, fmt.Sprintf("%.0f", 100*x.Share[v.Name]))
+	}
+	return []string{
+		output.FitEnd(x.Workload, output.Width/4), x.Policy, fmt.Sprintf("%.3f (%.3f–%.3f)", x.Utility.Mean, x.Utility.Lo, x.Utility.Hi),
+		fmt.Sprintf("%.1f%%", 100*x.DeadlineMet.Mean), strings.Join(share, "/") + " %",
+	}
+}
+
+// writeSearch shows what a search found, the best first.
+func writeSearch(b *strings.Builder, r *evaluation.TuningReport) {
+	fmt.Fprintf(b, "Tuned on %d %s of %s:\n", r.Seeds, r.On, strings.Join(r.Workloads, ", "))
+	rows := [][]string{{"RULE", "SCORE", "POINTS"}}
+	for _, best := range evaluation.BestFirst(r.Best) {
+		rows = append(rows, []string{best.Policy, fmt.Sprintf("%.4f", best.Score), fmt.Sprint(best.Trials)})
+	}
+	output.Fitted(b, rows, 0)
+	b.WriteString("They are in the order that evaluation.rules wants: the best first.\n")
+}

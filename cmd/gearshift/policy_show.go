@@ -1,0 +1,274 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/output"
+	"gearshift/cmd/gearshift/policies"
+	"gearshift/env/evaluation"
+	"gearshift/router/policy"
+)
+
+// shape is how ls and show print: short, wide, or for programs.
+type shape struct {
+	format string
+	wide   bool
+}
+
+// flags lets a command print in each shape.
+func (s *shape) flags(c *cobra.Command, wide string) {
+	c.Flags().StringVar(&s.format, "format", "text", "text or json")
+	c.Flags().BoolVar(&s.wide, "wide", false, wide)
+}
+
+// json says whether programs read what is printed.
+func (s *shape) json() (bool, error) {
+	if s.format != "text" && s.format != "json" {
+		return false, fmt.Errorf("--format %q: want text or json", s.format)
+	}
+	return s.format == "json", nil
+}
+
+func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
+	var s shape
+	c := &cobra.Command{
+		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := s.json()
+			if err != nil {
+				return err
+			}
+			entries, err := store().List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return output.JSON(c.OutOrStdout(), summaries(entries))
+			}
+			list := listShort
+			if s.wide {
+				list = listWide
+			}
+			if err := list(c.OutOrStdout(), entries); err != nil {
+				return err
+			}
+			served, err := store().Production()
+			if err != nil && !errors.Is(err, checkpoints.ErrNotFound) {
+				return err
+			}
+			return sayServed(c.OutOrStdout(), entries, served)
+		},
+	}
+	s.flags(c, "a table that says how each was trained, and its digest")
+	return c
+}
+
+// summary is a stored version, as ls prints it for programs.
+type summary struct {
+	Policy    string              `json:"policy"`
+	Aliases   []string            `json:"aliases,omitempty"`
+	Rule      string              `json:"rule,omitempty"`
+	Forced    string              `json:"forced,omitempty"`
+	Scenario  string              `json:"scenario,omitempty"`
+	Preset    string              `json:"preset,omitempty"`
+	Seed      uint64              `json:"seed"`
+	Decisions int                 `json:"decisions"`
+	Created   time.Time           `json:"created"`
+	SHA256    string              `json:"sha256"`
+	Word      string              `json:"verdict,omitempty"` // of [evaluation.Verdict]
+	Verdict   *evaluation.Verdict `json:"over_best_rule,omitempty"`
+}
+
+func summaries(entries []checkpoints.Entry) []summary {
+	list := []summary{}
+	for _, e := range entries {
+		x := summary{
+			Policy: e.Ref().String(), Aliases: e.Aliases, Rule: e.Rule, Forced: e.Forced, Scenario: e.Meta.Scenario,
+			Preset: e.Meta.Preset, Seed: e.Meta.Seed, Decisions: e.Meta.Decisions, Created: e.Created, SHA256: e.Digest,
+		}
+		if v, ok := judging.Stored(e); ok {
+			x.Verdict, x.Word = &v, v.Word()
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// listShort says of each version what it is, and how it stands beside the best rule.
+func listShort(w io.Writer, entries []checkpoints.Entry) error {
+	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
+	for _, e := range entries {
+		stands := e.Rule
+		if v, ok := judging.Stored(e); ok {
+			stands = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
+		} else if e.Rule == "" {
+			stands = "not compared"
+		}
+		rows = append(rows, []string{
+			output.FitEnd(e.Ref().String(), 28), strings.Join(e.Aliases, ","), output.Fit(e.Meta.Scenario, 20), stands, e.Created.Format(time.DateOnly),
+		})
+	}
+	var b strings.Builder
+	output.Fitted(&b, rows, 3)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func listWide(w io.Writer, entries []checkpoints.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "POLICY\tALIASES\tSCENARIO\tPRESET\tSEED\tDECISIONS\tCREATED\tSHA256")
+	for _, e := range entries {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%.12s\n", naming(e), strings.Join(e.Aliases, ","),
+			e.Meta.Scenario, e.Meta.Preset, e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
+	}
+	return t.Flush()
+}
+
+// sayServed says which policy serve takes, where the list does not: each name may have
+// a version in production.
+func sayServed(w io.Writer, entries []checkpoints.Entry, served checkpoints.Ref) error {
+	other := func(e checkpoints.Entry) bool {
+		return e.Name != served.Name && slices.Contains(e.Aliases, checkpoints.Production)
+	}
+	if !slices.ContainsFunc(entries, other) {
+		return nil
+	}
+	taken := "none"
+	if served.Name != "" {
+		taken = served.String()
+	}
+	_, err := fmt.Fprintf(w, "serve takes %s without --policy: it goes by the name last promoted\n", taken)
+	return err
+}
+
+func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
+	var s shape
+	c := &cobra.Command{
+		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored policy", Args: one,
+		RunE: func(c *cobra.Command, args []string) error {
+			asJSON, err := s.json()
+			if err != nil {
+				return err
+			}
+			entry, layers, err := find(store(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON || s.wide {
+				return showAll(c.OutOrStdout(), entry, layers)
+			}
+			return showShort(c.OutOrStdout(), entry, layers)
+		},
+	}
+	s.flags(c, "all that is known, as --format json has it")
+	return c
+}
+
+// find is a stored version, with the layers of its network; a rule may be named itself.
+func find(store *checkpoints.Store, ref string) (entry checkpoints.Entry, layers []int, err error) {
+	if policy.IsRule(ref) {
+		if ref, err = policy.Canonical(ref); err == nil {
+			entry, err = store.LookupRule(ref)
+		}
+		return entry, nil, err
+	}
+	parsed, err := policies.StoredRef(ref)
+	if err != nil {
+		return entry, nil, err
+	}
+	if entry, err = store.Lookup(parsed); err != nil || entry.Rule != "" {
+		return entry, nil, err
+	}
+	network, entry, err := store.Get(parsed)
+	if err != nil {
+		return entry, nil, err
+	}
+	return entry, network.Network.Sizes, nil
+}
+
+// showAll is all that is known, for programs.
+func showAll(w io.Writer, e checkpoints.Entry, layers []int) error {
+	if e.Rule != "" {
+		return output.JSON(w, struct {
+			Policy  string    `json:"policy"`
+			Aliases []string  `json:"aliases,omitempty"`
+			Rule    string    `json:"rule"`
+			Created time.Time `json:"created"`
+			SHA256  string    `json:"sha256"`
+		}{e.Ref().String(), e.Aliases, e.Rule, e.Created, e.Digest})
+	}
+	return output.JSON(w, struct {
+		Policy  string           `json:"policy"`
+		Aliases []string         `json:"aliases,omitempty"`
+		Forced  string           `json:"forced,omitempty"`
+		Created time.Time        `json:"created"`
+		SHA256  string           `json:"sha256"`
+		Layers  []int            `json:"layers"`
+		Meta    checkpoints.Meta `json:"meta"`
+	}{e.Ref().String(), e.Aliases, e.Forced, e.Created, e.Digest, layers, e.Meta})
+}
+
+// showShort is what people ask of a version: what it is, and how it stands.
+func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
+	var b strings.Builder
+	b.WriteString(output.FitEnd(e.Ref().String(), output.Width/2))
+	if len(e.Aliases) > 0 {
+		fmt.Fprintf(&b, ", %s", evaluation.Together(e.Aliases))
+	}
+	b.WriteByte('\n')
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", what, output.Fit(fmt.Sprintf(format, args...), output.Width-12))
+	}
+	if e.Rule != "" {
+		fmt.Fprintf(&b, "  %-9s %s\n", "rule", e.Rule)
+	} else {
+		m := &e.Meta
+		line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
+		if m.Log != nil {
+			line("fine-tuned", "on %d logged requests", m.Log.Requests)
+		}
+		line("network", "%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", "-"), "[]"))
+		if rule := m.Spec.Advice(); rule != "" {
+			line("advice", "%s, departed from for more than %.3g", rule, m.AdviceMargin)
+		}
+	}
+	line("stored", "%s, %d bytes, sha256 %.12s", e.Created.Format(time.DateTime), e.Size, e.Digest)
+	if e.Forced != "" {
+		line("forced", "%s", e.Forced)
+	}
+	if err := showStanding(&b, e); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// showStanding is the stored comparison with rules.
+func showStanding(b *strings.Builder, e checkpoints.Entry) error {
+	v, ok := judging.Stored(e)
+	if !ok {
+		if e.Rule == "" {
+			b.WriteString("not compared with rules\n")
+		}
+		return nil
+	}
+	var s judging.Standing
+	if err := json.Unmarshal(e.Meta.Evaluation, &s); err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "\non %d held-out seeds:\n", v.Seeds)
+	output.Fitted(b, s.HeldOut.Rows(), 0)
+	writeVerdict(b, v)
+	return nil
+}
