@@ -46,7 +46,7 @@ func TestAccessLines(t *testing.T) {
 	}
 	for _, want := range []string{
 		"level=INFO", "id=one", "tenant=acme", "operation=chat", "asked=auto", "outcome=completed", "status=200", "task=copy", "variant=small", "replica=small@a",
-		"policy=wants@3", "attempts=1", "prompt_tokens=1", "overhead_us=0", "tokens=4", "deadline_ms=80", "met=true", "utility=1.5", `explain="{\"variant\":\"small\",`,
+		"policy=wants@3", "attempts=1", "prompt_tokens=8", "overhead_us=0", "tokens=4", "deadline_ms=80", "met=true", "utility=1.5", `explain="{\"variant\":\"small\",`,
 	} {
 		if !strings.Contains(lines[0]+" ", want) {
 			t.Errorf("no %s in %s", want, lines[0])

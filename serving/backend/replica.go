@@ -90,7 +90,6 @@ func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Er
 	if fault = o.wanting(chat); fault != nil {
 		return o, nil, fault
 	}
-	input, _ := o.input(chat)
 	if o.N != nil && *o.N != 1 {
 		e := invalid("n", "the simulated backend gives one answer to a request")
 		return o, nil, &e
@@ -106,7 +105,9 @@ func (r *replica) order(body []byte, chat bool) (o order, j *job, fault *wire.Er
 		e := invalid(name, fmt.Sprintf("%q must be at least 1", name))
 		return o, nil, &e
 	}
-	j = &job{replica: r.index, engine: r.engine, prompt: max(1, wire.PromptTokens(input)), wake: make(chan struct{}, 1)}
+	prompt := wire.PromptOf(body)
+	// It has no chat template, and so no marks.
+	j = &job{replica: r.index, engine: r.engine, prompt: max(1, prompt.Tokens()-prompt.Marks), wake: make(chan struct{}, 1)}
 	switch {
 	case limit != nil && o.IgnoreEOS:
 		j.output = *limit

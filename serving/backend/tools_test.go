@@ -84,7 +84,7 @@ func TestToolChoicesAtFault(t *testing.T) {
 		}
 	}
 	// A schema without end gets an answer all the same.
-	deep := strings.Repeat(`{"type":"object","properties":{"x":`, 1000) + `1` + strings.Repeat(`}}`, 1000)
+	deep := strings.Repeat(`{"type":"object","properties":{"x":`, 100) + `1` + strings.Repeat(`}}`, 100)
 	if status, text := answer(t, s.Replica(0), ChatPath, `{`+hello+`,"tool_choice":"required","tools":[{"function":{"name":"f","parameters":`+deep+`}}]}`); status != http.StatusOK {
 		t.Errorf("status %d, %s", status, text)
 	}

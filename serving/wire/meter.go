@@ -196,7 +196,7 @@ func (m *Meter) read(object []byte) bool {
 			}
 		case "output":
 			if !m.events {
-				m.pieces += PromptTokens(value)
+				m.pieces += spokenWords(value)
 			}
 		case "response":
 			m.response(value)
@@ -281,11 +281,11 @@ func (m *Meter) choice(choice []byte) {
 			if m.events {
 				n = max(n, spoken(value))
 			} else {
-				n, _ = seen(nil).words(value)
+				n, _ = words(value)
 			}
 		case "message":
 			if !m.events {
-				n = seen(nil).element(value, 1)
+				n = messageWords(value)
 			}
 		case "delta":
 			if m.events {
@@ -318,6 +318,6 @@ func spoken(content []byte) int {
 	if empty(content) {
 		return 0
 	}
-	n, _ := seen(nil).words(content)
+	n, _ := words(content)
 	return max(1, n)
 }

@@ -24,10 +24,9 @@ type Request struct {
 	Previous string
 	Unstored bool
 
-	seen         seen
-	models       []span // the values of "model": one, but JSON allows more
-	input        span   // of "messages", "prompt" or "input"
-	instructions span   // what the Responses API has beside its input
+	seen   seen
+	models []span            // the values of "model": one, but JSON allows more
+	parts  [promptParts]span // what becomes the prompt
 }
 
 type span struct{ start, end int }
@@ -72,14 +71,8 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 		r.Previous, _ = text(value) // elsewhere a member that nobody knows
 	case "store":
 		r.Unstored = string(value) == "false"
-	case "messages", "prompt":
-		r.input = at
-	case "input":
-		if r.input == (span{}) { // elsewhere a member that nobody knows
-			r.input = at
-		}
-	case "instructions":
-		r.instructions = at
+	default:
+		r.takes(string(key), at)
 	}
 	return nil
 }
@@ -102,13 +95,6 @@ func (r *Request) metadata(value []byte) (fault error) {
 		return wrongType("metadata", "an object")
 	}
 	return fault
-}
-
-// PromptTokens estimates the length of the prompt: its words, those of text
-// parts alone, or its token ids where the prompt is given as such.
-func (r *Request) PromptTokens() int {
-	instructions, _ := r.seen.words(r.Body[r.instructions.start:r.instructions.end])
-	return r.seen.promptTokens(r.Body[r.input.start:r.input.end]) + instructions
 }
 
 // WithModel is the body with the model's name replaced and every other byte as

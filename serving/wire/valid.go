@@ -4,12 +4,12 @@ package wire
 const maxDepth = 10_000
 
 // seen are long strings of a text that has been checked, so that nobody has to
-// read them again to find their end, or to count their words.
+// read them again to find their end.
 type seen []longString
 
 type longString struct {
-	first         *byte // its quote
-	length, words int
+	first  *byte // its quote
+	length int
 }
 
 // A string is long from longFrom bytes on, and no more than maxSeen are kept.
@@ -149,34 +149,27 @@ func (c *checker) key() bool {
 // string reads one, from its quote on.
 func (c *checker) string() bool {
 	b, i := c.text, c.at+1
-	words, inside := 0, false
 	for {
-		n, begun, within, ascii := plain(b[i:], inside)
-		words += begun
+		n, _, _, ascii := plain(b[i:], false)
 		c.foreign = c.foreign || !ascii
 		if i += n; i >= len(b) || b[i] < ' ' {
 			return false
 		}
 		if b[i] == '"' {
-			c.end(i+1, words)
+			c.end(i + 1)
 			return true
 		}
 		if n = escape(b[i:]); n == 0 {
 			return false
 		}
-		space := blank(b[i+1])
-		if !space && !within {
-			words++
-		}
-		inside = !space
 		i += n
 	}
 }
 
-// end leaves the string of so many words.
-func (c *checker) end(at, words int) {
+// end leaves the string.
+func (c *checker) end(at int) {
 	if length := at - c.at; length >= longFrom && len(c.seen) < maxSeen {
-		c.seen = append(c.seen, longString{&c.text[c.at], length, words})
+		c.seen = append(c.seen, longString{&c.text[c.at], length})
 	}
 	c.at = at
 }

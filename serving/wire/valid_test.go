@@ -78,7 +78,7 @@ func FuzzWords(f *testing.F) {
 				}
 				inside = !space
 			}
-			if got, ok := seen(nil).words(b); !ok || got != want {
+			if got, ok := words(b); !ok || got != want {
 				t.Errorf("%q: %d words, want %d", b, got, want)
 			}
 		}
@@ -101,7 +101,7 @@ func TestLongStringsAreReadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := r.PromptTokens(), PromptTokens(r.Body[r.input.start:r.input.end]); got != want || !r.Stream || r.Model != "m" {
+		if got, want := r.PromptTokens(), PromptOf(r.Body).Tokens(); got != want || !r.Stream || r.Model != "m" {
 			t.Fatalf("%s: %d tokens, want %d", body, got, want)
 		}
 	}

@@ -92,42 +92,18 @@ func TestWithModelLeavesNoOtherModel(t *testing.T) {
 	}
 }
 
-func TestPromptTokens(t *testing.T) {
-	for _, c := range []struct {
-		input string
-		want  int
-	}{
-		{``, 0},
-		{`"one two  three\nfour\tfive "`, 5},
-		{`""`, 0},
-		{`"a\u0020b"`, 1}, // an escape that no encoder writes for a space
-		{`["one two","three"]`, 3},
-		{`[15496, 995, 0]`, 3},
-		{`[[1,2],[3]]`, 3},
-		{`[[[1,2],"a b"]]`, 2}, // deeper lists are no prompt
-		{`[{"role":"system","content":"be brief"},{"role":"user","content":"how do gears turn"}]`, 6},
-		{`[{"role":"user","content":[{"type":"text","text":"what is this"},{"type":"image_url","image_url":{"url":"data: a b c"}}]}]`, 3},
-		{`[{"role":"assistant","content":null,"tool_calls":[{"id":"a b"}]}]`, 0},
-		{`[{"role":"user","content":[{"type":"input_text","text":"what is this"}]},{"type":"function_call_output","call_id":"c","output":"four words it says"}]`, 7},
-	} {
-		if got := PromptTokens([]byte(c.input)); got != c.want {
-			t.Errorf("PromptTokens(%s) = %d, want %d", c.input, got, c.want)
-		}
-	}
-}
-
 func TestWhatARequestSays(t *testing.T) {
 	for _, c := range []struct {
 		body   string
 		stream bool
 		tokens int
 	}{
-		{`{"stream":true,"messages":[{"role":"user","content":"a b"}]}`, true, 2},
+		{`{"stream":true,"messages":[{"role":"user","content":"a b"}]}`, true, 2 + messageMarks + answerMarks},
 		{`{"stream":false,"prompt":"a b c"}`, false, 3},
-		{`{"input":"a b","instructions":"be brief"}`, false, 4},
+		{`{"input":"a b","instructions":"be brief"}`, false, 4 + messageMarks},
 		{`{"input":["a b","c"],"instructions":null}`, false, 3},
-		{`{"input":[{"role":"user","content":"a b"}]}`, false, 2},
-		{`{"messages":[{"role":"user","content":"a"}],"input":"b c d"}`, false, 1},
+		{`{"input":[{"role":"user","content":"a b"}]}`, false, 2 + messageMarks + answerMarks},
+		{`{"messages":[{"role":"user","content":"a"}],"input":"b c d"}`, false, 1 + messageMarks + answerMarks},
 		{`{"stream":null}`, false, 0},
 	} {
 		r, err := ParseRequest([]byte(c.body))
