@@ -22,7 +22,7 @@ func Decode(body []byte, into any, strict bool) error {
 	err := d.Decode(into)
 	if err == nil {
 		if _, err = d.Token(); err == io.EOF {
-			return nil
+			return exact(body, into)
 		}
 		return Error{Type: InvalidRequest, Code: "invalid_json", Message: "the body holds more than one JSON value"}
 	}

@@ -24,6 +24,7 @@ type Request struct {
 	Previous string
 	Unstored bool
 
+	asked  asked
 	seen   seen
 	models []span            // the values of "model": one, but JSON allows more
 	parts  [promptParts]span // what becomes the prompt
@@ -41,12 +42,20 @@ func ParseRequest(body []byte) (*Request, error) {
 	}
 	r := &Request{Body: body, seen: long}
 	var fault error
+	var other, name string // a member whose name is another's but for its case
 	object := long.members(body, func(key []byte, start, end int) bool {
+		if of := alias(key); of != "" {
+			other, name = string(key), of
+		}
+		r.asked.member(long, key, body[start:end])
 		fault = r.member(key, body[start:end], span{start, end})
 		return fault == nil
 	})
-	if !object {
+	switch {
+	case !object:
 		return nil, errNoObject
+	case fault == nil && name != "" && (name != "model" || len(r.models) > 0): // else there is no model at all
+		return nil, ambiguous(other, name)
 	}
 	return r, fault
 }
