@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/browser"
 	"gearshift/serving/tries"
 	"gearshift/serving/wire"
 )
@@ -152,15 +153,9 @@ func (s *Server) sameOrigin(c *gin.Context) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
-	host := c.Request.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if s.admin.loopback && !isLoopback(strings.Trim(host, "[]")) {
-		s.fail(c, http.StatusForbidden, wire.Error{
-			Type: wire.InvalidRequest, Code: "wrong_host",
-			Message: fmt.Sprintf("host %q is not this machine; the admin listener is bound to it, ask as 127.0.0.1 or localhost", c.Request.Host),
-		})
+	if (s.admin.loopback || browser.Loopback(c.Request)) && !s.live.Load().browser.Local(c.Request.Host) {
+		fault := wrongHost(c.Request)
+		s.fail(c, fault.status, fault.Error)
 		return
 	}
 	if err := new(http.CrossOriginProtection).Check(c.Request); err != nil {

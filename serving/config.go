@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/serving/browser"
 	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
@@ -70,6 +71,11 @@ type Config struct {
 	Routers int `yaml:"routers"`
 	// Affinity keeps a session's requests on one replica.
 	Affinity AffinityConfig `yaml:"affinity"`
+	// CORS is which web pages may ask.
+	CORS browser.CORS `yaml:"cors"`
+	// Hosts are names by which requests to a loopback address may know this server,
+	// beside the machine's own.
+	Hosts []string `yaml:"hosts,omitempty"`
 }
 
 // DefaultConfig is a server for this machine alone.
@@ -96,6 +102,7 @@ func DefaultConfig() Config {
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
 		Affinity:     defaultAffinity(),
+		CORS:         browser.Default(),
 		Routers:      1,
 	}
 }
@@ -126,6 +133,8 @@ func (c Config) Validate() error {
 	}
 	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
 	faults = append(faults, c.Affinity.Validate(), c.routersFault())
+	faults = append(faults, c.CORS.Faults()...)
+	faults = append(faults, browser.HostFaults(c.Hosts)...)
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()))

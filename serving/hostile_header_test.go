@@ -88,12 +88,15 @@ func hostileHeaders() (list []hostile) {
 // hostileTargets are targets and methods that some server might have.
 func hostileTargets() (list []hostile) {
 	for _, target := range []string{
-		"/", "//v1/chat/completions", "/v1/chat/completions/", "/V1/Chat/Completions", "/v1/chat/completions;x", "/v1/chat%2fcompletions/x",
+		"/", "/V1/Chat/Completions", "/v1/chat/completions;x", "/v1/chat%2fcompletions/x",
 		"/v1/./chat/completions", "/v1/../v1/chat/completions", "/..%2f..%2fetc/passwd", "/.env", "/.git/config", "/admin", "/debug/pprof/",
-		"/debug/vars", "/wp-login.php", "/cgi-bin/sh", "/actuator/env", "/v1/gearshift", "/v1/gearshift/route/", "/v1/files/x",
+		"/debug/vars", "/wp-login.php", "/cgi-bin/sh", "/actuator/env", "/v1/gearshift", "/v1/files/x",
 		"/" + strings.Repeat("../", 1000), "/" + strings.Repeat("a/", 5000), "/%2e%2e/%2e%2e/", "/\\..\\..\\", "/v1/chat/completions%0d%0aX-Injected:%20yes",
 	} {
 		list = append(list, hostile{name: fmt.Sprintf("target %.40s", target), raw: head("GET " + target + " HTTP/1.1"), want: unknown})
+	}
+	for _, target := range []string{"//v1/chat/completions", "/v1/chat/completions/", "/v1/gearshift/route/"} {
+		list = append(list, hostile{name: "target " + target, raw: head("GET " + target + " HTTP/1.1"), want: notAllowed})
 	}
 	for _, method := range []string{"PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "GET"} {
 		list = append(list, hostile{name: method + " of completions", raw: head(method + " " + chat + " HTTP/1.1"), want: notAllowed})
@@ -102,7 +105,7 @@ func hostileTargets() (list []hostile) {
 		hostile{name: "HEAD of completions", raw: head("HEAD " + chat + " HTTP/1.1"), want: "405 head"},
 		hostile{name: "POST of the models", raw: head("POST /v1/models HTTP/1.1", "Content-Length: 0"), want: notAllowed},
 		hostile{name: "POST of the metrics", raw: head("POST /metrics HTTP/1.1", "Content-Length: 0"), want: notAllowed},
-		hostile{name: "a lease without a name", raw: head("GET /v1/gearshift/route//end HTTP/1.1"), want: notAllowed},
+		hostile{name: "a lease without a name", raw: head("GET /v1/gearshift/route//end HTTP/1.1"), want: unknown},
 		hostile{name: "a model that climbs", raw: head("GET /v1/models/../../../etc/passwd HTTP/1.1"), want: "404 model_not_found"},
 		hostile{name: "a model that is a path", raw: head("GET /v1/models/..%2f..%2fetc%2fpasswd HTTP/1.1"), want: "404 model_not_found"},
 		hostile{name: "a model of 30 KB", raw: head("GET /v1/models/" + strings.Repeat("x", 30<<10) + " HTTP/1.1"), want: "404 model_not_found"},

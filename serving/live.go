@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/browser"
 	"gearshift/serving/keys"
 	"gearshift/serving/remote"
 )
@@ -26,6 +27,8 @@ type live struct {
 	cert, adminCert *tls.Certificate
 	// proxies are trusted to name their clients.
 	proxies remote.Proxies
+	// browser is what web pages may do, and the names of this server.
+	browser *browser.Rules
 }
 
 // begins reads what the configuration names for the first time.
@@ -63,7 +66,7 @@ func (s *Server) settings() *Config { return &s.live.Load().config }
 // prepare makes what the configuration asks for: it reads the files that it names.
 // Clients known from before keep what they have spent of their limits.
 func (s *Server) prepare(c Config, before *live) (*live, error) {
-	next := &live{config: c}
+	next := &live{config: c, browser: browserRules(&c)}
 	var faults [5]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
 	if c.KeysFile != "" {

@@ -13,7 +13,7 @@ var liveKeys = []string{
 	"max_body", "default_task", "body_timeout", "write_timeout", "retry_after", "drain_timeout", "ready_grace",
 	"timeouts", "retries", "lease_timeout", "leases", "overload", "classes",
 	"log.level", "log.access", "log.sample", "cooldown", "health", "gauges", "drift",
-	"keys_file", "metrics", "trusted_proxies", "tls", "admin.tls", "trial",
+	"keys_file", "metrics", "trusted_proxies", "tls", "admin.tls", "trial", "cors", "hosts",
 }
 
 // merge is the configuration in force, with what of the other one may change

@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -36,6 +37,9 @@ const headerForwardedFor = "X-Forwarded-For"
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
 	wire.StripHop(from, func(name string) bool { return name == headerRequestID || fields.Outward(name) })
+	if vary := to["Vary"]; vary != nil {
+		from["Vary"] = append(slices.Clip(vary), from["Vary"]...)
+	}
 	maps.Copy(to, from)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/browser"
 	"gearshift/serving/wire"
 )
 
@@ -106,7 +107,9 @@ func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 
 // read takes in the body, bounded in size and time.
 func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
-	if kind := field(c.Request.Header, "Content-Type"); kind != "" {
+	// A page may send a body that is not called JSON to any server, without asking first.
+	// Of other clients one without a type is taken to be JSON.
+	if kind := field(c.Request.Header, "Content-Type"); kind != "" || c.Request.ContentLength != 0 && browser.Sent(c.Request) {
 		if media, err := mediaType(kind); err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
 		}
@@ -177,11 +180,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	if k.variant, fault = s.variant(r.Model); fault != nil {
 		return k, fault
 	}
-	name, param := field(h, headerTask), "x-gearshift-task"
-	if name == "" {
-		name, param = r.Task, "metadata.task"
-	}
-	if k.fleet.Task, fault = s.taskNamed(name, param); fault != nil {
+	if k.fleet.Task, fault = s.task(h, r); fault != nil {
 		return k, fault
 	}
 	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
@@ -217,6 +216,18 @@ func (s *Server) modelNames() string {
 		names[i] = v.Name
 	}
 	return "there are " + AutoModel + ", " + strings.Join(names, ", ")
+}
+
+// task is the index of a request's task. The header must name one; metadata is the
+// application's own, whose "task" may be another matter.
+func (s *Server) task(h http.Header, r *wire.Request) (int, *refusal) {
+	if name := field(h, headerTask); name != "" {
+		return s.taskNamed(name, "x-gearshift-task")
+	}
+	if i := s.table.TaskIndex(r.Task); i >= 0 {
+		return i, nil
+	}
+	return s.live.Load().task, nil
 }
 
 // taskNamed is the index of a task; no name stands for the default.

@@ -47,6 +47,8 @@ type Options struct {
 	Clock Clock
 	// Log gets nothing if nil.
 	Log *slog.Logger
+	// Version is that of the program; empty if it has none.
+	Version string
 	// Watchers are told of each routed request, in this order.
 	Watchers []Watcher
 	// Observers are told of each request to an endpoint that routes, in this order.
@@ -95,6 +97,7 @@ type Server struct {
 	kept     *responses
 	watchers []Watcher
 	engine   *gin.Engine
+	cleaned  http.Handler // the engine, for paths as clients write them
 	admin    *admin
 	drain    drain
 	budget   *budget
@@ -112,6 +115,7 @@ type Server struct {
 	started   time.Duration
 
 	observers []Observer
+	version   string
 	tracer    trace.Tracer // nil if nothing is traced
 	page      Page         // nil if there is none
 
@@ -134,7 +138,7 @@ func New(o Options) (*Server, error) {
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
 		clock: o.Clock, log: o.Log, watchers: o.Watchers,
-		observers: slices.Clone(o.Observers), tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
+		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
 		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
@@ -167,6 +171,7 @@ func New(o Options) (*Server, error) {
 	s.books.registry.MustRegister(s.line)
 	s.kept = newResponses(s.clock)
 	s.engine = s.routes()
+	s.cleaned = cleanPaths(s.engine)
 	var err error
 	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
@@ -180,7 +185,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.drain.count, s.identify, s.account, s.recovery, s.bound, s.hurry, s.unlock)
+	e.Use(s.drain.count, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {
@@ -195,9 +200,12 @@ func (s *Server) routes() *gin.Engine {
 	e.GET("/v1/models/*id", s.oneModel)
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // probes use either
 		e.Handle(method, "/healthz", s.alive)
+		e.Handle(method, "/health", s.alive) // vLLM's
+		e.Handle(method, "/ping", s.alive)   // SageMaker's
 		e.Handle(method, "/readyz", s.ready)
 	}
 	e.GET(metricsPath, s.clientMetrics)
+	e.GET("/version", s.tellVersion)
 	e.GET("/v1/gearshift/status", s.status)
 	e.POST("/v1/gearshift/route", s.route)
 	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)
@@ -205,7 +213,7 @@ func (s *Server) routes() *gin.Engine {
 }
 
 // Handler serves all endpoints.
-func (s *Server) Handler() http.Handler { return s.engine }
+func (s *Server) Handler() http.Handler { return s.cleaned }
 
 // Listen takes the configured address, for Serve.
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
@@ -230,7 +238,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // for the requests in flight as long as Config.DrainTimeout allows, and cuts off
 // the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := s.httpServer(s.engine)
+	server := s.httpServer(s.cleaned)
 	defer s.Close()
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.on()

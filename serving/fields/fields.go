@@ -20,6 +20,12 @@ func Forwarding(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-")
 }
 
+// Browsing reports whether the field is between a browser and the server that it asks:
+// which page sent the request, and how.
+func Browsing(name string) bool {
+	return name == "Origin" || name == "Referer" || strings.HasPrefix(name, "Sec-") || strings.HasPrefix(name, "Access-Control-")
+}
+
 // Inward reports whether the field of a client's request ends at the router: it is the
 // router's own, says where the request came from, or describes a body that is framed
 // again.
@@ -29,7 +35,7 @@ func Inward(name string) bool {
 		"Content-Length", "Content-Encoding", "Expect":
 		return true
 	}
-	return strings.HasPrefix(name, reserved) || Forwarding(name)
+	return strings.HasPrefix(name, reserved) || Forwarding(name) || Browsing(name)
 }
 
 // Outward reports whether the field of a replica's answer ends at the router: it would

@@ -15,7 +15,8 @@ type Request struct {
 	buffer *Buffer // that Body is in; nil if it is nobody else's
 	// Model is empty if the body names none.
 	Model string
-	// Task is metadata.task, empty if there is none.
+	// Task is metadata.task, empty if there is none, or if it is no string: metadata is
+	// the application's own.
 	Task string
 	// Stream says that the answer is asked for as events.
 	Stream bool
@@ -86,24 +87,20 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 	return nil
 }
 
-func (r *Request) metadata(value []byte) (fault error) {
+func (r *Request) metadata(value []byte) error {
 	if isNull(value) {
 		return nil
 	}
 	object := Members(value, func(key []byte, start, end int) bool {
-		if string(key) != "task" || isNull(value[start:end]) {
-			return true
+		if string(key) == "task" {
+			r.Task, _ = text(value[start:end])
 		}
-		var ok bool
-		if r.Task, ok = text(value[start:end]); !ok {
-			fault = wrongType("metadata.task", "a string")
-		}
-		return fault == nil
+		return true
 	})
 	if !object {
 		return wrongType("metadata", "an object")
 	}
-	return fault
+	return nil
 }
 
 // WithModel is the body with the model's name replaced and every other byte as

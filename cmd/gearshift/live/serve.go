@@ -69,7 +69,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	}
 	defer traces.close(log)
 	options := serving.Options{
-		Config: config, Router: core, Backends: backends, Log: log, Tracer: traces.Tracer(),
+		Config: config, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
 		AdminToken: setting.Env(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, core.Table(), log),
 	}

@@ -1,0 +1,87 @@
+package browser
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// CrossSite reports whether the request would change something and comes from a page
+// whose origin is neither the server's own nor allowed to ask. What no browser sends,
+// without Origin and Sec-Fetch-Site, comes from no page.
+func (r *Rules) CrossSite(request *http.Request) bool {
+	if !Sent(request) {
+		return false
+	}
+	from, fetched := request.Header["Origin"], request.Header["Sec-Fetch-Site"]
+	if len(from) > 1 || len(fetched) > 1 {
+		return changes(request.Method)
+	}
+	if len(from) == 1 && r.Allows(from[0]) {
+		return false
+	}
+	return new(http.CrossOriginProtection).Check(request) != nil
+}
+
+// Sent reports whether the request bears a browser's marks.
+func Sent(request *http.Request) bool {
+	return request.Header["Origin"] != nil || request.Header["Sec-Fetch-Site"] != nil
+}
+
+// changes reports whether a request by the method may change something.
+func changes(method string) bool {
+	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
+}
+
+// loopbackNames stand for the machine itself: those by which containers reach the
+// loopback address of the machine that they run on, which no public name server may have.
+var loopbackNames = []string{"localhost", "host.docker.internal", "gateway.docker.internal", "host.containers.internal"}
+
+// Local reports whether a server on a loopback address may be called by the host of a
+// request: a page whose own name is made to resolve to this machine (DNS rebinding) is
+// known by that name. A request without a host is no browser's.
+func (r *Rules) Local(host string) bool {
+	if r.anyHost || host == "" {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return true
+	}
+	host = strings.ToLower(host)
+	for _, name := range loopbackNames {
+		if host == name {
+			return true
+		}
+	}
+	_, ok := r.hosts[host]
+	return ok || strings.HasSuffix(host, ".localhost")
+}
+
+// Loopback reports whether the request came in on a loopback address of this machine.
+// Where that is not known, it did not.
+func Loopback(request *http.Request) bool {
+	addr, _ := request.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// HostFaults names every fault of a list of hosts, by its YAML key.
+func HostFaults(hosts []string) (faults []error) {
+	for i, host := range hosts {
+		if host != Any && (host == "" || !ascii(host) || strings.ContainsAny(host, "/@*?# ") || port(host)) {
+			faults = append(faults, fmt.Errorf("hosts[%d]: %q is not a host; want a name or an address without a port, such as api.example.com, or %q for all", i, host, Any))
+		}
+	}
+	return faults
+}
+
+// port reports whether the host has one.
+func port(host string) bool {
+	_, _, err := net.SplitHostPort(host)
+	return err == nil
+}
