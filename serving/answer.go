@@ -29,13 +29,18 @@ type answer struct {
 	first []byte
 	err   error
 
-	media  string // its type, without parameters
-	events bool
-	meter  *wire.Meter
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	watch  watch
-	buffer *[32 << 10]byte
+	media   string // its type, without parameters
+	events  bool
+	opaque  bool // in a coding that the router cannot read
+	known   bool // whether it is events has been found out
+	ended   bool // all of the body has come
+	stream  bool // the client asked for events
+	choices int  // that it asked for
+	meter   *wire.Meter
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	watch   watch
+	buffer  *[32 << 10]byte
 	// panicked is what the transport panicked with on another goroutine.
 	panicked any
 	keyed    bool // what key the replica sees, if any, is the router's own
@@ -49,16 +54,16 @@ type answer struct {
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // send makes the attempt: it returns when the answer has begun, or failed.
-func (a *answer) send(transport http.RoundTripper, out *http.Request, stream bool) {
-	a.watch.begin(a.cancel, stream)
+func (a *answer) send(transport http.RoundTripper, out *http.Request) {
+	a.watch.begin(a.cancel, a.stream)
 	if a.response, a.err = transport.RoundTrip(out); a.err != nil {
 		a.watch.rest()
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
 	a.media, _ = mediaType(field(a.response.Header, "Content-Type"))
-	a.events = a.media == "text/event-stream"
-	a.meter = wire.NewMeter(a.events)
+	a.opaque = coded(a.response.Header)
+	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
 		a.watch.rest()
 		return
@@ -67,17 +72,68 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request, stream boo
 	a.gather()
 }
 
-// gather reads on in an answer in one piece, as far as the buffer goes: no client
-// can use a part of it, and while none has gone out an answer that breaks off, or
-// is no JSON, can still give way to another attempt or to an error.
+// eventStream is the media type of events.
+const eventStream = "text/event-stream"
+
+// coded says that a text is in a coding that the backend could not undo. It passes as it is,
+// and nobody knows what is in it.
+func coded(h http.Header) bool {
+	coding := field(h, "Content-Encoding")
+	return coding != "" && !strings.EqualFold(coding, "identity")
+}
+
+// measure begins to meter the answer, as events or as one object.
+func (a *answer) measure(events bool) {
+	a.events, a.meter = events, wire.NewMeter(events)
+	a.meter.Expect(a.choices)
+}
+
+// recognise finds out by its beginning whether an answer is events. Some engines and what lies
+// before them name no type, or a wrong one: a stream that was asked for is one under any name,
+// and an object is none.
+func (a *answer) recognise() {
+	success := a.response.StatusCode/100 == 2
+	if a.known || a.opaque || !a.events && !(a.stream && success) {
+		return
+	}
+	form := wire.FormOf(a.first)
+	// Blank lines before an event go out at once: they keep a connection open.
+	a.known = form != wire.Unclear || a.events && len(a.first) > 0
+	switch {
+	case a.events && form == wire.Object:
+		a.relabel(false, "application/json")
+	case !a.events && form == wire.Events:
+		a.relabel(true, eventStream)
+	}
+}
+
+// relabel has the answer be of another type than its header says.
+func (a *answer) relabel(events bool, media string) {
+	a.media = media
+	a.response.Header["Content-Type"] = []string{media}
+	a.measure(events)
+	_, _ = a.meter.Write(a.first)
+	if a.ended {
+		a.err = a.ending()
+	}
+}
+
+// gather reads on, as far as the buffer goes, in what no client can use a part of: an answer
+// in one piece, or a first event. While none has gone out an answer that breaks off, or is no
+// JSON, can still give way to another attempt or to an error.
 func (a *answer) gather() {
-	for !a.events && a.err == nil && len(a.first) < len(a.buffer) {
+	for a.recognise(); a.partial() && a.err == nil && len(a.first) < len(a.buffer); a.recognise() {
 		more, err := a.fill(a.buffer[len(a.first):])
 		a.first, a.err = a.buffer[:len(a.first)+len(more)], err
 	}
 	if !a.events && a.err == io.EOF {
 		a.meter.Close()
 	}
+}
+
+// partial says that what has come of the answer is no use to a client yet.
+func (a *answer) partial() bool {
+	return !a.events && !a.opaque || a.meter.Undecided()
 }
 
 // spare is for how long the replica asks to be spared; zero if it does not say.
@@ -124,17 +180,27 @@ func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	}
 	a.watch.rest()
 	piece = buffer[:n]
-	_, _ = a.meter.Write(piece)
+	if !a.opaque {
+		_, _ = a.meter.Write(piece)
+	}
 	switch {
-	case err == io.EOF && a.events:
-		if a.meter.Close(); a.cutOff() {
-			err = io.ErrUnexpectedEOF
-		}
 	case err == io.EOF:
+		a.ended = true
+		err = a.ending()
 	case err != nil:
 		err = a.because(err)
 	}
 	return piece, err
+}
+
+// ending is [io.EOF] where the body of the answer has ended, or the error that it has not.
+func (a *answer) ending() error {
+	if a.events {
+		if a.meter.Close(); a.cutOff() {
+			return io.ErrUnexpectedEOF
+		}
+	}
+	return io.EOF
 }
 
 // cutOff says of a body at its end that it may not be whole. Where nothing but
@@ -146,7 +212,9 @@ func (a *answer) cutOff() bool {
 	switch {
 	case r.StatusCode >= http.StatusBadRequest:
 		return false
-	case r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.ProtoMajor != 1:
+	case a.opaque:
+		return false
+	case r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.Uncompressed || r.ProtoMajor != 1:
 		return a.events && a.meter.Started() && !a.meter.Over()
 	}
 	return a.events && !a.meter.Finished() || !a.events && a.garbled()
@@ -201,7 +269,7 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 	case a.response.StatusCode/100 != 2 || !a.meter.Failed() || a.events && a.meter.Started():
 	case a.meter.Fault() == http.StatusTooManyRequests:
 		return failedBusy, true
-	case a.meter.Fault() >= http.StatusInternalServerError:
+	case a.meter.Fault() >= http.StatusInternalServerError, a.meter.Fault() == 0 && !a.meter.Refused():
 		// The engine had sent its header before it found that it cannot.
 		return failedStatus, true
 	}
@@ -211,7 +279,7 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 // none says that no answer came, or nothing of its body that a client could use
 // before it broke off.
 func (a *answer) none() bool {
-	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute()) && a.err != nil && a.err != io.EOF
+	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute() || a.meter.Undecided()) && a.err != nil && a.err != io.EOF
 }
 
 // streams says that it is a stream of events, as far as it has come.
@@ -246,7 +314,7 @@ func (a *answer) locked() bool { return a.keyed && a.response.StatusCode == http
 // JSON object, whatever the header calls it. Of bytes, which are how some engines send
 // vectors if they are asked to, nobody knows.
 func (a *answer) garbled() bool {
-	return a.media != "application/octet-stream" && a.meter.Garbled()
+	return a.media != "application/octet-stream" && !a.opaque && a.meter.Garbled()
 }
 
 // reasonFor sorts the errors of an attempt.

@@ -2,8 +2,10 @@ package serving_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +43,48 @@ func BenchmarkCompletion(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkStream is a streamed answer of 200 events, each a piece of its own, through the
+// whole handler:
+//
+//	go test -run '^$' -bench Stream ./serving
+func BenchmarkStream(b *testing.B) {
+	events := slices.Repeat([][]byte{[]byte(token)}, 200)
+	events = append(events, []byte(done))
+	s, err := serving.New(serving.Options{
+		Config: serving.DefaultConfig(), Router: oneReplica(b),
+		Backends: []serving.Backend{{Transport: transport(func(*http.Request) (*http.Response, error) {
+			return reply(http.StatusOK, eventType, &inPieces{events}), nil
+		})}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	handler := s.Handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, chat, strings.NewReader(askStream)))
+		if w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), done) {
+			b.Fatal(w.Body)
+		}
+	}
+}
+
+// inPieces is a body that comes in these pieces.
+type inPieces struct{ left [][]byte }
+
+func (p *inPieces) Read(b []byte) (int, error) {
+	if len(p.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.left[0])
+	p.left = p.left[1:]
+	return n, nil
+}
+
+func (p *inPieces) Close() error { return nil }
 
 // oneReplica routes everything to the one replica that there is.
 func oneReplica(b testing.TB) *router.Core {

@@ -84,6 +84,9 @@ func (d *dispatch) attempt(replica int) *answer {
 	a := &answer{replica: replica, sent: now, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	a.keyed = d.keyed(replica)
+	if a.stream = d.call.Stream; a.stream {
+		a.choices = d.call.Choices()
+	}
 	if len(d.tried) == 0 {
 		overhead := now - d.received - d.work.Waited
 		d.gin.Writer.Header()[headerOverhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
@@ -118,7 +121,7 @@ func (d *dispatch) send(a *answer) {
 	p := &d.pending[a.replica]
 	p.add(a)
 	defer p.remove(a)
-	a.send(attempt{backend.Transport, d.Server, a.replica}, out, d.call.Stream)
+	a.send(attempt{backend.Transport, d.Server, a.replica}, out)
 }
 
 // report tells of an attempt that failed.

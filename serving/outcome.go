@@ -52,7 +52,7 @@ func (d *dispatch) settled(a *answer, outcome Outcome) {
 	case a.reported:
 	case outcome == Completed || outcome == Refused:
 		d.health.succeeded(a.replica, a.sent)
-	case failing(a.response.StatusCode) || failing(a.meter.Fault()):
+	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
 	case a.garbled():
 		d.report(a, failedBroken)
@@ -158,9 +158,13 @@ const unauthorized = "the replica does not accept the router's key"
 // lament says within a stream what has become of it, unless an event is half
 // written.
 func (d *dispatch) lament(a *answer, e wire.Error) {
-	if a.meter.AtLineStart() {
-		d.event(e)
+	if !a.meter.AtLineStart() {
+		return
 	}
+	if a.meter.EndsInCR() { // with which a line feed would be one end of a line
+		_, _ = d.gin.Writer.WriteString("\n")
+	}
+	d.event(e)
 }
 
 // event sends the error as an event.

@@ -108,6 +108,7 @@ func (d *dispatch) linger(a *answer) bool {
 			return false
 		}
 		a.first, a.err = a.next()
+		a.gather()
 	}
 	return true
 }
@@ -145,7 +146,7 @@ func (d *dispatch) put(a *answer, piece []byte) error {
 	if _, err := d.gin.Writer.Write(piece); err != nil {
 		return clientGone{err}
 	}
-	if a.events {
+	if a.events || a.opaque {
 		if err := flush(d.gin.Writer); err != nil {
 			return clientGone{err}
 		}

@@ -49,6 +49,12 @@ func (r *Request) Answers() int {
 	return int(min(float64(max(1, r.asked.n, r.asked.bestOf))*float64(max(1, r.asked.prompts)), math.MaxInt32))
 }
 
+// Choices is how many choices the answer to the request has: as many as it asks for, of each
+// of its prompts.
+func (r *Request) Choices() int {
+	return int(min(float64(max(1, r.asked.n))*float64(max(1, r.asked.prompts)), math.MaxInt32))
+}
+
 // MaxTokens is the most output tokens of one answer that the request allows; zero if it
 // does not say.
 func (r *Request) MaxTokens() int { return r.asked.most }

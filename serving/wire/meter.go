@@ -16,20 +16,22 @@ const meterLimit = 4 << 20
 // answers of chats, of completions and of the Responses API.
 type Meter struct {
 	events   bool
+	sse      sse
 	pending  []byte // the line, or the whole answer, so far
-	overflow bool
-	some     bool // something of an answer in one piece has come, spaces aside
-	last     byte // of that
+	overflow bool   // pending is not all of it
+	some     bool   // something of an answer in one piece has come, spaces aside
+	last     byte   // of that
 	pieces   int
 	stated   int  // −1: not stated
-	said     bool // more than comments
+	said     bool // more than what keeps a connection open
 	begun    bool
 	finished bool
-	reasoned bool // a choice has told why it ended
+	choices  choices
 	failed   bool
+	refused  bool // an error says that the request is at fault
 	garbled  bool
 	closed   bool
-	torn     bool   // the last line has no end
+	torn     bool   // the last line, or event, has no end
 	fault    int    // the status that an error names; zero if none does
 	id       []byte // JSON text; of a stream, only the Responses API's
 }
@@ -38,69 +40,42 @@ type Meter struct {
 // in one piece.
 func NewMeter(events bool) *Meter { return &Meter{events: events, stated: -1} }
 
+// Expect tells the Meter how many choices the request asked for: a stream without a last
+// event is whole once each of them has ended. It expects one otherwise.
+func (m *Meter) Expect(choices int) { m.choices.expected = choices }
+
 // Write implements io.Writer; it never fails.
 func (m *Meter) Write(p []byte) (int, error) {
-	n := len(p)
-	if !m.events {
-		m.ends(p)
-		m.keep(p)
-		return n, nil
+	if m.events {
+		m.lines(p)
+		return len(p), nil
 	}
-	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
-		if end < 0 {
-			m.keep(p)
-			break
-		}
-		m.keep(p[:end])
-		m.line()
-		p = p[end+1:]
-	}
-	return n, nil
+	m.keep(p)
+	m.ends(p)
+	return len(p), nil
 }
 
 // ends looks at the first and last byte of an answer in one piece: they tell what is no
 // object before it has all come, and where it is too long to be kept.
 func (m *Meter) ends(p []byte) {
-	text := bytes.Trim(p, " \t\r\n")
-	if len(text) == 0 {
-		return
+	if !m.some {
+		text, undecided := opening(m.pending)
+		if undecided {
+			return
+		}
+		m.some, m.garbled = true, text[0] != '{'
 	}
-	m.garbled = m.garbled || !m.some && text[0] != '{'
-	m.some, m.last = true, text[len(text)-1]
+	if text := bytes.TrimRight(p, " \t\r\n"); len(text) > 0 {
+		m.last = text[len(text)-1]
+	}
 }
 
+// keep adds to what is pending, as far as there is room.
 func (m *Meter) keep(p []byte) {
-	if m.overflow = m.overflow || len(m.pending)+len(p) > meterLimit; !m.overflow {
-		m.pending = append(m.pending, p...)
+	if room := meterLimit - len(m.pending); len(p) > room {
+		p, m.overflow = p[:room], true
 	}
-}
-
-func (m *Meter) line() {
-	line, whole := bytes.TrimSuffix(m.pending, []byte("\r")), !m.overflow
-	m.pending, m.overflow = m.pending[:0], false
-	m.said = m.said || !whole || !silent(line)
-	if fault, ok := bytes.CutPrefix(line, []byte("error:")); ok && whole {
-		m.begun = true // older servers of llama.cpp have a field for it
-		m.erred(bytes.TrimSpace(fault))
-	}
-	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok || !whole {
-		return
-	}
-	switch data = bytes.TrimSpace(data); {
-	case len(data) == 0: // no event: it keeps a connection open, as a comment does
-	case string(data) == "[DONE]":
-		m.finished = true
-	case !m.read(data):
-		m.garbled = true
-	}
-}
-
-// silent says that a line of a stream is no part of an event: it is empty, a comment, or
-// data without any, which keep a connection open.
-func silent(line []byte) bool {
-	return len(line) == 0 || line[0] == ':' || string(bytes.TrimSpace(line)) == "data:"
+	m.pending = append(m.pending, p...)
 }
 
 // Close tells the Meter that the answer has ended. Once is enough.
@@ -110,13 +85,12 @@ func (m *Meter) Close() {
 	}
 	m.closed = true
 	switch {
-	case m.events && len(m.pending) > 0:
-		m.torn = true
-		m.line() // some servers leave out the last line's end
-	case !m.events && m.overflow:
+	case m.events:
+		m.ended()
+	case m.overflow:
 		m.garbled = m.garbled || m.last != '}'
-	case !m.events:
-		m.garbled = !m.read(m.pending)
+	default:
+		m.garbled = !m.read(bytes.TrimPrefix(m.pending, byteOrderMark))
 	}
 	m.pending = nil
 }
@@ -140,7 +114,13 @@ func (m *Meter) Started() bool { return m.pieces > 0 }
 
 // Mute says that of a stream nothing has come but what keeps a connection open, and that
 // another's events may follow that.
-func (m *Meter) Mute() bool { return m.events && !m.said && m.AtLineStart() }
+func (m *Meter) Mute() bool { return m.events && !m.said && m.AtLineStart() && !m.sse.open }
+
+// Undecided says that the first event of a stream has begun, and that it takes more of it to
+// know whether it is one of an answer.
+func (m *Meter) Undecided() bool {
+	return m.events && !m.said && !m.closed && (len(m.pending) > 0 || len(m.sse.data) > 0 || m.sse.name != ofAnswer)
+}
 
 // Begun says that an event has arrived which is more than the announcement of
 // an answer.
@@ -149,9 +129,11 @@ func (m *Meter) Begun() bool { return m.begun }
 // Finished says that the stream's last event has arrived.
 func (m *Meter) Finished() bool { return m.finished }
 
-// Over says that the stream has come to an end of some kind: its last event, or why a
-// choice has ended, or an error.
-func (m *Meter) Over() bool { return m.finished || m.reasoned || m.failed }
+// Over says that the stream has come to an end of some kind: its last event, or why each
+// choice has ended, or an error. It says so too where the last event was too long to be read.
+func (m *Meter) Over() bool {
+	return m.finished || m.failed || m.sse.unread || m.choices.ended()
+}
 
 // Failed says that the answer, or an event of it, is an error.
 func (m *Meter) Failed() bool { return m.failed }
@@ -159,6 +141,10 @@ func (m *Meter) Failed() bool { return m.failed }
 // Fault is the status that such an error names for itself, as engines do whose
 // stream has begun with 200; zero if it names none. Of an answer that is given up it is 503.
 func (m *Meter) Fault() int { return m.fault }
+
+// Refused says that such an error is of the type that engines give to requests which are
+// themselves at fault.
+func (m *Meter) Refused() bool { return m.refused }
 
 // ID is the answer's own, empty as long as it is not known. Of streams it is that of
 // the Responses API's alone.
@@ -171,9 +157,14 @@ func (m *Meter) ID() string {
 // that an event was none.
 func (m *Meter) Garbled() bool { return m.garbled }
 
-// AtLineStart says that no line is half written, so an event may follow after
-// a blank line.
-func (m *Meter) AtLineStart() bool { return len(m.pending) == 0 && !m.overflow && !m.torn }
+// AtLineStart says that no line is half written, nor an event of several lines, so an event
+// may follow after a blank line.
+func (m *Meter) AtLineStart() bool {
+	return len(m.pending) == 0 && !m.torn && len(m.sse.data) == 0
+}
+
+// EndsInCR says that the last byte of a stream was a carriage return that ended a line.
+func (m *Meter) EndsInCR() bool { return m.sse.cr }
 
 // read takes in an event or a whole answer. It reports false for what is no
 // object.
@@ -188,6 +179,10 @@ func (m *Meter) read(object []byte) bool {
 			m.usage(value)
 		case "error":
 			m.erred(value)
+		case "object":
+			if string(value) == `"error"` { // older servers of vLLM have no envelope for it
+				m.erred(object)
+			}
 		case "type": // of an event of the Responses API, as all below
 			announced = m.kind(value)
 		case "delta":
@@ -242,17 +237,24 @@ func (m *Meter) response(value []byte) {
 	})
 }
 
+// erred takes in an error.
 func (m *Meter) erred(value []byte) {
 	if isNull(value) {
 		return
 	}
 	m.failed = true
 	Members(value, func(key []byte, start, end int) bool {
-		if string(key) == "code" {
-			// A number of vLLM, SGLang and llama.cpp, text of LiteLLM.
+		switch string(key) {
+		case "code": // a number of vLLM, SGLang and llama.cpp, text of LiteLLM
 			m.fault, _ = strconv.Atoi(string(bytes.Trim(value[start:end], `"`)))
+		case "type":
+			switch string(value[start:end]) {
+			case `"invalid_request_error"`, `"BadRequestError"`, `"not_found_error"`, `"NotFoundError"`,
+				`"exceed_context_size_error"`, `"authentication_error"`, `"permission_error"`:
+				m.refused = true
+			}
 		}
-		return string(key) != "code"
+		return true
 	})
 }
 
@@ -273,7 +275,7 @@ func (m *Meter) usage(value []byte) {
 // is text of a completion, a chat's message, or anything but the role in an event's
 // delta; and why it ended, if it tells. Old servers of Ollama have "" until then.
 func (m *Meter) choice(choice []byte) {
-	n := 0
+	n, index, over := 0, 0, false
 	Members(choice, func(key []byte, start, end int) bool {
 		value := choice[start:end]
 		switch string(key) {
@@ -291,8 +293,10 @@ func (m *Meter) choice(choice []byte) {
 			if m.events {
 				n = max(n, delta(value))
 			}
+		case "index":
+			index, _ = strconv.Atoi(string(value))
 		case "finish_reason":
-			m.reasoned = m.reasoned || !empty(value)
+			over = !empty(value)
 			if string(value) == `"abort"` { // no answer's end, but that of an engine which gives it up
 				m.failed, m.fault = true, http.StatusServiceUnavailable
 			}
@@ -300,6 +304,7 @@ func (m *Meter) choice(choice []byte) {
 		return true
 	})
 	m.pieces += n
+	m.choices.seen(index, over)
 }
 
 func delta(value []byte) (n int) {

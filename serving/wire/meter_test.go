@@ -187,8 +187,20 @@ func FuzzMeter(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"text":"a b"}],"usage":{"completion_tokens":-1}}`), false, []byte{9})
 	f.Add([]byte("data: {\"error\":{}}\r\n\r\ndata:[DONE]\n: hint\n\ndata: {\"choices\":["), true, []byte{0, 1, 1, 1})
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{}]}}],\"usage\":{\"completion_tokens\":99999999999999999999}}\n"), true, []byte{200})
+	for _, text := range []string{
+		"\xef\xbb\xbfevent: ping\ndata: ping\n\ndata: {\"choices\":\ndata: [{\"delta\":{\"content\":\"a\"}}]}\n\n",
+		"id: 1\r\rdata:{\"choices\":[{\"index\":1,\"finish_reason\":\"stop\"},{\"index\":64,\"finish_reason\":\"stop\"}]}\r\r: x\r\n\r\n",
+		"event: error\ndata: it broke\n\nevent: error\ndata: {\"type\":\"BadRequestError\"}\n\ndata: [DONE]",
+		"data: {\"object\":\"error\",\"code\":500}\n\nTraceback (most\ndata: {}}\ndata\n",
+		"retry: 1\n\nevent: other\ndata: x\n\ndata: x",
+	} {
+		f.Add([]byte(text), true, []byte{1, 1, 1, 30, 2, 2})
+	}
+	f.Add([]byte("\xef\xbb\xbf {}"), false, []byte{1, 1, 1})
 	f.Fuzz(func(t *testing.T, b []byte, events bool, cuts []byte) {
 		whole, pieces := NewMeter(events), NewMeter(events)
+		whole.Expect(2)
+		pieces.Expect(2)
 		_, _ = whole.Write(b)
 		rest, last := b, 0
 		for _, cut := range cuts {
@@ -216,9 +228,13 @@ func same(t *testing.T, b []byte, whole, pieces *Meter) {
 	type findings struct {
 		tokens, fault                                     int
 		started, begun, finished, failed, garbled, atLine bool
+		stated, refused, over, mute, undecided, inCR      bool
 	}
 	of := func(m *Meter) findings {
-		return findings{m.Tokens(), m.Fault(), m.Started(), m.Begun(), m.Finished(), m.Failed(), m.Garbled(), m.AtLineStart()}
+		return findings{
+			m.Tokens(), m.Fault(), m.Started(), m.Begun(), m.Finished(), m.Failed(), m.Garbled(), m.AtLineStart(),
+			m.Stated(), m.Refused(), m.Over(), m.Mute(), m.Undecided(), m.EndsInCR(),
+		}
 	}
 	if x, y := of(whole), of(pieces); x != y || x.tokens < 0 {
 		t.Errorf("%q: at once %+v, in pieces %+v", b, x, y)
