@@ -128,6 +128,31 @@ func TestServeRoutesByTheRuleInProduction(t *testing.T) {
 	s.end(t)
 }
 
+// Without a policy serve routes by the best of the scenario's rules, and says which and why;
+// with rules that a comparison in the store has put in another order, by the best in that.
+func TestServeFallsBackToTheBestRule(t *testing.T) {
+	routedBy := func(want, why string, args ...string) {
+		t.Helper()
+		s := serveTiny(t, args...)
+		_, header, _ := s.ask(t, "POST", "/v1/chat/completions", `{"model":"auto","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`)
+		if got := header.Get("X-Gearshift-Policy"); got != want || header.Get("X-Gearshift-Fallback") != "no policy" {
+			t.Errorf("routed by %q (%q), want %s", got, header.Get("X-Gearshift-Fallback"), want)
+		}
+		if log := s.log.String(); !strings.Contains(log, "fallback="+want) || !strings.Contains(log, why) {
+			t.Errorf("no %q in %s", why, log)
+		}
+		s.end(t)
+	}
+	routedBy("slackfit:0.93", `why=serving.fallback`)
+	text := strings.Replace(succeed(t, "scenario", "show", "tiny"), "  fallback: slackfit ", "  #", 1)
+	unlisted := write(t, "unlisted.yaml", text)
+	routedBy("slackfit:0.93", "the scenario lists no evaluation.rules; gearshift eval --tune finds some", "--scenario", unlisted)
+	listed := write(t, "listed.yaml", strings.Replace(text, "evaluation:\n", "evaluation:\n  rules: ['threshold:2', 'slackfit:.9']\n", 1))
+	routedBy("threshold:2", `why="the first of evaluation.rules"`, "--scenario", listed)
+	named := write(t, "named.yaml", strings.Replace(text, "serving:\n", "serving:\n  fallback: static:small\n", 1))
+	routedBy("static:small", "why=serving.fallback", "--scenario", named)
+}
+
 // The short forms of ls and show fit 100 columns, whatever is stored.
 func TestShortFormsFit(t *testing.T) {
 	path := storeOf(t, "titan-rtx-opt", strings.Repeat("a-name", 30))

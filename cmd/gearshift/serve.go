@@ -14,7 +14,8 @@ func newServeCommand() *cobra.Command {
 		Short: "Serve the scenario's fleet behind an OpenAI-compatible endpoint",
 		Long: `Serve the scenario's fleet behind an OpenAI-compatible endpoint: each request for
 the model "auto" goes to the size that the policy chooses. Without --policy, the
-store's policy in production routes; if there is none, the scenario's fallback rule.
+store's policy in production routes; if there is none, serving.fallback or
+the best of the scenario's evaluation.rules does.
 
 Policies: ` + policies.Forms,
 		Args: cobra.NoArgs,

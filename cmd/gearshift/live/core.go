@@ -19,12 +19,17 @@ import (
 
 // NewCore is the router with the scenario's fallback and no policy yet.
 func NewCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
+	return newCore(s, s.Serving.Fallback, log)
+}
+
+// newCore is NewCore with another fallback.
+func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
 	table := s.ServingTable()
 	rules, err := s.Maker(table)
 	if err != nil {
 		return nil, err
 	}
-	fallback, err := rules.Parse(s.Serving.Fallback)
+	fallback, err := rules.Parse(rule)
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,7 @@ func (w *Steward) Choose() error {
 	switch {
 	case w.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
 		key, commands := w.options.Remedy(w.options.Scenario, w.now.Name, w.options.Store)
-		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(), key, commands)
+		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(), "why", w.fallback.why, key, commands)
 		return nil
 	case err != nil:
 		return err
@@ -131,7 +131,7 @@ func (w *Steward) Choose() error {
 		err = w.core.SetPolicy(p)
 	}
 	if err != nil && w.options.Policy == "" && !errors.Is(err, checkpoints.ErrLocked) {
-		w.log.Error("the policy in production cannot route: the fallback does", "policy", ref.String(), "error", err, "fallback", w.core.PolicyName())
+		w.log.Error("the policy in production cannot route: the fallback does", "policy", ref.String(), "error", err, "fallback", w.core.PolicyName(), "why", w.fallback.why)
 		return nil
 	}
 	return err

@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/policy"
 	"gearshift/serving"
 	"gearshift/serving/dashboard"
 	"gearshift/serving/setting"
@@ -35,6 +37,15 @@ type Options struct {
 	Remedy func(scenario, name, store string) (key, commands string)
 }
 
+// storeOfFallbacks is the store that may tell which rule is best; nil where serve is to
+// route by a rule, and opens none.
+func (o *Options) storeOfFallbacks() *checkpoints.Store {
+	if policy.IsRule(o.Policy) {
+		return nil
+	}
+	return &checkpoints.Store{Path: o.Store}
+}
+
 // Serve serves until the context ends, and what is in flight has.
 func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	s, err := scenario.Load(o.Scenario)
@@ -46,7 +57,11 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	level := new(slog.LevelVar)
 	level.Set(config.Log.Least())
 	log := config.Log.Logger(stderr, level)
-	core, err := NewCore(s, log)
+	fallback, err := chooseFallback(s, o.storeOfFallbacks())
+	if err != nil {
+		return err
+	}
+	core, err := newCore(s, fallback.rule, log)
 	if err != nil {
 		return err
 	}
@@ -54,6 +69,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	w.fallback = fallback
 	if err := w.Choose(); err != nil {
 		return err
 	}
@@ -87,7 +103,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	}
 	defer server.Close()
 	defer reloadOnHangup(server)()
-	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend)
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName())
 	return listenAndServe(ctx, server, beginLog)
 }
 

@@ -29,6 +29,7 @@ type Steward struct {
 	level   *slog.LevelVar // of the log
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
+	fallback  fallback // that the core has
 	// seen is the identity of the stored policy that was last found to be wanted.
 	seen string
 }

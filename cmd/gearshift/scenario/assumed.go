@@ -14,7 +14,7 @@ import (
 
 // assumed says which parts of the file are left out and follow from the rest.
 type assumed struct {
-	observation, load, presets, rates, scale bool
+	observation, load, presets, rates, scale, fallback bool
 }
 
 const (
@@ -45,6 +45,9 @@ func (s *Scenario) leftOut(r *report) {
 		s.Workload.Output = assumedOutput
 	}
 	a := &s.assumed
+	if a.fallback = !given("serving.fallback"); a.fallback {
+		s.Serving.Fallback = s.BestRule()
+	}
 	a.observation = !given("training.observation")
 	a.load = !given("training.load")
 	a.presets = !given("training.presets") && !given("training.presets_from")
@@ -54,6 +57,22 @@ func (s *Scenario) leftOut(r *report) {
 		s.Training.PresetsFrom = usualPresets
 	}
 }
+
+// usualRule is the best rule of a scenario that lists none.
+const usualRule = "slackfit"
+
+// BestRule is the first of evaluation.rules, which lists the best first; slack-fit where
+// there are none.
+func (s *Scenario) BestRule() string {
+	if len(s.Evaluation.Rules) > 0 {
+		return s.Evaluation.Rules[0]
+	}
+	return usualRule
+}
+
+// NamesFallback says whether the file names serving.fallback. Where it does not, that is
+// [Scenario.BestRule].
+func (s *Scenario) NamesFallback() bool { return !s.assumed.fallback }
 
 // unnamed are the signs that a name cannot have.
 var unnamed = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
@@ -105,10 +124,6 @@ func assumedLoad(rate float64) workloads.Load {
 
 // assumedObservation is that of the built-in scenarios, with the fleet's scales.
 func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
-	rule := "slackfit"
-	if len(s.Evaluation.Rules) > 0 {
-		rule = s.Evaluation.Rules[0]
-	}
 	ones := make([]float64, len(s.Variants))
 	for i := range ones {
 		ones[i] = 1
@@ -116,7 +131,7 @@ func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 	rates := []float64{round(max(rate/2.5, 0.01), 2)}
 	smoothed := slices.Repeat(rates, len(fleet.RateHorizons))
 	return []observation.Feature{
-		{Kind: observation.Advice, Rule: rule},
+		{Kind: observation.Advice, Rule: s.BestRule()},
 		{Kind: observation.TaskOneHot},
 		{Kind: observation.InFlight, Scale: s.batchScales()},
 		{Kind: observation.KVUse, Scale: ones},

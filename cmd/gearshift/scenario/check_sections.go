@@ -253,7 +253,9 @@ func (c *checker) rules() {
 	for name, preset := range sorted(c.s.Training.Presets) {
 		c.advice(child(child("training.presets", name), "observation"), preset.Observation)
 	}
-	c.rule("serving.fallback", c.s.Serving.Fallback)
+	if c.s.NamesFallback() {
+		c.rule("serving.fallback", c.s.Serving.Fallback)
+	}
 	for i, ref := range c.s.Evaluation.Rules {
 		c.rule(item("evaluation.rules", i), ref)
 	}

@@ -9,7 +9,8 @@ import (
 type Serving struct {
 	Addr     string `yaml:"addr"`     // host:port; an empty host listens on all interfaces
 	Balancer string `yaml:"balancer"` // of the simulator as well
-	// Fallback is the rule that routes when no learned policy can.
+	// Fallback is the rule that routes when no policy does: without one in the file the
+	// scenario's [Scenario.BestRule].
 	Fallback string `yaml:"fallback"`
 	// MaxInFlight bounds the requests on a replica, waiting ones included.
 	// Zero is no bound.
@@ -46,9 +47,9 @@ type Endpoint struct {
 func (s *Serving) defaults() {
 	server := serving.DefaultConfig()
 	*s = Serving{
+		Fallback:    usualRule,
 		Addr:        server.Addr,
 		Balancer:    "smallest-batch",
-		Fallback:    "slackfit",
 		MaxInFlight: 512,
 		MaxBody:     Bytes(server.MaxBody),
 		MaxHeader:   Bytes(server.MaxHeader),

@@ -1,0 +1,81 @@
+package live
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/policy"
+)
+
+// A fallback is the rule that routes where no policy does, and why it is that one.
+type fallback struct{ rule, why string }
+
+// chooseFallback is the rule that the scenario names or, where it names none, its best one:
+// of evaluation.rules the one that did best in the newest comparison that a policy of this
+// scenario carries in the store or, without one, the first, for the best is listed first.
+// Nothing is played for it. What is wrong with the store is for others to say.
+func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, error) {
+	if s.NamesFallback() {
+		return fallback{s.Serving.Fallback, "serving.fallback"}, nil
+	}
+	maker, err := s.Maker(s.ServingTable())
+	if err != nil {
+		return fallback{}, err
+	}
+	listed := map[string]bool{}
+	for _, ref := range s.Evaluation.Rules {
+		rule, err := maker.Parse(ref)
+		if err != nil {
+			return fallback{}, err
+		}
+		if _, alone := rule.(*policy.Static); !alone { // it was played with all of the memory
+			listed[rule.Name()] = true
+		}
+	}
+	if store != nil && len(listed) > 0 {
+		if entries, err := store.List(); err == nil {
+			if f, ok := recorded(s.Hash(), listed, entries); ok {
+				return f, nil
+			}
+		}
+	}
+	why := "the first of evaluation.rules"
+	if len(s.Evaluation.Rules) == 0 {
+		why = "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+	}
+	return fallback{s.BestRule(), why}, nil
+}
+
+// recorded is the best of the listed rules in the newest comparison that a policy of the
+// scenario carries; false if none of them is in one.
+func recorded(hash string, listed map[string]bool, entries []checkpoints.Entry) (best fallback, ok bool) {
+	var newest checkpoints.Entry
+	for _, e := range entries {
+		if e.Meta.ScenarioHash != hash || ok && !e.Created.After(newest.Created) {
+			continue
+		}
+		var s judging.Standing
+		if json.Unmarshal(e.Meta.Evaluation, &s) != nil {
+			continue
+		}
+		if rule := bestOf(listed, s.HeldOut.Policies); rule != "" {
+			newest, ok = e, true
+			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules over %d held-out seeds, as recorded with %s", s.HeldOut.Seeds, e.Ref())}
+		}
+	}
+	return best, ok
+}
+
+// bestOf is the listed rule with the highest score; empty if there is none.
+func bestOf(listed map[string]bool, rows []judging.HeldRow) (rule string) {
+	score := 0.0
+	for _, row := range rows {
+		if listed[row.Policy] && (rule == "" || row.Score.Mean > score) {
+			rule, score = row.Policy, row.Score.Mean
+		}
+	}
+	return rule
+}

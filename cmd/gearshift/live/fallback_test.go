@@ -1,0 +1,77 @@
+package live
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/router/nn"
+	"gearshift/workloads"
+)
+
+// The fallback is what the scenario names, else the best of its rules: by what is recorded
+// of this scenario, else the first.
+func TestFallback(t *testing.T) {
+	text, err := workloads.Scenario("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parse := func(rules, named string) *scenario.Scenario {
+		t.Helper()
+		edited := strings.Replace(string(text), "  fallback: slackfit ", named+" #", 1)
+		edited = strings.Replace(edited, "evaluation:\n", "evaluation:\n"+rules, 1)
+		s, err := scenario.Parse("mine.yaml", []byte(edited))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	const rules = "  rules: ['static:small', 'threshold:6', 'slackfit:.8']\n"
+	unnamed := parse(rules, "")
+	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "policies.db")}
+	record := func(s *scenario.Scenario, created int64, scores map[string]float64) {
+		t.Helper()
+		h := judging.HeldOut{Seeds: 10}
+		for policy, score := range scores {
+			h.Policies = append(h.Policies, judging.HeldRow{Policy: policy, Score: evaluation.Interval{Mean: score}})
+		}
+		standing, err := json.Marshal(judging.Standing{HeldOut: h})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := s.Spec()
+		network, err := nn.New(spec.Dim(), 4, len(spec.Variants))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &checkpoints.Checkpoint{Network: network, Meta: checkpoints.Meta{
+			Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Config: []byte("{}"), Evaluation: standing,
+		}}
+		if _, _, err := store.Put("mine", c, time.Unix(created, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(s *scenario.Scenario, rule, why string) {
+		t.Helper()
+		if f, err := chooseFallback(s, store); err != nil || f.rule != rule || !strings.Contains(f.why, why) {
+			t.Errorf("the fallback is %+v, %v; want %s, %s", f, err, rule, why)
+		}
+	}
+	want(unnamed, "static:small", "the first of evaluation.rules") // no store yet
+	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
+	want(parse("", ""), "slackfit", "no evaluation.rules")
+	record(unnamed, 1, map[string]float64{"policy": 0.9, "static:small": 0.8, "threshold:6": 0.6, "slackfit:0.8": 0.7, "slackfit:0.93": 0.75})
+	want(unnamed, "slackfit:0.8", "the best of evaluation.rules over 10 held-out seeds, as recorded with mine@1")
+	record(unnamed, 2, map[string]float64{"policy": 0.9, "threshold:6": 0.7, "slackfit:0.8": 0.6})
+	want(unnamed, "threshold:6", "mine@2")
+	record(unnamed, 3, map[string]float64{"policy": 0.9, "slackfit:0.93": 0.6}) // has none of them
+	want(unnamed, "threshold:6", "mine@2")
+	want(parse("  rules: ['slackfit:.9']\n", ""), "slackfit:.9", "the first of evaluation.rules")
+	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
+}
