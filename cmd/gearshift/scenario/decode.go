@@ -52,6 +52,9 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	if n.Kind == yaml.ScalarNode {
+		d.texts[key] = n.Value
+	}
 	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
 		d.text(key, n, v.Addr().Interface().(encoding.TextUnmarshaler))
 		return

@@ -42,13 +42,14 @@ func (fs Faults) Error() string {
 type report struct {
 	file   string
 	lines  map[string]int
-	unread map[string]bool // keys without a usable value
-	broken map[string]bool // the same, and all keys above them
+	texts  map[string]string // single values as they are written
+	unread map[string]bool   // keys without a usable value
+	broken map[string]bool   // the same, and all keys above them
 	faults Faults
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[string]int{"": 1}, unread: map[string]bool{}, broken: map[string]bool{}}
+	return &report{file: file, lines: map[string]int{"": 1}, texts: map[string]string{}, unread: map[string]bool{}, broken: map[string]bool{}}
 }
 
 // unreadable notes that a key has no usable value, which silences later

@@ -156,10 +156,15 @@ func Load(ref string) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Parse(fileName(ref), text)
+}
+
+// fileName is what faults call the file of a reference.
+func fileName(ref string) string {
 	if slices.Contains(workloads.ScenarioNames(), ref) {
-		ref += ".yaml"
+		return ref + ".yaml"
 	}
-	return Parse(ref, text)
+	return ref
 }
 
 // Text is what [Load] reads: the text of a scenario that is built in, or of a file.
@@ -189,6 +194,12 @@ func Text(ref string) ([]byte, error) {
 // Parse reads and checks a scenario. The name stands for the file in faults.
 // An error is of type [Faults] and holds all of them, by line.
 func Parse(name string, data []byte) (*Scenario, error) {
+	s, _, err := parse(name, data)
+	return s, err
+}
+
+// parse is [Parse] with what is known of the file's lines.
+func parse(name string, data []byte) (*Scenario, *report, error) {
 	s := new(Scenario)
 	s.defaults()
 	r := newReport(name)
@@ -197,12 +208,12 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	s.borrow()
 	check(r, s)
 	if err := r.err(); err != nil {
-		return nil, err
+		return nil, r, err
 	}
 	s.fillMix()
 	s.bound()
 	s.assume()
-	return s, nil
+	return s, r, nil
 }
 
 // borrow adds the presets of the scenario that PresetsFrom names. A name that is

@@ -1,0 +1,205 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
+// are by line, as faults are.
+func Inspect(ref string) (*Scenario, Faults, error) {
+	text, err := Text(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	return InspectText(fileName(ref), text)
+}
+
+// InspectText is [Parse] with warnings, as [Inspect] has them.
+func InspectText(name string, data []byte) (*Scenario, Faults, error) {
+	s, r, err := parse(name, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &warner{r, s}
+	w.order()
+	w.qualities()
+	w.deadlines()
+	w.placing()
+	w.caches()
+	w.rates()
+	w.sizes()
+	for i := range s.Models {
+		w.profile(i)
+	}
+	w.numbers()
+	w.durations()
+	_ = r.err() // sorts them
+	return s, r.faults, nil
+}
+
+// warner collects warnings in a report that has no faults.
+type warner struct {
+	*report
+	s *Scenario
+}
+
+// given says whether the key stands in the file.
+func (w *warner) given(key string) bool { _, ok := w.lines[key]; return ok }
+
+// warn notes what is wrong with a key that the file has, or with the one above it.
+func (w *warner) warn(key, format string, args ...any) {
+	w.add(key, "%s", fmt.Sprintf(format, args...))
+}
+
+// plain is a number for a message: three digits.
+func plain(x float64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.6f", round(x, 3)), "0"), ".")
+}
+
+// byVariant is the capacity of each variant on a host, under a deadline.
+func (s *Scenario) byVariant(host int, deadlineMS float64) map[int]Capacity {
+	caps, found := s.Capacities(deadlineMS), map[int]Capacity{}
+	for i, p := range s.places() {
+		if p.host == host {
+			found[p.variant] = caps[i]
+		}
+	}
+	return found
+}
+
+// order warns of a larger variant that is quicker than a smaller one on the same host.
+func (w *warner) order() {
+	said := map[string]bool{}
+	for h, host := range w.s.Hosts {
+		on := w.s.byVariant(h, longestDeadline)
+		for large := 1; large < len(w.s.Variants); large++ {
+			small := large - 1
+			a, both := on[small]
+			b, alsoHere := on[large]
+			if !both || !alsoHere || b.Alone >= 0.98*a.Alone {
+				continue
+			}
+			larger, smaller := w.s.Variants[large].Name, w.s.Variants[small].Name
+			key := item("profiles", w.s.modelsFor(larger, host.Name)[0])
+			if said[key] {
+				continue
+			}
+			said[key] = true
+			w.warn(key, "%s takes %s ms per token alone, and %s, listed before it as quicker, %s ms; want larger times here, smaller ones there, or the other order in variants",
+				larger, plain(b.Alone), smaller, plain(a.Alone))
+		}
+	}
+}
+
+// qualities warns of a row in which a larger variant is worth no more.
+func (w *warner) qualities() {
+	for i, t := range w.s.Tasks {
+		row := child(item("tasks", i), "quality")
+		for v := 1; v < len(w.s.Variants); v++ {
+			smaller, larger := w.s.Variants[v-1].Name, w.s.Variants[v].Name
+			switch q, before := t.Quality[larger], t.Quality[smaller]; {
+			case q == before:
+				w.warn(child(row, larger), "%v is that of %s too, which is quicker: %s would never be the better choice; want more, or leave %s out", q, smaller, larger, larger)
+			case q < before:
+				w.warn(child(row, larger), "%v is below the %v of %s, which is quicker; want more than that, or the other order in variants", q, before, smaller)
+			}
+		}
+		for name, q := range sorted(t.Quality) {
+			if q > 1.5 {
+				w.warn(child(row, name), "%v is a quality, usually from 0 to 1; want %s if percent are meant", q, plain(q/100))
+			}
+		}
+	}
+}
+
+// idle is how many times the time per token of its largest batch a deadline may be, and
+// still be a matter of what is chosen.
+const idle = 4
+
+// deadlines warns of those that nobody can meet, and of those that everybody meets.
+func (w *warner) deadlines() {
+	for i, t := range w.s.Tasks {
+		key := child(item("tasks", i), "deadline_ms")
+		least, most := math.Inf(1), 0.
+		for _, c := range w.s.Capacities(t.DeadlineMS) {
+			least, most = min(least, c.Alone), max(most, c.Alone, c.MostPace)
+		}
+		switch {
+		case least > t.DeadlineMS && t.DeadlineMS <= 1 && 1000*t.DeadlineMS >= least:
+			w.warn(key, "%v ms per output token: not even a single request meets it, the quickest size takes %s ms; want %s if seconds are meant", t.DeadlineMS, plain(least), plain(1000*t.DeadlineMS))
+		case least > t.DeadlineMS:
+			w.warn(key, "%v ms per output token: not even a single request meets it, the quickest size takes %s ms; want more than that", t.DeadlineMS, plain(least))
+		case t.DeadlineMS > idle*most:
+			w.warn(key, "%v ms per output token: every size meets it at any load, the slowest takes %s ms in its largest batch; it is per token, not for the whole answer; want less than %s for the choice to matter",
+				t.DeadlineMS, plain(most), plain(most))
+		}
+	}
+}
+
+// placing warns of hosts that nothing runs on. Variants without a replica are a fault.
+func (w *warner) placing() {
+	for h, host := range w.s.Hosts {
+		if !slices.ContainsFunc(w.s.places(), func(p place) bool { return p.host == h }) {
+			w.warn(child(item("hosts", h), "name"), "no replica is on %s; want it in the hosts of one, or leave it out", host.Name)
+		}
+	}
+}
+
+// caches warns of a KV cache that one request of mean length fills.
+func (w *warner) caches() {
+	mean := w.s.meanRequest()
+	said := map[string]bool{}
+	for i, c := range w.s.Capacities(longestDeadline) {
+		p := w.s.places()[i]
+		key := memoryKey(p)
+		if c.Most > 1 || said[key] || w.s.Engine.MaxSequences == 1 {
+			continue
+		}
+		said[key] = true
+		w.warn(key, "the KV cache of %d tokens has room for %d of the workload's mean requests, %s tokens each, at a time; want more memory, or a shorter workload",
+			c.KVTokens, c.Most, plain(mean.prompt+mean.output))
+	}
+}
+
+// rates warns of arrivals far from what the fleet answers in time.
+func (w *warner) rates() {
+	fleet := w.s.FleetRate()
+	for _, r := range []struct {
+		key  string
+		most float64
+	}{
+		{"training.load.max_rate", w.s.Training.Load.MaxRate},
+		{"evaluation.stable_rates", slices.Max(w.s.Evaluation.StableRates)},
+		{"evaluation.rate_scale", paperPeak * float64(w.s.Evaluation.RateScale)},
+	} {
+		key := r.key
+		if key == "training.load.max_rate" && w.s.assumed.load {
+			continue
+		}
+		if key == "evaluation.rate_scale" && (w.s.assumed.scale || !w.given(key) && !w.given("training.load")) {
+			continue
+		}
+		if key == "evaluation.stable_rates" && w.s.assumed.rates {
+			continue
+		}
+		switch {
+		case r.most > 8*fleet:
+			w.warn(key, "up to %s requests per second, of which the fleet answers %s in time; want about %s", plain(r.most), plain(fleet), w.wanted(key, fleet))
+		case r.most < fleet/15:
+			w.warn(key, "at most %s requests per second, of %s that the fleet answers in time: every size keeps up; want about %s", plain(r.most), plain(fleet), w.wanted(key, fleet))
+		}
+	}
+}
+
+// paperPeak is the highest rate of the paper's workloads, per second.
+const paperPeak = 48
+
+func (w *warner) wanted(key string, fleet float64) string {
+	if key == "evaluation.rate_scale" {
+		return plain(round(fleet/paperRate, 2))
+	}
+	return "up to " + plain(round(1.25*fleet, 2))
+}

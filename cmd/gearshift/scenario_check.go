@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/workloads"
+)
+
+func newCheckCommand() *cobra.Command {
+	var strict bool
+	var workload string
+	c := &cobra.Command{
+		Use: "check NAME|FILE", Short: "Check a scenario: every fault and every doubt, with its line and key", Args: one,
+		Long: `Check a scenario. Faults are errors: the scenario cannot be used. Warnings are valid and
+probably wrong: a larger size that is faster, a number a thousand times off, a deadline that
+nobody or everybody meets. A table shows what each size does by its profile, alone on its host,
+with requests of the workload's mean lengths.`,
+		Example: `  gearshift scenario check mine.yaml
+  gearshift scenario check mine.yaml --strict --workload trace:mine.jsonl`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return checkScenario(c, args[0], workload, strict)
+		},
+	}
+	c.Flags().BoolVar(&strict, "strict", false, "fail where there are warnings")
+	c.Flags().StringVar(&workload, "workload", "", "`W` to hold against what the fleet answers in time, such as u1 or trace:FILE")
+	return c
+}
+
+func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
+	s, warnings, err := scenario.Inspect(ref)
+	if err != nil {
+		return err
+	}
+	var doubts []string
+	for _, w := range warnings {
+		doubts = append(doubts, w.Error())
+	}
+	if workload != "" {
+		doubt, err := beyond(s, workload)
+		if err != nil {
+			return fmt.Errorf("--workload %s: %w", workload, err)
+		}
+		if doubt != "" {
+			doubts = append(doubts, doubt)
+		}
+	}
+	if strict && len(doubts) > 0 {
+		return errors.New(strings.Join(doubts, "\n"))
+	}
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "%s is a valid scenario: %s, %s, %s\n", ref, many(len(s.Tasks), "task"), many(len(s.Variants), "variant"), many(len(s.Hosts), "host"))
+	for _, deadline := range deadlinesOf(s) {
+		if err := capacityTable(out, s, deadline); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %.3g requests per second.\n", s.FleetRate())
+	fmt.Fprintf(out, "scenario hash %.12s, observation hash %.12s\n", s.Hash(), s.Spec().Hash())
+	if len(doubts) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))
+	}
+	return nil
+}
+
+// beyond says what is wrong with a workload whose mean rate is far from what the fleet
+// answers in time.
+func beyond(s *scenario.Scenario, text string) (string, error) {
+	spec, err := workloads.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	process, err := spec.Process(s.Settings(s.Evaluation.Requests))
+	if err != nil {
+		return "", err
+	}
+	rate, fleet := process.MeanRate(), s.FleetRate()
+	switch {
+	case rate > 2*fleet:
+		hint := "want a lower rate, or more replicas"
+		if file, _, _ := strings.Cut(text, "@"); strings.HasPrefix(text, "trace:") {
+			hint = fmt.Sprintf("want a lower rate, such as %s@%.2g, or more replicas", file, fleet/2)
+		}
+		return fmt.Sprintf("--workload %s: %.3g requests per second in the mean, of which the fleet answers %.3g in time; %s", text, rate, fleet, hint), nil
+	case rate < fleet/50:
+		return fmt.Sprintf("--workload %s: %.3g requests per second in the mean, of %.3g that the fleet answers in time: the largest size takes them all", text, rate, fleet), nil
+	}
+	return "", nil
+}
+
+// deadline is one in ms per output token, and the tasks that have it.
+type deadline struct {
+	ms    float64
+	tasks []string
+}
+
+// deadlinesOf are those of the tasks, the shortest first.
+func deadlinesOf(s *scenario.Scenario) []deadline {
+	var list []deadline
+	for _, t := range s.Tasks {
+		i := slices.IndexFunc(list, func(d deadline) bool { return d.ms == t.DeadlineMS })
+		if i < 0 {
+			list = append(list, deadline{ms: t.DeadlineMS})
+			i = len(list) - 1
+		}
+		list[i].tasks = append(list[i].tasks, t.Name)
+	}
+	slices.SortFunc(list, func(a, b deadline) int { return int(time.Duration(a.ms*1e6) - time.Duration(b.ms*1e6)) })
+	return list
+}
+
+// capacityTable shows each variant, once for the hosts where it does the same.
+func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
+	fmt.Fprintf(out, "\nIn time, with a deadline of %v ms per token (%s):\n", d.ms, strings.Join(d.tasks, ", "))
+	rows := capacityRows(s, d.ms)
+	width := len("size@host")
+	for _, r := range rows {
+		width = max(width, len(r.name))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%-*s\tms/token alone\tlargest batch\tms/token then\trequests/s\tKV tokens\t\n", width, "size@host")
+	for _, r := range rows {
+		batch, pace, rate := "none", "", ""
+		if r.Batch > 0 {
+			batch, pace, rate = fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.Pace), fmt.Sprintf("%.3g", r.Rate)
+		}
+		fmt.Fprintf(w, "%-*s\t%.1f\t%s\t%s\t%s\t%d\t\n", width, r.name, r.Alone, batch, pace, rate, r.KVTokens)
+	}
+	return w.Flush()
+}
+
+// capacityRow is a variant on the hosts where it does the same.
+type capacityRow struct {
+	name string
+	scenario.Capacity
+}
+
+func capacityRows(s *scenario.Scenario, deadlineMS float64) []capacityRow {
+	table, caps := s.Table(), s.Capacities(deadlineMS)
+	var rows []capacityRow
+	for v := range table.Variants {
+		first := len(rows)
+		for _, r := range table.ReplicasOf(v) {
+			host := table.Hosts[table.Replicas[r].Host].Name
+			if i := slices.IndexFunc(rows[first:], func(row capacityRow) bool { return row.Capacity == caps[r] }); i >= 0 {
+				rows[first+i].name += "," + host
+			} else {
+				rows = append(rows, capacityRow{table.Variants[v].Name + "@" + host, caps[r]})
+			}
+		}
+	}
+	return rows
+}
