@@ -37,6 +37,7 @@ type answer struct {
 	stream  bool // the client asked for events
 	choices int  // that it asked for
 	meter   *wire.Meter
+	budget  wire.Budget // of what the meter keeps
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	watch   watch
@@ -84,7 +85,11 @@ func coded(h http.Header) bool {
 
 // measure begins to meter the answer, as events or as one object.
 func (a *answer) measure(events bool) {
+	if a.meter != nil {
+		a.meter.Drop()
+	}
 	a.events, a.meter = events, wire.NewMeter(events)
+	a.meter.Within(a.budget)
 	a.meter.Expect(a.choices)
 }
 
@@ -239,6 +244,9 @@ func (a *answer) close() {
 	a.watch.stop()
 	if a.response != nil {
 		a.response.Body.Close()
+	}
+	if a.meter != nil {
+		a.meter.Drop()
 	}
 	if a.buffer != nil {
 		buffers.Put(a.buffer)

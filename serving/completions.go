@@ -26,6 +26,12 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		s.refuse(c, fault)
 		return
 	}
+	if !s.memory.answers.Take(answerBuffer) {
+		s.memory.tell(s, "answers")
+		s.refuse(c, s.noMemory(c, "for answers"))
+		return
+	}
+	defer s.memory.answers.Give(answerBuffer)
 	work, fault := s.enter(c, e, k, until)
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)

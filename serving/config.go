@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"gearshift/serving/browser"
+	"gearshift/serving/connections"
 	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
 	"gearshift/serving/health"
 	"gearshift/serving/leases"
+	"gearshift/serving/memory"
 )
 
 // Config is how the server treats its clients. [DefaultConfig] has values that
@@ -19,6 +21,10 @@ type Config struct {
 	Addr string `yaml:"-"`
 	// MaxBody bounds a request's body, in bytes.
 	MaxBody int64 `yaml:"-"`
+	// Memory bounds what requests in flight hold, all together.
+	Memory memory.Config `yaml:"-"`
+	// Connections bounds the clients' connections.
+	Connections connections.Config `yaml:"connections,omitempty"`
 	// DefaultTask is the task of a request that names none. Empty is the
 	// first task of the table.
 	DefaultTask string `yaml:"default_task"`
@@ -132,6 +138,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
 	}
 	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
+	faults = append(faults, c.Memory.Validate(c.MaxBody), c.Connections.Validate())
 	faults = append(faults, c.Affinity.Validate(), c.routersFault())
 	faults = append(faults, c.CORS.Faults()...)
 	faults = append(faults, browser.HostFaults(c.Hosts)...)

@@ -200,6 +200,8 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 // takeOver has what goes by more than a look at the settings take them in.
 func (s *Server) takeOver(before *Config) {
 	s.line.follow()
+	s.memory.follow(s.settings())
+	s.clients.SetBounds(connectionBounds(s.settings(), s.memory.known, s.clients.files))
 	s.budget.set(s.settings().Retries, s.clock())
 	s.followEngines(before, s.settings())
 	s.drift.Correct(s.corrects())

@@ -3,11 +3,9 @@ package serving
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -49,8 +47,13 @@ func refusalOf(err error) *refusal {
 	return &refusal{http.StatusBadRequest, e}
 }
 
-// refuse answers a request that is itself at fault, and counts it.
+// refuse answers a request that is itself at fault, and counts it. One for which there
+// is no memory is not at fault.
 func (s *Server) refuse(c *gin.Context, fault *refusal) {
+	if fault.status >= http.StatusInternalServerError {
+		s.fail(c, fault.status, fault.Error)
+		return
+	}
 	s.books.refuse(fault.status)
 	accountOf(c.Request.Context()).refused()
 	s.fail(c, fault.status, fault.Error)
@@ -121,14 +124,9 @@ func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
 	if size > s.settings().MaxBody {
 		return nil, s.oversize()
 	}
-	body, err := readAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.settings().MaxBody), size)
-	switch {
-	case tooLarge(err):
-		return nil, s.oversize()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
-	case err != nil:
-		return nil, bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
+	body, fault := s.receive(c, size)
+	if fault != nil {
+		return nil, fault
 	}
 	// From here on only the client's leaving ends the connection.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
@@ -148,20 +146,6 @@ func mediaType(value string) (string, error) {
 	}
 	media, _, err := mime.ParseMediaType(value)
 	return media, err
-}
-
-// announced bounds the memory that a body gets before any of it has come.
-const announced = 512 << 10
-
-// readAll reads a body whose announced size saves copying.
-func readAll(r io.Reader, size int64) (*wire.Buffer, error) {
-	if size <= 0 || size > announced {
-		body, err := io.ReadAll(r)
-		return wire.Wrap(body), err
-	}
-	b := wire.NewBuffer(int(size))
-	_, err := io.ReadFull(r, b.Bytes())
-	return b, err
 }
 
 func (s *Server) oversize() *refusal {

@@ -63,6 +63,11 @@ type Options struct {
 	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
 	// long a request may wait; see [Overload].
 	OutputTokens float64
+	// Memory is what the process may use, in bytes, where the configuration does not
+	// say; zero is unknown.
+	Memory int64
+	// Files is how many the process may have open; zero is unknown.
+	Files int
 	// Drift compares live answers with the replicas' profiles, and belongs to the
 	// server from then on. Nil: nobody does.
 	Drift *drift.Monitor
@@ -101,6 +106,8 @@ type Server struct {
 	admin    *admin
 	drain    drain
 	budget   *budget
+	memory   *budgets
+	clients  *connected
 	failures *sparing             // lines about attempts that failed
 	pending  []pending            // by replica
 	live     atomic.Pointer[live] // what may change while running
@@ -170,6 +177,9 @@ func New(o Options) (*Server, error) {
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line)
 	s.kept = newResponses(s.clock)
+	s.memory = newBudgets(&s.config, o.Memory)
+	s.clients = s.newConnected(o.Memory, o.Files)
+	s.books.registry.MustRegister(s.memory, s.clients)
 	s.engine = s.routes()
 	s.cleaned = cleanPaths(s.engine)
 	var err error
@@ -185,7 +195,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.drain.count, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
+	e.Use(s.drain.count, s.atWork, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {
@@ -238,11 +248,11 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // for the requests in flight as long as Config.DrainTimeout allows, and cuts off
 // the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := s.httpServer(s.cleaned)
+	server := s.clientServer()
 	defer s.Close()
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.on()
-	go func() { failed <- s.serveOn(server, l, encrypted, clientCertificate) }()
+	go func() { failed <- s.serveOn(server, s.limited(l, encrypted), encrypted, clientCertificate) }()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()
 	watching, unwatch := context.WithCancel(ctx)

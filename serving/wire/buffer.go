@@ -12,10 +12,14 @@ import (
 type Buffer struct {
 	bytes   []byte
 	memory  *memory // that bytes are in; nil if it serves nobody else
+	charge  Charge  // for the memory; nil if there is none
 	holders atomic.Int32
 }
 
 type memory struct{ bytes []byte }
+
+// Charge is what somebody else counts for the memory of a [Buffer].
+type Charge interface{ Free() }
 
 // longest is the memory that is kept: of each power of two up to 2^longest.
 const longest = 20
@@ -24,17 +28,45 @@ var idle [longest + 1]sync.Pool // of *memory
 
 // NewBuffer is one of so many bytes, whatever they are. The caller holds it.
 func NewBuffer(size int) *Buffer {
+	b := Wrap(nil)
+	b.bytes, b.memory = newMemory(size)
+	return b
+}
+
+func newMemory(size int) ([]byte, *memory) {
 	n := bits.Len(uint(max(size, 1) - 1)) // size is at most 2^n
 	if n > longest {
-		return Wrap(make([]byte, size))
+		return make([]byte, size), nil
 	}
 	m, ok := idle[n].Get().(*memory)
 	if !ok {
 		m = &memory{make([]byte, 1<<n)}
 	}
-	b := Wrap(m.bytes[:size])
-	b.memory = m
-	return b
+	return m.bytes[:size], m
+}
+
+// Grow makes the buffer one of so many bytes, the first n as they were. Nobody but the
+// caller may hold it.
+func (b *Buffer) Grow(size, n int) {
+	next, memory := newMemory(size)
+	copy(next, b.bytes[:n])
+	b.memory.free()
+	b.bytes, b.memory = next, memory
+}
+
+// free has the memory serve another.
+func (m *memory) free() {
+	if m != nil {
+		idle[bits.Len(uint(len(m.bytes)-1))].Put(m)
+	}
+}
+
+// Occupied is the memory that a Buffer of so many bytes takes.
+func Occupied(size int) int64 {
+	if n := bits.Len(uint(max(size, 1) - 1)); n <= longest {
+		return 1 << n
+	}
+	return int64(size)
 }
 
 // Wrap is a Buffer of bytes that come from elsewhere. The caller holds it.
@@ -47,6 +79,12 @@ func Wrap(bytes []byte) *Buffer {
 // Bytes are good until the caller releases the buffer.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
+// Truncate leaves the first n bytes.
+func (b *Buffer) Truncate(n int) { b.bytes = b.bytes[:n] }
+
+// Charged has a charge freed when the one who made the buffer releases it.
+func (b *Buffer) Charged(c Charge) { b.charge = c }
+
 // hold makes the caller one more of those who hold the buffer. It reports false
 // if nobody does any more: then its memory may be another's by now.
 func (b *Buffer) hold() bool {
@@ -58,9 +96,17 @@ func (b *Buffer) hold() bool {
 	return false
 }
 
-// Release ends the caller's hold.
+// Release ends the hold of the one who made the buffer.
 func (b *Buffer) Release() {
-	if b.holders.Add(-1) == 0 && b.memory != nil {
-		idle[bits.Len(uint(len(b.memory.bytes)-1))].Put(b.memory)
+	if b.charge != nil {
+		b.charge.Free()
+	}
+	b.release()
+}
+
+// release ends a hold.
+func (b *Buffer) release() {
+	if b.holders.Add(-1) == 0 {
+		b.memory.free()
 	}
 }

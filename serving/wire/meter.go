@@ -34,6 +34,51 @@ type Meter struct {
 	torn     bool   // the last line, or event, has no end
 	fault    int    // the status that an error names; zero if none does
 	id       []byte // JSON text; of a stream, only the Responses API's
+	budget   Budget // of what is kept; nil has no bound beyond meterLimit
+	charged  int64
+}
+
+// Budget bounds the memory that meters have all together.
+type Budget interface {
+	// Keep charges bytes; false if there is no room for them. Drop gives them back.
+	Keep(n int64) bool
+	Drop(n int64)
+}
+
+// meterFree is what a Meter keeps uncharged.
+const meterFree = 8 << 10
+
+// Within has the Meter ask for what it keeps. Of an answer, or an event, for which there is
+// no room it reads nothing, as of one that is too long. The caller must call Drop.
+func (m *Meter) Within(b Budget) { m.budget = b }
+
+// Drop gives back the memory of what is kept, the ID's among it. What was counted stays.
+func (m *Meter) Drop() {
+	if m.charged > 0 {
+		m.budget.Drop(m.charged)
+		m.charged = 0
+	}
+	m.id, m.pending, m.sse.data = nil, nil, nil
+}
+
+// grown is the memory with room for so many bytes. It reports false if they are too many.
+func (m *Meter) grown(b []byte, size int) ([]byte, bool) {
+	switch {
+	case size > meterLimit:
+		return b, false
+	case size <= cap(b) || size <= meterFree || m.budget == nil:
+		return b, true
+	}
+	to := max(size, min(2*cap(b), meterLimit))
+	more := int64(to)
+	if cap(b) > meterFree {
+		more -= int64(cap(b)) // which it has been charged
+	}
+	if !m.budget.Keep(more) {
+		return b, false
+	}
+	m.charged += more
+	return append(make([]byte, 0, to), b...), true
 }
 
 // NewMeter makes a Meter for a stream of server-sent events, or for an answer
@@ -72,8 +117,12 @@ func (m *Meter) ends(p []byte) {
 
 // keep adds to what is pending, as far as there is room.
 func (m *Meter) keep(p []byte) {
-	if room := meterLimit - len(m.pending); len(p) > room {
-		p, m.overflow = p[:room], true
+	if m.overflow {
+		return
+	}
+	var room bool
+	if m.pending, room = m.grown(m.pending, len(m.pending)+len(p)); !room {
+		p, m.overflow = p[:min(len(p), max(meterFree, cap(m.pending))-len(m.pending))], true
 	}
 	m.pending = append(m.pending, p...)
 }

@@ -240,3 +240,53 @@ func same(t *testing.T, b []byte, whole, pieces *Meter) {
 		t.Errorf("%q: at once %+v, in pieces %+v", b, x, y)
 	}
 }
+
+// purse is a budget of so many bytes.
+type purse int64
+
+func (p *purse) Keep(n int64) bool {
+	if int64(*p) < n {
+		return false
+	}
+	*p -= purse(n)
+	return true
+}
+
+func (p *purse) Drop(n int64) { *p += purse(n) }
+
+// What a meter keeps of long answers is charged; one for which there is no room passes
+// unread, and a short one costs nothing.
+func TestMetersKeepWithinABudget(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("x", 100<<10) + `","usage":{"completion_tokens":7}}`
+	const all = 1 << 20
+	for _, x := range []struct {
+		name   string
+		room   purse
+		events bool
+		text   string
+		want   int // tokens
+	}{
+		{"with room", all, false, long, 7},
+		{"without", 50 << 10, false, long, 0},
+		{"a short answer needs none", 0, false, `{"usage":{"completion_tokens":7}}`, 7},
+		{"an event without room", 50 << 10, true, "data: " + long + "\n\ndata: {\"usage\":{\"completion_tokens\":9}}\n\n", 9},
+	} {
+		room := x.room
+		m := NewMeter(x.events)
+		m.Within(&room)
+		for text := x.text; text != ""; { // as it comes off a connection
+			n := min(len(text), 1000)
+			_, _ = m.Write([]byte(text[:n]))
+			text = text[n:]
+		}
+		m.Close()
+		if m.Tokens() != x.want || m.Garbled() {
+			t.Errorf("%s: %d tokens, garbled %v; want %d", x.name, m.Tokens(), m.Garbled(), x.want)
+		}
+		m.Drop()
+		m.Drop()
+		if room != x.room {
+			t.Errorf("%s: %d bytes are left of %d", x.name, room, x.room)
+		}
+	}
+}

@@ -147,10 +147,24 @@ func (m *Meter) data(value []byte) {
 	case m.overflow, len(m.sse.data)+len(value) >= meterLimit:
 		m.sse.long, m.sse.data = true, m.sse.data[:0]
 	case len(m.sse.data) > 0:
-		m.sse.data = append(append(m.sse.data, '\n'), value...)
+		m.more('\n', value)
 	case !m.event(value):
-		m.sse.data = append(m.sse.data, value...)
+		m.more(0, value)
 	}
+}
+
+// more adds a line to the data of the event, after what separates it from the last, if
+// there is room.
+func (m *Meter) more(separator byte, line []byte) {
+	data, room := m.grown(m.sse.data, len(m.sse.data)+1+len(line))
+	if !room {
+		m.sse.long, m.sse.data = true, data[:0]
+		return
+	}
+	if separator != 0 {
+		data = append(data, separator)
+	}
+	m.sse.data = append(data, line...)
 }
 
 // event takes in the data of an event, or reports false for what is not all of one.

@@ -93,7 +93,7 @@ func (t *Text) Close() error {
 	if t.err == nil {
 		t.err = errTextClosed
 		if t.buffer != nil {
-			t.buffer.Release()
+			t.buffer.release()
 		}
 	}
 	return nil

@@ -6,11 +6,13 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 
@@ -187,5 +189,54 @@ func TestTheChartKnowsTheRules(t *testing.T) {
 	}
 	if got := strings.Split(string(guard[1]), "|"); !slices.Equal(got, rules) {
 		t.Errorf("the chart takes %v for rules, there are %v", got, rules)
+	}
+}
+
+// The chart gives Go's collector 85 % of the container's memory.
+func TestTheChartSetsTheMemoryLimit(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/helm/gearshift/templates/_helpers.tpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	helpers := template.New("").Funcs(template.FuncMap{ // as Helm has them
+		"include":    func(string, any) string { return "" },
+		"default":    func(a, b any) any { return b },
+		"contains":   strings.Contains,
+		"replace":    func(old, now, s string) string { return strings.ReplaceAll(s, old, now) },
+		"quote":      strconv.Quote,
+		"trunc":      func(_ int, s string) string { return s },
+		"trimSuffix": func(suffix, s string) string { return strings.TrimSuffix(s, suffix) },
+		"toString":   func(v any) string { return v.(string) },
+		"regexMatch": func(pattern, s string) bool { return regexp.MustCompile(pattern).MatchString(s) },
+		"int64":      func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n },
+		"mul": func(list ...any) int64 {
+			product := int64(1)
+			for _, v := range list {
+				product *= reflect.ValueOf(v).Int()
+			}
+			return product
+		},
+		"div": func(a int64, b int) int64 { return a / int64(b) },
+	})
+	if _, err := helpers.Parse(string(text)); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[string]string{"1Gi": "870MiB", "16Gi": "13926MiB", "512Mi": "435MiB", "1G": "", "": ""} {
+		limits := map[string]any{}
+		if limit != "" {
+			limits["memory"] = limit
+		}
+		var b strings.Builder
+		values := map[string]any{"Values": map[string]any{"resources": map[string]any{"limits": limits}}}
+		if err := helpers.ExecuteTemplate(&b, "gearshift.memoryLimit", values); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); got != want {
+			t.Errorf("a container of %q: GOMEMLIMIT %q, want %q", limit, got, want)
+		}
+	}
+	used, err := os.ReadFile("../../../deploy/helm/gearshift/templates/deployment.yaml")
+	if err != nil || !strings.Contains(string(used), `{name: GOMEMLIMIT, value: {{ . | quote }}}`) {
+		t.Errorf("the container does not get it: %v", err)
 	}
 }

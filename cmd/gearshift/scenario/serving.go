@@ -3,6 +3,7 @@ package scenario
 import (
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/memory"
 )
 
 // Serving is how a router serves the scenario.
@@ -17,6 +18,8 @@ type Serving struct {
 	MaxInFlight int   `yaml:"max_in_flight"`
 	MaxBody     Bytes `yaml:"max_body"`
 	MaxHeader   Bytes `yaml:"max_header"`
+	// Memory bounds what requests in flight hold, all together.
+	Memory Budgets `yaml:"memory,omitempty"`
 	// Backend is Simulated, Upstream or ONNX.
 	Backend string `yaml:"backend"`
 	// Upstreams is where each replica answers, by its name "variant@host".
@@ -26,6 +29,13 @@ type Serving struct {
 	Models map[string]Local `yaml:"models,omitempty"`
 	// Server is the rest, which the server owns. Use [Serving.Config].
 	Server serving.Config `yaml:",inline"`
+}
+
+// Budgets are those of [memory.Config]; what is left out is derived there.
+type Budgets struct {
+	Limit   Bytes `yaml:"limit,omitempty"`
+	Bodies  Bytes `yaml:"bodies,omitempty"`
+	Answers Bytes `yaml:"answers,omitempty"`
 }
 
 // The backends of [Serving].
@@ -62,5 +72,6 @@ func (s *Serving) defaults() {
 func (s *Serving) Config() serving.Config {
 	c := s.Server
 	c.Addr, c.MaxBody, c.MaxHeader = s.Addr, int64(s.MaxBody), int(s.MaxHeader)
+	c.Memory = memory.Config{Limit: int64(s.Memory.Limit), Bodies: int64(s.Memory.Bodies), Answers: int64(s.Memory.Answers)}
 	return c
 }

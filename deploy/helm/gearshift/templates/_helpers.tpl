@@ -30,3 +30,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default "default" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* 85 % of the container's memory, for Go's collector; empty if its limit is no whole Mi or Gi. */}}
+{{- define "gearshift.memoryLimit" -}}
+{{- $limit := "" -}}
+{{- with .Values.resources }}{{ with .limits }}{{ with .memory }}{{ $limit = toString . }}{{ end }}{{ end }}{{ end -}}
+{{- if regexMatch "^[0-9]+Gi$" $limit -}}
+{{- printf "%dMiB" (div (mul (trimSuffix "Gi" $limit | int64) 1024 85) 100) -}}
+{{- else if regexMatch "^[0-9]+Mi$" $limit -}}
+{{- printf "%dMiB" (div (mul (trimSuffix "Mi" $limit | int64) 85) 100) -}}
+{{- end -}}
+{{- end -}}

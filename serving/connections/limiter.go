@@ -1,0 +1,285 @@
+package connections
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limiter admits connections. One that waits for a request makes way for a new one when
+// there are too many. Its methods may be called from any goroutine.
+type Limiter struct {
+	mu        sync.Mutex // protects all below
+	bounds    Config
+	byAddress map[netip.Prefix]int
+	open      int
+	waiting   queue // those without a request at work
+	counts    Counts
+
+	exempt func(addr string) bool // from the bound by address
+
+	headers, mostHeaders atomic.Int64 // bytes of headers that arrive
+	overHeaders          atomic.Uint64
+}
+
+// Counts is what became of connections.
+type Counts struct {
+	// Total and Address are those refused for either bound, Headers those closed for
+	// want of memory for their headers, and Idle those closed to make way.
+	Total, Address, Headers, Idle uint64
+}
+
+// New makes a Limiter with resolved bounds, for a process that may use so much memory.
+// Exempt says which addresses besides this machine's have no bound of their own.
+func New(bounds Config, memory int64, exempt func(addr string) bool) *Limiter {
+	l := &Limiter{byAddress: map[netip.Prefix]int{}, exempt: exempt}
+	l.SetBounds(bounds, memory)
+	return l
+}
+
+// SetBounds changes the bounds. Connections beyond them stay open.
+func (l *Limiter) SetBounds(bounds Config, memory int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bounds = bounds
+	l.mostHeaders.Store(memory / headersShare)
+}
+
+// Usage is how many connections are open, their bounds, and what became of others.
+func (l *Limiter) Usage() (open int, bounds Config, counts Counts) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts = l.counts
+	counts.Headers = l.overHeaders.Load()
+	return l.open, l.bounds, counts
+}
+
+// Listener is l with its connections admitted. One that is refused is sent the refusal,
+// if there is one, and closed. Told hears of each refusal; it must not block.
+func (l *Limiter) Listener(inner net.Listener, refusal []byte, told func(reason string)) net.Listener {
+	return &listener{inner, l, refusal, told}
+}
+
+type listener struct {
+	net.Listener
+	limiter *Limiter
+	refusal []byte
+	told    func(reason string)
+}
+
+// Accept implements [net.Listener].
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c, reason, victim := l.limiter.admit(inner)
+		if victim != nil {
+			victim.Close()
+		}
+		if c != nil {
+			return c, nil
+		}
+		l.told(reason)
+		if l.refusal != nil { // it fits the socket's empty buffer, so this does not wait
+			_ = inner.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = inner.Write(l.refusal)
+		}
+		inner.Close()
+	}
+}
+
+// The reasons for which a connection is refused.
+const (
+	ReasonTotal   = "total"
+	ReasonAddress = "address"
+)
+
+// admit counts a connection, and names one to close in its place if there is no room
+// for both. It returns none, but the reason, where there is no room at all.
+func (l *Limiter) admit(inner net.Conn) (c *Conn, reason string, victim *Conn) {
+	from, bounded := addressOf(inner.RemoteAddr())
+	bounded = bounded && !l.exempt(inner.RemoteAddr().String())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if bounded && l.byAddress[from] >= l.bounds.PerAddress {
+		if victim = l.idle(func(c *Conn) bool { return c.from == from }); victim == nil {
+			l.counts.Address++
+			return nil, ReasonAddress, nil
+		}
+	} else if l.open >= l.bounds.Total {
+		if victim = l.idle(func(*Conn) bool { return true }); victim == nil {
+			l.counts.Total++
+			return nil, ReasonTotal, nil
+		}
+	}
+	if victim != nil {
+		l.counts.Idle++
+		l.forget(victim)
+	}
+	c = &Conn{Conn: inner, limiter: l, from: from, bounded: bounded}
+	l.open++
+	if bounded {
+		l.byAddress[from]++
+	}
+	l.waiting.push(c)
+	return c, "", victim
+}
+
+// looked bounds the connections that are compared for who makes way.
+const looked = 64
+
+// idle is a connection that waits and fits: of those that have waited longest, one of the
+// address with the most connections. The caller holds l.mu.
+func (l *Limiter) idle(fits func(*Conn) bool) (found *Conn) {
+	c := l.waiting.first
+	for n := 0; c != nil && n < looked; n, c = n+1, c.next {
+		if fits(c) && (found == nil || l.byAddress[c.from] > l.byAddress[found.from]) {
+			found = c
+		}
+	}
+	return found
+}
+
+// forget takes a connection out. The caller holds l.mu.
+func (l *Limiter) forget(c *Conn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	l.open--
+	if c.bounded {
+		if l.byAddress[c.from]--; l.byAddress[c.from] == 0 {
+			delete(l.byAddress, c.from)
+		}
+	}
+	l.waiting.remove(c)
+}
+
+// queue is connections in the order in which they began to wait.
+type queue struct{ first, last *Conn }
+
+func (q *queue) push(c *Conn) {
+	c.waits, c.before, c.next = true, q.last, nil
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+}
+
+// remove takes a connection out, if it is in.
+func (q *queue) remove(c *Conn) {
+	if !c.waits {
+		return
+	}
+	if c.before == nil {
+		q.first = c.next
+	} else {
+		c.before.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.before
+	} else {
+		c.next.before = c.before
+	}
+	c.waits, c.before, c.next = false, nil, nil
+}
+
+// addressOf is what a connection is counted by; false if it is exempt.
+func addressOf(a net.Addr) (netip.Prefix, bool) {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if !addr.IsValid() || addr.IsLoopback() {
+		return netip.Prefix{}, false
+	}
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	p, err := addr.Prefix(bits)
+	return p, err == nil
+}
+
+// Conn is an admitted connection.
+type Conn struct {
+	net.Conn
+	limiter *Limiter
+	from    netip.Prefix
+	bounded bool // by address
+
+	busy   atomic.Bool  // a request is at work
+	header atomic.Int64 // bytes that came while none was, charged beyond freeHeader
+
+	// Protected by limiter.mu.
+	waits        bool // is in the queue
+	before, next *Conn
+	gone         bool
+}
+
+// freeHeader is how much of a header needs no memory to be left.
+const freeHeader = 8 << 10
+
+var errHeaders = errors.New("no memory is left for headers")
+
+// Read implements [net.Conn]. What comes while no request is at work is a header.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.busy.Load() {
+		if total := c.header.Add(int64(n)); total > freeHeader {
+			charged := min(int64(n), total-freeHeader)
+			if c.limiter.headers.Add(charged) > c.limiter.mostHeaders.Load() {
+				c.limiter.overHeaders.Add(1)
+				c.Conn.Close()
+				return n, errHeaders // what was charged is given back at Close
+			}
+		}
+	}
+	return n, err
+}
+
+// Begin says that a request of the connection is at work: it makes way for none.
+func (c *Conn) Begin() {
+	if c.busy.Swap(true) {
+		return
+	}
+	c.limiter.mu.Lock()
+	c.limiter.waiting.remove(c)
+	c.limiter.mu.Unlock()
+}
+
+// Idle says that none is.
+func (c *Conn) Idle() {
+	c.settle()
+	c.busy.Store(false)
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	if !c.waits && !c.gone {
+		c.limiter.waiting.push(c)
+	}
+}
+
+// settle gives back what the header was charged.
+func (c *Conn) settle() {
+	if total := c.header.Swap(0); total > freeHeader {
+		c.limiter.headers.Add(freeHeader - total)
+	}
+}
+
+// Close implements [net.Conn].
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.limiter.mu.Lock()
+	c.limiter.forget(c)
+	c.limiter.mu.Unlock()
+	c.settle()
+	return err
+}

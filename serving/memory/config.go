@@ -1,0 +1,83 @@
+// Package memory bounds the bytes that requests hold, all together: their bodies from
+// the first byte on, and what is buffered of their answers. Time is an argument.
+package memory
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config sizes the budgets, in bytes. A zero is derived; see [Config.Resolve].
+type Config struct {
+	// Limit is the memory that the process may use.
+	Limit int64 `yaml:"-"`
+	// Bodies bounds the bodies of requests in flight, those that still arrive included.
+	Bodies int64 `yaml:"-"`
+	// Answers bounds what is buffered of answers.
+	Answers int64 `yaml:"-"`
+}
+
+// Small is the size up to which a body is charged to the reserve, which large bodies
+// cannot use up.
+const Small = 64 << 10
+
+// The shares of the limit that the budgets have by default, as divisors, and of the
+// bodies' budget that is reserved for small ones.
+const (
+	bodiesShare  = 4
+	answersShare = 8
+	reserveShare = 4
+)
+
+// DefaultLimit is the limit where none is known.
+const DefaultLimit = 1 << 30
+
+// minAnswers is the least budget for answers: that of 32 requests at once.
+const minAnswers = 1 << 20
+
+// Resolve fills in what is zero: the limit that is known of the machine, and the shares
+// of it. Whatever the shares are, one body of the largest size fits.
+func (c Config) Resolve(known, maxBody int64) Config {
+	if c.Limit == 0 {
+		c.Limit = known
+	}
+	if c.Limit <= 0 {
+		c.Limit = DefaultLimit
+	}
+	if c.Bodies == 0 {
+		c.Bodies = max(c.Limit/bodiesShare, leastBodies(maxBody))
+	}
+	if c.Answers == 0 {
+		c.Answers = max(c.Limit/answersShare, minAnswers)
+	}
+	return c
+}
+
+// leastBodies is the smallest budget in which one body of the largest size fits beside
+// the reserve.
+func leastBodies(maxBody int64) int64 {
+	return (maxBody+Small)*reserveShare/(reserveShare-1) + reserveShare
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (c Config) Validate(maxBody int64) error {
+	var faults []error
+	for _, x := range []struct {
+		key   string
+		value int64
+	}{{"limit", c.Limit}, {"bodies", c.Bodies}, {"answers", c.Answers}} {
+		if x.value < 0 {
+			faults = append(faults, fmt.Errorf("memory.%s: %d is negative", x.key, x.value))
+		}
+	}
+	if least := leastBodies(maxBody); c.Bodies > 0 && c.Bodies < least {
+		faults = append(faults, fmt.Errorf("memory.bodies: %d bytes hold no body of max_body, %d bytes, beside the reserve for small ones; want at least %d, or a lower max_body", c.Bodies, maxBody, least))
+	}
+	if c.Answers > 0 && c.Answers < minAnswers {
+		faults = append(faults, fmt.Errorf("memory.answers: %d must be at least %d bytes", c.Answers, minAnswers))
+	}
+	if c.Limit > 0 && c.Bodies+c.Answers > c.Limit {
+		faults = append(faults, fmt.Errorf("memory.limit: bodies and answers, %d bytes together, exceed it", c.Bodies+c.Answers))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,148 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/memory"
+	"gearshift/serving/wire"
+)
+
+// The memory that a body gets before any of it has come, and once some has.
+const (
+	firstPiece  = 4 << 10
+	secondPiece = 32 << 10
+)
+
+// receive takes in the body, bounded in size, time and memory. Its memory is charged as
+// it arrives, until the buffer is released.
+func (s *Server) receive(c *gin.Context, announced int64) (*wire.Buffer, *refusal) {
+	if c.Request.Body == nil || c.Request.Body == http.NoBody {
+		return wire.Wrap(nil), nil
+	}
+	most := s.settings().MaxBody
+	p := intake{server: s, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
+	p.hold = s.memory.bodies.Begin(s.clock(), c.Writer)
+	body, err := p.read()
+	if err != nil {
+		p.hold.Free()
+		return nil, s.unreceived(c, err)
+	}
+	body.Charged(p.hold)
+	return body, nil
+}
+
+// intake reads one body.
+type intake struct {
+	server    *Server
+	from      io.Reader
+	hold      *memory.Body
+	announced int64 // the size; below 1 if it is not known
+	most      int64 // bytes that there may be, and one
+}
+
+// read returns the whole body, of which the caller holds the buffer.
+func (p *intake) read() (*wire.Buffer, error) {
+	size := int64(firstPiece)
+	if p.announced > 0 {
+		size = min(size, p.announced)
+	}
+	if err := p.charge(0, size); err != nil {
+		return nil, err
+	}
+	b := wire.NewBuffer(int(size))
+	n, err := p.fill(b)
+	if whole := p.hold.Whole(); !whole {
+		err = memory.ErrSlow
+	}
+	if err != nil {
+		b.Release()
+		return nil, err
+	}
+	b.Truncate(n)
+	return b, nil
+}
+
+// fill reads into the buffer, which grows, and returns how many bytes there are.
+func (p *intake) fill(b *wire.Buffer) (n int, err error) {
+	for err == nil && int64(n) != p.announced {
+		if size := int64(len(b.Bytes())); p.next(n, size) > size {
+			size = p.next(n, size)
+			if err := p.charge(n, size); err != nil {
+				return n, err
+			}
+			b.Grow(int(size), n)
+		}
+		var m int
+		m, err = p.from.Read(b.Bytes()[n:])
+		n += m
+		p.hold.Arrived(int64(n))
+	}
+	if err == io.EOF && int64(n) < p.announced {
+		return n, io.ErrUnexpectedEOF
+	}
+	if err == io.EOF || int64(n) == p.announced {
+		err = nil
+	}
+	return n, err
+}
+
+// charge charges memory of the size, of which n bytes are full.
+func (p *intake) charge(n int, size int64) error {
+	return p.hold.Grow(p.server.clock(), int64(n), wire.Occupied(int(size)))
+}
+
+// next is the size that the memory should have, of which n bytes are full: more once
+// some of a longer body has come, and a multiple when it is full.
+func (p *intake) next(n int, size int64) int64 {
+	switch known := p.announced > 0; {
+	case n > 0 && size < secondPiece && known:
+		return min(p.announced, secondPiece)
+	case int64(n) < size:
+		return size
+	case known:
+		return min(p.announced, 16*size)
+	default:
+		return min(p.most, 2*size)
+	}
+}
+
+// unreceived is the refusal of a body that could not be read.
+func (s *Server) unreceived(c *gin.Context, err error) *refusal {
+	switch {
+	case tooLarge(err):
+		return s.oversize()
+	case errors.Is(err, memory.ErrSlow):
+		c.Header("Connection", "close")
+		s.memory.tell(s, "slow_body")
+		return bad(http.StatusRequestTimeout, "", "body_too_slow",
+			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
+	case errors.Is(err, memory.ErrFull):
+		c.Header("Connection", "close")
+		s.memory.tell(s, "bodies")
+		return s.noMemory(c, "for request bodies")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
+	default:
+		return bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
+	}
+}
+
+// noMemory refuses a request for which there is no memory now.
+func (s *Server) noMemory(c *gin.Context, what string) *refusal {
+	c.Header("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
+	return &refusal{http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "out_of_memory",
+		Message: "the router has no memory left " + what + "; try again later"}}
+}
+
+// cutOff ends the read of a body that may be waiting.
+func cutOff(writer any) {
+	_ = http.NewResponseController(writer.(http.ResponseWriter)).SetReadDeadline(time.Unix(1, 0))
+}
