@@ -87,7 +87,7 @@ func (w *Work) leaves(outcome Outcome, tokens int) {
 
 // slowdownOf is for the status: nil of a replica that is not reckoned to be slow.
 func (s *Server) slowdownOf(replica int) *float64 {
-	if factor := s.drift.Slowdown(replica); factor > 1 {
+	if factor := s.drift.Shown(replica); factor > 1 {
 		return number(factor)
 	}
 	return nil

@@ -36,7 +36,7 @@ func (m driftMetrics) Collect(out chan<- prometheus.Metric) {
 		ratio, answers, known := m.monitor.Ratio(i)
 		variant := m.table.Variants[r.Variant].Name
 		out <- prometheus.MustNewConstMetric(driftAnswersDesc, prometheus.CounterValue, float64(answers), r.Name, variant)
-		out <- prometheus.MustNewConstMetric(slowDesc, prometheus.GaugeValue, m.monitor.Slowdown(i), r.Name, variant)
+		out <- prometheus.MustNewConstMetric(slowDesc, prometheus.GaugeValue, m.monitor.Shown(i), r.Name, variant)
 		if known {
 			out <- prometheus.MustNewConstMetric(driftDesc, prometheus.GaugeValue, ratio, r.Name, variant)
 		}

@@ -38,6 +38,8 @@ type slowdown struct {
 	lasting trend
 	last    time.Duration // when a stretch came
 	factor  float64       // in force; 1 is none, and so is 0, before the first
+	notice  notice
+	shown   float64 // what people are shown; see [Monitor.Shown]
 }
 
 // trend smooths the logarithm of measured ÷ predicted.
@@ -125,16 +127,29 @@ func (m *Monitor) Fade(now time.Duration) {
 // the last one told is the last one decided.
 func (m *Monitor) settle(replica int, now time.Duration) {
 	s := &m.replicas[replica].slowdown
-	was := s.recent.force
 	factor, tell := s.decide(now)
-	if now, name := s.recent.force, m.table.Replicas[replica].Name; now && !was {
-		m.config.Log.Info("replica is slow: forecasts reckon with it", "replica", name, "slowdown", rounded(factor))
-	} else if was && !now {
-		m.config.Log.Info("replica is no longer so slow", "replica", name)
-	}
 	if tell {
 		s.factor = factor
 		m.OnSlow(replica, factor)
+	}
+	m.tell(replica, now, factor)
+}
+
+// tell logs that the replica is slow, and that it no longer is. One that is off and on is
+// said once, and each [again] how often: what forecasts reckon with changes meanwhile.
+func (m *Monitor) tell(replica int, now time.Duration, factor float64) {
+	s := &m.replicas[replica].slowdown
+	name := m.table.Replicas[replica].Name
+	switch what, times := s.notice.see(now, s.recent.force); what {
+	case began:
+		m.config.Log.Info("replica is slow: forecasts reckon with it", "replica", name, "slowdown", rounded(factor))
+	case goesOn:
+		m.config.Log.Info("replica is slow off and on: forecasts reckon with it while it is", "replica", name, "times", times, "slowdown", rounded(max(1, s.shown)))
+	case over:
+		m.config.Log.Info("replica is no longer so slow", "replica", name, "slow_times", 1+times)
+	}
+	if s.recent.force || !s.notice.said {
+		s.shown = factor
 	}
 }
 
@@ -159,6 +174,10 @@ func (m *Monitor) Forget() {
 		s.mu.Lock()
 		s.recent, s.lasting = trend{force: s.recent.force}, trend{}
 		m.settle(i, s.last)
+		if s.notice.said {
+			m.config.Log.Info("replica is no longer so slow", "replica", m.table.Replicas[i].Name, "slow_times", 1+s.notice.times)
+		}
+		s.notice, s.shown = notice{}, 1
 		s.mu.Unlock()
 	}
 }
@@ -173,4 +192,16 @@ func (m *Monitor) Slowdown(replica int) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(1, s.factor)
+}
+
+// Shown is [Monitor.Slowdown] for people: of a replica that is slow off and on it is what
+// was last reckoned with, until it has not been slow for a minute.
+func (m *Monitor) Shown(replica int) float64 {
+	if m == nil {
+		return 1
+	}
+	s := &m.replicas[replica].slowdown
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(1, s.shown)
 }

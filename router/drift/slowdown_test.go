@@ -31,6 +31,7 @@ func TestASlowReplicaIsReckonedWith(t *testing.T) {
 	if b.slow != [2]float64{1, 1} {
 		t.Errorf("told of slowdowns of %v of engines that have recovered", b.slow)
 	}
+	b.Fade(b.now + time.Minute) // it has been over for so long
 	if slow, over := strings.Count(b.log.String(), "replica is slow"), strings.Count(b.log.String(), "no longer"); slow != 2 || over != 2 {
 		t.Errorf("said %d and %d times, want 2: %s", slow, over, &b.log)
 	}
