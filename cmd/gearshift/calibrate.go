@@ -46,6 +46,10 @@ alternatives in turn, and hold the simulator against the policy too. Each step l
 finished is skipped, so that the same command goes on after an interruption; --from
 repeats a step and those after it.
 
+Before the first step the engines are asked for their models, and workload, alternatives,
+keys and folder are tried. At the end it is said how the policy did on the engines and in
+the simulator, and what to promote.
+
 Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -161,21 +165,38 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 	if err := errors.Join(c.measurable(), c.playable()); err != nil {
 		return err
 	}
+	if err := c.equipped(ctx); err != nil {
+		return err
+	}
 	if err := c.begin(); err != nil {
 		return err
 	}
+	if err := (&checkpoints.Store{Path: c.at(storeName)}).Writable(); err != nil {
+		return err
+	}
+	c.announce()
+	if err := c.walk(ctx); err != nil {
+		return err
+	}
+	c.conclude()
+	return nil
+}
+
+// walk takes the steps in order.
+func (c *calibration) walk(ctx context.Context) error {
 	all := steps()
 	for i, s := range all {
-		if s.name == o.from {
+		if s.name == c.from {
 			if err := c.forget(s); err != nil {
 				return err
 			}
 		}
 		if c.finished(s) {
-			fmt.Fprintf(stdout, "%d %s: finished already; --from %s repeats it\n", i+1, s.name, s.name)
+			fmt.Fprintf(c.stdout, "%d %s: finished already; --from %s repeats it\n", i+1, s.name, s.name)
 			continue
 		}
-		fmt.Fprintf(stdout, "%d %s\n", i+1, s.name)
+		fmt.Fprintf(c.stdout, "%d %s\n", i+1, s.name)
+		began := time.Now()
 		// What comes after a step rests on it. What a walk before has left of the next
 		// goes now, not when that is come to: this one may be finished by then, and the
 		// walk interrupted.
@@ -190,6 +211,7 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		fmt.Fprintf(c.stdout, "  %d of %d done, in %s\n", i+1, len(all), time.Since(began).Round(time.Second))
 	}
 	return nil
 }

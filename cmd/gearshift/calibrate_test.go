@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,12 +133,17 @@ func TestCalibrateGoesOn(t *testing.T) {
 		t.Errorf("the validation of the scenario before is still there: %v", err)
 	}
 	put("validate.json", "")
-	block(storeName)
+	block(storeName) // which is seen before a step begins
+	if code, out, stderr := gearshift(t, append(walk, "--from", "tune")...); code != 1 || out != "" || !strings.Contains(stderr, "it is not a regular file") {
+		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
+	}
+	remove(storeName)
+	block("train.txt")
 	code, out, stderr := gearshift(t, append(walk, "--from", "tune")...)
 	if code != 1 || !strings.Contains(out, "3 validate: finished already") || !strings.Contains(out, "4 tune\n") || !strings.Contains(stderr, "cannot repeat train") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
-	remove(storeName)
+	remove("train.txt")
 	interrupt("5 train\n")
 	tuned, err := scenario.Load(filepath.Join(dir, "scenario.yaml"))
 	if err != nil {
@@ -161,7 +168,7 @@ func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
 	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
 		dir := t.TempDir()
 		put := into(t, dir)
-		put("input.yaml", succeed(t, "scenario", "show", onHosts(t, "gpu0", "gpu0")))
+		put("input.yaml", succeed(t, "scenario", "show", onHosts(t, listing(t, "small", "large"), "gpu0", "gpu0")))
 		put("profile-small.yaml", strings.Replace(measuredLarge, "large", "small", 1))
 		put("profile-large.yaml", measuredLarge)
 		code, out, stderr := gearshift(t, "calibrate", "--scenario", filepath.Join(dir, "input.yaml"), "--dir", dir, "--preset", "quick", "--batches", "1,4", "--prompts", "16,64", "--turns", fmt.Sprint(turns))
@@ -186,15 +193,16 @@ func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
 
 // Each size is measured where it has neighbours, beside those of that host alone.
 func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
+	url := listing(t, "small", "large")
 	for _, c := range []struct {
 		small, large string
 		want, not    string
 	}{
-		{"gpu1", "gpu0, gpu1", "--url http://127.0.0.1:1/gpu1 --model small ", "stands beside no other"},
-		{"gpu1", "gpu0, gpu1", "--neighbour http://127.0.0.1:1/gpu1=large", "gpu0"},
+		{"gpu1", "gpu0, gpu1", "--url " + url + "/gpu1 --model small ", "stands beside no other"},
+		{"gpu1", "gpu0, gpu1", "--neighbour " + url + "/gpu1=large", "gpu0"},
 		{"gpu1", "gpu0", "small stands beside no other variant: its contention is not measured", "--neighbour"},
 	} {
-		code, out, stderr := gearshift(t, "calibrate", "--scenario", onHosts(t, c.small, c.large), "--dir", filepath.Join(t.TempDir(), "walk"), "--preset", "quick")
+		code, out, stderr := gearshift(t, "calibrate", "--scenario", onHosts(t, url, c.small, c.large), "--dir", filepath.Join(t.TempDir(), "walk"), "--preset", "quick")
 		if code != 1 || !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
 			t.Errorf("small on %s, large on %s: exit code %d, want %q and no %q in\n%s%s", c.small, c.large, code, c.want, c.not, out, stderr)
 		}
@@ -388,14 +396,91 @@ func TestAheadByStretches(t *testing.T) {
 	}
 }
 
-// onHosts is tiny with its sizes on hosts of their own choice, served by upstreams.
-func onHosts(t *testing.T, small, large string) string {
+// Engines that do not answer, or have other models, are said before anything is measured
+// and before there is a folder; where only steps without engines are left, they are not asked.
+func TestCalibrateAsksTheEnginesFirst(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "walk")
+	walk := func(file string, flags ...string) []string {
+		return append([]string{"calibrate", "--scenario", file, "--dir", dir, "--preset", "quick"}, flags...)
+	}
+	fail(t, walk(onHosts(t, listing(t, "small", "big"), "gpu0", "gpu0")), "replica large@gpu0: cannot measure", `it has no model "large"; it has small, big`)
+	code, out, stderr := gearshift(t, walk(onHosts(t, "http://127.0.0.1:1", "gpu0", "gpu0"))...)
+	if code != 1 || out != "" || strings.Count(stderr, "cannot reach http://127.0.0.1:1/gpu0") != 1 {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
+	}
+	file := onHosts(t, "http://127.0.0.1:1", "gpu0", "gpu0")
+	keyed := write(t, "keyed.yaml", strings.ReplaceAll(succeed(t, "scenario", "show", file), "/gpu0'}", "/gpu0', api_key_env: NO_SUCH_KEY}"))
+	fail(t, walk(keyed), "NO_SUCH_KEY", "empty")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("a refused walk left a folder: %v", err)
+	}
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}, scenario: scenarioOf(t, file)}
+	for _, s := range steps() {
+		if !c.asksEngines() {
+			t.Errorf("the engines are not asked before %s", s.name)
+		}
+		for _, name := range s.outputs(c) {
+			if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if c.asksEngines() {
+		t.Error("the engines are asked where all is done")
+	}
+}
+
+// The end of a walk holds the policy against the alternative that earned most.
+func TestTheEndOfACalibration(t *testing.T) {
+	policies := []string{calibrated, "static:small", "slackfit:0.9"}
+	turnsOf := func(utility ...[]float64) (turns []turn) {
+		for k, stretch := range utility {
+			for i, u := range stretch {
+				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: replay.Report{Requests: 100, Utility: u}})
+			}
+		}
+		return turns
+	}
+	for want, turns := range map[string][]turn{
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which cannot tell chance: --repetitions 3 or more do": turnsOf(
+			[]float64{0.9, 0.7, 0.85}),
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0000, paired over 2 repetitions: better": turnsOf(
+			[]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}),
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0500, paired over 2 repetitions: level": turnsOf(
+			[]float64{0.9, 0.7, 0.8}, []float64{0.8, 0.6, 0.8}),
+		"on the engines: calibrated over the best alternative, static:small, by -0.1000 ± 0.0000, paired over 2 repetitions: worse": turnsOf(
+			[]float64{0.8, 0.9, 0.7}, []float64{0.7, 0.8, 0.6}),
+	} {
+		if got := onEngines(policies, turns); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// listing is a server that lists the models, below any path, and answers nothing else.
+func listing(t *testing.T, models ...string) (url string) {
+	t.Helper()
+	list := `{"data":[{"id":"` + strings.Join(models, `"},{"id":"`) + `"}]}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/v1/models") {
+			http.Error(w, "{}", http.StatusNotImplemented)
+			return
+		}
+		fmt.Fprint(w, list)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// onHosts is tiny with its sizes on hosts of their own choice, served by upstreams below
+// the URL.
+func onHosts(t *testing.T, url, small, large string) string {
 	t.Helper()
 	text := succeed(t, "scenario", "show", "tiny")
 	upstreams := "  backend: upstream\n  upstreams:\n"
 	for variant, on := range map[string]string{"small": small, "large": large} {
 		for _, host := range strings.Split(on, ", ") {
-			upstreams += fmt.Sprintf("    %s@%s: {url: 'http://127.0.0.1:1/%s'}\n", variant, host, host)
+			upstreams += fmt.Sprintf("    %s@%s: {url: '%s/%s'}\n", variant, host, url, host)
 		}
 	}
 	for _, edit := range [][2]string{

@@ -32,7 +32,11 @@ func newReplayCommand() *cobra.Command {
 		Long: `Send a recorded trace to a live router at the trace's own pace, whether answers keep
 up or not, and print utility, deadlines met, latencies and the mix of sizes as the
 client saw them. The trace gives arrival times; tasks and lengths are the scenario's,
-unless --lengths takes the trace's own token counts.`,
+unless --lengths takes the trace's own token counts.
+
+Before anything is sent, the trace is read, and the server asked whether it has the
+model and, if it is a router, the scenario's tasks and sizes. The last lines are a verdict
+and the command that simulates the same.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return replayTrace(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
@@ -79,25 +83,14 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	spec := workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths}
-	// With a rate and a duration, as many requests as that makes are sent, at
-	// that mean rate; with a duration alone, what the trace has in that time.
-	requests := int(math.Ceil(o.rate * o.duration.Seconds()))
-	stream, err := spec.Open(s.Settings(requests), workloads.Seed(workloads.Serving, o.seed))
+	requests, err := o.requests(s)
 	if err != nil {
 		return err
 	}
-	if requests == 0 {
-		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
-	}
-	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: stream}
-	if output.IsTerminal(stderr) {
-		config.Progress = func(p replay.Progress) {
-			fmt.Fprintf(stderr, "\r\x1b[K%s: %d sent, %d answered", p.Elapsed.Round(time.Second), p.Sent, p.Answered)
-		}
-	}
+	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: &requests}
+	config.Progress = replayed(stderr, len(requests), requests[len(requests)-1].At)
 	report, err := replay.Run(ctx, config)
-	if config.Progress != nil {
+	if output.IsTerminal(stderr) {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
 	if err != nil {
@@ -113,7 +106,71 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if report.Completed == 0 {
 		return fmt.Errorf("none of %d requests was answered: %s", report.Requests, report.Faults())
 	}
-	return nil
+	verdict := stdout
+	if o.format == "json" { // programs read that
+		verdict = stderr
+	}
+	_, err = fmt.Fprintf(verdict, "\n%s\n%s", report.Verdict(), o.next(report))
+	return err
+}
+
+// spec is the trace as a workload.
+func (o *replayOptions) spec() workloads.Spec {
+	return workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths}
+}
+
+// number is how many requests are sent at most; 0 is all of the trace. With a rate and a
+// duration those that make that mean rate are; with a duration alone, what the trace has in
+// that time.
+func (o *replayOptions) number() int { return int(math.Ceil(o.rate * o.duration.Seconds())) }
+
+// requests reads the whole trace, so that what is wrong with it shows before any is sent.
+func (o *replayOptions) requests(s *scenario.Scenario) (workloads.Given, error) {
+	stream, err := o.spec().Open(s.Settings(o.number()), workloads.Seed(workloads.Serving, o.seed))
+	if err != nil {
+		return nil, err
+	}
+	if o.number() == 0 {
+		stream = workloads.Take(stream, workloads.Limit{Duration: o.duration})
+	}
+	var list workloads.Given
+	for a, ok := stream.Next(); ok; a, ok = stream.Next() {
+		list = append(list, a)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("--duration %v: no request of %s comes in that time", o.duration, o.trace)
+	}
+	return list, nil
+}
+
+// replayEvery is how often replay writes a line where nobody watches a terminal.
+const replayEvery = 10 * time.Second
+
+// replayed says how far a replay of so many requests in so much time has come.
+func replayed(stderr io.Writer, requests int, length time.Duration) func(replay.Progress) {
+	var said time.Duration
+	terminal := output.IsTerminal(stderr)
+	return func(p replay.Progress) {
+		line := fmt.Sprintf("%s of %s: %d of %d sent, %d answered", p.Elapsed.Round(time.Second), length.Round(time.Second), p.Sent, requests, p.Answered)
+		if terminal {
+			fmt.Fprintf(stderr, "\r\x1b[K%s", line)
+		} else if p.Elapsed-said >= replayEvery {
+			said = p.Elapsed
+			fmt.Fprintln(stderr, line)
+		}
+	}
+}
+
+// next is the command that simulates what was replayed, by the policy that routed.
+func (o *replayOptions) next(r replay.Report) string {
+	if r.Policy == "" || o.model != "" && o.model != "auto" {
+		return ""
+	}
+	command := fmt.Sprintf("simulate the same: gearshift eval --scenario %s --policy %s --workload %s", o.scenario, r.Policy, o.spec())
+	if o.number() > 0 || o.duration > 0 {
+		command += fmt.Sprintf(" --requests %d", r.Requests)
+	}
+	return command + "\n"
 }
 
 func printReport(report replay.Report, format string, stdout io.Writer) error {

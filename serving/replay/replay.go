@@ -5,7 +5,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -42,8 +41,8 @@ type Progress struct {
 
 // Run sends the requests and waits for all answers. If the context ends it
 // stops, and reports on the requests that have been answered by then. It fails
-// only if the server cannot be reached or does not know the model; errors of
-// single requests are part of the report.
+// only, and before anything is sent, if the server cannot be reached, does not know the
+// model, or routes another scenario; errors of single requests are part of the report.
 func Run(ctx context.Context, c Config) (Report, error) {
 	if c.Model == "" {
 		c.Model = "auto"
@@ -60,9 +59,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		client: &http.Client{Transport: caller.Transport()}, tally: newTally(c.Table),
 	}
 	defer r.client.CloseIdleConnections()
-	if _, err := r.server.Model(ctx, r.client, c.Model); errors.Is(err, caller.ErrKey) {
-		return Report{}, fmt.Errorf("%w (--api-key-env NAME)", err)
-	} else if err != nil {
+	if err := r.check(ctx); err != nil {
 		return Report{}, err
 	}
 	r.send(ctx)

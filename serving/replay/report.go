@@ -36,6 +36,8 @@ type Report struct {
 	LateMS float64        `json:"late_ms"`
 	Errors map[string]int `json:"errors"`
 	Tasks  []TaskReport   `json:"tasks"`
+	// Policy is what routed when the replay began, if the server says so.
+	Policy string `json:"-"`
 }
 
 // TaskReport is one task's part of a Report.
@@ -57,6 +59,7 @@ type Percentiles struct {
 // tally gathers outcomes.
 type tally struct {
 	table  *fleet.Table
+	policy string // of the router
 	tasks  []taskTally
 	first  []time.Duration
 	pace   []time.Duration
@@ -108,7 +111,7 @@ func (y *tally) add(o outcome) {
 func (y *tally) report() Report {
 	var sum taskTally
 	sum.variants = map[string]int{}
-	r := Report{LateMS: milliseconds(y.late), DurationS: y.end.Seconds(), Errors: y.faults}
+	r := Report{LateMS: milliseconds(y.late), DurationS: y.end.Seconds(), Errors: y.faults, Policy: y.policy}
 	for i, t := range y.tasks {
 		sum.requests += t.requests
 		sum.met += t.met

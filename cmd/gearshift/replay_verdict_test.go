@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/serving/replay"
+)
+
+// What replay needs is checked before anything is sent, with the trace first; it ends in a
+// verdict and a command that eval takes.
+func TestReplayChecksAndConcludes(t *testing.T) {
+	trace := write(t, "trace.jsonl", `{"at_s":0,"prompt_tokens":3,"output_tokens":2}`+"\n"+`{"at_s":0.05,"prompt_tokens":3,"output_tokens":2}`+"\n")
+	s := serveTiny(t, "--policy", "static:small")
+	to := func(args ...string) []string {
+		return append([]string{"replay", "--scenario", "tiny", "--url", s.url, "--trace", trace}, args...)
+	}
+	fail(t, []string{"replay", "--scenario", "tiny", "--url", "http://127.0.0.1:1", "--trace", "nowhere.jsonl"}, "nowhere.jsonl")
+	fail(t, []string{"replay", "--scenario", "tiny", "--url", "http://127.0.0.1:1", "--trace", trace}, "cannot reach http://127.0.0.1:1")
+	fail(t, to("--model", "huge"), `it has no model "huge"; it has auto, small, large`)
+	fail(t, to("--scenario", "titan-rtx-opt"), "it has no task", "give the scenario that it serves")
+	broken := write(t, "broken.jsonl", `{"at_s":0,"prompt_tokens":3,"output_tokens":2}`+"\n"+`{"at_s":"x"}`+"\n")
+	fail(t, to("--trace", broken), "broken.jsonl:2")
+	if strings.Contains(s.log.String(), "chat/completions") {
+		t.Errorf("a refused replay sent requests: %s", s.log)
+	}
+
+	out := succeed(t, to("--lengths")...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	verdict, next := lines[len(lines)-2], lines[len(lines)-1]
+	if verdict != "it keeps up: 100.0 % of 2 requests were answered in time, for a utility of 0.700 each" &&
+		!strings.Contains(verdict, "of 2 requests were answered in time") {
+		t.Errorf("the verdict is %q in\n%s", verdict, out)
+	}
+	want := fmt.Sprintf("simulate the same: gearshift eval --scenario tiny --policy static:small --workload trace:%s+lengths", trace)
+	if next != want {
+		t.Errorf("the next command is %q, want %q", next, want)
+	}
+	succeed(t, append(strings.Fields(strings.TrimPrefix(next, "simulate the same: gearshift ")), "--seeds", "1")...)
+
+	code, out, stderr := gearshift(t, to("--format", "json")...)
+	var report replay.Report
+	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil || report.Completed != 2 || !strings.Contains(stderr, "of 2 requests were answered in time") {
+		t.Errorf("exit code %d, %v: %s%s", code, err, out, stderr)
+	}
+	s.end(t)
+}
+
+// Where nobody watches, a line comes every ten seconds.
+func TestReplayShowsProgress(t *testing.T) {
+	var b strings.Builder
+	tell := replayed(&b, 120, time.Minute)
+	for i := 1; i <= 25; i++ {
+		tell(replay.Progress{Elapsed: time.Duration(i) * time.Second, Sent: 2 * i, Answered: i})
+	}
+	if want := "10s of 1m0s: 20 of 120 sent, 10 answered\n20s of 1m0s: 40 of 120 sent, 20 answered\n"; b.String() != want {
+		t.Errorf("said\n%swant\n%s", b.String(), want)
+	}
+}
