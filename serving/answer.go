@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/serving/complaint"
 	"gearshift/serving/health"
 	"gearshift/serving/wire"
 )
@@ -45,8 +46,12 @@ type answer struct {
 	// panicked is what the transport panicked with on another goroutine.
 	panicked any
 	keyed    bool // what key the replica sees, if any, is the router's own
-	reported bool // to health
-	noted    bool // as a response that the replica keeps, or as none
+	// model is what the replica was asked for, and complaint what its error is about.
+	model     string
+	complaint complaint.Kind
+	common    bool // every engine has the endpoint
+	reported  bool // to health
+	noted     bool // as a response that the replica keeps, or as none
 	// delivered says that the last event of a stream has gone out: whatever fails then,
 	// the client has all of it.
 	delivered bool
@@ -71,6 +76,16 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	}
 	a.first, a.err = a.next()
 	a.gather()
+	if status := a.status(); complaint.Worth(status) {
+		a.complaint = complaint.Of(status, a.first, a.model)
+	}
+}
+
+// misplaced says that the replica has not what it was asked for: the model, which the
+// router put into the request, or an endpoint that every engine has. That is its failure,
+// or the scenario's, and not the client's.
+func (a *answer) misplaced() bool {
+	return a.complaint == complaint.Model || a.complaint == complaint.Path && a.common
 }
 
 // eventStream is the media type of events.
@@ -270,7 +285,7 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 		return reasonFor(a.err), true
 	case a.response.StatusCode == http.StatusTooManyRequests:
 		return failedBusy, true
-	case busy(a.response.StatusCode) || a.locked():
+	case busy(a.response.StatusCode) || a.locked() || a.misplaced():
 		return failedStatus, true
 	case a.garbage():
 		return failedBroken, true
@@ -303,7 +318,7 @@ func (a *answer) json() bool {
 // something between, or a redirect; or what is said of a key that is not the client's.
 func (a *answer) foreign() bool {
 	status := a.response.StatusCode
-	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.garbage()
+	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.misplaced() || a.garbage()
 }
 
 // garbage says that a success has begun with what is no answer.

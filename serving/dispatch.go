@@ -103,14 +103,19 @@ func (s *Server) keyed(replica int) bool {
 	return ok && !forwarder.ForwardsAuthorization()
 }
 
+// modelOf is the name by which the replica knows its variant.
+func (s *Server) modelOf(replica int) string {
+	if model := s.backends[replica].Model; model != "" {
+		return model
+	}
+	return s.table.Variants[s.table.Replicas[replica].Variant].Name
+}
+
 // send makes it. It touches nothing that another attempt at the same time does.
 func (d *dispatch) send(a *answer) {
 	backend := d.backends[a.replica]
-	model := backend.Model
-	if model == "" {
-		model = d.table.Variants[d.table.Replicas[a.replica].Variant].Name
-	}
-	body := d.call.WithModel(model)
+	a.model, a.common = d.modelOf(a.replica), d.endpoint.common
+	body := d.call.WithModel(a.model)
 	out := (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// The host means nothing: a transport leads to one replica.
@@ -127,6 +132,9 @@ func (d *dispatch) send(a *answer) {
 // report tells of an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
+	if a.misplaced() {
+		d.health.unlisted(a.replica)
+	}
 	if !d.full(a, reason) && reason != failedBusy && !health.Short(a.err) && !health.Unnamed(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
@@ -140,6 +148,9 @@ func (d *dispatch) report(a *answer, reason failure) {
 	attributes := []any{"replica", d.table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
 	if a.response != nil {
 		attributes = append(attributes, "status", a.response.StatusCode)
+	}
+	if a.misplaced() {
+		attributes = append(attributes, "why", a.complaint.String(), "model", a.model)
 	}
 	if a.err != nil && (a.err != io.EOF || reason == failedBroken) { // the end of a whole answer is no fault
 		attributes = append(attributes, "error", a.err)
@@ -171,6 +182,9 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 	}
 	now := d.clock()
 	pays := !unreachable(a.err) && context.Cause(a.ctx) != errGone // nor does a host that is gone do any
+	if a.misplaced() {
+		pays = false
+	}
 	if pays && !d.budget.take(now) {
 		d.books.life.exhausted.Inc()
 		return false

@@ -10,6 +10,8 @@ type endpoint struct {
 	// alike says that any variant's answer serves the client. Vectors of
 	// different models cannot be compared, so a failure must not mix them.
 	alike bool
+	// common says that every engine has it: one that does not is set up wrongly.
+	common bool
 	// generates says that its answers are generated, token by token.
 	generates bool
 	// named says that the events of its streams have names.
@@ -19,8 +21,8 @@ type endpoint struct {
 }
 
 var endpoints = [...]endpoint{
-	{path: "/v1/chat/completions", alike: true, generates: true},
-	{path: "/v1/completions", alike: true, generates: true},
+	{path: "/v1/chat/completions", alike: true, generates: true, common: true},
+	{path: "/v1/completions", alike: true, generates: true, common: true},
 	{path: "/v1/embeddings"},
 	{path: "/v1/gearshift/classify", alike: true},
 	{path: "/v1/responses", alike: true, generates: true, named: true, stores: true},

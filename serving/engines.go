@@ -48,20 +48,24 @@ func (s *Server) servers() []server {
 		if !ok {
 			continue
 		}
-		base := p.Base().String()
+		base := placeOf(p)
 		n, ok := index[base]
 		if !ok {
 			n = len(list)
 			index[base] = n
 			list = append(list, server{Prober: p})
 		}
-		model := b.Model
-		if model == "" {
-			model = s.table.Variants[s.table.Replicas[i].Variant].Name
-		}
-		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, model)
+		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, s.modelOf(i))
 	}
 	return list
+}
+
+// placeOf tells servers apart: those below one root may have lists of their own.
+func placeOf(p Prober) string {
+	if at, ok := p.(interface{ API() *url.URL }); ok {
+		return at.API().String()
+	}
+	return p.Base().String()
 }
 
 // addressOf is where the backend is connected to, host:port, and the host alone;
@@ -103,7 +107,7 @@ func (s *Server) watchEngines() {
 	var beats []health.Beat
 	var sources []gauges.Source
 	for _, one := range s.servers() {
-		beats = append(beats, health.Beat{Server: one, Replicas: one.replicas})
+		beats = append(beats, health.Beat{Server: one, Replicas: one.replicas, Models: one.models})
 		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models})
 	}
 	metrics := newEngineMetrics(s)
@@ -112,6 +116,7 @@ func (s *Server) watchEngines() {
 			metrics.probed(b.Replicas, f)
 			k.probed(b.Replicas, f)
 		})
+		k.patrol.OnList = k.listed
 	}
 	s.scraper = gauges.New(s.config.Gauges, s.router.Ledger(), sources, s.counts, s.clock, engineSeed, s.gaugesRead)
 	s.health, s.adapter.sign = k, k.monitor.Sign
@@ -198,6 +203,8 @@ func (s *Server) healthChanged(c health.Change) {
 	name := s.table.Replicas[c.Replica].Name
 	s.engineMetrics.changed(c)
 	switch {
+	case c.Why == health.Unlisted && c.Note != "":
+		s.log.Warn("replica kept out: its server does not have its model", "replica", name, "why", c.Note)
 	case c.Spared:
 		s.log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
 	case c.Lost:

@@ -25,6 +25,9 @@ type asked struct {
 	gone    atomic.Bool // there is nobody: nothing comes back
 	unnamed atomic.Bool // nobody knows its address now
 	metrics atomic.Pointer[string]
+	models  atomic.Pointer[string] // its list of models; empty if nil
+	lists   atomic.Int32
+	absent  atomic.Bool // has no path, as behind a wrong base
 	probes  atomic.Int32
 }
 
@@ -63,9 +66,20 @@ func (e *asked) Get(ctx context.Context, path string) (*http.Response, error) {
 	case e.unnamed.Load():
 		return nil, unnamed()
 	}
+	if e.absent.Load() {
+		return reply(http.StatusNotFound, jsonType, http.NoBody), nil
+	}
 	if path == "/health" { // a hung engine says that it is well
 		e.probes.Add(1)
 		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader("{}"))), nil
+	}
+	if path == "/v1/models" {
+		e.lists.Add(1)
+		text := `{"object":"list","data":[]}`
+		if list := e.models.Load(); list != nil {
+			text = *list
+		}
+		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(text))), nil
 	}
 	page := e.metrics.Load()
 	if page == nil {

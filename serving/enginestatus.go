@@ -14,6 +14,8 @@ type EngineStatus struct {
 	SinceS float64 `json:"since_s"`
 	// Why is the reason of the ejection that the state stems from.
 	Why string `json:"why,omitempty"`
+	// Note says in words why, of a replica whose server does not have its model.
+	Note string `json:"note,omitempty"`
 	// Cap of the requests in flight while it comes back; none if left out.
 	Cap int `json:"cap,omitempty"`
 	// Busy says that it has lately refused requests for want of room, and gets fewer.
@@ -47,7 +49,7 @@ func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
 }
 
 func engineStatus(h health.Standing, g gauges.Gauge, now time.Duration) EngineStatus {
-	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Cap: h.Cap, Busy: h.Busy}
+	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Note: h.Note, Cap: h.Cap, Busy: h.Busy}
 	if !g.Read {
 		return e
 	}

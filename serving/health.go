@@ -102,6 +102,20 @@ func (k *keeper) probed(replicas []int, f health.Finding) {
 	}
 }
 
+// listed takes in what a server says of its replicas' models.
+func (k *keeper) listed(b health.Beat, notes []string, _ []int) {
+	for n, i := range b.Replicas {
+		k.changed(k.monitor.Listed(i, notes[n], k.clock()))
+	}
+}
+
+// unlisted has the replica's server asked for its models: it lacks what it was asked for.
+func (k *keeper) unlisted(replica int) {
+	if k.patrol != nil {
+		k.patrol.Soon(func(i int) bool { return i == replica })
+	}
+}
+
 // doubt has the replica's host probed: its servers may have gone together.
 func (k *keeper) doubt(replica int) {
 	if k.patrol != nil {

@@ -12,7 +12,7 @@ import (
 func (a *answer) judge() Outcome {
 	status := a.status()
 	switch {
-	case failing(status) || status == http.StatusTooManyRequests || a.locked():
+	case failing(status) || status == http.StatusTooManyRequests || a.locked() || a.misplaced():
 		return Failed
 	case status >= http.StatusBadRequest:
 		return Refused
@@ -130,6 +130,8 @@ func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
 		e = d.endOf(a.err)
 	case a.locked():
 		e.code, e.message = "upstream_unauthorized", unauthorized
+	case a.misplaced():
+		e.code, e.message = "upstream_not_found", notFound
 	case a.response.StatusCode/100 != 2:
 		e.outcome, e.message = a.judge(), "the replica answered "+a.response.Status
 	case a.events:
@@ -151,6 +153,9 @@ func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
 	}
 	return e.outcome, a.none()
 }
+
+// notFound is what a client is told of a replica that lacks what the router asked it for.
+const notFound = "the replica does not have the model or the endpoint that the router asked it for"
 
 // unauthorized is what a client is told of a key that is not its own.
 const unauthorized = "the replica does not accept the router's key"
@@ -193,6 +198,8 @@ func (d *dispatch) foreign(a *answer) Outcome {
 	switch why := strings.TrimSpace(string(a.first)); {
 	case a.locked(): // another key than the client's, who is to read nothing of it
 		status, e.Code, e.Message = http.StatusBadGateway, "upstream_unauthorized", unauthorized
+	case a.misplaced():
+		status, e.Code, e.Message = http.StatusBadGateway, "upstream_not_found", notFound
 	case r.StatusCode/100 == 2:
 		e.Message = "the replica's answer is no JSON"
 	case a.media == "text/plain" && why != "":

@@ -42,6 +42,8 @@ type Config struct {
 	ProbePath     string        `yaml:"probe_path"`
 	// ProbeFailures in a row take a replica out. A refused connection does at once.
 	ProbeFailures int `yaml:"probe_failures"`
+	// ProbeModels keeps replicas out whose server lists other models and not theirs.
+	ProbeModels bool `yaml:"probe_models"`
 }
 
 // DefaultConfig suits engines that answer within seconds.
@@ -55,7 +57,7 @@ func DefaultConfig() Config {
 		Trials:        2,
 		SlowStart:     10 * time.Second,
 		ProbeInterval: 2 * time.Second, ProbeTimeout: 2 * time.Second,
-		ProbePath: "/health", ProbeFailures: 3,
+		ProbePath: "/health", ProbeFailures: 3, ProbeModels: true,
 	}
 }
 

@@ -35,9 +35,10 @@ type replica struct {
 	level int           // ejections, each soon after the one before
 	hard  bool          // cannot be reached, or its probes fail
 
-	failures int // in a row
-	timeouts int // how many of these were timeouts
-	trials   int // that have succeeded
+	failures int  // in a row
+	answered bool // the last request that tells did not fail
+	timeouts int  // how many of these were timeouts
+	trials   int  // that have succeeded
 	// released is when its trials began, and left how many requests from before
 	// it still has: what becomes of those says nothing of how it is now.
 	released time.Duration
@@ -82,6 +83,9 @@ func (m *Monitor) Set(c Config) {
 		if c.ProbeInterval == 0 {
 			r.probe = probe{}
 		}
+		if r.Note != "" && (c.ProbeInterval == 0 || !c.ProbeModels) {
+			r.Note, r.until = "", 0
+		}
 		if r.State == HalfOpen {
 			m.limit(i, r.left+c.Trials)
 		}
@@ -95,6 +99,7 @@ func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	if m.old(i, sent) {
 		return nil
 	}
+	m.replicas[i].answered = false
 	if why == Connect {
 		m.unreachable(i, now)
 		return m.changed()
@@ -133,6 +138,7 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, false)
+	r.answered = true
 	r.failures, r.timeouts, r.spared, r.busy.pause = 0, 0, false, 0
 	if r.State != HalfOpen {
 		return nil
@@ -178,7 +184,7 @@ func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 		r.hard = r.hard || why.hard()
 		return
 	}
-	if why != Unreachable && !m.expendable() {
+	if why != Unreachable && why != Unlisted && !m.expendable() {
 		if !r.spared {
 			r.spared = true
 			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: why, Spared: true})

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// fallbackPath is asked for where there is no probe path: every OpenAI-compatible
-// server lists its models.
-const fallbackPath = "/v1/models"
+// modelsPath is asked for the list of models, and where there is no probe path: every
+// OpenAI-compatible server lists its models.
+const modelsPath = "/v1/models"
 
 // soonest is the least time between two probes of a server.
 const soonest = 100 * time.Millisecond
@@ -31,10 +31,18 @@ type Server interface {
 type Beat struct {
 	Server   Server
 	Replicas []int
+	// Models are the names by which it knows the replicas' variants. Without them it is
+	// not asked for a list.
+	Models []string
 }
 
 // Patrol probes servers, each at its own times.
 type Patrol struct {
+	// OnList, if set before Start, is told what each server says of its models, as often
+	// as it is asked: notes of those that it has not, see [Monitor.Listed], and the contexts
+	// that it tells, by the Beat's replicas.
+	OnList func(b Beat, notes []string, contexts []int)
+
 	config Config
 	report func(Beat, Finding)
 	walks  []walk
@@ -46,6 +54,7 @@ type walk struct {
 	Beat
 	soon chan struct{}
 	rand *rand.Rand // of its goroutine
+	list schedule   // of its list of models
 }
 
 // NewPatrol makes a Patrol of the servers. Each finding is reported, by any
@@ -98,12 +107,19 @@ func (p *Patrol) walk(ctx context.Context, w *walk) {
 	wait := time.Duration(w.rand.Float64() * float64(p.config.ProbeInterval))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
+	// Requests come at once, so the list is asked for before the first probe.
+	list := time.NewTimer(soonest + wait/8)
+	defer list.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-list.C:
+			p.askList(ctx, w)
+			continue
 		case <-timer.C:
 		case <-w.soon:
+			w.list.due()
 		}
 		finding, found := p.ask(ctx, w)
 		if ctx.Err() != nil {
@@ -111,6 +127,9 @@ func (p *Patrol) walk(ctx context.Context, w *walk) {
 		}
 		if found {
 			p.report(w.Beat, finding)
+		}
+		if w.list.next(finding, found) {
+			p.askList(ctx, w)
 		}
 		select { // so that doubts do not make a storm
 		case <-ctx.Done():
@@ -142,15 +161,17 @@ func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	status, err := get(ctx, w.Server, p.config.ProbePath)
-	if err == nil && p.config.ProbePath != fallbackPath && missing(status) {
-		status, err = get(ctx, w.Server, fallbackPath)
+	if err == nil && p.config.ProbePath != modelsPath && missing(status) {
+		status, err = get(ctx, w.Server, modelsPath)
 	}
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }
 	switch {
 	case Short(err):
 		return 0, false
-	case err == nil && (status < http.StatusInternalServerError || missing(status)):
+	case err == nil && missing(status):
+		return Absent, true
+	case err == nil && status < http.StatusInternalServerError:
 		return Well, true
 	case err == nil:
 		return Unsound, true

@@ -89,7 +89,7 @@ func TestFindings(t *testing.T) {
 		"well":         {status(200), health.Well},
 		"no key":       {status(401), health.Well},
 		"loading":      {status(503), health.Unsound},
-		"nothing here": {status(404), health.Well},
+		"nothing here": {status(404), health.Absent},
 		"refused":      {func(context.Context, string) (int, error) { return 0, dial }, health.Refused},
 		"no way there": {func(context.Context, string) (int, error) {
 			return 0, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
@@ -133,7 +133,7 @@ func TestTheProbePathIsAskedAgain(t *testing.T) {
 			}
 			return 200, nil
 		})
-		if d.findings[0] != health.Well || d.findings[len(d.findings)-1] != health.Unsound {
+		if d.findings[0] != health.Absent || d.findings[len(d.findings)-1] != health.Unsound {
 			t.Errorf("found %v", d.findings)
 		}
 	})

@@ -17,12 +17,14 @@ const (
 	Unsound
 	// Late: it did not answer in time.
 	Late
+	// Absent: it has none of the paths that were asked for.
+	Absent
 )
 
-var findings = [...]string{"well", "refused", "unconnected", "error", "timeout"}
+var findings = [...]string{"well", "refused", "unconnected", "error", "timeout", "absent"}
 
 // Findings lists all findings.
-var Findings = []Finding{Well, Refused, Unconnected, Unsound, Late}
+var Findings = []Finding{Well, Refused, Unconnected, Unsound, Late, Absent}
 
 // String is the finding as metrics have it.
 func (f Finding) String() string { return findings[f] }
@@ -37,6 +39,34 @@ type probe struct {
 }
 
 func (p *probe) failing() bool { return p.missed > 0 }
+
+// Listed notes whether the server of the replica has its model: the note says in words that
+// it does not, and is empty where it does, or does not say. A replica without its model is
+// out until it has it, however many are.
+func (m *Monitor) Listed(i int, note string, now time.Duration) []Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.replicas[i]
+	before := r.Note
+	r.Note = note
+	switch {
+	case note == before:
+	case note != "":
+		if r.State != Ejected {
+			m.eject(i, Unlisted, now)
+		} else {
+			r.Why = Unlisted
+			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: Unlisted})
+		}
+		if n := len(m.changes) - 1; n >= 0 {
+			m.changes[n].Note = note
+		}
+	case r.State == Ejected:
+		r.until = min(r.until, now) // what it was out for is over
+		m.release(i, now)
+	}
+	return m.changed()
+}
 
 // Probed notes what a probe of the replica's server found.
 func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
@@ -57,6 +87,8 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 		}
 	case progressed && r.State != Ejected && (f == Late || f == Unconnected):
 		// Its answers come: it is too busy for probes.
+	case f == Absent:
+		m.absent(i, now)
 	case f == Refused || f == Unconnected:
 		r.probe.missed++
 		m.eject(i, Unreachable, now)
@@ -69,4 +101,22 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 		}
 	}
 	return m.changed()
+}
+
+// absent notes that the server has none of the paths. It may have those that clients ask
+// for: one that has answered a request stays, and the trials of one that is out tell.
+func (m *Monitor) absent(i int, now time.Duration) {
+	r := &m.replicas[i]
+	switch {
+	case r.State == Ejected:
+		r.probe.missed, r.hard = 0, false
+		m.release(i, now)
+	case r.answered || r.State == HalfOpen:
+		r.probe.missed = 0
+	default:
+		if r.probe.missed++; r.probe.missed >= m.config.ProbeFailures {
+			m.eject(i, Unwell, now)
+			r.probe.missed, r.hard = 0, false
+		}
+	}
 }

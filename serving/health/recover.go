@@ -45,6 +45,8 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 	r := &m.replicas[i]
 	waited := now >= r.until
 	switch {
+	case r.Note != "": // until its server has its model
+		return false
 	case !r.probe.has:
 	case r.hard:
 		waited = r.probe.passed && (waited || r.level == 1)

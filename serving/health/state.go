@@ -62,10 +62,12 @@ const (
 	Unreliable Reason = "failure_share"
 	// Silent: it accepted work and answered nothing.
 	Silent Reason = "silent"
+	// Unlisted: its server has other models, not the replica's.
+	Unlisted Reason = "model"
 )
 
 // Reasons lists all reasons.
-var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent}
+var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent, Unlisted}
 
 // hard says that probes tell when it is over, where there are probes.
 func (r Reason) hard() bool { return r == Unreachable || r == Unwell }
@@ -82,6 +84,8 @@ type Standing struct {
 	Cap int
 	// Busy says that it has lately refused requests for want of room, and gets fewer.
 	Busy bool
+	// Note says in words why the replica is [Unlisted]; empty if it is not.
+	Note string
 }
 
 // Change is a replica's step from one state to another.
@@ -94,6 +98,8 @@ type Change struct {
 	// Spared says that there was no step: the replica would have been ejected, had
 	// not too many been out already.
 	Spared bool
+	// Note says in words why the replica is [Unlisted], where that is the reason.
+	Note string
 	// Lost says that there was no step: nothing is there any more where the replica was,
 	// and what it was given will not be answered.
 	Lost bool

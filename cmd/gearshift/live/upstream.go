@@ -37,6 +37,9 @@ func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error)
 // Base implements [serving.Prober].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
 
+// API is where its OpenAI endpoints lie.
+func (u *upstream) API() *url.URL { return u.current.Load().API() }
+
 // ForwardsAuthorization implements [serving.Forwarder].
 func (u *upstream) ForwardsAuthorization() bool { return u.current.Load().ForwardsAuthorization() }
 

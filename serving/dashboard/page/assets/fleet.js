@@ -9,7 +9,7 @@ const MOST = 48; // hosts shown at once
 // condition says in a few words what is the matter with a replica; null if nothing is.
 export function condition(r) {
   const since = r.since_s > 0 ? ` for ${duration(r.since_s)}` : '';
-  const why = r.why ? ` (${r.why.replaceAll('_', ' ')})` : '';
+  const why = r.note ? `: ${r.note}` : r.why ? ` (${r.why.replaceAll('_', ' ')})` : '';
   switch (r.state) {
     case 'ejected': return ['bad', `ejected${since}${why}`];
     case 'half_open': return ['warn', `being tried again${why}`];
