@@ -2,30 +2,61 @@ package router
 
 import "gearshift/router/fleet"
 
-// raise puts a variant that reaches the request's quality floor in the place of one
-// that does not. There is one, or the view would have been hopeless or late. It is
+// raise puts a variant that may answer the request and reaches its quality floor in the
+// place of one that does not. There is one, or the view would have been hopeless or late. It is
 // not the policy's own choice, and tells nothing of how likely that would have been.
 func (d *desk) raise(choice *Choice, r *fleet.Request) {
 	if d.table.Reaches(r, choice.Variant) {
 		return
 	}
-	choice.Variant, choice.Replica, choice.Policy = d.reaching(r), -1, Raised
+	by, reason := Raised, ReasonFloor
+	if r.Variants != 0 {
+		by, reason = Limited, ReasonLimited
+		choice.Variant = d.nearest(choice.Variant, r)
+	} else {
+		choice.Variant = d.reaching(r)
+	}
+	choice.Replica, choice.Policy = -1, by
 	choice.Fallback, choice.Propensity = true, 0
 	if choice.Reason == "" {
-		choice.Reason = ReasonFloor
+		choice.Reason = reason
 	}
+}
+
+// nearest is the variant nearest to the one chosen that may answer and has room: the
+// next smaller ones come before larger ones, which cost more than the choice.
+func (d *desk) nearest(chosen int, r *fleet.Request) int {
+	for v := chosen - 1; v >= 0; v-- {
+		if d.takes(v, r) {
+			return v
+		}
+	}
+	for v := chosen + 1; v < len(d.table.Variants); v++ {
+		if d.takes(v, r) {
+			return v
+		}
+	}
+	return -1
 }
 
 // reaching is the first variant of the table, which is the quickest, that reaches the
 // floor and has room: a place, and the gate's word if there is one.
 func (d *desk) reaching(r *fleet.Request) int {
 	for v := range d.table.Variants {
-		if !d.table.Reaches(r, v) {
-			continue
-		}
-		if d.lineup.gate == nil && d.view.VariantAvailable(v) || d.lineup.gate != nil && d.roomiest(v, r) >= 0 {
+		if d.takes(v, r) {
 			return v
 		}
 	}
 	return -1
+}
+
+// takes reports whether the variant reaches the floor and has room.
+func (d *desk) takes(v int, r *fleet.Request) bool {
+	if !d.table.Reaches(r, v) {
+		return false
+	}
+	if d.lineup.gate == nil {
+		return d.view.VariantAvailable(v)
+	}
+	return d.roomiest(v, r) >= 0
 }

@@ -111,6 +111,9 @@ const (
 	// Raised is the first variant of the table that reaches the request's quality
 	// floor and has room, where the chosen one does not reach it.
 	Raised = "raised"
+	// Limited is the variant nearest to the policy's choice that fleet.Request.Variants
+	// allows.
+	Limited = "limited"
 	// Degraded is a variant with room by the gate, where the chosen one had none.
 	Degraded = "degraded"
 	// LastResort is the first available variant of the table, taken when the
@@ -137,6 +140,8 @@ const (
 	ReasonLate = "chosen replica would be late"
 	// ReasonFloor: the chosen variant is below fleet.Request.MinQuality.
 	ReasonFloor = "chosen variant is below the quality floor"
+	// ReasonLimited: the chosen variant is not among fleet.Request.Variants.
+	ReasonLimited = "chosen variant is not among those allowed"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
 	// an available one of the variant; the emptiest such took its place.
 	ReasonBalancer = "balancer picked no available replica"

@@ -7,6 +7,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving/keys"
 )
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
@@ -83,6 +84,7 @@ type Work struct {
 	bound   time.Duration // that it keeps there; see bounds
 	stay    drift.Stay    // among those that decode there
 	streams bool          // its tokens are seen as they come
+	spend   keys.Spend    // of its key's token budgets
 	told    bool          // its end is what its caller says of it
 	whole   time.Duration // when its client had all of the answer; zero if that is not known
 	tried   bool
@@ -224,7 +226,8 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 			break
 		}
 		task := &a.router.Table().Tasks[w.Request.Task]
-		r.PerToken = r.Latency / time.Duration(tokens)
+		// Several answers of one prompt come side by side: each has its share of the tokens.
+		r.PerToken = r.Latency / time.Duration(max(1, tokens/max(1, w.Request.Answers)))
 		r.Utility = task.Utility(w.Variant, r.PerToken, w.Request.Deadline)
 		r.Judged, r.Met = true, r.PerToken <= task.Allowed(w.Request.Deadline)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
+	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 )
 
@@ -49,21 +50,32 @@ var refusals = map[string]refusal{
 // time bounds how long.
 func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*Work, *refusal) {
 	h := c.Writer.Header()
-	claim, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey))
+	claim, fault := s.claims(c)
+	var spend keys.Spend
+	if fault == nil {
+		answers := 0
+		if e.generates {
+			answers = max(1, k.fleet.Answers)
+		}
+		spend, fault = s.reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
+	}
 	if fault != nil {
 		s.books.refuse(fault.status)
+		k.account.refused()
 		return nil, fault
 	}
 	k.account.claimed(claim.tenant)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
+	work.spend = spend
 	work.streams = e.generates && k.Stream
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
-		work.unseen = int(s.line.output)
+		work.unseen = int(s.line.output) * max(1, k.fleet.Answers)
 	}
 	if err := s.line.admit(c.Request.Context(), work, k, claim, until); err != nil {
+		spend.End(time.Now(), 0)
 		return nil, s.shed(err, k, claim, h)
 	}
 	if work.Waited > 0 {
@@ -75,12 +87,14 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
 // Headers are those of the answer.
-func (s *Server) begin(k call, maxTokens int, h http.Header) (*Work, *refusal) {
+func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*Work, *refusal) {
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
+	work.spend = spend
 	work.told = true
 	work.unseen = s.unseenOf(maxTokens) // the caller does not tell how far the answer is
 	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
+		spend.End(time.Now(), 0)
 		claim := claim{class: s.line.kinds.Load().listed[0]}
 		return nil, s.shed(s.line.refused(err, claim), k, claim, h)
 	}

@@ -61,6 +61,8 @@ func (s *Server) unlock(c *gin.Context) {
 		return
 	}
 	c.Set(tenantKey, holder.Name)
+	held := &heldKey{of: holder, kept: true} // there is nothing to give back yet
+	c.Set(heldKeyName, held)
 	if !makesWork(c) {
 		return
 	}
@@ -69,9 +71,8 @@ func (s *Server) unlock(c *gin.Context) {
 		s.exceeded(c, holder, verdict, wait)
 		return
 	}
-	held := &heldKey{of: holder}
+	held.kept = false
 	defer held.end()
-	c.Set(heldKeyName, held)
 	c.Next()
 }
 
@@ -127,6 +128,8 @@ type keyCollector struct{ *Server }
 func (k keyCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- keyRequestsDesc
 	out <- keyInFlightDesc
+	out <- keyTokensDesc
+	out <- keyBudgetDesc
 }
 
 // Collect implements [prometheus.Collector].
@@ -136,5 +139,8 @@ func (k keyCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(keyRequestsDesc, prometheus.CounterValue, float64(h.Count(v)), h.Name, v.String())
 		}
 		out <- prometheus.MustNewConstMetric(keyInFlightDesc, prometheus.GaugeValue, float64(h.InFlight()), h.Name)
+		tokens, refused := h.Used()
+		out <- prometheus.MustNewConstMetric(keyTokensDesc, prometheus.CounterValue, float64(tokens), h.Name)
+		out <- prometheus.MustNewConstMetric(keyBudgetDesc, prometheus.CounterValue, float64(refused), h.Name)
 	}
 }

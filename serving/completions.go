@@ -21,6 +21,9 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	if fault == nil && e.stores {
 		fault = s.follow(c, &k)
 	}
+	if fault == nil {
+		fault = s.permit(c, &k)
+	}
 	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {
 		s.refuse(c, fault)
@@ -60,7 +63,7 @@ func (s *Server) noteFallback(w *Work) {
 	if w.Fallback {
 		s.books.fallback(w.Reason)
 	}
-	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
+	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {
@@ -76,6 +79,7 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 	if !first {
 		return r, false
 	}
+	w.spends(r)
 	s.books.settle(w, r)
 	s.books.life.settle(w, r)
 	for _, watcher := range s.watchers {

@@ -16,6 +16,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving/keys"
 )
 
 // panel is a panel of a Grafana dashboard, as far as the test looks.
@@ -68,7 +69,9 @@ func exposed(t *testing.T) map[string][]string {
 	metrics := map[string][]string{}
 	sample := regexp.MustCompile(`^(\w+)(?:\{(.*)\})? `)
 	label := regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
-	for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String()) {
+	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}})
+	keyed := newRig(t, nil, withKeys(file)) // there are metrics of keys, where there are any
+	for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String()) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")
 			for _, l := range label.FindAllStringSubmatch(m[2], -1) {

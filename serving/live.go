@@ -70,7 +70,9 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 	var faults [5]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
 	if c.KeysFile != "" {
-		next.list, faults[1] = readKeys(c.KeysFile)
+		if next.list, faults[1] = readKeys(c.KeysFile); faults[1] == nil {
+			faults[1] = s.checkGrants(c, next.list)
+		}
 	}
 	next.cert, faults[2] = c.TLS.load()
 	next.adminCert, faults[3] = c.Admin.TLS.load()
@@ -115,7 +117,7 @@ func readKeys(file string) ([]keys.Key, error) {
 // differs names the keys whose files say something else than before.
 func (l *live) differs(next *live) []string {
 	var changed []string
-	if !slices.Equal(l.list, next.list) {
+	if !keys.Same(l.list, next.list) {
 		changed = append(changed, "serving.keys_file")
 	}
 	if !sameCertificate(l.cert, next.cert) {

@@ -16,7 +16,11 @@ func (s *Server) model(name string) wire.Model {
 
 func (s *Server) listModels(c *gin.Context) {
 	list := wire.Models{Object: "list", Data: []wire.Model{s.model(AutoModel)}}
-	for _, v := range s.table.Variants {
+	allowed := s.allowed(granted(c))
+	for i, v := range s.table.Variants {
+		if allowed != 0 && allowed>>i&1 == 0 {
+			continue
+		}
 		list.Data = append(list.Data, s.model(v.Name))
 	}
 	c.JSON(http.StatusOK, list)
@@ -24,8 +28,9 @@ func (s *Server) listModels(c *gin.Context) {
 
 func (s *Server) oneModel(c *gin.Context) {
 	name := strings.TrimPrefix(c.Param("id"), "/")
-	if name != AutoModel && s.table.VariantIndex(name) < 0 {
-		fault := bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, s.modelNames()))
+	allowed, i := s.allowed(granted(c)), s.table.VariantIndex(name)
+	if name != AutoModel && (i < 0 || allowed != 0 && allowed>>i&1 == 0) {
+		fault := bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, s.modelNames(allowed)))
 		s.fail(c, fault.status, fault.Error)
 		return
 	}

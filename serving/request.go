@@ -177,6 +177,9 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 		return k, fault
 	}
 	k.fleet.PromptTokens, k.fleet.Session = r.PromptTokens(), s.config.Affinity.session(h)
+	if n := r.Answers(); n > 1 {
+		k.fleet.Answers = n
+	}
 	return k, nil
 }
 
@@ -186,20 +189,23 @@ func (s *Server) variant(model string) (int, *refusal) {
 		return Auto, nil
 	}
 	if model == "" {
-		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames())
+		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(0))
 	}
 	if i := s.table.VariantIndex(model); i >= 0 {
 		return i, nil
 	}
-	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames()))
+	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(0)))
 }
 
-func (s *Server) modelNames() string {
-	names := make([]string, len(s.table.Variants))
+// modelNames lists auto and the variants that have a bit; zero is all of them.
+func (s *Server) modelNames(variants uint64) string {
+	text := "there are " + AutoModel
 	for i, v := range s.table.Variants {
-		names[i] = v.Name
+		if variants == 0 || variants>>i&1 == 1 {
+			text += ", " + v.Name
+		}
 	}
-	return "there are " + AutoModel + ", " + strings.Join(names, ", ")
+	return text
 }
 
 // task is the index of a request's task. The header must name one; metadata is the

@@ -52,7 +52,12 @@ func (s *Server) route(c *gin.Context) {
 	}
 	k.account = accountOf(c.Request.Context())
 	k.fleet.Session = s.config.Affinity.session(c.Request.Header)
-	work, fault := s.begin(k, in.MaxTokens, c.Writer.Header())
+	spend, fault := s.reserve(c, s.expected(k.fleet.PromptTokens, 1, in.MaxTokens))
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	work, fault := s.begin(k, in.MaxTokens, spend, c.Writer.Header())
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
@@ -94,7 +99,9 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refu
 	if k.fleet, fault = s.understandRoute(in); fault != nil {
 		return in, k, fault
 	}
-	k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto)
+	if k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto); fault == nil {
+		fault = s.permit(c, &k)
+	}
 	return in, k, fault
 }
 

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -29,13 +31,14 @@ func newKeyCommand() *cobra.Command {
 
 func newKeyNew(file *string) *cobra.Command {
 	var l keys.Limits
+	var g keys.Grants
 	c := &cobra.Command{
 		Use: "new NAME", Short: "Make a key, and print it: this once, since only its hash is kept",
 		Long: `Make a key for NAME, and print it. Only its hash is added to the keys file, so that it
 cannot be printed again. A server that runs takes the file's changes by itself.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			secret, err := newKey(*file, args[0], l)
+			secret, err := newKey(*file, args[0], l, g)
 			if err != nil {
 				return err
 			}
@@ -49,7 +52,11 @@ cannot be printed again. A server that runs takes the file's changes by itself.`
 	}
 	c.Flags().Float64Var(&l.Rate, "rate", 0, "requests per second (default: no limit)")
 	c.Flags().IntVar(&l.Burst, "burst", 0, "requests at once after a pause (default: one second's worth)")
-	c.Flags().IntVar(&l.Concurrency, "concurrency", 0, "requests at the same time (default: no limit)")
+	c.Flags().IntVar(&l.Concurrency, "concurrency", 0, "requests at the same time, leases among them (default: no limit)")
+	c.Flags().Int64Var(&l.TokensPerDay, "tokens-per-day", 0, "tokens of prompts and answers in a day of UTC (default: no limit)")
+	c.Flags().Int64Var(&l.TokensPerMonth, "tokens-per-month", 0, "tokens of prompts and answers in a month (default: no limit)")
+	c.Flags().StringSliceVar(&g.Classes, "classes", nil, "`classes` of requests that it may send; the first is that of a request that names none (default: all)")
+	c.Flags().StringSliceVar(&g.Models, "models", nil, "`models` that may answer it, also where the policy chooses (default: all)")
 	return c
 }
 
@@ -68,7 +75,7 @@ func newKeyList(file *string) *cobra.Command {
 
 func listKeys(w io.Writer, list []keys.Key) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tRATE\tBURST\tCONCURRENCY\tCREATED\tSHA256")
+	fmt.Fprintln(t, "NAME\tRATE\tBURST\tCONCURRENCY\tTOKENS/DAY\tTOKENS/MONTH\tCLASSES\tMODELS\tCREATED\tSHA256")
 	for _, k := range list {
 		limit := func(x float64) string {
 			if x == 0 {
@@ -80,9 +87,19 @@ func listKeys(w io.Writer, list []keys.Key) error {
 		if !k.Created.IsZero() {
 			created = k.Created.Format(time.DateTime)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.12x\n", k.Name, limit(k.Rate), limit(float64(k.Burst)), limit(float64(k.Concurrency)), created, k.Hash[:6])
+		names := func(list []string) string { return cmp.Or(strings.Join(list, ","), "-") }
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.12x\n", k.Name, limit(k.Rate), limit(float64(k.Burst)), limit(float64(k.Concurrency)),
+			whole(k.TokensPerDay), whole(k.TokensPerMonth), names(k.Classes), names(k.Models), created, k.Hash[:6])
 	}
 	return t.Flush()
+}
+
+// whole is a limit as people read it.
+func whole(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func newKeyRemove(file *string) *cobra.Command {
@@ -108,7 +125,7 @@ func readKeysFile(file string) ([]keys.Key, error) {
 }
 
 // newKey makes a key for the name, keeps it in the file, and returns it.
-func newKey(file, name string, l keys.Limits) (secret string, err error) {
+func newKey(file, name string, l keys.Limits, g keys.Grants) (secret string, err error) {
 	defer lockKeys(file)()
 	list, err := readKeysFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -122,6 +139,9 @@ func newKey(file, name string, l keys.Limits) (secret string, err error) {
 	k, secret, err := keys.New(name, l, time.Now())
 	if err != nil {
 		return "", err
+	}
+	if k.Grants = g; g.Check() != nil {
+		return "", g.Check()
 	}
 	if err := appendKey(file, k); err != nil {
 		return "", fmt.Errorf("cannot keep the key: %w", err)

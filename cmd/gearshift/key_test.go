@@ -108,3 +108,17 @@ func TestKeysTakeThePlaceOfRegularFilesOnly(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A key's classes, models and budgets are kept, listed and refused like its other limits.
+func TestKeysWithGrants(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	succeed(t, "key", "new", "alice", "--keys", file, "--tokens-per-day", "100000", "--tokens-per-month", "2000000", "--classes", "batch,urgent", "--models", "small")
+	out := succeed(t, "key", "ls", "--keys", file)
+	for _, want := range []string{"TOKENS/DAY", "100000", "2000000", "batch,urgent", "small"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	fail(t, []string{"key", "new", "bob", "--keys", file, "--models", "small,small"}, `models: "small" is listed twice`)
+	fail(t, []string{"key", "new", "bob", "--keys", file, "--tokens-per-day", "-1"}, "tokens_per_day: -1")
+}

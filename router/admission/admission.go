@@ -52,7 +52,7 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if len(v.Forecasts) == 0 || idle(v, replica) {
 		return true
 	}
-	n := int(v.InFlight[replica]) + 1
+	n := int(v.InFlight[replica]) + answers(r)
 	if x.Sequences > 0 && n > x.Sequences {
 		return false
 	}
@@ -74,6 +74,9 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	}
 	return x.fill(v, r, replica) <= x.KV
 }
+
+// answers is how many sequences the request makes.
+func answers(r *fleet.Request) int { return max(1, r.Answers) }
 
 // idle says that nothing is in flight on the replica's host.
 func idle(v *fleet.View, replica int) bool {
@@ -105,7 +108,7 @@ func (x Rule) fill(v *fleet.View, r *fleet.Request, replica int) float64 {
 		return 0
 	}
 	held := float64(v.Held[replica]) + float64(r.PromptTokens)
-	if most := float64(v.InFlight[replica]+1) * x.Output; held < most {
+	if most := float64(int(v.InFlight[replica])+answers(r)) * x.Output; held < most {
 		held = most * math.Exp(held/most-1)
 	}
 	return held / float64(size)

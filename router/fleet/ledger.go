@@ -22,6 +22,10 @@ type Request struct {
 	// MinQuality is the least quality of an answer for the task that is taken. Zero
 	// takes any.
 	MinQuality float64
+	// Answers is how many answers are made for it at once, of the same prompt. Zero is one.
+	Answers int
+	// Variants has a bit for each variant that may answer, by index. Zero is all of them.
+	Variants uint64
 	// Session is a hash of the session that the request is part of; zero is none.
 	// Balancers may go by it, so a router decides such a request on the whole fleet.
 	Session uint64

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,45 @@ type Key struct {
 	// let strangers buy the router's time with made-up keys.
 	Hash Hash `json:"sha256"`
 	Limits
+	Grants
 	Created time.Time `json:"created,omitzero"`
+
+	line int // of the file that it was read from
+}
+
+// At is the number of the line that the key was read from.
+func (k Key) At() int { return k.line }
+
+// Grants is what a key may ask for. Nothing listed is everything.
+type Grants struct {
+	// Classes are those of the requests that it may send; the first is that of a request
+	// that names none.
+	Classes []string `json:"classes,omitempty"`
+	// Models are those that may answer, whether the client or the policy chooses.
+	Models []string `json:"models,omitempty"`
+}
+
+// Check names what is wrong with the grants.
+func (g Grants) Check() error {
+	for _, x := range []struct {
+		key  string
+		list []string
+	}{{"classes", g.Classes}, {"models", g.Models}} {
+		for i, name := range x.list {
+			if name == "" || len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+				return fmt.Errorf("%s: %q is no name; want 1 to 128 characters without spaces", x.key, name)
+			}
+			if slices.Contains(x.list[:i], name) {
+				return fmt.Errorf("%s: %q is listed twice", x.key, name)
+			}
+		}
+	}
+	return nil
+}
+
+// Same reports whether both lists are the same keys in the same order.
+func Same(a, b []Key) bool {
+	return slices.EqualFunc(a, b, func(x, y Key) bool { return bytes.Equal(x.Line(), y.Line()) })
 }
 
 // Limits is how much a key may ask. A zero is no limit.
@@ -40,6 +79,10 @@ type Limits struct {
 	Burst int `json:"burst,omitempty"`
 	// Concurrency is of requests at the same time.
 	Concurrency int `json:"concurrency,omitempty"`
+	// TokensPerDay and TokensPerMonth bound the tokens of prompts and answers together,
+	// by the calendar of UTC.
+	TokensPerDay   int64 `json:"tokens_per_day,omitempty"`
+	TokensPerMonth int64 `json:"tokens_per_month,omitempty"`
 }
 
 // Check names what is wrong with the limits.
@@ -51,6 +94,10 @@ func (l Limits) Check() error {
 		return fmt.Errorf("burst: %d; want a number of requests, at most 1000000, or 0 for one second's worth", l.Burst)
 	case l.Burst > 0 && l.Rate == 0:
 		return fmt.Errorf("burst: %d has no meaning without a rate", l.Burst)
+	case l.TokensPerDay < 0 || l.TokensPerDay > 1e15:
+		return fmt.Errorf("tokens_per_day: %d; want a number of tokens, at most 1e15, or 0 for no limit", l.TokensPerDay)
+	case l.TokensPerMonth < 0 || l.TokensPerMonth > 1e15:
+		return fmt.Errorf("tokens_per_month: %d; want a number of tokens, at most 1e15, or 0 for no limit", l.TokensPerMonth)
 	case l.Concurrency < 0 || l.Concurrency > 1e6:
 		return fmt.Errorf("concurrency: %d; want a number of requests, at most 1000000, or 0 for no limit", l.Concurrency)
 	}
@@ -144,7 +191,7 @@ func Parse(file string, data []byte) ([]Key, error) {
 			faults = append(faults, fmt.Errorf("%s:%d: %w", file, number, err))
 			continue
 		}
-		names[k.Name], hashes[k.Hash] = number, number
+		names[k.Name], hashes[k.Hash], k.line = number, number, number
 		keys = append(keys, k)
 	}
 	return keys, errors.Join(faults...)
@@ -163,7 +210,7 @@ func parseLine(line []byte) (Key, error) {
 	if k.Hash == (Hash{}) {
 		return k, errors.New("sha256: missing")
 	}
-	return k, errors.Join(CheckName(k.Name), k.Check())
+	return k, errors.Join(CheckName(k.Name), k.Limits.Check(), k.Grants.Check())
 }
 
 // fault is the decoder's error in the file's terms, without the text at fault.

@@ -19,9 +19,11 @@ type Ring struct {
 type Holder struct {
 	Name  string
 	count [verdicts]atomic.Uint64 // of the holder's requests, by Verdict
+	spent spending
 
 	mu       sync.Mutex // protects all below
 	limits   Limits
+	grants   Grants
 	inFlight int
 	tokens   float64 // in the bucket, at the time last
 	last     time.Duration
@@ -61,7 +63,7 @@ func NewRing(list []Key, earlier *Ring) *Ring {
 			h = &Holder{Name: k.Name, tokens: math.Inf(1)} // a full bucket, however deep
 		}
 		h.mu.Lock()
-		h.limits = k.Limits
+		h.limits, h.grants = k.Limits, k.Grants
 		h.mu.Unlock()
 		r.holders = append(r.holders, h)
 		r.byHash[k.Hash] = h
@@ -136,6 +138,13 @@ func (h *Holder) InFlight() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.inFlight
+}
+
+// Grants are those in force. Their lists are not to be changed.
+func (h *Holder) Grants() Grants {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.grants
 }
 
 // Limits are those in force.
