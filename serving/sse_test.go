@@ -2,6 +2,8 @@ package serving_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/backend"
 )
 
 // word is an event of a chat, and stopped its last: of the choice with the index.
@@ -332,4 +335,60 @@ func TestTheEventThatSaysSoStandsAlone(t *testing.T) {
 			t.Errorf("%q: broken %v, the client got %q", text, broken, w.Body)
 		}
 	}
+}
+
+// An engine that compresses what it answers, though it is asked not to, is no failure: what can
+// be undone is, and what cannot passes as it is, under its name, and counts as no tokens.
+func TestAnswersThatAreCompressed(t *testing.T) {
+	stream := word("0", "one") + word("0", "two") + stopped("0") + done
+	for _, c := range []struct {
+		name, ask, kind, coding, body string
+		status, tokens                int
+		want, wantCoding              string
+	}{
+		{"an answer", ask, jsonType, "gzip", zipped(fine), 200, 4, fine, ""},
+		{"a stream", askStream, eventType, "gzip", zipped(stream), 200, 2, stream, ""},
+		{"a stream called JSON", askStream, jsonType, "gzip", zipped(stream), 200, 2, stream, ""},
+		{"an error", ask, jsonType, "gzip", zipped(theirError), 400, 0, theirError, ""},
+		{"an answer in a coding that nobody knows", ask, jsonType, "br", "\x01\x02\x03", 200, 0, "\x01\x02\x03", "br"},
+		{"a stream in a coding that nobody knows", askStream, eventType, "br", "\x01\x02\x03", 200, 0, "\x01\x02\x03", "br"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got := r.Header.Get("Accept-Encoding"); got != "identity" {
+					t.Errorf("the engine is asked for %q", got)
+				}
+				w.Header().Set("Content-Type", c.kind)
+				w.Header().Set("Content-Encoding", c.coding)
+				w.WriteHeader(c.status)
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer engine.Close()
+			upstream, err := backend.NewUpstream(backend.UpstreamConfig{URL: engine.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer upstream.Close()
+			var seen watched
+			g := newRig(t, upstream, func(o *serving.Options) { o.Watchers = []serving.Watcher{&seen} })
+			w := g.do("POST", chat, c.ask, "Accept-Encoding", "gzip, br")
+			if h := w.Result().Header; w.Code != c.status || w.Body.String() != c.want || h.Get("Content-Encoding") != c.wantCoding || h.Get("X-Gearshift-Attempts") != "1" {
+				t.Errorf("got %d, header %v, %q", w.Code, h, w.Body)
+			}
+			if len(seen.results) != 1 || seen.results[0].Tokens != c.tokens {
+				t.Errorf("ended as %+v, want one of %d tokens", seen.results, c.tokens)
+			}
+			g.settled(t, map[int]string{200: "completed", 400: "refused"}[c.status])
+		})
+	}
+}
+
+// zipped is the text as gzip has it.
+func zipped(text string) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = io.WriteString(w, text)
+	w.Close()
+	return out.String()
 }

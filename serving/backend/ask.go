@@ -17,13 +17,22 @@ func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error)
 	}
 	to := u.to(asked)
 	r := (&http.Request{Method: http.MethodGet, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	once := u.transport.Clone()
-	once.DisableKeepAlives = true
-	response, err := once.RoundTrip(r)
+	response, err := once(u.transport, r)
+	if err == nil {
+		decompress(response)
+	}
+	return response, err
+}
+
+// once sends the request on a connection of its own, which is made as the transport does.
+func once(transport *http.Transport, r *http.Request) (*http.Response, error) {
+	own := transport.Clone()
+	own.DisableKeepAlives = true
+	response, err := own.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &onceBody{response.Body, once}
+	response.Body = &onceBody{response.Body, own}
 	return response, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,18 +23,12 @@ const (
 	idleTime = 90 * time.Second
 )
 
-// staleWithin is how soon a request on a connection that was closed while it waited is
-// known to have gone nowhere.
-const staleWithin = time.Second
-
 // plain sends requests to one server by plain HTTP/1.1, on the goroutine that
 // asks. An [http.Transport] has two goroutines more for each connection, through
 // which every request and answer goes; to a router in front of a quick server
 // that is a good part of what it costs. Requests of other kinds are otherwise's.
 //
-// A request whose kept connection turns out to be closed, at once and before a byte of
-// the answer, is sent again on another. Nothing else is: a server that takes longer than
-// [staleWithin] to close may have worked on it, or be gone.
+// A request that a kept connection has lost, see [lost], is sent again on a new one.
 type plain struct {
 	*way
 	addr      string // host:port
@@ -73,32 +68,41 @@ func (t *plain) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *plain) roundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	body := r.Body
-	for {
-		l, used := t.kept()
-		if !used {
-			conn, err := t.dial(ctx, "tcp", t.addr)
-			if err != nil {
-				return nil, because(ctx, err)
-			}
-			l = newLink(t, conn)
-		}
+	if l, ok := t.kept(); ok {
 		sent := time.Now()
-		response, err := l.roundTrip(r, body)
+		response, err := l.roundTrip(r, r.Body)
 		if err == nil {
 			return response, nil
 		}
 		l.conn.Close()
-		if !used || time.Since(sent) > staleWithin || ctx.Err() != nil || !errors.Is(err, errNoAnswer) || body != nil && r.GetBody == nil {
+		if ctx.Err() != nil || !errors.Is(err, errNoAnswer) || !lost(l.sent == nil, time.Since(sent)) {
 			return nil, because(ctx, err)
 		}
+		body, again := bodyAgain(r)
+		if !again {
+			return nil, err
+		}
 		if body != nil {
-			if body, err = r.GetBody(); err != nil {
-				return nil, err
-			}
 			defer body.Close()
 		}
+		return t.onNew(r, body)
 	}
+	return t.onNew(r, r.Body)
+}
+
+// onNew sends the request on a new connection.
+func (t *plain) onNew(r *http.Request, body io.Reader) (*http.Response, error) {
+	ctx := r.Context()
+	conn, err := t.dial(ctx, "tcp", t.addr)
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	response, err := newLink(t, conn).roundTrip(r, body)
+	if err != nil {
+		conn.Close()
+		return nil, because(ctx, err)
+	}
+	return response, nil
 }
 
 // because is the cause of the context's end if it has ended, or else the error.

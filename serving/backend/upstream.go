@@ -74,8 +74,7 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		TLSHandshakeTimeout: connect, // behind a proxy
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
-		// Answers pass as they are: a compressed stream could not be metered.
-		DisableCompression: true,
+		DisableCompression:  true, // it would ask for it
 	}
 	standard := carrier{&u.way, u.transport}
 	u.via = standard
@@ -117,5 +116,12 @@ func (u *Upstream) ForwardsAuthorization() bool { return u.forward }
 
 // RoundTrip implements [http.RoundTripper]. Only the path of the request's URL
 // counts: it goes to the upstream server, whatever host it names. Its header holds
-// nothing of one connection only, as that of the answer may.
-func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) { return u.via.RoundTrip(r) }
+// nothing of one connection only, as that of the answer may. An answer that the server
+// compressed, though it was asked not to, comes as it was before.
+func (u *Upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.via.RoundTrip(r)
+	if err == nil {
+		decompress(response)
+	}
+	return response, err
+}

@@ -20,13 +20,17 @@ type way struct {
 // userAgent is what requests without one say.
 const userAgent = "gearshift"
 
+// uncompressed asks for answers as they are: a compressed one could be metered only once it has
+// been undone, see [decompress].
+const uncompressed = "identity"
+
 // to is where a request for the URL goes.
 func (w *way) to(asked *url.URL) url.URL { return w.server.To(asked) }
 
 // sees says whether the server gets the client's field of that name.
 func (w *way) sees(name string) bool {
 	switch name {
-	case "Accept-Encoding": // a compressed answer could not be metered
+	case "Accept-Encoding": // see uncompressed
 		return false
 	case "Authorization":
 		return w.forward && w.bearer == ""
@@ -38,23 +42,18 @@ func (w *way) sees(name string) bool {
 
 // header is what the server gets, for an [http.Transport].
 func (w *way) header(h http.Header) http.Header {
-	out := make(http.Header, len(h)+3)
+	out := make(http.Header, len(h)+4)
 	for name, values := range h {
 		if w.sees(name) {
 			out[name] = values // which are never changed in place
 		}
 	}
+	out["Accept-Encoding"] = []string{uncompressed}
 	if w.bearer != "" {
 		out["Authorization"] = []string{w.bearer}
 	}
 	if _, ok := h["User-Agent"]; !ok {
 		out["User-Agent"] = []string{userAgent}
-	}
-	// A server may close an idle connection at the moment that a request takes it.
-	// The transport sends it again on another only if it is told that it may; the
-	// empty value says so, and is not sent.
-	if _, ok := h["X-Idempotency-Key"]; !ok {
-		out["X-Idempotency-Key"] = nil
 	}
 	return out
 }
@@ -76,6 +75,7 @@ func (w *way) appendHeader(out []byte, h http.Header) ([]byte, error) {
 			}
 		}
 	}
+	out = append(out, "Accept-Encoding: "+uncompressed+"\r\n"...)
 	if w.bearer != "" {
 		if out, err = appendField(out, "Authorization", w.bearer); err != nil {
 			return nil, err
@@ -100,12 +100,21 @@ type carrier struct {
 	transport *http.Transport
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. A request that a kept connection has lost is sent
+// again, on a connection of its own.
 func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
-	out := r.WithContext(r.Context()) // a copy
+	var try try
+	out := r.WithContext(try.trace(r.Context())) // a copy
 	to := c.to(r.URL)
 	out.URL, out.Host, out.Header = &to, "", c.header(r.Header)
 	response, err := c.transport.RoundTrip(out)
+	if err != nil && r.Context().Err() == nil && try.lost(err) {
+		if body, again := bodyAgain(r); again {
+			out = out.WithContext(r.Context())
+			out.Body = body
+			response, err = once(c.transport, out)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
