@@ -26,6 +26,8 @@ type Settings struct {
 	// Fits is how many tokens any replica can hold of one request: a trace's own
 	// token counts are cut to it by [Fit]. Zero is no bound.
 	Fits int
+	// Notice is told, in a line, what of a trace is left out. Nil is not told.
+	Notice func(string)
 }
 
 // room is what fits beside the longest prompt (0: anything).
@@ -67,7 +69,7 @@ func (s Spec) Process(settings Settings) (Process, error) {
 	case "schedule":
 		return named(parseSchedule(s.Phases))
 	case "trace":
-		return named(s.trace(0))
+		return named(s.trace(settings.Requests, nil))
 	default:
 		p, ok, err := burst(s.Form)
 		if !ok {
@@ -98,18 +100,31 @@ func named[P Process](p P, err error) (Process, error) {
 
 // trace is the trace's first requests (0: all), so rescaled that these, which
 // are the ones used, have the mean rate asked for.
-func (s Spec) trace(requests int) (*Trace, error) {
-	t, err := LoadTrace(s.File)
+func (s Spec) trace(requests int, notice func(string)) (*Trace, error) {
+	t, err := Reading{Requests: requests, KeepZero: s.Zero}.Load(s.File)
 	if err != nil {
 		return nil, err
 	}
-	if requests > 0 {
-		t = t.First(requests)
+	if t.Skipped > 0 && notice != nil {
+		notice(s.skipped(t))
 	}
 	if s.Rate > 0 {
 		return t.Rescaled(s.Rate)
 	}
 	return t, nil
+}
+
+// skipped says how many requests of the trace have no tokens, and what became of them.
+func (s Spec) skipped(t *Trace) string {
+	all := len(t.Records)
+	if !s.Zero {
+		all += t.Skipped
+	}
+	text := fmt.Sprintf("%s: %d of %d requests have no prompt or no output tokens", t.Name, t.Skipped, all)
+	if s.Zero {
+		return text + "; they are kept with 1 token"
+	}
+	return text + " and are left out; +zero keeps them with 1 token"
 }
 
 // Open begins the workload under a seed, for those who have requests only: it
@@ -151,7 +166,7 @@ func (s Spec) prepare(settings Settings) (func(seed uint64) (Stream, error), err
 		return nil, err
 	}
 	if s.Form == "trace" {
-		t, err := s.trace(settings.Requests)
+		t, err := s.trace(settings.Requests, settings.Notice)
 		if err != nil {
 			return nil, err
 		}

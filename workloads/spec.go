@@ -27,12 +27,14 @@ type Spec struct {
 	File string
 	// Lengths is whether the trace's own token counts are used.
 	Lengths bool
+	// Zero is whether requests of the trace without tokens are kept, with one token.
+	Zero bool
 	Departure
 }
 
 // Forms is what Parse accepts, for messages and help texts.
 const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | " +
-	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
+	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
 
 // Parse reads a workload as [Forms] lists them. Rates are per second. The error
 // is one line that says what is wrong and what is accepted.
@@ -104,6 +106,7 @@ func (s *Spec) parseMMPP(text string) error {
 // parseTrace takes the suffixes off the end, for a file name may hold both
 // signs. What follows an @ is part of the name unless it is a number.
 func (s *Spec) parseTrace(text string) error {
+	text, s.Zero = strings.CutSuffix(text, "+zero")
 	s.File, s.Lengths = strings.CutSuffix(text, "+lengths")
 	if at := strings.LastIndexByte(s.File, '@'); at >= 0 {
 		if _, err := strconv.ParseFloat(s.File[at+1:], 64); !errors.Is(err, strconv.ErrSyntax) {
@@ -154,6 +157,9 @@ func (s Spec) base() string {
 		}
 		if s.Lengths {
 			text += "+lengths"
+		}
+		if s.Zero {
+			text += "+zero"
 		}
 		return text
 	case s.CV > 0:

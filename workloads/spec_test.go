@@ -22,6 +22,8 @@ func TestParse(t *testing.T) {
 		"trace:a.csv":                      {Form: "trace", File: "a.csv"},
 		"trace:a.csv@5":                    {Form: "trace", File: "a.csv", Rate: 5},
 		"trace:a.csv+lengths":              {Form: "trace", File: "a.csv", Lengths: true},
+		"trace:a.csv+zero":                 {Form: "trace", File: "a.csv", Zero: true},
+		"trace:a.csv@5+lengths+zero":       {Form: "trace", File: "a.csv", Rate: 5, Lengths: true, Zero: true},
 		"trace:C:/me@home/a.csv@5+lengths": {Form: "trace", File: "C:/me@home/a.csv", Rate: 5, Lengths: true},
 	}
 	for text, want := range cases {
@@ -38,7 +40,7 @@ func TestParse(t *testing.T) {
 func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `workload "": no workload is called that; accepted: stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | ` +
-			"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths], FILE being azure-code, arena or a path; and at the end of any: +outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]",
+			"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: +outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]",
 		"u3":                     "no workload is called that",
 		"U1":                     "no workload is called that",
 		"u1:5":                   "u1 takes nothing after it",
@@ -87,7 +89,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range strings.Split("stable stable:0.25 u1 u2 u2-uniform poisson:5 gamma:2,3 weibull:1e-3,0.5 trace:a@5+lengths trace:a@b@0x1p-2 trace:a+lengths@7 trace:@ mmpp:1,48,20,2 schedule:5x60,0x1e-3,50x10 clusters u1+outputs:x2+gpu:x0.5+lost:a-b@1.5-2 trace:a+outputs:lognormal,5,1e-1 u1+lost:a@1e3- stable+outputs:uniform,1,2", " ") {
+	for _, text := range strings.Split("stable stable:0.25 u1 u2 u2-uniform poisson:5 gamma:2,3 weibull:1e-3,0.5 trace:a@5+lengths trace:a+zero trace:a+lengths+zero trace:a@b@0x1p-2 trace:a+lengths@7 trace:@ mmpp:1,48,20,2 schedule:5x60,0x1e-3,50x10 clusters u1+outputs:x2+gpu:x0.5+lost:a-b@1.5-2 trace:a+outputs:lognormal,5,1e-1 u1+lost:a@1e3- stable+outputs:uniform,1,2", " ") {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

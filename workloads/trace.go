@@ -29,6 +29,8 @@ type Trace struct {
 	Name string
 	// Records are in order of time, at least one.
 	Records []Record
+	// Skipped are the requests of no prompt or no output among those read.
+	Skipped int
 }
 
 // MeanRate implements [Process]: gaps by the time from the first arrival to the
@@ -60,7 +62,7 @@ func (t *traceTimes) Next() (time.Duration, float64, bool) {
 
 // First is the trace's first n requests, or all if it has fewer.
 func (t *Trace) First(n int) *Trace {
-	return &Trace{Name: t.Name, Records: t.Records[:min(n, len(t.Records))]}
+	return &Trace{Name: t.Name, Records: t.Records[:min(n, len(t.Records))], Skipped: t.Skipped}
 }
 
 // Rescaled is the trace with all times stretched by one factor, so that the mean
@@ -108,7 +110,7 @@ func (t *Trace) mapped(f func(*Record)) *Trace {
 	for i := range records {
 		f(&records[i])
 	}
-	return &Trace{Name: t.Name, Records: records}
+	return &Trace{Name: t.Name, Records: records, Skipped: t.Skipped}
 }
 
 // Open is the trace as a stream. A task that a record names is kept; the others

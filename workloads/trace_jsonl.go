@@ -14,29 +14,21 @@ import (
 	"gearshift/router/fleet"
 )
 
-// jsonRecord is one line. Pointers tell a missing key from a zero.
-type jsonRecord struct {
-	At           *float64 `json:"at_s"`
-	Task         string   `json:"task"`
-	PromptTokens *int     `json:"prompt_tokens"`
-	OutputTokens *int     `json:"output_tokens"`
-}
-
 const jsonExample = `{"at_s": 0.25, "task": "copa", "prompt_tokens": 90, "output_tokens": 256}`
 
-func (t *Trace) readJSONL(r io.Reader) error {
+func (t *tracer) readJSONL(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	n := 1
-	for ; lines.Scan(); n++ {
+	for ; !t.full() && lines.Scan(); n++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		record, err := t.jsonRow(line, n)
+		record, at, f, err := t.jsonRow(line, n)
 		if err != nil {
 			return err
 		}
-		if err := t.add(record, "at_s", "prompt_tokens", "output_tokens"); err != nil {
+		if err := t.add(record, at, f.columns); err != nil {
 			return err
 		}
 	}
@@ -48,45 +40,87 @@ func (t *Trace) readJSONL(r io.Reader) error {
 	return nil
 }
 
-func (t *Trace) jsonRow(line []byte, n int) (Record, error) {
-	var row jsonRecord
+// jsonFields are the members of a row, by their names in lower case.
+type jsonFields map[string]json.RawMessage
+
+func (t *tracer) jsonRow(line []byte, n int) (record Record, at instant, f form, err error) {
+	var members jsonFields
 	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&row); err != nil {
-		return Record{}, t.jsonFault(err, n)
+	if err := decoder.Decode(&members); err != nil {
+		return record, at, f, t.jsonFault(err, n)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, fmt.Errorf("%s:%d: more than one object; one a line would be right", t.Name, n)
+		return record, at, f, fmt.Errorf("%s:%d: more than one object; one a line would be right", t.Name, n)
 	}
-	switch {
-	case row.At == nil:
-		return Record{}, fault(t.Name, n, "at_s", secondsExample, "missing")
-	case row.PromptTokens == nil:
-		return Record{}, fault(t.Name, n, "prompt_tokens", countExample, "missing")
-	case row.OutputTokens == nil:
-		return Record{}, fault(t.Name, n, "output_tokens", countExample, "missing")
+	row := make(jsonFields, len(members))
+	for name, value := range members {
+		row[strings.ToLower(name)] = value
 	}
-	at, ok := seconds(*row.At)
+	f, ok := formOf(row.has)
 	if !ok {
-		return Record{}, fault(t.Name, n, "at_s", secondsExample, "%v is not a time", *row.At)
+		f = forms[0] // says best what is missing
 	}
-	return Record{At: at, Task: row.Task, PromptTokens: *row.PromptTokens, OutputTokens: *row.OutputTokens, Line: n}, nil
+	for _, part := range []struct{ name, right string }{{f.time, f.example}, {f.prompt, countExample}, {f.output, countExample}} {
+		if !row.has(part.name) {
+			return record, at, f, fault(t.Name, n, part.name, part.right, "missing")
+		}
+	}
+	record = Record{Line: n}
+	text, _ := row.text(f.time)
+	if at, ok = f.clock(text); !ok {
+		return record, at, f, fault(t.Name, n, f.time, f.example, "%s", row.wrong(f.time, "%s is not a time"))
+	}
+	at.text = text
+	for _, part := range []struct {
+		name   string
+		tokens *int
+	}{{f.prompt, &record.PromptTokens}, {f.output, &record.OutputTokens}} {
+		text, _ := row.text(part.name)
+		if *part.tokens, err = tokenCount(text); err != nil {
+			return record, at, f, fault(t.Name, n, part.name, countExample, "%s", row.wrong(part.name, "number %s is not right here"))
+		}
+	}
+	if task := row["task"]; f.columns == forms[0].columns && len(task) > 0 && json.Unmarshal(task, &record.Task) != nil {
+		return record, at, f, fault(t.Name, n, "task", "the name of a task", "%s", row.wrong("task", "number %s is not right here"))
+	}
+	return record, at, f, nil
+}
+
+func (f jsonFields) has(name string) bool {
+	value := f[strings.ToLower(name)]
+	return len(value) > 0 && string(value) != "null"
+}
+
+// text is a number, or a string that may hold one.
+func (f jsonFields) text(name string) (string, bool) {
+	value := f[strings.ToLower(name)]
+	var s string
+	if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil {
+		return s, true
+	}
+	return string(value), false
+}
+
+// wrong says what a value is that is not right; number is how to say it of a number.
+func (f jsonFields) wrong(name, number string) string {
+	switch value := f[strings.ToLower(name)]; value[0] {
+	case '"':
+		return "string is not right here"
+	case '{':
+		return "object is not right here"
+	case '[':
+		return "array is not right here"
+	case 't', 'f':
+		return "bool is not right here"
+	default:
+		return fmt.Sprintf(number, value)
+	}
 }
 
 // jsonFault puts an error of the decoder into the form of the others.
-func (t *Trace) jsonFault(err error, n int) error {
+func (t *tracer) jsonFault(err error, n int) error {
 	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) && kind.Field != "" {
-		right := countExample
-		switch kind.Field {
-		case "at_s":
-			right = secondsExample
-		case "task":
-			right = "the name of a task"
-		}
-		return fault(t.Name, n, kind.Field, right, "%s is not right here", kind.Value)
-	}
-	if kind != nil { // without a field: the line is another thing than an object
+	if errors.As(err, &kind) { // the line is another thing than an object
 		return fmt.Errorf("%s:%d: found %s; an object such as %s would be right", t.Name, n, kind.Value, jsonExample)
 	}
 	return fmt.Errorf("%s:%d: %s; an object such as %s would be right", t.Name, n, strings.TrimPrefix(err.Error(), "json: "), jsonExample)

@@ -3,6 +3,8 @@ package workloads
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,67 +12,148 @@ import (
 	"time"
 )
 
-// LoadTrace reads a trace, built in (see [Forms]) or a file; see [ReadTrace].
-func LoadTrace(ref string) (*Trace, error) {
+// Reading is how a trace is read. The zero value reads all of it, without the requests of
+// no tokens.
+type Reading struct {
+	// Requests is how many are read at most; 0 for all. What follows them is not read.
+	Requests int
+	// KeepZero keeps requests of no prompt or no output, with 1 token in the place of 0.
+	KeepZero bool
+}
+
+// Load reads a trace, built in (see [Forms]) or a file; see [Reading.Read].
+func (o Reading) Load(ref string) (*Trace, error) {
 	f, err := openTrace(ref)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read trace: %w", err)
 	}
 	defer f.Close()
-	return ReadTrace(ref, f)
+	return o.Read(ref, f)
 }
 
-// ReadTrace reads a trace in one of three forms: JSON lines where the name ends
+// LoadTrace is [Reading.Load] of all requests that have tokens.
+func LoadTrace(ref string) (*Trace, error) { return Reading{}.Load(ref) }
+
+// ReadTrace is [Reading.Read] of all requests that have tokens.
+func ReadTrace(name string, r io.Reader) (*Trace, error) { return Reading{}.Read(name, r) }
+
+// Read reads a trace, compressed with gzip or not: JSON lines where the name ends
 // in .jsonl or .ndjson or the text begins with "{", else comma-separated values
-// whose header says which.
+// with a header. Each form has its columns, in any order and case:
 //
-//	{"at_s": 0.25, "task": "copa", "prompt_tokens": 90, "output_tokens": 256}   one a line; task may be left out
-//	TIMESTAMP,ContextTokens,GeneratedTokens                                     Azure; the first request is time zero
-//	req_time_s,client,prompt_len,output_len                                     chatbot arena, as kept by VTC
+//	{"at_s": 0.25, "task": "copa", "prompt_tokens": 90, "output_tokens": 256}   task may be left out
+//	TIMESTAMP,ContextTokens,GeneratedTokens             Azure
+//	Timestamp,Request tokens,Response tokens            BurstGPT, in seconds
+//	{"timestamp": 0, "input_length": 1, "output_length": 1}   Mooncake, in milliseconds
+//	arrived_at,num_prefill_tokens,num_decode_tokens     vidur, in seconds
+//	req_time_s,client,prompt_len,output_len             chatbot arena, as kept by VTC
 //
-// Further CSV columns are ignored, further JSON keys are not. A row that is not
-// right, or earlier than the row before, is an error of the form
+// Times are dates, or seconds from the start or since 1970; of the last and of dates the
+// first request is time zero. Further columns are ignored. Rows have to be in order of
+// time. Requests without tokens, such as failed ones, are left out and counted. Any
+// other row that is not right is an error of the form
 // "file:line: column X: what is wrong; what would be right".
-func ReadTrace(name string, r io.Reader) (*Trace, error) {
+func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
 	in := bufio.NewReader(r)
+	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte("\x1f\x8b")) {
+		plain, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read trace %q: %w", name, err)
+		}
+		in = bufio.NewReader(plain)
+	}
+	in = bufio.NewReader(&lineGuard{r: in})
 	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\ufeff")) {
 		_, _ = in.Discard(3) // just peeked: cannot fail
 	}
-	t := &Trace{Name: name}
+	t := &tracer{Trace: &Trace{Name: name}, Reading: o}
 	var err error
 	if first, _ := in.Peek(1); isJSONL(name) || string(first) == "{" {
 		err = t.readJSONL(in)
 	} else {
 		err = t.readCSV(in)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(t.Records) == 0 {
+	case len(t.Records) == 0 && t.Skipped > 0:
+		return nil, fmt.Errorf("%s: no requests; at least one with tokens would be right, all %d have none", name, t.Skipped)
+	case len(t.Records) == 0:
 		return nil, fmt.Errorf("%s: no requests; at least one would be right", name)
 	}
-	return t, nil
+	return t.Trace, nil
 }
 
 func isJSONL(name string) bool {
-	ext := strings.ToLower(filepath.Ext(name))
+	name = strings.ToLower(name)
+	ext := filepath.Ext(strings.TrimSuffix(name, ".gz"))
 	return ext == ".jsonl" || ext == ".ndjson"
 }
 
-// add appends a record after the checks that all forms share. The names are of
-// the columns that the file has them in.
-func (t *Trace) add(r Record, timeColumn, promptColumn, outputColumn string) error {
-	if n := len(t.Records); n > 0 && r.At < t.Records[n-1].At {
-		return fault(t.Name, r.Line, timeColumn, "rows in order of time",
-			"%s before line %d", t.Records[n-1].At-r.At, t.Records[n-1].Line)
+// lineGuard ends text whose line has no end in sight, so that nobody keeps it.
+type lineGuard struct {
+	r      io.Reader
+	length int
+}
+
+// maxLine bounds a line of a trace.
+const maxLine = 1 << 20
+
+var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxLine)
+
+// Read implements [io.Reader].
+func (g *lineGuard) Read(p []byte) (int, error) {
+	n, err := g.r.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
+		g.length = n - at
+	} else if g.length += n; g.length > maxLine {
+		return n, errLongLine
 	}
-	for _, c := range []struct {
-		column string
-		tokens int
-	}{{promptColumn, r.PromptTokens}, {outputColumn, r.OutputTokens}} {
-		if c.tokens < 1 || c.tokens > MaxTokens {
-			return fault(t.Name, r.Line, c.column, countExample, "%d tokens", c.tokens)
+	return n, err
+}
+
+// tracer is a trace that is being read.
+type tracer struct {
+	*Trace
+	Reading
+	begun bool
+	zero  time.Time // of a clock whose times are no times since the start
+	last  time.Duration
+	line  int // of the last row
+}
+
+// full says that no more is wanted.
+func (t *tracer) full() bool { return t.Requests > 0 && len(t.Records) >= t.Requests }
+
+// add appends a record after the checks that all forms share.
+func (t *tracer) add(r Record, at instant, c columns) error {
+	if !t.begun {
+		t.begun = true
+		if at.absolute {
+			t.zero = at.Time
 		}
+	}
+	r.At = at.Sub(t.zero)
+	if r.At > maxSeconds*time.Second || r.At < 0 && t.line == 0 {
+		return fault(t.Name, r.Line, c.time, "within 285 years of the first", "%q is too late", at.text)
+	}
+	if t.line > 0 && r.At < t.last {
+		return fault(t.Name, r.Line, c.time, "rows in order of time", "%s before line %d", t.last-r.At, t.line)
+	}
+	t.last, t.line = r.At, r.Line
+	for _, part := range []struct {
+		column string
+		tokens *int
+	}{{c.prompt, &r.PromptTokens}, {c.output, &r.OutputTokens}} {
+		if *part.tokens < 0 || *part.tokens > MaxTokens {
+			return fault(t.Name, r.Line, part.column, countExample, "%d tokens", *part.tokens)
+		}
+	}
+	if r.PromptTokens == 0 || r.OutputTokens == 0 {
+		if t.Skipped++; !t.KeepZero {
+			return nil
+		}
+		r.PromptTokens, r.OutputTokens = max(1, r.PromptTokens), max(1, r.OutputTokens)
 	}
 	t.Records = append(t.Records, r)
 	return nil
@@ -90,12 +173,10 @@ func fault(file string, line int, column, right, what string, args ...any) error
 	return fmt.Errorf("%s:%d: column %s: %s; %s would be right", file, line, column, fmt.Sprintf(what, args...), right)
 }
 
-// seconds converts to a Duration; false where x is no such time.
-func seconds(x float64) (time.Duration, bool) {
-	if !(x >= 0 && x <= maxSeconds) {
-		return 0, false
+// readFault is an error of what the text comes from.
+func (t *tracer) readFault(err error) error {
+	if errors.Is(err, errLongLine) {
+		return fmt.Errorf("%s: after line %d: %w; a request a line would be right", t.Name, t.line, err)
 	}
-	whole := time.Duration(x)
-	// Whole seconds apart, so that the nanoseconds round right at any size.
-	return whole*time.Second + time.Duration((x-float64(whole))*1e9+0.5), true
+	return fmt.Errorf("cannot read trace %q: %w", t.Name, err)
 }

@@ -123,6 +123,7 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 	if err != nil {
 		return err
 	}
+	notesOf(work, stderr)
 	if o.samples > 0 {
 		if err := policies.SampledOn(s, o.workloads); err != nil {
 			return fmt.Errorf("--samples %d: %w", o.samples, err)

@@ -174,6 +174,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	notesOf(work, stderr)
 	if i := slices.IndexFunc(o.policies, policies.IsSampled); i >= 0 {
 		if err := policies.SampledOn(s, o.workloads); err != nil {
 			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
@@ -231,6 +232,15 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		write = func() error { return writeShort(stdout, &report) }
 	}
 	return errors.Join(write(), unwritten) // what no file takes is shown all the same
+}
+
+// notesOf prints what of the workloads is left out.
+func notesOf(work []evaluation.Workload, stderr io.Writer) {
+	for _, w := range work {
+		if w.Note != "" {
+			fmt.Fprintln(stderr, "note:", w.Note)
+		}
+	}
 }
 
 // heldAgainst adds to the policies of an evaluation the rules that promotion holds those

@@ -41,7 +41,7 @@ func fitProfile(o logOptions, out string, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	log, err := o.read(0)
+	log, err := o.read(0, stderr)
 	if err != nil {
 		return err
 	}

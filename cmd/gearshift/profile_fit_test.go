@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -63,5 +64,29 @@ func TestValidateFormats(t *testing.T) {
 	}
 	if v["requests"] != 40.0 || v["fitted_on"] != 60.0 || v["deadline"].(map[string]any)["measured"] == nil {
 		t.Errorf("%v", v)
+	}
+}
+
+// A log with a failed request is fitted without it; one in milliseconds is fitted as it is, with a warning.
+func TestFitOfALogAsUsersHaveIt(t *testing.T) {
+	log := func(scale float64, failed string) string {
+		var b strings.Builder
+		for i := range 40 {
+			at := 1731000000 + float64(i)
+			fmt.Fprintf(&b, `{"input_toks":%d,"output_toks":21,"arrival_time":%.3f,"first_token_ts":%.3f,"last_token_ts":%.3f}`+"\n", 50+i, at*scale, (at+0.05)*scale, (at+0.45)*scale)
+		}
+		return write(t, "log.jsonl", b.String()+failed)
+	}
+	for _, c := range []struct{ file, want string }{
+		{log(1, ""), ""},
+		{log(1, `{"input_toks":41,"output_toks":0,"arrival_time":1731000001.5,"first_token_ts":null,"last_token_ts":null}`), "1 of 41 requests failed, with no tokens or an error, and are left out"},
+		{log(1000, ""), "steps of 20 s a token in the median, a time of 1731000000050 s: doubtful; milliseconds? want seconds"},
+	} {
+		for _, args := range [][]string{{"profile", "fit"}, {"validate", "--fit-first", "35"}} {
+			code, out, notes := gearshift(t, append(args, "--requests", c.file, "--resamples", "0", "--max-batch-tokens", "2048")...)
+			if code != 0 || out == "" || !strings.Contains(notes, c.want) || c.want == "" && strings.Contains(notes, "want seconds") {
+				t.Errorf("%s: code %d, %s; want %q", args, code, notes, c.want)
+			}
+		}
 	}
 }

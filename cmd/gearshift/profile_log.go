@@ -22,7 +22,7 @@ type logOptions struct {
 // flags says of the log when it is needed.
 func (o *logOptions) flags(c *cobra.Command, when string) {
 	f := c.Flags()
-	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines ("+when+")")
+	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines or CSV ("+when+")")
 	f.StringVar(&o.words.Machine, "machine", "", "`words` on the machine, for the profile")
 	f.StringVar(&o.words.Model, "model", "", "`words` on the model and its engine, for the profile")
 	f.StringVar(&o.words.Variant, "variant", "", "`NAME` of the variant in the profile (default: measured)")
@@ -45,14 +45,25 @@ func (o *logOptions) validate() error {
 	})
 }
 
-// read reads the log; clock is how many rows may tell how its clocks lie.
-func (o *logOptions) read(clock int) (*fit.Log, error) {
+// read reads the log, and says on stderr what of it is left out or doubtful; clock is how many
+// rows may tell how its clocks lie.
+func (o *logOptions) read(clock int, stderr io.Writer) (*fit.Log, error) {
 	file, err := os.Open(o.requests)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the request log: %w", err)
 	}
 	defer file.Close()
-	return fit.ReadLog(file, o.requests, clock)
+	log, err := fit.ReadLog(file, o.requests, clock)
+	if err != nil {
+		return nil, err
+	}
+	if log.Failed > 0 {
+		fmt.Fprintf(stderr, "note: %s: %d of %d requests failed, with no tokens or an error, and are left out\n", log.Name, log.Failed, log.Failed+len(log.Requests))
+	}
+	if log.Doubt != "" {
+		fmt.Fprintf(stderr, "gearshift: warning: %s: %s\n", log.Name, log.Doubt)
+	}
+	return log, nil
 }
 
 // warn says that a profile is not to be trusted.

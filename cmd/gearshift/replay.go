@@ -20,7 +20,7 @@ type replayOptions struct {
 	scenario, url, trace, model, keyEnv, format string
 	rate                                        float64
 	duration                                    time.Duration
-	lengths                                     bool
+	lengths, zero                               bool
 	seed                                        uint64
 }
 
@@ -45,12 +45,13 @@ and the command that simulates the same.`,
 	f := c.Flags()
 	scenarioFlag(c, &o.scenario)
 	f.StringVar(&o.url, "url", "", "`URL` of the router (required)")
-	f.StringVar(&o.trace, "trace", "", "`FILE` of the trace: Azure or arena CSV, or JSONL (required)")
+	f.StringVar(&o.trace, "trace", "", "`FILE` of the trace: CSV of Azure, BurstGPT, vidur or the arena, or JSONL (required)")
 	f.Float64Var(&o.rate, "rate", 0, "rescale the times of the requests sent to a mean of `R` per second")
 	f.DurationVar(&o.duration, "duration", 0, "to send for: with a rate, the first R×D requests (default: the whole trace)")
 	f.StringVar(&o.model, "model", "", "to ask for (default: auto)")
 	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the router's key (default: none)")
 	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
+	f.BoolVar(&o.zero, "zero", false, "keep the trace's requests of no prompt or no output tokens (default: leave them out)")
 	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	for _, name := range []string{"url", "trace"} {
@@ -83,7 +84,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	requests, err := o.requests(s)
+	requests, err := o.requests(s, stderr)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 
 // spec is the trace as a workload.
 func (o *replayOptions) spec() workloads.Spec {
-	return workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths}
+	return workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths, Zero: o.zero}
 }
 
 // number is how many requests are sent at most; 0 is all of the trace. With a rate and a
@@ -124,9 +125,11 @@ func (o *replayOptions) spec() workloads.Spec {
 // that time.
 func (o *replayOptions) number() int { return int(math.Ceil(o.rate * o.duration.Seconds())) }
 
-// requests reads the whole trace, so that what is wrong with it shows before any is sent.
-func (o *replayOptions) requests(s *scenario.Scenario) (workloads.Given, error) {
-	stream, err := o.spec().Open(s.Settings(o.number()), workloads.Seed(workloads.Serving, o.seed))
+// requests reads all that are sent, so that what is wrong with them shows before any is.
+func (o *replayOptions) requests(s *scenario.Scenario, stderr io.Writer) (workloads.Given, error) {
+	settings := s.Settings(o.number())
+	settings.Notice = noticeOn(stderr)
+	stream, err := o.spec().Open(settings, workloads.Seed(workloads.Serving, o.seed))
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func validate(o validateOptions, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	log, err := o.read(o.first)
+	log, err := o.read(o.first, stderr)
 	if err != nil {
 		return err
 	}

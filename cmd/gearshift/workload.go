@@ -26,13 +26,15 @@ func newWorkloadCommand() *cobra.Command {
 	gen := &cobra.Command{
 		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: one,
 		Long: "Write a workload as a JSONL trace, a request a line.\n\nW: " + workloads.Forms,
-		RunE: func(c *cobra.Command, args []string) error { return generate(c.Context(), o, args[0], c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return generate(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
+		},
 	}
 	stat := &cobra.Command{
 		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: one,
 		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error {
-			return statistics(c.Context(), o, args[0], c.OutOrStdout())
+			return statistics(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	for _, sub := range []*cobra.Command{gen, stat} {
@@ -46,7 +48,7 @@ func newWorkloadCommand() *cobra.Command {
 }
 
 // open begins the workload, which ends with the context, and names its law.
-func (o *workloadOptions) open(ctx context.Context, text string) (*scenario.Scenario, workloads.Spec, workloads.Stream, error) {
+func (o *workloadOptions) open(ctx context.Context, text string, stderr io.Writer) (*scenario.Scenario, workloads.Spec, workloads.Stream, error) {
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
 		return nil, workloads.Spec{}, nil, err
@@ -62,11 +64,18 @@ func (o *workloadOptions) open(ctx context.Context, text string) (*scenario.Scen
 	if requests == 0 {
 		requests = s.Evaluation.Requests
 	}
-	stream, err := spec.Open(s.Settings(requests), o.seed)
+	settings := s.Settings(requests)
+	settings.Notice = noticeOn(stderr)
+	stream, err := spec.Open(settings, o.seed)
 	if err == nil && o.requests > 0 { // some end by time alone
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
 	return s, spec, interruptible{ctx, stream}, err
+}
+
+// noticeOn prints what of a trace is left out.
+func noticeOn(stderr io.Writer) func(string) {
+	return func(text string) { fmt.Fprintln(stderr, "note:", text) }
 }
 
 // requestsOf reads a workload that is one stream of requests, and no more than that.
@@ -97,8 +106,8 @@ func (s interruptible) Next() (workloads.Arrival, bool) {
 	return s.Stream.Next()
 }
 
-func generate(ctx context.Context, o workloadOptions, text string, stdout io.Writer) error {
-	s, _, stream, err := o.open(ctx, text)
+func generate(ctx context.Context, o workloadOptions, text string, stdout, stderr io.Writer) error {
+	s, _, stream, err := o.open(ctx, text, stderr)
 	if err != nil {
 		return err
 	}
@@ -119,8 +128,8 @@ func generate(ctx context.Context, o workloadOptions, text string, stdout io.Wri
 	return nil
 }
 
-func statistics(ctx context.Context, o workloadOptions, text string, stdout io.Writer) error {
-	s, spec, stream, err := o.open(ctx, text)
+func statistics(ctx context.Context, o workloadOptions, text string, stdout, stderr io.Writer) error {
+	s, spec, stream, err := o.open(ctx, text, stderr)
 	if err != nil {
 		return err
 	}
@@ -135,7 +144,7 @@ func statistics(ctx context.Context, o workloadOptions, text string, stdout io.W
 	default:
 		return fmt.Errorf("--format %q: want table or json", o.format)
 	}
-	process, err := spec.Process(s.Settings(0))
+	process, err := spec.Process(s.Settings(o.requests)) // of a trace, no more is read than is asked for
 	if err != nil {
 		return err
 	}

@@ -79,3 +79,42 @@ func TestInterruptedCommandsEnd(t *testing.T) {
 		}
 	}
 }
+
+// Traces as their users have them: a request that failed, numbers written by pandas, and the public forms of
+// BurstGPT and Mooncake.
+func TestWorkloadReadsTracesAsUsersHaveThem(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ text, skipped, stat string }{
+		"burst.csv":      {"Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,A,72,18,90,Conversation log\n45,B,17,0,17,API log\n", "1 of 2 requests have no prompt", "requests             1 in"},
+		"floats.csv":     {",TIMESTAMP,ContextTokens,GeneratedTokens\n0,2023-11-16 18:17:03.97,48.0,10.0\n", "", "mean prompt, output  48.0, 10.0 tokens"},
+		"zero.csv":       {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,48,10\n2023-11-16 18:17:04.03,110,0\n", "zero.csv: 1 of 2 requests have no prompt or no output tokens and are left out; +zero keeps them with 1 token", "mean prompt, output  48.0, 10.0 tokens"},
+		"mooncake.jsonl": {`{"timestamp": 0, "input_length": 67, "output_length": 50, "hash_ids": [0]}` + "\n" + `{"timestamp": 3000, "input_length": 73, "output_length": 49, "hash_ids": [0, 1]}` + "\n", "", "requests             2 in 3.0 s"},
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, notes := gearshift(t, "workload", "stat", "trace:"+file+"+lengths", "--scenario", "tiny")
+		if code != 0 || !strings.Contains(out, c.stat) || !strings.Contains(notes, c.skipped) || (c.skipped == "") != (notes == "") {
+			t.Errorf("%s: code %d, %s%s; want %q, %q", name, code, out, notes, c.stat, c.skipped)
+		}
+	}
+	out := succeed(t, "workload", "stat", "trace:"+filepath.Join(dir, "zero.csv")+"+lengths+zero", "--scenario", "tiny")
+	if !strings.Contains(out, "requests             2 in 0.1 s") {
+		t.Errorf("kept: %s", out)
+	}
+}
+
+// Of a trace no more is read than the requests that are asked for.
+func TestWorkloadStopsAtItsRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(file, []byte("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n1,1,1\nnonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"stat", "gen"} {
+		succeed(t, "workload", command, "trace:"+file, "--scenario", "tiny", "--requests", "2")
+		if code, _, notes := gearshift(t, "workload", command, "trace:"+file, "--scenario", "tiny", "--requests", "3"); code == 0 || !strings.Contains(notes, "t.csv:4: 1 columns; 3 would be right") {
+			t.Errorf("%s of all: code %d, %s", command, code, notes)
+		}
+	}
+}

@@ -40,6 +40,10 @@ func (r Request) TPOT() float64 {
 type Log struct {
 	Name     string
 	Requests []Request
+	// Failed are the requests that are left out: those of no tokens, or with an error.
+	Failed int
+	// Doubt says why the times are probably of another unit; empty if they are not.
+	Doubt string
 }
 
 // The fields of a row, each with the names that it goes by.
@@ -52,6 +56,8 @@ var (
 	startNames   = []string{"scheduled_ts", "scheduled_time", "scheduled"}
 	firstNames   = []string{"first_token_ts", "first_token_time", "first_token"}
 	lastNames    = []string{"last_token_ts", "last_token_time", "last_token", "finished_ts"}
+	errorNames   = []string{"error", "error_message", "exception"}
+	successNames = []string{"success", "ok"}
 )
 
 // row is a request as the log has it. Arrivals may be on another clock than the
@@ -65,20 +71,37 @@ type row struct {
 
 const maxRow = 1 << 20
 
-// ReadLog reads a log of JSON lines. An error names the file, the line and what
-// is wrong there. Clock is how many of the earliest rows may tell how the clock of
+// ReadLog reads a log of JSON lines, or of comma-separated values with a header,
+// compressed with gzip or not. Requests that failed are left out. An error names the file, the
+// line and what is wrong there. Clock is how many of the earliest rows may tell how the clock of
 // the arrivals lies to the engine's; 0 for all.
 func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
+	r, err := plain(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	var rows []row
+	var c columns
+	failed, n := 0, 1
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxRow)
-	n := 1
 	for ; lines.Scan(); n++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		one, err := parse(line)
+		fields, err := c.fields(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		if fields == nil { // a header
+			continue
+		}
+		if hasFailed(fields) {
+			failed++
+			continue
+		}
+		one, err := parse(fields)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
@@ -91,18 +114,26 @@ func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if len(rows) == 0 && failed > 0 {
+		return nil, fmt.Errorf("%s: no requests; want some that did not fail, all %d did", name, failed)
+	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("%s: no requests; want one JSON object a line", name)
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Arrival, b.Arrival) })
-	return align(rows, name, clock)
+	doubt := doubtful(rows)
+	log, err := align(rows, name, clock)
+	if err != nil && doubt != "" {
+		return nil, fmt.Errorf("%w; %s", err, doubt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	log.Failed, log.Doubt = failed, doubt
+	return log, nil
 }
 
-func parse(line []byte) (row, error) {
-	var fields map[string]any
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return row{}, fmt.Errorf("not a JSON object: %w", err)
-	}
+func parse(fields map[string]any) (row, error) {
 	f := reader{fields: fields}
 	var one row
 	one.PromptTokens, one.OutputTokens = f.tokens(promptNames), f.tokens(outputNames)
@@ -221,7 +252,7 @@ func (f *reader) number(names []string, required bool) float64 {
 		}
 		return math.NaN()
 	}
-	n, ok := v.(float64)
+	n, ok := numeric(v)
 	if !ok && f.fault == nil {
 		text, _ := json.Marshal(v) // which it was read from: one line, whatever is in it
 		f.fault = fmt.Errorf("%s: %s is not a number", name, text)

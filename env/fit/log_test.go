@@ -21,7 +21,9 @@ func TestFaultsOfALogAreNamed(t *testing.T) {
 		{"text", swap(`"arrival_time":1000.0`, `"arrival_time":"noon"`), `x.jsonl:2: arrival_time: "noon" is not a number`},
 		{"lines", swap(`"arrival_time":1000.0`, `"arrival_time":["a\nb"]`), "x.jsonl:2: arrival_time: "},
 		{"negative", swap(`"arrival_time":1000.0`, `"arrival_time":-1`), "x.jsonl:2: arrival_time: -1 is negative"},
-		{"no tokens", swap(`"output_toks":5`, `"output_toks":0`), "x.jsonl:2: output_toks: 0 is not a whole number"},
+		{"fewer than no tokens", swap(`"output_toks":5`, `"output_toks":-5`), "x.jsonl:2: output_toks: -5 is negative"},
+		{"no requests but failed ones", strings.Replace(good, `"output_toks":5`, `"output_toks":0`, 1), "x.jsonl: no requests; want some that did not fail, all 1 did"},
+		{"too few columns", "id,input_toks,output_toks,arrival_time,first_token_ts,last_token_ts\na,1,2,3,4,5\nb,1,2,3,4", "x.jsonl:3: 5 columns; want 6"},
 		{"half a token", swap(`"input_toks":10`, `"input_toks":1.5`), "x.jsonl:2: input_toks: 1.5 is not a whole number"},
 		{"backwards", swap(`"first_token_ts":1.2`, `"first_token_ts":0.5`), "x.jsonl:2: first_token_ts 0.5 lies before scheduled_ts 1.1"},
 		{"a text", good + "\n" + `{"prompt":"` + strings.Repeat("x", maxRow) + `"}`, "x.jsonl:2: the line is longer than 1048576 bytes"},
@@ -38,7 +40,7 @@ func TestFaultsOfALogAreNamed(t *testing.T) {
 func TestFaultsNameTheLogsOwnKeys(t *testing.T) {
 	const plain = `{"prompt_tokens":8,"completion_tokens":2,"arrival":3,"first_token":4,"last_token":4.5}`
 	for _, c := range []struct{ old, new, want string }{
-		{`"completion_tokens":2`, `"completion_tokens":0`, "x:1: completion_tokens: 0 is not a whole number"},
+		{`"completion_tokens":2`, `"completion_tokens":0.5`, "x:1: completion_tokens: 0.5 is not a whole number"},
 		{`"last_token":4.5`, `"last_token":3.5`, "x:1: last_token 3.5 lies before first_token 4"},
 		{`"last_token":4.5`, `"last_token":4`, "x:1: first_token and last_token are the same"},
 		{`"first_token":4,`, `"queued":4.2,"scheduled":4.1,"first_token":4.3,`, "x:1: scheduled 4.1 lies before queued 4.2"},
@@ -87,6 +89,9 @@ func TestClocksAreLaidTogether(t *testing.T) {
 func FuzzReadLog(f *testing.F) {
 	f.Add([]byte(good+"\n"+good), 0)
 	f.Add([]byte(`{"id":7,"prompt_tokens":8,"completion_tokens":2,"arrival":3,"first_token":4,"last_token":4.5}`), 1)
+	f.Add([]byte("id,input_tokens,output_tokens,arrival,first_token,last_token,error\na,41,59.0,100.5,101.5,105.5,\nb,12,3,101,,,timeout\n"), 0)
+	f.Add([]byte(`{"input_toks":"8","output_toks":2e0,"arrival_time":"2024-11-07T17:20:00.5Z","first_token_ts":"2024-11-07 17:20:01+00","last_token_ts":1731000001562}`), 0)
+	f.Add([]byte("\x1f\x8b\x08"), 0)
 	f.Fuzz(func(t *testing.T, text []byte, clock int) {
 		log, err := ReadLog(bytes.NewReader(text), "x", clock)
 		if err != nil {

@@ -94,6 +94,8 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 		if err != nil {
 			return nil, err
 		}
+		var note string
+		set.Notice = func(text string) { note = text }
 		for _, one := range spec.Expand(s.Evaluation.StableRates) {
 			open, err := one.Prepare(set)
 			if err != nil {
@@ -102,7 +104,7 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 			if _, err := open(0); err != nil { // what only a stream finds out
 				return nil, err
 			}
-			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: s.departing(one.Departure)}
+			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: s.departing(one.Departure), Note: note}
 			fleet := env.Config{Table: s.Table(), Profiles: s.Profiles()}
 			if err := w.Depart(&fleet); err != nil {
 				return nil, fmt.Errorf("cannot play workload %q: %w", one, err)
