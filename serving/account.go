@@ -81,12 +81,14 @@ func (s *Server) observeAll() {
 // operationOf names what an endpoint does; empty if it routes nothing.
 func operationOf(path string) string {
 	switch path {
-	case "/v1/chat/completions", "/v1/responses":
+	case "/v1/chat/completions", "/v1/responses", messagesPath:
 		return "chat"
 	case "/v1/completions":
 		return "text_completion"
 	case "/v1/embeddings":
 		return "embeddings"
+	case messagesPath + "/count_tokens":
+		return "count_tokens"
 	case "/v1/gearshift/classify":
 		return "classify"
 	case "/v1/gearshift/route":

@@ -170,7 +170,11 @@ func (a *answer) spare() time.Duration {
 
 // busy says that the status asks for another attempt elsewhere.
 func busy(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusBadGateway || status == http.StatusServiceUnavailable
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, 529: // Anthropic's, for overloaded
+		return true
+	}
+	return false
 }
 
 // next waits for more of the body and meters it. What it returns is good until
@@ -235,7 +239,7 @@ func (a *answer) cutOff() bool {
 	case a.opaque:
 		return false
 	case r.ContentLength >= 0 || len(r.TransferEncoding) > 0 || r.Uncompressed || r.ProtoMajor != 1:
-		return a.events && a.meter.Started() && !a.meter.Over()
+		return a.events && (a.meter.Started() && !a.meter.Over() || a.meter.Open())
 	}
 	return a.events && !a.meter.Finished() || !a.events && a.garbled()
 }

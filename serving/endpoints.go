@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"strings"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -16,6 +18,8 @@ type endpoint struct {
 	generates bool
 	// named says that the events of its streams have names.
 	named bool
+	// messages says that its clients speak Anthropic's Messages API.
+	messages bool
 	// stores says that replicas keep its answers, for those who come back for them.
 	stores bool
 }
@@ -26,6 +30,16 @@ var endpoints = [...]endpoint{
 	{path: "/v1/embeddings"},
 	{path: "/v1/gearshift/classify", alike: true},
 	{path: "/v1/responses", alike: true, generates: true, named: true, stores: true},
+	{path: messagesPath, alike: true, generates: true, messages: true},
+	{path: messagesPath + "/count_tokens", alike: true, messages: true},
+}
+
+const messagesPath = "/v1/messages"
+
+// speaksMessages reports whether who asks at the path expects errors as Anthropic has them.
+func speaksMessages(path string) bool {
+	rest, ok := strings.CutPrefix(path, messagesPath)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // handler answers the endpoint's requests.

@@ -15,6 +15,7 @@ const (
 	completions = "/v1/completions"
 	embeddings  = "/v1/embeddings"
 	responses   = "/v1/responses"
+	messages    = "/v1/messages"
 )
 
 // exchange is a request and its answer as an engine would send it, with the odd
@@ -64,6 +65,24 @@ var exchanges = []exchange{
 		"event: response.created\n" + `data: {"type":"response.created","sequence_number":0,"response":{"usage":null,"error":null}}` + "\n\n" +
 			"event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","sequence_number":1,"delta":"caf\u00e9"}` + "\n\n" +
 			"event: response.completed\n" + `data: {"type":"response.completed","sequence_number":2,"response":{"error":null,"usage":{"input_tokens":1,"output_tokens":5}}}` + "\n\n", 5,
+	},
+	{
+		"message", messages, `{"model":"auto", "max_tokens":64,"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"hi"}],"metadata":{"user_id":"u","task":{"x":1}}}`, jsonType,
+		`{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"a b"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":6}}`, 6,
+	},
+	{
+		"message stream", messages, `{"model":"auto","max_tokens":64,"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, eventType,
+		"event: message_start\n" + `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n" +
+			"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" +
+			"event: ping\n" + `data: {"type": "ping"}` + "\n\n" +
+			"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"caf\u00e9 au"}}` + "\n\n" +
+			"event: content_block_stop\n" + `data: {"type":"content_block_stop","index":0}` + "\n\n" +
+			"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":5}}` + "\n\n" +
+			"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n", 5,
+	},
+	{
+		"count of tokens", messages + "/count_tokens", `{"model":"auto","messages":[{"role":"user","content":"hi"}]}`, jsonType,
+		`{ "input_tokens": 14 }`, 0,
 	},
 }
 

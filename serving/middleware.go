@@ -115,7 +115,11 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	e.RequestID = c.Writer.Header().Get(headerRequestID)
 	e.Message = clipped(e.Message)
 	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read
-	c.Data(status, "application/json", e.JSON())
+	text := e.JSON()
+	if speaksMessages(c.Request.URL.Path) {
+		text = e.Messages(status)
+	}
+	c.Data(status, "application/json", text)
 	c.Abort()
 	accountOf(c.Request.Context()).failed(string(e.Code))
 }

@@ -175,8 +175,12 @@ func (d *dispatch) lament(a *answer, e wire.Error) {
 // event sends the error as an event.
 func (d *dispatch) event(e wire.Error) {
 	e.RequestID = d.gin.Writer.Header().Get(headerRequestID)
+	text := e.Event(d.endpoint.named)
+	if d.endpoint.messages {
+		text = e.MessagesEvent()
+	}
 	d.writable(d.gin)
-	_, _ = d.gin.Writer.Write(append([]byte("\n"), e.Event(d.endpoint.named)...))
+	_, _ = d.gin.Writer.Write(append([]byte("\n"), text...))
 	d.gin.Writer.Flush()
 }
 

@@ -51,6 +51,8 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 			return r.embed(request, body)
 		case ResponsesPath:
 			return r.respond(request, body)
+		case MessagesPath, CountTokensPath:
+			return r.messages(request, body)
 		}
 	}
 	chat := request.URL.Path == ChatPath

@@ -102,7 +102,7 @@ func (s *Server) Close() { s.engines.Close() }
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
-	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath, backend.ClassifyPath} {
+	for _, path := range []string{backend.ChatPath, backend.CompletionPath, backend.EmbeddingsPath, backend.ResponsesPath, backend.MessagesPath, backend.CountTokensPath, backend.ClassifyPath} {
 		s.mux.HandleFunc("POST "+path, s.authorised(s.complete))
 	}
 	for _, path := range []string{"GET " + backend.ResponsesPath + "/{id}", "DELETE " + backend.ResponsesPath + "/{id}", "POST " + backend.ResponsesPath + "/{id}/cancel"} {

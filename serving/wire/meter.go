@@ -13,7 +13,7 @@ const meterLimit = 4 << 20
 // takes the usage that the answer states; without one it counts words: those of an
 // answer in one piece, or those in the content of each event, at least one. Engines
 // put several tokens into an event where they guess ahead, or lag behind. It knows the
-// answers of chats, of completions and of the Responses API.
+// answers of chats, of completions, of the Responses API and of Anthropic's Messages API.
 type Meter struct {
 	events   bool
 	sse      sse
@@ -25,6 +25,7 @@ type Meter struct {
 	stated   int  // −1: not stated
 	said     bool // more than what keeps a connection open
 	begun    bool
+	opened   bool // of the Messages API: its last event is to come
 	finished bool
 	choices  choices
 	failed   bool
@@ -218,7 +219,7 @@ func (m *Meter) EndsInCR() bool { return m.sse.cr }
 // read takes in an event or a whole answer. It reports false for what is no
 // object.
 func (m *Meter) read(object []byte) bool {
-	announced := false
+	announced, bad := false, false
 	ok := Members(object, func(key []byte, start, end int) bool {
 		value := object[start:end]
 		switch string(key) {
@@ -232,11 +233,18 @@ func (m *Meter) read(object []byte) bool {
 			if string(value) == `"error"` { // older servers of vLLM have no envelope for it
 				m.erred(object)
 			}
-		case "type": // of an event of the Responses API, as all below
-			announced = m.kind(value)
+		case "type": // of an event of the Responses API, as all below, or of the Messages API
+			announced = m.kind(value) || m.message(value)
+			bad = string(value) == `"error"`
 		case "delta":
-			if m.events {
+			if m.events && value[0] == '{' {
+				m.pieces += block(value)
+			} else if m.events {
 				m.pieces += spoken(value)
+			}
+		case "content": // of the Messages API
+			if !m.events {
+				m.pieces += contentWords(value)
 			}
 		case "output":
 			if !m.events {
@@ -251,6 +259,9 @@ func (m *Meter) read(object []byte) bool {
 		}
 		return true
 	})
+	if bad {
+		m.blame(object)
+	}
 	m.begun = m.begun || ok && !announced
 	return ok
 }

@@ -22,6 +22,18 @@ const responsesStream = "event: response.created\n" + `data: {"response":{"error
 const responsesEnd = "event: response.completed\n" +
 	`data: {"type":"response.completed","response":{"error":null,"usage":{"input_tokens":3,"output_tokens":7,"total_tokens":10}}}` + "\n\n"
 
+// messagesStream is an answer of Anthropic's Messages API without its last events.
+const messagesStream = "event: message_start\n" + `data: {"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n" +
+	"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" +
+	"event: ping\n" + `data: {"type":"ping"}` + "\n\n" +
+	"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}` + "\n\n" +
+	"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"Eqo="}}` + "\n\n" +
+	"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a b"}}` + "\n\n" +
+	"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"a\": 1"}}` + "\n\n"
+
+const messagesEnd = "event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":21}}` + "\n\n" +
+	"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n"
+
 func metered(events bool, text string) *Meter {
 	m := NewMeter(events)
 	_, _ = m.Write([]byte(text))
@@ -52,6 +64,11 @@ func TestMeter(t *testing.T) {
 		{"responses that fail", true, responsesStream + `data: {"type":"response.failed","response":{"error":{"code":"server_error"},"usage":null}}` + "\n\n", 2, true},
 		{"response", false, `{"object":"response","error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"a b c"}]}],"usage":{"input_tokens":2,"output_tokens":9}}`, 9, false},
 		{"response without usage", false, `{"error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"a b c"}]}],"usage":null}`, 3, false},
+		{"a message's events", true, messagesStream + messagesEnd, 21, false},
+		{"a message's events without usage", true, messagesStream, 5, false},
+		{"a message's error", true, messagesStream + "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"x"}}` + "\n\n", 5, true},
+		{"a message", false, `{"type":"message","content":[{"type":"text","text":"a b"}],"usage":{"input_tokens":2,"output_tokens":9}}`, 9, false},
+		{"a message without usage", false, `{"type":"message","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a b c"}]}`, 3, false},
 		{"embeddings", false, `{"object":"list","data":[{"embedding":[0.1,0.2]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`, 0, false},
 		{"error event", true, `data: {"error":{"message":"x"}}` + "\n\n", 0, true},
 		{"broken event", true, `data: {"choices":[{"delta":{"content":` + "\n\n", 0, false},
@@ -66,7 +83,7 @@ func TestMeter(t *testing.T) {
 			if m.Tokens() != c.tokens || m.Failed() != c.failed {
 				t.Errorf("%d tokens, failed %v; want %d, %v", m.Tokens(), m.Failed(), c.tokens, c.failed)
 			}
-			if done := strings.Contains(c.text, "[DONE]") || strings.Contains(c.text, "completed") || strings.Contains(c.text, "response.failed"); m.Finished() != done {
+			if done := strings.Contains(c.text, "[DONE]") || strings.Contains(c.text, "completed") || strings.Contains(c.text, "response.failed") || strings.Contains(c.text, "message_stop") || strings.Contains(c.text, "event: error"); m.Finished() != done {
 				t.Errorf("finished %v, want %v", m.Finished(), done)
 			}
 		})
@@ -80,6 +97,9 @@ func TestMeterTellsAnAnnouncementFromAnAnswer(t *testing.T) {
 		`data: {"type":"response.in_progress"}` + "\n\n":                                     false,
 		`data: {"type":"response.output_item.added","item":{}}` + "\n\n":                     true,
 		`data: {"choices":[{"delta":{"role":"assistant"}}]}` + "\n\n":                        true,
+		`data: {"type":"message_start","message":{"usage":{"output_tokens":1}}}` + "\n\n":    false,
+		`data: {"type":"content_block_start","index":0,"content_block":{}}` + "\n\n":         false,
+		`data: {"type":"content_block_delta","delta":{"text":"a"}}` + "\n\n":                 true,
 	} {
 		if m := metered(true, text); m.Begun() != want {
 			t.Errorf("%q has begun an answer: %v, want %v", text, m.Begun(), want)

@@ -123,7 +123,8 @@ func named(name []byte) naming {
 		return ofNothing
 	case string(name) == "error":
 		return ofError
-	case len(name) == 0, string(name) == "message", string(name) == "completion", bytes.HasPrefix(name, []byte("response.")):
+	case len(name) == 0, string(name) == "message", string(name) == "completion", bytes.HasPrefix(name, []byte("response.")),
+		bytes.HasPrefix(name, []byte("message_")), bytes.HasPrefix(name, []byte("content_block_")):
 		return ofAnswer
 	}
 	return ofOther
