@@ -23,6 +23,8 @@ type UpstreamConfig struct {
 	// ForwardAuthorization lets the client's own credentials through. Without
 	// it they end at the router.
 	ForwardAuthorization bool `yaml:"forward_authorization"`
+	// TLS is how the server and the router know each other.
+	TLS TLSConfig `yaml:"tls,omitempty"`
 	// ConnectTimeout bounds the time to connect, TLS included. Zero is 5 s. All
 	// that comes after is for the request's context to bound.
 	ConnectTimeout time.Duration `yaml:"-"`
@@ -51,6 +53,13 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	if _, err := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); err != nil {
 		return nil, fmt.Errorf("cannot use upstream %q: what HTTP_PROXY or HTTPS_PROXY names is no proxy's URL; want one such as http://proxy:3128", c.URL)
 	}
+	if c.TLS.On() && server.Root.Scheme != "https" {
+		return nil, fmt.Errorf("cannot use upstream %q: tls has no meaning without https://", c.URL)
+	}
+	trusted, err := newTrust(c.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use upstream %q: tls: %w", c.URL, err)
+	}
 	u := &Upstream{way: way{server: server, forward: c.ForwardAuthorization}}
 	if c.Key != "" {
 		key, err := setting.Key(c.Key)
@@ -66,12 +75,13 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 	if connect <= 0 {
 		connect = 5 * time.Second
 	}
-	dialer := &connector{net.Dialer{Timeout: connect}}
+	dialer := &connector{net.Dialer{Timeout: connect}, trusted}
 	u.transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
 		DialTLSContext:      dialer.dialTLS,
-		TLSHandshakeTimeout: connect, // behind a proxy
+		TLSHandshakeTimeout: connect, // behind a proxy, as is what follows
+		TLSClientConfig:     trusted.config(server.Root.Hostname()),
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true, // it would ask for it
@@ -85,7 +95,10 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 }
 
 // connector makes connections within one time for all that takes.
-type connector struct{ net.Dialer }
+type connector struct {
+	net.Dialer
+	trust *trust
+}
 
 // dialTLS connects and shakes hands. Where that fails nothing has been sent, and
 // the error says so as that of a plain connection does.
@@ -100,7 +113,7 @@ func (c *connector) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		host = addr
 	}
-	secure := tls.Client(conn, &tls.Config{ServerName: host})
+	secure := tls.Client(conn, c.trust.config(host))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		conn.Close()
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: conn.RemoteAddr(), Err: err}

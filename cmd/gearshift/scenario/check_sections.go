@@ -242,6 +242,12 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if e.Key != "" && !envForm.MatchString(e.Key) {
 		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
 	}
+	if err := e.TLS.Validate(); err != nil {
+		c.judge(child(key, "tls"), "%v", err)
+	}
+	if to, err := UpstreamURL(e.URL); e.TLS.On() && err == nil && to.Scheme != "https" {
+		c.judge(child(key, "tls"), "has no meaning with the url %s; want https://", e.URL)
+	}
 	for _, name := range e.Timeouts.Negative() {
 		c.judge(child(child(key, "timeouts"), name), "is negative; want a time such as 30s, or 0s for that of serving.timeouts")
 	}
