@@ -15,4 +15,4 @@ while read -r rule; do policies+=(--policy "$rule"); done < <(
 policies+=(--policy threshold:8,100 --policy slackfit)
 for size in opt-125m opt-1.3b opt-6.7b; do policies+=(--policy "static:$size"); done
 bin/gearshift eval --store "$out/policies.db" "${policies[@]}" \
-	--workload u1 --workload u2 --workload stable --seeds "${SEEDS:-20}" --out "$out"
+	--workload u1 --workload u2 --workload stable --seeds "${SEEDS:-20}" --wide --out "$out"

@@ -227,11 +227,22 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		unwritten = errors.Join(unwritten, writeReports(tuning, o.out, "tune"))
 	}
 	unwritten = errors.Join(unwritten, writeReports(&report, o.out, "eval"))
-	write := func() error { return report.Write(stdout, o.format) }
-	if o.format == "table" && !o.wide {
-		write = func() error { return writeShort(stdout, &report) }
+	// What no file takes is shown all the same.
+	return errors.Join(o.write(stdout, &report, source), unwritten)
+}
+
+// write prints the report. What people read ends with what promotion makes of the policies
+// that are stored.
+func (o *evalOptions) write(stdout io.Writer, report *evaluation.Report, source *policies.Source) error {
+	if o.format != "table" {
+		return report.Write(stdout, o.format)
 	}
-	return errors.Join(write(), unwritten) // what no file takes is shown all the same
+	table := writeShort
+	if o.wide {
+		table = func(w io.Writer, r *evaluation.Report) error { return r.Write(w, o.format) }
+	}
+	err := table(stdout, report)
+	return errors.Join(err, writeStored(stdout, report.Verdicts, source.Store))
 }
 
 // notesOf prints what of the workloads is left out.

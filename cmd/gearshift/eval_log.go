@@ -9,6 +9,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/fromlog"
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/local"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
@@ -77,7 +78,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 }
 
 // loggedPolicies are those asked for or, if none are, those that decided what is
-// logged, as far as they can be had again, and the plain rules.
+// logged, as far as they can be had again, and the rules that promotion holds them against.
 func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) []string {
 	if len(asked) > 0 {
 		return asked
@@ -90,10 +91,7 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 			refs = append(refs, name)
 		}
 	}
-	for _, v := range s.Variants {
-		refs = append(refs, "static:"+v.Name)
-	}
-	return append(refs, "threshold", "slackfit")
+	return append(refs, judging.OpponentRefs(s)...)
 }
 
 // decider is the policy of the reference, on the whole fleet also if it is static.

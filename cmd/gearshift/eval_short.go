@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
@@ -47,6 +49,34 @@ func writeVerdict(b *strings.Builder, v evaluation.Verdict) {
 		line = strings.Replace(line, ", by ", ",\n  by ", 1)
 	}
 	fmt.Fprintf(b, "  %s\n", line)
+}
+
+// writeStored says for each policy that is stored with a comparison what promotion makes of
+// that, and the comparison itself where it is not the one just made: of other workloads,
+// other seeds or another scenario.
+func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.Store) error {
+	var b strings.Builder
+	for _, v := range verdicts {
+		ref, err := checkpoints.ParseRef(v.Policy)
+		if err != nil { // a planner
+			continue
+		}
+		entry, err := store.Lookup(ref)
+		if err != nil {
+			continue
+		}
+		stored, ok := judging.Stored(entry)
+		if !ok {
+			continue
+		}
+		if stored.Margin != v.Margin || stored.Rule != v.Rule {
+			b.WriteString("gearshift policy promote goes by what is stored: ")
+			writeVerdict(&b, stored)
+		}
+		b.WriteString(judging.Next(stored, judging.PromotionIn(store.Path)))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func shortRow(x evaluation.Result, variants []fleet.Variant) []string {

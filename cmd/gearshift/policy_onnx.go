@@ -84,6 +84,9 @@ evaluated beside the scenario's rules, which takes a while, so that promote can 
 			ref := checkpoints.Ref{Name: o.name, Version: version}
 			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
 			policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, policies.TooOld)
+			if v, ok := judging.Stored(checkpoints.Entry{Name: ref.Name, Version: version, Meta: policy.Meta}); ok {
+				fmt.Fprint(c.OutOrStdout(), judging.Conclusion(v, judging.PromotionIn(to.Path)))
+			}
 			return nil
 		},
 	}

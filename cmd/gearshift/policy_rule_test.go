@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -64,7 +65,7 @@ func TestRulesInProduction(t *testing.T) {
 
 // What is no rule, or not one of the scenario, does not come into the store.
 func TestPromoteRefusesWhatIsNoRule(t *testing.T) {
-	path := storePath(t)
+	path := filepath.Join(t.TempDir(), "policies.db")
 	at := func(args ...string) []string {
 		return append(append([]string{"policy", "promote"}, args...), "--store", path)
 	}

@@ -88,9 +88,14 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 	}
 	for _, flags := range [][]string{nil, {"--wide"}} {
 		text := strings.ReplaceAll(succeed(t, append(append([]string{"eval"}, args...), flags...)...), ",\n  by", ", by")
-		if !strings.Contains(text, trained) {
+		if strings.Count(text, trained) != 1 || !strings.HasSuffix(text, " the best rule; promote the rule: "+promote+"\n") {
 			t.Errorf("eval %v prints\n%s", flags, text)
 		}
+	}
+	// On other workloads the stored comparison is shown beside that.
+	text := strings.ReplaceAll(succeed(t, "eval", "--scenario", file, "--store", store, "--policy", "mine", "--workload", "poisson:1", "--seeds", "2", "--requests", "50"), ",\n  by", ", by")
+	if strings.Count(text, "over the best rule, ") != 2 || !strings.Contains(text, "gearshift policy promote goes by what is stored: mine@1 on u1, u2 and stable:\n  "+trained) {
+		t.Errorf("eval on another workload prints\n%s", text)
 	}
 }
 

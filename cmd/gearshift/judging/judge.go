@@ -190,15 +190,20 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds)
 }
 
-// Opponents are the rules that a policy of the scenario must beat, in training, in an
-// evaluation and to be promoted: those of evaluation.rules, the plain ones, and each
-// static size. One that is listed in two ways is there once.
-func Opponents(s *scenario.Scenario) ([]evaluation.Contestant, error) {
+// OpponentRefs are references to the rules that a policy of the scenario must beat, in
+// training, in an evaluation and to be promoted: those of evaluation.rules, the plain ones,
+// and each static size.
+func OpponentRefs(s *scenario.Scenario) []string {
 	refs := slices.Clone(s.Evaluation.Rules)
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
 	}
-	rules, err := policies.Contestants(s, nil, append(refs, "threshold", "slackfit"), nil)
+	return append(refs, "threshold", "slackfit")
+}
+
+// Opponents are the rules of [OpponentRefs]. One that is listed in two ways is there once.
+func Opponents(s *scenario.Scenario) ([]evaluation.Contestant, error) {
+	rules, err := policies.Contestants(s, nil, OpponentRefs(s), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -161,10 +161,15 @@ func Offer(v evaluation.Verdict, promote Promotion) string {
 
 // Conclusion is a verdict and what to do next, in a line each.
 func Conclusion(v evaluation.Verdict, promote Promotion) string {
+	return Line(v) + "\n" + Next(v, promote)
+}
+
+// Next is a line that says what a verdict means, and what to do next.
+func Next(v evaluation.Verdict, promote Promotion) string {
 	relation := map[string]string{
 		evaluation.Better: "better than", evaluation.Level: "level with", evaluation.Worse: "worse than",
 	}[v.Word()]
-	return fmt.Sprintf("%s\n%s the best rule; %s\n", Line(v), relation, Offer(v, promote))
+	return fmt.Sprintf("%s the best rule; %s\n", relation, Offer(v, promote))
 }
 
 // Line is a verdict in one line, with the policy and the workloads.

@@ -29,6 +29,14 @@ func TestTheDeployedScenarioIsValid(t *testing.T) {
 	}
 }
 
+// What is deployed routes by tuned rules from the first hour on, and trains by the same.
+func TestTheDeployedScenarioHasTunedRules(t *testing.T) {
+	s := load(t, deployed)
+	if len(s.Evaluation.Rules) < 4 || s.NamesFallback() || s.Serving.Fallback != s.Evaluation.Rules[0] || s.Spec().Advice() != s.Evaluation.Rules[0] {
+		t.Errorf("rules %q, fallback %q, advice %q", s.Evaluation.Rules, s.Serving.Fallback, s.Spec().Advice())
+	}
+}
+
 // documents reads every document of a YAML file, as far as T has its keys.
 func documents[T any](t *testing.T, path string) []T {
 	t.Helper()
