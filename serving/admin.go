@@ -249,7 +249,12 @@ func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
 	failed := make(chan error, 1)
 	encrypted := s.config.Admin.TLS.on()
 	go func() { failed <- s.serveOn(server, l, encrypted, adminCertificate) }()
-	s.log.Info("admin listening", "addr", l.Addr().String(), "tls", encrypted)
+	addr := l.Addr().String()
+	s.adminAddr.Store(&addr)
+	s.log.Info("admin listening", "addr", addr, "tls", encrypted)
+	if page := s.pageURL(); page != "" {
+		s.log.Info("the page is at", "url", page)
+	}
 	if !s.admin.set {
 		s.log.Warn("no admin token: the admin API refuses every action", "to_set_one", "export "+s.config.Admin.TokenEnv+"=$(openssl rand -hex 32)")
 	}

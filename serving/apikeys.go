@@ -22,7 +22,7 @@ const tenantKey = "tenant"
 // this one.
 func (s *Server) open(path string) bool {
 	switch path {
-	case "/healthz", "/health", "/ping", "/readyz":
+	case "/", "/healthz", "/health", "/ping", "/readyz":
 		return true
 	case metricsPath:
 		return s.settings().Metrics == MetricsOpen

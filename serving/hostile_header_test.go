@@ -88,7 +88,7 @@ func hostileHeaders() (list []hostile) {
 // hostileTargets are targets and methods that some server might have.
 func hostileTargets() (list []hostile) {
 	for _, target := range []string{
-		"/", "/V1/Chat/Completions", "/v1/chat/completions;x", "/v1/chat%2fcompletions/x",
+		"/V1/Chat/Completions", "/v1/chat/completions;x", "/v1/chat%2fcompletions/x",
 		"/v1/./chat/completions", "/v1/../v1/chat/completions", "/..%2f..%2fetc/passwd", "/.env", "/.git/config", "/admin", "/debug/pprof/",
 		"/debug/vars", "/wp-login.php", "/cgi-bin/sh", "/actuator/env", "/v1/gearshift", "/v1/files/x",
 		"/" + strings.Repeat("../", 1000), "/" + strings.Repeat("a/", 5000), "/%2e%2e/%2e%2e/", "/\\..\\..\\", "/v1/chat/completions%0d%0aX-Injected:%20yes",

@@ -123,8 +123,9 @@ type Server struct {
 
 	observers []Observer
 	version   string
-	tracer    trace.Tracer // nil if nothing is traced
-	page      Page         // nil if there is none
+	tracer    trace.Tracer           // nil if nothing is traced
+	page      Page                   // nil if there is none
+	adminAddr atomic.Pointer[string] // of the admin listener, once it serves
 
 	engineMetrics *engineMetrics
 
@@ -209,6 +210,7 @@ func (s *Server) routes() *gin.Engine {
 	// Names of models may hold slashes.
 	e.GET("/v1/models/*id", s.oneModel)
 	for _, method := range []string{http.MethodGet, http.MethodHead} { // probes use either
+		e.Handle(method, "/", s.home)
 		e.Handle(method, "/healthz", s.alive)
 		e.Handle(method, "/health", s.alive) // vLLM's
 		e.Handle(method, "/ping", s.alive)   // SageMaker's

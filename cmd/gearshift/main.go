@@ -71,20 +71,24 @@ func newRoot() *cobra.Command {
 		Long: `Gearshift routes each inference request to the model size that delivers the most
 quality before its deadline at the present load. It trains the policy in a
 simulator of your fleet, compares it with strong rules, and serves it behind an
-OpenAI-compatible endpoint. One scenario file drives every command; start with
-
-  gearshift scenario show titan-rtx-opt > mine.yaml`,
+OpenAI-compatible endpoint. One scenario file drives every command; gearshift init
+writes one from engines that run.`,
+		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001
+  gearshift calibrate --scenario mine.yaml --dir walk
+  gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
+  gearshift eval --scenario mine.yaml --policy slackfit --workload u1`,
+		Version: version + revision(), PersistentPreRun: makeDataFolder,
 		Args: cobra.ArbitraryArgs, RunE: noSubcommand, DisableFlagsInUseLine: true,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
+	arrange(root)
 	return root
 }
 
@@ -106,13 +110,17 @@ func noSubcommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("unknown command %q for %q; there are %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+	there := meant(c, args[0], names)
+	if there == "" {
+		there = "there"
+	}
+	return fmt.Errorf("unknown command %q for %q; %s are %s", args[0], c.CommandPath(), there, strings.Join(names, ", "))
 }
 
 // one takes exactly the argument that the command's use names.
 func one(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%d arguments, not one: want gearshift %s", len(args), strings.TrimPrefix(c.UseLine(), "gearshift "))
+		return fmt.Errorf("expected 1 argument, got %d: want gearshift %s", len(args), strings.TrimPrefix(c.UseLine(), "gearshift "))
 	}
 	return nil
 }
@@ -120,7 +128,6 @@ func one(c *cobra.Command, args []string) error {
 // The flags that several commands share.
 const (
 	defaultScenario = "titan-rtx-opt"
-	defaultStore    = "gearshift.db"
 )
 
 func scenarioFlag(c *cobra.Command, to *string) {
@@ -128,7 +135,7 @@ func scenarioFlag(c *cobra.Command, to *string) {
 }
 
 func storeFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "store", defaultStore, "`file` that holds policies and training progress")
+	c.Flags().StringVar(to, "store", defaultStore(), storeUsage)
 }
 
 func engineFlag(c *cobra.Command, to *string) {

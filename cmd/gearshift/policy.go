@@ -25,7 +25,7 @@ func newPolicyCommand() *cobra.Command {
 		newPolicyShadow(), newPolicyCanary(), newPolicyStatus(),
 		newPolicyExport(store), newPolicyImport(store),
 	)
-	c.PersistentFlags().StringVar(&path, "store", defaultStore, "`file` that holds policies")
+	c.PersistentFlags().StringVar(&path, "store", defaultStore(), storeUsage)
 	return c
 }
 

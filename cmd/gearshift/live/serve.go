@@ -103,7 +103,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	}
 	defer server.Close()
 	defer reloadOnHangup(server)()
-	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName())
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, beginLog)
 }
 

@@ -20,6 +20,10 @@ func closest(name string, known []string) string {
 	return found
 }
 
+// Closest is the known name that a misspelt one most likely stands for, or "" if none is
+// close or several are equally.
+func Closest(name string, known []string) string { return closest(name, known) }
+
 // hint ends a message about an unknown name.
 func hint(name string, known []string) string {
 	if k := closest(name, known); k != "" {

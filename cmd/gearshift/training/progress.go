@@ -144,8 +144,8 @@ func (l *runLog) start(r *run) {
 	if n := len(r.members); n > 1 {
 		of = fmt.Sprintf(" of each of %d networks", n)
 	}
-	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d: %d decisions%s (%s)\n",
-		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, l.last, of, Stack)
+	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d, into %s: %d decisions%s (%s)\n",
+		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.store.Path, l.last, of, Stack)
 	l.began = time.Now()
 }
 

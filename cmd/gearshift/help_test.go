@@ -1,0 +1,113 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// commands are all that are shown.
+func commands(c *cobra.Command) (list []*cobra.Command) {
+	for _, sub := range c.Commands() {
+		if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" {
+			list = append(append(list, sub), commands(sub)...)
+		}
+	}
+	return list
+}
+
+// Every command has an example that it understands, and stands in a group.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	for _, c := range commands(newRoot()) {
+		if c.Example == "" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " > ")
+			if !strings.HasPrefix(line, c.CommandPath()) {
+				t.Errorf("%s: the example is of another command: %s", c.CommandPath(), line)
+				continue
+			}
+			found, rest, err := newRoot().Find(strings.Fields(line)[1:])
+			if err == nil {
+				err = found.ParseFlags(rest)
+			}
+			if err == nil && found.Args != nil {
+				err = found.Args(found, found.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+		if c.Parent().Parent() == nil && c.GroupID == "" && c.Name() != "version" {
+			t.Errorf("%s is in no group", c.CommandPath())
+		}
+	}
+	help := succeed(t, "--help")
+	for _, want := range []string{"Start:", "Operate:", "Measure:", "Examples:\n  gearshift init --engine"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("help has no %q", want)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	if out := succeed(t, "--version"); !regexp.MustCompile(`^gearshift ` + regexp.QuoteMeta(version) + `.*\n$`).MatchString(out) {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	fail(t, []string{"polcy"}, `did you mean "policy"?`)
+	fail(t, []string{"evaluate"}, `did you mean "eval"?`)
+	fail(t, []string{"policy", "promte"}, `did you mean "promote"?`)
+	fail(t, []string{"scenario", "chekc"}, `did you mean "check"?`)
+	fail(t, []string{"xyzzy"}, `unknown command "xyzzy" for "gearshift"; there are`)
+	fail(t, []string{"eval", "--scenari", "tiny"}, "did you mean --scenario?")
+	fail(t, []string{"eval", "--xyzzy"}, "unknown flag: --xyzzy; see gearshift eval --help")
+}
+
+// The store is where the environment says, else here if it is here, else among the
+// user's data; and --store goes before all of them.
+func TestWhereTheStoreIs(t *testing.T) {
+	data := t.TempDir()
+	t.Chdir(t.TempDir())
+	t.Setenv("GEARSHIFT_STORE", "")
+	t.Setenv("XDG_DATA_HOME", data)
+	want := func(path string) {
+		t.Helper()
+		if got := defaultStore(); got != path {
+			t.Errorf("%q, want %q", got, path)
+		}
+	}
+	want(filepath.Join(data, "gearshift", "gearshift.db"))
+	t.Setenv("HOME", "/home/ann")
+	t.Setenv("XDG_DATA_HOME", "relative")
+	want("/home/ann/.local/share/gearshift/gearshift.db")
+	t.Setenv("HOME", "")
+	want("gearshift.db")
+	t.Setenv("XDG_DATA_HOME", data)
+
+	// What one command stores there another finds, without a word of where.
+	succeed(t, "policy", "promote", "slackfit:0.9")
+	if _, err := os.Stat(filepath.Join(data, "gearshift", "gearshift.db")); err != nil {
+		t.Error(err)
+	}
+	if out := succeed(t, "policy", "ls"); !strings.Contains(out, "slackfit") {
+		t.Errorf("%s", out)
+	}
+	succeed(t, "policy", "promote", "threshold:4", "--store", "gearshift.db")
+	want("gearshift.db")
+	if out := succeed(t, "policy", "ls"); !strings.Contains(out, "threshold") || strings.Contains(out, "slackfit") {
+		t.Errorf("%s", out)
+	}
+	t.Setenv("GEARSHIFT_STORE", "/elsewhere/x.db")
+	want("/elsewhere/x.db")
+	if out := succeed(t, "policy", "ls", "--store", "gearshift.db"); !strings.Contains(out, "threshold") {
+		t.Errorf("%s", out)
+	}
+}

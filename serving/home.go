@@ -1,0 +1,60 @@
+package serving
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// home answers "/" on the clients' port, where people look first. Only who asks from this
+// machine is told where the operators' page is.
+func (s *Server) home(c *gin.Context) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `Gearshift%s routes each request to the model size that delivers the most quality
+before its deadline. This is its OpenAI-compatible endpoint; the base URL ends in /v1.
+
+  POST /v1/chat/completions   a request; the model "auto" lets the policy choose the size
+  GET  /v1/models             the sizes
+  GET  /v1/gearshift/status   replicas and what is in flight
+  GET  /healthz, /readyz      for load balancers
+
+Documentation: docs/serving.md and README.md of the source.
+`, strings.TrimRight(" "+s.version, " "))
+	if page := s.pageURL(); page != "" && fromHere(c.Request.RemoteAddr) {
+		fmt.Fprintf(&b, "The page for operators: %s\n", page)
+	}
+	c.Header("Cache-Control", "no-store")
+	c.Header("X-Content-Type-Options", "nosniff")
+	c.String(http.StatusOK, "%s", b.String())
+}
+
+// pageURL is where the operators' page is, as a browser on this machine takes it; "" if
+// there is none, or nobody listens yet.
+func (s *Server) pageURL() string {
+	addr := s.adminAddr.Load()
+	if addr == nil || s.page == nil {
+		return ""
+	}
+	scheme := "http"
+	if s.config.Admin.TLS.on() {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(*addr)
+	if err != nil {
+		return ""
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/"
+}
+
+// fromHere says whether the address of a connection is this machine's.
+func fromHere(remote string) bool {
+	addr, err := netip.ParseAddrPort(remote)
+	return err == nil && addr.Addr().Unmap().IsLoopback()
+}
