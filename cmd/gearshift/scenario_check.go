@@ -121,12 +121,12 @@ func deadlinesOf(s *scenario.Scenario) []deadline {
 func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
 	fmt.Fprintf(out, "\nIn time, with a deadline of %v ms per token (%s):\n", d.ms, strings.Join(d.tasks, ", "))
 	rows := capacityRows(s, d.ms)
-	width := len("size@host")
+	width := len("replica")
 	for _, r := range rows {
 		width = max(width, len(r.name))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%-*s\tms/token alone\tlargest batch\tms/token then\trequests/s\tKV tokens\t\n", width, "size@host")
+	fmt.Fprintf(w, "%-*s\tms/token alone\tlargest batch\tms/token then\trequests/s\tKV tokens\t\n", width, "replica")
 	for _, r := range rows {
 		batch, pace, rate := "none", "", ""
 		if r.Batch > 0 {
