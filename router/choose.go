@@ -32,7 +32,7 @@ func (d *desk) again(choice Choice, pinned int, r *fleet.Request, random uint64)
 // policy in charge.
 func (d *desk) anew(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
 	choice := d.choose(pinned, r, random)
-	if charge := &d.lineup.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && d.policy != charge {
+	if charge := &d.lineup.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && choice.Reason != ReasonContext && d.policy != charge {
 		d.policy = charge
 		choice = d.choose(pinned, r, random)
 	}

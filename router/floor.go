@@ -2,7 +2,7 @@ package router
 
 import "gearshift/router/fleet"
 
-// raise puts a variant that may answer the request and reaches its quality floor in the
+// raise puts a variant that may answer the request, can hold it and reaches its quality floor in the
 // place of one that does not. There is one, or the view would have been hopeless or late. It is
 // not the policy's own choice, and tells nothing of how likely that would have been.
 func (d *desk) raise(choice *Choice, r *fleet.Request) {
@@ -10,10 +10,14 @@ func (d *desk) raise(choice *Choice, r *fleet.Request) {
 		return
 	}
 	by, reason := Raised, ReasonFloor
-	if r.Variants != 0 {
+	switch {
+	case r.Variants != 0:
 		by, reason = Limited, ReasonLimited
 		choice.Variant = d.nearest(choice.Variant, r)
-	} else {
+	case r.Holding != 0 && r.Holding>>choice.Variant&1 == 0:
+		reason = ReasonContext
+		choice.Variant = d.nearest(choice.Variant, r)
+	default:
 		choice.Variant = d.reaching(r)
 	}
 	choice.Replica, choice.Policy = -1, by

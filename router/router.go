@@ -142,6 +142,8 @@ const (
 	ReasonFloor = "chosen variant is below the quality floor"
 	// ReasonLimited: the chosen variant is not among fleet.Request.Variants.
 	ReasonLimited = "chosen variant is not among those allowed"
+	// ReasonContext: the chosen variant is not among fleet.Request.Holding.
+	ReasonContext = "prompt is too long for the chosen variant"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
 	// an available one of the variant; the emptiest such took its place.
 	ReasonBalancer = "balancer picked no available replica"

@@ -65,6 +65,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 		return nil, fault
 	}
 	k.account.claimed(claim.tenant)
+	s.fit(&k)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
 	work.spend = spend
@@ -74,7 +75,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
 		work.unseen = int(s.line.output) * max(1, k.fleet.Answers)
 	}
-	if err := s.line.admit(c.Request.Context(), work, k, claim, until); err != nil {
+	if err := s.line.admit(c.Request.Context(), work, k, claim, until); err != nil && !s.unfit(work, k, err) {
 		spend.End(time.Now(), 0)
 		return nil, s.shed(err, k, claim, h)
 	}
@@ -88,12 +89,13 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
 // Headers are those of the answer.
 func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*Work, *refusal) {
+	s.fit(&k)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
 	work.spend = spend
 	work.told = true
 	work.unseen = s.unseenOf(maxTokens) // the caller does not tell how far the answer is
-	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil {
+	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil && !s.unfit(work, k, err) {
 		spend.End(time.Now(), 0)
 		claim := claim{class: s.line.kinds.Load().listed[0]}
 		return nil, s.shed(s.line.refused(err, claim), k, claim, h)

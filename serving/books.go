@@ -78,7 +78,7 @@ var (
 	resultLabel     = label{"result", []string{"met", "missed"}}
 	refusedStatuses = []string{"400", "401", "403", "404", "408", "413", "415", "429"}
 	fallbackReasons = []string{router.ReasonMissing, router.ReasonNoChoice, router.ReasonOutOfRange,
-		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonFloor, router.ReasonLimited, router.ReasonBalancer}
+		router.ReasonUnavailable, router.ReasonPanic, router.ReasonLate, router.ReasonFloor, router.ReasonContext, router.ReasonLimited, router.ReasonBalancer}
 )
 
 func variantLabel(t *fleet.Table) label {

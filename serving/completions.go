@@ -63,7 +63,7 @@ func (s *Server) noteFallback(w *Work) {
 	if w.Fallback {
 		s.books.fallback(w.Reason)
 	}
-	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
+	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
 	if w.Fallback {

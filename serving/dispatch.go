@@ -31,6 +31,8 @@ type dispatch struct {
 	until    time.Duration // when the request's total time is over
 	tried    []int         // replicas, in order
 	lingers  bool          // comments have gone out, and nothing else
+	// stretched says that it has gone to a longer context than it was given first.
+	stretched bool
 }
 
 // run tries replicas until one begins to answer, or there is nothing left to
@@ -44,6 +46,10 @@ func (d *dispatch) run() *answer {
 			return a
 		}
 		reason, unfit := a.unfit()
+		if !unfit && d.longer(a) {
+			a.close()
+			continue
+		}
 		if !unfit {
 			return a
 		}

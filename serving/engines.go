@@ -116,7 +116,12 @@ func (s *Server) watchEngines() {
 			metrics.probed(b.Replicas, f)
 			k.probed(b.Replicas, f)
 		})
-		k.patrol.OnList = k.listed
+		k.patrol.OnList = func(b health.Beat, notes []string, contexts []int) {
+			for n, i := range b.Replicas {
+				k.listed(i, notes[n])
+				s.contexts.tell(i, contexts[n])
+			}
+		}
 	}
 	s.scraper = gauges.New(s.config.Gauges, s.router.Ledger(), sources, s.counts, s.clock, engineSeed, s.gaugesRead)
 	s.health, s.adapter.sign = k, k.monitor.Sign

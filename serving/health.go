@@ -102,11 +102,9 @@ func (k *keeper) probed(replicas []int, f health.Finding) {
 	}
 }
 
-// listed takes in what a server says of its replicas' models.
-func (k *keeper) listed(b health.Beat, notes []string, _ []int) {
-	for n, i := range b.Replicas {
-		k.changed(k.monitor.Listed(i, notes[n], k.clock()))
-	}
+// listed takes in whether a server has the replica's model.
+func (k *keeper) listed(replica int, note string) {
+	k.changed(k.monitor.Listed(replica, note, k.clock()))
 }
 
 // unlisted has the replica's server asked for its models: it lacks what it was asked for.

@@ -19,7 +19,7 @@ type lifeBooks struct {
 
 func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...label) *prometheus.CounterVec) *lifeBooks {
 	why := label{name: "reason"}
-	for _, f := range []failure{failedConnect, failedBroken, failedStatus, failedTimeout, failedBusy} {
+	for _, f := range []failure{failedConnect, failedBroken, failedStatus, failedTimeout, failedBusy, failedContext} {
 		why.values = append(why.values, string(f))
 	}
 	return &lifeBooks{

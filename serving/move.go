@@ -38,6 +38,20 @@ func (w *Work) Move(tried []int, others bool) bool {
 	return false
 }
 
+// MoveTo takes the work to a replica of the variant that is not among those to skip. It
+// reports false, and changes nothing, if there is none, or if only one can answer the
+// request.
+func (w *Work) MoveTo(variant int, skip []int) bool {
+	if !w.adapter.router.Table().Reaches(&w.Request, variant) {
+		return false
+	}
+	p, ok := w.take(variant, skip)
+	if ok {
+		w.adopt(p)
+	}
+	return ok
+}
+
 // second takes a place on another replica of the variant for the same request.
 func (w *Work) second(tried []int) (*place, bool) {
 	return w.take(w.Variant, tried)

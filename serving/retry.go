@@ -56,6 +56,9 @@ func (r Retries) faults() (faults []error) {
 // enough to do (429).
 const failedBusy failure = "busy"
 
+// failedContext is the reason for a retry on a longer context.
+const failedContext failure = "context"
+
 // budgetSlices is into how many slices the window of a budget falls. The oldest
 // leaves it as a whole.
 const budgetSlices = 10

@@ -35,6 +35,9 @@ type Backend struct {
 	Model string
 	// Timeouts of this backend's own. Zeros are the server's.
 	Timeouts PhaseTimeouts
+	// Context is how many tokens a prompt and its answer may have together. Zero is what
+	// the backend says, if it does.
+	Context int
 }
 
 // Options is what a Server is made of.
@@ -97,6 +100,7 @@ type Server struct {
 	drift    *drift.Monitor // may be nil
 	fading   sync.WaitGroup // what fades its beliefs
 	scraper  *gauges.Scraper
+	contexts *contextLengths
 	leases   *leased
 	line     *line
 	kept     *responses
@@ -168,6 +172,7 @@ func New(o Options) (*Server, error) {
 	if err := s.begins(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
+	s.contexts = newContexts(s.table, s.backends)
 	s.watchEngines()
 	if err := s.watchDrift(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)

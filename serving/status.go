@@ -52,6 +52,9 @@ type ReplicaStatus struct {
 	// KVUse is the share of the KV cache that the requests fill; left out if its
 	// size is unknown.
 	KVUse *float64 `json:"kv_use,omitempty"`
+	// Context is how many tokens a prompt and its answer may have together; left out if
+	// that is not known.
+	Context int `json:"context,omitempty"`
 	// Drift is the smoothed time per token, measured as a multiple of what the
 	// profile says; left out before enough answers tell.
 	Drift *float64 `json:"profile_drift,omitempty"`
@@ -83,7 +86,7 @@ func (s *Server) Status() Status {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i],
 		})
 	}
 	s.books.sum(&out)

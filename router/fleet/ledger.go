@@ -26,6 +26,9 @@ type Request struct {
 	Answers int
 	// Variants has a bit for each variant that may answer, by index. Zero is all of them.
 	Variants uint64
+	// Holding has a bit for each variant whose context can hold the prompt, as far as that is
+	// known. Zero is all of them.
+	Holding uint64
 	// Session is a hash of the session that the request is part of; zero is none.
 	// Balancers may go by it, so a router decides such a request on the whole fleet.
 	Session uint64

@@ -49,12 +49,18 @@ func (p *Patrol) askList(ctx context.Context, w *walk) {
 		return
 	}
 	w.list.wait = seldom
+	slot := 0
+	if says && list.Slots() {
+		slot = slotContext(ctx, w.Server)
+	}
 	notes, contexts := make([]string, len(w.Models)), make([]int, len(w.Models))
 	for i, name := range w.Models {
 		if !says {
 			continue
 		}
-		contexts[i] = list.Context(name)
+		if contexts[i] = slot; slot == 0 {
+			contexts[i] = list.Context(name)
+		}
 		if !list.Has(name) {
 			notes[i] = list.Note(name)
 			w.list.wait = 0
@@ -82,6 +88,20 @@ func models(ctx context.Context, s Server) (list listing.List, says bool, err er
 		return listing.List{}, false, errNotNow
 	}
 	return listing.List{}, false, nil
+}
+
+// slotContext is the context of each slot of llama.cpp; zero if it does not tell.
+func slotContext(ctx context.Context, s Server) int {
+	response, err := s.Get(ctx, "/props")
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, longestList))
+	if err != nil || response.StatusCode != http.StatusOK {
+		return 0
+	}
+	return listing.SlotContext(body)
 }
 
 // errNotNow is that a server cannot tell its models for now.

@@ -71,6 +71,23 @@ func indifferent(models []model) bool {
 	return false
 }
 
+// Slots reports whether the server is llama.cpp's, which divides its context among slots
+// and has what each gets at /props.
+func (l List) Slots() bool { return len(l.models) == 1 && l.models[0].OwnedBy == "llamacpp" }
+
+// SlotContext is the context that /props of llama.cpp tells; zero if it tells none.
+func SlotContext(body []byte) int {
+	var props struct {
+		Defaults struct {
+			Context float64 `json:"n_ctx"`
+		} `json:"default_generation_settings"`
+	}
+	if json.Unmarshal(body, &props) != nil || !(props.Defaults.Context >= 1 && props.Defaults.Context < 1<<40) {
+		return 0
+	}
+	return int(props.Defaults.Context)
+}
+
 // Has reports whether the server has the model, by any of the names that engines take.
 // It has what the list does not rule out.
 func (l List) Has(name string) bool {

@@ -92,6 +92,19 @@ func TestNote(t *testing.T) {
 	}
 }
 
+// llama.cpp divides its context among slots, which its list does not say.
+func TestSlotContext(t *testing.T) {
+	l, _ := listing.Parse([]byte(llamaCpp))
+	if !l.Slots() {
+		t.Error("it has slots")
+	}
+	for text, want := range map[string]int{`{"default_generation_settings":{"n_ctx":2048},"total_slots":4}`: 2048, `{}`: 0, ``: 0, `{"default_generation_settings":{"n_ctx":-1}}`: 0} {
+		if got := listing.SlotContext([]byte(text)); got != want {
+			t.Errorf("%s: %d", text, got)
+		}
+	}
+}
+
 func TestContext(t *testing.T) {
 	for _, c := range []struct {
 		list, name string

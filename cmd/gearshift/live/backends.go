@@ -20,7 +20,7 @@ func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		upstreams, closeAll, err := newUpstreams(s, t)
 		for i, u := range upstreams {
 			endpoint := s.Serving.Upstreams[u.replica]
-			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts}
+			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts, Context: endpoint.Context}
 		}
 		return list, closeAll, err
 	}
@@ -28,6 +28,7 @@ func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		engines, closeAll, err := local.Engines(s, t)
 		for i, e := range engines {
 			list[i].Transport = e
+			list[i].Context = s.LocalModels()[i].Context
 		}
 		return list, closeAll, err
 	}

@@ -122,6 +122,9 @@ func (w *Steward) moved(next *scenario.Scenario, change *serving.Change) (map[in
 		if was.Model != is.Model {
 			change.Left = append(change.Left, "serving.upstreams."+name+".model")
 		}
+		if was.Context != is.Context {
+			change.Left = append(change.Left, "serving.upstreams."+name+".context")
+		}
 		if was.Timeouts != is.Timeouts {
 			change.Left = append(change.Left, "serving.upstreams."+name+".timeouts")
 			is.Timeouts = was.Timeouts

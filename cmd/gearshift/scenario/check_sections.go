@@ -248,6 +248,9 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if to, err := UpstreamURL(e.URL); e.TLS.On() && err == nil && to.Scheme != "https" {
 		c.judge(child(key, "tls"), "has no meaning with the url %s; want https://", e.URL)
 	}
+	if e.Context < 0 {
+		c.judge(child(key, "context"), "%d is negative; want the tokens that a prompt and its answer may have together, or no context for what the server says", e.Context)
+	}
 	for _, name := range e.Timeouts.Negative() {
 		c.judge(child(child(key, "timeouts"), name), "is negative; want a time such as 30s, or 0s for that of serving.timeouts")
 	}

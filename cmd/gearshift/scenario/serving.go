@@ -50,6 +50,9 @@ type Endpoint struct {
 	backend.UpstreamConfig `yaml:",inline"`
 	// Model is what the server calls the variant. Empty: the variant's name.
 	Model string `yaml:"model,omitempty"`
+	// Context is how many tokens a prompt and its answer may have together. Zero: what the
+	// server says.
+	Context int `yaml:"context,omitempty"`
 	// Timeouts of this server's own. Zeros are those of serving.timeouts.
 	Timeouts serving.PhaseTimeouts `yaml:"timeouts,omitempty"`
 }

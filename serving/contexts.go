@@ -1,0 +1,166 @@
+package serving
+
+import (
+	"errors"
+	"math"
+	"sync/atomic"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving/complaint"
+)
+
+// contextLengths are how many tokens a prompt may have on each replica, as far as that is known:
+// its context, of the configuration or else of the engine's own word, and its KV cache.
+type contextLengths struct {
+	table  *fleet.Table
+	set    []int          // by replica, of the configuration; zero if it says nothing
+	told   []atomic.Int64 // by replica, of the engine; zero if it does not say
+	lowest atomic.Int64   // of all limits: no shorter prompt is looked at
+}
+
+func newContexts(t *fleet.Table, backends []Backend) *contextLengths {
+	c := &contextLengths{table: t, set: make([]int, len(backends)), told: make([]atomic.Int64, len(backends))}
+	for i := range backends {
+		c.set[i] = backends[i].Context
+	}
+	c.lower()
+	return c
+}
+
+// tell takes in what the engine of a replica says of its context; zero is nothing.
+func (c *contextLengths) tell(replica, tokens int) {
+	if tokens != int(c.told[replica].Swap(int64(tokens))) {
+		c.lower()
+	}
+}
+
+func (c *contextLengths) lower() {
+	lowest := int64(math.MaxInt64)
+	for i := range c.set {
+		if n := c.limit(i); n > 0 {
+			lowest = min(lowest, int64(n))
+		}
+	}
+	c.lowest.Store(lowest)
+}
+
+// of is the context of the replica; zero if it is not known.
+func (c *contextLengths) of(replica int) int {
+	if n := c.set[replica]; n > 0 {
+		return n
+	}
+	return int(c.told[replica].Load())
+}
+
+// limit is the most tokens that a prompt may have on the replica; zero if it is not known.
+func (c *contextLengths) limit(replica int) int {
+	n, room := c.of(replica), c.table.Replicas[replica].KVTokens
+	if n == 0 || room > 0 && room < n {
+		return room
+	}
+	return n
+}
+
+// holding has a bit for each variant with a replica that could hold a prompt of so many
+// tokens. It is zero if all could, or none: then the engines are to say.
+func (c *contextLengths) holding(prompt int) (variants uint64) {
+	if int64(prompt) <= c.lowest.Load() || len(c.table.Variants) > mostVariants {
+		return 0
+	}
+	all := true
+	for v := range c.table.Variants {
+		holds := false
+		for _, i := range c.table.ReplicasOf(v) {
+			if n := c.limit(i); n == 0 || prompt <= n {
+				holds = true
+				break
+			}
+		}
+		if holds {
+			variants |= 1 << v
+		}
+		all = all && (holds || len(c.table.ReplicasOf(v)) == 0)
+	}
+	if all {
+		return 0
+	}
+	return variants
+}
+
+// The length of a prompt is an estimate, which may be so much above what it is.
+const (
+	overestimated      = 3
+	overestimatedOutOf = 2
+)
+
+// fit has the call go to sizes that can hold its prompt, if the policy may choose.
+func (s *Server) fit(k *call) {
+	if k.variant == Auto && k.fleet.Only == 0 {
+		k.fleet.Holding = s.contexts.holding(k.fleet.PromptTokens)
+	}
+}
+
+// unfit begins work for which the sizes that can hold it by the estimate have no room, or
+// are down, on one that may hold it all the same. It reports false if there is none.
+func (s *Server) unfit(w *Work, k call, err error) bool {
+	if w.Request.Holding == 0 {
+		return false
+	}
+	before := w.Request.Holding
+	switch {
+	case errors.Is(err, router.ErrNoReplica):
+		w.Request.Holding = 0
+	case reasonOf(err) == reasonSaturated, reasonOf(err) == reasonDeadline, reasonOf(err) == reasonFull:
+		w.Request.Holding = s.contexts.holding(w.Request.PromptTokens * overestimatedOutOf / overestimated)
+	}
+	if w.Request.Holding == before {
+		return false
+	}
+	if w.Begin(k.variant, k.account.witness(k.fleet)) == nil {
+		return true
+	}
+	w.Request.Holding = before
+	return false
+}
+
+// longer moves the work to a replica with a longer context than the one whose answer says
+// that its own is too short, once and only if the policy had chosen that. The longest that
+// is known comes first; where nothing is known, a larger size before a smaller one.
+func (d *dispatch) longer(a *answer) bool {
+	if a.complaint != complaint.Context || d.stretched || d.call.variant != Auto || !d.endpoint.alike || d.settings().Retries.Max == 0 || d.over(a) {
+		return false
+	}
+	short := d.contexts.of(a.replica)
+	skip := append([]int(nil), d.tried...)
+	best, longest := -1, -1
+	for step := range 2 * len(d.table.Variants) {
+		v := d.work.Variant + step
+		if step >= len(d.table.Variants) {
+			v = d.work.Variant - (step - len(d.table.Variants))
+		}
+		if v < 0 || v >= len(d.table.Variants) || step == len(d.table.Variants) {
+			continue
+		}
+		for _, i := range d.table.ReplicasOf(v) {
+			n := d.contexts.of(i)
+			if v == d.work.Variant && n <= short || n > 0 && short > 0 && n <= short {
+				skip = append(skip, i) // its context is no longer
+			} else if n > longest {
+				best, longest = v, n
+			}
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	variant := d.work.Variant
+	d.work.Request.Holding = 0 // the estimate was wrong
+	if !d.work.MoveTo(best, skip) && !d.work.Move(skip, true) {
+		return false
+	}
+	d.stretched = true
+	d.health.succeeded(a.replica, a.sent) // it did answer
+	d.books.life.retried(failedContext, d.work.Variant == variant)
+	return true
+}
