@@ -112,31 +112,63 @@ func (f *files) list() ([]string, error) {
 	return full, err
 }
 
-// prune removes those of the full files that are too many, and nothing else: first those
-// without a row, which starts leave after which nobody asks, then those that were written to
-// the longest ago. A file that another server still writes to is not full.
+// mostFiles bounds the files, however short they are.
+const mostFiles = 1000
+
+// kept is a full file.
+type kept struct {
+	path string
+	size int64
+	last time.Time // it was written to
+	bare bool      // it has no row
+	held bool      // another server still writes to it: it is not full
+}
+
+// prune removes those of the full files for which there is no room beside the one that
+// is written to, and nothing else: a file that another server still writes to is not
+// full. Bytes count, not files: a server that dies and comes
+// back again and again leaves many short ones. First go those without a row, which starts
+// leave after which nobody asks, as far as there are more than keep files; then those that
+// were written to the longest ago.
 func (f *files) prune() error {
-	full, err := f.list()
-	if err != nil || len(full) < f.keep {
+	paths, err := f.list()
+	if err != nil {
 		return err
 	}
-	rows, last := map[string]int{}, map[string]time.Time{}
-	full = slices.DeleteFunc(full, func(path string) (held bool) {
-		if !isBare(path) {
-			rows[path] = 1 // or more
-		}
-		last[path], held = look(path)
-		return held
-	})
-	slices.SortStableFunc(full, func(a, b string) int {
-		return cmp.Or(cmp.Compare(rows[a], rows[b]), last[a].Compare(last[b]))
-	})
-	for ; len(full) > f.keep-1; full = full[1:] {
-		if err := os.Remove(full[0]); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+	room := int64(f.keep-1) * f.most
+	many := len(paths) >= f.keep
+	var full []kept
+	for _, path := range paths {
+		if k := look(path); !k.held {
+			k.bare = many && isBare(path)
+			room -= k.size
+			full = append(full, k)
 		}
 	}
+	slices.SortStableFunc(full, func(a, b kept) int {
+		if a.bare != b.bare {
+			return cmp.Compare(rank(b.bare), rank(a.bare))
+		}
+		return a.last.Compare(b.last)
+	})
+	for n, k := len(full), 0; k < len(full); k++ {
+		fits := room >= 0 && n < max(f.keep, mostFiles)
+		if fits && !(full[k].bare && n >= f.keep) {
+			return nil
+		}
+		if err := os.Remove(full[k].path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		n, room = n-1, room+full[k].size
+	}
 	return nil
+}
+
+func rank(first bool) int {
+	if first {
+		return 1
+	}
+	return 0
 }
 
 // isBare says whether a file ends with its first line, the header, or within it. One
@@ -157,17 +189,22 @@ func isBare(path string) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// look says when a file was last written to, and whether a server still does.
-func look(path string) (last time.Time, held bool) {
-	if info, err := os.Stat(path); err == nil {
-		last = info.ModTime()
+// look says how large a file is, when it was last written to, and whether a server still
+// does.
+func look(path string) kept {
+	k := kept{path: path}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return k
 	}
+	k.last, k.size = info.ModTime(), info.Size()
 	file, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks what may be written to alone
 	if err != nil {
-		return last, false
+		return k
 	}
 	defer func() { _ = file.Close() }() // nothing was written
-	return last, !hold(file)
+	k.held = !hold(file)
+	return k
 }
 
 // write appends whole lines, to a new file if the present one would be too long or was

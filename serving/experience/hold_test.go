@@ -79,6 +79,11 @@ func TestFilesWithTheLatestRowsAreKept(t *testing.T) {
 	if err != nil || len(full) != 2 {
 		t.Fatalf("%v, %v; want two full files, those of slow and of quick", full, err)
 	}
+	for _, path := range full { // as long as a file may be
+		if err := os.Truncate(path, int64(c.MaxSizeMiB)<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
 	past := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(full[1], past, past); err != nil {
 		t.Fatal(err)

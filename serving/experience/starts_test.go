@@ -1,6 +1,7 @@
 package experience
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,5 +39,53 @@ func TestAStoreThatNeverBeginsLeavesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Dir(c.Path)); !os.IsNotExist(err) {
 		t.Errorf("it left a folder: %v", err)
+	}
+}
+
+// A server that dies and comes back again and again leaves many short files. They push
+// out no rows as long as there is room.
+func TestACrashLoopKeepsTheRows(t *testing.T) {
+	table, c := testTable(t, 2), testConfig(t)
+	c.MaxFiles, c.MaxSizeMiB = 3, 1
+	const starts = 30
+	for range starts {
+		s := testStore(t, c, table)
+		s.Add(testRow(table, 1))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.OpenFile(c.Path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = file.WriteString(`{"half`) // as a crash leaves it
+		if err := errors.Join(err, file.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Path), "*"))
+	log, err := Load(paths...)
+	if err != nil || log.Len() != starts {
+		t.Fatalf("%d files: %+v, %v; want all %d rows", len(paths), log, err, starts)
+	}
+}
+
+// However many files there are, what they hold together is bounded, and the oldest go.
+func TestTheFilesTogetherAreBounded(t *testing.T) {
+	table, c := testTable(t, 2), testConfig(t)
+	c.MaxFiles, c.MaxSizeMiB = 3, 1
+	for range 40 {
+		s := testStore(t, c, table)
+		s.Add(testRow(table, 1))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(c.Path, 200<<10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, _ := filepath.Glob(filepath.Join(filepath.Dir(c.Path), "*"))
+	if len(paths) != 11 { // ten of 200 KiB fit into 2 MiB, beside the last
+		t.Errorf("%d files of 200 KiB, want 11 within 3 MiB", len(paths))
 	}
 }
