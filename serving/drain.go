@@ -44,6 +44,11 @@ func (s *Server) Drain() {
 	s.drain.once.Do(func() { close(s.drain.ordered) })
 }
 
+// EndsWithin is how long Serve and ServeAdmin may take once their contexts end.
+func (s *Server) EndsWithin() time.Duration {
+	return s.settings().ReadyGrace + s.settings().DrainTimeout + lastWords + adminGrace
+}
+
 func (s *Server) orderDrain(c *gin.Context) {
 	s.log.Info("drain ordered", "by", "admin")
 	s.Drain()

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/browser"
+	"gearshift/serving/files"
 	"gearshift/serving/keys"
 	"gearshift/serving/remote"
 )
@@ -23,6 +24,8 @@ type live struct {
 	// ring is the clients' keys, and list what it is made of; nil lets anyone in.
 	ring *keys.Ring
 	list []keys.Key
+	// streams are the files that were pipes at the start.
+	streams []string
 	// cert and adminCert are nil without encryption.
 	cert, adminCert *tls.Certificate
 	// proxies are trusted to name their clients.
@@ -69,13 +72,22 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 	next := &live{config: c, browser: browserRules(&c)}
 	var faults [5]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
-	if c.KeysFile != "" {
-		if next.list, faults[1] = readKeys(c.KeysFile); faults[1] == nil {
-			faults[1] = s.checkGrants(c, next.list)
-		}
+	read := s.readFile(&next.streams, before)
+	switch {
+	case c.KeysFile != "" && before.streamed(c.KeysFile):
+		next.list = before.list
+	case c.KeysFile != "":
+		next.list, faults[1] = readKeys(c.KeysFile, read)
 	}
-	next.cert, faults[2] = c.TLS.load()
-	next.adminCert, faults[3] = c.Admin.TLS.load()
+	if faults[1] == nil && c.KeysFile != "" {
+		faults[1] = s.checkGrants(c, next.list)
+	}
+	if next.cert = before.certificate(c.TLS); next.cert == nil {
+		next.cert, faults[2] = c.TLS.load(read)
+	}
+	if next.adminCert = before.certificate(c.Admin.TLS); next.adminCert == nil {
+		next.adminCert, faults[3] = c.Admin.TLS.load(read)
+	}
 	next.proxies, faults[4] = remote.Parse(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
 		return nil, err
@@ -84,6 +96,37 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 		next.ring = keys.NewRing(next.list, before.keyRing())
 	}
 	return next, nil
+}
+
+// readFile is how the files are read: at the start, when a pipe may stand for one, as long
+// as it takes, and later only if they answer in time. Streams notes the pipes.
+func (s *Server) readFile(streams *[]string, before *live) func(name string) ([]byte, error) {
+	if before != nil {
+		*streams = before.streams
+		return s.files.Read
+	}
+	return func(name string) ([]byte, error) {
+		if files.IsPipe(name) {
+			*streams = append(*streams, name)
+		}
+		return os.ReadFile(name)
+	}
+}
+
+// streamed says that the file was a pipe, which cannot be read again.
+func (l *live) streamed(name string) bool { return l != nil && slices.Contains(l.streams, name) }
+
+// certificate is the one in force if it came from a pipe; nil if it can be read again.
+func (l *live) certificate(t TLSConfig) *tls.Certificate {
+	switch {
+	case l == nil || !l.streamed(t.Cert) && !l.streamed(t.Key):
+		return nil
+	case t == l.config.TLS:
+		return l.cert
+	case t == l.config.Admin.TLS:
+		return l.adminCert
+	}
+	return nil
 }
 
 func (s *Server) defaultTask(name string) (int, error) {
@@ -103,8 +146,8 @@ func (l *live) keyRing() *keys.Ring {
 	return l.ring
 }
 
-func readKeys(file string) ([]keys.Key, error) {
-	data, err := os.ReadFile(file)
+func readKeys(file string, read func(string) ([]byte, error)) ([]keys.Key, error) {
+	data, err := read(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no keys file %s; make one by: gearshift key new NAME --keys %s", file, file)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving/files"
 	"gearshift/serving/gauges"
 )
 
@@ -116,6 +117,7 @@ type Server struct {
 	pending  []pending            // by replica
 	live     atomic.Pointer[live] // what may change while running
 	keyless  prometheus.Counter   // requests without a valid key
+	files    files.Guard          // of those that are read again
 	steward  Steward              // may be nil
 	seats    seats                // the router's; nil if they cannot change
 	reloads  *reloads

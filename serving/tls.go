@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 
 	"gearshift/serving/setting"
 )
@@ -29,15 +28,15 @@ func (t TLSConfig) validate(under string) error {
 }
 
 // load reads the certificate; nil if there is none.
-func (t TLSConfig) load() (*tls.Certificate, error) {
+func (t TLSConfig) load(read func(string) ([]byte, error)) (*tls.Certificate, error) {
 	if !t.on() {
 		return nil, nil
 	}
-	cert, err := os.ReadFile(t.Cert)
+	cert, err := read(t.Cert)
 	var pair tls.Certificate
 	if err == nil {
 		var key []byte
-		if key, err = os.ReadFile(t.Key); err == nil {
+		if key, err = read(t.Key); err == nil {
 			pair, err = tls.X509KeyPair(setting.Text(cert), setting.Text(key))
 		}
 	}

@@ -23,7 +23,7 @@ func (s *Server) watched() []string {
 // network drives, tell nobody. It returns when the context ends.
 func (s *Server) watch(ctx context.Context) {
 	var looker files.Looker
-	seen := looker.Look(s.watched())
+	seen := looker.Look(ctx, s.watched())
 	if s.config.Watch == 0 || len(seen) == 0 {
 		return
 	}
@@ -36,7 +36,7 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		now := looker.Look(s.watched())
+		now := looker.Look(ctx, s.watched())
 		switch {
 		case !maps.Equal(now, seen):
 			seen, changed = now, true

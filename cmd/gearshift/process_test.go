@@ -29,6 +29,13 @@ func startProcess(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{command: exec.Command(self, args...), log: &processLog{addrs: make(chan string, 8)}, ended: make(chan struct{})}
+	p.start(t)
+	return p
+}
+
+// start starts the command as gearshift.
+func (p *process) start(t *testing.T) {
+	t.Helper()
 	p.command.Env = append(os.Environ(), "GEARSHIFT_TEST_MAIN=1")
 	p.command.Stderr = p.log
 	if err := p.command.Start(); err != nil {
@@ -39,7 +46,6 @@ func startProcess(t *testing.T, args ...string) *process {
 		close(p.ended)
 	}()
 	t.Cleanup(p.kill)
-	return p
 }
 
 // listens is the next address that the process says it listens on.

@@ -89,3 +89,28 @@ func TestTheFilesTogetherAreBounded(t *testing.T) {
 		t.Errorf("%d files of 200 KiB, want 11 within 3 MiB", len(paths))
 	}
 }
+
+// A disk that hangs does not hold up the end of the server.
+func TestCloseEndsThoughTheDiskHangs(t *testing.T) {
+	table, c := testTable(t, 2), testConfig(t)
+	s, err := New(c, NewHeader(table), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe() // which nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.files.file, s.begun = writer, true
+	go s.write()
+	for id := range uint64(c.Buffer) {
+		s.Add(testRow(table, id+1))
+	}
+	if err := s.Close(); err == nil {
+		t.Error("rows that nobody has taken count as written")
+	}
+	if err := reader.Close(); err != nil { // the write ends
+		t.Fatal(err)
+	}
+	<-s.ended
+}

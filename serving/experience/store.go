@@ -131,8 +131,11 @@ func (s *Store) Drop(r *Row) {
 // Stats counts the rows so far.
 func (s *Store) Stats() Stats { return Stats{s.written.Load(), s.dropped.Load()} }
 
-// Close writes what waits and closes the file. What waits in a store that has not
-// begun is gone.
+// closing bounds the time to write what waits at the end, which may be to a disk that hangs.
+const closing = 2 * time.Second
+
+// Close writes what waits and closes the file, within a short time. What waits in a store
+// that has not begun is gone.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	begun, again := s.begun, s.closed
@@ -143,7 +146,13 @@ func (s *Store) Close() error {
 	if !begun {
 		return nil
 	}
-	<-s.ended
+	late := time.NewTimer(closing)
+	defer late.Stop()
+	select {
+	case <-s.ended:
+	case <-late.C:
+		return fmt.Errorf("%s takes no rows: up to %d wait, and are lost", s.config.Path, len(s.rows)+1)
+	}
 	if again {
 		return nil
 	}

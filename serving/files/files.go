@@ -3,6 +3,7 @@
 package files
 
 import (
+	"context"
 	"crypto/sha256"
 	"io"
 	"os"
@@ -31,11 +32,13 @@ const (
 	whole
 	unreadable
 	special // a pipe or a device, which is not read for a look
+	hanging // it did not answer, and was not known before
 )
 
 // Looker looks at files again and again. The zero value is ready. It is for one goroutine.
 type Looker struct {
-	seen map[string]seen
+	seen  map[string]seen
+	guard Guard
 }
 
 // seen is a file at the last look.
@@ -47,12 +50,21 @@ type seen struct {
 	recent   bool // it may have changed since without another time
 }
 
-// Look is what the files hold now, by name. Links stand for what they lead to.
-func (l *Looker) Look(names []string) map[string]Print {
+// Look is what the files hold now, by name. Links stand for what they lead to. A file that
+// does not answer holds what it did before, as do all where the context ends.
+func (l *Looker) Look(ctx context.Context, names []string) map[string]Print {
 	prints, now := make(map[string]Print, len(names)), make(map[string]seen, len(names))
 	for _, name := range names {
 		if _, ok := now[name]; !ok {
-			now[name] = l.look(name)
+			before, known := l.seen[name]
+			looked, err := Within(ctx, &l.guard, name, func() (seen, error) { return look(name, before, known), nil })
+			if err != nil {
+				looked = before
+				if !known {
+					looked = seen{print: Print{state: hanging}}
+				}
+			}
+			now[name] = looked
 			prints[name] = now[name].print
 		}
 	}
@@ -60,7 +72,8 @@ func (l *Looker) Look(names []string) map[string]Print {
 	return prints
 }
 
-func (l *Looker) look(name string) seen {
+// look looks at a file, of which it may be known what it was before.
+func look(name string, before seen, known bool) seen {
 	info, err := os.Stat(name)
 	switch {
 	case os.IsNotExist(err):
@@ -72,7 +85,6 @@ func (l *Looker) look(name string) seen {
 	}
 	next := seen{info: info, modified: info.ModTime(), size: info.Size()}
 	next.recent = time.Since(next.modified) < settled
-	before, known := l.seen[name]
 	if known && next.size > small && !before.recent && before.info != nil && os.SameFile(before.info, info) &&
 		before.size == next.size && before.modified.Equal(next.modified) {
 		next.print = before.print
@@ -84,7 +96,7 @@ func (l *Looker) look(name string) seen {
 
 // printOf reads the file.
 func printOf(name string) Print {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if os.IsNotExist(err) {
 		return Print{}
 	}
@@ -92,6 +104,9 @@ func printOf(name string) Print {
 		return Print{state: unreadable}
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() { // by now
+		return Print{state: special}
+	}
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return Print{state: unreadable}

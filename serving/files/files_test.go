@@ -27,7 +27,7 @@ func TestChangesAreThoseOfTheContent(t *testing.T) {
 	long, now := time.Now().Add(-time.Hour), time.Now()
 	big := bytes.Repeat([]byte("a"), 2<<20)
 	var l files.Looker
-	look := func() files.Print { return l.Look([]string{name})[name] }
+	look := func() files.Print { return l.Look(t.Context(), []string{name})[name] }
 	if look() != (files.Print{}) {
 		t.Error("a file that is not there has a print")
 	}
@@ -93,7 +93,7 @@ func TestAFolderOfLinksThatIsSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l files.Looker
-	look := func() files.Print { return l.Look([]string{name})[name] }
+	look := func() files.Print { return l.Look(t.Context(), []string{name})[name] }
 	first := look()
 	swap("v2")
 	second := look()

@@ -17,7 +17,7 @@ func TestAPipeIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l files.Looker
-	if l.Look([]string{name})[name] == (files.Print{}) {
+	if l.Look(t.Context(), []string{name})[name] == (files.Print{}) {
 		t.Error("the pipe counts as missing")
 	}
 }

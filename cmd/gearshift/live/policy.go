@@ -36,11 +36,11 @@ func (w *Steward) returns(entry checkpoints.Entry) (bool, error) {
 	if earlier, ok := w.core.Earlier(); !ok || earlier != w.nameOf(entry) {
 		return false, nil
 	}
-	_, promoted, err := w.source.Store.Before()
+	promoted, err := w.store.Before()
 	if err != nil || promoted {
 		return false, err // a promotion leads back, a rollback does not
 	}
-	previous, err := w.source.Store.Lookup(checkpoints.Ref{Name: entry.Name, Alias: checkpoints.Previous})
+	previous, err := w.store.Lookup(checkpoints.Ref{Name: entry.Name, Alias: checkpoints.Previous})
 	if errors.Is(err, checkpoints.ErrNotFound) {
 		return true, nil
 	}
@@ -76,22 +76,26 @@ func (w *Steward) wanted() (checkpoints.Entry, error) {
 	if err != nil {
 		return checkpoints.Entry{}, err
 	}
-	return w.source.Store.Lookup(ref)
+	return w.store.Lookup(ref)
 }
 
 func (w *Steward) reference() (checkpoints.Ref, error) {
 	if w.options.Policy != "" {
 		return policies.StoredRef(w.options.Policy)
 	}
-	return w.source.Store.Production()
+	return w.store.Production()
 }
 
 // load reads a stored policy, and warns of one from another world.
 func (w *Steward) load(ref string) (router.Policy, error) {
-	if rule, ok := w.source.Rule(ref); ok {
+	rule, err := w.store.Rule(ref)
+	if err != nil {
+		return nil, err
+	}
+	if rule != "" {
 		return w.maker.Parse(rule)
 	}
-	p, entry, err := w.source.Stored(ref, w.maker)
+	p, entry, err := w.store.Stored(ref, w.maker)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +125,7 @@ func (w *Steward) Choose() error {
 	case err != nil:
 		return err
 	}
-	entry, err := w.source.Store.Lookup(ref)
+	entry, err := w.store.Lookup(ref)
 	if err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func (w *Steward) Admit(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := w.source.Store.Lookup(ref)
+	entry, err := w.store.Lookup(ref)
 	if err != nil {
 		return err
 	}
@@ -185,32 +189,31 @@ func (w *Steward) Record(name, reason string) error {
 		if reason = strings.TrimSpace(reason); reason == "" {
 			reason = e.Forced
 		}
-		return w.source.Store.Promote(e.Name, e.Version, reason)
+		return w.store.Promote(e.Name, e.Version, reason)
 	})
 }
 
 // Restore implements [serving.Steward].
 func (w *Steward) Restore(name string) error {
 	if name == "" && !w.starts(name) { // the fallback routes
-		if err := w.source.Store.Withdraw(); err != nil || w.options.Policy == "" {
+		if err := w.store.Withdraw(); err != nil || w.options.Policy == "" {
 			return err
 		}
 		return fmt.Errorf("none is in production, but serve was started with --policy %s", w.options.Policy)
 	}
-	return w.remember(name, func(e checkpoints.Entry) error { return w.source.Store.Restore(e.Name, e.Version) })
+	return w.remember(name, func(e checkpoints.Entry) error { return w.store.Restore(e.Name, e.Version) })
 }
 
 // entry is the stored version of the policy of the name. A rule is stored if it is not yet.
 func (w *Steward) entry(name string) (checkpoints.Entry, error) {
 	if policy.IsRule(name) {
-		entry, _, err := w.source.Store.PutRule(name, time.Now())
-		return entry, err
+		return w.store.PutRule(name, time.Now())
 	}
 	ref, err := policies.StoredRef(name)
 	if err != nil {
 		return checkpoints.Entry{}, err
 	}
-	return w.source.Store.Lookup(ref)
+	return w.store.Lookup(ref)
 }
 
 // remember has a stored policy put into production, unless a restart would route by

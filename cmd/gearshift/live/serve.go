@@ -5,12 +5,15 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -46,8 +49,36 @@ func (o *Options) storeOfFallbacks() *checkpoints.Store {
 	return &checkpoints.Store{Path: o.Store}
 }
 
-// Serve serves until the context ends, and what is in flight has.
+// Serve serves until the context ends, and what is in flight has. It returns in time even
+// if something hangs, as the file system may.
 func Serve(ctx context.Context, o Options, stderr io.Writer) error {
+	var limit atomic.Pointer[func() time.Duration]
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, o, stderr, &limit) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	wait := hangs
+	if l := limit.Load(); l != nil {
+		wait += (*l)()
+	}
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return fmt.Errorf("ended without what hangs: %v after the order to stop something still did not answer, as a file system or a pipe may", wait)
+	}
+}
+
+// hangs is how long what is to be done at the end may take, after requests have ended.
+const hangs = 3 * time.Second
+
+// serve is Serve. Limit gets how long the end may take once it serves.
+func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Pointer[func() time.Duration]) error {
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return err
@@ -102,6 +133,8 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 		return err
 	}
 	defer server.Close()
+	ends := server.EndsWithin
+	limit.Store(&ends)
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, beginLog)

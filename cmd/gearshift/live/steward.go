@@ -1,7 +1,9 @@
 package live
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 	"gearshift/router/policy"
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/files"
 	"gearshift/workloads"
 )
 
@@ -25,6 +28,9 @@ type Steward struct {
 	core    *router.Core
 	maker   *policy.Maker
 	source  *policies.Source
+	store   *guardedStore // of the source
+	files   files.Guard   // of the scenario
+	piped   bool          // the scenario came from a pipe, and cannot be read again
 	log     *slog.Logger
 	level   *slog.LevelVar // of the log
 	// upstreams are by replica, none with simulated backends.
@@ -44,7 +50,7 @@ func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	return &Steward{options: o, now: s, core: core, maker: maker, source: source, log: log}, nil
+	return &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log}, nil
 }
 
 // config is the scenario's configuration of the server, with the command's flags.
@@ -65,7 +71,7 @@ func (o Options) config(s *scenario.Scenario) serving.Config {
 // Files implements [serving.Steward].
 func (w *Steward) Files() []string {
 	var list []string
-	if !slices.Contains(workloads.ScenarioNames(), w.options.Scenario) {
+	if !w.piped && !slices.Contains(workloads.ScenarioNames(), w.options.Scenario) {
 		list = append(list, w.options.Scenario)
 	}
 	if !policy.IsRule(w.options.Policy) {
@@ -74,9 +80,28 @@ func (w *Steward) Files() []string {
 	return list
 }
 
+// reread is the scenario as it is by now.
+func (w *Steward) reread() (*scenario.Scenario, error) {
+	name := w.options.Scenario
+	switch {
+	case w.piped:
+		return w.now, nil
+	case slices.Contains(workloads.ScenarioNames(), name):
+		return scenario.Load(name)
+	}
+	text, err := w.files.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return scenario.Load(name) // which says what there is instead
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
+	}
+	return scenario.Parse(name, text)
+}
+
 // Reread implements [serving.Steward].
 func (w *Steward) Reread() (serving.Change, error) {
-	next, err := scenario.Load(w.options.Scenario)
+	next, err := w.reread()
 	if err != nil {
 		return serving.Change{}, err
 	}
