@@ -8,6 +8,7 @@ import (
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/serving/keys"
+	"gearshift/serving/wire"
 )
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
@@ -44,6 +45,8 @@ type Adapter struct {
 	events []events          // by replica
 	sign   func(replica int) // is told of new tokens, if set
 	drift  *drift.Monitor    // may be nil
+	// prompts are by task
+	prompts prompts
 
 	replicas []int // all indices
 	last     atomic.Uint64
@@ -52,7 +55,7 @@ type Adapter struct {
 // NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
 	n := len(r.Table().Replicas)
-	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n), events: make([]events, n)}
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n), events: make([]events, n), prompts: make(prompts, len(r.Table().Tasks))}
 	for i := range a.held {
 		a.replicas = append(a.replicas, i)
 	}
@@ -79,6 +82,7 @@ type Work struct {
 
 	adapter *Adapter
 	account *Account      // of the request that it is for; nil if none is kept
+	prompt  wire.Prompt   // as estimated, before correction
 	held    int           // tokens on the replica
 	unseen  int           // tokens that it is taken to hold beside those that were seen
 	bound   time.Duration // that it keeps there; see bounds

@@ -68,7 +68,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	s.fit(&k)
 	before := s.clock()
 	work := s.adapter.Arrive(k.fleet)
-	work.spend = spend
+	work.spend, work.prompt = spend, k.prompt
 	work.streams = e.generates && k.Stream
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a

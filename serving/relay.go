@@ -70,6 +70,9 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
+	if outcome == Completed {
+		d.adapter.prompts.learn(d.work, a.meter.Prompt())
+	}
 	if outcome == Completed && a.events && a.meter.Stated() {
 		d.adapter.events[a.replica].learn(a.meter.Tokens(), a.meter.Counted())
 	}

@@ -23,6 +23,7 @@ type call struct {
 	fleet   fleet.Request // without its arrival
 	variant int           // Auto, or pinned
 	account *Account      // nil if none is kept
+	prompt  wire.Prompt   // before its correction
 }
 
 // refusal is an error with the status that says so to the client.
@@ -176,7 +177,8 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}
-	k.fleet.PromptTokens, k.fleet.Session = r.PromptTokens(), s.config.Affinity.session(h)
+	k.prompt, k.fleet.Session = r.Prompt(), s.config.Affinity.session(h)
+	k.fleet.PromptTokens = s.adapter.prompts.tokens(k.fleet.Task, k.prompt)
 	if n := r.Answers(); n > 1 {
 		k.fleet.Answers = n
 	}

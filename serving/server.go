@@ -183,7 +183,7 @@ func New(o Options) (*Server, error) {
 	s.observeAll()
 	s.leases = newLeased(s)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
-	s.books.registry.MustRegister(s.line)
+	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.prompts, s.table})
 	s.kept = newResponses(s.clock)
 	s.memory = newBudgets(&s.config, o.Memory)
 	s.clients = s.newConnected(o.Memory, o.Files)

@@ -23,6 +23,7 @@ type Meter struct {
 	last     byte   // of that
 	pieces   int
 	stated   int  // −1: not stated
+	prompt   int  // tokens of the prompt as stated; 0: not stated
 	said     bool // more than what keeps a connection open
 	begun    bool
 	opened   bool // of the Messages API: its last event is to come
@@ -155,6 +156,10 @@ func (m *Meter) Tokens() int {
 
 // Stated says that the answer has stated its tokens.
 func (m *Meter) Stated() bool { return m.stated >= 0 }
+
+// Prompt is the number of the prompt's tokens as the answer states it, cached ones among them;
+// zero if it does not.
+func (m *Meter) Prompt() int { return m.prompt }
 
 // Counted is the number of output tokens so far by their words, whatever is stated.
 func (m *Meter) Counted() int { return m.pieces }
@@ -319,16 +324,38 @@ func (m *Meter) erred(value []byte) {
 }
 
 func (m *Meter) usage(value []byte) {
+	prompt, fresh := 0, 0
 	Members(value, func(key []byte, start, end int) bool {
-		if string(key) != "completion_tokens" && string(key) != "output_tokens" {
-			return true
+		n := whole(value[start:end])
+		switch string(key) {
+		case "completion_tokens", "output_tokens":
+			if n > 0 { // of none, the content knows better: Ollama's completions state 0 until the end
+				m.stated = n
+			}
+		case "prompt_tokens":
+			prompt = n
+		case "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens":
+			fresh += n // Anthropic's input is without what is cached
 		}
-		// Of none, the content knows better: Ollama's completions state 0 until the end.
-		if n, err := strconv.Atoi(string(value[start:end])); err == nil && n > 0 {
-			m.stated = n
-		}
-		return false
+		return true
 	})
+	if prompt == 0 {
+		prompt = fresh
+	}
+	if prompt > 0 {
+		m.prompt = prompt
+	}
+}
+
+// whole is a number of tokens; zero if the value is none, or more than any answer has.
+func whole(value []byte) (n int) {
+	if d := digits(value); d == 0 || d < len(value) || d > 9 {
+		return 0
+	}
+	for _, c := range value {
+		n = 10*n + int(c-'0')
+	}
+	return n
 }
 
 // choice takes in a choice, of which some engines say the same twice: its content, which

@@ -310,3 +310,32 @@ func TestMetersKeepWithinABudget(t *testing.T) {
 		}
 	}
 }
+
+// The prompt's tokens are those that the answer states, of whichever API, cached ones among them.
+func TestMeterReadsThePromptsTokens(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		events     bool
+		want       int
+	}{
+		{"a chat", `{"choices":[],"usage":{"prompt_tokens":90,"completion_tokens":4,"total_tokens":94,"prompt_tokens_details":{"cached_tokens":64}}}`, false, 90},
+		{"usage last", `{"choices":[],"usage":{"total_tokens":94,"completion_tokens":4,"prompt_tokens":90}}`, false, 90},
+		{"both names", `{"choices":[],"usage":{"input_tokens":90,"prompt_tokens":90}}`, false, 90},
+		{"a response", `{"output":[],"usage":{"input_tokens":31,"input_tokens_details":{"cached_tokens":16},"output_tokens":8}}`, false, 31},
+		{"Anthropic's, with a cache", `{"content":[],"usage":{"input_tokens":10,"cache_read_input_tokens":80,"cache_creation_input_tokens":0,"output_tokens":8}}`, false, 90},
+		{"a stream", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", true, 9},
+		{"none", `{"choices":[]}`, false, 0},
+		{"zero", `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, false, 0},
+		{"absurd", `{"choices":[],"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-4}}`, false, 0},
+		{"no number", `{"choices":[],"usage":{"prompt_tokens":"90"}}`, false, 0},
+	} {
+		m := NewMeter(c.events)
+		if _, err := m.Write([]byte(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
+		if got := m.Prompt(); got != c.want {
+			t.Errorf("%s: %d tokens, want %d", c.name, got, c.want)
+		}
+	}
+}
