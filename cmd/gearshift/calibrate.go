@@ -241,6 +241,10 @@ func (c *calibration) playable() error {
 		case policy.IsRule(ref):
 			_, err = maker.Parse(ref)
 		default:
+			if rule, ok := source.Rule(ref); ok {
+				_, err = maker.Parse(rule)
+				break
+			}
 			_, _, err = source.Stored(ref, maker)
 		}
 		if err != nil {

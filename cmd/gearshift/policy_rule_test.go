@@ -28,7 +28,7 @@ func TestRulesInProduction(t *testing.T) {
 	if out := succeed(t, at("ls")...); !strings.Contains(out, "slackfit@1  production") || !strings.Contains(out, "slackfit:0.8 ") || !strings.Contains(out, "serve takes slackfit@1 without --policy") {
 		t.Errorf("ls:\n%s", out)
 	}
-	for _, ref := range []string{"slackfit:0.8", "slackfit@1", "store:slackfit@production"} {
+	for _, ref := range []string{"slackfit:0.8", "slackfit@1", "slackfit", "store:slackfit@production"} {
 		if out := succeed(t, at("show", ref)...); !strings.HasPrefix(out, "slackfit@1, production\n  rule      slackfit:0.8\n") {
 			t.Errorf("show %s:\n%s", ref, out)
 		}
