@@ -25,18 +25,29 @@ rendered() { go run $HELM template g "$1" --kube-version 1.30.0 "${@:2}"; }
 has() { grep -qF -- "$3" <<<"$2" || { say "$1: want \"$3\", got: $2" >&2; exit 1; }; }
 
 # Every option at once, and none.
-rendered $chart >/dev/null
+none=$(rendered $chart)
+for line in 'kind: NetworkPolicy' '{port: http, protocol: TCP}' 'kind: PodDisruptionBudget' 'maxUnavailable: 1'; do
+	has "no option" "$none" "$line"
+done
 all=$(rendered $chart --set-file scenario=deploy/scenario.yaml \
-	--set 'serviceMonitor.enabled=true,podDisruptionBudget.enabled=true,envFromSecrets={keys}' \
+	--set 'serviceMonitor.enabled=true,serviceMonitor.keySecret.name=prometheus,envFromSecrets={keys}' \
 	--set store.existingClaim=policies,strategy.type=Recreate,policy=mine,keysSecret=keys,tlsSecret=tls \
+	--set 'networkPolicy.from[0].namespaceSelector.matchLabels.team=web,networkPolicy.egress[0].ports[0].port=8000' \
 	--set 'extraVolumes[0].name=ca,extraVolumes[0].configMap.name=ca' \
 	--set 'extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca')
 for line in 'path: /readyz, port: http, scheme: HTTPS' 'path: /healthz, port: http, scheme: HTTPS' \
 	'scheme: https, tlsConfig' 'mountPath: /etc/gearshift-tls' 'secretName: "tls"' \
-	'mountPath: /etc/ca' 'maxUnavailable: 1'; do
+	'mountPath: /etc/ca' 'authorization: {credentials: {name: "prometheus", key: "key"}}' 'team: web' '- Egress' 'port: 8000'; do
 	has "every option" "$all" "$line"
 done
 rendered $chart --set policy=slackfit:0.93 >/dev/null
+if grep -q -e NetworkPolicy -e PodDisruption <<<"$(rendered $chart --set networkPolicy.enabled=false,podDisruptionBudget.enabled=false)"; then
+	say "a NetworkPolicy or a PodDisruptionBudget that is off is there" >&2
+	exit 1
+fi
+monitored=(--set serviceMonitor.enabled=true,keysSecret=keys)
+has "metrics that ask for a key" "$(rendered $chart "${monitored[@]}" 2>&1 || true)" "want serviceMonitor.keySecret"
+has "metrics that ask for none" "$(rendered $chart "${monitored[@]}" --set scenario='serving: {metrics: open}')" "kind: ServiceMonitor"
 has "a stored policy without a claim" "$(rendered $chart --set policy=mine 2>&1 || true)" "needs store.existingClaim"
 
 # The notes are shown at an install alone, which wants a cluster: here they are a template.

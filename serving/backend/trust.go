@@ -74,6 +74,13 @@ func (t *trust) read() error {
 		if file == "" {
 			continue
 		}
+		info, err := os.Stat(file)
+		if err == nil && !info.Mode().IsRegular() { // a pipe would hold up every connection
+			err = fmt.Errorf("%s is no regular file", file)
+		}
+		if err != nil {
+			return err
+		}
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
