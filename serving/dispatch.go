@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/complaint"
 	"gearshift/serving/health"
 )
 
@@ -141,7 +142,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.misplaced() {
 		d.health.unlisted(a.replica)
 	}
-	if !d.full(a, reason) && reason != failedBusy && !health.Short(a.err) && !health.Unnamed(a.err) {
+	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !health.Short(a.err) && !health.Unnamed(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
@@ -165,6 +166,12 @@ func (d *dispatch) report(a *answer, reason failure) {
 		attributes = append(attributes, "lines_omitted", n)
 	}
 	d.log.Log(d.ctx, level, "replica failed", attributes...)
+}
+
+// spared says that the attempt is no failure for the replica's health: some servers answer
+// chats and have nothing for completions, which a client must not have them ejected for.
+func (d *dispatch) spared(a *answer) bool {
+	return a.complaint == complaint.Path && d.endpoint.path != chatPath && d.health.monitor.Answers(a.replica, d.clock())
 }
 
 // full says that the attempt failed because the replica has no room, and has it get less

@@ -24,8 +24,11 @@ type endpoint struct {
 	stores bool
 }
 
+// chatPath is the endpoint that every engine for text has.
+const chatPath = "/v1/chat/completions"
+
 var endpoints = [...]endpoint{
-	{path: "/v1/chat/completions", alike: true, generates: true, common: true},
+	{path: chatPath, alike: true, generates: true, common: true},
 	{path: "/v1/completions", alike: true, generates: true, common: true},
 	{path: "/v1/embeddings"},
 	{path: "/v1/gearshift/classify", alike: true},

@@ -114,6 +114,13 @@ func (k *keeper) unlisted(replica int) {
 	}
 }
 
+// recheck has every server probed and asked for its models: some are others now.
+func (k *keeper) recheck() {
+	if k.patrol != nil {
+		k.patrol.Soon(func(int) bool { return true })
+	}
+}
+
 // doubt has the replica's host probed: its servers may have gone together.
 func (k *keeper) doubt(replica int) {
 	if k.patrol != nil {

@@ -272,3 +272,43 @@ func TestProbesThatFindNothing(t *testing.T) {
 		g.wantStates(t, "up up up")
 	})
 }
+
+// A client that asks for completions what answers chats alone has nobody ejected.
+func TestAServerWithoutCompletionsStaysForChats(t *testing.T) {
+	chats := transport(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == chat {
+			return good(r)
+		}
+		return says(404, jsonType, noPath)(r)
+	})
+	var asked []string
+	g := newRig(t, nil, fleetOf(&asked, chats, chats, chats))
+	g.core.Ledger().SetUp(smallOnB, false)
+	g.do("POST", chat, ask)
+	g.do("POST", chat, `{"model":"large","messages":[]}`)
+	for range 2 * serving.DefaultConfig().Health.Failures {
+		if w := g.do("POST", "/v1/completions", `{"model":"auto","prompt":"a"}`); w.Code != http.StatusBadGateway {
+			t.Errorf("status %d, %s", w.Code, w.Body)
+		}
+	}
+	if got := g.states(); got != "up up up" {
+		t.Errorf("states %s", got)
+	}
+}
+
+// An engine that another takes the place of on reload is asked for its models at once.
+func TestAReloadOfUpstreamsAsksForTheirModels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &ward{}
+		g, engines := newEngines(t, stewarded(w))
+		time.Sleep(10 * time.Second)
+		wrong := `{"data":[{"id":"other"}]}`
+		engines[0].models.Store(&wrong)
+		w.change.Applied = []string{"serving.upstreams.small@a"}
+		if _, err := g.Reload("test"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		g.wantStates(t, "ejected/model up up")
+	})
+}

@@ -184,6 +184,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	s.takeOver(&now.config)
 	if slices.ContainsFunc(change.Applied, func(key string) bool { return strings.HasPrefix(key, "serving.upstreams.") }) {
 		s.drift.Forget()
+		s.health.recheck()
 	}
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)

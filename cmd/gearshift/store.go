@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"gearshift/serving/setting"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 // else the file of this folder, else the one in the user's data folder. Without such a
 // folder it is this one's, whether it is there or not.
 func defaultStore() string {
-	if path := os.Getenv(storeVariable); path != "" {
+	if path := setting.Env(storeVariable); path != "" {
 		return path
 	}
 	data := dataFolder()
@@ -31,7 +33,7 @@ func defaultStore() string {
 // "" if the user has none.
 func dataFolder() string {
 	// A relative one is to be ignored, by the specification.
-	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+	if data := setting.Env("XDG_DATA_HOME"); filepath.IsAbs(data) {
 		return filepath.Join(data, "gearshift")
 	}
 	home, err := os.UserHomeDir()
@@ -45,7 +47,7 @@ func dataFolder() string {
 // nothing else was said. A store whose folder cannot be made says so itself.
 func makeDataFolder(c *cobra.Command, _ []string) {
 	f := c.Flag("store")
-	if f == nil || f.Changed || os.Getenv(storeVariable) != "" || filepath.Dir(f.Value.String()) != dataFolder() {
+	if f == nil || f.Changed || setting.Env(storeVariable) != "" || filepath.Dir(f.Value.String()) != dataFolder() {
 		return
 	}
 	_ = os.MkdirAll(filepath.Dir(f.Value.String()), 0o700)

@@ -165,7 +165,7 @@ var table = []room{
 	{"cmd/gearshift/live", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/files", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},

@@ -35,10 +35,11 @@ type replica struct {
 	level int           // ejections, each soon after the one before
 	hard  bool          // cannot be reached, or its probes fail
 
-	failures int  // in a row
-	answered bool // the last request that tells did not fail
-	timeouts int  // how many of these were timeouts
-	trials   int  // that have succeeded
+	failures int           // in a row
+	answered bool          // the last request that tells did not fail
+	answer   time.Duration // when it last answered one
+	timeouts int           // how many of these were timeouts
+	trials   int           // that have succeeded
 	// released is when its trials began, and left how many requests from before
 	// it still has: what becomes of those says nothing of how it is now.
 	released time.Duration
@@ -138,7 +139,7 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	}
 	r := &m.replicas[i]
 	r.recent.add(now, m.config.Window, false)
-	r.answered = true
+	r.answered, r.answer = true, now
 	r.failures, r.timeouts, r.spared, r.busy.pause = 0, 0, false, 0
 	if r.State != HalfOpen {
 		return nil
@@ -147,6 +148,17 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 		m.restart(i, now)
 	}
 	return m.changed()
+}
+
+// lately is how long an answer shows that a replica is set up for what it is there for.
+const lately = time.Minute
+
+// Answers reports whether the replica has lately answered a request.
+func (m *Monitor) Answers(i int, now time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.replicas[i]
+	return r.answered && now-r.answer < lately
 }
 
 // old says that a request that has ended was sent before the replica's trials

@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/policy"
 	"gearshift/serving"
+	"gearshift/serving/address"
 	"gearshift/serving/backend"
 	"gearshift/serving/files"
 	"gearshift/workloads"
@@ -177,8 +178,8 @@ func (w *Steward) sharesAlike(next *scenario.Scenario) bool {
 		for _, u := range w.upstreams {
 			var pair [2]string
 			for i, s := range []*scenario.Scenario{w.now, next} {
-				if base, err := url.Parse(s.Serving.Upstreams[u.replica].URL); err == nil { // which the check has tried
-					pair[i] = part(base)
+				if server, err := address.Parse(s.Serving.Upstreams[u.replica].URL); err == nil { // which the check has tried
+					pair[i] = part(&server.API)
 				}
 				each[i][pair[i]] = true
 			}

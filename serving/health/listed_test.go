@@ -1,0 +1,69 @@
+package health_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving/health"
+)
+
+// lists is a server that is well, and lists models.
+type lists func(path string) (status int, body string)
+
+func (l lists) Get(_ context.Context, path string) (*http.Response, error) {
+	status, body := l(path)
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// A patrol tells what servers say of their models, and nothing where they cannot say.
+func TestLists(t *testing.T) {
+	always := func(status int, body string) lists { return func(string) (int, string) { return status, body } }
+	for name, c := range map[string]struct {
+		answer  lists
+		note    string
+		context int
+		silent  bool
+	}{
+		"has it":       {always(200, `{"data":[{"id":"small","max_model_len":4096}]}`), "", 4096, false},
+		"has others":   {always(200, `{"data":[{"id":"a"},{"id":"b"}]}`), "server has a, b, not small", 0, false},
+		"empty":        {always(200, `{"data":[]}`), "", 0, false},
+		"no list":      {always(404, ""), "", 0, false},
+		"no method":    {always(405, ""), "", 0, false},
+		"asks a key":   {always(401, `{"error":"who?"}`), "", 0, false},
+		"fails":        {always(503, ""), "", 0, true},
+		"asks to wait": {always(429, ""), "", 0, true},
+		"llama.cpp": {func(path string) (int, string) {
+			if path == "/props" {
+				return 200, `{"default_generation_settings":{"n_ctx":2048}}`
+			}
+			return 200, `{"data":[{"id":"/m.gguf","owned_by":"llamacpp","meta":{"n_ctx_train":131072}}]}`
+		}, "", 2048, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				beat := health.Beat{Server: c.answer, Replicas: []int{0}, Models: []string{"small"}}
+				p := health.NewPatrol(health.DefaultConfig(), []health.Beat{beat}, 1, func(health.Beat, health.Finding) {})
+				told := 0
+				p.OnList = func(_ health.Beat, notes []string, contexts []int) {
+					if told++; notes[0] != c.note || contexts[0] != c.context {
+						t.Errorf("told %q, %v", notes, contexts)
+					}
+				}
+				p.Start(ctx)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				stop()
+				p.Wait()
+				if (told == 0) != c.silent {
+					t.Errorf("told %d times", told)
+				}
+			})
+		})
+	}
+}
