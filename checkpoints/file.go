@@ -11,6 +11,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"gearshift/internal/durable"
 )
 
 // growth is by how much a store of some size grows at once. bbolt's own 16 MiB
@@ -37,6 +39,7 @@ func (s *Store) view(op func(*tx) error) error {
 		return err
 	}
 	return s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
+		s.warn(lost(metaPages(file, db.Info().PageSize)))
 		if err := s.verify(db, file); err != nil {
 			return err
 		}
@@ -59,7 +62,11 @@ func (s *Store) update(op func(*tx) error) error {
 	deadline := time.Now().Add(s.timeout())
 	// bbolt trusts what it opens for writing, and writes by it. What a writer
 	// leaves behind is sound, so that one which comes between does no harm.
-	if err := s.open(false, s.timeout(), s.verify); err != nil {
+	look := func(db *bbolt.DB, file *os.File) error {
+		s.warn(lost(metaPages(file, db.Info().PageSize))) // which this write covers up
+		return s.verify(db, file)
+	}
+	if err := s.open(false, s.timeout(), look); err != nil {
 		return err
 	}
 	return s.open(true, max(time.Until(deadline), 1), func(db *bbolt.DB, _ *os.File) error {
@@ -140,12 +147,21 @@ func (s *Store) open(write bool, wait time.Duration, op func(*bbolt.DB, *os.File
 			return f, err
 		},
 	}
+	deadline := time.Now().Add(wait)
 	panicked, err := guard(func() error {
-		db, err := bbolt.Open(s.Path, 0o600, options)
-		if err != nil {
-			return s.openError(err)
+		for {
+			db, err := bbolt.Open(s.Path, 0o600, options)
+			if err != nil {
+				return s.openError(err)
+			}
+			if !s.replaced(file) || time.Now().After(deadline) {
+				return errors.Join(op(db, file), db.Close())
+			}
+			if err := db.Close(); err != nil {
+				return err
+			}
+			time.Sleep(retryAfter)
 		}
-		return errors.Join(op(db, file), db.Close())
 	})
 	if panicked != nil {
 		// bbolt's own locks may be held for ever, so that its Close would wait
@@ -245,11 +261,15 @@ func (s *Store) Writable() error {
 // adopt moves a finished store to s.Path, unless another process was quicker.
 func (s *Store) adopt(finished string) error {
 	err := os.Link(finished, s.Path)
-	if err == nil || errors.Is(err, fs.ErrExist) && s.exists() == nil {
+	switch {
+	case err == nil:
+		err = durable.Folder(filepath.Dir(s.Path))
+	case errors.Is(err, fs.ErrExist) && s.exists() == nil:
 		return nil
+	default: // an empty file is in the way, or the file system has no hard links
+		err = durable.Rename(finished, s.Path)
 	}
-	// An empty file is in the way, or the file system has no hard links.
-	if err := os.Rename(finished, s.Path); err != nil {
+	if err != nil {
 		return fmt.Errorf("cannot create store: %w", err)
 	}
 	return nil

@@ -26,6 +26,9 @@ type Store struct {
 	// Keep is how many of each policy's newest versions are kept, beside those
 	// that have an alias; 0 means 10, below 0 all of them.
 	Keep int
+	// Warn gets warnings of damage that the store has got over; nil writes them to
+	// standard error. Each is given once.
+	Warn func(text string)
 }
 
 func (s *Store) timeout() time.Duration { return cmp.Or(s.Timeout, 3*time.Second) }

@@ -33,6 +33,7 @@ var listed = map[string]struct {
 
 	"serve":  {group: "operate", example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", also: []string{"start", "run", "server"}},
 	"policy": {group: "operate", example: "policy ls\npolicy promote mine", also: []string{"policies"}},
+	"store":  {group: "operate", example: "store verify", also: []string{"db"}},
 	"key":    {group: "operate", example: "key new alice --rate 5 --keys gearshift.keys", also: []string{"keys"}},
 	"lease":  {group: "operate", example: "lease ls", also: []string{"leases"}},
 

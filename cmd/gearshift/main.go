@@ -85,7 +85,7 @@ writes one from engines that run.`,
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
-		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
+		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
 	arrange(root)

@@ -47,6 +47,7 @@ func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
+	source.Store.Warn = func(text string) { log.Warn("the store of policies is damaged", "warning", text) }
 	maker, err := s.Maker(core.Table())
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"gearshift/internal/durable"
 )
 
 // Install writes a file as [Into] does. One that is there is replaced only by force.
@@ -30,10 +32,10 @@ func Into(path string, write func(io.Writer) error) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return replace(path, 0o644, write)
+		return durable.Replace(path, 0o644, write)
 	}
 	if info.Mode().IsRegular() {
-		return replace(path, info.Mode().Perm(), write)
+		return durable.Replace(path, info.Mode().Perm(), write)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -44,24 +46,8 @@ func Into(path string, write func(io.Writer) error) error {
 
 // Whole writes a file that appears whole, in place of one that is there.
 func Whole(path string, data []byte, mode os.FileMode) error {
-	return replace(path, mode, func(w io.Writer) error {
+	return durable.Replace(path, mode, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
-}
-
-// replace is [Whole] of what comes bit by bit.
-func replace(path string, mode os.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -1,0 +1,290 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"gearshift/internal/durable"
+)
+
+// Health is what a look at the whole of a store found.
+type Health struct {
+	Policies, Versions, Runs int
+	Size                     int64 // of the file, in bytes
+	Transaction              uint64
+	// Warnings are damages that cost nothing that is still known; Faults are of what
+	// cannot be read.
+	Warnings, Faults []string
+}
+
+// Verify reads all that the store holds and holds it against its checksums. The error
+// is of a store that cannot be read at all. It takes the file's shared lock meanwhile.
+func (s *Store) Verify() (Health, error) {
+	var h Health
+	if err := s.exists(); err != nil {
+		return h, err
+	}
+	err := s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		h.Size = info.Size()
+		if text := lost(metaPages(file, db.Info().PageSize)); text != "" {
+			h.Warnings = append(h.Warnings, text)
+		}
+		if err := s.verify(db, file); err != nil {
+			return err
+		}
+		return db.View(func(b *bbolt.Tx) error {
+			h.Transaction = uint64(b.ID())
+			for err := range b.Check() {
+				h.Faults = append(h.Faults, "pages: "+err.Error())
+			}
+			t, err := s.begin(b)
+			if err != nil {
+				return err
+			}
+			h.content(t)
+			return nil
+		})
+	})
+	return h, err
+}
+
+// content checks every record against the index, and the other way round.
+func (h *Health) content(t *tx) {
+	known := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(t.index.Policies)) {
+		p := t.index.Policies[name]
+		h.Policies++
+		for _, v := range p.Versions {
+			h.Versions++
+			key := string(blobKey(name, v.Version))
+			known[key] = true
+			data := t.policies.Get([]byte(key))
+			switch {
+			case len(data) != v.Size || Digest(data) != v.Digest:
+				h.fault("policy %s: its %d bytes are not the %d that were written", key, len(data), v.Size)
+			case v.Rule == "":
+				if _, err := Decode(data); err != nil {
+					h.fault("policy %s: %v", key, err)
+				}
+			}
+		}
+		for alias, v := range map[string]int{Production: p.Production, Previous: p.Previous} {
+			if v != 0 && p.find(v) < 0 {
+				h.fault("policy %s: %s is version %d, which is not there", name, alias, v)
+			}
+		}
+	}
+	if name := t.index.Production; name != "" && t.index.Policies[name] == nil {
+		h.fault("in production is %s, which is not there", name)
+	}
+	h.orphans("policy", t.policies, known)
+	h.runs(t)
+}
+
+// runs checks the progress of training runs.
+func (h *Health) runs(t *tx) {
+	known := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(t.index.Runs)) {
+		r := t.index.Runs[name]
+		h.Runs++
+		size, sum := 0, crc32.New(castagnoli)
+		for i := range r.Chunks {
+			key := chunkKey(name, i)
+			known[string(key)] = true
+			piece := t.training.Get(key)
+			size += len(piece)
+			sum.Write(piece)
+		}
+		if size != r.Size || sum.Sum32() != r.CRC {
+			h.fault("training %s: its %d bytes of progress are not the %d that were written", name, size, r.Size)
+		}
+	}
+	h.orphans("training", t.training, known)
+}
+
+// orphans warns of records that the index does not know.
+func (h *Health) orphans(what string, b *bbolt.Bucket, known map[string]bool) {
+	n := 0
+	_ = b.ForEach(func(key, _ []byte) error {
+		if !known[string(key)] {
+			n++
+		}
+		return nil
+	})
+	if n > 0 {
+		h.Warnings = append(h.Warnings, fmt.Sprintf("%d records of kind %s belong to nothing; gearshift store compact leaves them out", n, what))
+	}
+}
+
+func (h *Health) fault(format string, args ...any) {
+	h.Faults = append(h.Faults, fmt.Sprintf(format, args...))
+}
+
+// Backup writes a copy of the store, as it is at one moment, to a file that appears whole.
+// Others may read the store meanwhile; those who write wait. A file that is there is
+// replaced only by force.
+func (s *Store) Backup(to string, force bool) (size int64, err error) {
+	if _, err := os.Lstat(to); err == nil && !force {
+		return 0, fmt.Errorf("%s is there already; --force replaces it", to)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	if err := s.exists(); err != nil {
+		return 0, err
+	}
+	if same(s.Path, to) {
+		return 0, fmt.Errorf("cannot back up store %s to itself", s.Path)
+	}
+	err = s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
+		s.warn(lost(metaPages(file, db.Info().PageSize)))
+		if err := s.verify(db, file); err != nil {
+			return err
+		}
+		return db.View(func(b *bbolt.Tx) error {
+			if _, err := s.begin(b); err != nil {
+				return err
+			}
+			return durable.Replace(to, 0o600, func(w io.Writer) error {
+				size, err = b.WriteTo(w)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot back up store %s: %w", s.Path, err)
+	}
+	return size, nil
+}
+
+func same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// compactTx bounds the transactions of a compaction, in bytes.
+const compactTx = 1 << 20
+
+// Compact writes the store anew, without the room of what was removed, and puts it in the
+// place of the old one, which stays until the new one is whole and synced. Others wait
+// meanwhile. Sizes are in bytes.
+func (s *Store) Compact() (before, after int64, err error) {
+	if err := s.exists(); err != nil {
+		return 0, 0, err
+	}
+	path := s.Path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if err := s.open(false, s.timeout(), s.verify); err != nil {
+		return 0, 0, err
+	}
+	err = s.open(true, s.timeout(), func(db *bbolt.DB, file *os.File) error {
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		before = info.Size()
+		fresh, err := (&Store{Path: path}).beside()
+		if err != nil {
+			return err
+		}
+		name := fresh.Name()
+		defer os.Remove(name)
+		if err := errors.Join(fresh.Chmod(info.Mode().Perm()), fresh.Close()); err != nil {
+			return err
+		}
+		copied := &Store{Path: name}
+		if err := copied.open(true, s.timeout(), func(to *bbolt.DB, _ *os.File) error {
+			return errors.Join(bbolt.Compact(to, db, compactTx), copied.tidy(to), to.Sync())
+		}); err != nil {
+			return err
+		}
+		if h, err := copied.Verify(); err != nil || len(h.Faults) > 0 {
+			return errors.Join(err, fmt.Errorf("the new file is not sound (%d faults); the old one stays", len(h.Faults)))
+		}
+		if info, err = os.Stat(name); err != nil {
+			return err
+		}
+		after = info.Size()
+		return durable.Rename(name, path)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot compact store %s: %w", s.Path, err)
+	}
+	return before, after, nil
+}
+
+// tidy removes the records that the index does not know.
+func (s *Store) tidy(db *bbolt.DB) error {
+	return db.Update(func(b *bbolt.Tx) error {
+		t, err := s.begin(b)
+		if err != nil {
+			return err
+		}
+		known := map[string]bool{}
+		for name, p := range t.index.Policies {
+			for _, v := range p.Versions {
+				known[string(blobKey(name, v.Version))] = true
+			}
+		}
+		for name, r := range t.index.Runs {
+			for i := range r.Chunks {
+				known[string(chunkKey(name, i))] = true
+			}
+		}
+		for _, bucket := range []*bbolt.Bucket{t.policies, t.training} {
+			if err := drop(bucket, known); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// drop removes all but the known keys.
+func drop(b *bbolt.Bucket, known map[string]bool) error {
+	var extra [][]byte
+	if err := b.ForEach(func(key, _ []byte) error {
+		if !known[string(key)] {
+			extra = append(extra, slices.Clone(key))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, key := range extra {
+		if err := b.Delete(key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaced says that the file which was opened is no longer the one at the path, as after
+// another process's [Store.Compact]: what is written to it would be lost.
+func (s *Store) replaced(file *os.File) bool {
+	open, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(s.Path)
+	return err == nil && !os.SameFile(open, there)
+}
+
+// retryAfter is the wait before a store that was replaced is opened again.
+const retryAfter = time.Millisecond

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+)
+
+func newStoreCommand() *cobra.Command {
+	var path string
+	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
+	c := group("store", "Check, copy and compact the store of policies",
+		newStoreVerify(store), newStoreBackup(store), newStoreCompact(store))
+	c.PersistentFlags().StringVar(&path, "store", defaultStore(), storeUsage)
+	return c
+}
+
+func newStoreVerify(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "verify", Short: "Read all of the store and hold it against its checksums",
+		Long: `Read all of the store and hold it against its checksums: the pages of the file, each
+policy, the progress of each training run, and what refers to what. The store is not
+changed. Those who write wait meanwhile; a server that only reads does not.
+
+The exit code is 1 if something cannot be read. A warning is of damage that cost
+nothing that is still known, as of a meta page that a power cut has torn.`,
+		Example: "  gearshift store verify --store /var/lib/gearshift/gearshift.db",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s := store()
+			h, err := s.Verify()
+			if err != nil {
+				return err
+			}
+			out := c.OutOrStdout()
+			fmt.Fprintf(out, "%s: %d versions of %d policies, %d training runs, %d bytes, transaction %d\n", s.Path, h.Versions, h.Policies, h.Runs, h.Size, h.Transaction)
+			for _, text := range h.Warnings {
+				fmt.Fprintln(out, "warning:", text)
+			}
+			for _, text := range h.Faults {
+				fmt.Fprintln(out, "fault:", text)
+			}
+			if n := len(h.Faults); n > 0 {
+				return fmt.Errorf("store %s has %d faults; restore a copy, or remove what is named: gearshift policy rm NAME@VERSION", s.Path, n)
+			}
+			_, err = fmt.Fprintln(out, "all that it holds is as it was written")
+			return err
+		},
+	}
+}
+
+func newStoreBackup(store func() *checkpoints.Store) *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use: "backup FILE", Short: "Copy the store, as it is at one moment, to a file",
+		Long: `Copy the store, as it is at one moment, to a file, which appears whole and is a store
+itself. A server may use the store meanwhile, and those who write wait.`,
+		Example: "  gearshift store backup gearshift-$(date +%F).db",
+		Args:    one,
+		RunE: func(c *cobra.Command, args []string) error {
+			s := store()
+			size, err := s.Backup(args[0], force)
+			if err != nil {
+				return err
+			}
+			h, err := (&checkpoints.Store{Path: args[0]}).Verify()
+			if err == nil && len(h.Faults) > 0 {
+				err = errors.New(h.Faults[0])
+			}
+			if err != nil {
+				return fmt.Errorf("the copy in %s holds what is damaged in %s: %w", args[0], s.Path, err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d bytes to %s: %d versions of %d policies, %d training runs\n", size, args[0], h.Versions, h.Policies, h.Runs)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace the file if there is one")
+	return c
+}
+
+func newStoreCompact(store func() *checkpoints.Store) *cobra.Command {
+	return &cobra.Command{
+		Use: "compact", Short: "Write the store anew without the room of what was removed",
+		Long: `Write the store anew without the room of what was removed. The old file stays until the
+new one is whole, checked and on the disk. Others wait meanwhile.`,
+		Example: "  gearshift store compact",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s := store()
+			before, after, err := s.Compact()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes, were %d\n", s.Path, after, before)
+			return err
+		},
+	}
+}
