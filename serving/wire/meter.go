@@ -10,8 +10,8 @@ import (
 const meterLimit = 4 << 20
 
 // Meter reads an answer as its bytes pass and counts its output tokens. It
-// takes the usage that the answer states; without one it counts words: those of an
-// answer in one piece, or those in the content of each event, at least one. Engines
+// takes the usage that the answer states; without one it estimates the tokens of an
+// answer in one piece, and counts the words in the content of each event, at least one. Engines
 // put several tokens into an event where they guess ahead, or lag behind. It knows the
 // answers of chats, of completions, of the Responses API and of Anthropic's Messages API.
 type Meter struct {
@@ -249,11 +249,11 @@ func (m *Meter) read(object []byte) bool {
 			}
 		case "content": // of the Messages API
 			if !m.events {
-				m.pieces += contentWords(value)
+				m.pieces += contentTokens(value)
 			}
 		case "output":
 			if !m.events {
-				m.pieces += spokenWords(value)
+				m.pieces += spokenTokens(value)
 			}
 		case "response":
 			m.response(value)
@@ -370,11 +370,11 @@ func (m *Meter) choice(choice []byte) {
 			if m.events {
 				n = max(n, spoken(value))
 			} else {
-				n, _ = words(value)
+				n, _ = length(value)
 			}
 		case "message":
 			if !m.events {
-				n = messageWords(value)
+				n = messageTokens(value)
 			}
 		case "delta":
 			if m.events {

@@ -339,3 +339,21 @@ func TestMeterReadsThePromptsTokens(t *testing.T) {
 		}
 	}
 }
+
+// An answer in one piece whose engine states no usage has the tokens of its text, whatever its script.
+func TestMeterEstimatesAnswersWithoutUsage(t *testing.T) {
+	for text, want := range map[string][2]int{
+		strings.TrimSpace(strings.Repeat("word ", 100)): {100, 100}, strings.Repeat("请帮我写一封邮件给客户", 10): {70, 130}, strings.Repeat(`{\"a\":[1,2]}`, 20): {100, 220},
+	} {
+		for _, answer := range []string{`{"choices":[{"message":{"role":"assistant","content":"` + text + `"}}]}`, `{"choices":[{"text":"` + text + `"}]}`, `{"output":[{"content":[{"type":"output_text","text":"` + text + `"}]}]}`} {
+			m := NewMeter(false)
+			if _, err := m.Write([]byte(answer)); err != nil {
+				t.Fatal(err)
+			}
+			m.Close()
+			if got := m.Tokens(); got < want[0] || got > want[1] {
+				t.Errorf("%.40s: %d tokens, want %v", answer, got, want)
+			}
+		}
+	}
+}

@@ -1,37 +1,47 @@
 package wire
 
-// spokenWords is the number of words in the text of messages, or of items of the
-// Responses API: the tokens of an answer whose engine does not tell them.
-func spokenWords(value []byte) (sum int) {
-	Elements(value, func(item []byte) { sum += messageWords(item) })
+import "gearshift/serving/tokens"
+
+// spokenTokens is the estimated length of the text of messages, or of items of the
+// Responses API: that of an answer whose engine does not tell it.
+func spokenTokens(value []byte) (sum int) {
+	Elements(value, func(item []byte) { sum += messageTokens(item) })
 	return sum
 }
 
-func messageWords(message []byte) (sum int) {
+func messageTokens(message []byte) (sum int) {
 	Members(message, func(key []byte, start, end int) bool {
 		if string(key) == "content" {
-			sum += contentWords(message[start:end])
+			sum += contentTokens(message[start:end])
 		}
 		return true
 	})
 	return sum
 }
 
-// contentWords is the words of a string, or of the text in a list of parts.
-func contentWords(value []byte) (sum int) {
-	if n, ok := words(value); ok {
+// contentTokens is the estimated length of a string, or of the text in a list of parts.
+func contentTokens(value []byte) (sum int) {
+	if n, ok := length(value); ok {
 		return n
 	}
 	Elements(value, func(part []byte) {
 		Members(part, func(key []byte, start, end int) bool {
 			if string(key) == "text" {
-				n, _ := words(part[start:end])
+				n, _ := length(part[start:end])
 				sum += n
 			}
 			return true
 		})
 	})
 	return sum
+}
+
+// length is the estimated length of a JSON string.
+func length(b []byte) (n int, ok bool) {
+	if len(b) < 2 || b[0] != '"' {
+		return 0, false
+	}
+	return tokens.JSON(b[1 : len(b)-1]), true
 }
 
 // words counts the words of a JSON string without decoding it.
