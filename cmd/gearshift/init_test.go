@@ -42,7 +42,7 @@ func TestInitAsksEngines(t *testing.T) {
 		t.Fatal("a file was written all the same")
 	}
 	told := succeed(t, append(args, "--yes")...)
-	for _, want := range []string{"2 variants, 2 replicas, 1 host;", "gearshift scenario check " + out, "gearshift calibrate --scenario " + out, "gearshift serve"} {
+	for _, want := range []string{"2 variants, 2 replicas, 1 host;", "gearshift scenario check " + out, "gearshift calibrate --scenario " + out, "gearshift policy promote calibrated --store ", "gearshift serve"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("does not say %q:\n%s", want, told)
 		}
@@ -54,7 +54,7 @@ func TestInitAsksEngines(t *testing.T) {
 	if at := s.Serving.Upstreams["large@gpu0"].URL; at != large+"/v1" || s.Serving.Backend != scenario.Upstream {
 		t.Errorf("large is at %q, by backend %s", at, s.Serving.Backend)
 	}
-	succeed(t, "scenario", "check", out)
+	succeed(t, "scenario", "check", out, "--strict")
 	succeed(t, "eval", "--scenario", out, "--policy", "slackfit", "--workload", "u1", "--seeds", "1", "--requests", "200")
 
 	fail(t, append(args, "--yes"), "is there already", "--force")

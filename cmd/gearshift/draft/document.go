@@ -2,6 +2,7 @@ package draft
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +30,38 @@ type Choices struct {
 
 // Document is the scenario of the fleet, and how many guesses are in it. It is valid.
 func (f *Fleet) Document(c Choices) (doc []byte, guesses int, err error) {
+	guessed := c.DeadlineMS == 0
+	if guessed {
+		c.DeadlineMS = f.Deadline()
+	}
+	doc, s, err := f.document(c, guessed)
+	if err != nil {
+		return nil, 0, err
+	}
+	if tight := tight(s); guessed && c.DeadlineMS > tight {
+		c.DeadlineMS = tight
+		if doc, _, err = f.document(c, guessed); err != nil {
+			return nil, 0, err
+		}
+	}
+	return doc, strings.Count(string(doc), "# "+guess), nil
+}
+
+// tight is the longest deadline that is worth a guess, in ms: twice what the slowest size
+// takes per token in its largest batch. With more than that every size would be in time.
+func tight(s *scenario.Scenario) float64 {
+	most := 0.
+	for _, c := range s.Capacities(s.Tasks[0].DeadlineMS) {
+		most = max(most, 2*c.MostPace, 1.5*c.Alone)
+	}
+	return tidy(math.Ceil(most))
+}
+
+// document is the text of a scenario and what it says.
+func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, error) {
 	root := mapping(
 		entry{key: "name", value: text(c.Name), head: f.summary()},
-		entry{key: "tasks", value: list(f.task(c)), head: "deadline: time per output token, from arrival to finish, queueing included.\n" +
+		entry{key: "tasks", value: list(f.task(c, guessed)), head: "deadline: time per output token, from arrival to finish, queueing included.\n" +
 			"quality: how good an answer in time is, by variant: accuracy on questions of yours, for instance."},
 		f.variants(),
 		entry{key: "hosts", value: f.hosts(), head: "memory is not asked of the engines; only what replicas leave of it matters."},
@@ -47,14 +77,15 @@ func (f *Fleet) Document(c Choices) (doc []byte, guesses int, err error) {
 			key.HeadComment = "\n" + key.HeadComment
 		}
 	}
-	doc, err = output.YAML(root)
+	doc, err := output.YAML(root)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	if _, err := scenario.Parse(c.Name+".yaml", doc); err != nil {
-		return nil, 0, fmt.Errorf("cannot make a scenario of these engines: %w", err)
+	s, err := scenario.Parse(c.Name+".yaml", doc)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a scenario of these engines: %w", err)
 	}
-	return doc, strings.Count(string(doc), "# "+guess), nil
+	return doc, s, nil
 }
 
 // summary is what the file begins with.
@@ -72,11 +103,10 @@ func (f *Fleet) summary() string {
 	return b.String()
 }
 
-func (f *Fleet) task(c Choices) *yaml.Node {
-	deadline, line := c.DeadlineMS, ""
-	if deadline == 0 {
-		deadline = f.Deadline()
-		line = fmt.Sprintf("%s%s tokens a second", guess, short1(1000/deadline))
+func (f *Fleet) task(c Choices, guessed bool) *yaml.Node {
+	line := ""
+	if guessed {
+		line = fmt.Sprintf("%s%s tokens a second", guess, short1(1000/c.DeadlineMS))
 	}
 	var quality []entry
 	for i, v := range f.Variants {
@@ -88,7 +118,7 @@ func (f *Fleet) task(c Choices) *yaml.Node {
 	}
 	return mapping(
 		entry{key: "name", value: text(c.Task)},
-		entry{key: "deadline_ms", value: number(deadline), line: line},
+		entry{key: "deadline_ms", value: number(c.DeadlineMS), line: line},
 		entry{key: "quality", value: flow(mapping(quality...)), line: said},
 	)
 }

@@ -32,7 +32,7 @@ func (f *Fleet) profileOf(variant int) profile.Profile {
 		p.Sequence = tidy(min(0.1, v.StepMS/50))
 		p.Weights = tidy(v.StepMS - p.Overhead - p.Sequence)
 		p.LaunchFloor = tidy(min(p.LaunchFloor, p.Weights))
-		p.Token = tidy(min(p.Token, p.Weights/8))
+		p.Token = tidy(min(max(p.Token, p.Weights/300), p.Weights/8))
 	}
 	if f.crowded(variant) {
 		p.Contention = 0.15
