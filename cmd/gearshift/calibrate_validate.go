@@ -65,7 +65,7 @@ func (c *calibration) validatePolicy(ctx context.Context) error {
 func (c *calibration) validated(ctx context.Context, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	args = append([]string{"validate"}, args...)
-	args = append(args, "--time", c.validate.String(), "--tries", fmt.Sprint(c.tries), "--format", "json")
+	args = append(args, "--time", c.validate.String(), "--tries", fmt.Sprint(c.tries), "--stretch", "--format", "json")
 	if err := c.command(ctx, &out, args...); err != nil {
 		return nil, err
 	}

@@ -33,8 +33,11 @@ type Options struct {
 	What      []string  // some of [Kinds]
 	Only      []string  // variants; empty: all
 	Tries     int       // at most, of a run whose processors were stolen
-	Volley    int       // requests at once that tell how slow the machine is; 0: none
-	Turns     int       // of measuring the profiles and sending the loads; 0: the scenario's profiles are judged
+	// Stretch has a load of too few requests go on until it has enough, [longest] times
+	// Time at most.
+	Stretch bool
+	Volley  int // requests at once that tell how slow the machine is; 0: none
+	Turns   int // of measuring the profiles and sending the loads; 0: the scenario's profiles are judged
 	// Batches and Prompts are what a turn measures, as [measure.Config] has them.
 	Batches, Prompts []int
 	Time             time.Duration // to send requests for, at each load
@@ -120,6 +123,9 @@ type live struct {
 
 // fewestSent is how many requests a load needs to say anything, of all its turns.
 const fewestSent = 10
+
+// longest is how many times its time a load may be stretched to.
+const longest = 10
 
 // fewest is how many of them one turn needs.
 func (l *live) fewest() int { return (fewestSent + max(1, l.Turns) - 1) / max(1, l.Turns) }
@@ -315,6 +321,9 @@ func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 // requests is how many a run at that rate has.
 func (l *live) requests(rate float64) (int, error) {
 	n := int(math.Ceil(rate * l.Time.Seconds()))
+	if l.Stretch && n < l.fewest() && rate*l.Time.Seconds()*longest >= float64(l.fewest()) {
+		n = l.fewest()
+	}
 	if n < l.fewest() {
 		return 0, fmt.Errorf("%.3g requests a second for %v make %d requests, too few; want at least %d: a longer --time (calibrate: --validate-time), or higher --loads", rate, l.Time, n, l.fewest())
 	}

@@ -288,3 +288,22 @@ func TestThePolicyOfARouter(t *testing.T) {
 		}
 	}
 }
+
+// A load of too few requests is refused, or goes on until it has enough, within bounds.
+func TestLoadsOfTooFewRequests(t *testing.T) {
+	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{Alone}, Tries: 1, Time: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rate    float64
+		stretch bool
+		want    int // 0: refused
+	}{{2, false, 20}, {2, true, 20}, {0.5, false, 0}, {0.5, true, 10}, {0.05, true, 0}} {
+		l.Stretch = c.stretch
+		n, err := l.requests(c.rate)
+		if n != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%v requests per second, stretched %t: %d, %v; want %d", c.rate, c.stretch, n, err, c.want)
+		}
+	}
+}
