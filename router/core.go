@@ -225,6 +225,9 @@ func (c *Core) draw() uint64 {
 // the request. A sample with no place for it makes way for the whole fleet.
 func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
 	d.ledger.View(now, &d.view)
+	for _, i := range r.Without {
+		d.view.Down[i] = true
+	}
 	err := d.survey(pinned, r)
 	if err != nil && d.view.Sampled() {
 		d.view.Whole()

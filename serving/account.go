@@ -80,22 +80,18 @@ func (s *Server) observeAll() {
 
 // operationOf names what an endpoint does; empty if it routes nothing.
 func operationOf(path string) string {
-	switch path {
-	case "/v1/chat/completions", "/v1/responses", messagesPath:
-		return "chat"
-	case "/v1/completions":
-		return "text_completion"
-	case "/v1/embeddings":
-		return "embeddings"
-	case messagesPath + "/count_tokens":
-		return "count_tokens"
-	case "/v1/gearshift/classify":
-		return "classify"
-	case "/v1/gearshift/route":
+	if path == routePath {
 		return "route"
+	}
+	for i := range endpoints {
+		if endpoints[i].path == path {
+			return endpoints[i].operation
+		}
 	}
 	return ""
 }
+
+const routePath = "/v1/gearshift/route"
 
 // accountOf is the account of the request; nil if none is kept.
 func accountOf(ctx context.Context) *Account {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/serving/abilities"
 	"gearshift/serving/complaint"
 	"gearshift/serving/health"
 	"gearshift/serving/wire"
@@ -50,6 +51,9 @@ type answer struct {
 	model     string
 	complaint complaint.Kind
 	common    bool // every engine has the endpoint
+	endpoint  *endpoint
+	absent    bool // the replica lacks the endpoint, as not every engine has it
+	mute      bool // and does not say so as OpenAI's clients understand
 	reported  bool // to health
 	noted     bool // as a response that the replica keeps, or as none
 	// delivered says that the last event of a stream has gone out: whatever fails then,
@@ -68,7 +72,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 		return
 	}
 	a.media, _ = mediaType(field(a.response.Header, "Content-Type"))
-	a.opaque = coded(a.response.Header)
+	a.opaque = coded(a.response.Header) || a.endpoint.files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
 	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
 		a.watch.rest()
@@ -78,6 +82,8 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	a.gather()
 	if status := a.status(); complaint.Worth(status) {
 		a.complaint = complaint.Of(status, a.first, a.model)
+		a.absent = !a.common && a.complaint != complaint.Model && abilities.Absent(status, a.first, out.URL.Path)
+		a.mute = a.absent && !(a.json() && abilities.Explains(a.first))
 	}
 }
 
@@ -106,6 +112,9 @@ func (a *answer) measure(events bool) {
 	a.events, a.meter = events, wire.NewMeter(events)
 	a.meter.Within(a.budget)
 	a.meter.Expect(a.choices)
+	if a.endpoint.lists {
+		a.meter.Lists()
+	}
 }
 
 // recognise finds out by its beginning whether an answer is events. Some engines and what lies
@@ -287,6 +296,8 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 	switch {
 	case a.none():
 		return reasonFor(a.err), true
+	case a.absent:
+		return failedAbsent, true
 	case a.response.StatusCode == http.StatusTooManyRequests:
 		return failedBusy, true
 	case busy(a.response.StatusCode) || a.locked() || a.misplaced():
@@ -322,7 +333,7 @@ func (a *answer) json() bool {
 // something between, or a redirect; or what is said of a key that is not the client's.
 func (a *answer) foreign() bool {
 	status := a.response.StatusCode
-	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.misplaced() || a.garbage()
+	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.misplaced() || a.mute || a.garbage()
 }
 
 // garbage says that a success has begun with what is no answer.

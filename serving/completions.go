@@ -11,7 +11,7 @@ import (
 // complete answers a request to an endpoint of the replicas, streamed or not.
 func (s *Server) complete(c *gin.Context, e *endpoint) {
 	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c)
+	body, fault := s.read(c, e.files)
 	received := s.clock()
 	var k call
 	if fault == nil {
@@ -23,6 +23,9 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	}
 	if fault == nil {
 		fault = s.permit(c, &k)
+	}
+	if fault == nil {
+		s.able(e, &k)
 	}
 	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {

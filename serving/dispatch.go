@@ -32,6 +32,7 @@ type dispatch struct {
 	until    time.Duration // when the request's total time is over
 	tried    []int         // replicas, in order
 	lingers  bool          // comments have gone out, and nothing else
+	absent   int           // of those tried, the ones that lack the endpoint
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -90,7 +91,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	now := d.clock()
 	a := &answer{replica: replica, sent: now, budget: d.memory.answers, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
-	a.keyed = d.keyed(replica)
+	a.keyed, a.endpoint, a.common = d.keyed(replica), d.endpoint, d.endpoint.common
 	if a.stream = d.call.Stream; a.stream {
 		a.choices = d.call.Choices()
 	}
@@ -121,7 +122,7 @@ func (s *Server) modelOf(replica int) string {
 // send makes it. It touches nothing that another attempt at the same time does.
 func (d *dispatch) send(a *answer) {
 	backend := d.backends[a.replica]
-	a.model, a.common = d.modelOf(a.replica), d.endpoint.common
+	a.model = d.modelOf(a.replica)
 	body := d.call.WithModel(a.model)
 	out := (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -139,6 +140,10 @@ func (d *dispatch) send(a *answer) {
 // report tells of an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
+	if reason == failedAbsent {
+		d.lacks(a)
+		return
+	}
 	if a.misplaced() {
 		d.health.unlisted(a.replica)
 	}
@@ -190,12 +195,12 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 // has had its retries, all requests together have, or no replica is left. An attempt of
 // which nothing was sent is no work for the fleet, and none of its retries.
 func (d *dispatch) again(a *answer, reason failure) bool {
-	if len(d.tried) > d.settings().Retries.Max {
+	if len(d.tried)-d.absent > d.settings().Retries.Max {
 		return false // hedges count as well
 	}
 	now := d.clock()
 	pays := !unreachable(a.err) && context.Cause(a.ctx) != errGone // nor does a host that is gone do any
-	if a.misplaced() {
+	if a.misplaced() || a.absent {
 		pays = false
 	}
 	if pays && !d.budget.take(now) {
@@ -203,7 +208,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 		return false
 	}
 	variant := d.work.Variant
-	if !d.work.Move(d.tried, d.call.variant == Auto && d.endpoint.alike) {
+	if !d.work.Move(d.tried, d.call.variant == Auto && (d.endpoint.alike || a.absent)) {
 		if pays {
 			d.budget.giveBack(now)
 		}

@@ -205,6 +205,9 @@ func (s *Server) counts(replica int) (inFlight, held int) {
 
 // healthChanged tells of a replica's new state.
 func (s *Server) healthChanged(c health.Change) {
+	if c.Ejects() {
+		s.abilities.Forget(c.Replica) // another engine may come back
+	}
 	name := s.table.Replicas[c.Replica].Name
 	s.engineMetrics.changed(c)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -282,7 +283,7 @@ func (f futile) like(x *waiter) *waiter {
 	r := &x.work.Request
 	for _, y := range f {
 		o := &y.work.Request
-		if x.variant != y.variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || r.MinQuality < o.MinQuality {
+		if x.variant != y.variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || r.MinQuality < o.MinQuality || !slices.Equal(r.Without, o.Without) {
 			continue
 		}
 		if errors.Is(y.err, router.ErrSaturated) || r.PromptTokens >= o.PromptTokens && !looser(r.Deadline, o.Deadline) && due(r) <= due(o) {

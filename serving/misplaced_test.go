@@ -119,8 +119,7 @@ func TestWithoutAnotherReplicaTheErrorIsTheRouters(t *testing.T) {
 	}
 }
 
-// What a client named, and an endpoint that not every engine has, is no failure of the
-// replica: the answer passes as it came.
+// What a client named is no failure of the replica: the answer passes as it came.
 func TestWhatAClientNamesIsNoFailureOfTheReplica(t *testing.T) {
 	const file = `{"error":{"message":"File file-1 not found","type":"invalid_request_error","param":"messages[0].content[0].file_id","code":null}}`
 	const previous = `{"error":{"message":"Response with id resp_1 not found.","type":"invalid_request_error","param":"previous_response_id"}}`
@@ -130,9 +129,6 @@ func TestWhatAClientNamesIsNoFailureOfTheReplica(t *testing.T) {
 	}{
 		{chat, ask, file, 404},
 		{responses, `{"model":"auto","input":"a","previous_response_id":"resp_1"}`, previous, 404},
-		{responses, `{"model":"auto","input":"a"}`, noPath, 404},
-		{embeddings, `{"model":"auto","input":"a"}`, noPath, 404},
-		{embeddings, `{"model":"auto","input":"a"}`, noPath, 405},
 		{chat, ask, `{"error":{"message":"cannot fetch http://x/ model small not found"}}`, 400},
 	} {
 		t.Run(c.path+" "+c.answer, func(t *testing.T) {

@@ -62,6 +62,9 @@ func (w *Work) take(variant int, tried []int) (*place, bool) {
 	if w.Request.Only > 0 {
 		return nil, false
 	}
+	if len(w.Request.Without) > 0 {
+		tried = slices.Concat(tried, w.Request.Without)
+	}
 	p, ok := w.adapter.take(variant, w.Request.Task, tried)
 	if ok {
 		p.settle(w)

@@ -200,6 +200,8 @@ func (d *dispatch) foreign(a *answer) Outcome {
 		e.Type = wire.InvalidRequest
 	}
 	switch why := strings.TrimSpace(string(a.first)); {
+	case a.mute:
+		status, e = d.unsupported()
 	case a.locked(): // another key than the client's, who is to read nothing of it
 		status, e.Code, e.Message = http.StatusBadGateway, "upstream_unauthorized", unauthorized
 	case a.misplaced():

@@ -109,14 +109,32 @@ func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(wait + s.settings().WriteTimeout))
 }
 
+// formType is the media type of forms with files.
+const formType = "multipart/form-data"
+
+// readable refuses a body that is not called JSON, or a form where those are taken. A page
+// may send such a body to any server, without asking first. Of other clients than browsers
+// one without a type is taken to be JSON.
+func readable(r *http.Request, forms bool) *refusal {
+	kind := field(r.Header, "Content-Type")
+	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
+		return nil
+	}
+	media, err := mediaType(kind)
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || forms && media == formType) {
+		return nil
+	}
+	want := "application/json"
+	if forms {
+		want = formType + " or " + want
+	}
+	return bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
+}
+
 // read takes in the body, bounded in size and time.
-func (s *Server) read(c *gin.Context) (*wire.Buffer, *refusal) {
-	// A page may send a body that is not called JSON to any server, without asking first.
-	// Of other clients one without a type is taken to be JSON.
-	if kind := field(c.Request.Header, "Content-Type"); kind != "" || c.Request.ContentLength != 0 && browser.Sent(c.Request) {
-		if media, err := mediaType(kind); err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
-			return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be application/json", kind))
-		}
+func (s *Server) read(c *gin.Context, forms bool) (*wire.Buffer, *refusal) {
+	if fault := readable(c.Request, forms); fault != nil {
+		return nil, fault
 	}
 	if coding := field(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
@@ -153,9 +171,18 @@ func (s *Server) oversize() *refusal {
 	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.settings().MaxBody))
 }
 
+// parse reads a body as what its header calls it.
+func parse(h http.Header, body []byte) (*wire.Request, error) {
+	if kind := field(h, "Content-Type"); strings.HasPrefix(kind, "m") || strings.HasPrefix(kind, "M") { // no JSON
+		_, params, _ := mime.ParseMediaType(kind)
+		return wire.ParseForm(body, params["boundary"])
+	}
+	return wire.ParseRequest(body)
+}
+
 // understand reads the parameters that route a request.
 func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
-	r, err := wire.ParseRequest(body.Bytes())
+	r, err := parse(h, body.Bytes())
 	if err != nil {
 		return call{}, refusalOf(err)
 	}

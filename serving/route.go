@@ -85,7 +85,7 @@ func (s *Server) route(c *gin.Context) {
 // readRoute reads the body of a request for a lease.
 func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refusal) {
 	k.variant = Auto
-	body, fault := s.read(c)
+	body, fault := s.read(c, false)
 	if fault != nil {
 		return in, k, fault
 	}
@@ -158,7 +158,7 @@ func (s *Server) endRoute(c *gin.Context) {
 
 // decode reads a small body strictly. An empty one is an empty object.
 func (s *Server) decode(c *gin.Context, into any) *refusal {
-	body, fault := s.read(c)
+	body, fault := s.read(c, false)
 	if fault != nil {
 		return fault
 	}

@@ -21,6 +21,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving/abilities"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
 )
@@ -89,39 +90,40 @@ type Watcher interface {
 // Server is the OpenAI-compatible endpoint. It is ready once made, and until
 // the context of Serve ends.
 type Server struct {
-	config   Config
-	router   Router
-	table    *fleet.Table
-	backends []Backend
-	clock    Clock
-	log      *slog.Logger
-	adapter  *Adapter
-	books    *books
-	health   *keeper
-	drift    *drift.Monitor // may be nil
-	fading   sync.WaitGroup // what fades its beliefs
-	scraper  *gauges.Scraper
-	contexts *contextLengths
-	leases   *leased
-	line     *line
-	kept     *responses
-	watchers []Watcher
-	engine   *gin.Engine
-	cleaned  http.Handler // the engine, for paths as clients write them
-	admin    *admin
-	drain    drain
-	budget   *budget
-	memory   *budgets
-	clients  *connected
-	failures *sparing             // lines about attempts that failed
-	pending  []pending            // by replica
-	live     atomic.Pointer[live] // what may change while running
-	keyless  prometheus.Counter   // requests without a valid key
-	files    files.Guard          // of those that are read again
-	steward  Steward              // may be nil
-	seats    seats                // the router's; nil if they cannot change
-	reloads  *reloads
-	trial    trialRecord
+	config    Config
+	router    Router
+	table     *fleet.Table
+	backends  []Backend
+	clock     Clock
+	log       *slog.Logger
+	adapter   *Adapter
+	books     *books
+	health    *keeper
+	drift     *drift.Monitor // may be nil
+	fading    sync.WaitGroup // what fades its beliefs
+	scraper   *gauges.Scraper
+	contexts  *contextLengths
+	leases    *leased
+	line      *line
+	kept      *responses
+	abilities *abilities.Table // which endpoints replicas lack
+	watchers  []Watcher
+	engine    *gin.Engine
+	cleaned   http.Handler // the engine, for paths as clients write them
+	admin     *admin
+	drain     drain
+	budget    *budget
+	memory    *budgets
+	clients   *connected
+	failures  *sparing             // lines about attempts that failed
+	pending   []pending            // by replica
+	live      atomic.Pointer[live] // what may change while running
+	keyless   prometheus.Counter   // requests without a valid key
+	files     files.Guard          // of those that are read again
+	steward   Steward              // may be nil
+	seats     seats                // the router's; nil if they cannot change
+	reloads   *reloads
+	trial     trialRecord
 
 	reloading sync.Mutex // one order at a time
 	created   int64      // Unix time, for the list of models
@@ -185,6 +187,7 @@ func New(o Options) (*Server, error) {
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.prompts, s.table})
 	s.kept = newResponses(s.clock)
+	s.abilities = abilities.New(len(endpoints))
 	s.memory = newBudgets(&s.config, o.Memory)
 	s.clients = s.newConnected(o.Memory, o.Files)
 	s.books.registry.MustRegister(s.memory, s.clients)
@@ -226,7 +229,7 @@ func (s *Server) routes() *gin.Engine {
 	e.GET(metricsPath, s.clientMetrics)
 	e.GET("/version", s.tellVersion)
 	e.GET("/v1/gearshift/status", s.status)
-	e.POST("/v1/gearshift/route", s.route)
+	e.POST(routePath, s.route)
 	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)
 	return e
 }

@@ -13,6 +13,7 @@ package conformance
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -146,7 +147,7 @@ func draw(t *fleet.Table, seed uint64) *example {
 // of the same seed.
 func (x *example) unchanged() error {
 	want := draw(x.view.Table, x.seed)
-	if x.request != want.request {
+	if !reflect.DeepEqual(x.request, want.request) {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
 	v, w := &x.view, &want.view

@@ -35,6 +35,9 @@ type Request struct {
 	// Only is one more than the index of the one replica that can answer it, which is
 	// of the variant that it is pinned to; zero where any can.
 	Only int
+	// Without are replicas that cannot answer it, whatever their variants: to a decision
+	// about it they are down. It is not changed.
+	Without []int
 }
 
 // Ledger turns events (a request arrived, a lease began or ended, a replica

@@ -16,6 +16,8 @@ const meterLimit = 4 << 20
 // answers of chats, of completions, of the Responses API and of Anthropic's Messages API.
 type Meter struct {
 	events   bool
+	lists    bool // an answer in one piece may be a list
+	list     bool // and is
 	sse      sse
 	pending  []byte // the line, or the whole answer, so far
 	overflow bool   // pending is not all of it
@@ -91,6 +93,9 @@ func NewMeter(events bool) *Meter { return &Meter{events: events, stated: -1} }
 // event is whole once each of them has ended. It expects one otherwise.
 func (m *Meter) Expect(choices int) { m.choices.expected = choices }
 
+// Lists tells the Meter that an answer in one piece may be a list. What it holds is no output.
+func (m *Meter) Lists() { m.lists = true }
+
 // Write implements io.Writer; it never fails.
 func (m *Meter) Write(p []byte) (int, error) {
 	if m.events {
@@ -110,7 +115,8 @@ func (m *Meter) ends(p []byte) {
 		if undecided {
 			return
 		}
-		m.some, m.garbled = true, text[0] != '{'
+		m.list = m.lists && text[0] == '['
+		m.some, m.garbled = true, text[0] != '{' && !m.list
 	}
 	if text := bytes.TrimRight(p, " \t\r\n"); len(text) > 0 {
 		m.last = text[len(text)-1]
@@ -138,6 +144,8 @@ func (m *Meter) Close() {
 	switch {
 	case m.events:
 		m.ended()
+	case m.list:
+		m.garbled = m.last != ']' || !m.overflow && !Elements(bytes.TrimPrefix(m.pending, byteOrderMark), func([]byte) {})
 	case m.overflow:
 		m.garbled = m.garbled || m.last != '}'
 	default:

@@ -107,6 +107,7 @@ func (r *Request) Prompt() Prompt {
 	e := estimate{seen: r.seen, Prompt: Prompt{Hidden: r.Previous != ""}}
 	value := func(i int) []byte { return r.Body[r.parts[i].start:r.parts[i].end] }
 	e.input(value(inputPart), 2)
+	e.add(r.media)
 	if e.chat {
 		e.Marks += answerMarks
 	}

@@ -25,6 +25,8 @@ type Request struct {
 	Previous string
 	Unstored bool
 
+	form   bool // the body is a form, not an object
+	media  int  // tokens of a form's files
 	asked  asked
 	seen   seen
 	models []span            // the values of "model": one, but JSON allows more
@@ -112,6 +114,9 @@ func (r *Request) WithModel(name string) *Text {
 	value, err := json.Marshal(name)
 	if err != nil { // strings always encode
 		panic(err)
+	}
+	if r.form {
+		value = []byte(name)
 	}
 	pieces := make([][]byte, 0, 1+2*len(r.models))
 	last := 0

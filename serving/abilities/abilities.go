@@ -1,0 +1,162 @@
+// Package abilities remembers which replicas lack an endpoint, as their engines have said:
+// not each engine has each of them. Time is passed in.
+package abilities
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Memory is for how long an engine's word counts: it may be replaced by another.
+const Memory = 5 * time.Minute
+
+// Table is what is known of each endpoint. Its methods may be called from any goroutine.
+type Table struct {
+	mu    sync.Mutex // held by those who change the lists
+	lists []atomic.Pointer[list]
+}
+
+// list is the replicas that lack an endpoint. It is replaced as a whole.
+type list struct {
+	replicas []int // in ascending order
+	until    []time.Duration
+	first    time.Duration // the earliest of until
+}
+
+// New makes a table for so many endpoints, of which no replica is known to lack any.
+func New(endpoints int) *Table { return &Table{lists: make([]atomic.Pointer[list], endpoints)} }
+
+// Lacking lists the replicas that are known to lack the endpoint, in ascending order; nil
+// without any. It is not to be changed.
+func (t *Table) Lacking(endpoint int, now time.Duration) []int {
+	l := t.lists[endpoint].Load()
+	if l == nil {
+		return nil
+	}
+	if now < l.first {
+		return l.replicas
+	}
+	t.change(endpoint, func(_ int, until time.Duration) bool { return now < until })
+	if l = t.lists[endpoint].Load(); l == nil {
+		return nil
+	}
+	return l.replicas
+}
+
+// Lacks notes that the replica lacks the endpoint. It reports false if that is known.
+func (t *Table) Lacks(endpoint, replica int, now time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := &list{}
+	known := false
+	if l := t.lists[endpoint].Load(); l != nil {
+		*next = list{slices.Clone(l.replicas), slices.Clone(l.until), 0}
+	}
+	at, found := slices.BinarySearch(next.replicas, replica)
+	if found {
+		known = now < next.until[at]
+		next.until[at] = now + Memory
+	} else {
+		next.replicas, next.until = slices.Insert(next.replicas, at, replica), slices.Insert(next.until, at, now+Memory)
+	}
+	t.put(endpoint, next)
+	return !known
+}
+
+// Forget drops what is known of the replica: its engine may be another from now on.
+func (t *Table) Forget(replica int) {
+	for endpoint := range t.lists {
+		if l := t.lists[endpoint].Load(); l != nil && slices.Contains(l.replicas, replica) {
+			t.change(endpoint, func(i int, _ time.Duration) bool { return i != replica })
+		}
+	}
+}
+
+// change keeps of the endpoint's list what keep reports true for.
+func (t *Table) change(endpoint int, keep func(replica int, until time.Duration) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lists[endpoint].Load()
+	if l == nil {
+		return
+	}
+	next := &list{}
+	for i, replica := range l.replicas {
+		if keep(replica, l.until[i]) {
+			next.replicas, next.until = append(next.replicas, replica), append(next.until, l.until[i])
+		}
+	}
+	t.put(endpoint, next)
+}
+
+// put replaces the endpoint's list. The caller holds t.mu.
+func (t *Table) put(endpoint int, l *list) {
+	if len(l.replicas) == 0 {
+		t.lists[endpoint].Store(nil)
+		return
+	}
+	l.first = slices.Min(l.until)
+	t.lists[endpoint].Store(l)
+}
+
+// Absent reports whether an engine's error says that it does not have what it was asked
+// for at the path. What could be about something that the request names, such as a model or
+// an earlier response, does not say so.
+func Absent(status int, body []byte, path string) bool {
+	switch status {
+	case http.StatusMethodNotAllowed:
+		return true
+	case http.StatusNotFound, http.StatusNotImplemented:
+	default:
+		return false
+	}
+	var o struct {
+		Error, Detail, Message json.RawMessage
+	}
+	if json.Unmarshal(body, &o) != nil {
+		return true // the page of a server that has no such path
+	}
+	text := strings.ToLower(first(o.Error, o.Message, o.Detail))
+	if status == http.StatusNotImplemented { // llama.cpp: this server does not support reranking
+		return !containsAny(text, "input", "image", "audio", "video", "multimodal")
+	}
+	switch strings.Trim(text, " .") {
+	case "", "not found", "file not found", "404 page not found", "page not found":
+		return true
+	}
+	return strings.Contains(text, strings.ToLower(path)) || containsAny(text, "invalid url", "unknown url", "unknown_url", "no route", "cannot post", "unknown endpoint", "no such endpoint")
+}
+
+// Explains reports whether an error has OpenAI's shape, or Anthropic's: a client of either
+// finds out from it what is wrong.
+func Explains(body []byte) bool {
+	var o struct {
+		Error struct{ Message string }
+	}
+	return json.Unmarshal(body, &o) == nil && o.Error.Message != ""
+}
+
+// first is the first of the texts, each given as such or as the message of an object.
+func first(values ...json.RawMessage) string {
+	for _, value := range values {
+		var text string
+		var inner struct{ Message string }
+		if json.Unmarshal(value, &text) == nil && text != "" {
+			return text
+		}
+		if bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) && json.Unmarshal(value, &inner) == nil && inner.Message != "" {
+			return inner.Message
+		}
+	}
+	return ""
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
