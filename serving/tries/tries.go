@@ -19,15 +19,17 @@ const (
 	backlog = 2 * time.Second
 	// forget is the time without a failure after which an address is as good as new.
 	forget = 15 * time.Minute
-	// addresses bounds the memory. Beyond it the one that failed longest ago is forgotten.
+	// addresses bounds the memory. Beyond it those that failed longest ago are forgotten.
 	addresses = 4096
 )
 
 // Counter counts failed tries by address. Its zero value is ready, and its methods may
 // be called from any goroutine.
 type Counter struct {
-	mu    sync.Mutex // protects what follows
-	tried map[netip.Prefix]*record
+	mu sync.Mutex // protects what follows
+	// recent has the clients that failed last, at most half of addresses, and before
+	// those of the generation that it took the place of.
+	recent, before map[netip.Prefix]*record
 }
 
 type record struct {
@@ -55,7 +57,7 @@ func network(client string) netip.Prefix {
 func (c *Counter) Wait(client string, now time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.tried[network(client)]
+	r := c.find(network(client))
 	if r == nil || r.next-now <= backlog {
 		return 0
 	}
@@ -68,14 +70,11 @@ func (c *Counter) Failed(client string, now time.Duration) (failed int, wait tim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := network(client)
-	r := c.tried[key]
-	if r == nil {
-		c.makeRoom(now)
+	r := c.find(key)
+	if r == nil || now-r.last > forget {
 		r = new(record)
-		c.tried[key] = r
-	} else if now-r.last > forget {
-		*r = record{}
 	}
+	c.keep(key, r)
 	r.failed++
 	r.last = now
 	if r.failed <= free {
@@ -89,35 +88,29 @@ func (c *Counter) Failed(client string, now time.Duration) (failed int, wait tim
 func (c *Counter) Succeeded(client string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.tried, network(client))
+	delete(c.recent, network(client))
+	delete(c.before, network(client))
 }
 
-// makeRoom forgets who has not failed for long, or else who did so longest ago. The
-// caller holds c.mu.
-func (c *Counter) makeRoom(now time.Duration) {
-	if c.tried == nil {
-		c.tried = map[netip.Prefix]*record{}
+// find is the client's record, or nil. The caller holds c.mu.
+func (c *Counter) find(key netip.Prefix) *record {
+	if r := c.recent[key]; r != nil {
+		return r
 	}
-	if len(c.tried) < addresses {
-		return
+	return c.before[key]
+}
+
+// keep has the record be among the recent ones. The caller holds c.mu.
+func (c *Counter) keep(key netip.Prefix, r *record) {
+	if c.recent[key] == nil && len(c.recent) >= addresses/2 || c.recent == nil {
+		c.before, c.recent = c.recent, map[netip.Prefix]*record{}
 	}
-	var oldest netip.Prefix
-	last := now + 1
-	for key, r := range c.tried {
-		if now-r.last > forget {
-			delete(c.tried, key)
-		} else if r.last < last {
-			oldest, last = key, r.last
-		}
-	}
-	if len(c.tried) >= addresses {
-		delete(c.tried, oldest)
-	}
+	c.recent[key] = r
 }
 
 // Len is how many clients are remembered.
 func (c *Counter) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.tried)
+	return len(c.recent) + len(c.before)
 }
