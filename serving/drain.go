@@ -29,12 +29,36 @@ func (d *drain) count(c *gin.Context) {
 	c.Next()
 }
 
+// lastMoment is how long connections that stand may still bring a request when no new one is
+// taken any more: a server that shuts down drops what it reads from then on.
+const lastMoment = 500 * time.Millisecond
+
+// lastRequests waits until no connection is left that could bring a request, or for a moment: the
+// others are idle, and their clients have not asked since the end was ordered.
+func (s *Server) lastRequests() {
+	late := time.Now().Add(min(lastMoment, s.settings().DrainTimeout))
+	for s.clients.Waiting() > 0 && time.Now().Before(late) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // settle waits for handlers whose connections are closed, and not for one that hangs.
 func (d *drain) settle() {
 	for late := time.Now().Add(lastWords); d.busy.Load() > 0 && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// closing has the connection close after the answer, once the server is to end: its client then
+// makes a new one, elsewhere if it is a load balancer, and none is left to be closed under a request
+// that is on its way. In HTTP/2 the connection takes no more requests.
+func (s *Server) closing(c *gin.Context) {
+	if s.draining.Load() {
+		c.Writer.Header()["Connection"] = connectionClose
+	}
+}
+
+var connectionClose = []string{"close"}
 
 // Drain makes Serve end as if its context had: not ready first, then no more
 // connections, and an end once the requests in flight are over. It returns at
@@ -57,8 +81,8 @@ func (s *Server) orderDrain(c *gin.Context) {
 
 // retreat ends a running server: it reports not ready for Config.ReadyGrace, and
 // still answers, so that load balancers turn away before connections are refused;
-// then it finishes what is in flight.
-func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan error) error {
+// then it ends to listen, and finishes what is in flight.
+func (s *Server) retreat(ctx context.Context, server *http.Server, unlisten func(), failed <-chan error) error {
 	s.Drain()
 	s.log.Info("draining", "in_flight", s.router.Ledger().InFlight())
 	if s.settings().ReadyGrace > 0 {
@@ -72,13 +96,15 @@ func (s *Server) retreat(ctx context.Context, server *http.Server, failed <-chan
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().DrainTimeout)
 	defer cancel()
+	unlisten()
+	<-failed // whoever had connected is accepted
+	s.lastRequests()
 	err := server.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("requests cut off at shutdown", "in_flight", s.router.Ledger().InFlight())
 		err = server.Close()
 		s.drain.settle()
 	}
-	<-failed
 	if err != nil {
 		return fmt.Errorf("cannot shut down: %w", err)
 	}

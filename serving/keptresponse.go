@@ -32,9 +32,12 @@ func (s *Server) keptResponse(c *gin.Context) {
 	c.Header(headerVariant, s.table.Variants[replica.Variant].Name)
 	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c}
 	proxy := httputil.ReverseProxy{
-		Transport:      s.backends[at.replica].Transport,
-		Rewrite:        d.rewrite,
-		ModifyResponse: func(r *http.Response) error { return understandable(r, s.keyed(at.replica)) },
+		Transport: s.backends[at.replica].Transport,
+		Rewrite:   d.rewrite,
+		ModifyResponse: func(r *http.Response) error {
+			s.closing(c)
+			return understandable(r, s.keyed(at.replica))
+		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			var foreign foreignAnswer
 			if errors.As(err, &foreign) {

@@ -112,6 +112,7 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Type", "Cache-Control", "X-Accel-Buffering", "Etag"} {
 		c.Writer.Header().Del(name)
 	}
+	s.closing(c)
 	e.RequestID = c.Writer.Header().Get(headerRequestID)
 	e.Message = clipped(e.Message)
 	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read

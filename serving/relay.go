@@ -83,6 +83,7 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 func (d *dispatch) head(a *answer) {
 	h := d.gin.Writer.Header()
 	answered(h, a.response.Header)
+	d.closing(d.gin) // the request may have come before the end was ordered
 	if a.events {
 		h.Del("Content-Length") // an event may have to say that the replica's are none
 		// Proxies on the way must not hold events back.

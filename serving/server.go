@@ -24,6 +24,7 @@ import (
 	"gearshift/serving/abilities"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
+	"gearshift/serving/lastcall"
 )
 
 // AutoModel is the name of the model by which the policy chooses.
@@ -206,7 +207,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.drain.count, s.atWork, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
+	e.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {
@@ -256,14 +257,18 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // Serve accepts connections until the context ends, or Drain is called. Then it
-// reports not ready, waits out Config.ReadyGrace, takes no more connections, waits
-// for the requests in flight as long as Config.DrainTimeout allows, and cuts off
-// the rest. It closes the listener.
+// reports not ready and has each connection close after its next answer, waits out
+// Config.ReadyGrace, takes no more connections, waits for the requests in flight as long
+// as Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := s.clientServer()
 	defer s.Close()
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.on()
+	end := func() { _ = l.Close() }
+	if last := lastcall.Wrap(l); last != nil {
+		l, end = last, last.End
+	}
 	go func() { failed <- s.serveOn(server, s.limited(l, encrypted), encrypted, clientCertificate) }()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()
@@ -278,7 +283,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	case <-s.drain.ordered:
 	}
-	return s.retreat(ctx, server, failed)
+	return s.retreat(ctx, server, end, failed)
 }
 
 // Close ends the leases that callers of the route endpoint still hold. Serve

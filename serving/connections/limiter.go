@@ -57,6 +57,14 @@ func (l *Limiter) Usage() (open int, bounds Config, counts Counts) {
 	return l.open, l.bounds, counts
 }
 
+// Waiting is how many connections are open without a request at work: new ones, and those that
+// have been answered.
+func (l *Limiter) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting.length
+}
+
 // Listener is l with its connections admitted. One that is refused is sent the refusal,
 // if there is one, and closed. Told hears of each refusal; it must not block.
 func (l *Limiter) Listener(inner net.Listener, refusal []byte, told func(reason string)) net.Listener {
@@ -161,7 +169,10 @@ func (l *Limiter) forget(c *Conn) {
 }
 
 // queue is connections in the order in which they began to wait.
-type queue struct{ first, last *Conn }
+type queue struct {
+	first, last *Conn
+	length      int
+}
 
 func (q *queue) push(c *Conn) {
 	c.waits, c.before, c.next = true, q.last, nil
@@ -171,6 +182,7 @@ func (q *queue) push(c *Conn) {
 		q.last.next = c
 	}
 	q.last = c
+	q.length++
 }
 
 // remove takes a connection out, if it is in.
@@ -189,6 +201,7 @@ func (q *queue) remove(c *Conn) {
 		c.next.before = c.before
 	}
 	c.waits, c.before, c.next = false, nil, nil
+	q.length--
 }
 
 // addressOf is what a connection is counted by; false if it is exempt.

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package lastcall
+
+import "net"
+
+// complete is nil: there is no way to ask without waiting.
+func (l *Listener) complete() net.Conn { return nil }

@@ -1,0 +1,54 @@
+// Package lastcall ends listening without losing who has connected already.
+//
+// A system completes connections before a server accepts them, and resets those that nobody
+// has accepted when the listener closes: their clients, who may have sent a request, find it
+// lost.
+package lastcall
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Listener is a TCP listener that can end in order.
+type Listener struct {
+	*net.TCPListener
+	ending atomic.Bool
+}
+
+// Wrap makes a Listener of a TCP listener. It returns nil for others.
+func Wrap(l net.Listener) *Listener {
+	if tcp, ok := l.(*net.TCPListener); ok {
+		return &Listener{TCPListener: tcp}
+	}
+	return nil
+}
+
+// settles is how long connections that have been begun may take to be complete.
+const settles = 100 * time.Millisecond
+
+// End has Accept return the connections that have been begun, and then close the listener and
+// fail. New ones are not begun meanwhile, where the system can be told so. It does not wait.
+func (l *Listener) End() {
+	if raw, err := l.SyscallConn(); err == nil {
+		_ = raw.Control(ignoreNew)
+	}
+	l.ending.Store(true)
+	_ = l.SetDeadline(time.Now().Add(settles))
+}
+
+// Accept implements [net.Listener]. After End the error is [net.ErrClosed].
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.TCPListener.Accept()
+	if err == nil || !l.ending.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return c, err
+	}
+	if c := l.complete(); c != nil {
+		return c, nil
+	}
+	_ = l.Close()
+	return nil, net.ErrClosed
+}
