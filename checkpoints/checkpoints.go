@@ -59,6 +59,9 @@ type Meta struct {
 	Seen []float32 `json:"seen,omitempty"`
 	// Evaluation is the summary of the policy's results, in its writer's form.
 	Evaluation json.RawMessage `json:"evaluation,omitempty"`
+	// Judged is the [Checkpoint.Subject] that the evaluation is of; empty if it was made
+	// by a version that did not say so.
+	Judged string `json:"judged,omitempty"`
 }
 
 // Log describes logged requests that a policy was fine-tuned on, and what came of it.

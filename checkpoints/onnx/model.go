@@ -120,7 +120,7 @@ func (f *file) property(data []byte) error {
 		}
 		return nil
 	})
-	if key == metaKey || key == digestKey {
+	if key == metaKey || key == digestKey || key == signatureKey {
 		f.properties[key] = value
 	}
 	return err

@@ -33,6 +33,8 @@ const MaxSize = 64 << 20
 const (
 	metaKey   = "gearshift"
 	digestKey = "gearshift.sha256"
+	// signatureKey is that of a signature, see [checkpoints.Sign].
+	signatureKey = "gearshift.signature"
 )
 
 // Model is what an ONNX file holds.
@@ -41,11 +43,16 @@ type Model struct {
 	// Meta describes the policy that [Encode] wrote; nil for a network from
 	// elsewhere.
 	Meta *checkpoints.Meta
+	// Signature is what the file has of one, unchecked; empty if it has none.
+	Signature string
 }
 
 // Encode makes the ONNX file of a policy: equal policies make equal bytes. It
 // refuses what [checkpoints.Encode] refuses, and what is too large for [Decode].
-func Encode(c *checkpoints.Checkpoint) ([]byte, error) {
+func Encode(c *checkpoints.Checkpoint) ([]byte, error) { return EncodeSigned(c, "") }
+
+// EncodeSigned is Encode with a signature of the policy.
+func EncodeSigned(c *checkpoints.Checkpoint, signature string) ([]byte, error) {
 	if _, err := checkpoints.Encode(c); err != nil {
 		return nil, fmt.Errorf("cannot write ONNX: %w", err)
 	}
@@ -62,6 +69,9 @@ func Encode(c *checkpoints.Checkpoint) ([]byte, error) {
 	m := encode(c.Network)
 	m.Property(metaKey, string(description))
 	m.Property(digestKey, sum)
+	if signature != "" {
+		m.Property(signatureKey, signature)
+	}
 	if len(m) > MaxSize {
 		return nil, fmt.Errorf("cannot write ONNX: the file would be larger than the %d MiB that are read again", MaxSize>>20)
 	}
@@ -89,7 +99,7 @@ func Decode(data []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read ONNX: %w; %s", err, understood)
 	}
-	m := &Model{Network: network}
+	m := &Model{Network: network, Signature: f.properties[signatureKey]}
 	if m.Meta, err = f.description(network); err != nil {
 		return nil, fmt.Errorf("cannot read ONNX: %w", err)
 	}

@@ -56,6 +56,7 @@ var listed = map[string]struct {
 	"policy ls":          {example: "policy ls"}, "policy show": {example: "policy show mine"}, "policy promote": {example: "policy promote mine\npolicy promote slackfit:0.93"},
 	"policy rollback": {example: "policy rollback mine"}, "policy rm": {example: "policy rm mine@1"},
 	"policy shadow": {example: "policy shadow mine"}, "policy canary": {example: "policy canary mine --share 0.1"}, "policy status": {example: "policy status"},
+	"policy keygen": {example: "policy keygen signing.pem"}, "policy sign": {example: "policy sign mine.onnx --key signing.pem"},
 	"policy export": {example: "policy export mine --onnx mine.onnx"}, "policy import": {example: "policy import mine.onnx --name mine"},
 	"key new": {example: "key new alice --rate 5 --keys gearshift.keys"}, "key ls": {example: "key ls --keys gearshift.keys"}, "key rm": {example: "key rm alice --keys gearshift.keys"},
 	"workload gen": {example: "workload gen u1 --out u1.jsonl"}, "workload stat": {example: "workload stat u1"},

@@ -23,7 +23,7 @@ func newPolicyCommand() *cobra.Command {
 		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
 		newPolicyRollback(store), newPolicyRemove(store),
 		newPolicyShadow(), newPolicyCanary(), newPolicyStatus(),
-		newPolicyExport(store), newPolicyImport(store),
+		newPolicyExport(store), newPolicyImport(store), newPolicyKeygen(), newPolicySign(),
 	)
 	c.PersistentFlags().StringVar(&path, "store", defaultStore(), storeUsage)
 	return c
@@ -98,7 +98,10 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 		}
 		entry, err := store.Lookup(parsed)
 		if err == nil && entry.Rule == "" {
-			_, entry, err = store.Get(parsed) // one that cannot be read serves nobody
+			var c *checkpoints.Checkpoint
+			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read serves nobody
+				err = judging.Bound(c, entry)
+			}
 		}
 		return entry, err
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/workloads"
 )
 
 func newPolicyExport(store func() *checkpoints.Store) *cobra.Command {
@@ -56,14 +59,19 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 }
 
 // importOptions are the flags of policy import.
-type importOptions struct{ scenario, preset, name string }
+type importOptions struct {
+	scenario, preset, name string
+	trusted                []string // public keys, beside those of the scenario
+}
 
 func newPolicyImport(store func() *checkpoints.Store) *cobra.Command {
 	var o importOptions
 	c := &cobra.Command{
 		Use: "import FILE --name NAME", Short: "Store a policy that an ONNX file holds",
 		Long: `Store a policy that an ONNX file holds; the file - is standard input. One that export
-wrote comes back as it was, with its evaluation. A network that was trained elsewhere is
+wrote comes back as it was. Its evaluation is taken over if it is signed by a key that
+the scenario's serving.policies.trusted_keys lists, or --trusted-key; otherwise the policy
+is evaluated again, on the scenario that it was trained on. A network that was trained elsewhere is
 taken for a policy of the scenario: its inputs are the observation of the preset, in
 that order, and its outputs the values of the variants, from the quickest on. It is
 evaluated beside the scenario's rules, which takes a while, so that promote can judge it.`,
@@ -93,6 +101,7 @@ evaluated beside the scenario's rules, which takes a while, so that promote can 
 	scenarioFlag(c, &o.scenario)
 	c.Flags().StringVar(&o.preset, "preset", "default", "training preset of the scenario whose observation the network takes")
 	c.Flags().StringVar(&o.name, "name", "", "of the policy")
+	c.Flags().StringArrayVar(&o.trusted, "trusted-key", nil, "public `key` whose signature vouches for an evaluation, beside those of the scenario")
 	return c
 }
 
@@ -106,25 +115,79 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	if model.Meta != nil {
-		return &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}, nil
-	}
 	s, err := scenario.Load(o.scenario)
 	if err != nil {
 		return nil, err
+	}
+	if model.Meta != nil {
+		return o.exported(ctx, model, s, stderr)
 	}
 	c := &checkpoints.Checkpoint{Network: model.Network}
 	trained, err := o.describe(c, s)
 	if err != nil {
 		return nil, err
 	}
-	judge, err := judging.New(trained, c.Meta.Spec)
+	return c, evaluateAgain(ctx, c, trained, stderr)
+}
+
+// exported is the policy of a file that export wrote. Its evaluation is believed if one
+// who is trusted has signed it, and made again otherwise: anyone can write a file.
+func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
+	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
+	by, err := o.vouched(c, model.Signature, s)
 	if err != nil {
 		return nil, err
 	}
+	if by {
+		return c, c.CheckEvaluation()
+	}
+	c.Meta.Evaluation, c.Meta.Judged = nil, ""
+	if slices.Contains(workloads.ScenarioNames(), c.Meta.Scenario) && s.Hash() != c.Meta.ScenarioHash {
+		if s, err = scenario.Load(c.Meta.Scenario); err != nil { // which it says that it was trained on
+			return nil, err
+		}
+	}
+	if s.Hash() != c.Meta.ScenarioHash {
+		fmt.Fprintf(stderr, "its evaluation is not taken over: no key that is trusted has signed it, and scenario %s is not the one it was trained on, %s. "+
+			"Promote refuses it until it is imported with --scenario FILE of that, which evaluates it again, or signed (gearshift policy sign)\n", s.Name, c.Meta.Scenario)
+		return c, nil
+	}
+	trained := s
+	if preset, err := s.Preset(c.Meta.Preset); err == nil {
+		trained = s.Trained(preset)
+	}
+	fmt.Fprintln(stderr, "no key that is trusted has signed it: it is evaluated again")
+	return c, evaluateAgain(ctx, c, trained, stderr)
+}
+
+// vouched says whether a trusted key has signed the policy.
+func (o *importOptions) vouched(c *checkpoints.Checkpoint, signature string, s *scenario.Scenario) (bool, error) {
+	var keys []ed25519.PublicKey
+	for _, text := range slices.Concat(s.Serving.Policies.TrustedKeys, o.trusted) {
+		key, err := checkpoints.ParsePublicKey(text)
+		if err != nil {
+			return false, err
+		}
+		keys = append(keys, key)
+	}
+	if signature == "" {
+		return false, nil
+	}
+	return checkpoints.Signed(c, signature, keys)
+}
+
+// evaluateAgain gives the policy the evaluation that promote judges it by.
+func evaluateAgain(ctx context.Context, c *checkpoints.Checkpoint, s *scenario.Scenario, stderr io.Writer) error {
+	judge, err := judging.New(s, c.Meta.Spec)
+	if err != nil {
+		return err
+	}
 	judge.Progress = output.Counting(stderr, "evaluating")
-	c.Meta.Evaluation, err = judge.Summary(ctx, c.Network, policies.Trust(c.Meta), true)
-	return c, err
+	evaluation, err := judge.Summary(ctx, c.Network, policies.Trust(c.Meta), true)
+	if err != nil {
+		return err
+	}
+	return c.Evaluated(evaluation)
 }
 
 // importedPreset is what takes a preset's place where a network was trained

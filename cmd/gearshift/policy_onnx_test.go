@@ -39,11 +39,11 @@ func randomNetwork(t *testing.T, sizes ...int) *nn.MLP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Randomise(rand.New(rand.NewPCG(4, 0)))
+	n.Randomise(randomSource(4))
 	return n
 }
 
-// A policy that is exported and imported is the one that it was, and a file is
+// A policy that is exported, signed and imported is the one that it was, and a file is
 // not replaced unasked.
 func TestPolicyExportImport(t *testing.T) {
 	store, dir := storeOf(t, "tiny", "mine"), t.TempDir()
@@ -82,15 +82,20 @@ func TestPolicyExportImport(t *testing.T) {
 		t.Errorf("the link was replaced (%v)", err)
 	}
 	fail(t, []string{"policy", "export", "mine@1", "--store", store, "--onnx", dir, "--force"}, "is a directory")
-	other := filepath.Join(dir, "other.db")
-	if out := succeed(t, "policy", "import", path, "--store", other, "--name", "back"); !strings.Contains(out, "back@1") || !strings.Contains(out, "preset quick") {
+	other, key := filepath.Join(dir, "other.db"), filepath.Join(dir, "key.pem")
+	public := strings.TrimSpace(succeed(t, "policy", "keygen", key))
+	succeed(t, "policy", "sign", path, "--key", key)
+	if first, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, "policy", "import", path, "--store", other, "--name", "back", "--trusted-key", public); !strings.Contains(out, "back@1") || !strings.Contains(out, "preset quick") {
 		t.Errorf("import: %s", out)
 	}
 	// Into a container there is no way for a file but standard input.
 	root := newRoot()
 	root.SetIn(bytes.NewReader(first))
 	root.SetOut(io.Discard)
-	root.SetArgs([]string{"policy", "import", "-", "--store", other, "--name", "piped"})
+	root.SetArgs([]string{"policy", "import", "-", "--store", other, "--name", "piped", "--trusted-key", public})
 	if err := root.Execute(); err != nil {
 		t.Errorf("import from standard input: %v", err)
 	}
@@ -116,3 +121,5 @@ func TestPolicyExportImportRefuse(t *testing.T) {
 	fail(t, append([]string{"policy", "import", write(t, "text.onnx", "text")}, at...), "text.onnx", "no ONNX file")
 	fail(t, append([]string{"policy", "import", filepath.Join(t.TempDir(), "none.onnx")}, at...), "none.onnx")
 }
+
+func randomSource(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

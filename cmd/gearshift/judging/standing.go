@@ -138,6 +138,14 @@ func Admit(entry checkpoints.Entry, promote Promotion, w io.Writer) error {
 		entry.Ref(), v.Seeds, evaluation.Together(v.Workloads), v, Offer(v, promote))
 }
 
+// Bound refuses a policy whose evaluation is of another.
+func Bound(c *checkpoints.Checkpoint, entry checkpoints.Entry) error {
+	if err := c.CheckEvaluation(); err != nil {
+		return fmt.Errorf("cannot promote %s: %w; import or train it again", entry.Ref(), err)
+	}
+	return nil
+}
+
 // Promotion is the command that promotes what the reference names.
 type Promotion func(ref string) (command string)
 

@@ -165,7 +165,10 @@ func (w *Steward) Admit(name, reason string) error {
 	if err != nil {
 		return err
 	}
-	entry, err := w.store.Lookup(ref)
+	c, entry, err := w.store.Get(ref)
+	if err == nil && c != nil {
+		err = judging.Bound(c, entry)
+	}
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,22 @@ func (s *guardedStore) Lookup(ref checkpoints.Ref) (checkpoints.Entry, error) {
 	return guarded(s, func() (checkpoints.Entry, error) { return s.source.Store.Lookup(ref) })
 }
 
+// Get is a version and its content, which is nil if it stands for a rule.
+func (s *guardedStore) Get(ref checkpoints.Ref) (*checkpoints.Checkpoint, checkpoints.Entry, error) {
+	type got struct {
+		*checkpoints.Checkpoint
+		entry checkpoints.Entry
+	}
+	g, err := guarded(s, func() (g got, err error) {
+		if g.entry, err = s.source.Store.Lookup(ref); err != nil || g.entry.Rule != "" {
+			return g, err
+		}
+		g.Checkpoint, g.entry, err = s.source.Store.Get(ref)
+		return g, err
+	})
+	return g.Checkpoint, g.entry, err
+}
+
 func (s *guardedStore) Production() (checkpoints.Ref, error) {
 	return guarded(s, s.source.Store.Production)
 }

@@ -165,6 +165,11 @@ func (c *checker) serving() {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
 	c.own("serving", s.Config().Validate())
+	for i, text := range s.Policies.TrustedKeys {
+		if !publicKey.MatchString(text) {
+			c.judge(item("serving.policies.trusted_keys", i), "%q is no public key; want one that gearshift policy keygen prints, such as ed25519:… with 44 characters", text)
+		}
+	}
 	c.backend()
 }
 
@@ -304,3 +309,6 @@ func sorted[T any](m map[string]T) iter.Seq2[string, T] {
 		}
 	}
 }
+
+// publicKey is the form of a key that policies are signed with: 32 bytes in base64.
+var publicKey = regexp.MustCompile(`^ed25519:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$`)

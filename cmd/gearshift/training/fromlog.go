@@ -269,10 +269,15 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared); err != nil {
+	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
+	if err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
+	if err := c.Evaluated(evaluation); err != nil {
+		return err
+	}
+	r.meta = c.Meta
 	version, removed, err := r.store.Put(r.options.Name, c, time.Now())
 	if err != nil {
 		return err

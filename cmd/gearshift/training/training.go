@@ -219,10 +219,15 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.meta.Evaluation, err = r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared); err != nil {
+	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
+	if err != nil {
 		return err
 	}
 	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
+	if err := c.Evaluated(evaluation); err != nil {
+		return err
+	}
+	r.meta = c.Meta
 	var over []string
 	if r.meta.Decisions >= r.config.Decisions {
 		for _, m := range r.members {
