@@ -215,8 +215,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	report := evaluation.Report{
-		Scenario: s.Name, Seeds: o.seeds, Variants: list[0].Fleet.Table.Variants, Verdicts: evaluation.Verdicts(results),
+		Scenario: s.Name, Seeds: o.seeds, Variants: list[0].Fleet.Table.Variants, Headlines: evaluation.Headlines(work),
 	}
+	report.Verdicts = evaluation.Verdicts(results, report.Headlines)
 	rows := len(results) / len(list) * asked
 	report.Results, report.Opponents = results[:rows:rows], results[rows:]
 	if o.routers.Number > 1 {

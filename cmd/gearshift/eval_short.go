@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -28,7 +29,7 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	}
 	rows := [][]string{{"WORKLOAD", "POLICY", "UTILITY (95 %)", "IN TIME", strings.Join(sizes, "/")}}
 	for _, x := range r.ByWorkload() {
-		if x.Group == "" {
+		if slices.Contains(r.Headlines, x.Workload) {
 			rows = append(rows, shortRow(x, r.Variants))
 		}
 	}

@@ -22,7 +22,8 @@ func TestTheShortReportFits(t *testing.T) {
 		for range sizes {
 			r.Variants = append(r.Variants, fleet.Variant{Name: "a-size-with-a-name"})
 		}
-		r.Verdicts = evaluation.Verdicts(r.Results)
+		r.Headlines = []string{r.Results[0].Workload}
+		r.Verdicts = evaluation.Verdicts(r.Results, r.Headlines)
 		var b strings.Builder
 		if err := writeShort(&b, &r); err != nil {
 			t.Fatal(err)

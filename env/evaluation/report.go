@@ -28,6 +28,8 @@ type Report struct {
 	GaugeIntervalS float64 `json:"gauge_interval_s,omitempty"`
 	// Tuning is the search that found the parameters of rules; nil if there was none.
 	Tuning *TuningReport `json:"tuning,omitempty"`
+	// Headlines are the names of whole workloads, which the short form shows.
+	Headlines []string `json:"-"`
 	// Variants orders the columns of tables; the JSON names them in each row.
 	Variants []fleet.Variant `json:"-"`
 }

@@ -31,8 +31,6 @@ type Result struct {
 	BestRule *Versus `json:"vs_best_rule,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
-	// Group is the sweep that the workload is part of; empty if it stands for itself.
-	Group string `json:"-"`
 	// Runs is the mean utility per request of each run, in the order of the seeds; NaN
 	// of a run without one.
 	Runs []float64 `json:"-"`

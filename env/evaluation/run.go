@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,18 @@ func (w *Workload) headline() string {
 	return w.Name
 }
 
+// Headlines are the names that the workloads count under as wholes, in order: a sweep is
+// there once, its members are not.
+func Headlines(list []Workload) []string {
+	var names []string
+	for i := range list {
+		if name := list[i].headline(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Plan is what to evaluate.
 type Plan struct {
 	Contestants []Contestant
@@ -115,7 +128,6 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot evaluate %s on %s: %w", m.contestant.Name, m.workload.Name, err)
 		}
-		r.Group = m.workload.Group
 		results = append(results, r)
 		if g := m.workload.Group; g != "" {
 			groups = addToGroup(groups, g, m.runs, r.SimRequestsPerS)

@@ -29,12 +29,7 @@ type Best struct {
 
 // Report sums up the trials of the tuning. On names the seeds' domain.
 func (t *Tuning) Report(trials []Trial, on string) *TuningReport {
-	r := &TuningReport{On: on, Seeds: len(t.Seeds), Trials: trials}
-	for i := range t.Workloads {
-		if name := t.Workloads[i].headline(); !slices.Contains(r.Workloads, name) {
-			r.Workloads = append(r.Workloads, name)
-		}
-	}
+	r := &TuningReport{On: on, Seeds: len(t.Seeds), Workloads: Headlines(t.Workloads), Trials: trials}
 	for _, trial := range trials {
 		i := slices.IndexFunc(r.Best, func(b Best) bool { return b.Family == trial.Family })
 		if i < 0 {

@@ -97,15 +97,11 @@ func Scores(results []Result, workloads []string) []Score {
 }
 
 // Verdicts hold each policy of the results that is no rule against the rules among them,
-// over all workloads. A sweep counts as one workload. Where there is no rule there is none.
-func Verdicts(results []Result) []Verdict {
-	var workloads []string
+// over the workloads of the names. Where there is no rule there is none.
+func Verdicts(results []Result, workloads []string) []Verdict {
 	rule := map[string]bool{}
 	for _, r := range results {
 		rule[r.Policy] = r.Rule
-		if r.Group == "" && !slices.Contains(workloads, r.Workload) {
-			workloads = append(workloads, r.Workload)
-		}
 	}
 	var policies, rules []Score
 	for _, s := range Scores(results, workloads) {

@@ -17,27 +17,34 @@ func result(policy, workload string, rule bool, runs ...float64) evaluation.Resu
 // requests counts nowhere.
 func TestVerdicts(t *testing.T) {
 	member := result("mine", "stable:1", false, 0, 0)
-	member.Group = "stable"
+	wholes := []string{"u1", "stable"}
 	rows := []evaluation.Result{
 		result("mine", "u1", false, 0.8, 0.6), result("mine", "stable", false, 0.9, 0.9), member,
 		result("steady", "u1", true, 0.7, 0.5), result("steady", "stable", true, 0.8, 0.8),
 		result("steady", "u1", true, 0.7, 0.5), // listed twice
 		result("odd", "u1", true, 0.9, 0.7), result("odd", "stable", true, 0.3, 0.3),
 	}
-	list := evaluation.Verdicts(rows)
+	list := evaluation.Verdicts(rows, wholes)
 	if len(list) != 1 || list[0].Policy != "mine" || list[0].Rule != "steady" || math.Abs(list[0].Margin.Mean-0.1) > 1e-9 || list[0].Word() != evaluation.Better {
 		t.Errorf("%+v", list)
 	}
 	if got := evaluation.Together(list[0].Workloads); got != "u1 and stable" {
 		t.Errorf("on %s", got)
 	}
-	if list := evaluation.Verdicts(rows[:3]); len(list) != 0 {
+	if list := evaluation.Verdicts(rows[:3], wholes); len(list) != 0 {
 		t.Errorf("without a rule %+v", list)
 	}
 	none := math.NaN()
 	over, err := evaluation.Over(evaluation.Score{Runs: []float64{0.5, none}}, []evaluation.Score{{Policy: "a", Runs: []float64{0.4, none}}, {Policy: "b", Runs: []float64{0.6, none}}})
 	if err != nil || over.Rule != "b" || over.Word() != evaluation.Worse {
 		t.Errorf("%+v, %v", over, err)
+	}
+}
+
+func TestHeadlines(t *testing.T) {
+	list := []evaluation.Workload{{Name: "u1"}, {Name: "stable:1", Group: "stable"}, {Name: "stable:2", Group: "stable"}, {Name: "u1"}}
+	if got := evaluation.Together(evaluation.Headlines(list)); got != "u1 and stable" {
+		t.Errorf("wholes are %s", got)
 	}
 }
 

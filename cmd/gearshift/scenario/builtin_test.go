@@ -258,3 +258,13 @@ func models(t *testing.T, name string) map[string]*profile.Profile {
 	}
 	return all
 }
+
+// What is stored was trained on a scenario of a hash: a new key, or a default, makes no other
+// world of one that has not changed.
+func TestHashesOfBuiltInScenarios(t *testing.T) {
+	for name, want := range map[string]string{"tiny": "8bf5c96d489e", "titan-rtx-opt": "1a76069d85ee"} {
+		if got := load(t, name).Hash()[:12]; got != want {
+			t.Errorf("%s has the hash %s, and had %s", name, got, want)
+		}
+	}
+}

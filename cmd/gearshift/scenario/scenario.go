@@ -317,6 +317,7 @@ func (s *Scenario) Hash() string {
 	}
 	if err == nil {
 		keys["serving"] = map[string]string{"balancer": s.Serving.Balancer}
+		keys["name"] = "" // which may be left out of a file, and was once written in any
 		b, err = yaml.Marshal(keys)
 	}
 	if err != nil {

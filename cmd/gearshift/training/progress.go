@@ -145,7 +145,7 @@ func (l *runLog) start(r *run) {
 		of = fmt.Sprintf(" of each of %d networks", n)
 	}
 	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d, into %s: %d decisions%s (%s)\n",
-		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.store.Path, l.last, of, Stack)
+		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.options.Store, l.last, of, Stack)
 	l.began = time.Now()
 }
 
