@@ -37,6 +37,9 @@ type live struct {
 // begins reads what the configuration names for the first time.
 func (s *Server) begins() error {
 	first, err := s.prepare(s.config, nil)
+	if err == nil {
+		err = s.restoreUsage(first)
+	}
 	if err != nil {
 		return err
 	}

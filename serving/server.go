@@ -275,7 +275,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { s.watch(watching) })
+	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
+	watcher.Go(func() { s.keepUsage(keeping) })
 	defer watcher.Wait()
+	defer unkeep()
 	defer unwatch()
 	select {
 	case err := <-failed:

@@ -14,6 +14,9 @@ type Steering struct {
 	// KeysFile holds the keys of those who may ask, see [keys.Parse]. Empty
 	// lets anyone ask.
 	KeysFile string `yaml:"keys_file,omitempty"`
+	// UsageFile keeps what keys have used of their token budgets over a restart. Empty:
+	// they begin from zero then.
+	UsageFile string `yaml:"usage_file,omitempty"`
 	// TLS encrypts the clients' connections.
 	TLS TLSConfig `yaml:"tls,omitempty"`
 	// Metrics says who sees /metrics on the clients' port: MetricsKey, MetricsOpen or

@@ -98,3 +98,30 @@ func TestGrantFaults(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
+
+// What was used on another day counts for the month, and in another month for nothing.
+func TestUsageOverARestart(t *testing.T) {
+	k, secret := newKey(t, "a", keys.Limits{TokensPerDay: 100, TokensPerMonth: 1000})
+	at := func(month time.Month, day int) time.Time { return time.Date(2026, month, day, 12, 0, 0, 0, time.UTC) }
+	r := keys.NewRing([]keys.Key{k}, nil)
+	s, _, _ := r.Find(secret).Reserve(at(2, 3), 60)
+	s.End(at(2, 3), 60)
+	kept := r.Usage(at(2, 3))
+	for _, c := range []struct {
+		now        time.Time
+		fits, more int64
+	}{{at(2, 3), 40, 41}, {at(2, 4), 100, 101}, {at(3, 3), 100, 101}} {
+		for tokens, want := range map[int64]bool{c.fits: true, c.more: false} {
+			next := keys.NewRing([]keys.Key{k}, nil)
+			next.Restore(kept, c.now)
+			if _, _, ok := next.Find(secret).Reserve(c.now, tokens); ok != want {
+				t.Errorf("%v: %d tokens fit: %v", c.now, tokens, ok)
+			}
+			used := next.Usage(c.now)["a"].MonthTokens
+			if want := map[time.Month]int64{2: 60}[c.now.Month()]; used != want {
+				t.Errorf("%v: %d used in the month, want %d", c.now, used, want)
+			}
+		}
+	}
+	keys.NewRing(nil, nil).Restore(map[string]keys.Usage{"gone": {Day: "x"}}, at(1, 1))
+}
