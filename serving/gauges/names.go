@@ -19,28 +19,38 @@ const (
 )
 
 // names of the gauges by quantity: of several that a server has, the first
-// counts. Colons and underscores are alike.
+// counts. Colons and underscores are alike. Ray exports what vLLM says of itself under a prefix
+// of its own; Ray Serve's own counts are no substitute, since a request counts once in each
+// deployment that it passes. NVIDIA NIM has vLLM's names without their prefix.
 var names = [quantities][]string{
 	running: {
 		"vllm:num_requests_running",
+		"ray_vllm:num_requests_running",
 		"sglang:num_running_reqs",
 		"trtllm_num_requests_running",
 		"llamacpp:requests_processing",
 		"tgi_batch_current_size",
+		"num_requests_running",
 	},
 	waiting: {
 		"vllm:num_requests_waiting",
+		"ray_vllm:num_requests_waiting",
 		"sglang:num_queue_reqs",
 		"trtllm_num_requests_waiting",
 		"llamacpp:requests_deferred",
 		"tgi_queue_size",
+		"num_requests_waiting",
 	},
 	kvUse: {
 		"vllm:kv_cache_usage_perc",
 		"vllm:gpu_cache_usage_perc", // before 0.10
+		"ray_vllm:kv_cache_usage_perc",
+		"ray_vllm:gpu_cache_usage_perc",
 		"sglang:token_usage",
 		"trtllm_kv_cache_utilization",
 		"llamacpp:kv_cache_usage_ratio", // of old builds
+		"gpu_cache_usage_perc",
+		"kv_cache_usage_perc",
 	},
 }
 

@@ -36,17 +36,19 @@ func (r Reading) Requests() (n float64, ok bool) {
 // longest line of a page that is read. A line above that ends the reading.
 const longest = 64 << 10
 
+// The most of a page that is read, and of the lines in it that are kept.
+const (
+	biggest = 8 << 20
+	kept    = 1 << 20
+)
+
 // Parse reads a page of Prometheus text. Of series that name models, only those
 // of the given model count, if there are any; the requests of several schedulers add
 // up (as of data parallel ranks), and of the cache's shares the mean counts. Lines of other
-// metrics are passed over, so that nothing wrong with them matters.
+// metrics are passed over, so that nothing wrong with them matters. A line of a gauge that
+// makes no sense, such as NaN, is left out; it is the error where no other makes any.
 func Parse(page io.Reader, modelName string) (Reading, error) {
 	lines, err := pick(page)
-	if err != nil {
-		return Reading{}, fmt.Errorf("cannot read metrics: %w", err)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(lines))
 	if err != nil {
 		return Reading{}, fmt.Errorf("cannot read metrics: %w", err)
 	}
@@ -57,29 +59,60 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 	for q := range found {
 		found[q].rank, found[q].value = math.MaxInt, -1
 	}
+	families, fault := parsed(lines)
 	named := false
-	for name, family := range families {
-		at, ok := known[plain(name)]
-		if f := &found[at.quantity]; ok && at.rank < f.rank {
-			value, ours, err := sum(family, modelName, at.quantity == kvUse)
-			named = named || ours
-			if err != nil {
-				return Reading{}, fmt.Errorf("cannot read metrics: %s: %w", name, err)
+	for name, series := range families {
+		at := known[plain(name)]
+		if f := &found[at.quantity]; at.rank < f.rank {
+			value, ours, ok := sum(series, modelName, at.quantity == kvUse)
+			if !ok {
+				continue
 			}
+			named = named || ours
 			f.rank, f.value = at.rank, value
 		}
 	}
 	r := Reading{found[running].value, found[waiting].value, found[kvUse].value, named}
-	if r == (Reading{Running: -1, Waiting: -1, KVUse: -1}) {
-		return Reading{}, ErrNone
+	switch {
+	case r != Reading{Running: -1, Waiting: -1, KVUse: -1}:
+		return r, nil
+	case fault != nil:
+		return Reading{}, fmt.Errorf("cannot read metrics: %w", fault)
 	}
-	return r, nil
+	return Reading{}, ErrNone
 }
 
-// pick keeps the lines of the gauges that are known.
+// parsed are the series that make sense, by the name of their gauge. The fault is that of the
+// first that does not.
+func parsed(lines []byte) (families map[string][]*dto.Metric, fault error) {
+	families = map[string][]*dto.Metric{}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	for line := range bytes.Lines(lines) {
+		of, err := parser.TextToMetricFamilies(bytes.NewReader(line))
+		if err != nil {
+			of = nil // what it has read of it
+		}
+		for name, family := range of {
+			for _, m := range family.GetMetric() {
+				if value := m.GetUntyped().GetValue(); !(value >= 0 && value < most) { // NaN fails too
+					err = fmt.Errorf("%s: the value %v makes no sense", name, value)
+					continue
+				}
+				families[name] = append(families[name], m)
+			}
+		}
+		if fault == nil {
+			fault = err
+		}
+	}
+	return families, fault
+}
+
+// pick keeps the lines of the gauges that are known, and no other part of the page.
 func pick(page io.Reader) ([]byte, error) {
 	var lines bytes.Buffer
-	scanner := bufio.NewScanner(page)
+	limited := &io.LimitedReader{R: page, N: biggest + 1}
+	scanner := bufio.NewScanner(limited)
 	scanner.Buffer(nil, longest)
 	for scanner.Scan() {
 		line := scanner.Bytes()
@@ -88,26 +121,29 @@ func pick(page io.Reader) ([]byte, error) {
 			name = line[:end]
 		}
 		if _, ok := known[plain(string(name))]; ok {
+			if lines.Len()+len(line) >= kept {
+				return nil, fmt.Errorf("it has more than %d bytes of gauges", kept)
+			}
 			lines.Write(line)
 			lines.WriteByte('\n')
 		}
 	}
+	if limited.N == 0 {
+		return nil, fmt.Errorf("it has more than %d bytes", biggest)
+	}
 	return lines.Bytes(), scanner.Err()
 }
 
-// sum adds up the family's series of the model, or takes their mean; ours says
-// that there are any.
-func sum(family *dto.MetricFamily, modelName string, mean bool) (value float64, ours bool, err error) {
+// sum adds up the series of the model, or takes their mean; ours says that there are any of
+// its name, and ok that there are any at all.
+func sum(series []*dto.Metric, modelName string, mean bool) (value float64, ours, ok bool) {
 	all, named := tally{at: map[string]int{}}, tally{at: map[string]int{}}
-	for _, m := range family.GetMetric() {
-		value := m.GetUntyped().GetValue()
-		if !(value >= 0 && value < most) { // NaN fails too
-			return 0, false, fmt.Errorf("the value %v makes no sense", value)
-		}
+	for _, m := range series {
 		scheduler, whole := origin(m)
 		if !whole {
 			continue
 		}
+		value := m.GetUntyped().GetValue()
 		all.add(scheduler, value)
 		for _, label := range m.GetLabel() {
 			if label.GetName() == "model_name" && label.GetValue() == modelName {
@@ -119,7 +155,7 @@ func sum(family *dto.MetricFamily, modelName string, mean bool) (value float64, 
 	if named.n() > 0 {
 		counted = named
 	}
-	return counted.total(mean), named.n() > 0, nil
+	return counted.total(mean), named.n() > 0, all.n() > 0
 }
 
 // origin is what tells a series from those of other schedulers. SGLang's ranks of

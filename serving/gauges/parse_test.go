@@ -49,6 +49,34 @@ sglang:token_usage{dp_rank="1",model_name="m",moe_ep_rank="2",pp_rank="0",tp_ran
 		"tensorrt-llm": {"trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 4\ntrtllm_kv_cache_utilization 0.1\n", Reading{3, 4, 0.1, false}},
 		"llama.cpp":    {"llamacpp:requests_processing 3\nllamacpp:requests_deferred 4\n", Reading{3, 4, -1, false}},
 		"tgi":          {"tgi_batch_current_size 3\ntgi_queue_size 4\n", Reading{3, 4, -1, false}},
+		"nvidia nim": {`num_requests_running{model_name="m"} 3.0
+num_requests_waiting{model_name="m"} 1.0
+num_request_max{model_name="m"} 256.0
+gpu_cache_usage_perc{model_name="m"} 0.2
+`, Reading{3, 1, 0.2, true}},
+		"ray serve": {`ray_vllm_num_requests_running{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 3.0
+ray_vllm_num_requests_running{Component="core_worker",ReplicaId="b",WorkerId="v",engine="0",model_name="m"} 4.0
+ray_vllm_num_requests_waiting{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 1.0
+ray_vllm_kv_cache_usage_perc{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 0.5
+ray_serve_replica_processing_queries{deployment="LLMRouter"} 9
+`, Reading{7, 1, 0.5, true}},
+		"ray serve of old": {`ray_vllm:num_requests_running{model_name="m"} 3
+ray_vllm:gpu_cache_usage_perc{model_name="m"} 0.25
+`, Reading{3, -1, 0.25, true}},
+		"a gauge that is NaN": {`vllm:num_requests_running{engine="0",model_name="m"} 3.0
+vllm:num_requests_waiting{engine="0",model_name="m"} 1.0
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} NaN
+`, Reading{3, 1, -1, true}},
+		"gauges that make no sense": {"vllm:num_requests_running +Inf\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, -1, 0.5, false}},
+		"one rank that makes none": {`vllm:num_requests_running{engine="0",model_name="m"} 3
+vllm:num_requests_running{engine="1",model_name="m"} NaN
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
+vllm:kv_cache_usage_perc{engine="1",model_name="m"} -Inf
+`, Reading{3, -1, 0.5, true}},
+		"another model's that makes none":     {"vllm:num_requests_running{model_name=\"old\"} NaN\nvllm:num_requests_running{model_name=\"m\"} 2\n", Reading{2, -1, -1, true}},
+		"the newer name that makes none":      {"vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc NaN\n", Reading{-1, -1, 0.5, false}},
+		"a line that is none":                 {"vllm:num_requests_running{ 1\nvllm:num_requests_waiting many\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, 2, 0.5, false}},
+		"the same without an end of the line": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 2", Reading{1, 2, -1, false}},
 		"garbage in other lines": {"<html>\nfoo{ 1\nvllm:num_requests_running 3\nvllm:num_requests_running_total{x 4\n" +
 			"# TYPE x nonsense\n\xff\xfe\n", Reading{3, -1, -1, false}},
 	} {
@@ -66,13 +94,15 @@ func TestParseFaults(t *testing.T) {
 		t.Errorf("error %v, want ErrNone", err)
 	}
 	for page, want := range map[string]string{
-		"":                                       "no gauge of a known engine",
-		"vllm:num_requests_running NaN\n":        "the value NaN makes no sense",
-		"vllm:num_requests_running -1\n":         "the value -1 makes no sense",
-		"vllm:num_requests_running +Inf\n":       "the value +Inf makes no sense",
-		"vllm:num_requests_running many\n":       `expected float as value, got "many"`,
-		"vllm:num_requests_running{\n":           "cannot read metrics: text format parsing error in line 1",
-		"x " + strings.Repeat("1", 1<<20) + "\n": "token too long",
+		"":                                                         "no gauge of a known engine",
+		"vllm:num_requests_running NaN\n":                          "the value NaN makes no sense",
+		"vllm:num_requests_running -1\n":                           "the value -1 makes no sense",
+		"vllm:num_requests_running +Inf\n":                         "the value +Inf makes no sense",
+		"vllm:num_requests_running many\n":                         `expected float as value, got "many"`,
+		"vllm:num_requests_running{\n":                             "cannot read metrics: text format parsing error in line 1",
+		"x " + strings.Repeat("1", 1<<20) + "\n":                   "token too long",
+		strings.Repeat("x 1\n", 3<<20):                             "more than 8388608 bytes",
+		strings.Repeat("num_requests_running{a=\"b\"} 1\n", 1<<16): "more than 1048576 bytes of gauges",
 	} {
 		if _, err := Parse(strings.NewReader(page), ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want %q", page, err, want)

@@ -1,10 +1,11 @@
 package gauges
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -14,11 +15,19 @@ import (
 	"gearshift/router/fleet"
 )
 
-// biggest page that is read.
-const biggest = 8 << 20
+// elsewhere is where gauges are that are not at the path of the configuration: those of
+// TensorRT-LLM, whose /metrics are no such page, and of NVIDIA NIM.
+var elsewhere = [...]string{"/prometheus/metrics", "/v1/metrics"}
 
-// elsewhere is where TensorRT-LLM has its gauges: its /metrics are no such page.
-const elsewhere = "/prometheus/metrics"
+// noPage is the error of a path that the server does not have.
+type noPage struct {
+	path   string
+	status int
+}
+
+func (e noPage) Error() string {
+	return fmt.Sprintf("it answers %s with status %d", e.path, e.status)
+}
 
 // rarest is how seldom an engine without gauges is asked again, in intervals.
 const rarest = 30
@@ -80,12 +89,14 @@ type Scraper struct {
 type tour struct {
 	Source
 	random *rand.Rand
-	missed int      // in a row
-	err    error    // the last one
-	read   bool     // ever
-	fresh  bool     // what was read last is not stale
-	path   string   // where its gauges were found, if not where they should be
-	before [][2]int // own counts at the end of the last scrape, by the Source's replicas
+	missed int    // in a row
+	err    error  // the last one
+	read   bool   // ever
+	fresh  bool   // what was read last is not stale
+	path   string // where its gauges were found, if not where they should be
+	// lacking is how often in a row it had no page where gauges should be.
+	lacking int
+	before  [][2]int // own counts at the end of the last scrape, by the Source's replicas
 }
 
 // New makes a Scraper that corrects the ledger. The clock gives the readings
@@ -183,28 +194,47 @@ func (s *Scraper) ask(ctx context.Context, t *tour) error {
 // that which may have them, and from then on first: nobody else should miss the former.
 func (s *Scraper) read(ctx context.Context, t *tour) ([]Reading, error) {
 	if t.path != "" {
-		if page, err := s.page(ctx, t.Server, t.path); err == nil {
-			if readings, err := t.parse(page); err == nil {
-				return readings, nil
-			}
+		if readings, err := s.readAt(ctx, t, t.path); err == nil {
+			return readings, nil
 		}
 		t.path = ""
 	}
-	page, err := s.page(ctx, t.Server, s.config.Path)
-	if err != nil {
-		return nil, err
+	readings, err := s.readAt(ctx, t, s.config.Path)
+	if err == nil || !t.looksElsewhere(err) {
+		return readings, err
 	}
-	readings, err := t.parse(page)
-	if err == nil {
-		return readings, nil
-	}
-	if page, none := s.page(ctx, t.Server, elsewhere); none == nil {
-		if readings, none := t.parse(page); none == nil {
-			t.path = elsewhere
+	for _, path := range elsewhere {
+		if path == s.config.Path {
+			continue
+		}
+		if readings, none := s.readAt(ctx, t, path); none == nil {
+			t.path = path
 			return readings, nil
 		}
 	}
 	return nil, err
+}
+
+// looksElsewhere says after the error whether the gauges may stand elsewhere: the page is none of
+// gauges, or is not there. A server without the page has mostly none at all, and is seldom asked
+// for others.
+func (t *tour) looksElsewhere(err error) bool {
+	var missing noPage
+	if errors.As(err, &missing) {
+		t.lacking++
+		return t.lacking <= 2 || t.lacking%16 == 0
+	}
+	t.lacking = 0
+	return errors.Is(err, ErrNone) || errors.Is(err, bufio.ErrTooLong)
+}
+
+// readAt reads the page at the path.
+func (s *Scraper) readAt(ctx context.Context, t *tour, path string) ([]Reading, error) {
+	page, err := s.page(ctx, t.Server, path)
+	if err != nil {
+		return nil, err
+	}
+	return t.parse(page)
 }
 
 // parse reads the page for each replica of the server.
@@ -221,6 +251,8 @@ func (t *tour) parse(page []byte) (readings []Reading, err error) {
 	return readings, nil
 }
 
+// page asks for the page, and keeps of it what concerns gauges. It takes no longer than the
+// configuration allows, however much the server has to say.
 func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -229,10 +261,18 @@ func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte,
 		return nil, err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s with status %d", path, response.StatusCode)
+	switch status := response.StatusCode; status {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, noPage{path, status}
+	default:
+		return nil, fmt.Errorf("it answers %s with status %d", path, status)
 	}
-	return io.ReadAll(io.LimitReader(response.Body, biggest))
+	lines, err := pick(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read metrics: %w", err)
+	}
+	return lines, nil
 }
 
 // counts are the router's own on the server's replicas.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ type engine struct {
 	mu    sync.Mutex
 	page  string
 	other string // its page at /prometheus/metrics
+	third string // its page at /v1/metrics
 	err   error
 	asked int
 	stats int // how often for /metrics
@@ -37,7 +39,7 @@ func (e *engine) Get(_ context.Context, path string) (*http.Response, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	page := map[string]string{"/metrics": e.page, "/prometheus/metrics": e.other}[path]
+	page := map[string]string{"/metrics": e.page, "/prometheus/metrics": e.other, "/v1/metrics": e.third}[path]
 	status := http.StatusOK
 	if path == "/metrics" {
 		e.stats++
@@ -345,5 +347,96 @@ func TestFaultsOfTheConfiguration(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
+	}
+}
+
+// NVIDIA NIM has its gauges below /v1, and no page at /metrics.
+func TestGaugesOfNIM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0)
+		r.engine.mu.Lock()
+		r.third = "num_requests_running{model_name=\"small\"} 3\nnum_requests_waiting{model_name=\"small\"} 1\ngpu_cache_usage_perc{model_name=\"small\"} 0.2\n"
+		r.engine.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 4, 200)
+		if stats := r.lost(); stats != 1 {
+			t.Errorf("asked %d times for /metrics", stats)
+		}
+	})
+}
+
+// endless is an engine that has gauges, and then has ever more to say: at once, or bit by bit.
+type endless struct {
+	pause time.Duration
+	read  atomic.Int64
+}
+
+func (e *endless) Get(ctx context.Context, _ string) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&endlessPage{endless: e, ctx: ctx})}, nil
+}
+
+type endlessPage struct {
+	*endless
+	ctx context.Context
+}
+
+func (p *endlessPage) Read(b []byte) (int, error) {
+	if p.pause > 0 {
+		select {
+		case <-time.After(p.pause):
+		case <-p.ctx.Done():
+			return 0, context.Cause(p.ctx)
+		}
+	}
+	n := copy(b, "vllm:num_requests_running 1\nx 1\n")
+	for p.pause == 0 && n < len(b) {
+		n += copy(b[n:], "x 1\n")
+	}
+	p.read.Add(int64(n))
+	return n, nil
+}
+
+// A server whose page has no end costs a bounded time and buffer each time that it is asked, and
+// holds up nobody else's.
+func TestAPageWithoutAnEnd(t *testing.T) {
+	for name, e := range map[string]*endless{"at once": {}, "bit by bit": {pause: 10 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				table, err := fleet.NewTable([]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1}}},
+					[]fleet.Variant{{Name: "small"}}, []fleet.Host{{Name: "a"}, {Name: "b"}},
+					[]fleet.Replica{{Name: "small@a", Limit: 64}, {Name: "small@b", Host: 1, Limit: 64}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				well := &engine{page: "vllm:num_requests_running 3\n"}
+				sources := []gauges.Source{{Server: e, Replicas: []int{0}, Models: []string{"small"}}, {Server: well, Replicas: []int{1}, Models: []string{"small"}}}
+				start := time.Now()
+				var told []string
+				s := gauges.New(gauges.DefaultConfig(), fleet.NewLedger(table), sources, func(int) (int, int) { return 0, 0 },
+					func() time.Duration { return time.Since(start) }, 1, func(s gauges.Source, fresh bool, err error) {
+						if s.Replicas[0] == 0 {
+							told = append(told, fmt.Sprint(fresh, " ", err))
+						}
+					})
+				ctx, stop := context.WithCancel(t.Context())
+				s.Start(ctx)
+				time.Sleep(10 * time.Second)
+				stop()
+				s.Wait()
+				if g := s.Gauges(); g[0].Read || g[1].InFlight != 3 || time.Since(start)-g[1].At > 2*time.Second {
+					t.Errorf("the gauges are %+v", g)
+				}
+				if n := well.times(); n < 9 {
+					t.Errorf("the other was asked %d times in 10 s", n)
+				}
+				if len(told) != 1 || !strings.HasPrefix(told[0], "false ") {
+					t.Errorf("told %q", told)
+				}
+				if asked := int64(10); e.read.Load() > asked*(9<<20) {
+					t.Errorf("%d bytes were read", e.read.Load())
+				}
+			})
+		})
 	}
 }
