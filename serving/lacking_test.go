@@ -205,3 +205,19 @@ func TestFaultsOfForms(t *testing.T) {
 		}
 	}
 }
+
+// TestUpstreamsThatMoveAreAskedAgain: another engine may have what the one before lacked.
+func TestUpstreamsThatMoveAreAskedAgain(t *testing.T) {
+	var asked []string
+	w := &ward{}
+	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), stewarded(w))
+	g.do("POST", "/tokenize", lesser["/tokenize"])
+	w.change.Applied = []string{"serving.upstreams.small@a.url"}
+	if _, err := g.Reload("test"); err != nil {
+		t.Fatal(err)
+	}
+	g.do("POST", "/tokenize", lesser["/tokenize"])
+	if want := []string{"small@a", "small@b", "small@a", "small@b"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+}

@@ -185,6 +185,9 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if slices.ContainsFunc(change.Applied, func(key string) bool { return strings.HasPrefix(key, "serving.upstreams.") }) {
 		s.drift.Forget()
 		s.health.recheck()
+		for i := range s.table.Replicas {
+			s.abilities.Forget(i)
+		}
 	}
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)

@@ -194,3 +194,19 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 }
+
+// What is asked of each request costs no memory where no browser sends it.
+func TestRequestsOfOtherClientsCostNothing(t *testing.T) {
+	r := browser.New(browser.CORS{Origins: []string{"https://chat.example.com"}}, nil, nil)
+	request := httptest.NewRequest("POST", "http://127.0.0.1:8080/v1/chat/completions", nil)
+	request = request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
+	for _, host := range []string{"127.0.0.1:8080", "localhost:8080", "[::1]:8080"} {
+		if n := testing.AllocsPerRun(100, func() {
+			if !browser.Loopback(request) || !r.Local(host) || browser.Preflight(request) || r.CrossSite(request) {
+				t.Error("refused")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", host, n)
+		}
+	}
+}

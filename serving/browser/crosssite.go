@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -49,17 +50,17 @@ func (r *Rules) Local(host string) bool {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		return true
-	}
 	host = strings.ToLower(host)
 	for _, name := range loopbackNames {
 		if host == name {
 			return true
 		}
 	}
-	_, ok := r.hosts[host]
-	return ok || strings.HasSuffix(host, ".localhost")
+	if _, ok := r.hosts[host]; ok || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
 }
 
 // Loopback reports whether the request came in on a loopback address of this machine.

@@ -25,6 +25,19 @@ func (m *Meter) message(kind []byte) bool {
 	return false
 }
 
+// begins takes in the message that the first event carries. It states the prompt, and the
+// output as of then, which is no count of it.
+func (m *Meter) begins(message []byte) {
+	Members(message, func(key []byte, start, end int) bool {
+		if string(key) == "usage" {
+			stated := m.stated
+			m.usage(message[start:end])
+			m.stated = stated
+		}
+		return true
+	})
+}
+
 // Open reports whether a stream of the Messages API has begun and not ended.
 func (m *Meter) Open() bool { return m.opened && !m.finished && !m.failed }
 

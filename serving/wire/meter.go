@@ -255,6 +255,10 @@ func (m *Meter) read(object []byte) bool {
 			} else if m.events {
 				m.pieces += spoken(value)
 			}
+		case "message": // as it begins
+			if m.events {
+				m.begins(value)
+			}
 		case "content": // of the Messages API
 			if !m.events {
 				m.pieces += contentTokens(value)

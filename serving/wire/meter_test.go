@@ -324,6 +324,8 @@ func TestMeterReadsThePromptsTokens(t *testing.T) {
 		{"a response", `{"output":[],"usage":{"input_tokens":31,"input_tokens_details":{"cached_tokens":16},"output_tokens":8}}`, false, 31},
 		{"Anthropic's, with a cache", `{"content":[],"usage":{"input_tokens":10,"cache_read_input_tokens":80,"cache_creation_input_tokens":0,"output_tokens":8}}`, false, 90},
 		{"a stream", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n", true, 9},
+		{"a message's stream", messagesStream + messagesEnd, true, 3},
+		{"a message's stream that counts at its end", messagesStream + "event: message_delta\n" + `data: {"type":"message_delta","delta":{},"usage":{"input_tokens":7,"output_tokens":21}}` + "\n\n", true, 7},
 		{"none", `{"choices":[]}`, false, 0},
 		{"zero", `{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}`, false, 0},
 		{"absurd", `{"choices":[],"usage":{"prompt_tokens":99999999999999999999,"completion_tokens":-4}}`, false, 0},
