@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,11 @@ func startProcess(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{command: exec.Command(self, args...), log: &processLog{addrs: make(chan string, 8)}, ended: make(chan struct{})}
+	command := exec.Command(self, args...)
+	if group := os.Getenv("GEARSHIFT_TEST_CGROUP"); group != "" { // a folder under /sys/fs/cgroup
+		command = exec.Command("sh", slices.Concat([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, group, self}, args)...)
+	}
+	p := &process{command: command, log: &processLog{addrs: make(chan string, 8)}, ended: make(chan struct{})}
 	p.start(t)
 	return p
 }
