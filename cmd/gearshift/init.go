@@ -310,7 +310,7 @@ Next:
   gearshift calibrate --scenario %s --dir %s
     measures the engines, trains a policy on what it measured, and compares it with the rules
   gearshift policy promote calibrated --store %s/policies.db
-    puts the policy into production, if it is better than the rules
+    puts the policy into production; where a rule is as good, calibrate ends with the command for that
   gearshift serve --scenario %s/scenario.yaml --store %s/policies.db
     routes requests to the engines
 `, o.out, many(len(f.Variants), "variant"), many(len(f.Replicas), "replica"), many(len(f.Hosts), "host"), many(guesses, "number"), file, file, quoted(walk), quoted(walk), quoted(walk), quoted(walk))
