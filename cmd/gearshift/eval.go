@@ -220,6 +220,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	report.Verdicts = evaluation.Verdicts(results, report.Headlines)
 	rows := len(results) / len(list) * asked
 	report.Results, report.Opponents = results[:rows:rows], results[rows:]
+	for i := range report.Opponents {
+		report.Opponents[i].SimRequestsPerS = 0 // of those asked for alone: all else repeats
+	}
 	if o.routers.Number > 1 {
 		report.Routers, report.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
 	}

@@ -155,14 +155,13 @@ func TestServeAndReplay(t *testing.T) {
 	s.end(t)
 }
 
-// Tasks that the router does not have are refused, and a replay of which
-// nothing was answered fails and says why. Without a policy serve tells how to
+// Tasks that the router does not have are refused before anything is sent. Without a policy serve tells how to
 // train one.
 func TestReplayOfAnotherScenario(t *testing.T) {
 	s := serveTiny(t)
 	trace := write(t, "trace.jsonl", `{"at_s":0,"prompt_tokens":9,"output_tokens":9}`+"\n"+`{"at_s":0.01,"prompt_tokens":9,"output_tokens":9}`+"\n")
 	code, out, stderr := gearshift(t, "replay", "--url", s.url, "--trace", trace)
-	if code != 1 || !strings.Contains(out, "0 completed") || !strings.Contains(stderr, "none of 2 requests was answered: 2 × status 400 (unknown_task)") {
+	if code != 1 || out != "" || !strings.Contains(stderr, `it has no task "hellaswag" of the scenario; it has chat, search`) {
 		t.Errorf("exit code %d, %s\n%s", code, out, stderr)
 	}
 	s.end(t)
