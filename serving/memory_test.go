@@ -18,12 +18,16 @@ func sender(t testing.TB, size int) (send func(), length int) {
 	}
 	t.Cleanup(func() { conn.Close() })
 	body := `{"model":"auto","messages":[{"role":"user","content":"` + strings.Repeat("word ", size/5) + `"}]}`
-	request := []byte("POST " + chat + " HTTP/1.1\r\nHost: router\r\nContent-Type: application/json\r\nContent-Length: " +
+	request := []byte("POST " + chat + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
 		strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	r := bufio.NewReaderSize(conn, 4<<10)
+	const answered = "HTTP/1.1 200 OK\r\n"
 	return func() {
 		if _, err := conn.Write(request); err != nil {
 			t.Fatal(err)
+		}
+		if head, err := r.Peek(len(answered)); err != nil || string(head) != answered {
+			t.Fatalf("the answer begins with %q, %v", head, err)
 		}
 		if err := skipMessage(r); err != nil {
 			t.Fatal(err)

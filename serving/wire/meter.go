@@ -393,7 +393,7 @@ func (m *Meter) choice(choice []byte) {
 				n = max(n, delta(value))
 			}
 		case "index":
-			index, _ = strconv.Atoi(string(value))
+			index = wholeNumber(value)
 		case "finish_reason":
 			over = !empty(value)
 			if string(value) == `"abort"` { // no answer's end, but that of an engine which gives it up
@@ -404,6 +404,15 @@ func (m *Meter) choice(choice []byte) {
 	})
 	m.pieces += n
 	m.choices.seen(index, over)
+}
+
+// wholeNumber is the number that the text is, 0 if it is none.
+func wholeNumber(text []byte) int {
+	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // most are
+		return int(text[0] - '0')
+	}
+	n, _ := strconv.Atoi(string(text))
+	return n
 }
 
 func delta(value []byte) (n int) {

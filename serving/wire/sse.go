@@ -85,11 +85,12 @@ func (m *Meter) line(line []byte) {
 	if line[0] == ':' {
 		return
 	}
-	name, value, _ := bytes.Cut(line, []byte(":"))
-	if len(value) > 0 && value[0] == ' ' {
-		value = value[1:]
-	}
 	m.sse.open = true
+	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok { // most lines
+		m.data(value(data))
+		return
+	}
+	name, value := field(line)
 	switch string(name) {
 	case "data":
 		m.data(value)
@@ -104,6 +105,20 @@ func (m *Meter) line(line []byte) {
 			m.said = true
 		}
 	}
+}
+
+// field is the name and the value of a line.
+func field(line []byte) (name, text []byte) {
+	name, text, _ = bytes.Cut(line, []byte(":"))
+	return name, value(text)
+}
+
+// value is what follows a field's colon, without the blank that may come first.
+func value(text []byte) []byte {
+	if len(text) > 0 && text[0] == ' ' {
+		return text[1:]
+	}
+	return text
 }
 
 // isField says that the text could be the name of a field.
