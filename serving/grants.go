@@ -156,10 +156,13 @@ func budgetsOf(l keys.Limits) string {
 }
 
 // spends books what ended work has used: nothing where no replica has done anything, and
-// at least what was expected where only its caller knows.
+// at least what was expected where only its caller knows. Of that nothing was done if it was
+// cancelled: the caller got no lease.
 func (w *Work) spends(r Result) {
 	used := int64(w.Request.PromptTokens) + int64(r.Tokens)
 	switch {
+	case w.told && r.Outcome == Cancelled:
+		used = 0
 	case w.told:
 		used = max(used, w.spend.Reserved())
 	case r.Tokens > 0 || r.Outcome == Completed || r.Outcome == Cancelled:

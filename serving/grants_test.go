@@ -227,6 +227,28 @@ func TestWhatIsSetAsideIsGivenBack(t *testing.T) {
 	}
 }
 
+// A lease that is refused once a replica was chosen takes nothing from the budget of its key.
+func TestALeaseThatIsNotGivenOutCostsNothing(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerDay: 100_000}}})
+	g := newWide(t, withKeys(file))
+	refused := 0
+	for range 40 {
+		// The share of a replica of 40,000 tokens that one key may have is 10,000.
+		if w := g.do("POST", routePath, `{"prompt_tokens":9000}`, bearing(secrets["alice"])...); w.Code == http.StatusTooManyRequests {
+			refused++
+			if _, _, _, code := readError(t, w.Body.Bytes()); code != "lease_limit_exceeded" {
+				t.Fatalf("%s", w.Body)
+			}
+		}
+	}
+	if refused < 30 {
+		t.Fatalf("%d of 40 refused", refused)
+	}
+	if used := g.counted("gearshift_key_tokens_total"); len(used) != 0 { // all that is not zero
+		t.Errorf("used: %q", used)
+	}
+}
+
 func TestGrantsOfWhatThereIsNot(t *testing.T) {
 	file := keysText(t, `{"name":"a","sha256":"`+strings.Repeat("ab", 32)+`","models":["huge","small"],"classes":["slow"]}`+"\n"+
 		`{"name":"b","sha256":"`+strings.Repeat("cd", 32)+`","models":["auto"]}`)
