@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/serving/abilities"
 	"gearshift/serving/complaint"
 	"gearshift/serving/health"
 	"gearshift/serving/wire"
@@ -82,8 +81,8 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	a.gather()
 	if status := a.status(); complaint.Worth(status) {
 		a.complaint = complaint.Of(status, a.first, a.model)
-		a.absent = !a.common && a.complaint != complaint.Model && abilities.Absent(status, a.first, out.URL.Path)
-		a.mute = a.absent && !(a.json() && abilities.Explains(a.first))
+		a.absent = !a.common && a.complaint != complaint.Model && complaint.Absent(status, a.first, out.URL.Path)
+		a.mute = a.absent && !(a.json() && complaint.Explains(a.first))
 	}
 }
 

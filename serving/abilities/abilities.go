@@ -3,11 +3,7 @@
 package abilities
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,60 +99,4 @@ func (t *Table) put(endpoint int, l *list) {
 	}
 	l.first = slices.Min(l.until)
 	t.lists[endpoint].Store(l)
-}
-
-// Absent reports whether an engine's error says that it does not have what it was asked
-// for at the path. What could be about something that the request names, such as a model or
-// an earlier response, does not say so.
-func Absent(status int, body []byte, path string) bool {
-	switch status {
-	case http.StatusMethodNotAllowed:
-		return true
-	case http.StatusNotFound, http.StatusNotImplemented:
-	default:
-		return false
-	}
-	var o struct {
-		Error, Detail, Message json.RawMessage
-	}
-	if json.Unmarshal(body, &o) != nil {
-		return true // the page of a server that has no such path
-	}
-	text := strings.ToLower(first(o.Error, o.Message, o.Detail))
-	if status == http.StatusNotImplemented { // llama.cpp: this server does not support reranking
-		return !containsAny(text, "input", "image", "audio", "video", "multimodal")
-	}
-	switch strings.Trim(text, " .") {
-	case "", "not found", "file not found", "404 page not found", "page not found":
-		return true
-	}
-	return strings.Contains(text, strings.ToLower(path)) || containsAny(text, "invalid url", "unknown url", "unknown_url", "no route", "cannot post", "unknown endpoint", "no such endpoint")
-}
-
-// Explains reports whether an error has OpenAI's shape, or Anthropic's: a client of either
-// finds out from it what is wrong.
-func Explains(body []byte) bool {
-	var o struct {
-		Error struct{ Message string }
-	}
-	return json.Unmarshal(body, &o) == nil && o.Error.Message != ""
-}
-
-// first is the first of the texts, each given as such or as the message of an object.
-func first(values ...json.RawMessage) string {
-	for _, value := range values {
-		var text string
-		var inner struct{ Message string }
-		if json.Unmarshal(value, &text) == nil && text != "" {
-			return text
-		}
-		if bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) && json.Unmarshal(value, &inner) == nil && inner.Message != "" {
-			return inner.Message
-		}
-	}
-	return ""
-}
-
-func containsAny(text string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }

@@ -1,5 +1,6 @@
 // Package complaint tells what an engine's error is about, where that is not the client's
-// doing: a model that the engine does not have, or a prompt that another size could hold.
+// doing: a model or an endpoint that the engine does not have, or a prompt that another size
+// could hold.
 package complaint
 
 import (
@@ -47,10 +48,12 @@ func Of(status int, body []byte, model string) Kind {
 	switch status {
 	case http.StatusNotFound:
 		switch {
-		case e.noModel(), e.aboutModel(model):
+		case e.noModel():
 			return Model
 		case e.param != "" && e.param != "model": // something that the client named
 			return Other
+		case e.beginsWithModel(model), e.aboutModel(model):
+			return Model
 		}
 		return Path
 	case http.StatusMethodNotAllowed:
@@ -133,9 +136,10 @@ func (f *fault) noModel() bool {
 
 var absent = []string{"not found", "does not exist", "not exist", "no such", "unknown", "could not find", "not available"}
 
-// aboutModel says of the text of a 404 that it is about the model.
+// aboutModel says of the text of a 404 that it is about the model, and not about what it
+// quotes.
 func (f *fault) aboutModel(model string) bool {
-	text := strings.ToLower(f.message)
+	text := unquoted(strings.ToLower(f.message))
 	return (strings.Contains(text, "model") || model != "" && strings.Contains(text, strings.ToLower(model))) && containsAny(text, absent)
 }
 

@@ -40,9 +40,13 @@ func TestOf(t *testing.T) {
 		{"Python's server", 501, "<!DOCTYPE HTML><p>Message: Unsupported method ('POST').", complaint.Path},
 		{"an engine for vectors", 501, `{"error":{"code":501,"message":"This server does not support completions. Start it without --embeddings","type":"not_supported_error"}}`, complaint.Path},
 		{"a model for chats", 404, `{"error":{"message":"This is a chat model and not supported in the v1/completions endpoint.","type":"invalid_request_error","param":"model","code":null}}`, complaint.Path},
+		{"older vLLM's earlier response", 404, `{"error":{"message":"Response with id 'model' not found.","type":"invalid_request_error","param":null,"code":404}}`, complaint.Path},
+		{"one named like the model", 404, `{"error":{"message":"Response with id 'org/small' not found.","param":null,"code":404}}`, complaint.Path},
+		{"one that ends the quotation", 404, `{"error":{"message":"Response with id 'x' model org/small' not found.","param":null,"code":404}}`, complaint.Path},
 
 		// What the client named is not there.
 		{"a file", 404, `{"error":{"message":"File file-1 not found","type":"invalid_request_error","param":"messages[0].content[0].file_id","code":null}}`, complaint.Other},
+		{"an earlier response", 404, `{"error":{"message":"Response with id 'the model' not found.","type":"invalid_request_error","param":"response_id","code":404}}`, complaint.Other},
 		{"what the model cannot do", 501, `{"error":{"code":501,"message":"image input is not supported","type":"not_supported_error"}}`, complaint.Other},
 		{"a client's words about the model", 400, `{"error":{"message":"cannot load image http://x/model org/small not found","type":"BadRequestError"}}`, complaint.Other},
 		{"another model", 400, "{\"error\":{\"message\":\"The model `other` does not exist.\"}}", complaint.Other},
