@@ -240,7 +240,9 @@ func (p *process) serves(ctx context.Context, t *testing.T, addr string, idle bo
 	if hwm >= 1<<30 {
 		t.Errorf("the router took %d MiB, want less than 1 GiB", hwm>>20)
 	}
-	if p99 >= time.Second {
+	// Where the engines, which are in the same process, work for a crowd as fast as they
+	// can, the time is theirs.
+	if !idle && p99 >= time.Second {
 		t.Errorf("ordinary requests took %v at the 99th percentile, want less than a second", p99)
 	}
 }
