@@ -15,9 +15,9 @@ const (
 	storeUsage    = "`file` that holds policies and training progress; default: " + storeVariable + ", else ./" + storeFile + " if it is there, else $XDG_DATA_HOME/gearshift/" + storeFile + ":"
 )
 
-// defaultStore is where the store is unless --store says it: where the environment says,
-// else the file of this folder, else the one in the user's data folder. Without such a
-// folder it is this one's, whether it is there or not.
+// defaultStore is where the store is without --store: the file that the environment names,
+// else that of this folder if it is there, else the one in the user's data folder. A user
+// without a data folder has the one of this folder in any case.
 func defaultStore() string {
 	if path := setting.Env(storeVariable); path != "" {
 		return path
