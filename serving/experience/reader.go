@@ -219,7 +219,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
-			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Answers: l.Answers, Variants: l.Allowed, Arrival: time.Duration(l.Arrival),
+			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Answers: l.Answers, Variants: l.Allowed, Holding: l.Holding, Without: l.Without, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
 			Now: time.Duration(l.At), InFlight: l.InFlight, ByTask: l.ByTask, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps, Excess: l.Excess,

@@ -68,6 +68,8 @@ type line struct {
 	MinQuality   float64   `json:"min_quality,omitempty"`             // none: any will do
 	Session      uint64    `json:"session,string,omitempty"`          // a hash, where sessions are kept together
 	Answers      int       `json:"answers,omitempty"`                 // made at once, where it is not one
+	Without      []int     `json:"without,omitempty"`                 // replicas that cannot answer it, by index
+	Holding      uint64    `json:"holding,omitempty"`                 // variants whose context holds the prompt, by bit; none: all
 	Allowed      uint64    `json:"allowed,omitempty"`                 // variants that its key may use, by bit; none: all
 
 	InFlight []int32   `json:"in_flight"`
@@ -107,7 +109,7 @@ func (r *Row) Known() bool { return r.Judged && !r.Told }
 func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
-		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants,
+		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants, Holding: r.Request.Holding, Without: r.Request.Without,
 		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
