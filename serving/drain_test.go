@@ -130,13 +130,13 @@ func (c *wireClient) answer(t *testing.T) *http.Response {
 func TestAnswersCloseTheirConnectionsAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const s = time.Second
-		stream := scripted(0, eventType, step{s, word("0", "a")}, step{6 * s, word("0", "b")}, step{0, stopped("0")}, step{0, done})
+		stream := scripted(0, eventType, step{s, word("0", "a")}, step{9 * s, word("0", "b")}, step{0, stopped("0")}, step{0, done})
 		g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 			body, _ := io.ReadAll(r.Body)
 			if strings.Contains(string(body), `"stream":true`) {
 				return stream(r)
 			}
-			return takes(3 * s)(r)
+			return takes(4 * s)(r)
 		}), func(o *serving.Options) { o.Config.ReadyGrace = 4 * s })
 		l, stop, ended := serve(t, g)
 		idle, long, streamed := connect(t, l), connect(t, l), connect(t, l)
