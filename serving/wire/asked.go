@@ -6,13 +6,15 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // asked is how much a body asks for.
 type asked struct {
-	n, bestOf int // of each prompt; zero if the body does not say
-	prompts   int // that stand in one list
-	most      int // output tokens of one answer; zero if the body does not say
+	n       int // choices of each prompt; zero if the body does not say
+	made    int // answers of each prompt that engines may make for that, or choose from
+	prompts int // that stand in one list
+	most    int // output tokens of one answer; zero if the body does not say
 }
 
 // member reads one of the body's members. Of a name that comes twice the larger value
@@ -20,11 +22,11 @@ type asked struct {
 func (a *asked) member(s seen, key, value []byte) {
 	switch string(key) {
 	case "n":
-		a.n = max(a.n, count(value))
+		a.n, a.made = max(a.n, count(value)), max(a.made, counted(value))
 	case "best_of":
-		a.bestOf = max(a.bestOf, count(value))
+		a.made = max(a.made, counted(value))
 	case "max_tokens", "max_completion_tokens", "max_output_tokens":
-		a.most = max(a.most, count(value))
+		a.most = max(a.most, counted(value))
 	case "prompt":
 		if first := skipSpace(value, 1); first < len(value) && value[0] == '[' && (value[first] == '"' || value[first] == '[') {
 			prompts := 0
@@ -32,6 +34,16 @@ func (a *asked) member(s seen, key, value []byte) {
 			a.prompts = max(a.prompts, prompts)
 		}
 	}
+}
+
+// counted is the number that the value states, or its text: engines that read by pydantic,
+// such as vLLM, take "64" for 64.
+func counted(value []byte) int {
+	if len(value) > 0 && value[0] == '"' {
+		s, _ := text(value)
+		value = []byte(strings.ReplaceAll(strings.TrimSpace(s), "_", ""))
+	}
+	return count(value)
 }
 
 // count is the number that the value states, zero if it is none that counts something.
@@ -46,7 +58,7 @@ func count(value []byte) int {
 // Answers is how many answers an engine makes for the request: as many as it asks for,
 // or is to choose from, of each of its prompts.
 func (r *Request) Answers() int {
-	return int(min(float64(max(1, r.asked.n, r.asked.bestOf))*float64(max(1, r.asked.prompts)), math.MaxInt32))
+	return int(min(float64(max(1, r.asked.made))*float64(max(1, r.asked.prompts)), math.MaxInt32))
 }
 
 // Choices is how many choices the answer to the request has: as many as it asks for, of each
