@@ -1,6 +1,9 @@
 package fleet
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Closed is the cap of a replica that gets no request.
 const Closed = -1
@@ -69,7 +72,7 @@ func (l *Ledger) copyCorrections(v *View) {
 		v.InFlight[i] += n
 	}
 	for i, n := range l.heldElsewhere {
-		v.Held[i] += n
+		v.Held[i] = int32(min(int64(v.Held[i])+int64(n), math.MaxInt32)) // as HoldEach bounds them
 	}
 }
 

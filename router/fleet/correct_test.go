@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"reflect"
 	"testing"
 )
@@ -53,6 +54,10 @@ func TestCorrectionsShowAndTakeNoPlaces(t *testing.T) {
 	l.HoldEach([]int{0}, alike(20))
 	if l.View(0, &v); v.Held[0] != 50 {
 		t.Errorf("held %d, want own 20 and 30 of others", v.Held[0])
+	}
+	l.HoldEach([]int{0}, alike(math.MaxInt64))
+	if l.View(0, &v); v.Held[0] != math.MaxInt32 {
+		t.Errorf("held %d, want all that can be told", v.Held[0])
 	}
 }
 
