@@ -27,7 +27,8 @@ const (
 
 // Bodies is the budget of request bodies. A body is charged for the memory that it
 // occupies, as it arrives. Bodies up to [Small] have a reserve of their own, so that
-// large ones cannot keep them out. When a part is full, the slowest sender that is
+// large ones cannot keep them out; beyond it they are charged as large ones are, as long as
+// there is room for that. When a part is full, the slowest sender that is
 // still sending is cut off, if it is clearly slower than the one that needs room.
 // Bodies that have arrived whole stay. Its methods may be called from any goroutine.
 type Bodies struct {
@@ -113,11 +114,10 @@ func (x *Body) Grow(now time.Duration, arrived, size int64) error {
 	if size > Small {
 		class = LargeBodies
 	}
-	need := size
-	if class == x.class {
-		need -= x.held
+	if class == SmallBodies && !b.fits(x, SmallBodies, size) && b.fits(x, LargeBodies, size) {
+		class = LargeBodies
 	}
-	if !b.room(x, now, class, need) {
+	if !b.room(x, now, class, x.need(class, size)) {
 		b.parts[class].full++
 		return ErrFull
 	}
@@ -125,6 +125,19 @@ func (x *Body) Grow(now time.Duration, arrived, size int64) error {
 	b.parts[class].held += size
 	x.class, x.held = class, size
 	return nil
+}
+
+// need is what the part has to have left for the body to be of the size.
+func (x *Body) need(class Class, size int64) int64 {
+	if class == x.class {
+		return size - x.held
+	}
+	return size
+}
+
+// fits says that there is room without cutting anybody off. The caller holds b.mu.
+func (b *Bodies) fits(x *Body, class Class, size int64) bool {
+	return b.parts[class].held+x.need(class, size) <= b.parts[class].limit
 }
 
 // room makes room for a body by cutting off senders that are slower. The caller holds

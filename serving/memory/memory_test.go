@@ -42,6 +42,32 @@ func TestLargeBodiesLeaveTheReserve(t *testing.T) {
 	}
 }
 
+// What large bodies leave is no less for small ones: the reserve is not their bound.
+func TestSmallBodiesHaveAllOfIt(t *testing.T) {
+	cut := senders{}
+	b := memory.NewBodies(4*mib, cut.cut)
+	var bodies []*memory.Body
+	for range 64 {
+		x := b.Begin(0, "small")
+		grow(t, x, 0, 0, 4*kib, nil)
+		grow(t, x, 0, 4*kib, 64*kib, nil)
+		bodies = append(bodies, x)
+	}
+	if small, large := b.Usage(memory.SmallBodies), b.Usage(memory.LargeBodies); small.Held != mib || large.Held != 3*mib {
+		t.Errorf("%+v of the reserve, %+v beyond it", small, large)
+	}
+	grow(t, b.Begin(0, "one more"), 0, 0, kib, memory.ErrFull)
+	if u := b.Usage(memory.SmallBodies); u.Full != 1 || len(cut) != 0 {
+		t.Errorf("%+v, cut off %v", u, cut)
+	}
+	for _, x := range bodies {
+		x.Free()
+	}
+	if small, large := b.Usage(memory.SmallBodies).Held, b.Usage(memory.LargeBodies).Held; small != 0 || large != 0 {
+		t.Errorf("%d and %d bytes held by nobody", small, large)
+	}
+}
+
 func TestABodyThatGrowsLeavesTheReserve(t *testing.T) {
 	b := memory.NewBodies(64*mib, senders{}.cut)
 	x := b.Begin(0, "x")
