@@ -2,6 +2,7 @@ package env_test
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestMarginalsAddUp(t *testing.T) {
 		if o.Marginal < 0 {
 			harmful++
 		}
-		if o.Marginal = 0; o != before[i] {
+		if o.Marginal = 0; !reflect.DeepEqual(o, before[i]) {
 			t.Fatalf("decision %d ends as %+v, and as %+v where nobody asks", i, o, before[i])
 		}
 	}

@@ -81,7 +81,8 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	a.gather()
 	if status := a.status(); complaint.Worth(status) {
 		a.complaint = complaint.Of(status, a.first, a.model)
-		a.absent = !a.common && a.complaint != complaint.Model && complaint.Absent(status, a.first, out.URL.Path)
+		a.absent = a.complaint == complaint.Endpoint ||
+			!a.common && a.complaint != complaint.Model && complaint.Absent(status, a.first, out.URL.Path)
 		a.mute = a.absent && !(a.json() && complaint.Explains(a.first))
 	}
 }

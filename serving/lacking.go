@@ -34,9 +34,6 @@ func (d *dispatch) lacks(a *answer) {
 // able keeps the call from replicas that are known to lack the endpoint. Where all do they are
 // asked again: one may have got it since.
 func (s *Server) able(e *endpoint, k *call) {
-	if e.common {
-		return
-	}
 	if without := s.abilities.Lacking(e.index(), s.clock()); without != nil && s.anyAble(e, k) {
 		k.fleet.Without = without
 	}
@@ -67,5 +64,5 @@ func (d *dispatch) unsupported() (status int, e wire.Error) {
 	if d.call.variant != Auto {
 		who = fmt.Sprintf("no engine of the model %q", d.table.Variants[d.call.variant].Name)
 	}
-	return http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unsupported_endpoint", Message: who + " has " + d.endpoint.path}
+	return http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: who + " has " + d.endpoint.path}
 }

@@ -100,7 +100,7 @@ var table = []room{
 		"it is a client of an engine: it times what comes back, and knows no model of it"},
 	{"serving/listing", nil,
 		"a list of models is text, whoever asked for it"},
-	{"serving/complaint", nil,
+	{"serving/complaint", []string{"serving/wire"},
 		"what an error is about stands in its text, whoever gets it"},
 	{"serving/health", []string{"router/fleet", "serving/listing"},
 		"who gets requests is a matter of events and times: it knows the ledger, and no server"},

@@ -55,7 +55,7 @@ func (f *Front) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	chat := request.URL.Path == ChatPath
 	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
-		return Refuse(request, http.StatusNotFound, invalid("", "this engine has no "+request.Method+" "+request.URL.Path)), nil
+		return Refuse(request, http.StatusNotFound, NoEndpoint("this engine", request)), nil
 	}
 	var shape struct {
 		Stream        bool           `json:"stream"`

@@ -57,7 +57,7 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	chat := request.URL.Path == ChatPath
 	if !chat && request.URL.Path != CompletionPath || request.Method != http.MethodPost {
-		return Refuse(request, http.StatusNotFound, invalid("", "the simulated backend has no "+request.Method+" "+request.URL.Path)), nil
+		return Refuse(request, http.StatusNotFound, NoEndpoint("the simulated backend", request)), nil
 	}
 	o, j, fault := r.order(body, chat)
 	if fault != nil {
@@ -161,6 +161,11 @@ func listOf(value []byte, first string) bool {
 
 func invalid(param, message string) wire.Error {
 	return wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: "invalid_value", Message: message}
+}
+
+// NoEndpoint is the error of an engine that is not made for what was asked.
+func NoEndpoint(engine string, r *http.Request) wire.Error {
+	return wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: engine + " has no " + r.Method + " " + r.URL.Path}
 }
 
 // simulation is a job as an answer of filler words.

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+
+	"gearshift/serving/wire"
 )
 
 // Kind is what an error is about.
@@ -23,11 +25,14 @@ const (
 	Path
 	// Context: prompt and answer are longer than its context.
 	Context
+	// Endpoint: it says itself that it is not made for the endpoint, as a classifier
+	// is not for chats. Unlike [Path], that is no sign of a wrong base.
+	Endpoint
 )
 
 // String says what the engine lacks.
 func (k Kind) String() string {
-	return [...]string{"", "it does not have the model", "it does not have the endpoint", "its context is too short"}[k]
+	return [...]string{"", "it does not have the model", "it does not have the endpoint", "its context is too short", "it is not made for the endpoint"}[k]
 }
 
 // Worth says whether an error of the status may be about any of this.
@@ -48,6 +53,8 @@ func Of(status int, body []byte, model string) Kind {
 	switch status {
 	case http.StatusNotFound:
 		switch {
+		case e.code == wire.UnsupportedEndpoint:
+			return Endpoint
 		case e.noModel():
 			return Model
 		case e.param != "" && e.param != "model": // something that the client named

@@ -37,6 +37,7 @@ func TestOf(t *testing.T) {
 		{"nginx", 404, "<html><h1>404 Not Found</h1></html>", complaint.Path},
 		{"nothing", 404, "", complaint.Path},
 		{"a static server", 405, "<html>405 Not Allowed</html>", complaint.Path},
+		{"an engine that is not made for it", 404, `{"error":{"message":"a classifier has no POST /v1/chat/completions","code":"unsupported_endpoint"}}`, complaint.Endpoint},
 		{"Python's server", 501, "<!DOCTYPE HTML><p>Message: Unsupported method ('POST').", complaint.Path},
 		{"an engine for vectors", 501, `{"error":{"code":501,"message":"This server does not support completions. Start it without --embeddings","type":"not_supported_error"}}`, complaint.Path},
 		{"a model for chats", 404, `{"error":{"message":"This is a chat model and not supported in the v1/completions endpoint.","type":"invalid_request_error","param":"model","code":null}}`, complaint.Path},

@@ -72,6 +72,10 @@ const (
 	Timeout        = "timeout_error"
 )
 
+// UnsupportedEndpoint is the code of an error that says that an engine, or no engine, is
+// made for the endpoint that was asked.
+const UnsupportedEndpoint = "unsupported_endpoint"
+
 // Model is one entry of the list of models.
 type Model struct {
 	ID      string `json:"id"`

@@ -54,7 +54,7 @@ func (e *Engine) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if r.Method != http.MethodPost || r.URL.Path != backend.ClassifyPath {
-		return backend.Refuse(r, http.StatusNotFound, *invalid("", "a classifier has no "+r.Method+" "+r.URL.Path)), nil
+		return backend.Refuse(r, http.StatusNotFound, backend.NoEndpoint("a classifier", r)), nil
 	}
 	in, fault := e.read(body)
 	if fault != nil {
