@@ -172,7 +172,8 @@ func TestLocal(t *testing.T) {
 		"127.0.0.1": true, "127.0.0.1:8080": true, "127.9.9.9": true, "[::1]:8080": true, "[::1]": true, "::1": true,
 		"api.example.com": true, "API.example.com:443": true, "box:8080": true, "host.docker.internal:8080": true,
 		"evil.example": false, "evil.example:8080": false, "localhost.evil.example": false, "evillocalhost": false, "127.0.0.1.evil.example": false,
-		"192.0.2.7": false, "0.0.0.0": false, "169.254.169.254": false, "x.api.example.com": false, "2130706433": false,
+		"0.0.0.0:8080": true, "[::]:8080": true, "192.0.2.7": true, "[fd00::7]:8080": true, // no name, so nobody made it resolve to here
+		"192.0.2.7.evil.example": false, "x.api.example.com": false, "2130706433": false,
 	} {
 		if got := r.Local(host); got != want {
 			t.Errorf("%q: %v, want %v", host, got, want)

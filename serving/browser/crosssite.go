@@ -41,7 +41,8 @@ var loopbackNames = []string{"localhost", "host.docker.internal", "gateway.docke
 
 // Local reports whether a server on a loopback address may be called by the host of a
 // request: a page whose own name is made to resolve to this machine (DNS rebinding) is
-// known by that name. A request without a host is no browser's.
+// known by that name. An address resolves to nothing else, so it is right, as 0.0.0.0 or that
+// of a port that is forwarded to here. A request without a host is no browser's.
 func (r *Rules) Local(host string) bool {
 	if r.anyHost || host == "" {
 		return true
@@ -59,8 +60,8 @@ func (r *Rules) Local(host string) bool {
 	if _, ok := r.hosts[host]; ok || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // Loopback reports whether the request came in on a loopback address of this machine.
