@@ -6,9 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
+	"time"
 
+	"gearshift/serving/files"
 	"gearshift/serving/setting"
 )
 
@@ -41,17 +42,22 @@ func (t TLSConfig) Validate() error {
 // cannot be used does not take the place of the last good one.
 type trust struct {
 	files TLSConfig
+	guard files.Guard
 
 	mu      sync.Mutex // protects all below
 	content [3][]byte  // of CA, Cert and Key, as they were used last
 	good    *tls.Config
 }
 
+// trustPatience is how long a connection waits for the files, which may lie where nobody
+// answers.
+const trustPatience = time.Second
+
 func newTrust(c TLSConfig) (*trust, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	t := &trust{files: c}
+	t := &trust{files: c, guard: files.Guard{Patience: trustPatience}}
 	return t, t.read()
 }
 
@@ -74,14 +80,7 @@ func (t *trust) read() error {
 		if file == "" {
 			continue
 		}
-		info, err := os.Stat(file)
-		if err == nil && !info.Mode().IsRegular() { // a pipe would hold up every connection
-			err = fmt.Errorf("%s is no regular file", file)
-		}
-		if err != nil {
-			return err
-		}
-		data, err := os.ReadFile(file)
+		data, err := t.guard.Read(file)
 		if err != nil {
 			return err
 		}

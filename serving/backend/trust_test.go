@@ -17,7 +17,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"gearshift/serving/files"
 )
 
 // authority signs certificates.
@@ -155,4 +158,30 @@ func TestUpstreamTLSFaults(t *testing.T) {
 			t.Errorf("%+v: error %v, want %s", c.tls, err, c.want)
 		}
 	}
+}
+
+// Where the files lie on a file system that hangs, connections are made with what was read last.
+func TestTrustOfFilesThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ca, _ := (*authority)(nil).issue(t, "an authority")
+		trusted, err := newTrust(TLSConfig{CA: put(t, filepath.Join(t.TempDir(), "ca"), ca)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan struct{})
+		defer close(answers)
+		trusted.guard.Open = func(string) (files.File, error) {
+			<-answers
+			return nil, os.ErrNotExist
+		}
+		for range 2 {
+			start := time.Now()
+			if c := trusted.config("engine"); c.RootCAs == nil || c.ServerName != "engine" {
+				t.Errorf("%+v", c)
+			}
+			if took := time.Since(start); took > trustPatience {
+				t.Errorf("a connection waits %v", took)
+			}
+		}
+	})
 }
