@@ -1,9 +1,7 @@
 package backend
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,11 +68,8 @@ func (r *replica) messages(request *http.Request, body []byte) (*http.Response, 
 		return refusal, err
 	}
 	if stream != nil {
-		response := Respond(request, http.StatusOK, nil)
-		response.Header = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache"}}
-		response.ContentLength = -1
-		response.Body = &messagesEvents{ReadCloser: stream, lines: bufio.NewScanner(stream), input: wire.PromptOf(body).Tokens()}
-		return response, nil
+		e := &messagesEvents{input: wire.PromptOf(body).Tokens()}
+		return retell(request, stream, e, &e.written), nil
 	}
 	choice := whole.Choices[0]
 	out := answerOf(*whole, stopReason(choice.FinishReason), whole.Usage.PromptTokens, whole.Usage.CompletionTokens)
@@ -99,57 +94,25 @@ func stopReason(finish wire.Optional) string {
 
 // messagesEvents makes the events of a chat those of the Messages API.
 type messagesEvents struct {
-	io.ReadCloser // the chat's
-	lines         *bufio.Scanner
-	ready         []byte // written but not yet read
-	input         int    // tokens, before the engine has told them
-	begun, ended  bool
-	finish        wire.Optional
-	usage         wire.Usage
+	written
+	input  int // tokens, before the engine has told them
+	begun  bool
+	finish wire.Optional
+	usage  wire.Usage
 }
 
-// Read implements io.Reader.
-func (e *messagesEvents) Read(p []byte) (int, error) {
-	for len(e.ready) == 0 {
-		if e.ended {
-			return 0, io.EOF
-		}
-		if !e.lines.Scan() {
-			if err := e.lines.Err(); err != nil {
-				return 0, err
-			}
-			return 0, io.ErrUnexpectedEOF
-		}
-		data, ok := strings.CutPrefix(e.lines.Text(), "data: ")
-		switch {
-		case !ok:
-		case data == "[DONE]":
-			e.close()
-		default:
-			e.chunk([]byte(data))
-		}
-	}
-	n := copy(p, e.ready)
-	e.ready = e.ready[n:]
-	return n, nil
-}
-
-func (e *messagesEvents) chunk(data []byte) {
-	var a wire.Answer
-	if err := json.Unmarshal(data, &a); err != nil { // the simulation's own
-		panic(err)
-	}
+func (e *messagesEvents) chunk(a wire.Answer) {
 	if !e.begun {
 		e.begun = true
-		e.event("message_start", object{"message": answerOf(a, nil, e.input, 1)})
-		e.event("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
+		e.write("message_start", object{"message": answerOf(a, nil, e.input, 1)})
+		e.write("content_block_start", object{"index": 0, "content_block": object{"type": "text", "text": ""}})
 	}
 	if a.Usage != nil {
 		e.usage = *a.Usage
 	}
 	for _, c := range a.Choices {
 		if c.Delta != nil && c.Delta.Content != "" {
-			e.event("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": c.Delta.Content}})
+			e.write("content_block_delta", object{"index": 0, "delta": object{"type": "text_delta", "text": c.Delta.Content}})
 		}
 		if c.FinishReason != "" {
 			e.finish = c.FinishReason
@@ -157,22 +120,12 @@ func (e *messagesEvents) chunk(data []byte) {
 	}
 }
 
-// close writes the events after the last token.
-func (e *messagesEvents) close() {
-	e.ended = true
-	e.event("content_block_stop", object{"index": 0})
-	e.event("message_delta", object{
+// end writes the events after the last token.
+func (e *messagesEvents) end() {
+	e.write("content_block_stop", object{"index": 0})
+	e.write("message_delta", object{
 		"delta": object{"stop_reason": stopReason(e.finish), "stop_sequence": nil},
 		"usage": object{"input_tokens": e.usage.PromptTokens, "output_tokens": e.usage.CompletionTokens},
 	})
-	e.event("message_stop", object{})
-}
-
-func (e *messagesEvents) event(kind string, o object) {
-	o["type"] = kind
-	text, err := json.Marshal(o)
-	if err != nil { // plain values always encode
-		panic(err)
-	}
-	e.ready = append(append(append(e.ready, "event: "+kind+"\ndata: "...), text...), "\n\n"...)
+	e.write("message_stop", object{})
 }

@@ -1,9 +1,7 @@
 package backend
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,11 +81,8 @@ func (r *replica) respond(request *http.Request, body []byte) (*http.Response, e
 		return refusal, err
 	}
 	if stream != nil {
-		response := Respond(request, http.StatusOK, nil)
-		response.Header = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-cache"}}
-		response.ContentLength = -1
-		response.Body = &responseEvents{ReadCloser: stream, lines: bufio.NewScanner(stream), replica: r, order: o}
-		return response, nil
+		e := &responseEvents{replica: r, order: o}
+		return retell(request, stream, e, &e.written), nil
 	}
 	choice := whole.Choices[0]
 	whole.ID = o.id
@@ -137,49 +132,16 @@ func part(text string) object {
 
 // responseEvents makes the events of a chat those of the Responses API.
 type responseEvents struct {
-	io.ReadCloser // the chat's
-	lines         *bufio.Scanner
-	replica       *replica
-	order         responseOrder
-	ready         []byte // written but not yet read
-	sent          int    // events
-	text          strings.Builder
-	last          wire.Answer
-	finish        string
-	ended         bool
+	written
+	replica *replica
+	order   responseOrder
+	sent    int // events
+	text    strings.Builder
+	last    wire.Answer
+	finish  string
 }
 
-// Read implements io.Reader.
-func (e *responseEvents) Read(p []byte) (int, error) {
-	for len(e.ready) == 0 {
-		if e.ended {
-			return 0, io.EOF
-		}
-		if !e.lines.Scan() {
-			if err := e.lines.Err(); err != nil {
-				return 0, err
-			}
-			return 0, io.ErrUnexpectedEOF
-		}
-		data, ok := strings.CutPrefix(e.lines.Text(), "data: ")
-		switch {
-		case !ok:
-		case data == "[DONE]":
-			e.close()
-		default:
-			e.chunk([]byte(data))
-		}
-	}
-	n := copy(p, e.ready)
-	e.ready = e.ready[n:]
-	return n, nil
-}
-
-func (e *responseEvents) chunk(data []byte) {
-	var a wire.Answer
-	if err := json.Unmarshal(data, &a); err != nil { // the simulation's own
-		panic(err)
-	}
+func (e *responseEvents) chunk(a wire.Answer) {
 	a.ID = e.order.id
 	if e.sent == 0 {
 		e.event("response.created", object{"response": responseOf(a, "", "")})
@@ -205,9 +167,8 @@ func (e *responseEvents) at(a wire.Answer, o object) object {
 	return o
 }
 
-// close writes the events after the last token.
-func (e *responseEvents) close() {
-	e.ended = true
+// end writes the events after the last token.
+func (e *responseEvents) end() {
 	text := e.text.String()
 	e.event("response.output_text.done", e.at(e.last, object{"text": text, "logprobs": []object{}}))
 	e.event("response.content_part.done", e.at(e.last, object{"part": part(text)}))
@@ -218,11 +179,7 @@ func (e *responseEvents) close() {
 }
 
 func (e *responseEvents) event(kind string, o object) {
-	o["type"], o["sequence_number"] = kind, e.sent
+	o["sequence_number"] = e.sent
 	e.sent++
-	text, err := json.Marshal(o)
-	if err != nil { // plain values always encode
-		panic(err)
-	}
-	e.ready = append(append(append(e.ready, "event: "+kind+"\ndata: "...), text...), "\n\n"...)
+	e.write(kind, o)
 }
