@@ -133,7 +133,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		return err
 	}
 	defer server.Close()
-	ends := server.EndsWithin
+	ends := func() time.Duration { return server.EndsWithin() + traces.endsWithin() }
 	limit.Store(&ends)
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName(), "store", o.Store)

@@ -27,3 +27,11 @@ func (t traces) close(log *slog.Logger) {
 		log.Warn("spans are lost", "error", err)
 	}
 }
+
+// endsWithin is how long close may take.
+func (t traces) endsWithin() time.Duration {
+	if t.Tracer() == nil {
+		return 0
+	}
+	return lastSpans
+}
