@@ -94,6 +94,8 @@ func (l *link) exchange(r *http.Request, body io.Reader) (*http.Response, error)
 			return nil, err
 		case response.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("the server switched to a protocol that nobody asked for")
+		case response.StatusCode < http.StatusContinue: // none that HTTP has: nothing need follow
+			return nil, fmt.Errorf("the server's status %q is none", response.Status)
 		case response.StatusCode >= http.StatusOK:
 			l.left = math.MaxInt64
 			response.Close = response.Close || l.sent != nil

@@ -390,3 +390,19 @@ func TestPlainClosesWhatNobodyUses(t *testing.T) {
 		}
 	})
 }
+
+// A status below 100 is none that HTTP has, and no word that more is to come.
+func TestAStatusThatIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plainTo(func(_ int, conn net.Conn) {
+			_, _ = hear(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, "HTTP/1.1 099 Odd\r\nContent-Length: 2\r\n\r\nok")
+			_, _ = io.Copy(io.Discard, conn) // says no more, and stays
+		})
+		began := time.Now()
+		_, err := p.RoundTrip(plainRequest(t.Context(), "{}"))
+		if err == nil || !strings.Contains(err.Error(), "099") || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"net/netip"
@@ -230,7 +231,7 @@ type Conn struct {
 	bounded bool // by address
 
 	busy   atomic.Bool  // a request is at work
-	header atomic.Int64 // bytes that came while none was, charged beyond freeHeader
+	header atomic.Int64 // what came while none was has cost, charged beyond freeHeader
 
 	// Protected by limiter.mu.
 	waits        bool // is in the queue
@@ -238,8 +239,22 @@ type Conn struct {
 	gone         bool
 }
 
-// freeHeader is how much of a header needs no memory to be left.
-const freeHeader = 8 << 10
+const (
+	// freeHeader is how much of a header needs no memory to be left.
+	freeHeader = 8 << 10
+	// fieldMemory is what a field of a header occupies beside its text: a key of a map, a
+	// list of values, and the headers of their texts.
+	fieldMemory = 128
+)
+
+// costOf is the memory that a piece of a header comes to. What follows its end is a body.
+func costOf(piece []byte) int64 {
+	header := piece
+	if end := bytes.Index(piece, []byte("\r\n\r\n")); end >= 0 {
+		header = piece[:end]
+	}
+	return int64(len(piece) + fieldMemory*bytes.Count(header, []byte("\n")))
+}
 
 var errHeaders = errors.New("no memory is left for headers")
 
@@ -247,8 +262,9 @@ var errHeaders = errors.New("no memory is left for headers")
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.busy.Load() {
-		if total := c.header.Add(int64(n)); total > freeHeader {
-			charged := min(int64(n), total-freeHeader)
+		cost := costOf(p[:n])
+		if total := c.header.Add(cost); total > freeHeader {
+			charged := min(cost, total-freeHeader)
 			if c.limiter.headers.Add(charged) > c.limiter.mostHeaders.Load() {
 				c.limiter.overHeaders.Add(1)
 				c.Conn.Close()

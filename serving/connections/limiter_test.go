@@ -202,6 +202,39 @@ func TestHeadersHaveABudget(t *testing.T) {
 	}
 }
 
+// Fields occupy memory beside their text: of short ones most is that.
+func TestFieldsCountInTheBudgetOfHeaders(t *testing.T) {
+	read := func(s *site, text string) error {
+		client, c := s.connect("192.0.2.1:1")
+		go func() { _, _ = client.Write([]byte(text)) }()
+		b := make([]byte, 4<<10)
+		for got := 0; got < len(text); {
+			n, err := c.Read(b)
+			if err != nil {
+				return err
+			}
+			got += n
+		}
+		return nil
+	}
+	config := connections.Config{Total: 100, PerAddress: 100} // 64 KiB for headers
+	for name, x := range map[string]struct {
+		text string
+		fits bool
+	}{
+		"many fields":          {strings.Repeat("a:\r\n", 2000), false},
+		"as much in few":       {"a: " + strings.Repeat("x", 8000) + "\r\n\r\n", true},
+		"fields as usual":      {strings.Repeat("x-field: value\r\n", 40) + "\r\n", true},
+		"lines of a body":      {"a: b\r\n\r\n" + strings.Repeat("\n", 4000), true},
+		"fields that end soon": {strings.Repeat("a:\r\n", 600) + "\r\n", false},
+	} {
+		s := newSite(t, config)
+		if err := read(s, x.text); (err == nil) != x.fits {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestBoundsByDefault(t *testing.T) {
 	for _, x := range []struct {
 		config connections.Config

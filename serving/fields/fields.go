@@ -2,7 +2,19 @@
 // to replicas, and back.
 package fields
 
-import "strings"
+import (
+	"net/textproto"
+	"strings"
+)
+
+// meant is the name as servers read it that hand fields on as variables of an environment
+// (CGI, WSGI): to them a low line is a hyphen, so that X_Forwarded_For is X-Forwarded-For.
+func meant(name string) string {
+	if strings.IndexByte(name, '_') < 0 {
+		return name
+	}
+	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
 
 // reserved begins the names of the router's own fields. Names stand in their canonical
 // form everywhere here.
@@ -12,9 +24,12 @@ const reserved = "X-Gearshift-"
 // write anything into it.
 func Forwarding(name string) bool {
 	switch name {
-	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
+	case "Forwarded", "Forwarded-For", "X-Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
 		"Cf-Connecting-Ip", "Cf-Connecting-Ipv6", "Fastly-Client-Ip", "Fly-Client-Ip", "X-Envoy-External-Address",
-		"X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host", "X-Scheme":
+		"X-Original-Forwarded-For", "X-Original-Host", "X-Original-Url", "X-Rewrite-Url", "X-Host", "X-Scheme",
+		"X-Originating-Ip", "X-Remote-Ip", "X-Remote-Addr", "X-Proxyuser-Ip", "Proxy-Client-Ip", "Wl-Proxy-Client-Ip",
+		"X-Azure-Clientip", "X-Azure-Socketip", "X-Appengine-Remote-Addr", "X-Appengine-User-Ip",
+		"Remote-User", "X-Remote-User", "X-Client-Cert", "X-Ssl-Client-Cert", "X-Arr-Clientcert": // whom a proxy has seen
 		return true
 	}
 	return strings.HasPrefix(name, "X-Forwarded-")
@@ -30,6 +45,7 @@ func Browsing(name string) bool {
 // router's own, says where the request came from, or describes a body that is framed
 // again.
 func Inward(name string) bool {
+	name = meant(name)
 	switch name {
 	case "Accept-Encoding", // an answer that the upstream compressed could not be metered
 		"Content-Length", "Content-Encoding", "Expect":
@@ -50,10 +66,15 @@ func Outward(name string) bool {
 		"X-Frame-Options", "X-Xss-Protection", "Permissions-Policy", "Feature-Policy", "Referrer-Policy",
 		"X-Permitted-Cross-Domain-Policies", "Origin-Agent-Cluster", "Timing-Allow-Origin", "Service-Worker-Allowed",
 		"Alt-Svc", "Alt-Used", "Nel", "Report-To", "Reporting-Endpoints", "Sourcemap", "X-Sourcemap",
-		"X-Sendfile", "X-Reproxy-Url":
+		"X-Sendfile", "X-Lighttpd-Send-File", "X-Litespeed-Location", "X-Reproxy-Url",
+		"Set-Login", "Activate-Storage-Access", "Observe-Browsing-Topics",
+		"Accept-Ch", "Critical-Ch", "Document-Policy", "Document-Policy-Report-Only", "Require-Document-Policy",
+		"Document-Isolation-Policy", "Document-Isolation-Policy-Report-Only", "Integrity-Policy", "Integrity-Policy-Report-Only",
+		"Speculation-Rules", "Supports-Loading-Mode", "X-Dns-Prefetch-Control", "X-Ua-Compatible", "X-Robots-Tag",
+		"Surrogate-Control", "Surrogate-Key", "Cdn-Cache-Control", "Cache-Tag":
 		return true
 	}
-	for _, prefix := range []string{reserved, "Access-Control-", "Cross-Origin-", "X-Forwarded-", "X-Accel-"} {
+	for _, prefix := range []string{reserved, "Access-Control-", "Cross-Origin-", "Attribution-Reporting-", "X-Forwarded-", "X-Accel-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

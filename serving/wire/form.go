@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"mime"
 	"net/textproto"
 )
@@ -25,7 +26,11 @@ func ParseForm(body []byte, boundary string) (*Request, error) {
 		at += 2
 	}
 	mark = append([]byte("\r\n"), mark...)
-	for at += len(mark) - 2; ; {
+	at += len(mark) - 2
+	for parts := 0; ; parts++ {
+		if parts > maxFormParts {
+			return nil, badForm(fmt.Sprintf("it has more than %d parts", maxFormParts))
+		}
 		line, ok := lineAfter(body, at)
 		if !ok {
 			return nil, badForm("it ends within a part")
@@ -60,6 +65,9 @@ func lineAfter(body []byte, at int) (int, bool) {
 	return at + 2, bytes.HasPrefix(body[at:], []byte("\r\n"))
 }
 
+// maxFormParts bounds the parts of a form. Those that engines take have a dozen.
+const maxFormParts = 1000
+
 // partHeader bounds the header of a part, in bytes.
 const partHeader = 16 << 10
 
@@ -84,8 +92,7 @@ func (r *Request) part(start, end int) error {
 	case file:
 		r.media += max(1, len(value)/audioBytes)
 	case params["name"] == "model":
-		r.Model = string(value)
-		r.models = append(r.models, at)
+		return r.named(string(value), at)
 	case params["name"] == "stream":
 		r.Stream = string(value) == "true" || string(value) == "True" || string(value) == "1"
 	}

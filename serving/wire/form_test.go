@@ -71,6 +71,7 @@ func TestFaultsOfForms(t *testing.T) {
 		"nothing": "", "JSON": `{"model":"auto"}`, "another boundary": "--c\r\n" + disposition + "auto\r\n--c--\r\n",
 		"no end": "--b\r\n" + disposition + "auto", "no header": "--b\r\nauto\r\n--b--\r\n", "a boundary alone": "--b", "half a line": "--b\r",
 		"no disposition": "--b\r\nX: y\r\n\r\nauto\r\n--b--\r\n", "another disposition": "--b\r\nContent-Disposition: attachment\r\n\r\nauto\r\n--b--\r\n",
+		"too many parts":    strings.Repeat("--b\r\n"+disposition[:38]+"x\"\r\n\r\n\r\n", 1002) + "--b--\r\n",
 		"an endless header": "--b\r\nX: " + strings.Repeat("x", 20<<10) + "\r\n" + disposition + "auto\r\n--b--\r\n",
 	} {
 		_, err := ParseForm([]byte(body), "b")

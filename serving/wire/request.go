@@ -35,6 +35,10 @@ type Request struct {
 
 type span struct{ start, end int }
 
+// maxModels bounds the values of "model" in one body: each is remembered, beyond what the
+// body itself is charged for.
+const maxModels = 8
+
 // ParseRequest reads a request of any of the endpoints. The error is an [Error] that says
 // where the text is malformed, or which member has a wrong type. The request
 // keeps body, which must not change.
@@ -73,8 +77,7 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 		if !ok {
 			return wrongType("model", "a string")
 		}
-		r.Model = model
-		r.models = append(r.models, at)
+		return r.named(model, at)
 	case "metadata":
 		return r.metadata(value)
 	case "stream":
@@ -86,6 +89,16 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 	default:
 		r.takes(string(key), at)
 	}
+	return nil
+}
+
+// named notes a value of "model". The last one counts.
+func (r *Request) named(model string, at span) error {
+	if len(r.models) == maxModels {
+		return Error{Type: InvalidRequest, Param: "model", Code: "repeated_member", Message: fmt.Sprintf(`"model" comes more than %d times; want it once`, maxModels)}
+	}
+	r.Model = model
+	r.models = append(r.models, at)
 	return nil
 }
 

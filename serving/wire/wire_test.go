@@ -82,6 +82,21 @@ func TestWithModelKeepsAllOtherBytes(t *testing.T) {
 	}
 }
 
+// Each value of "model" is remembered, beyond what the body itself is charged for.
+func TestModelsThatRepeatAreBounded(t *testing.T) {
+	for n, fault := range map[int]bool{maxModels: false, maxModels + 1: true, 100_000: true} {
+		_, object := ParseRequest([]byte("{" + strings.Repeat(`"model":"a",`, n-1) + `"model":"a"}`))
+		part := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\na\r\n"
+		_, form := ParseForm([]byte(strings.Repeat(part, n)+"--b--\r\n"), "b")
+		for _, err := range []error{object, form} {
+			var e Error
+			if (errors.As(err, &e) && e.Code == "repeated_member" && e.Param == "model") != fault {
+				t.Errorf("%d models: %v", n, err)
+			}
+		}
+	}
+}
+
 func TestWithModelLeavesNoOtherModel(t *testing.T) {
 	r, err := ParseRequest([]byte(`{"model":"dear","a":1,"model":"cheap"}`))
 	if err != nil {
