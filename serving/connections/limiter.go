@@ -15,7 +15,7 @@ import (
 type Limiter struct {
 	mu        sync.Mutex // protects all below
 	bounds    Config
-	byAddress map[netip.Prefix]int
+	byAddress map[netip.Prefix]*client
 	open      int
 	waiting   queue // those without a request at work
 	counts    Counts
@@ -24,6 +24,12 @@ type Limiter struct {
 
 	headers, mostHeaders atomic.Int64 // bytes of headers that arrive
 	overHeaders          atomic.Uint64
+}
+
+// client is the connections of one address that count by it.
+type client struct {
+	open    int
+	waiting queue
 }
 
 // Counts is what became of connections.
@@ -36,7 +42,7 @@ type Counts struct {
 // New makes a Limiter with resolved bounds, for a process that may use so much memory.
 // Exempt says which addresses besides this machine's have no bound of their own.
 func New(bounds Config, memory int64, exempt func(addr string) bool) *Limiter {
-	l := &Limiter{byAddress: map[netip.Prefix]int{}, exempt: exempt}
+	l := &Limiter{byAddress: map[netip.Prefix]*client{}, exempt: exempt}
 	l.SetBounds(bounds, memory)
 	return l
 }
@@ -115,13 +121,14 @@ func (l *Limiter) admit(inner net.Conn) (c *Conn, reason string, victim *Conn) {
 	bounded = bounded && !l.exempt(inner.RemoteAddr().String())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if bounded && l.byAddress[from] >= l.bounds.PerAddress {
-		if victim = l.idle(func(c *Conn) bool { return c.from == from }); victim == nil {
+	of := l.clientOf(from, bounded)
+	if bounded && of.open >= l.bounds.PerAddress {
+		if victim = of.waiting.first; victim == nil {
 			l.counts.Address++
 			return nil, ReasonAddress, nil
 		}
 	} else if l.open >= l.bounds.Total {
-		if victim = l.idle(func(*Conn) bool { return true }); victim == nil {
+		if victim = l.idle(); victim == nil {
 			l.counts.Total++
 			return nil, ReasonTotal, nil
 		}
@@ -130,28 +137,64 @@ func (l *Limiter) admit(inner net.Conn) (c *Conn, reason string, victim *Conn) {
 		l.counts.Idle++
 		l.forget(victim)
 	}
-	c = &Conn{Conn: inner, limiter: l, from: from, bounded: bounded}
+	c = &Conn{Conn: inner, limiter: l, from: from, of: of}
 	l.open++
-	if bounded {
-		l.byAddress[from]++
+	if of != nil {
+		of.open++
+		l.byAddress[from] = of
 	}
-	l.waiting.push(c)
+	l.wait(c)
 	return c, "", victim
+}
+
+// clientOf is the client of the address, a new one if it has no connection; nil if it has no
+// bound. The caller holds l.mu.
+func (l *Limiter) clientOf(from netip.Prefix, bounded bool) *client {
+	if !bounded {
+		return nil
+	}
+	if of := l.byAddress[from]; of != nil {
+		return of
+	}
+	return &client{waiting: queue{own: true}}
 }
 
 // looked bounds the connections that are compared for who makes way.
 const looked = 64
 
-// idle is a connection that waits and fits: of those that have waited longest, one of the
-// address with the most connections. The caller holds l.mu.
-func (l *Limiter) idle(fits func(*Conn) bool) (found *Conn) {
+// idle is a connection that waits: of those that have waited longest, one of the address
+// with the most connections. The caller holds l.mu.
+func (l *Limiter) idle() (found *Conn) {
 	c := l.waiting.first
-	for n := 0; c != nil && n < looked; n, c = n+1, c.next {
-		if fits(c) && (found == nil || l.byAddress[c.from] > l.byAddress[found.from]) {
+	for n := 0; c != nil && n < looked; n, c = n+1, c.in[0].next {
+		if found == nil || c.of.size() > found.of.size() {
 			found = c
 		}
 	}
 	return found
+}
+
+func (c *client) size() int {
+	if c == nil {
+		return 0
+	}
+	return c.open
+}
+
+// wait puts a connection among those that wait. The caller holds l.mu, as in leave.
+func (l *Limiter) wait(c *Conn) {
+	l.waiting.push(c)
+	if c.of != nil {
+		c.of.waiting.push(c)
+	}
+}
+
+// leave takes it out of them.
+func (l *Limiter) leave(c *Conn) {
+	l.waiting.remove(c)
+	if c.of != nil {
+		c.of.waiting.remove(c)
+	}
 }
 
 // forget takes a connection out. The caller holds l.mu.
@@ -161,26 +204,40 @@ func (l *Limiter) forget(c *Conn) {
 	}
 	c.gone = true
 	l.open--
-	if c.bounded {
-		if l.byAddress[c.from]--; l.byAddress[c.from] == 0 {
+	l.leave(c)
+	if c.of != nil {
+		if c.of.open--; c.of.open == 0 {
 			delete(l.byAddress, c.from)
 		}
 	}
-	l.waiting.remove(c)
 }
 
-// queue is connections in the order in which they began to wait.
+// queue is connections in the order in which they began to wait: of all, or of one client.
 type queue struct {
+	own         bool
 	first, last *Conn
 	length      int
 }
 
+// member is a connection's place in a queue.
+type member struct {
+	waits        bool
+	before, next *Conn
+}
+
+func (q *queue) place(c *Conn) *member {
+	if q.own {
+		return &c.in[1]
+	}
+	return &c.in[0]
+}
+
 func (q *queue) push(c *Conn) {
-	c.waits, c.before, c.next = true, q.last, nil
+	*q.place(c) = member{waits: true, before: q.last}
 	if q.last == nil {
 		q.first = c
 	} else {
-		q.last.next = c
+		q.place(q.last).next = c
 	}
 	q.last = c
 	q.length++
@@ -188,20 +245,21 @@ func (q *queue) push(c *Conn) {
 
 // remove takes a connection out, if it is in.
 func (q *queue) remove(c *Conn) {
-	if !c.waits {
+	m := *q.place(c)
+	if !m.waits {
 		return
 	}
-	if c.before == nil {
-		q.first = c.next
+	if m.before == nil {
+		q.first = m.next
 	} else {
-		c.before.next = c.next
+		q.place(m.before).next = m.next
 	}
-	if c.next == nil {
-		q.last = c.before
+	if m.next == nil {
+		q.last = m.before
 	} else {
-		c.next.before = c.before
+		q.place(m.next).before = m.before
 	}
-	c.waits, c.before, c.next = false, nil, nil
+	*q.place(c) = member{}
 	q.length--
 }
 
@@ -228,15 +286,14 @@ type Conn struct {
 	net.Conn
 	limiter *Limiter
 	from    netip.Prefix
-	bounded bool // by address
+	of      *client // nil if it is not bounded by address
 
 	busy   atomic.Bool  // a request is at work
 	header atomic.Int64 // what came while none was has cost, charged beyond freeHeader
 
 	// Protected by limiter.mu.
-	waits        bool // is in the queue
-	before, next *Conn
-	gone         bool
+	in   [2]member // the queues of all, and of its client
+	gone bool
 }
 
 const (
@@ -281,7 +338,7 @@ func (c *Conn) Begin() {
 		return
 	}
 	c.limiter.mu.Lock()
-	c.limiter.waiting.remove(c)
+	c.limiter.leave(c)
 	c.limiter.mu.Unlock()
 }
 
@@ -291,8 +348,8 @@ func (c *Conn) Idle() {
 	c.busy.Store(false)
 	c.limiter.mu.Lock()
 	defer c.limiter.mu.Unlock()
-	if !c.waits && !c.gone {
-		c.limiter.waiting.push(c)
+	if !c.in[0].waits && !c.gone {
+		c.limiter.wait(c)
 	}
 }
 

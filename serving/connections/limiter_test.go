@@ -2,6 +2,7 @@ package connections_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -144,6 +145,29 @@ func TestWaitingConnectionsMakeWay(t *testing.T) {
 	again.Idle() // as the server says at its end
 	if open, _, _ := s.limiter.Usage(); open != 2 {
 		t.Errorf("%d open after one was closed twice, want 2", open)
+	}
+}
+
+// At the bound of an address its own connection that has waited longest makes way, however many
+// of others have waited longer.
+func TestOwnConnectionsMakeWay(t *testing.T) {
+	s := newSite(t, connections.Config{Total: 999, PerAddress: 2})
+	for i := range 200 {
+		s.connect(fmt.Sprintf("203.0.113.%d:%d", i/2, i))
+	}
+	_, first := s.connect("192.0.2.1:1")
+	_, second := s.connect("192.0.2.1:2")
+	for _, idle := range []*connections.Conn{first, second} {
+		if s.busy("192.0.2.1:3") == nil || !closed(idle) {
+			t.Fatal("an idle connection of the address does not make way")
+		}
+	}
+	if s.busy("192.0.2.1:4") != nil {
+		t.Error("a connection with a request at work made way")
+	}
+	open, _, counts := s.limiter.Usage()
+	if open != 202 || s.limiter.Waiting() != 200 || counts != (connections.Counts{Address: 1, Idle: 2}) {
+		t.Errorf("%d open, %d waiting, %+v", open, s.limiter.Waiting(), counts)
 	}
 }
 
