@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"reflect"
 	"time"
 
+	"gearshift/internal/durable"
 	"gearshift/serving/keys"
 )
 
@@ -70,16 +71,8 @@ func writeUsage(file string, usage map[string]keys.Usage) error {
 	if err != nil {
 		return err
 	}
-	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
-	if err != nil {
+	return durable.Replace(file, 0o600, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
-	}
-	_, err = next.Write(append(text, '\n'))
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
-		err = os.Rename(next.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return nil
+	})
 }

@@ -136,7 +136,7 @@ var table = []room{
 		"a path is text: which of them there are is the server's business"},
 	{"serving/queue", nil,
 		"an order of what waits, whatever that is: it reads no clock and holds no lock"},
-	{"serving", []string{"router", "router/fleet", "serving/wire", "serving/tokens", "serving/queue", "serving/health", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/lastcall", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint"},
+	{"serving", []string{"internal/durable", "router", "router/fleet", "serving/wire", "serving/tokens", "serving/queue", "serving/health", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/lastcall", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
