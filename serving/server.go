@@ -279,6 +279,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watcher.Go(func() { s.keepUsage(keeping) })
 	defer watcher.Wait()
 	defer unkeep()
+	defer s.leases.close() // which counts among what keys have used
 	defer unwatch()
 	select {
 	case err := <-failed:

@@ -41,3 +41,23 @@ func TestBudgetsOutliveARestart(t *testing.T) {
 		t.Errorf("a file that is cut off: %v", err)
 	}
 }
+
+// A lease that is held when the router ends is used, as one is that expires.
+func TestLeasesThatAreHeldAtTheEndAreUsed(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"alice": {Limits: keys.Limits{TokensPerMonth: 1000}}})
+	kept := filepath.Join(t.TempDir(), "usage.json")
+	with := func(o *serving.Options) { o.Config.UsageFile = kept }
+	g := newWide(t, withKeys(file), with)
+	_, stop, ended := serve(t, g)
+	if w := g.do("POST", routePath, `{"prompt_tokens":900}`, bearing(secrets["alice"])...); w.Code != http.StatusOK {
+		t.Fatalf("status %d, %s", w.Code, w.Body)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	again := newWide(t, withKeys(file), with)
+	if w := again.do("POST", routePath, `{"prompt_tokens":200}`, bearing(secrets["alice"])...); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "token_budget_exceeded") {
+		t.Errorf("after a restart: status %d, %s", w.Code, w.Body)
+	}
+}
