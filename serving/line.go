@@ -286,7 +286,7 @@ func (f futile) like(x *waiter) *waiter {
 		if x.variant != y.variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || r.MinQuality < o.MinQuality || !slices.Equal(r.Without, o.Without) {
 			continue
 		}
-		if errors.Is(y.err, router.ErrSaturated) || r.PromptTokens >= o.PromptTokens && !looser(r.Deadline, o.Deadline) && due(r) <= due(o) {
+		if errors.Is(y.err, router.ErrSaturated) || r.PromptTokens >= o.PromptTokens && r.Answers >= o.Answers && !looser(r.Deadline, o.Deadline) && due(r) <= due(o) {
 			return y
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 )
@@ -291,6 +292,38 @@ func TestAPinnedRequestHoldsUpNobody(t *testing.T) {
 		if status := <-w; status != http.StatusOK {
 			t.Errorf("status %d", status)
 		}
+		c.all.Wait()
+	})
+}
+
+// few is a gate that has no room for several answers.
+type few struct{}
+
+func (few) Room(_ *fleet.View, r *fleet.Request, _ int) bool { return r.Answers <= 1 }
+
+// A request for so many answers that there is no room for it holds up nobody who asks for one.
+func TestARequestForManyAnswersHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, err := router.New(router.Config{Ledger: fleet.NewLedger(testTable(t)), Fallback: chooses(small), Balancer: emptiest{}, Gate: few{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &crowd{rig: newRig(t, lasting(time.Second), patient, func(o *serving.Options) { o.Router = core }), answers: map[string]answer{}}
+		ctx, leave := context.WithCancel(t.Context())
+		c.all.Go(func() {
+			r := httptest.NewRequestWithContext(ctx, "POST", chat, strings.NewReader(`{"model":"auto","n":2000000000}`))
+			c.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		})
+		synctest.Wait()
+		c.send(t.Context(), "one")
+		if c.waiting() != 1 {
+			t.Errorf("%d wait, want the one for many answers", c.waiting())
+		}
+		time.Sleep(2 * time.Second)
+		if a := c.answer("one"); a.status != http.StatusOK || a.took != time.Second {
+			t.Errorf("status %d after %v", a.status, a.took)
+		}
+		leave()
 		c.all.Wait()
 	})
 }
