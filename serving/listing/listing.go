@@ -113,6 +113,8 @@ func (m *model) is(name string) bool {
 	switch {
 	case m.ID == name, id == name, m.Root == name && m.OwnedBy != "vllm":
 		return true
+	case strings.HasSuffix(id, "*") && strings.HasPrefix(name, strings.TrimSuffix(id, "*")): // LiteLLM's openai/*
+		return true
 	case strings.EqualFold(strings.TrimSuffix(id, latest), strings.TrimSuffix(name, latest)) && strings.HasSuffix(id, latest):
 		return true
 	case m.OwnedBy == "library" && strings.EqualFold(id, name):

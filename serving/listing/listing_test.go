@@ -19,6 +19,7 @@ const (
 	azure    = `{"data":[{"id":"gpt-a","object":"model","lifecycle_status":"generally-available"}],"object":"list"}`
 	pages    = `{"data":[{"id":"a"}],"has_more":true}`
 	bare     = `{"data":[{"id":"A"},{"id":"B"}]}`
+	wild     = `{"data":[{"id":"openai/*","object":"model","owned_by":"openai"},{"id":"named","object":"model","owned_by":"openai"}],"object":"list"}`
 	routed   = `{"data":[{"id":"org/model","context_length":8192,"owned_by":"org"}, {"id":"other"}]}`
 )
 
@@ -51,6 +52,9 @@ func TestHas(t *testing.T) {
 		{pages, "b", true},
 		{bare, "A", true},
 		{bare, "C", false},
+		{wild, "openai/any", true},
+		{wild, "named", true},
+		{wild, "other/any", false},
 		{routed, "org/model:provider", true},
 		{routed, "org/models", false},
 	} {
