@@ -12,6 +12,9 @@ import (
 // The zero value trusts none.
 type Proxies []netip.Prefix
 
+// mapped is the length of what is before an IPv4 address that is mapped into IPv6.
+const mapped = 96
+
 // Parse reads addresses and networks, such as 10.0.0.7 and 10.0.0.0/8. The error
 // names the first that is neither.
 func Parse(list []string) (Proxies, error) {
@@ -27,6 +30,9 @@ func Parse(list []string) (Proxies, error) {
 		}
 		if err != nil {
 			return nil, fmt.Errorf("[%d]: %q is neither an address nor a network; want one such as 10.0.0.7 or 10.0.0.0/8", i, text)
+		}
+		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= mapped { // as connections are compared
+			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-mapped)
 		}
 		p = append(p, prefix.Masked())
 	}
