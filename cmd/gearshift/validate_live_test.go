@@ -61,7 +61,7 @@ func TestTheHelpOfValidateRequiresNoLog(t *testing.T) {
 	if out := succeed(t, "validate", "--help"); strings.Contains(out, "(required)") {
 		t.Error(out)
 	}
-	if out := succeed(t, "profile", "fit", "--help"); !strings.Contains(out, "JSON lines (required)") {
+	if out := succeed(t, "profile", "fit", "--help"); !strings.Contains(out, "JSON lines or CSV (required)") {
 		t.Error(out)
 	}
 }
