@@ -68,6 +68,24 @@ func (s *Server) atWork(c *gin.Context) {
 	}
 }
 
+// holdHeader has the header of an encrypted request count while it is at work. One that
+// is not encrypted counted as it came.
+func (s *Server) holdHeader(c *gin.Context) {
+	if c.Request.TLS == nil {
+		return
+	}
+	held, ok := s.clients.Hold(c.Request.Header)
+	if !ok {
+		c.Header("Connection", "close")
+		s.refuse(c, s.noMemory(c, "for headers"))
+		return
+	}
+	if held > 0 {
+		defer s.clients.Release(held)
+		c.Next()
+	}
+}
+
 // limited is the listener with its connections bounded.
 func (s *Server) limited(l net.Listener, encrypted bool) net.Listener {
 	var refusal []byte

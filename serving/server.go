@@ -207,7 +207,7 @@ func (s *Server) routes() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.bound, s.hurry, s.guard, s.unlock)
+	e.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.guard, s.unlock)
 	e.NoRoute(s.unknownPath)
 	e.NoMethod(s.wrongMethod)
 	for i := range endpoints {

@@ -101,6 +101,38 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// An encrypted connection does not show how many fields its headers have, nor how many
+// requests of it are at work.
+func TestHeadersOfEncryptedRequestsCount(t *testing.T) {
+	config, roots := certificate(t, t.TempDir(), 1)
+	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
+		o.Config.TLS, o.Config.Memory.Limit = config, 2<<20 // of which 128 KiB for headers
+	})
+	l, stop, ended := serve(t, g)
+	for fields, want := range map[int]int{20: http.StatusOK, 1400: http.StatusServiceUnavailable} {
+		r, err := http.NewRequest(http.MethodPost, "https://localhost"+chat, strings.NewReader(ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", jsonType)
+		for range fields {
+			r.Header.Add("X-A", "")
+		}
+		response, err := tlsClient(l, roots, 0).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want || response.ProtoMajor != 2 {
+			t.Errorf("%d fields: status %d by HTTP %d, want %d", fields, response.StatusCode, response.ProtoMajor, want)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTLSFaults(t *testing.T) {
 	dir := t.TempDir()
 	good, _ := certificate(t, dir, 1)

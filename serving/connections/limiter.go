@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -369,3 +370,27 @@ func (c *Conn) Close() error {
 	c.settle()
 	return err
 }
+
+// Hold charges what a header that has been read is kept in, where the connection does not
+// show it: it is encrypted, or carries many requests at once. It returns what is to be given
+// to [Limiter.Release] when the request ends; false if there is no room.
+func (l *Limiter) Hold(h http.Header) (held int64, ok bool) {
+	cost := int64(-freeHeader)
+	for name, values := range h {
+		for _, v := range values {
+			cost += int64(len(name) + len(v) + fieldMemory)
+		}
+	}
+	if cost <= 0 {
+		return 0, true
+	}
+	if l.headers.Add(cost) > l.mostHeaders.Load() {
+		l.headers.Add(-cost)
+		l.overHeaders.Add(1)
+		return 0, false
+	}
+	return cost, true
+}
+
+// Release gives back what Hold charged.
+func (l *Limiter) Release(held int64) { l.headers.Add(-held) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -256,6 +257,29 @@ func TestFieldsCountInTheBudgetOfHeaders(t *testing.T) {
 		if err := read(s, x.text); (err == nil) != x.fits {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a connection does not show counts when it has been read.
+func TestHeadersThatHaveBeenReadCount(t *testing.T) {
+	l := connections.New(connections.Config{Total: 100, PerAddress: 100}, 1<<20, func(string) bool { return false }) // 64 KiB for headers
+	usual, many := http.Header{"Accept": {"*/*"}}, http.Header{"A": make([]string, 400)}
+	if held, ok := l.Hold(usual); held != 0 || !ok {
+		t.Errorf("a usual one: %d, %v", held, ok)
+	}
+	first, ok := l.Hold(many)
+	if first < 40<<10 || !ok {
+		t.Errorf("400 fields: %d, %v", first, ok)
+	}
+	if held, ok := l.Hold(many); held != 0 || ok {
+		t.Errorf("400 more: %d, %v", held, ok)
+	}
+	l.Release(first)
+	if _, ok := l.Hold(many); !ok {
+		t.Error("no room after the first has ended")
+	}
+	if _, _, counts := l.Usage(); counts.Headers != 1 {
+		t.Errorf("%+v", counts)
 	}
 }
 
