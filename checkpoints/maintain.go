@@ -139,7 +139,7 @@ func (h *Health) fault(format string, args ...any) {
 // replaced only by force.
 func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	if _, err := os.Lstat(to); err == nil && !force {
-		return 0, fmt.Errorf("%s is there already; --force replaces it", to)
+		return 0, fmt.Errorf("%s already exists; --force replaces it", to)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}
@@ -215,7 +215,7 @@ func (s *Store) Compact() (before, after int64, err error) {
 			return err
 		}
 		if h, err := copied.Verify(); err != nil || len(h.Faults) > 0 {
-			return errors.Join(err, fmt.Errorf("the new file is not sound (%d faults); the old one stays", len(h.Faults)))
+			return errors.Join(err, fmt.Errorf("the new file has %d faults; the old one stays", len(h.Faults)))
 		}
 		if info, err = os.Stat(name); err != nil {
 			return err

@@ -54,7 +54,7 @@ func TestADamagedMetaPageIsNeverSilent(t *testing.T) {
 	}{
 		"the last one, its number left": {true, 16 + 56, "is lost: the last promotion"},
 		"the last one, all of it":       {true, 0, "if there was one, is lost: the last promotion"},
-		"the one before":                {false, 16 + 56, "the older one, of which nothing is lost"},
+		"the one before":                {false, 16 + 56, "the older page, so nothing is lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)

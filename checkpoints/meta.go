@@ -58,7 +58,7 @@ func lost(pages [2]metaPage) string {
 		case next:
 			what = fmt.Sprintf("transaction %d is lost: the last promotion, import, or progress of a training", next)
 		case other.number - 1:
-			what = "it seems to be the older one, of which nothing is lost"
+			what = "it seems to be the older page, so nothing is lost"
 		}
 		return fmt.Sprintf("meta page %d of 2 is damaged; the store is as transaction %d left it, and %s. "+
 			"Look at gearshift policy ls, and restore a copy if something is missing; the next write repairs the page", i+1, other.number, what)

@@ -51,7 +51,7 @@ func (c *Checkpoint) CheckEvaluation() error {
 	}
 	subject, err := c.Subject()
 	if err == nil && subject != c.Meta.Judged {
-		err = errors.New("its evaluation is of another network, or of other settings of it")
+		err = errors.New("its evaluation belongs to another network, or to other settings of it")
 	}
 	return err
 }

@@ -114,7 +114,7 @@ var (
 	connectionsOpen   = prometheus.NewDesc("gearshift_connections", "Connections of clients.", nil, nil)
 	connectionsBounds = prometheus.NewDesc("gearshift_connections_limit", "The bounds on connections, in all and of one address.", []string{"scope"}, nil)
 	connectionsClosed = prometheus.NewDesc("gearshift_connections_refused_total",
-		"Connections refused for a bound (total, address), closed for want of memory for their headers (headers), and idle ones closed to make way (idle).",
+		"Connections refused for a bound (total, address), closed for lack of memory for their headers (headers), and idle ones closed to make way (idle).",
 		[]string{"reason"}, nil)
 )
 

@@ -54,7 +54,7 @@ var (
 		"Bytes that requests hold: bodies up to 64 KiB, larger ones, and buffered answers.", []string{"kind"}, nil)
 	memoryLimits   = prometheus.NewDesc("gearshift_memory_limit_bytes", "The bound of gearshift_memory_bytes.", []string{"kind"}, nil)
 	memoryRefusals = prometheus.NewDesc("gearshift_memory_refusals_total",
-		"What was not done for want of memory: requests refused (full), slow senders cut off (slow), answers whose usage was not read (unread).",
+		"Refusals for lack of memory: requests refused (full), slow senders cut off (slow), answers whose usage was not read (unread).",
 		[]string{"kind", "reason"}, nil)
 )
 

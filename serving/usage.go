@@ -58,7 +58,7 @@ func (s *Server) keepUsage(ctx context.Context) {
 			continue
 		}
 		if err := writeUsage(s.config.UsageFile, now); err != nil {
-			s.log.Error("cannot write down what keys have used: it is forgotten at a restart", "error", err)
+			s.log.Error("cannot write down what keys have used: it is lost at a restart", "error", err)
 			continue
 		}
 		written = now

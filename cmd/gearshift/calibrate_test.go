@@ -442,7 +442,7 @@ func TestTheEndOfACalibration(t *testing.T) {
 		return turns
 	}
 	for want, turns := range map[string][]turn{
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which cannot tell chance: --repetitions 3 or more do": turnsOf(
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which may be chance: want --repetitions 3 or more": turnsOf(
 			[]float64{0.9, 0.7, 0.85}),
 		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0000, paired over 2 repetitions: better": turnsOf(
 			[]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}),

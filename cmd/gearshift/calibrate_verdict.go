@@ -54,7 +54,7 @@ func onEngines(policies []string, turns []turn) string {
 		}
 	}
 	if len(trained) < 2 {
-		return fmt.Sprintf("on the engines: %s over the best alternative, %s, by %+.4f in one repetition, which cannot tell chance: --repetitions 3 or more do", policies[0], best, behind)
+		return fmt.Sprintf("on the engines: %s over the best alternative, %s, by %+.4f in one repetition, which may be chance: want --repetitions 3 or more", policies[0], best, behind)
 	}
 	const sure = 2 // standard errors
 	word := evaluation.Level

@@ -50,7 +50,7 @@ asks it to beat. They are played too, and the verdict is the last line.
 
 With --tune, every rule with parameters is tuned first: a search over them on training
 seeds of the same workloads, reported with its score, the mean utility over the
-workloads. The best of each rule is then evaluated beside the policies given.
+workloads. The best of each rule is then evaluated together with the policies given.
 
 With --from-log, policies are judged on requests that a router has served and logged
 (serving.experience): their arrivals are replayed in the simulator, and each is asked

@@ -71,7 +71,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 			continue
 		}
 		if stored.Margin != v.Margin || stored.Rule != v.Rule {
-			b.WriteString("gearshift policy promote goes by what is stored: ")
+			b.WriteString("gearshift policy promote uses the stored comparison: ")
 			writeVerdict(&b, stored)
 		}
 		b.WriteString(judging.Next(stored, judging.PromotionIn(store.Path)))

@@ -40,10 +40,10 @@ func newInitCommand() *cobra.Command {
 	var o initOptions
 	c := &cobra.Command{
 		Use:   "init --engine [HOST=]URL…",
-		Short: "Write a scenario from engines that run",
+		Short: "Write a scenario from running engines",
 		Long: `Ask each engine for its models, contexts and KV caches, and write a scenario with them as
 upstreams. vLLM, SGLang, llama.cpp, Ollama and "gearshift engine" are asked by endpoints of
-their own too. What no engine says is marked with "# guess" in the file. Engines with the same
+their own too. Every number that no engine reports is marked with "# guess" in the file. Engines with the same
 HOST share a GPU or machine; the same model on several hosts is one variant with several replicas.`,
 		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001 --engine gpu1=http://10.0.0.2:8000
   gearshift init --engine http://127.0.0.1:11434 --quality llama3.2:1b=0.6,llama3.1:8b=0.9`,
@@ -62,7 +62,7 @@ HOST share a GPU or machine; the same model on several hosts is one variant with
 	f.BoolVar(&o.probe, "probe", false, "send each model one short request, to time its tokens")
 	f.StringVar(&o.task, "task", "chat", "`NAME` of the task")
 	f.Float64Var(&o.deadline, "deadline-ms", 0, "deadline per output token (default: a guess by the largest model)")
-	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "for an engine to answer a question")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Second, "time for an engine to answer a question")
 	return c
 }
 
@@ -107,7 +107,7 @@ func (o *initOptions) check() error {
 		return nil
 	}
 	if _, err := os.Lstat(o.out); err == nil { // before anybody is asked anything
-		return fmt.Errorf("%s is there already; --force replaces it, -o FILE writes another", o.out)
+		return fmt.Errorf("%s already exists; --force replaces it, -o FILE writes another", o.out)
 	}
 	return nil
 }
@@ -244,14 +244,14 @@ func (o *initOptions) qualities(f *draft.Fleet, q question) (list []float64, sai
 	case o.yes:
 		return list, false, nil
 	case !q.watched():
-		return nil, false, fmt.Errorf("how good are the answers of %s? There is no terminal to ask at: want --quality %s, or --yes to take these numbers as a guess", strings.Join(names, ", "), pairsOf(names, offered))
+		return nil, false, fmt.Errorf("how good are the answers of %s? There is no terminal to ask; want --quality %s, or --yes to take these numbers as a guess", strings.Join(names, ", "), pairsOf(names, offered))
 	}
 	return q.qualities(names, offered)
 }
 
 // qualities asks for a number for each name, and offers one.
 func (q question) qualities(names []string, offered []float64) (list []float64, said bool, err error) {
-	fmt.Fprintln(q.out, "How good is an answer in time, from 0 to 1? Accuracy on questions of your own would do. Enter takes the number in brackets.")
+	fmt.Fprintln(q.out, "How good is an answer in time, from 0 to 1? Accuracy on your own questions, for instance. Enter takes the number in brackets.")
 	lines := bufio.NewScanner(q.in)
 	list, said = slices.Clone(offered), false
 	for i, name := range names {

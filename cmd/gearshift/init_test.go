@@ -57,7 +57,7 @@ func TestInitAsksEngines(t *testing.T) {
 	succeed(t, "scenario", "check", out, "--strict")
 	succeed(t, "eval", "--scenario", out, "--policy", "slackfit", "--workload", "u1", "--seeds", "1", "--requests", "200")
 
-	fail(t, append(args, "--yes"), "is there already", "--force")
+	fail(t, append(args, "--yes"), "already exists", "--force")
 	succeed(t, append(args, "--force", "--quality", "small=0.3,large=0.7", "--deadline-ms", "70")...)
 	if s := scenarioOf(t, out); s.Tasks[0].Quality["small"] != 0.3 || s.Tasks[0].DeadlineMS != 70 {
 		t.Errorf("%+v", s.Tasks[0])

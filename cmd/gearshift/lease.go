@@ -57,9 +57,9 @@ func newLeaseRevoke() *cobra.Command {
 	var key string
 	var anonymous, all bool
 	c := &cobra.Command{
-		Use: "revoke [LEASE]", Short: "Take back the place of one lease, of a key's, of those without a key, or of all",
-		Long: `Take back the places of leases in a running router. Their holders get 404 when they end
-them; what they have sent to an engine goes on there.`,
+		Use: "revoke [LEASE]", Short: "End one lease, those of a key, those without a key, or all",
+		Long: `End leases in a running router, and free their places. Their holders get 404 when they end
+them; work that they have sent to an engine continues there.`,
 		Example: "  gearshift lease revoke 0f3c…\n  gearshift lease revoke --key alice\n  gearshift lease revoke --anonymous",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

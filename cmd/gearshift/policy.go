@@ -40,9 +40,9 @@ beat the best of the scenario's rules on held-out seeds: the 95 % interval of th
 difference must lie above zero. --force promotes it regardless, and keeps the reason.
 NAME alone is its newest version.
 
-A rule needs no evaluation: it is what others are held against. It is stored as a version
-of the name of its kind, such as slackfit@1. Whether it fits the scenario that is served
-is checked where --scenario names that, else when serve loads it.
+A rule needs no evaluation: policies are compared with rules. It is stored as a version of
+its kind, such as slackfit@1. --scenario checks that it fits a scenario; without it the check
+is made when serve loads the rule.
 
 Rules: ` + policy.RuleForms + `
 
@@ -53,7 +53,7 @@ There, ` + nameAlone,
 	}
 	c.Flags().BoolVar(&o.force, "force", false, "promote it whatever its evaluation says; needs --reason")
 	c.Flags().StringVar(&o.reason, "reason", "", "`why` it is promoted by force, kept with the policy")
-	c.Flags().StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario that a rule must fit (default: none is looked at)")
+	c.Flags().StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario that a rule must fit (default: not checked)")
 	o.live.flags(c, "")
 	return c
 }
@@ -147,8 +147,8 @@ func naming(e checkpoints.Entry) string {
 func newPolicyRollback(store func() *checkpoints.Store) *cobra.Command {
 	var live operator
 	c := &cobra.Command{
-		Use: "rollback [NAME]", Short: "Put what was in production before the last promotion back there",
-		Long: `Put what was in production before the last promotion back there, whatever its name; with
+		Use: "rollback [NAME]", Short: "Undo the last promotion",
+		Long: `Undo the last promotion, whatever its name; with
 NAME, the version of it that was before. That is one step: only a promotion brings back
 what a rollback takes away.
 
@@ -180,7 +180,7 @@ func rollBack(w io.Writer, store *checkpoints.Store, names []string) error {
 			return err
 		}
 		if ref.Name == "" {
-			_, err = fmt.Fprintln(w, "none is in production, as before: serve falls back to the scenario's best rule")
+			_, err = fmt.Fprintln(w, "nothing is in production, as before: serve falls back to the scenario's best rule")
 			return err
 		}
 	} else {

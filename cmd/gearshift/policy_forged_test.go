@@ -122,7 +122,7 @@ func TestAnUnsignedPolicyOfAnotherScenarioIsNotJudged(t *testing.T) {
 	c.Meta.Scenario, c.Meta.ScenarioHash = "elsewhere", strings.Repeat("0", 64)
 	store := storePath(t)
 	code, _, stderr := gearshift(t, "policy", "import", exported(t, c, ""), "--name", "theirs", "--store", store)
-	if code != 0 || !strings.Contains(stderr, "its evaluation is not taken over") {
+	if code != 0 || !strings.Contains(stderr, "its evaluation is not accepted") {
 		t.Errorf("import: exit code %d, %s", code, stderr)
 	}
 	fail(t, []string{"policy", "promote", "theirs", "--store", store}, "it has no stored comparison with rules")
@@ -142,7 +142,7 @@ func TestAnEvaluationIsBoundToItsWeights(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key.pem")
 	succeed(t, "policy", "keygen", key)
 	fail(t, []string{"policy", "sign", file, "--key", key}, "its evaluation is of another network")
-	fail(t, []string{"policy", "keygen", key}, "is there already")
+	fail(t, []string{"policy", "keygen", key}, "already exists")
 	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key's permissions: %v, %v", info.Mode(), err)
 	}
@@ -167,5 +167,5 @@ func TestTrustedKeysOfTheScenario(t *testing.T) {
 	store := storePath(t)
 	succeed(t, "policy", "import", exported(t, c, signature), "--scenario", with(public), "--name", "mine", "--store", store)
 	succeed(t, "policy", "promote", "mine", "--store", store)
-	fail(t, []string{"scenario", "check", with("ed25519:abc")}, "serving.policies.trusted_keys[0]", "is no public key")
+	fail(t, []string{"scenario", "check", with("ed25519:abc")}, "serving.policies.trusted_keys[0]", "is not a public key")
 }

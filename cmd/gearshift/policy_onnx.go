@@ -101,7 +101,7 @@ evaluated beside the scenario's rules, which takes a while, so that promote can 
 	scenarioFlag(c, &o.scenario)
 	c.Flags().StringVar(&o.preset, "preset", "default", "training preset of the scenario whose observation the network takes")
 	c.Flags().StringVar(&o.name, "name", "", "of the policy")
-	c.Flags().StringArrayVar(&o.trusted, "trusted-key", nil, "public `key` whose signature vouches for an evaluation, beside those of the scenario")
+	c.Flags().StringArrayVar(&o.trusted, "trusted-key", nil, "public `key` whose signature is trusted, in addition to those of the scenario")
 	return c
 }
 
@@ -148,7 +148,7 @@ func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scen
 		}
 	}
 	if s.Hash() != c.Meta.ScenarioHash {
-		fmt.Fprintf(stderr, "its evaluation is not taken over: no key that is trusted has signed it, and scenario %s is not the one it was trained on, %s. "+
+		fmt.Fprintf(stderr, "its evaluation is not accepted: no trusted key has signed it, and scenario %s is not the one it was trained on, %s. "+
 			"Promote refuses it until it is imported with --scenario FILE of that, which evaluates it again, or signed (gearshift policy sign)\n", s.Name, c.Meta.Scenario)
 		return c, nil
 	}
@@ -156,7 +156,7 @@ func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scen
 	if preset, err := s.Preset(c.Meta.Preset); err == nil {
 		trained = s.Trained(preset)
 	}
-	fmt.Fprintln(stderr, "no key that is trusted has signed it: it is evaluated again")
+	fmt.Fprintln(stderr, "no trusted key has signed it: it is evaluated again")
 	return c, evaluateAgain(ctx, c, trained, stderr)
 }
 

@@ -56,7 +56,7 @@ func TestPolicyExportImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail(t, export, path, "is there already", "--force")
+	fail(t, export, path, "already exists", "--force")
 	succeed(t, append(export, "--force")...)
 	if again, err := os.ReadFile(path); err != nil || !slices.Equal(again, first) {
 		t.Errorf("exported again it is another file (%v)", err)

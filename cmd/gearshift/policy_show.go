@@ -148,7 +148,7 @@ func sayServed(w io.Writer, entries []checkpoints.Entry, served checkpoints.Ref)
 	if served.Name != "" {
 		taken = served.String()
 	}
-	_, err := fmt.Fprintf(w, "serve takes %s without --policy: it goes by the name last promoted\n", taken)
+	_, err := fmt.Fprintf(w, "serve takes %s without --policy: the version last promoted\n", taken)
 	return err
 }
 

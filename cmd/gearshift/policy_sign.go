@@ -20,9 +20,9 @@ func newPolicyKeygen() *cobra.Command {
 	return &cobra.Command{
 		Use: "keygen FILE", Short: "Make a key that policies are signed with, and print its public half",
 		Long: `Make a key that policies are signed with, and print its public half. FILE gets the
-private one (Ed25519, PKCS #8 in PEM), and is readable by you alone. A router takes the
-evaluation of a signed policy over if serving.policies.trusted_keys of its scenario
-lists the public key.`,
+private one (Ed25519, PKCS #8 in PEM), and only you can read it. "policy import" accepts the
+evaluation of a signed policy if serving.policies.trusted_keys of the scenario lists the
+public key.`,
 		Example: "  gearshift policy keygen signing.pem",
 		Args:    one,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ lists the public key.`,
 				return err
 			}
 			if _, err := os.Lstat(args[0]); err == nil {
-				return fmt.Errorf("%s is there already; a key is not replaced", args[0])
+				return fmt.Errorf("%s already exists; a key is not replaced", args[0])
 			}
 			if err := output.Whole(args[0], pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 				return fmt.Errorf("cannot write key: %w", err)
@@ -51,8 +51,8 @@ func newPolicySign() *cobra.Command {
 	c := &cobra.Command{
 		Use: "sign FILE --key KEY", Short: "Sign a policy that was exported",
 		Long: `Sign a policy that was exported: its weights, its description and its evaluation. The
-signature goes into the file. A policy import that trusts the key takes the evaluation
-over; without, it evaluates the policy again.`,
+signature goes into the file. If "policy import" trusts the key, it accepts the evaluation;
+otherwise it evaluates the policy again.`,
 		Example: "  gearshift policy sign mine.onnx --key signing.pem",
 		Args:    one,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -86,7 +86,7 @@ func readSigningKey(path string) (ed25519.PrivateKey, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("cannot read key: %s holds no private key of Ed25519 (PKCS #8 in PEM), as gearshift policy keygen makes it", path)
+	return nil, fmt.Errorf("cannot read key: %s holds no Ed25519 private key (PKCS #8 in PEM), as gearshift policy keygen makes it", path)
 }
 
 // signFile signs the policy in an ONNX file, whose earlier signature goes.
@@ -100,7 +100,7 @@ func signFile(path string, key ed25519.PrivateKey) error {
 		return err
 	}
 	if model.Meta == nil {
-		return errors.New("it is no policy that gearshift policy export wrote: it has no evaluation to vouch for")
+		return errors.New("it is not a policy that gearshift policy export wrote: it has no evaluation to sign")
 	}
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
 	if err := c.CheckEvaluation(); err != nil {

@@ -51,7 +51,7 @@ and the command that simulates the same.`,
 	f.StringVar(&o.model, "model", "", "to ask for (default: auto)")
 	f.StringVar(&o.keyEnv, "api-key-env", "", "`VARIABLE` of the environment with the router's key (default: none)")
 	f.BoolVar(&o.lengths, "lengths", false, "take the trace's own token counts")
-	f.BoolVar(&o.zero, "zero", false, "keep the trace's requests of no prompt or no output tokens (default: leave them out)")
+	f.BoolVar(&o.zero, "zero", false, "keep the trace's requests with zero prompt or output tokens (default: leave them out)")
 	f.Uint64Var(&o.seed, "seed", 0, "of tasks and lengths that the trace does not give")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	for _, name := range []string{"url", "trace"} {

@@ -19,19 +19,19 @@ func newCheckCommand() *cobra.Command {
 	var strict bool
 	var workload string
 	c := &cobra.Command{
-		Use: "check NAME|FILE", Short: "Check a scenario: every fault and every doubt, with its line and key", Args: one,
-		Long: `Check a scenario. Faults are errors: the scenario cannot be used. Warnings are valid and
-probably wrong: a larger size that is faster, a number a thousand times off, a deadline that
-nobody or everybody meets. A table shows what each size does by its profile, alone on its host,
-with requests of the workload's mean lengths.`,
+		Use: "check NAME|FILE", Short: "Check a scenario: every error and every warning, with its line and key", Args: one,
+		Long: `Check a scenario. With an error the scenario cannot be used. A warning names a value that is
+valid but probably wrong: a larger size that is faster, a number a thousand times off, a deadline
+that no size or every size meets. A table shows what each size does by its profile, alone on its
+host, with requests of the workload's mean lengths.`,
 		Example: `  gearshift scenario check mine.yaml
   gearshift scenario check mine.yaml --strict --workload trace:mine.jsonl`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return checkScenario(c, args[0], workload, strict)
 		},
 	}
-	c.Flags().BoolVar(&strict, "strict", false, "fail where there are warnings")
-	c.Flags().StringVar(&workload, "workload", "", "`W` to hold against what the fleet answers in time, such as u1 or trace:FILE")
+	c.Flags().BoolVar(&strict, "strict", false, "treat warnings as errors")
+	c.Flags().StringVar(&workload, "workload", "", "`W` to compare with what the fleet answers in time, such as u1 or trace:FILE")
 	return c
 }
 

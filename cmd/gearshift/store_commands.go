@@ -20,13 +20,13 @@ func newStoreCommand() *cobra.Command {
 
 func newStoreVerify(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify", Short: "Read all of the store and hold it against its checksums",
-		Long: `Read all of the store and hold it against its checksums: the pages of the file, each
-policy, the progress of each training run, and what refers to what. The store is not
-changed. Those who write wait meanwhile; a server that only reads does not.
+		Use: "verify", Short: "Read all of the store and check it against its checksums",
+		Long: `Read all of the store and check it against its checksums: the pages of the file, each
+policy, the progress of each training run, and the references between them. The store is
+not changed. Commands that write wait meanwhile; a server that only reads does not.
 
-The exit code is 1 if something cannot be read. A warning is of damage that cost
-nothing that is still known, as of a meta page that a power cut has torn.`,
+The exit code is 1 if something cannot be read. A warning reports damage that makes
+nothing unreadable, such as a meta page that a power cut has torn.`,
 		Example: "  gearshift store verify --store /var/lib/gearshift/gearshift.db",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -46,7 +46,7 @@ nothing that is still known, as of a meta page that a power cut has torn.`,
 			if n := len(h.Faults); n > 0 {
 				return fmt.Errorf("store %s has %d faults; restore a copy, or remove what is named: gearshift policy rm NAME@VERSION", s.Path, n)
 			}
-			_, err = fmt.Fprintln(out, "all that it holds is as it was written")
+			_, err = fmt.Fprintln(out, "it is intact")
 			return err
 		},
 	}
@@ -57,7 +57,7 @@ func newStoreBackup(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "backup FILE", Short: "Copy the store, as it is at one moment, to a file",
 		Long: `Copy the store, as it is at one moment, to a file, which appears whole and is a store
-itself. A server may use the store meanwhile, and those who write wait.`,
+itself. A server may use the store meanwhile; commands that write wait.`,
 		Example: "  gearshift store backup gearshift-$(date +%F).db",
 		Args:    one,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ itself. A server may use the store meanwhile, and those who write wait.`,
 				err = errors.New(h.Faults[0])
 			}
 			if err != nil {
-				return fmt.Errorf("the copy in %s holds what is damaged in %s: %w", args[0], s.Path, err)
+				return fmt.Errorf("the copy in %s contains what is damaged in %s: %w", args[0], s.Path, err)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d bytes to %s: %d versions of %d policies, %d training runs\n", size, args[0], h.Versions, h.Policies, h.Runs)
 			return err
@@ -83,9 +83,9 @@ itself. A server may use the store meanwhile, and those who write wait.`,
 
 func newStoreCompact(store func() *checkpoints.Store) *cobra.Command {
 	return &cobra.Command{
-		Use: "compact", Short: "Write the store anew without the room of what was removed",
-		Long: `Write the store anew without the room of what was removed. The old file stays until the
-new one is whole, checked and on the disk. Others wait meanwhile.`,
+		Use: "compact", Short: "Rewrite the store without the space of removed entries",
+		Long: `Rewrite the store without the space of removed entries. The old file stays until the
+new one is whole, checked and on the disk. Other commands wait meanwhile.`,
 		Example: "  gearshift store compact",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

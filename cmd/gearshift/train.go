@@ -30,11 +30,11 @@ func newTrainCommand() *cobra.Command {
 		Long: `Train a Double-DQN policy in the simulator of the scenario's fleet and store the
 weights that did best on validation seeds. Progress is saved as the run goes: after
 an interruption, the same command with --resume continues, and ends with the very
-bytes that an uninterrupted run ends with. --restart begins anew instead; without
+bytes that an uninterrupted run ends with. --restart starts over instead; without
 either, a run of a name that has saved progress does not begin.
 
-At its end the policy is held against the best of the scenario's rules on held-out seeds,
-as gearshift policy promote asks.
+At the end it compares the policy with the best of the scenario's rules on held-out seeds,
+as gearshift policy promote requires.
 
 With --from-log, the policy that --from names is fine-tuned on requests that a router
 has served and logged (serving.experience), beside as many decisions in the simulator,
@@ -62,7 +62,7 @@ and stored as a new version of it; it is said how that one does beside the old.`
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
 	fromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from")
 	f.BoolVar(&o.Resume, "resume", false, "continue the stored run of this name")
-	f.BoolVar(&o.Restart, "restart", false, "begin anew, in place of the stored run of this name")
+	f.BoolVar(&o.Restart, "restart", false, "start over, and replace the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")
 	return c
 }

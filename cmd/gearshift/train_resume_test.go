@@ -249,7 +249,7 @@ func TestTrainingAsksWhatToDoWithSavedProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `run "tiny" has progress saved in ` + path + ", of 500 decisions: --resume continues it, --restart begins anew"
+	want := `run "tiny" has progress saved in ` + path + ", of 500 decisions: --resume continues it, --restart starts over"
 	for what, prepare := range map[string]func() error{
 		"stopped":     func() error { return nil },
 		"interrupted": func() error { return store.PutTraining("tiny", saved.Meta, saved.Progress) },

@@ -94,7 +94,7 @@ func (o *validateOptions) liveFlags(c *cobra.Command) {
 	f.Float64SliceVar(&l.Loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
 	f.StringSliceVar(&l.What, "what", validation.Kinds, "of it: "+strings.Join(validation.Kinds, ", "))
 	f.StringSliceVar(&l.Only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
-	f.BoolVar(&l.Stretch, "stretch", false, "have a load of too few requests go on until it has enough, ten times --time at most")
+	f.BoolVar(&l.Stretch, "stretch", false, "extend a load with too few requests until it has enough, to at most ten times --time")
 	f.IntVar(&l.Tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
 	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
 	f.IntVar(&l.Turns, "turns", 0, "`N` turns of measuring the profiles anew and sending each load, and judge by those profiles, not the scenario's")

@@ -94,7 +94,7 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 	}
 	// On other workloads the stored comparison is shown beside that.
 	text := strings.ReplaceAll(succeed(t, "eval", "--scenario", file, "--store", store, "--policy", "mine", "--workload", "poisson:1", "--seeds", "2", "--requests", "50"), ",\n  by", ", by")
-	if strings.Count(text, "over the best rule, ") != 2 || !strings.Contains(text, "gearshift policy promote goes by what is stored: mine@1 on u1, u2 and stable:\n  "+trained) {
+	if strings.Count(text, "over the best rule, ") != 2 || !strings.Contains(text, "gearshift policy promote uses the stored comparison: mine@1 on u1, u2 and stable:\n  "+trained) {
 		t.Errorf("eval on another workload prints\n%s", text)
 	}
 }

@@ -142,9 +142,9 @@ func (m *Monitor) tell(replica int, now time.Duration, factor float64) {
 	name := m.table.Replicas[replica].Name
 	switch what, times := s.notice.see(now, s.recent.force); what {
 	case began:
-		m.config.Log.Info("replica is slow: forecasts reckon with it", "replica", name, "slowdown", rounded(factor))
+		m.config.Log.Info("replica is slow: forecasts allow for it", "replica", name, "slowdown", rounded(factor))
 	case goesOn:
-		m.config.Log.Info("replica is slow off and on: forecasts reckon with it while it is", "replica", name, "times", times, "slowdown", rounded(max(1, s.shown)))
+		m.config.Log.Info("replica is slow off and on: forecasts allow for it while it is", "replica", name, "times", times, "slowdown", rounded(max(1, s.shown)))
 	case over:
 		m.config.Log.Info("replica is no longer so slow", "replica", name, "slow_times", 1+times)
 	}

@@ -46,10 +46,10 @@ func Parse(text string) (Server, error) {
 		return Server{}, fmt.Errorf("%q is not a URL; want http:// or https://, a host and a path, such as %s", text, example)
 	}
 	if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
-		return Server{}, fmt.Errorf("%q has no port that there is; want 1 to 65535, as in %s", u.Redacted(), example)
+		return Server{}, fmt.Errorf("%q has no valid port; want 1 to 65535, as in %s", u.Redacted(), example)
 	}
 	if u.User != nil {
-		return Server{}, fmt.Errorf("%q has a user, who would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
+		return Server{}, fmt.Errorf("%q has a user name, which would not be sent; a key goes into the variable that api_key_env names", u.Redacted())
 	}
 	u.Fragment, u.RawFragment = "", "" // which no server gets
 	return split(*u), nil

@@ -109,8 +109,8 @@ func TestFaults(t *testing.T) {
 		"localhost:8000":      "is not a URL",
 		"ftp://x":             "is not a URL",
 		"http://%zz":          "is not a URL",
-		"http://x:0":          "no port that there is",
-		"http://x:70000":      "no port that there is",
+		"http://x:0":          "no valid port",
+		"http://x:70000":      "no valid port",
 		"http://me:secret@x":  `"http://me:xxxxx@x" has a user`,
 		"http://x/v1 \n/more": "is not a URL",
 	} {

@@ -95,7 +95,7 @@ func (l *link) exchange(r *http.Request, body io.Reader) (*http.Response, error)
 		case response.StatusCode == http.StatusSwitchingProtocols:
 			return nil, errors.New("the server switched to a protocol that nobody asked for")
 		case response.StatusCode < http.StatusContinue: // none that HTTP has: nothing need follow
-			return nil, fmt.Errorf("the server's status %q is none", response.Status)
+			return nil, fmt.Errorf("the server's status %q is not one of HTTP", response.Status)
 		case response.StatusCode >= http.StatusOK:
 			l.left = math.MaxInt64
 			response.Close = response.Close || l.sent != nil

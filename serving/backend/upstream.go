@@ -51,7 +51,7 @@ func NewUpstream(c UpstreamConfig) (*Upstream, error) {
 		return nil, fmt.Errorf("cannot use upstream: %w", err)
 	}
 	if _, err := http.ProxyFromEnvironment(&http.Request{URL: &server.Root}); err != nil {
-		return nil, fmt.Errorf("cannot use upstream %q: what HTTP_PROXY or HTTPS_PROXY names is no proxy's URL; want one such as http://proxy:3128", c.URL)
+		return nil, fmt.Errorf("cannot use upstream %q: HTTP_PROXY or HTTPS_PROXY is not the URL of a proxy; want one such as http://proxy:3128", c.URL)
 	}
 	if c.TLS.On() && server.Root.Scheme != "https" {
 		return nil, fmt.Errorf("cannot use upstream %q: tls has no meaning without https://", c.URL)

@@ -163,7 +163,7 @@ func TestNewUpstreamFaults(t *testing.T) {
 		{UpstreamConfig{}, "is not a URL; want http:// or https://, a host"},
 		{UpstreamConfig{URL: "localhost:8000"}, "is not a URL; want http:// or https://, a host"},
 		{UpstreamConfig{URL: "http://%zz"}, "cannot use upstream"},
-		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream: "http://me:xxxxx@x" has a user, who would not be sent`},
+		{UpstreamConfig{URL: "http://me:secret@x"}, `cannot use upstream: "http://me:xxxxx@x" has a user name, which would not be sent`},
 		{UpstreamConfig{URL: "http://x", Key: "TEST_NO_SUCH_KEY"}, "environment variable TEST_NO_SUCH_KEY, which is empty"},
 	} {
 		if _, err := NewUpstream(c.config); err == nil || !strings.Contains(err.Error(), c.want) {

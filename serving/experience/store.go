@@ -151,7 +151,7 @@ func (s *Store) Close() error {
 	select {
 	case <-s.ended:
 	case <-late.C:
-		return fmt.Errorf("%s takes no rows: up to %d wait, and are lost", s.config.Path, len(s.rows)+1)
+		return fmt.Errorf("cannot write to %s: up to %d waiting rows are lost", s.config.Path, len(s.rows)+1)
 	}
 	if again {
 		return nil

@@ -105,4 +105,4 @@ func slotContext(ctx context.Context, s Server) int {
 }
 
 // errNotNow is that a server cannot tell its models for now.
-var errNotNow = errors.New("the server cannot list its models for now")
+var errNotNow = errors.New("the server cannot list its models at the moment")

@@ -76,8 +76,8 @@ func TestGrantFaults(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	for line, want := range map[string]string{
 		`"classes":["a","a"]`:     `keys:1: classes: "a" is listed twice`,
-		`"models":["a b"]`:        `keys:1: models: "a b" is no name`,
-		`"models":[""]`:           `keys:1: models: "" is no name`,
+		`"models":["a b"]`:        `keys:1: models: "a b" is not a name`,
+		`"models":[""]`:           `keys:1: models: "" is not a name`,
 		`"models":"small"`:        `keys:1: models: want []string, found string`,
 		`"tokens_per_day":-1`:     `keys:1: tokens_per_day: -1; want a number of tokens`,
 		`"tokens_per_month":1e30`: `keys:1: tokens_per_month: want int64`,

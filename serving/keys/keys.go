@@ -55,7 +55,7 @@ func (g Grants) Check() error {
 	}{{"classes", g.Classes}, {"models", g.Models}} {
 		for i, name := range x.list {
 			if name == "" || len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-				return fmt.Errorf("%s: %q is no name; want 1 to 128 characters without spaces", x.key, name)
+				return fmt.Errorf("%s: %q is not a name; want 1 to 128 characters without spaces", x.key, name)
 			}
 			if slices.Contains(x.list[:i], name) {
 				return fmt.Errorf("%s: %q is listed twice", x.key, name)

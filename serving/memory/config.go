@@ -71,7 +71,7 @@ func (c Config) Validate(maxBody int64) error {
 		}
 	}
 	if least := leastBodies(maxBody); c.Bodies > 0 && c.Bodies < least {
-		faults = append(faults, fmt.Errorf("memory.bodies: %d bytes hold no body of max_body, %d bytes, beside the reserve for small ones; want at least %d, or a lower max_body", c.Bodies, maxBody, least))
+		faults = append(faults, fmt.Errorf("memory.bodies: %d bytes cannot hold a body of max_body, %d bytes, and the reserve for small ones; want at least %d, or a lower max_body", c.Bodies, maxBody, least))
 	}
 	if c.Answers > 0 && c.Answers < minAnswers {
 		faults = append(faults, fmt.Errorf("memory.answers: %d must be at least %d bytes", c.Answers, minAnswers))

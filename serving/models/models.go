@@ -127,7 +127,7 @@ func makeFamily(ctx context.Context, dir string, o Options, done func(string, in
 // writeFolder writes the files beside the folder and then puts them in its place.
 func writeFolder(folder string, files map[string][]byte, force bool) error {
 	if _, err := os.Stat(folder); err == nil && !force {
-		return fmt.Errorf("cannot write model: %s is there already; --force replaces it", folder)
+		return fmt.Errorf("cannot write model: %s already exists; --force replaces it", folder)
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("cannot write model: %w", err)

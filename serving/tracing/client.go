@@ -68,7 +68,7 @@ func newClient(endpoint string) (*client, error) {
 			value = setting.Trim(plain)
 		}
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) { // the value may be secret
-			faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the field %q holds what no header can carry; want NAME=VALUE,NAME=VALUE", name))
+			faults = append(faults, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: the field %q is not valid in a header; want NAME=VALUE,NAME=VALUE", name))
 			continue
 		}
 		c.header.Set(name, value)

@@ -99,7 +99,7 @@ func alias(key []byte) string {
 func ambiguous(key, name string) error {
 	return Error{
 		Type: InvalidRequest, Param: Optional(name), Code: "ambiguous_member",
-		Message: fmt.Sprintf("%q differs from %q in case alone, and engines differ in what they take it for; want %q, once", key, name, name),
+		Message: fmt.Sprintf("%q differs from %q only in case, and engines differ in how they read it; want %q, once", key, name, name),
 	}
 }
 

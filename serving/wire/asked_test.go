@@ -50,7 +50,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 	} {
 		_, err := ParseRequest([]byte(body))
 		var e Error
-		if !errors.As(err, &e) || e.Code != "ambiguous_member" || string(e.Param) != param || !strings.Contains(e.Message, "in case alone") {
+		if !errors.As(err, &e) || e.Code != "ambiguous_member" || string(e.Param) != param || !strings.Contains(e.Message, "only in case") {
 			t.Errorf("%s: error %v", body, err)
 		}
 	}

@@ -142,16 +142,16 @@ func (e *engine) fault(tried string, err error) error {
 		if e.target.KeyEnv != "" {
 			hint = ", and not that of " + e.target.KeyEnv
 		}
-		return fmt.Errorf("%s asks for an API key%s (tried GET %s: status %d)", e.target.URL, hint, tried, status.code)
+		return fmt.Errorf("%s requires an API key%s (tried GET %s: status %d)", e.target.URL, hint, tried, status.code)
 	case errors.As(err, &status):
-		return fmt.Errorf("%s is no OpenAI-compatible server: tried GET %s: status %d; want the base of its API, with or without /v1", e.target.URL, tried, status.code)
+		return fmt.Errorf("%s is not an OpenAI-compatible server: tried GET %s: status %d; want the base of its API, with or without /v1", e.target.URL, tried, status.code)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s does not answer: tried GET %s for %v", e.target.URL, tried, e.Timeout)
 	}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s is no OpenAI-compatible server: what GET %s answers is no list of models", e.target.URL, tried)
+		return fmt.Errorf("%s is not an OpenAI-compatible server: the answer of GET %s is not a list of models", e.target.URL, tried)
 	}
 	return fmt.Errorf("%s does not answer: tried GET %s: %w", e.target.URL, tried, caller.Plain(err))
 }

@@ -144,7 +144,7 @@ func TestKeysAreSent(t *testing.T) {
 	if e, err := ask(t, discovery.Target{URL: s.URL, KeyEnv: "K", Key: "sesame"}, false); err != nil || e.Key != "K" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for key, want := range map[string]string{"": "asks for an API key; want --key-env VARIABLE", "wrong": "asks for an API key, and not that of K"} {
+	for key, want := range map[string]string{"": "requires an API key; want --key-env VARIABLE", "wrong": "requires an API key, and not that of K"} {
 		target := discovery.Target{URL: s.URL, Key: key}
 		if key != "" {
 			target.KeyEnv = "K"
@@ -163,10 +163,10 @@ func TestEnginesThatDoNotAnswer(t *testing.T) {
 	t.Cleanup(slow.Close)
 	for name, c := range map[string]struct{ url, want string }{
 		"nobody there":   {gone.URL, "does not answer: tried GET " + gone.URL + "/v1/models: "},
-		"another page":   {server(t, nil), "is no OpenAI-compatible server: tried GET"},
-		"HTML":           {server(t, map[string]string{"GET /v1/models": "<html>"}), "is no list of models"},
-		"cut short":      {server(t, map[string]string{"GET /v1/models": `{"data":[`}), "is no list of models"},
-		"another list":   {server(t, map[string]string{"GET /v1/models": `{"data":"x"}`}), "is no list of models"},
+		"another page":   {server(t, nil), "is not an OpenAI-compatible server: tried GET"},
+		"HTML":           {server(t, map[string]string{"GET /v1/models": "<html>"}), "is not a list of models"},
+		"cut short":      {server(t, map[string]string{"GET /v1/models": `{"data":[`}), "is not a list of models"},
+		"another list":   {server(t, map[string]string{"GET /v1/models": `{"data":"x"}`}), "is not a list of models"},
 		"no model":       {server(t, map[string]string{"GET /v1/models": `{"data":[]}`}), "lists no model that answers with text"},
 		"no answer":      {slow.URL, "does not answer: tried GET " + slow.URL + "/v1/models for 50ms"},
 		"not a URL":      {"gpu0:8000", "is not a URL"},

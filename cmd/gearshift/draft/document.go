@@ -64,10 +64,10 @@ func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, e
 		entry{key: "tasks", value: list(f.task(c, guessed)), head: "deadline: time per output token, from arrival to finish, queueing included.\n" +
 			"quality: how good an answer in time is, by variant: accuracy on questions of yours, for instance."},
 		f.variants(),
-		entry{key: "hosts", value: f.hosts(), head: "memory is not asked of the engines; only what replicas leave of it matters."},
+		entry{key: "hosts", value: f.hosts(), head: "Engines do not report the memory of a host; only what its replicas leave of it matters."},
 		entry{key: "replicas", value: f.replicas(), head: "memory: weights, activations and the KV cache, in bytes."},
 		entry{key: "profiles", value: f.profiles(), head: "The latency model of each variant (times in ms; docs/simulator.md has the formula).\n" +
-			"gearshift calibrate measures the times, and everything that rests on them."},
+			"gearshift calibrate measures the times, and everything that follows from them."},
 		entry{key: "engine", value: f.engine(), head: "How each replica batches."},
 		entry{key: "workload", value: f.workload(), head: "What a request looks like; when requests arrive is the --workload of a command."},
 		entry{key: "serving", value: f.serving(), head: "Where the replicas answer; gearshift serve listens on 127.0.0.1:8080 unless addr is given."},
@@ -91,7 +91,7 @@ func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, e
 // summary is what the file begins with.
 func (f *Fleet) summary() string {
 	var b strings.Builder
-	b.WriteString("Made by gearshift init of what these engines say of themselves:\n")
+	b.WriteString("Made by gearshift init from what these engines report:\n")
 	seen := map[*Engine]bool{}
 	for _, r := range f.Replicas {
 		if e := r.Engine; !seen[e] {
@@ -99,7 +99,7 @@ func (f *Fleet) summary() string {
 			fmt.Fprintf(&b, "  %s on %s, %s\n", e.URL, e.Host, e.Kind)
 		}
 	}
-	b.WriteString("What nobody said is marked as a guess. Keys and defaults: docs/scenario.md.")
+	b.WriteString("Everything else is marked as a guess. Keys and defaults: docs/scenario.md.")
 	return b.String()
 }
 
@@ -148,7 +148,7 @@ func (f *Fleet) hosts() *yaml.Node {
 			}
 		}
 		host := flow(mapping(entry{key: "name", value: text(name)}, entry{key: "memory", value: raw(fmt.Sprintf("%dGiB", hostMemory(sum)))}))
-		host.LineComment = comment(guess + "the least that holds its replicas")
+		host.LineComment = comment(guess + "the smallest that holds its replicas")
 		n.Content = append(n.Content, host)
 	}
 	return n
@@ -211,14 +211,14 @@ func (f *Fleet) profiles() *yaml.Node {
 			entry{key: "variant", value: text(v.Name)},
 			ms("launch_floor_ms", p.LaunchFloor, guess+"kernel launches"),
 			ms("weights_ms", p.Weights, step),
-			ms("growth_per_sequence", p.Growth, guess+"as of other engines"),
+			ms("growth_per_sequence", p.Growth, guess+"typical of other engines"),
 			ms("token_ms", p.Token, guess+"of the parameters"),
 			ms("context_token_ms", p.Context, guess+"of the bytes of a cached token"),
-			ms("overhead_ms", p.Overhead, guess+"as of other engines"),
-			ms("sequence_ms", p.Sequence, guess+"as of other engines"),
+			ms("overhead_ms", p.Overhead, guess+"typical of other engines"),
+			ms("sequence_ms", p.Sequence, guess+"typical of other engines"),
 			ms("contention", p.Contention, neighbours),
 			ms("weight_bytes", float64(p.WeightBytes), f.weightsSaid(i)),
-			ms("activation_bytes", float64(p.ActivationBytes), guess+"as of other engines"),
+			ms("activation_bytes", float64(p.ActivationBytes), guess+"typical of other engines"),
 			ms("kv_bytes_per_token", float64(p.KVBytes), f.kvSaid(i)),
 		))
 	}
@@ -230,7 +230,7 @@ func (f *Fleet) weightsSaid(i int) string {
 	case v.Weights > 0:
 		return "as the engine says"
 	case !v.Known:
-		return guess + "neither the engine nor the name tells the size"
+		return guess + "neither the engine nor the name shows the size"
 	default:
 		return fmt.Sprintf("%s%s billion parameters of %s bytes", guess, short1(v.Parameters/1e9), short1(v.Width))
 	}
@@ -240,7 +240,7 @@ func (f *Fleet) kvSaid(i int) string {
 	if slices.ContainsFunc(f.Replicas, func(r Replica) bool { return r.Variant == i && r.Model.KVBytes > 0 }) {
 		return "as the engine says"
 	}
-	return guess + "as of most models of this size"
+	return guess + "typical of models of this size"
 }
 
 // block is the tokens of a block of the KV cache, which the scenario has one number for.
@@ -280,18 +280,18 @@ func (f *Fleet) engine() *yaml.Node {
 		scheduler, why = engine.PrefillFirst, guess+"as the simulated engines of the built-in scenarios do"
 	}
 	sequences, said := f.sequences()
-	line := guess + "the engines do not say it"
+	line := guess + "the engines do not report it"
 	if said {
 		line = "the fewest that an engine runs at once"
 	}
 	prompt, _ := f.requests()
-	block := entry{key: "block_tokens", value: number(float64(f.block())), line: guess + "as of most engines"}
+	block := entry{key: "block_tokens", value: number(float64(f.block())), line: guess + "typical of most engines"}
 	if slices.ContainsFunc(f.Replicas, func(r Replica) bool { return r.Model.Block > 0 }) {
 		block.line = "as the engines say"
 	}
 	return mapping(
 		entry{key: "scheduler", value: text(scheduler), line: why},
-		entry{key: "max_batch_tokens", value: number(float64(max(2048, prompt.max))), line: guess + "as of most engines"},
+		entry{key: "max_batch_tokens", value: number(float64(max(2048, prompt.max))), line: guess + "typical of most engines"},
 		entry{key: "max_sequences", value: number(float64(sequences)), line: line},
 		block,
 	)
@@ -300,7 +300,7 @@ func (f *Fleet) engine() *yaml.Node {
 func (f *Fleet) workload() *yaml.Node {
 	prompt, output := f.requests()
 	of := func(key string, l lengths) entry {
-		line := guess + "requests of your own tell better"
+		line := guess + "measure it on your own requests"
 		if l.answered > 0 {
 			line = fmt.Sprintf("the mean of %s requests that the engines have answered; guess: cv and max", grouped(strconv.Itoa(l.answered), ","))
 		}

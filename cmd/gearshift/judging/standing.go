@@ -162,7 +162,7 @@ func Offer(v evaluation.Verdict, promote Promotion) string {
 	}
 	offer := "promote the rule: " + promote(v.Rule)
 	if strings.HasPrefix(v.Rule, "static:") {
-		offer += " (it was played alone, with all of the hosts' memory)"
+		offer += " (it was evaluated alone, with all of the hosts' memory)"
 	}
 	return offer
 }

@@ -95,7 +95,7 @@ func TestConclusions(t *testing.T) {
 		{"slackfit:0.93", 0, 0, "mine@3 on u1 and u2: over the best rule, slackfit:0.93, by +0.0000 (+0.0000 to +0.0000), paired over 10 seeds: level\n" +
 			"level with the best rule; promote the rule: gearshift policy promote slackfit:0.93 --store s.db\n"},
 		{"static:small", -0.003, -0.001, "mine@3 on u1 and u2: over the best rule, static:small, by -0.0020 (-0.0030 to -0.0010), paired over 10 seeds: worse\n" +
-			"worse than the best rule; promote the rule: gearshift policy promote static:small --store s.db (it was played alone, with all of the hosts' memory)\n"},
+			"worse than the best rule; promote the rule: gearshift policy promote static:small --store s.db (it was evaluated alone, with all of the hosts' memory)\n"},
 	} {
 		v := evaluation.Verdict{
 			Policy: "mine@3", Rule: c.rule, Seeds: 10, Workloads: []string{"u1", "u2"},

@@ -70,7 +70,7 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	case err := <-ended:
 		return err
 	case <-late.C:
-		return fmt.Errorf("ended without what hangs: %v after the order to stop something still did not answer, as a file system or a pipe may", wait)
+		return fmt.Errorf("stopped while something hangs: %v after the order to stop, a file system or a pipe, for instance, does not answer", wait)
 	}
 }
 

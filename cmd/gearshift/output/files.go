@@ -14,7 +14,7 @@ import (
 // Install writes a file as [Into] does. One that is there is replaced only by force.
 func Install(path string, data []byte, force bool) error {
 	if _, err := os.Lstat(path); err == nil && !force {
-		return fmt.Errorf("%s is there already; --force replaces it", path)
+		return fmt.Errorf("%s already exists; --force replaces it", path)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -167,7 +167,7 @@ func (c *checker) serving() {
 	c.own("serving", s.Config().Validate())
 	for i, text := range s.Policies.TrustedKeys {
 		if !publicKey.MatchString(text) {
-			c.judge(item("serving.policies.trusted_keys", i), "%q is no public key; want one that gearshift policy keygen prints, such as ed25519:… with 44 characters", text)
+			c.judge(item("serving.policies.trusted_keys", i), "%q is not a public key; want one that gearshift policy keygen prints, such as ed25519:… with 44 characters", text)
 		}
 	}
 	c.backend()

@@ -247,7 +247,7 @@ func (d *decoder) pairs(key string, n *yaml.Node) []pair {
 func (d *decoder) noList(key string, n *yaml.Node) {
 	if n.Kind == yaml.MappingNode && len(n.Content) > 0 && strings.HasPrefix(n.Content[0].Value, "-") {
 		item := n.Content[0]
-		d.addAt(item.Line, key, "%q is no item of a list; want a space behind the dash, as in \"- %s\"", item.Value, strings.TrimPrefix(item.Value, "-"))
+		d.addAt(item.Line, key, "%q is not an item of a list; want a space after the dash, as in \"- %s\"", item.Value, strings.TrimPrefix(item.Value, "-"))
 		d.breaks(key)
 		return
 	}

@@ -163,10 +163,10 @@ func exercise(t *testing.T, s *scenario.Scenario) {
 
 func TestURLsOfUpstreamsThatCannotBeUsed(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://me:xxxxx@gpu0": "has a user, who would not be sent; a key goes into the variable that api_key_env names",
+		"http://me:xxxxx@gpu0": "has a user name, which would not be sent; a key goes into the variable that api_key_env names",
 		"http://:8000/v1":      "is not a URL; want http:// or https://, a host",
-		"http://gpu0:0/v1":     "has no port that there is; want 1 to 65535",
-		"http://gpu0:65536/v1": "has no port that there is; want 1 to 65535",
+		"http://gpu0:0/v1":     "has no valid port; want 1 to 65535",
+		"http://gpu0:65536/v1": "has no valid port; want 1 to 65535",
 	} {
 		text := minimal(t) + "serving:\n  backend: upstream\n  upstreams:\n    small@gpu0: {url: '" + strings.Replace(url, "xxxxx", "secret", 1) + "'}\n    large@gpu0: {url: http://gpu0:65535/v1}\n"
 		_, err := scenario.Parse("mine.yaml", []byte(text))

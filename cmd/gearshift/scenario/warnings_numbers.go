@@ -72,7 +72,7 @@ func (w *warner) profile(i int) {
 		w.warn(key("token_ms"), "%s ms for the arithmetic of one token, more than %s ms for a read of all weights; want %s if microseconds were meant", plain(m.Token), plain(m.Weights), plain(m.Token/1000))
 	}
 	if m.Token > 0 && m.Weights > 0 && m.Token < m.Weights/50_000 {
-		w.warn(key("token_ms"), "%s ms for the arithmetic of one token, beside %s ms for a read of the weights: thousands of tokens would cost nothing; want %s if seconds were meant", w.texts[key("token_ms")], plain(m.Weights), plain(1000*m.Token))
+		w.warn(key("token_ms"), "%s ms for the arithmetic of one token, compared with %s ms for a read of the weights: thousands of tokens would cost nothing; want %s if seconds were meant", w.texts[key("token_ms")], plain(m.Weights), plain(1000*m.Token))
 	}
 	seconds, micro := "want a thousand times that if seconds were meant", "want a thousandth of that if microseconds were meant"
 	w.within(key("launch_floor_ms"), m.LaunchFloor, 0.02, 500, seconds, micro)

@@ -111,9 +111,9 @@ func (r *run) anew(m *member, stored checkpoints.Training, err error, stderr io.
 	progress := new(rl.Progress)
 	switch {
 	case progress.UnmarshalBinary(stored.Progress) == nil:
-		return fmt.Errorf("run %q has progress saved in %s, of %d decisions: --resume continues it, --restart begins anew", r.options.Name, r.store.Path, progress.Decisions)
+		return fmt.Errorf("run %q has progress saved in %s, of %d decisions: --resume continues it, --restart starts over", r.options.Name, r.store.Path, progress.Decisions)
 	case stored.Policy.Name == "":
-		fmt.Fprintf(stderr, "the progress saved of run %q cannot be read: it begins anew\n", r.options.Name)
+		fmt.Fprintf(stderr, "the progress saved of run %q cannot be read: it starts over\n", r.options.Name)
 	}
 	return nil
 }
