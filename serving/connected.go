@@ -92,7 +92,7 @@ func (s *Server) limited(l net.Listener, encrypted bool) net.Listener {
 	if !encrypted {
 		refusal = tooManyConnections(s.settings().RetryAfter)
 	}
-	return s.clients.Listener(l, refusal, func(reason string) {
+	return s.clients.Listener(l, encrypted, refusal, func(reason string) {
 		s.clients.lines.Do(func() {
 			open, bounds, counts := s.clients.Usage()
 			s.log.Warn("connections are refused", "bound", reason, "open", open, "total", bounds.Total, "per_address", bounds.PerAddress,

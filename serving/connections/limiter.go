@@ -1,10 +1,8 @@
 package connections
 
 import (
-	"bytes"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -74,16 +72,19 @@ func (l *Limiter) Waiting() int {
 }
 
 // Listener is l with its connections admitted. One that is refused is sent the refusal,
-// if there is one, and closed. Told hears of each refusal; it must not block.
-func (l *Limiter) Listener(inner net.Listener, refusal []byte, told func(reason string)) net.Listener {
-	return &listener{inner, l, refusal, told}
+// if there is one, and closed. Of encrypted ones each byte of a header may be much of one;
+// see [Limiter.Hold] for what it was. Told hears of each refusal; it must not block.
+func (l *Limiter) Listener(inner net.Listener, encrypted bool, refusal []byte, told func(reason string)) net.Listener {
+	return &listener{inner, l, encrypted, refusal, told}
 }
 
 type listener struct {
 	net.Listener
 	limiter *Limiter
-	refusal []byte
-	told    func(reason string)
+
+	encrypted bool
+	refusal   []byte
+	told      func(reason string)
 }
 
 // Accept implements [net.Listener].
@@ -98,6 +99,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			victim.Close()
 		}
 		if c != nil {
+			c.encrypted = l.encrypted
 			return c, nil
 		}
 		l.told(reason)
@@ -289,6 +291,8 @@ type Conn struct {
 	from    netip.Prefix
 	of      *client // nil if it is not bounded by address
 
+	encrypted bool
+
 	busy   atomic.Bool  // a request is at work
 	header atomic.Int64 // what came while none was has cost, charged beyond freeHeader
 
@@ -297,30 +301,13 @@ type Conn struct {
 	gone bool
 }
 
-const (
-	// freeHeader is how much of a header needs no memory to be left.
-	freeHeader = 8 << 10
-	// fieldMemory is what a field of a header occupies beside its text: a key of a map, a
-	// list of values, and the headers of their texts.
-	fieldMemory = 128
-)
-
-// costOf is the memory that a piece of a header comes to. What follows its end is a body.
-func costOf(piece []byte) int64 {
-	header := piece
-	if end := bytes.Index(piece, []byte("\r\n\r\n")); end >= 0 {
-		header = piece[:end]
-	}
-	return int64(len(piece) + fieldMemory*bytes.Count(header, []byte("\n")))
-}
-
 var errHeaders = errors.New("no memory is left for headers")
 
 // Read implements [net.Conn]. What comes while no request is at work is a header.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.busy.Load() {
-		cost := costOf(p[:n])
+		cost := c.costOf(p[:n])
 		if total := c.header.Add(cost); total > freeHeader {
 			charged := min(cost, total-freeHeader)
 			if c.limiter.headers.Add(charged) > c.limiter.mostHeaders.Load() {
@@ -333,10 +320,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Begin says that a request of the connection is at work: it makes way for none.
+// Begin says that a request of the connection is at work: it makes way for none. What the
+// header of an encrypted one came to is known then; see [Limiter.Hold].
 func (c *Conn) Begin() {
 	if c.busy.Swap(true) {
 		return
+	}
+	if c.encrypted {
+		c.settle()
 	}
 	c.limiter.mu.Lock()
 	c.limiter.leave(c)
@@ -370,27 +361,3 @@ func (c *Conn) Close() error {
 	c.settle()
 	return err
 }
-
-// Hold charges what a header that has been read is kept in, where the connection does not
-// show it: it is encrypted, or carries many requests at once. It returns what is to be given
-// to [Limiter.Release] when the request ends; false if there is no room.
-func (l *Limiter) Hold(h http.Header) (held int64, ok bool) {
-	cost := int64(-freeHeader)
-	for name, values := range h {
-		for _, v := range values {
-			cost += int64(len(name) + len(v) + fieldMemory)
-		}
-	}
-	if cost <= 0 {
-		return 0, true
-	}
-	if l.headers.Add(cost) > l.mostHeaders.Load() {
-		l.headers.Add(-cost)
-		l.overHeaders.Add(1)
-		return 0, false
-	}
-	return cost, true
-}
-
-// Release gives back what Hold charged.
-func (l *Limiter) Release(held int64) { l.headers.Add(-held) }

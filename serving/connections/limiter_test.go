@@ -49,7 +49,7 @@ const refusal = "HTTP/1.1 503 full"
 
 func newSite(t *testing.T, c connections.Config) *site {
 	s := &site{t: t, queue: make(queue, 1), limiter: connections.New(c, 1<<20, func(addr string) bool { return strings.HasPrefix(addr, "198.51.100.") })}
-	s.l = s.limiter.Listener(s.queue, []byte(refusal), func(reason string) { s.told = append(s.told, reason) })
+	s.l = s.limiter.Listener(s.queue, false, []byte(refusal), func(reason string) { s.told = append(s.told, reason) })
 	return s
 }
 
@@ -257,6 +257,42 @@ func TestFieldsCountInTheBudgetOfHeaders(t *testing.T) {
 		if err := read(s, x.text); (err == nil) != x.fits {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Of an encrypted header nobody knows what it holds before all of it has come.
+func TestEncryptedHeadersHaveABudget(t *testing.T) {
+	s := newSite(t, connections.Config{Total: 100, PerAddress: 100}) // 64 KiB for headers
+	s.l = s.limiter.Listener(s.queue, true, nil, func(string) {})
+	read := func(n int) (*connections.Conn, error) {
+		client, c := s.connect("192.0.2.1:1")
+		go func() { _, _ = client.Write(make([]byte, n)) }()
+		b := make([]byte, 4<<10)
+		for got := 0; got < n; {
+			m, err := c.Read(b)
+			if err != nil {
+				return c, err
+			}
+			got += m
+		}
+		return c, nil
+	}
+	for range 20 {
+		if _, err := read(8 << 10); err != nil {
+			t.Fatalf("a usual header: %v", err)
+		}
+	}
+	if c, err := read(16 << 10); err == nil {
+		t.Error("a header that may hold 100 KiB fits into 64 KiB")
+	} else {
+		c.Close()
+	}
+	for range 3 { // what it was is known when it has come
+		c, err := read(12 << 10)
+		if err != nil {
+			t.Errorf("after another has come: %v", err)
+		}
+		c.Begin()
 	}
 }
 
