@@ -52,7 +52,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	h := c.Writer.Header()
 	claim, fault := s.claims(c)
 	var spend keys.Spend
-	if fault == nil {
+	if fault == nil && !e.counts { // no budget pays for what no model does
 		answers := 0
 		if e.generates {
 			answers = max(1, k.fleet.Answers)

@@ -21,6 +21,8 @@ type Config struct {
 	Addr string `yaml:"-"`
 	// MaxBody bounds a request's body, in bytes.
 	MaxBody int64 `yaml:"-"`
+	// MaxAnswers bounds the answers to one prompt: n, or best_of.
+	MaxAnswers int `yaml:"max_answers"`
 	// Memory bounds what requests in flight hold, all together.
 	Memory memory.Config `yaml:"-"`
 	// Connections bounds the clients' connections.
@@ -89,6 +91,7 @@ func DefaultConfig() Config {
 	return Config{
 		Addr:         "127.0.0.1:8080",
 		MaxBody:      8 << 20,
+		MaxAnswers:   128,
 		BodyTimeout:  30 * time.Second,
 		Timeouts:     defaultTimeouts(),
 		Retries:      defaultRetries(),
@@ -118,6 +121,9 @@ func (c Config) Validate() error {
 	var faults []error
 	if c.MaxBody < 1 {
 		faults = append(faults, fmt.Errorf("max_body: %d must be at least 1 byte", c.MaxBody))
+	}
+	if c.MaxAnswers < 1 {
+		faults = append(faults, fmt.Errorf("max_answers: %d must be at least 1", c.MaxAnswers))
 	}
 	for _, t := range []struct {
 		key   string

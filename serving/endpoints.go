@@ -25,6 +25,8 @@ type endpoint struct {
 	messages bool
 	// stores says that replicas keep its answers, for those who come back for them.
 	stores bool
+	// counts says that it only counts or splits a text: no model works for it.
+	counts bool
 	// lists says that its answers may be a list.
 	lists bool
 	// files says that its requests are forms with files, and its answers text of any kind.
@@ -41,14 +43,14 @@ var endpoints = [...]endpoint{
 	{path: "/v1/gearshift/classify", operation: "classify", alike: true},
 	{path: "/v1/responses", operation: "chat", alike: true, generates: true, named: true, stores: true},
 	{path: messagesPath, operation: "chat", alike: true, generates: true, messages: true},
-	{path: messagesPath + "/count_tokens", operation: "count_tokens", alike: true, messages: true},
+	{path: messagesPath + "/count_tokens", operation: "count_tokens", alike: true, messages: true, counts: true},
 	{path: "/v1/rerank", operation: "rerank", alike: true, lists: true},
 	{path: "/v2/rerank", operation: "rerank", alike: true, lists: true},
 	{path: "/rerank", operation: "rerank", alike: true, lists: true},
 	{path: "/v1/score", operation: "score", alike: true, lists: true},
 	{path: "/score", operation: "score", alike: true, lists: true},
-	{path: "/tokenize", operation: "tokenize"},
-	{path: "/detokenize", operation: "detokenize"},
+	{path: "/tokenize", operation: "tokenize", counts: true},
+	{path: "/detokenize", operation: "detokenize", counts: true},
 	{path: "/v1/audio/transcriptions", operation: "transcription", alike: true, files: true},
 	{path: "/v1/audio/translations", operation: "translation", alike: true, files: true},
 }

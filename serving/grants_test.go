@@ -181,6 +181,13 @@ func TestAKeyHasItsTokens(t *testing.T) {
 		if passed < 10 || passed > 24 { // four tokens each, and those of the prompt
 			t.Errorf("%d requests passed", passed)
 		}
+		for range 20 { // no model works for what is only counted
+			for _, path := range []string{"/v1/messages/count_tokens", "/tokenize"} {
+				if w := g.do("POST", path, `{"model":"small","prompt":"x","messages":[]}`, bearing(secrets["alice"])...); w.Code != http.StatusOK {
+					t.Errorf("%s: status %d", path, w.Code)
+				}
+			}
+		}
 		if send("bob", `{"model":"auto","n":64,"messages":[]}`) != http.StatusOK {
 			t.Error("another key's request was refused")
 		}
@@ -196,6 +203,21 @@ func TestAKeyHasItsTokens(t *testing.T) {
 			t.Errorf("counted %s", text)
 		}
 	})
+}
+
+// A request for more answers than the router passes on is refused before it holds anything.
+func TestTooManyAnswers(t *testing.T) {
+	g := newRig(t, good, func(o *serving.Options) { o.Config.MaxAnswers = 8 })
+	for body, want := range map[string]int{
+		`{"model":"auto","n":8,"messages":[]}`: http.StatusOK, `{"model":"auto","n":9,"messages":[]}`: http.StatusBadRequest,
+		`{"model":"auto","n":"9","messages":[]}`: http.StatusBadRequest, `{"model":"auto","best_of":1e9,"prompt":"x"}`: http.StatusBadRequest,
+		`{"model":"auto","n":4,"prompt":["a","b","c"]}`: http.StatusOK,
+	} {
+		w := g.do("POST", chat, body)
+		if w.Code != want || want != http.StatusOK && !strings.Contains(w.Body.String(), "serving.max_answers") {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
 }
 
 // A client that leaves, and an engine that fails, leave no tokens set aside; what a lease's

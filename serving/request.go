@@ -206,6 +206,9 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	}
 	k.prompt, k.fleet.Session = r.Prompt(), s.config.Affinity.session(h)
 	k.fleet.PromptTokens = s.adapter.prompts.tokens(k.fleet.Task, k.prompt)
+	if n, most := r.AnswersOfOne(), s.settings().MaxAnswers; n > most {
+		return k, bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
+	}
 	if n := r.Answers(); n > 1 {
 		k.fleet.Answers = n
 	}

@@ -80,11 +80,12 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 
 func TestNewFaults(t *testing.T) {
 	for want, change := range map[string]func(*serving.Options){
-		"1 backends for 3 replicas":                        func(o *serving.Options) { o.Backends = o.Backends[:1] },
-		`default_task: no task "sing"`:                     func(o *serving.Options) { o.Config.DefaultTask = "sing" },
-		"max_body: 0 must be at least 1 byte":              func(o *serving.Options) { o.Config.MaxBody = 0 },
-		"cooldown: -1ns must be positive":                  func(o *serving.Options) { o.Config.Cooldown = -1 },
-		"max_body: 0 must be at least 1 byte\nbody_timeou": func(o *serving.Options) { o.Config = serving.Config{} },
+		"1 backends for 3 replicas":                                               func(o *serving.Options) { o.Backends = o.Backends[:1] },
+		`default_task: no task "sing"`:                                            func(o *serving.Options) { o.Config.DefaultTask = "sing" },
+		"max_answers: 0 must be at least 1":                                       func(o *serving.Options) { o.Config.MaxAnswers = 0 },
+		"max_body: 0 must be at least 1 byte":                                     func(o *serving.Options) { o.Config.MaxBody = 0 },
+		"cooldown: -1ns must be positive":                                         func(o *serving.Options) { o.Config.Cooldown = -1 },
+		"must be at least 1 byte\nmax_answers: 0 must be at least 1\nbody_timeou": func(o *serving.Options) { o.Config = serving.Config{} },
 	} {
 		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		change(&o)

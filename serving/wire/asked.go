@@ -55,10 +55,13 @@ func count(value []byte) int {
 	return int(min(x, math.MaxInt32))
 }
 
+// AnswersOfOne is how many answers an engine makes for one of the request's prompts.
+func (r *Request) AnswersOfOne() int { return max(1, r.asked.made) }
+
 // Answers is how many answers an engine makes for the request: as many as it asks for,
 // or is to choose from, of each of its prompts.
 func (r *Request) Answers() int {
-	return int(min(float64(max(1, r.asked.made))*float64(max(1, r.asked.prompts)), math.MaxInt32))
+	return int(min(float64(r.AnswersOfOne())*float64(max(1, r.asked.prompts)), math.MaxInt32))
 }
 
 // Choices is how many choices the answer to the request has: as many as it asks for, of each
