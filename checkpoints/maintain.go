@@ -17,18 +17,18 @@ import (
 	"gearshift/internal/durable"
 )
 
-// Health is what a look at the whole of a store found.
+// Health is the result of [Store.Verify].
 type Health struct {
 	Policies, Versions, Runs int
 	Size                     int64 // of the file, in bytes
 	Transaction              uint64
-	// Warnings are damages that cost nothing that is still known; Faults are of what
+	// Warnings are damage that makes nothing unreadable; Faults are entries that
 	// cannot be read.
 	Warnings, Faults []string
 }
 
-// Verify reads all that the store holds and holds it against its checksums. The error
-// is of a store that cannot be read at all. It takes the file's shared lock meanwhile.
+// Verify reads the whole store and checks it against its checksums. It returns an error
+// for a store that cannot be read at all. It takes the file's shared lock meanwhile.
 func (s *Store) Verify() (Health, error) {
 	var h Health
 	if err := s.exists(); err != nil {
@@ -135,7 +135,7 @@ func (h *Health) fault(format string, args ...any) {
 }
 
 // Backup writes a copy of the store, as it is at one moment, to a file that appears whole.
-// Others may read the store meanwhile; those who write wait. A file that is there is
+// Others may read the store meanwhile; writers wait. An existing file is
 // replaced only by force.
 func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	if _, err := os.Lstat(to); err == nil && !force {
@@ -179,8 +179,8 @@ func same(a, b string) bool {
 // compactTx bounds the transactions of a compaction, in bytes.
 const compactTx = 1 << 20
 
-// Compact writes the store anew, without the room of what was removed, and puts it in the
-// place of the old one, which stays until the new one is whole and synced. Others wait
+// Compact rewrites the store without the space of removed entries, and replaces the old
+// file, which stays until the new one is whole and synced. Other processes wait
 // meanwhile. Sizes are in bytes.
 func (s *Store) Compact() (before, after int64, err error) {
 	if err := s.exists(); err != nil {

@@ -70,7 +70,7 @@ func lost(pages [2]metaPage) string {
 // not repeat them.
 var warned sync.Map
 
-// warn tells of a damage that bbolt has got over, once.
+// warn reports damage that bbolt has worked around, once.
 func (s *Store) warn(text string) {
 	if text == "" {
 		return

@@ -85,8 +85,8 @@ func (s *Store) Restore(name string, version int) error {
 	return nil
 }
 
-// Back undoes the last Promote, whatever the names: the version that it took the place of
-// is in production again, and returned. That is one step, as of [Store.Rollback]. Where none
+// Back undoes the last Promote, whatever the names: the version that it replaced is in
+// production again, and returned. That is one step, like [Store.Rollback]. Where none
 // was in production, none is again, and the reference is empty. No promotion to undo is
 // [ErrNotFound].
 func (s *Store) Back() (Ref, error) {
@@ -124,7 +124,7 @@ func (s *Store) Withdraw() error {
 	})
 }
 
-// Before is the version that the last promotion took the place of, to which [Store.Back]
+// Before is the version that the last promotion replaced, to which [Store.Back]
 // would return; false if nothing leads back, and empty if none was in production.
 func (s *Store) Before() (ref Ref, ok bool, err error) {
 	err = s.view(func(t *tx) error {

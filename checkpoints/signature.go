@@ -43,8 +43,8 @@ func (c *Checkpoint) Evaluated(evaluation json.RawMessage) error {
 	return nil
 }
 
-// CheckEvaluation refuses an evaluation that is of something else. One of a version that
-// did not say of what yet passes.
+// CheckEvaluation returns an error for an evaluation of something else. It accepts an
+// evaluation of an earlier version, which does not say what it is of.
 func (c *Checkpoint) CheckEvaluation() error {
 	if len(c.Meta.Evaluation) == 0 || c.Meta.Judged == "" {
 		return nil

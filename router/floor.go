@@ -2,8 +2,8 @@ package router
 
 import "gearshift/router/fleet"
 
-// raise puts a variant that may answer the request, can hold it and reaches its quality floor in the
-// place of one that does not. There is one, or the view would have been hopeless or late. It is
+// raise replaces a variant that may not answer the request, cannot hold it or is below its quality
+// floor by one that does. There is one, or the view would have been hopeless or late. It is
 // not the policy's own choice, and tells nothing of how likely that would have been.
 func (d *desk) raise(choice *Choice, r *fleet.Request) {
 	if d.table.Reaches(r, choice.Variant) {

@@ -94,7 +94,7 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 	work := s.adapter.Arrive(k.fleet)
 	work.spend = spend
 	work.told = true
-	work.unseen = s.unseenOf(maxTokens) // the caller does not tell how far the answer is
+	work.unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
 	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil && !s.unfit(work, k, err) {
 		spend.End(time.Now(), 0)
 		claim := claim{class: s.line.kinds.Load().listed[0]}

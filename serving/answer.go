@@ -87,7 +87,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	}
 }
 
-// misplaced says that the replica has not what it was asked for: the model, which the
+// misplaced reports that the replica lacks what it was asked for: the model, which the
 // router put into the request, or an endpoint that every engine has. That is its failure,
 // or the scenario's, and not the client's.
 func (a *answer) misplaced() bool {
@@ -98,7 +98,7 @@ func (a *answer) misplaced() bool {
 const eventStream = "text/event-stream"
 
 // coded says that a text is in a coding that the backend could not undo. It passes as it is,
-// and nobody knows what is in it.
+// and the router cannot read it.
 func coded(h http.Header) bool {
 	coding := field(h, "Content-Encoding")
 	return coding != "" && !strings.EqualFold(coding, "identity")

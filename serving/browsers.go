@@ -91,5 +91,5 @@ func cleanPaths(next http.Handler) http.Handler {
 	})
 }
 
-// tellVersion says which program this is.
-func (s *Server) tellVersion(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": s.version}) }
+// getVersion answers with the version of this program.
+func (s *Server) getVersion(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": s.version}) }

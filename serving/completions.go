@@ -33,7 +33,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		return
 	}
 	if !s.memory.answers.Take(answerBuffer) {
-		s.memory.tell(s, "answers")
+		s.memory.logShortage(s, "answers")
 		s.refuse(c, s.noMemory(c, "for answers"))
 		return
 	}
@@ -52,7 +52,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	if e.stores {
 		d.owner = s.tenant(c)
 	}
-	d.header = s.forward(c) // nobody reads the client's after this
+	d.header = s.forward(c) // the client's is not read after this
 	a := d.run()
 	defer a.close()
 	var broken bool

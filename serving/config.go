@@ -81,8 +81,8 @@ type Config struct {
 	Affinity AffinityConfig `yaml:"affinity"`
 	// CORS is which web pages may ask.
 	CORS browser.CORS `yaml:"cors"`
-	// Hosts are names by which requests to a loopback address may know this server,
-	// beside the machine's own.
+	// Hosts are names that requests to a loopback address may use for this server,
+	// in addition to the machine's own.
 	Hosts []string `yaml:"hosts,omitempty"`
 }
 

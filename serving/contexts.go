@@ -28,8 +28,8 @@ func newContexts(t *fleet.Table, backends []Backend) *contextLengths {
 	return c
 }
 
-// tell takes in what the engine of a replica says of its context; zero is nothing.
-func (c *contextLengths) tell(replica, tokens int) {
+// report notes the context that the engine of a replica reports; zero changes nothing.
+func (c *contextLengths) report(replica, tokens int) {
 	if tokens != int(c.told[replica].Swap(int64(tokens))) {
 		c.lower()
 	}

@@ -97,7 +97,7 @@ func (s *Server) retreat(ctx context.Context, server *http.Server, unlisten func
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().DrainTimeout)
 	defer cancel()
 	unlisten()
-	<-failed // whoever had connected is accepted
+	<-failed // all who had connected are accepted
 	s.lastRequests()
 	err := server.Shutdown(wait)
 	if errors.Is(err, context.DeadlineExceeded) {

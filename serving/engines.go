@@ -60,7 +60,7 @@ func (s *Server) servers() []server {
 	return list
 }
 
-// placeOf tells servers apart: those below one root may have lists of their own.
+// placeOf identifies a server: those below one root may have lists of their own.
 func placeOf(p Prober) string {
 	if at, ok := p.(interface{ API() *url.URL }); ok {
 		return at.API().String()
@@ -119,7 +119,7 @@ func (s *Server) watchEngines() {
 		k.patrol.OnList = func(b health.Beat, notes []string, contexts []int) {
 			for n, i := range b.Replicas {
 				k.listed(i, notes[n])
-				s.contexts.tell(i, contexts[n])
+				s.contexts.report(i, contexts[n])
 			}
 		}
 	}

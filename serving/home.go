@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// home answers "/" on the clients' port, where people look first. Only who asks from this
+// home answers "/" on the clients' port, where people look first. Only a client on this
 // machine is told where the operators' page is.
 func (s *Server) home(c *gin.Context) {
 	var b strings.Builder
@@ -33,7 +33,7 @@ Documentation: docs/serving.md and README.md of the source.
 }
 
 // pageURL is where the operators' page is, as a browser on this machine takes it; "" if
-// there is none, or nobody listens yet.
+// there is none, or it does not listen yet.
 func (s *Server) pageURL() string {
 	addr := s.adminAddr.Load()
 	if addr == nil || s.page == nil {

@@ -66,8 +66,8 @@ func newLeased(s *Server) *leased {
 // fits reports why the key would get no lease.
 func (l *leased) fits(key string) leases.Refusal { return l.set.Fits(l.settings().Leases, key) }
 
-// add gives out a lease of the work for so long. The ID is random, so that nobody
-// guesses another's. A lease keeps the place among its key's requests that the request
+// add gives out a lease of the work for so long. The ID is random, so that
+// another's cannot be guessed. A lease keeps the place among its key's requests that the request
 // for it has.
 func (l *leased) add(key string, w *Work, maxTokens int, timeout time.Duration, of *heldKey) (string, leases.Refusal) {
 	now := l.clock()
@@ -127,7 +127,7 @@ func (l *leased) close() {
 const mostOutputTokens = 1 << 17
 
 // mostOutput bounds the length that the caller may report: its own max_tokens, and
-// what the replica's memory can hold beside the prompt.
+// what the replica's memory can hold in addition to the prompt.
 func (l *leased) mostOutput(w *Work, maxTokens int) int {
 	most := mostOutputTokens
 	if memory := l.table.Replicas[w.Replica].KVTokens; memory > 0 {
@@ -324,7 +324,7 @@ func (h *heldKey) end() {
 	}
 }
 
-// unseenOf is what leased work is taken to hold beside its prompt.
+// unseenOf is what leased work is assumed to hold in addition to its prompt.
 func (s *Server) unseenOf(maxTokens int) int {
 	if maxTokens > 0 {
 		return min(maxTokens, int(s.line.output))

@@ -11,7 +11,7 @@ import (
 
 // budgets bound the memory of requests in flight.
 type budgets struct {
-	known   int64 // the memory limit of the process; zero if nobody knows
+	known   int64 // the memory limit of the process; zero if unknown
 	bodies  *memory.Bodies
 	answers *memory.Answers
 	lines   rate.Sometimes
@@ -36,8 +36,8 @@ func (b *budgets) follow(c *Config) {
 	b.answers.SetLimit(sizes.Answers)
 }
 
-// tell logs that memory is short, now and then.
-func (b *budgets) tell(s *Server, what string) {
+// logShortage logs that memory is short, at most once in memoryLineInterval.
+func (b *budgets) logShortage(s *Server, what string) {
 	b.lines.Do(func() {
 		small, large, answers := b.bodies.Usage(memory.SmallBodies), b.bodies.Usage(memory.LargeBodies), b.answers.Usage()
 		s.log.Warn("memory for requests is short: some are refused", "for", what,

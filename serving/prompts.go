@@ -18,7 +18,7 @@ func (p prompts) tokens(task int, prompt wire.Prompt) int {
 }
 
 // learn takes in what the engine counted of the work's prompt. A prompt of which the request does
-// not show all tells nothing, nor does one that is longer than the replica can hold.
+// not show all is ignored, as is one that is longer than the replica can hold.
 func (p prompts) learn(w *Work, counted int) {
 	prompt := w.prompt
 	room := w.adapter.router.Table().Replicas[w.Replica].KVTokens

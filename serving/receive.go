@@ -121,12 +121,12 @@ func (s *Server) unreceived(c *gin.Context, err error) *refusal {
 		return s.oversize()
 	case errors.Is(err, memory.ErrSlow):
 		c.Header("Connection", "close")
-		s.memory.tell(s, "slow_body")
+		s.memory.logShortage(s, "slow_body")
 		return bad(http.StatusRequestTimeout, "", "body_too_slow",
 			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
 	case errors.Is(err, memory.ErrFull):
 		c.Header("Connection", "close")
-		s.memory.tell(s, "bodies")
+		s.memory.logShortage(s, "bodies")
 		return s.noMemory(c, "for request bodies")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))

@@ -228,7 +228,7 @@ func (s *Server) routes() *gin.Engine {
 		e.Handle(method, "/readyz", s.ready)
 	}
 	e.GET(metricsPath, s.clientMetrics)
-	e.GET("/version", s.tellVersion)
+	e.GET("/version", s.getVersion)
 	e.GET("/v1/gearshift/status", s.status)
 	e.POST(routePath, s.route)
 	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)

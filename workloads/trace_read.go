@@ -17,7 +17,7 @@ import (
 type Reading struct {
 	// Requests is how many are read at most; 0 for all. What follows them is not read.
 	Requests int
-	// KeepZero keeps requests of no prompt or no output, with 1 token in the place of 0.
+	// KeepZero keeps requests with zero prompt or output tokens, with 1 token instead of 0.
 	KeepZero bool
 }
 
@@ -90,7 +90,7 @@ func isJSONL(name string) bool {
 	return ext == ".jsonl" || ext == ".ndjson"
 }
 
-// lineGuard ends text whose line has no end in sight, so that nobody keeps it.
+// lineGuard ends a text with an overlong line, so that it is not kept in memory.
 type lineGuard struct {
 	r      io.Reader
 	length int

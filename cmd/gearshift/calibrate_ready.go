@@ -20,9 +20,8 @@ import (
 // engineSteps ask the engines.
 var engineSteps = []string{"measure", "validate", "replay", "validate-policy"}
 
-// equipped says what of the walk's surroundings is missing: engines that answer and have
-// their models, with the key that they take. They are asked only if a step that is left to
-// do needs them.
+// equipped checks what the walk needs: engines that answer and have their models, with the
+// key that they accept. It asks them only if a step that is left to do needs them.
 func (c *calibration) equipped(ctx context.Context) error {
 	if !c.asksEngines() {
 		return nil

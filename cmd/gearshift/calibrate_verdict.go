@@ -40,7 +40,7 @@ func (c *calibration) replayed() (turns []turn) {
 	return turns
 }
 
-// onEngines holds the trained policy, which is the first, against the alternative that
+// onEngines compares the trained policy, which is the first, with the alternative that
 // earned most in the replays.
 func onEngines(policies []string, turns []turn) string {
 	if len(policies) < 2 {

@@ -193,7 +193,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	asked := len(list)
-	if list, err = heldAgainst(s, list, work, stderr); err != nil {
+	if list, err = withOpponents(s, list, work, stderr); err != nil {
 		return err
 	}
 	for i := range list {
@@ -258,10 +258,10 @@ func notesOf(work []evaluation.Workload, stderr io.Writer) {
 	}
 }
 
-// heldAgainst adds to the policies of an evaluation the rules that promotion holds those
-// against that are no rules. One that cannot be played on the workloads, as a size that
+// withOpponents adds to the policies of an evaluation the rules with which promotion compares
+// those that are not rules. One that cannot be played on the workloads, as a size that
 // loses its only host, is left out.
-func heldAgainst(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
+func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
 	if !slices.ContainsFunc(list, func(c evaluation.Contestant) bool { return !c.Rule }) {
 		return list, nil
 	}

@@ -78,7 +78,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 }
 
 // loggedPolicies are those asked for or, if none are, those that decided what is
-// logged, as far as they can be had again, and the rules that promotion holds them against.
+// logged, as far as they can be had again, and the rules with which promotion compares them.
 func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) []string {
 	if len(asked) > 0 {
 		return asked

@@ -99,7 +99,7 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 		entry, err := store.Lookup(parsed)
 		if err == nil && entry.Rule == "" {
 			var c *checkpoints.Checkpoint
-			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read serves nobody
+			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read is of no use
 				err = judging.Bound(c, entry)
 			}
 		}
@@ -136,7 +136,7 @@ func ruleOf(ref, rule string) (string, error) {
 	return made.Name(), nil
 }
 
-// naming is how a version is called where its rule is worth telling.
+// naming is the name of a version in messages, with its rule if it is one.
 func naming(e checkpoints.Entry) string {
 	if e.Rule != "" {
 		return fmt.Sprintf("%s (%s)", e.Rule, e.Ref())

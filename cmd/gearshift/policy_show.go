@@ -105,7 +105,7 @@ func summaries(entries []checkpoints.Entry) []summary {
 	return list
 }
 
-// listShort says of each version what it is, and how it stands beside the best rule.
+// listShort prints each version and how it compares with the best rule.
 func listShort(w io.Writer, entries []checkpoints.Entry) error {
 	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
 	for _, e := range entries {

@@ -45,8 +45,8 @@ func (o *logOptions) validate() error {
 	})
 }
 
-// read reads the log, and says on stderr what of it is left out or doubtful; clock is how many
-// rows may tell how its clocks lie.
+// read reads the log, and reports on stderr what it leaves out or doubts; clock is how many
+// rows may be used to find the offset of its clocks.
 func (o *logOptions) read(clock int, stderr io.Writer) (*fit.Log, error) {
 	file, err := os.Open(o.requests)
 	if err != nil {

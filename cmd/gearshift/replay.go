@@ -146,7 +146,7 @@ func (o *replayOptions) requests(s *scenario.Scenario, stderr io.Writer) (worklo
 	return list, nil
 }
 
-// replayEvery is how often replay writes a line where nobody watches a terminal.
+// replayEvery is how often replay writes a line without a terminal.
 const replayEvery = 10 * time.Second
 
 // replayed says how far a replay of so many requests in so much time has come.

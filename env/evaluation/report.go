@@ -18,8 +18,8 @@ type Report struct {
 	Scenario string   `json:"scenario"`
 	Seeds    int      `json:"seeds"`
 	Results  []Result `json:"results"`
-	// Opponents are the rules that the policies were held against besides those among the
-	// results, and Verdicts what that came to over all workloads.
+	// Opponents are the rules that the policies were compared with in addition to those
+	// among the results, and Verdicts the outcome over all workloads.
 	Opponents []Result  `json:"opponents,omitempty"`
 	Verdicts  []Verdict `json:"verdicts,omitempty"`
 	// Routers is how many shared the fleet, and GaugeIntervalS how often each read

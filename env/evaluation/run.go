@@ -59,7 +59,7 @@ type Workload struct {
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
-	// Note, if set, says what of it is left out, for whoever reads the results.
+	// Note, if set, says what of it is left out, for readers of the results.
 	Note string
 }
 

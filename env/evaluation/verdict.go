@@ -52,7 +52,7 @@ func (v Verdict) String() string {
 // Signed writes an interval of a difference.
 func Signed(i Interval) string { return fmt.Sprintf("%+.4f (%+.4f to %+.4f)", i.Mean, i.Lo, i.Hi) }
 
-// Over holds a policy against the rule with the highest mean; of several, the first. It
+// Over compares a policy with the rule with the highest mean; of several, the first. It
 // returns an error where there is no rule, or one that has other runs.
 func Over(policy Score, rules []Score) (Verdict, error) {
 	if len(rules) == 0 {
@@ -96,7 +96,7 @@ func Scores(results []Result, workloads []string) []Score {
 	return list
 }
 
-// Verdicts hold each policy of the results that is no rule against the rules among them,
+// Verdicts compares each policy of the results that is not a rule with the rules among them,
 // over the workloads of the names. Where there is no rule there is none.
 func Verdicts(results []Result, workloads []string) []Verdict {
 	rule := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"runtime"
 )
 
-// Replace writes a file with the mode, in place of one that is there.
+// Replace writes a file with the mode, and replaces an existing one.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {

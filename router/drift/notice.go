@@ -3,15 +3,15 @@ package drift
 import "time"
 
 const (
-	// calm is for how long a belief must have been over before that is said: one that
+	// calm is for how long a belief must have been over before that is logged: one that
 	// comes and goes is said once.
 	calm = time.Minute
 	// again is after what time a belief that still comes and goes is said once more.
 	again = 10 * time.Minute
 )
 
-// notice decides what is said of a belief that may come and go every few seconds. The
-// zero value has said nothing.
+// notice decides what is logged of a belief that may come and go every few seconds. The
+// zero value has logged nothing.
 type notice struct {
 	holds   bool          // the belief, now
 	changed time.Duration // when it last came or went

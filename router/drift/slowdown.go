@@ -132,12 +132,12 @@ func (m *Monitor) settle(replica int, now time.Duration) {
 		s.factor = factor
 		m.OnSlow(replica, factor)
 	}
-	m.tell(replica, now, factor)
+	m.logChange(replica, now, factor)
 }
 
-// tell logs that the replica is slow, and that it no longer is. One that is off and on is
+// logChange logs that the replica is slow, and that it no longer is. One that is off and on is
 // said once, and each [again] how often: what forecasts reckon with changes meanwhile.
-func (m *Monitor) tell(replica int, now time.Duration, factor float64) {
+func (m *Monitor) logChange(replica int, now time.Duration, factor float64) {
 	s := &m.replicas[replica].slowdown
 	name := m.table.Replicas[replica].Name
 	switch what, times := s.notice.see(now, s.recent.force); what {

@@ -36,7 +36,7 @@ func bodyAgain(r *http.Request) (io.ReadCloser, bool) {
 	return body, err == nil
 }
 
-// try is what a request by an [http.Transport] came to, as that tells from goroutines of
+// try is the outcome of a request by an [http.Transport], which reports it from goroutines of
 // its own.
 type try struct {
 	began    time.Time

@@ -17,7 +17,7 @@ type retelling interface {
 	end()
 }
 
-// written is the events that a retelling has written and nobody has read yet.
+// written is the events that a retelling has written and that have not been read yet.
 type written struct{ ready []byte }
 
 func (w *written) write(kind string, o object) {

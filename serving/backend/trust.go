@@ -16,8 +16,8 @@ import (
 // TLSConfig is how a server and the router know each other. Without any of it the
 // system's authorities vouch for the server, and the router shows no certificate.
 type TLSConfig struct {
-	// CA is a file of PEM: the authorities that vouch for the server, in place of the
-	// system's.
+	// CA is a PEM file of the authorities that sign the server's certificate. Empty means
+	// the system's.
 	CA string `yaml:"ca,omitempty"`
 	// Cert and Key are files of PEM: what the router shows of itself (mTLS).
 	Cert string `yaml:"cert,omitempty"`
@@ -39,7 +39,7 @@ func (t TLSConfig) Validate() error {
 
 // trust makes what connections to a server are secured by. The files are read again for
 // each new connection, so that one that has been renewed counts from then on; one that
-// cannot be used does not take the place of the last good one.
+// cannot be used does not replace the last good one.
 type trust struct {
 	files TLSConfig
 	guard files.Guard
@@ -49,8 +49,8 @@ type trust struct {
 	good    *tls.Config
 }
 
-// trustPatience is how long a connection waits for the files, which may lie where nobody
-// answers.
+// trustPatience is how long a connection waits for the files, which may lie on a file
+// system that hangs.
 const trustPatience = time.Second
 
 func newTrust(c TLSConfig) (*trust, error) {

@@ -22,7 +22,7 @@ type CORS struct {
 	// Origins are scheme://host[:port]. The host may begin with "*.", for all below
 	// it, and the port may be "*". Any allows every origin.
 	Origins []string `yaml:"origins,omitempty"`
-	// Headers that a page may send beside Authorization and Content-Type. Empty, or
+	// Headers that a page may send in addition to Authorization and Content-Type. Empty, or
 	// Any, allows every header.
 	Headers []string `yaml:"headers,omitempty"`
 	// MaxAge is how long a browser may go on without asking again. Zero leaves that
@@ -153,8 +153,8 @@ type Rules struct {
 }
 
 // New makes rules of what [CORS.Faults] and [HostFaults] find no fault with. Exposed are
-// the headers of an answer that pages may read. Hosts are names of this server beside
-// those of every machine's loopback addresses.
+// the headers of an answer that pages may read. Hosts are names of this server in addition
+// to those of every machine's loopback addresses.
 func New(c CORS, exposed, hosts []string) *Rules {
 	r := &Rules{on: len(c.Origins) > 0, exact: map[string]struct{}{}, exposed: []string{strings.Join(exposed, ", ")}, hosts: map[string]struct{}{}}
 	for _, text := range c.Origins {

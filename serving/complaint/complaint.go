@@ -1,4 +1,4 @@
-// Package complaint tells what an engine's error is about, where that is not the client's
+// Package complaint finds out what an engine's error is about, where that is not the client's
 // doing: a model or an endpoint that the engine does not have, or a prompt that another size
 // could hold.
 package complaint
@@ -17,7 +17,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Other: something else, or nobody knows.
+	// Other: something else, or unknown.
 	Other Kind = iota
 	// Model: the engine does not have the model that it was asked for.
 	Model

@@ -124,11 +124,11 @@ type kept struct {
 	held bool      // another server still writes to it: it is not full
 }
 
-// prune removes those of the full files for which there is no room beside the one that
+// prune removes the full files for which there is no room in addition to the one that
 // is written to, and nothing else: a file that another server still writes to is not
 // full. Bytes count, not files: a server that dies and comes
 // back again and again leaves many short ones. First go those without a row, which starts
-// leave after which nobody asks, as far as there are more than keep files; then those that
+// leave of which none is needed, as far as there are more than keep files; then those that
 // were written to the longest ago.
 func (f *files) prune() error {
 	paths, err := f.list()

@@ -1,4 +1,4 @@
-// Package files tells when files have changed, by what they hold: a file may be rewritten
+// Package files detects changes of files by their content: a file may be rewritten
 // within one tick of the clock and to the same size, or be touched and stay the same.
 package files
 

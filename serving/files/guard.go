@@ -21,7 +21,7 @@ const mostBytes = 64 << 20
 var (
 	// ErrHangs says that a file, or where it lies, does not answer.
 	ErrHangs = errors.New("does not answer; its file system may hang")
-	// ErrNotRegular says that there is a pipe, a device or a folder in place of a file.
+	// ErrNotRegular is returned for a pipe, a device or a folder instead of a file.
 	ErrNotRegular = errors.New("is no regular file")
 )
 

@@ -90,7 +90,7 @@ func models(ctx context.Context, s Server) (list listing.List, says bool, err er
 	return listing.List{}, false, nil
 }
 
-// slotContext is the context of each slot of llama.cpp; zero if it does not tell.
+// slotContext is the context of each slot of llama.cpp; zero if it is not reported.
 func slotContext(ctx context.Context, s Server) int {
 	response, err := s.Get(ctx, "/props")
 	if err != nil {
@@ -104,5 +104,5 @@ func slotContext(ctx context.Context, s Server) int {
 	return listing.SlotContext(body)
 }
 
-// errNotNow is that a server cannot tell its models for now.
+// errNotNow is returned where a server cannot list its models at the moment.
 var errNotNow = errors.New("the server cannot list its models at the moment")

@@ -36,7 +36,7 @@ type replica struct {
 	hard  bool          // cannot be reached, or its probes fail
 
 	failures int           // in a row
-	answered bool          // the last request that tells did not fail
+	answered bool          // the last request that counts did not fail
 	answer   time.Duration // when it last answered one
 	timeouts int           // how many of these were timeouts
 	trials   int           // that have succeeded

@@ -40,7 +40,7 @@ type Beat struct {
 type Patrol struct {
 	// OnList, if set before Start, is told what each server says of its models, as often
 	// as it is asked: notes of those that it has not, see [Monitor.Listed], and the contexts
-	// that it tells, by the Beat's replicas.
+	// that it reports, by the Beat's replicas.
 	OnList func(b Beat, notes []string, contexts []int)
 
 	config Config

@@ -104,7 +104,7 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 }
 
 // absent notes that the server has none of the paths. It may have those that clients ask
-// for: one that has answered a request stays, and the trials of one that is out tell.
+// for: one that has answered a request stays, and trials decide on one that is out.
 func (m *Monitor) absent(i int, now time.Duration) {
 	r := &m.replicas[i]
 	switch {

@@ -19,7 +19,7 @@ var onlyBegun = []unix.SockFilter{
 }
 
 // ignoreNew has the system drop what begins a connection to a listening socket. The client tries
-// again after a second, and is refused if nobody else listens there by then. Where this is not
+// again after a second, and is refused if no other server listens there by then. Where this is not
 // possible, a connection that begins as the listener closes is reset.
 func ignoreNew(fd uintptr) {
 	_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,

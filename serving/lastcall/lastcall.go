@@ -1,7 +1,7 @@
 // Package lastcall ends listening without losing who has connected already.
 //
-// A system completes connections before a server accepts them, and resets those that nobody
-// has accepted when the listener closes: their clients, who may have sent a request, find it
+// A system completes connections before a server accepts them, and resets those that have not
+// been accepted when the listener closes: their clients may have sent a request, which is
 // lost.
 package lastcall
 

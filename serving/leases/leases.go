@@ -204,7 +204,7 @@ func (s *Set[W]) End(id, key string) (Lease[W], bool) {
 	return l, true
 }
 
-// Remove takes out the lease whoever took it.
+// Remove takes out the lease, whichever key took it.
 func (s *Set[W]) Remove(id string) (Lease[W], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

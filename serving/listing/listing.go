@@ -75,7 +75,7 @@ func indifferent(models []model) bool {
 // and has what each gets at /props.
 func (l List) Slots() bool { return len(l.models) == 1 && l.models[0].OwnedBy == "llamacpp" }
 
-// SlotContext is the context that /props of llama.cpp tells; zero if it tells none.
+// SlotContext is the context in llama.cpp's /props; zero if there is none.
 func SlotContext(body []byte) int {
 	var props struct {
 		Defaults struct {

@@ -53,8 +53,8 @@ func (c Config) Resolve(known, maxBody int64) Config {
 	return c
 }
 
-// leastBodies is the smallest budget in which one body of the largest size fits beside
-// the reserve.
+// leastBodies is the smallest budget with room for the reserve and one body of the largest
+// size.
 func leastBodies(maxBody int64) int64 {
 	return (maxBody+Small)*reserveShare/(reserveShare-1) + reserveShare
 }

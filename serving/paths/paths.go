@@ -65,7 +65,7 @@ func collapse(path string) string {
 // bases are OpenAI's paths below /v1 that other servers answer without it, too.
 var bases = []string{"/chat/completions", "/completions", "/embeddings", "/models", "/responses", "/audio/transcriptions", "/audio/translations"}
 
-// withoutBase reports whether the path is one of OpenAI's but for its /v1.
+// withoutBase reports whether the path is one of OpenAI's without its /v1.
 func withoutBase(path string) bool {
 	if len(path) > 1 && path[1] == 'v' { // as nearly all
 		return false

@@ -1,4 +1,4 @@
-// Package remote tells who a client is that may be behind proxies: by the address of
+// Package remote finds the address of a client that may be behind proxies: by the address of
 // its connection, or by what proxies that are trusted say of it.
 package remote
 

@@ -23,7 +23,7 @@ func Trim(text string) string {
 func Env(name string) string { return Trim(os.Getenv(name)) }
 
 // Key is the key, token or password in an environment variable, trimmed. It is empty if
-// the variable is. The error names the variable and tells nothing of its value.
+// the variable is. The error names the variable and reveals nothing of its value.
 func Key(name string) (string, error) {
 	key := Env(name)
 	if err := CheckKey(key); err != nil {

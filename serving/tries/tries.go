@@ -28,7 +28,7 @@ const (
 type Counter struct {
 	mu sync.Mutex // protects what follows
 	// recent has the clients that failed last, at most half of addresses, and before
-	// those of the generation that it took the place of.
+	// those of the generation that it replaced.
 	recent, before map[netip.Prefix]*record
 }
 

@@ -106,7 +106,7 @@ func ambiguous(key, name string) error {
 	}
 }
 
-// exact refuses members whose names are those of the struct but for their case: the
+// exact refuses members whose names differ from those of the struct only in case: the
 // decoder would take them.
 func exact(body []byte, into any) error {
 	names := members(into)

@@ -19,7 +19,7 @@ const (
 	anAudio
 	aVideo
 	aFile
-	ofSource // an image or a document: the part's type tells
+	ofSource // an image or a document, by the part's type
 )
 
 // member takes in a member of the part.
@@ -55,7 +55,7 @@ func (m *media) member(key string, value []byte) {
 	}
 }
 
-// tokens is what the part takes beside its text.
+// tokens is what the part takes in addition to its text.
 func (m *media) tokens() int {
 	data := m.value
 	switch m.wanted {

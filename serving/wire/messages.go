@@ -26,7 +26,7 @@ func (m *Meter) message(kind []byte) bool {
 }
 
 // begins takes in the message that the first event carries. It states the prompt, and the
-// output as of then, which is no count of it.
+// output up to then, which is not its count.
 func (m *Meter) begins(message []byte) {
 	Members(message, func(key []byte, start, end int) bool {
 		if string(key) == "usage" {

@@ -53,7 +53,7 @@ type Budget interface {
 const meterFree = 8 << 10
 
 // Within has the Meter ask for what it keeps. Of an answer, or an event, for which there is
-// no room it reads nothing, as of one that is too long. The caller must call Drop.
+// no room it reads nothing, as if it were too long. The caller must call Drop.
 func (m *Meter) Within(b Budget) { m.budget = b }
 
 // Drop gives back the memory of what is kept, the ID's among it. What was counted stays.
@@ -89,11 +89,11 @@ func (m *Meter) grown(b []byte, size int) ([]byte, bool) {
 // in one piece.
 func NewMeter(events bool) *Meter { return &Meter{events: events, stated: -1} }
 
-// Expect tells the Meter how many choices the request asked for: a stream without a last
+// Expect sets how many choices the request asked for: a stream without a last
 // event is whole once each of them has ended. It expects one otherwise.
 func (m *Meter) Expect(choices int) { m.choices.expected = choices }
 
-// Lists tells the Meter that an answer in one piece may be a list. What it holds is no output.
+// Lists says that an answer in one piece may be a list. Its content is not output.
 func (m *Meter) Lists() { m.lists = true }
 
 // Write implements io.Writer; it never fails.

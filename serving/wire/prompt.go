@@ -55,7 +55,8 @@ const (
 	promptParts
 )
 
-// part is the member's place among the parts; false if it is no part of a prompt.
+// part is the member's place among the parts; false if it does not belong to a prompt.
+// beside messages a member that nobody knows=>// with messages, an unknown member
 func part(key string) (int, bool) {
 	switch key {
 	case "messages", "prompt", "input":

@@ -30,7 +30,8 @@ type Request struct {
 	asked  asked
 	seen   seen
 	models []span            // the values of "model": one, but JSON allows more
-	parts  [promptParts]span // what becomes the prompt
+	parts  [promptParts]span // the parts of the prompt
+	// a member whose name is another's but for its case=>// a member whose name differs from another's only in case
 }
 
 type span struct{ start, end int }

@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// byteOrderMark may precede a text in UTF-8. It is no part of it.
+// byteOrderMark may precede a text in UTF-8. It does not belong to it.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // sse is how far a stream of server-sent events has been read. Lines end with CR, LF or
@@ -262,7 +262,7 @@ const (
 	Other
 )
 
-// FormOf tells what a text looks like by its beginning, whatever its header calls it. Blank
+// FormOf recognises a text by its beginning, whatever its header calls it. Blank
 // lines and a byte order mark may come first.
 func FormOf(text []byte) Form {
 	rest, undecided := opening(text)

@@ -3,7 +3,7 @@ package wire
 import "gearshift/serving/tokens"
 
 // spokenTokens is the estimated length of the text of messages, or of items of the
-// Responses API: that of an answer whose engine does not tell it.
+// Responses API: that of an answer whose engine does not report it.
 func spokenTokens(value []byte) (sum int) {
 	Elements(value, func(item []byte) { sum += messageTokens(item) })
 	return sum

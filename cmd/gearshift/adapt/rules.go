@@ -9,7 +9,7 @@ import (
 	"gearshift/router/observation"
 )
 
-// Rules is a scenario's text with the rules in place of those that it names, the best first.
+// Rules replaces the rules in a scenario's text, the best first.
 func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	if len(best) == 0 {
 		return scenario.Text(ref)

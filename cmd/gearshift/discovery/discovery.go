@@ -50,7 +50,7 @@ type engine struct {
 
 var version = regexp.MustCompile(`/v[0-9]+[a-z0-9]*$`)
 
-// Ask is what the engine says. An error is one line that says what was tried.
+// Ask asks the engine. Its error is one line that says what was tried.
 func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -80,16 +80,16 @@ func (a *Asker) Ask(ctx context.Context, t Target) (draft.Engine, error) {
 	return e.out, ctx.Err()
 }
 
-// ask has the engine's own endpoints tell more. Of a kind that is not known all are tried.
+// ask asks the engine's own endpoints for more. It tries all of them for an unknown kind.
 func (e *engine) ask(ctx context.Context) {
 	for _, k := range []struct {
 		kind draft.Kind
-		tell func(context.Context) bool
+		ask  func(context.Context) bool
 	}{{draft.SGLang, e.sglang}, {draft.LlamaCpp, e.llamaCpp}, {draft.Ollama, e.ollama}} {
 		if e.out.Kind != k.kind && e.out.Kind != draft.Other {
 			continue
 		}
-		if k.tell(ctx) {
+		if k.ask(ctx) {
 			e.out.Kind = k.kind
 			return
 		}

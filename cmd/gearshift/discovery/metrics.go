@@ -13,8 +13,8 @@ import (
 	"gearshift/cmd/gearshift/draft"
 )
 
-// metrics takes what the engine's metrics tell of its caches and of what it has answered.
-// Without any, nothing is known of that.
+// metrics reads the sizes of caches and the mean lengths of requests from the engine's
+// metrics, if it has any.
 func (e *engine) metrics(ctx context.Context) {
 	var families map[string]*dto.MetricFamily
 	err := e.exchange(ctx, http.MethodGet, e.root+"/metrics", nil, func(r io.Reader) (err error) {

@@ -14,7 +14,7 @@ import (
 	"gearshift/env/engine"
 )
 
-// guess is what every number has beside it that no engine and no user has said.
+// guess begins the comment of every number that comes from no engine and no user.
 const guess = "guess: "
 
 // Choices are what the user says of the fleet.

@@ -1,6 +1,6 @@
-// Package draft makes a scenario of what engines say of themselves. It is pure: facts in,
-// a document out, in which every number that no engine said is marked as a guess. Who
-// asks the engines is another package's business.
+// Package draft makes a scenario from what engines report. It is pure: facts in, a
+// document out, in which every number that no engine reported is marked as a guess.
+// Package discovery asks the engines.
 package draft
 
 import "time"

@@ -232,7 +232,7 @@ func (f *Fleet) order(compare func(a, b Variant) int) {
 	}
 }
 
-// assume puts a size to a variant that tells none: a billion parameters, and three
+// assume sets the size of a variant for which none is known: a billion parameters, and three
 // times as many for each before it.
 func (v *Variant) assume(place int) {
 	if v.Known {

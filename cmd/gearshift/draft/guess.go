@@ -68,7 +68,7 @@ func (f *Fleet) crowded(variant int) bool {
 	})
 }
 
-// usualContext is assumed of a model that does not tell its own.
+// usualContext is assumed for a model that does not report its own.
 const usualContext = 4096
 
 func (m *Model) context() int {

@@ -11,8 +11,8 @@ import (
 // a3b for those that are active in a token's step.
 var counted = regexp.MustCompile(`(^a?|[^0-9.a]|[^0-9.]a)(?:([0-9]+)x)?([0-9]+(?:\.[0-9]+)?)([bm])(?:$|[^a-z0-9])`)
 
-// Parameters is the number of parameters that a model's name tells, and of those that a
-// token's step computes with; zeros if it tells none.
+// Parameters returns the number of parameters in a model's name, and of those that a
+// token's step computes with; zeros if the name has none.
 func Parameters(name string) (all, active float64) {
 	// Two numbers may share the sign between them, as in 30b-a3b.
 	name = strings.NewReplacer("-", "--", "_", "--", ":", "--", "/", "--", " ", "--").Replace(strings.ToLower(name))
@@ -56,7 +56,7 @@ var ranks = [][]string{
 
 var separators = regexp.MustCompile(`[^a-z0-9]+`)
 
-// rankOf is the rank of the size that a word of the name tells, from 1; 0 if none does.
+// rankOf returns the rank of a word for a size in the name, from 1; 0 if there is none.
 func rankOf(name string) int {
 	words := separators.Split(strings.ToLower(name), -1)
 	for i := len(words) - 1; i >= 0; i-- { // the last word is closest to the size

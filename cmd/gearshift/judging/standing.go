@@ -109,8 +109,8 @@ func (h *HeldOut) write(w io.Writer) error {
 	return t.Flush()
 }
 
-// Stored is the comparison that a stored policy carries, which promotion goes by; false if
-// it has none.
+// Stored returns the comparison that a stored policy carries, which decides promotion;
+// false if it has none.
 func Stored(entry checkpoints.Entry) (evaluation.Verdict, bool) {
 	var s Standing
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil || len(s.HeldOut.Policies) == 0 {

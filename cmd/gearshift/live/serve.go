@@ -40,7 +40,7 @@ type Options struct {
 	Remedy func(scenario, name, store string) (key, commands string)
 }
 
-// storeOfFallbacks is the store that may tell which rule is best; nil where serve is to
+// storeOfFallbacks is the store that records which rule is best; nil where serve is to
 // route by a rule, and opens none.
 func (o *Options) storeOfFallbacks() *checkpoints.Store {
 	if policy.IsRule(o.Policy) {

@@ -65,7 +65,7 @@ func Fit(text string, columns int) string {
 	return text
 }
 
-// FitEnd is Fit for what tells most at its end, such as a file's path.
+// FitEnd is Fit for text whose end matters most, such as a file's path.
 func FitEnd(text string, columns int) string {
 	if runes := []rune(text); len(runes) > columns {
 		return "…" + string(runes[len(runes)-columns+1:])

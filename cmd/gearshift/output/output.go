@@ -54,11 +54,11 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// countEvery is how often [Counting] writes a line where nobody watches a terminal.
+// countEvery is how often [Counting] writes a line without a terminal.
 const countEvery = 10 * time.Second
 
-// Counting says how far something has come: on a terminal in a line that updates, else in
-// a line every ten seconds.
+// Counting reports progress: on a terminal in a line that updates, else in a line every
+// ten seconds.
 func Counting(stderr io.Writer, what string) func(done, total int) {
 	if !IsTerminal(stderr) {
 		return counting(stderr, what, time.Now)

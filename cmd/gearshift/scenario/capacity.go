@@ -77,7 +77,7 @@ func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
 	context := int(float64(n) * (mean.prompt + mean.output/2))
 	prefill := p.Prefill(int(mean.prompt), 0) / mean.output
 	if e.Scheduler == engine.ChunkedPrefill && n > 1 {
-		// The others' prompts are computed beside the tokens, and not in between.
+		// The others' prompts are computed together with the tokens, not in between.
 		tokens := float64(n) + float64(n-1)*mean.prompt/mean.output
 		ms, _ := p.Time(int(math.Ceil(tokens)), n, context, 0)
 		return ms + prefill + float64(n-1)*p.Prompt/mean.output

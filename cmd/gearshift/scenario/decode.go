@@ -242,7 +242,7 @@ func (d *decoder) pairs(key string, n *yaml.Node) []pair {
 	return pairs
 }
 
-// noList says what stands in the place of a list: items without the space behind their
+// noList says what stands instead of a list: items without the space after their
 // dash are the keys of a mapping.
 func (d *decoder) noList(key string, n *yaml.Node) {
 	if n.Kind == yaml.MappingNode && len(n.Content) > 0 && strings.HasPrefix(n.Content[0].Value, "-") {

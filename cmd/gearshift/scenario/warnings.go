@@ -119,7 +119,7 @@ func (w *warner) qualities() {
 // still be a matter of what is chosen.
 const idle = 4
 
-// deadlines warns of those that nobody can meet, and of those that everybody meets.
+// deadlines warns of those that no size can meet, and of those that every size meets.
 func (w *warner) deadlines() {
 	for i, t := range w.s.Tasks {
 		key := child(item("tasks", i), "deadline_ms")

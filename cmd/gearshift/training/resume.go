@@ -68,7 +68,7 @@ func (r *run) begin(m *member, stderr io.Writer) error {
 		}
 		return nil
 	case !r.options.Resume:
-		return r.anew(m, stored, err, stderr)
+		return r.startOver(m, stored, err, stderr)
 	case err != nil:
 		return err
 	}
@@ -97,10 +97,10 @@ func (r *run) begin(m *member, stderr io.Writer) error {
 	return r.end(stored.Policy, m.progress != nil)
 }
 
-// anew begins a run that is not gone on with. Where progress of one is saved, that takes an
-// order. Progress that cannot be read keeps nobody from another run, unless nothing of the
-// store can be.
-func (r *run) anew(m *member, stored checkpoints.Training, err error, stderr io.Writer) error {
+// startOver begins a run that does not resume. If progress of one is saved, that needs
+// --restart. Progress that cannot be read is no obstacle, unless the whole store cannot be
+// read.
+func (r *run) startOver(m *member, stored checkpoints.Training, err error, stderr io.Writer) error {
 	if errors.Is(err, checkpoints.ErrCorrupted) {
 		_, err = r.store.List()
 		stored.Progress = nil

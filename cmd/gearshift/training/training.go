@@ -36,7 +36,7 @@ type Options struct {
 	Seed     uint64
 	Steps    int  // decisions to stop after, in all; of [FromLog], gradient steps. 0: the preset's, or ten passes over the log
 	Resume   bool // goes on with the stored run of the name
-	Restart  bool // begins anew, whatever progress of a run of the name is stored
+	Restart  bool // starts over, whatever progress of a run of the name is stored
 	// Uncompared leaves out the comparison with the rules, which promotion asks
 	// for and which takes about as long as a short run.
 	Uncompared bool
@@ -251,7 +251,7 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// conclude says how the policy that was stored stands beside the best rule, if it was
+// conclude prints how the policy that was stored compares with the best rule, if it was
 // compared, and what to do next.
 func (r *run) conclude(stdout io.Writer, ref checkpoints.Ref) {
 	if v, ok := judging.Stored(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {

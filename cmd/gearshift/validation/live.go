@@ -36,7 +36,7 @@ type Options struct {
 	// Stretch has a load of too few requests go on until it has enough, [longest] times
 	// Time at most.
 	Stretch bool
-	Volley  int // requests at once that tell how slow the machine is; 0: none
+	Volley  int // requests at once that measure how slow the machine is; 0: none
 	Turns   int // of measuring the profiles and sending the loads; 0: the scenario's profiles are judged
 	// Batches and Prompts are what a turn measures, as [measure.Config] has them.
 	Batches, Prompts []int
