@@ -16,7 +16,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	var k call
 	if fault == nil {
 		defer body.Release()
-		k, fault = s.understand(c.Request.Header, body)
+		k, fault = s.understand(c.Request.Header, body, s.allowed(granted(c)))
 	}
 	if fault == nil && e.stores {
 		fault = s.follow(c, &k)

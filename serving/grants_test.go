@@ -98,6 +98,11 @@ func TestAKeyHasItsModels(t *testing.T) {
 			t.Errorf("%s: %s", c.key, w.Body)
 		}
 	}
+	for _, body := range []string{`{"model":"none","messages":[]}`, `{"messages":[]}`} {
+		if w := g.do("POST", chat, body, bearing(secrets["little"])...); w.Code/100 != 4 || !strings.Contains(w.Body.String(), "there are auto, small") || strings.Contains(w.Body.String(), "large") {
+			t.Errorf("%s: it learns of other models: %s", body, w.Body)
+		}
+	}
 	var r routed
 	w := g.do("POST", routePath, `{"prompt_tokens":1}`, bearing(secrets["little"])...)
 	if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || r.Variant != "small" {

@@ -180,8 +180,9 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 	return wire.ParseRequest(body)
 }
 
-// understand reads the parameters that route a request.
-func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
+// understand reads the parameters that route a request, of a client that may know of the
+// allowed variants; zero is all of them.
+func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (call, *refusal) {
 	r, err := parse(h, body.Bytes())
 	if err != nil {
 		return call{}, refusalOf(err)
@@ -189,7 +190,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 	r.In(body)
 	k := call{Request: r}
 	var fault *refusal
-	if k.variant, fault = s.variant(r.Model); fault != nil {
+	if k.variant, fault = s.variant(r.Model, allowed); fault != nil {
 		return k, fault
 	}
 	if k.fleet.Task, fault = s.task(h, r); fault != nil {
@@ -216,17 +217,17 @@ func (s *Server) understand(h http.Header, body *wire.Buffer) (call, *refusal) {
 }
 
 // variant is the index of the model's variant, or Auto.
-func (s *Server) variant(model string) (int, *refusal) {
+func (s *Server) variant(model string, allowed uint64) (int, *refusal) {
 	if model == AutoModel {
 		return Auto, nil
 	}
 	if model == "" {
-		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(0))
+		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(allowed))
 	}
 	if i := s.table.VariantIndex(model); i >= 0 {
 		return i, nil
 	}
-	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(0)))
+	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(allowed)))
 }
 
 // modelNames lists auto and the variants that have a bit; zero is all of them.
