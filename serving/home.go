@@ -11,7 +11,7 @@ import (
 )
 
 // home answers "/" on the clients' port, where people look first. Only a client on this
-// machine is told where the operators' page is.
+// machine learns where the operators' page is.
 func (s *Server) home(c *gin.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `Gearshift%s routes each request to the model size that delivers the most quality

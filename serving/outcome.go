@@ -154,7 +154,7 @@ func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
 	return e.outcome, a.none()
 }
 
-// notFound is what a client is told of a replica that lacks what the router asked it for.
+// notFound is the message for a client about a replica that lacks what the router asked it for.
 const notFound = "the replica does not have the model or the endpoint that the router asked it for"
 
 // unauthorized is what a client is told of a key that is not its own.

@@ -26,7 +26,7 @@ type Settings struct {
 	// Fits is how many tokens any replica can hold of one request: a trace's own
 	// token counts are cut to it by [Fit]. Zero is no bound.
 	Fits int
-	// Notice is told, in a line, what of a trace is left out. Nil is not told.
+	// Notice, if not nil, is called with a line on what of a trace is left out.
 	Notice func(string)
 }
 

@@ -44,7 +44,7 @@ sees, and report utility, deadlines met, windows near peak performance, the mix 
 sizes and latencies, with 95 % bootstrap intervals over the seeds. Static policies
 run alone with the whole memory.
 
-A policy that is no rule is held against the best of the scenario's evaluation.rules, the
+A policy that is not a rule is compared with the best of the scenario's evaluation.rules, the
 plain rules and each static size, paired by seed: the rules that gearshift policy promote
 asks it to beat. They are played too, and the verdict is the last line.
 

@@ -61,7 +61,7 @@ known of the policy in its metadata, so that import brings it back as it was.`,
 // importOptions are the flags of policy import.
 type importOptions struct {
 	scenario, preset, name string
-	trusted                []string // public keys, beside those of the scenario
+	trusted                []string // public keys, in addition to those of the scenario
 }
 
 func newPolicyImport(store func() *checkpoints.Store) *cobra.Command {
@@ -130,11 +130,11 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 	return c, evaluateAgain(ctx, c, trained, stderr)
 }
 
-// exported is the policy of a file that export wrote. Its evaluation is believed if one
-// who is trusted has signed it, and made again otherwise: anyone can write a file.
+// exported is the policy of a file that export wrote. Its evaluation counts if a
+// trusted key has signed it, and is made again otherwise: anyone can write a file.
 func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
-	by, err := o.vouched(c, model.Signature, s)
+	by, err := o.trustedBy(c, model.Signature, s)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scen
 	return c, evaluateAgain(ctx, c, trained, stderr)
 }
 
-// vouched says whether a trusted key has signed the policy.
-func (o *importOptions) vouched(c *checkpoints.Checkpoint, signature string, s *scenario.Scenario) (bool, error) {
+// trustedBy reports whether a trusted key has signed the policy.
+func (o *importOptions) trustedBy(c *checkpoints.Checkpoint, signature string, s *scenario.Scenario) (bool, error) {
 	var keys []ed25519.PublicKey
 	for _, text := range slices.Concat(s.Serving.Policies.TrustedKeys, o.trusted) {
 		key, err := checkpoints.ParsePublicKey(text)

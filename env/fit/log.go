@@ -73,7 +73,7 @@ const maxRow = 1 << 20
 
 // ReadLog reads a log of JSON lines, or of comma-separated values with a header,
 // compressed with gzip or not. Requests that failed are left out. An error names the file, the
-// line and what is wrong there. Clock is how many of the earliest rows may tell how the clock of
+// line and what is wrong there. Clock is how many of the earliest rows may show how the clock of
 // the arrivals lies to the engine's; 0 for all.
 func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
 	r, err := plain(r)

@@ -45,7 +45,7 @@ type try struct {
 	answered atomic.Bool // by a byte at least
 }
 
-// trace has the try be told of what is done in the context.
+// trace reports to the try what is done in the context.
 func (t *try) trace(ctx context.Context) context.Context {
 	t.began = time.Now()
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

@@ -95,7 +95,7 @@ func stopReason(finish wire.Optional) string {
 // messagesEvents makes the events of a chat those of the Messages API.
 type messagesEvents struct {
 	written
-	input  int // tokens, before the engine has told them
+	input  int // tokens, before the engine has reported them
 	begun  bool
 	finish wire.Optional
 	usage  wire.Usage

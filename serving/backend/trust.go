@@ -14,7 +14,7 @@ import (
 )
 
 // TLSConfig is how a server and the router know each other. Without any of it the
-// system's authorities vouch for the server, and the router shows no certificate.
+// system's authorities sign the server's certificate, and the router shows no certificate.
 type TLSConfig struct {
 	// CA is a PEM file of the authorities that sign the server's certificate. Empty means
 	// the system's.

@@ -8,7 +8,7 @@ import (
 const (
 	// freeHeader is how much of a header needs no memory to be left.
 	freeHeader = 8 << 10
-	// fieldMemory is what a field of a header occupies beside its text: a key of a map, a
+	// fieldMemory is what a field of a header occupies in addition to its text: a key of a map, a
 	// list of values, and the headers of their texts.
 	fieldMemory = 128
 	// hiddenFields is what a byte of an encrypted header may come to, beyond freeHeader: as

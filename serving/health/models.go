@@ -36,7 +36,7 @@ func (s *schedule) next(f Finding, found bool) bool {
 	return s.wait < 0
 }
 
-// askList asks the server for its models, if it is to be asked, and tells what it says of
+// askList asks the server for its models, if it is to be asked, and reports what it says of
 // the replicas'.
 func (p *Patrol) askList(ctx context.Context, w *walk) {
 	if !p.config.ProbeModels || p.OnList == nil || len(w.Models) == 0 {

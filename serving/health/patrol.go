@@ -38,7 +38,7 @@ type Beat struct {
 
 // Patrol probes servers, each at its own times.
 type Patrol struct {
-	// OnList, if set before Start, is told what each server says of its models, as often
+	// OnList, if set before Start, is called with what each server says of its models, as often
 	// as it is asked: notes of those that it has not, see [Monitor.Listed], and the contexts
 	// that it reports, by the Beat's replicas.
 	OnList func(b Beat, notes []string, contexts []int)

@@ -58,7 +58,7 @@ func Parse(body []byte) (List, bool) {
 
 // indifferent says that the server answers whatever model a request names: llama.cpp with
 // one model, SGLang and TGI, which lists its model as its own owner. Of Azure's list
-// nobody knows.
+// this is unknown.
 func indifferent(models []model) bool {
 	for _, m := range models {
 		switch {

@@ -69,7 +69,7 @@ func (p Proxies) Client(conn string, forwarded []string) string {
 	return a.String()
 }
 
-// behind is the address furthest left that trusted proxies vouch for.
+// behind is the address furthest left that trusted proxies reported.
 func (p Proxies) behind(a netip.Addr, forwarded []string) netip.Addr {
 	for i := len(forwarded) - 1; i >= 0; i-- {
 		list := strings.Split(forwarded[i], ",")

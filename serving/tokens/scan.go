@@ -67,7 +67,7 @@ func before(b []byte) (p runs) {
 // block is what the bytes of a block are, one bit for each, the first byte's the lowest.
 type block struct{ letter, upper, digit, space, slash, control, high uint64 }
 
-// runs are the last bits of the block before, by which a beginning is told.
+// runs are the last bits of the block before, by which a beginning is recognised.
 type runs struct {
 	letter, two, four, lower, upper, digit, space, spaces, line, punct, high, indent uint64
 }

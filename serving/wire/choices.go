@@ -2,10 +2,10 @@ package wire
 
 import "math/bits"
 
-// mostChoices bounds the choices of an answer that are told apart.
+// mostChoices bounds the choices of an answer that are counted separately.
 const mostChoices = 1 << 16
 
-// choices are those of a stream: how many there are, and which have told why they ended.
+// choices are those of a stream: how many there are, and which have stated why they ended.
 // The zero value expects one.
 type choices struct {
 	expected int

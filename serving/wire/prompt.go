@@ -56,7 +56,6 @@ const (
 )
 
 // part is the member's place among the parts; false if it does not belong to a prompt.
-// beside messages a member that nobody knows=>// with messages, an unknown member
 func part(key string) (int, bool) {
 	switch key {
 	case "messages", "prompt", "input":
@@ -95,7 +94,7 @@ func PromptOf(body []byte) Prompt {
 // takes notes where a part of the prompt is.
 func (r *Request) takes(key string, at span) {
 	i, ok := part(key)
-	if !ok || key == "input" && r.parts[inputPart] != (span{}) { // beside messages a member that nobody knows
+	if !ok || key == "input" && r.parts[inputPart] != (span{}) { // with messages, an unknown member
 		return
 	}
 	r.parts[i] = at

@@ -31,7 +31,6 @@ type Request struct {
 	seen   seen
 	models []span            // the values of "model": one, but JSON allows more
 	parts  [promptParts]span // the parts of the prompt
-	// a member whose name is another's but for its case=>// a member whose name differs from another's only in case
 }
 
 type span struct{ start, end int }
@@ -50,7 +49,7 @@ func ParseRequest(body []byte) (*Request, error) {
 	}
 	r := &Request{Body: body, seen: long}
 	var fault error
-	var other, name string // a member whose name is another's but for its case
+	var other, name string // a member whose name differs from another's only in case
 	object := long.members(body, func(key []byte, start, end int) bool {
 		if of := alias(key); of != "" {
 			other, name = string(key), of

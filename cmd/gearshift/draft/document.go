@@ -177,9 +177,9 @@ func (f *Fleet) replicas() *yaml.Node {
 				sizes = append(sizes, size)
 			}
 			hosts[size] = append(hosts[size], f.Hosts[r.Host])
-			tokens, told := r.Model.tokens()
+			tokens, known := r.Model.tokens()
 			words := "a KV cache of " + grouped(strconv.Itoa(tokens), ",") + " tokens"
-			if told {
+			if known {
 				said[size] = words + ", as the engine says"
 			} else {
 				said[size] = guess + words

@@ -29,14 +29,14 @@ type Variant struct {
 // Size is what is known or guessed of a variant's size.
 type Size struct {
 	Parameters, Active float64
-	// Known says that the parameters were told, by the engine or the name.
+	// Known reports whether the parameters are known, from the engine or the name.
 	Known bool
 	// Rank is that of the name's word for a size; 0 if it has none.
 	Rank int
 	// StepMS is the time per output token of a short request; 0 if none was sent.
 	StepMS float64
 	Width  float64 // bytes of a parameter
-	// WidthKnown says that the width was told.
+	// WidthKnown reports whether the width is known.
 	WidthKnown bool
 	// Weights is the bytes that the engine says; 0 if it does not.
 	Weights int64

@@ -50,7 +50,7 @@ func (f *Fleet) weightBytes(variant int) int64 {
 }
 
 // kvBytes is what the engine says of a cached token, or what it takes in most models of
-// that size: of 1, 8 and 70 billion parameters some 48, 128 and 320 KiB.
+// that size: of 1, 8 and 70 billion parameters about 48, 128 and 320 KiB.
 func (f *Fleet) kvBytes(variant int) int64 {
 	for _, r := range f.Replicas {
 		if r.Variant == variant && r.Model.KVBytes > 0 {

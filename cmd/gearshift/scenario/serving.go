@@ -20,7 +20,7 @@ type Serving struct {
 	MaxHeader   Bytes `yaml:"max_header"`
 	// Memory bounds what requests in flight hold, all together.
 	Memory Budgets `yaml:"memory,omitempty"`
-	// Policies says whose policies are believed.
+	// Policies says whose evaluations of policies are trusted.
 	Policies Trusted `yaml:"policies,omitempty"`
 	// Backend is Simulated, Upstream or ONNX.
 	Backend string `yaml:"backend"`
@@ -33,7 +33,7 @@ type Serving struct {
 	Server serving.Config `yaml:",inline"`
 }
 
-// Trusted is whose evaluations of policies are believed without another one.
+// Trusted lists the keys whose evaluations of policies count without another one.
 type Trusted struct {
 	// TrustedKeys are public keys, as gearshift policy keygen prints them.
 	TrustedKeys []string `yaml:"trusted_keys,omitempty"`
