@@ -3,7 +3,6 @@
 package validation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving/measure"
-	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
 
@@ -237,26 +235,6 @@ func (l *live) aims() (targets []measure.Target, err error) {
 	return targets, nil
 }
 
-// server is where a replica is asked.
-func (l *live) server(replica int) (target measure.Target, err error) {
-	r := &l.fleet.Table.Replicas[replica]
-	url, model, key := l.Upstreams, l.fleet.Table.Variants[r.Variant].Name, ""
-	if url == "" {
-		at := l.scenario.Serving.Upstreams[r.Name]
-		url, model = at.URL, cmp.Or(at.Model, model)
-		if at.Key != "" {
-			if key, err = setting.Key(at.Key); err != nil {
-				return target, fmt.Errorf("replica %s: %w", r.Name, err)
-			}
-		}
-	}
-	if target, err = measure.Parse(url); err != nil {
-		return target, fmt.Errorf("replica %s: %w", r.Name, err)
-	}
-	target.Model, target.Key = model, key
-	return target, nil
-}
-
 // play sends all there is to send, and enters what came of it.
 func (l *live) play(ctx context.Context) error {
 	if err := l.feasible(); err != nil {
@@ -396,15 +374,4 @@ func (l *live) decides(said map[string]int) (policy.Network, error) {
 		return nil, fmt.Errorf("--url %s: the server does not say which policy it uses; is it a gearshift router? --policy names one", l.URL)
 	}
 	return l.program.Policy(l.scenario, l.fleet.Table, ref, &l.out.Notes)
-}
-
-// Upstreams are the servers of a scenario's replicas, of which it has none where the
-// router computes.
-func Upstreams(s *scenario.Scenario) (list []measure.Target) {
-	if s.Serving.Backend == scenario.Upstream {
-		for _, at := range s.Serving.Upstreams {
-			list = append(list, measure.Target{URL: at.URL})
-		}
-	}
-	return list
 }

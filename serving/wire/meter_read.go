@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+)
+
+// read takes in an event or a whole answer. It reports false for what is no
+// object.
+func (m *Meter) read(object []byte) bool {
+	announced, bad := false, false
+	ok := Members(object, func(key []byte, start, end int) bool {
+		value := object[start:end]
+		switch string(key) {
+		case "choices":
+			Elements(value, m.choice)
+		case "usage":
+			m.usage(value)
+		case "error":
+			m.erred(value)
+		case "object":
+			if string(value) == `"error"` { // older servers of vLLM have no envelope for it
+				m.erred(object)
+			}
+		case "type": // of an event of the Responses API, as all below, or of the Messages API
+			announced = m.kind(value) || m.message(value)
+			bad = string(value) == `"error"`
+		case "delta":
+			if m.events && value[0] == '{' {
+				m.pieces += block(value)
+			} else if m.events {
+				m.pieces += spoken(value)
+			}
+		case "message": // as it begins
+			if m.events {
+				m.begins(value)
+			}
+		case "content": // of the Messages API
+			if !m.events {
+				m.pieces += contentTokens(value)
+			}
+		case "output":
+			if !m.events {
+				m.pieces += spokenTokens(value)
+			}
+		case "response":
+			m.response(value)
+		case "id":
+			if !m.events {
+				m.id = value // what is pending is not written over
+			}
+		}
+		return true
+	})
+	if bad {
+		m.blame(object)
+	}
+	m.begun = m.begun || ok && !announced
+	return ok
+}
+
+// kind takes in the type of an event. It reports whether that only announces an
+// answer.
+func (m *Meter) kind(value []byte) bool {
+	switch string(value) {
+	case `"response.created"`, `"response.queued"`, `"response.in_progress"`:
+		return true
+	case `"response.completed"`, `"response.incomplete"`:
+		m.finished = true
+	case `"response.failed"`, `"error"`:
+		m.finished, m.failed = true, true
+	}
+	return false
+}
+
+// response takes in the whole answer that the first and last events carry.
+func (m *Meter) response(value []byte) {
+	Members(value, func(key []byte, start, end int) bool {
+		switch string(key) {
+		case "usage":
+			m.usage(value[start:end])
+		case "error":
+			m.erred(value[start:end])
+		case "id":
+			if m.id == nil {
+				m.id = bytes.Clone(value[start:end])
+			}
+		}
+		return true
+	})
+}
+
+// erred takes in an error.
+func (m *Meter) erred(value []byte) {
+	if isNull(value) {
+		return
+	}
+	m.failed = true
+	Members(value, func(key []byte, start, end int) bool {
+		switch string(key) {
+		case "code": // a number of vLLM, SGLang and llama.cpp, text of LiteLLM
+			m.fault, _ = strconv.Atoi(string(bytes.Trim(value[start:end], `"`)))
+		case "type":
+			switch string(value[start:end]) {
+			case `"invalid_request_error"`, `"BadRequestError"`, `"not_found_error"`, `"NotFoundError"`,
+				`"exceed_context_size_error"`, `"authentication_error"`, `"permission_error"`:
+				m.refused = true
+			}
+		}
+		return true
+	})
+}
+
+func (m *Meter) usage(value []byte) {
+	prompt, fresh := 0, 0
+	Members(value, func(key []byte, start, end int) bool {
+		n := whole(value[start:end])
+		switch string(key) {
+		case "completion_tokens", "output_tokens":
+			if n > 0 { // of none, the content knows better: Ollama's completions state 0 until the end
+				m.stated = n
+			}
+		case "prompt_tokens":
+			prompt = n
+		case "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens":
+			fresh += n // Anthropic's input is without what is cached
+		}
+		return true
+	})
+	if prompt == 0 {
+		prompt = fresh
+	}
+	if prompt > 0 {
+		m.prompt = prompt
+	}
+}
+
+// whole is a number of tokens; zero if the value is none, or more than any answer has.
+func whole(value []byte) (n int) {
+	if d := digits(value); d == 0 || d < len(value) || d > 9 {
+		return 0
+	}
+	for _, c := range value {
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// choice takes in a choice, of which some engines say the same twice: its content, which
+// is text of a completion, a chat's message, or anything but the role in an event's
+// delta; and why it ended, if it tells. Old servers of Ollama have "" until then.
+func (m *Meter) choice(choice []byte) {
+	n, index, over := 0, 0, false
+	Members(choice, func(key []byte, start, end int) bool {
+		value := choice[start:end]
+		switch string(key) {
+		case "text":
+			if m.events {
+				n = max(n, spoken(value))
+			} else {
+				n, _ = length(value)
+			}
+		case "message":
+			if !m.events {
+				n = messageTokens(value)
+			}
+		case "delta":
+			if m.events {
+				n = max(n, delta(value))
+			}
+		case "index":
+			index = wholeNumber(value)
+		case "finish_reason":
+			over = !empty(value)
+			if string(value) == `"abort"` { // no answer's end, but that of an engine which gives it up
+				m.failed, m.fault = true, http.StatusServiceUnavailable
+			}
+		}
+		return true
+	})
+	m.pieces += n
+	m.choices.seen(index, over)
+}
+
+// wholeNumber is the number that the text is, 0 if it is none.
+func wholeNumber(text []byte) int {
+	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // most are
+		return int(text[0] - '0')
+	}
+	n, _ := strconv.Atoi(string(text))
+	return n
+}
+
+func delta(value []byte) (n int) {
+	Members(value, func(key []byte, start, end int) bool {
+		if string(key) != "role" {
+			n = max(n, spoken(value[start:end]))
+		}
+		return true
+	})
+	return n
+}
+
+// spoken counts the words of an event's content; what has none is one token, if there is
+// anything.
+func spoken(content []byte) int {
+	if empty(content) {
+		return 0
+	}
+	n, _ := words(content)
+	return max(1, n)
+}
