@@ -54,6 +54,31 @@ func TestPathsAsClientsWriteThem(t *testing.T) {
 	}
 }
 
+// What clients ask for beside OpenAI's endpoints reaches engines that have it, however the
+// path is written; an application's own metadata.task is its own.
+func TestCaseClientPaths(t *testing.T) {
+	var asked []string
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+		asked = append(asked, r.URL.Path)
+		return says(http.StatusOK, jsonType, fine)(r)
+	}), cors)
+	for path, want := range map[string]string{
+		"/v1/messages": "/v1/messages", "/v1//chat/completions": "/v1/chat/completions", "/v1/chat/completions/": "/v1/chat/completions",
+		"/v1/rerank": "/v1/rerank", "/tokenize": "/tokenize", "/v1/audio/transcriptions": "/v1/audio/transcriptions",
+	} {
+		asked = nil
+		if w := g.do("POST", path, `{"model":"small","messages":[{"role":"user","content":"hi"}]}`); w.Code != http.StatusOK || !slices.Equal(asked, []string{want}) {
+			t.Errorf("%s: status %d, the engine was asked for %q", path, w.Code, asked)
+		}
+	}
+	if w := g.do("OPTIONS", "/v1/chat/completions", "", "Origin", page, "Access-Control-Request-Method", "POST"); w.Code != http.StatusNoContent {
+		t.Errorf("preflight: status %d", w.Code)
+	}
+	if w := g.do("POST", chat, `{"model":"small","metadata":{"task":"invoices"},"messages":[{"role":"user","content":"hi"}]}`); w.Code != http.StatusOK {
+		t.Errorf("metadata.task: status %d, %s", w.Code, w.Body)
+	}
+}
+
 func TestPreflights(t *testing.T) {
 	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}}) // a preflight brings no key
 	g := newRig(t, says(http.StatusOK, jsonType, fine), cors, func(o *serving.Options) { o.Config.KeysFile = file })
