@@ -275,7 +275,7 @@ func drop(b *bbolt.Bucket, known map[string]bool) error {
 	return nil
 }
 
-// replaced says that the file which was opened is no longer the one at the path, as after
+// replaced reports whether the file which was opened is no longer the one at the path, as after
 // another process's [Store.Compact]: what is written to it would be lost.
 func (s *Store) replaced(file *os.File) bool {
 	open, err := file.Stat()

@@ -97,7 +97,7 @@ func (a *answer) misplaced() bool {
 // eventStream is the media type of events.
 const eventStream = "text/event-stream"
 
-// coded says that a text is in a coding that the backend could not undo. It passes as it is,
+// coded reports whether a text is in a coding that the backend could not undo. It passes as it is,
 // and the router cannot read it.
 func coded(h http.Header) bool {
 	coding := field(h, "Content-Encoding")
@@ -160,7 +160,7 @@ func (a *answer) gather() {
 	}
 }
 
-// partial says that what has come of the answer is no use to a client yet.
+// partial reports whether what has come of the answer is no use to a client yet.
 func (a *answer) partial() bool {
 	return !a.events && !a.opaque || a.meter.Undecided()
 }

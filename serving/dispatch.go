@@ -173,7 +173,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	d.log.Log(d.ctx, level, "replica failed", attributes...)
 }
 
-// spared says that the attempt is no failure for the replica's health: some servers answer
+// spared reports whether the attempt is no failure for the replica's health: some servers answer
 // chats and have nothing for completions, which a client must not have them ejected for.
 func (d *dispatch) spared(a *answer) bool {
 	return a.complaint == complaint.Path && d.endpoint.path != chatPath && d.health.monitor.Answers(a.replica, d.clock())

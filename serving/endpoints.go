@@ -14,8 +14,8 @@ type endpoint struct {
 	// alike says that any variant's answer serves the client. Vectors of
 	// different models cannot be compared, so a failure must not mix them.
 	alike bool
-	// common says that every engine has it: one that does not is set up wrongly. Of the
-	// others a replica that lacks one is none the worse for it; see [abilities.Table].
+	// common says that every engine has it: one that does not is set up wrongly. A replica
+	// that lacks another one stays healthy; see [abilities.Table].
 	common bool
 	// generates says that its answers are generated, token by token.
 	generates bool

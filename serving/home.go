@@ -53,7 +53,7 @@ func (s *Server) pageURL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + "/"
 }
 
-// fromHere says whether the address of a connection is this machine's.
+// fromHere reports whether the address of a connection is this machine's.
 func fromHere(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	return err == nil && addr.Addr().Unmap().IsLoopback()

@@ -15,7 +15,7 @@ import (
 )
 
 // leased is the work that callers of the route endpoint do themselves, until they
-// report its end, their time is over, or an operator takes the place back.
+// report its end, the lease expires, or an operator revokes it.
 type leased struct {
 	*Server
 	set     *leases.Set[leasedWork]
@@ -23,7 +23,7 @@ type leased struct {
 	ended   *prometheus.CounterVec // how
 }
 
-// leasedWork is what ends with a lease.
+// leasedWork is the work of a lease.
 type leasedWork struct {
 	*Work
 	most  int          // output tokens that its caller may report

@@ -116,7 +116,7 @@ func (s *Server) readFile(streams *[]string, before *live) func(name string) ([]
 	}
 }
 
-// streamed says that the file was a pipe, which cannot be read again.
+// streamed reports whether the file was a pipe, which cannot be read again.
 func (l *live) streamed(name string) bool { return l != nil && slices.Contains(l.streams, name) }
 
 // certificate is the one in force if it came from a pipe; nil if it can be read again.

@@ -22,8 +22,8 @@ type Steering struct {
 	// Metrics says who sees /metrics on the clients' port: MetricsKey, MetricsOpen or
 	// MetricsOff.
 	Metrics string `yaml:"metrics"`
-	// TrustedProxies are the addresses and networks of the proxies that are believed
-	// when they say who their clients are.
+	// TrustedProxies are the addresses and networks of the proxies whose X-Forwarded-For
+	// names the client.
 	TrustedProxies []string `yaml:"trusted_proxies,omitempty"`
 	// MaxHeader bounds the header of a request, in bytes.
 	MaxHeader int `yaml:"-"`

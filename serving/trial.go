@@ -160,7 +160,7 @@ type Measured struct {
 	// Verdict is better, worse, or undecided.
 	Verdict string `json:"verdict"`
 	// Told is how many requests were left out, since only the client that held their
-	// lease knows what became of them.
+	// lease knows their outcome.
 	Told uint64 `json:"told_by_clients,omitempty"`
 }
 

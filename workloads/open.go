@@ -114,7 +114,7 @@ func (s Spec) trace(requests int, notice func(string)) (*Trace, error) {
 	return t, nil
 }
 
-// skipped says how many requests of the trace have no tokens, and what became of them.
+// skipped says how many requests of the trace have no tokens, and whether they were kept.
 func (s Spec) skipped(t *Trace) string {
 	all := len(t.Records)
 	if !s.Zero {

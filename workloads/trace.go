@@ -29,7 +29,7 @@ type Trace struct {
 	Name string
 	// Records are in order of time, at least one.
 	Records []Record
-	// Skipped are the requests of no prompt or no output among those read.
+	// Skipped counts the requests without prompt or output tokens among those read.
 	Skipped int
 }
 

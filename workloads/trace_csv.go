@@ -53,7 +53,7 @@ func (t *tracer) readCSV(r io.Reader) error {
 	return nil
 }
 
-// blank says that a row has nothing in it, as those that spreadsheets leave at the end.
+// blank reports whether a row has nothing in it, as those that spreadsheets leave at the end.
 func blank(row []string) bool {
 	return !slices.ContainsFunc(row, func(s string) bool { return strings.TrimSpace(s) != "" })
 }

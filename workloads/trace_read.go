@@ -122,7 +122,7 @@ type tracer struct {
 	line  int // of the last row
 }
 
-// full says that no more is wanted.
+// full reports whether no more is wanted.
 func (t *tracer) full() bool { return t.Requests > 0 && len(t.Records) >= t.Requests }
 
 // add appends a record after the checks that all forms share.

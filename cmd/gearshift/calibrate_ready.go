@@ -29,7 +29,7 @@ func (c *calibration) equipped(ctx context.Context) error {
 	return c.enginesAnswer(ctx)
 }
 
-// asksEngines says whether a step that is left to do needs upstream engines.
+// asksEngines reports whether a step that is left to do needs upstream engines.
 func (c *calibration) asksEngines() bool {
 	return c.scenario.Serving.Backend == scenario.Upstream && slices.ContainsFunc(c.left(), func(s step) bool {
 		return slices.Contains(engineSteps, s.name)

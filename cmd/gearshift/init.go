@@ -206,7 +206,7 @@ type question struct {
 	out io.Writer
 }
 
-// watched says whether somebody is there to answer.
+// watched reports whether a user is at the terminal to answer.
 func (q question) watched() bool {
 	f, ok := q.in.(*os.File)
 	return ok && output.IsTerminal(f) && output.IsTerminal(q.out)

@@ -6,7 +6,7 @@
 //
 //   - to eval: tune
 //   - to key: lock, which has changes of the file wait for one another
-//   - to policy and lease: operator, which gives orders to a router that runs
+//   - to policy and lease: operator, which controls a running router
 //
 // The folders hold what a scenario is, and what makes others of it (adapt); what policies
 // are named, how they are trained, how well they do (judging) and how much better they could

@@ -77,7 +77,7 @@ func ofJSON(line []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// hasFailed says that a request has no tokens, or that the log has an error of it.
+// hasFailed reports whether a request has no tokens, or an error in the log.
 func hasFailed(fields map[string]any) bool {
 	for _, name := range errorNames {
 		switch v := fields[name].(type) {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// unsupported says that the file system has no such thing as the sync of a folder.
+// unsupported reports whether the error says that the file system cannot sync a folder.
 func unsupported(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }

@@ -96,7 +96,7 @@ func (t *Table) ReplicasOf(variant int) []int { return t.byVariant[variant] }
 // ReplicasOn lists the replicas on a host in table order. Read-only.
 func (t *Table) ReplicasOn(host int) []int { return t.byHost[host] }
 
-// Reaches says whether the variant may answer the request and can hold it, and its answers
+// Reaches reports whether the variant may answer the request and can hold it, and its answers
 // have the quality that the request asks for at least.
 func (t *Table) Reaches(r *Request, variant int) bool {
 	if r.Variants != 0 && r.Variants>>variant&1 == 0 || r.Holding != 0 && r.Holding>>variant&1 == 0 {

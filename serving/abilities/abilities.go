@@ -1,5 +1,5 @@
-// Package abilities remembers which replicas lack an endpoint, as their engines have said:
-// not each engine has each of them. Time is passed in.
+// Package abilities remembers which replicas lack an endpoint, by what their engines answered:
+// not every engine has every endpoint. Time is passed in.
 package abilities
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Memory is for how long an engine's word counts: it may be replaced by another.
+// Memory is how long an engine's answer counts: the engine may be replaced.
 const Memory = 5 * time.Minute
 
 // Table is what is known of each endpoint. Its methods may be called from any goroutine.

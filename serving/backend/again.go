@@ -17,7 +17,7 @@ import (
 // known to have gone nowhere.
 const staleWithin = time.Second
 
-// lost says that a request has gone nowhere whose kept connection broke before a byte of the
+// lost reports whether a request has gone nowhere whose kept connection broke before a byte of the
 // answer: the server has closed it as the request came. If all of the request was sent, that
 // shows soon; a server that takes longer may have worked on it, or be gone. Such a request can be
 // sent again, and is no failure of the server's.
@@ -61,7 +61,7 @@ func (t *try) lost(err error) bool {
 	return t.kept.Load() && !t.answered.Load() && broken(err) && lost(t.sent.Load(), time.Since(t.began))
 }
 
-// broken says that the error is of a connection that broke.
+// broken reports whether the error is of a connection that broke.
 func broken(err error) bool {
 	for _, known := range []error{syscall.EPIPE, syscall.ECONNRESET, syscall.ECONNABORTED, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe} {
 		if errors.Is(err, known) {

@@ -26,7 +26,7 @@ type TLSConfig struct {
 	ServerName string `yaml:"server_name,omitempty"`
 }
 
-// On says whether any of it is set.
+// On reports whether any of it is set.
 func (t TLSConfig) On() bool { return t != TLSConfig{} }
 
 // Validate names what is missing. It reads no file.

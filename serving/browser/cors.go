@@ -1,7 +1,7 @@
 // Package browser decides what a web page may do to a server that has no pages of its
 // own: which origins may ask (CORS), which requests come from a page of another site,
 // and by which names a server on a loopback address may be called. It reads headers and
-// writes some; it knows nothing of what is asked.
+// writes some, and does not depend on the endpoint.
 package browser
 
 import (

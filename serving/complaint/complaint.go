@@ -12,7 +12,7 @@ import (
 	"gearshift/serving/wire"
 )
 
-// Kind is what an error is about.
+// Kind says what an error is about.
 type Kind uint8
 
 // The kinds.
@@ -35,7 +35,7 @@ func (k Kind) String() string {
 	return [...]string{"", "it does not have the model", "it does not have the endpoint", "its context is too short", "it is not made for the endpoint"}[k]
 }
 
-// Worth says whether an error of the status may be about any of this.
+// Worth reports whether an error of the status may be about any of this.
 func Worth(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -130,7 +130,7 @@ func (f *fault) take(value json.RawMessage, deep int) {
 	}
 }
 
-// noModel says that the error's code is that of a missing model.
+// noModel reports whether the error's code is that of a missing model.
 func (f *fault) noModel() bool {
 	for _, code := range []string{f.code, f.kind} {
 		switch strings.ToLower(code) {
@@ -166,7 +166,7 @@ var starts = []struct {
 	{"could not find model ", nil}, {"could not find model with id ", nil},
 }
 
-// beginsWithModel says that the text begins by saying that the model is not there.
+// beginsWithModel reports whether the text begins by saying that the model is not there.
 func (f *fault) beginsWithModel(model string) bool {
 	text := strings.NewReplacer("`", "", "'", "", `"`, "").Replace(strings.ToLower(f.message))
 	text = strings.TrimPrefix(text, "/chat/completions: ") // LiteLLM
@@ -182,7 +182,7 @@ func (f *fault) beginsWithModel(model string) bool {
 	return false
 }
 
-// lacksChat says that an engine was started for something else than to generate.
+// lacksChat reports whether an engine was started for something else than to generate.
 func (f *fault) lacksChat() bool {
 	text := strings.ToLower(f.message)
 	return strings.Contains(text, "not support chat") || strings.Contains(text, "not support completion") || strings.Contains(text, "unsupported method")
@@ -199,7 +199,7 @@ var long = []string{
 	"exceeds the maximum number of tokens", "reduce the length of the messages",
 }
 
-// tooLong says that the prompt, or prompt and answer, are longer than the context.
+// tooLong reports whether the prompt, or prompt and answer, are longer than the context.
 func (f *fault) tooLong() bool {
 	for _, code := range []string{f.code, f.kind} {
 		switch code {

@@ -31,10 +31,10 @@ type client struct {
 	waiting queue
 }
 
-// Counts is what became of connections.
+// Counts says how many connections were refused or closed.
 type Counts struct {
 	// Total and Address are those refused for either bound, Headers those closed for
-	// want of memory for their headers, and Idle those closed to make way.
+	// lack of memory for their headers, and Idle those closed to make way.
 	Total, Address, Headers, Idle uint64
 }
 
@@ -54,7 +54,7 @@ func (l *Limiter) SetBounds(bounds Config, memory int64) {
 	l.mostHeaders.Store(memory / headersShare)
 }
 
-// Usage is how many connections are open, their bounds, and what became of others.
+// Usage is how many connections are open, their bounds, and how many were refused.
 func (l *Limiter) Usage() (open int, bounds Config, counts Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -140,7 +140,7 @@ func (g *Guard) end(name string, done chan struct{}) {
 	close(done)
 }
 
-// IsPipe says that a name leads to a pipe or another stream, which can be read once.
+// IsPipe reports whether a name leads to a pipe or another stream, which can be read once.
 func IsPipe(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()

@@ -26,7 +26,7 @@ type schedule struct {
 // due has the list asked for at the next probe.
 func (s *schedule) due() { s.wait = 0 }
 
-// next says whether the list is due after a probe with this finding.
+// next reports whether the list is due after a probe with this finding.
 func (s *schedule) next(f Finding, found bool) bool {
 	if found && f != Well && f != Absent {
 		s.wait = 0 // what comes back may be another

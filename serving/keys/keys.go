@@ -38,7 +38,7 @@ type Key struct {
 // At is the number of the line that the key was read from.
 func (k Key) At() int { return k.line }
 
-// Grants is what a key may ask for. Nothing listed is everything.
+// Grants is what a key may ask for. An empty list allows everything.
 type Grants struct {
 	// Classes are those of the requests that it may send; the first is that of a request
 	// that names none.

@@ -68,16 +68,16 @@ type Lease[W any] struct {
 	// Tokens is what it holds of the replica's KV cache.
 	Tokens       int
 	Taken, Until time.Duration
-	// Work is what ends with the lease.
+	// Work ends with the lease.
 	Work W
 }
 
-// Refusal is why no lease is given out.
+// Refusal is the reason why no lease is granted.
 type Refusal string
 
 // The refusals. Their text labels metrics.
 const (
-	// None: the lease is given out.
+	// None: the lease is granted.
 	None Refusal = ""
 	// Off: the endpoint is switched off.
 	Off Refusal = "off"
@@ -226,7 +226,7 @@ func (s *Set[W]) RemoveAll(f func(Lease[W]) bool) (out []Lease[W]) {
 	return out
 }
 
-// Close takes out all leases. No more are given out.
+// Close takes out all leases. No more are granted.
 func (s *Set[W]) Close() []Lease[W] {
 	s.mu.Lock()
 	s.closed = true

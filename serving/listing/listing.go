@@ -56,7 +56,7 @@ func Parse(body []byte) (List, bool) {
 	return l, len(l.models) > 0
 }
 
-// indifferent says that the server answers whatever model a request names: llama.cpp with
+// indifferent reports whether the server answers whatever model a request names: llama.cpp with
 // one model, SGLang and TGI, which lists its model as its own owner. Of Azure's list
 // this is unknown.
 func indifferent(models []model) bool {
@@ -105,7 +105,7 @@ func (l List) find(name string) (model, bool) {
 	return model{}, false
 }
 
-// is says whether the server takes the name for the model. vLLM takes none but the ID:
+// is reports whether the server takes the name for the model. vLLM takes none but the ID:
 // its root is where it was loaded from.
 func (m *model) is(name string) bool {
 	const latest = ":latest" // Ollama's tag where none is given

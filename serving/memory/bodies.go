@@ -135,7 +135,7 @@ func (x *Body) need(class Class, size int64) int64 {
 	return size
 }
 
-// fits says that there is room without cutting anybody off. The caller holds b.mu.
+// fits reports whether there is room without cutting anybody off. The caller holds b.mu.
 func (b *Bodies) fits(x *Body, class Class, size int64) bool {
 	return b.parts[class].held+x.need(class, size) <= b.parts[class].limit
 }

@@ -1,5 +1,5 @@
 // Package remote finds the address of a client that may be behind proxies: by the address of
-// its connection, or by what proxies that are trusted say of it.
+// its connection, or by what trusted proxies report.
 package remote
 
 import (

@@ -39,7 +39,7 @@ func (r *run) check(ctx context.Context) error {
 	return nil
 }
 
-// asksFor says whether there are requests of the task, as far as that is known.
+// asksFor reports whether there are requests of the task, as far as that is known.
 func (r *run) asksFor(task int) bool {
 	given, ok := r.Requests.(*workloads.Given)
 	return !ok || slices.ContainsFunc(*given, func(a workloads.Arrival) bool { return a.Task == task })

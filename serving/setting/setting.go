@@ -1,6 +1,6 @@
 // Package setting reads keys and other values from environment variables and files as
-// they are meant: files and Kubernetes Secrets often end them in a line break that is no
-// part of them.
+// they are meant: files and Kubernetes Secrets often end them in a line break that does
+// not belong to them.
 package setting
 
 import (

@@ -8,7 +8,7 @@ import (
 const (
 	// fewest is the shortest text that counts: in short ones rounding weighs too much.
 	fewest = 32
-	// absurd is the factor from which on a count is not believed: no two vocabularies are
+	// absurd is the factor from which on a count is ignored: no two vocabularies are
 	// that far apart, but some engines state nothing, or always the same.
 	absurd = 8
 	// most bounds the correction, whatever engines say.

@@ -18,7 +18,7 @@ type Buffer struct {
 
 type memory struct{ bytes []byte }
 
-// Charge is what somebody else counts for the memory of a [Buffer].
+// Charge is the account to which the memory of a [Buffer] is charged.
 type Charge interface{ Free() }
 
 // longest is the memory that is kept: of each power of two up to 2^longest.
@@ -45,7 +45,7 @@ func newMemory(size int) ([]byte, *memory) {
 	return m.bytes[:size], m
 }
 
-// Grow makes the buffer one of so many bytes, the first n as they were. Nobody but the
+// Grow makes the buffer one of so many bytes, the first n as they were. Only the
 // caller may hold it.
 func (b *Buffer) Grow(size, n int) {
 	next, memory := newMemory(size)

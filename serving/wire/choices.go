@@ -34,7 +34,7 @@ func (c *choices) seen(index int, over bool) {
 	c.further[word-1] |= bit
 }
 
-// ended says that each choice has ended: those asked for, and those that have come.
+// ended reports whether each choice has ended: those asked for, and those that have come.
 func (c *choices) ended() bool {
 	n := bits.OnesCount64(c.over)
 	for _, word := range c.further {

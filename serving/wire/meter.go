@@ -177,7 +177,7 @@ func (m *Meter) Started() bool { return m.pieces > 0 }
 // another's events may follow that.
 func (m *Meter) Mute() bool { return m.events && !m.said && m.AtLineStart() && !m.sse.open }
 
-// Undecided says that the first event of a stream has begun, and that it takes more of it to
+// Undecided reports whether the first event of a stream has begun, and more of it is needed to
 // know whether it is one of an answer.
 func (m *Meter) Undecided() bool {
 	return m.events && !m.said && !m.closed && (len(m.pending) > 0 || len(m.sse.data) > 0 || m.sse.name != ofAnswer)
@@ -190,7 +190,7 @@ func (m *Meter) Begun() bool { return m.begun }
 // Finished says that the stream's last event has arrived.
 func (m *Meter) Finished() bool { return m.finished }
 
-// Over says that the stream has come to an end of some kind: its last event, or why each
+// Over reports whether the stream has come to an end of some kind: its last event, or why each
 // choice has ended, or an error. It says so too where the last event was too long to be read.
 func (m *Meter) Over() bool {
 	return m.finished || m.failed || m.sse.unread || m.choices.ended()
@@ -203,7 +203,7 @@ func (m *Meter) Failed() bool { return m.failed }
 // stream has begun with 200; zero if it names none. Of an answer that is given up it is 503.
 func (m *Meter) Fault() int { return m.fault }
 
-// Refused says that such an error is of the type that engines give to requests which are
+// Refused reports whether such an error is of the type that engines give to requests which are
 // themselves at fault.
 func (m *Meter) Refused() bool { return m.refused }
 
@@ -218,11 +218,11 @@ func (m *Meter) ID() string {
 // that an event was none.
 func (m *Meter) Garbled() bool { return m.garbled }
 
-// AtLineStart says that no line is half written, nor an event of several lines, so an event
+// AtLineStart reports whether no line is half written, nor an event of several lines, so an event
 // may follow after a blank line.
 func (m *Meter) AtLineStart() bool {
 	return len(m.pending) == 0 && !m.torn && len(m.sse.data) == 0
 }
 
-// EndsInCR says that the last byte of a stream was a carriage return that ended a line.
+// EndsInCR reports whether the last byte of a stream was a carriage return that ended a line.
 func (m *Meter) EndsInCR() bool { return m.sse.cr }

@@ -121,7 +121,7 @@ func value(text []byte) []byte {
 	return text
 }
 
-// isField says that the text could be the name of a field.
+// isField reports whether the text could be the name of a field.
 func isField(name []byte) bool {
 	for _, b := range name {
 		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_') {
@@ -145,7 +145,7 @@ func named(name []byte) naming {
 	return ofOther
 }
 
-// keepsAlive says that the text, a name or the data of an event, stands for nothing but that
+// keepsAlive reports whether the text, a name or the data of an event, stands for nothing but that
 // the connection does.
 func keepsAlive(text []byte) bool {
 	for _, word := range []string{"ping", "heartbeat", "keepalive", "keep-alive"} {

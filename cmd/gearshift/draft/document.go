@@ -269,7 +269,7 @@ func (f *Fleet) sequences() (n int, said bool) {
 	return 256, false
 }
 
-// all says whether all engines are of the kind.
+// all reports whether all engines are of the kind.
 func (f *Fleet) all(kind Kind) bool {
 	return !slices.ContainsFunc(f.Replicas, func(r Replica) bool { return r.Engine.Kind != kind })
 }

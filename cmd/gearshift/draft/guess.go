@@ -61,7 +61,7 @@ func (f *Fleet) kvBytes(variant int) int64 {
 	return int64(max(1, math.Round(kib/4))) * 4096
 }
 
-// crowded says whether any replica of the variant shares its host.
+// crowded reports whether any replica of the variant shares its host.
 func (f *Fleet) crowded(variant int) bool {
 	return slices.ContainsFunc(f.Replicas, func(r Replica) bool {
 		return r.Variant == variant && slices.ContainsFunc(f.Replicas, func(o Replica) bool { return o.Host == r.Host && o.Variant != variant })

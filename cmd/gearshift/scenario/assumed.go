@@ -70,7 +70,7 @@ func (s *Scenario) BestRule() string {
 	return usualRule
 }
 
-// NamesFallback says whether the file names serving.fallback. Where it does not, that is
+// NamesFallback reports whether the file names serving.fallback. Where it does not, that is
 // [Scenario.BestRule].
 func (s *Scenario) NamesFallback() bool { return !s.assumed.fallback }
 

@@ -238,7 +238,7 @@ func (s *Scenario) borrow() {
 	}
 }
 
-// advised says whether the observation gives advice, as the one that is assumed does.
+// advised reports whether the observation gives advice, as the one that is assumed does.
 func (s *Scenario) advised() bool {
 	features := s.Training.Observation
 	return s.assumed.observation || len(features) > 0 && features[0].Kind == observation.Advice

@@ -71,7 +71,7 @@ func previous(lines []string, line int) int {
 
 var keyed = regexp.MustCompile(`:(\s|$)`)
 
-// bare says whether the line has a word where a key should be: nothing in it ends in a colon.
+// bare reports whether the line has a word where a key should be: nothing in it ends in a colon.
 func bare(lines []string, line int) bool {
 	return line > 0 && line <= len(lines) && strings.TrimSpace(lines[line-1]) != "" && !keyed.MatchString(lines[line-1])
 }
@@ -242,7 +242,7 @@ func (l *looker) sign() (line int, message string) {
 	return 0, ""
 }
 
-// spaced says whether the sign here stands apart from what follows.
+// spaced reports whether the sign here stands apart from what follows.
 func (l *looker) spaced() bool {
 	return l.at+1 >= len(l.text) || strings.IndexByte(" \t\r\n", l.text[l.at+1]) >= 0 || len(l.open) > 0 && strings.IndexByte(",]}", l.text[l.at+1]) >= 0
 }

@@ -46,7 +46,7 @@ type warner struct {
 	s *Scenario
 }
 
-// given says whether the key stands in the file.
+// given reports whether the key stands in the file.
 func (w *warner) given(key string) bool { _, ok := w.lines[key]; return ok }
 
 // warn notes what is wrong with a key that the file has, or with the one above it.
