@@ -124,8 +124,12 @@ func (t *tx) finish(at *bbolt.Bucket) error {
 // exists reports a store that is missing, or cannot be one.
 func (s *Store) exists() error {
 	info, err := os.Stat(s.Path)
+	empty := err == nil && info.Mode().IsRegular() && info.Size() == 0
+	if empty {
+		s.warn("the file is empty, 0 bytes; what it held, if anything, is lost. Restore a backup, or remove it")
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && info.Mode().IsRegular() && info.Size() == 0:
+	case empty, errors.Is(err, fs.ErrNotExist):
 		return &fault{ErrNotFound, fmt.Sprintf("no checkpoint store at %s; `gearshift train` makes one", s.Path)}
 	case err != nil:
 		return fmt.Errorf("cannot open store: %w", err)
