@@ -55,7 +55,7 @@ cannot be printed again. A server that runs takes the file's changes by itself.`
 	c.Flags().IntVar(&l.Concurrency, "concurrency", 0, "requests at the same time, leases included (default: no limit)")
 	c.Flags().Int64Var(&l.TokensPerDay, "tokens-per-day", 0, "tokens of prompts and answers in a day of UTC (default: no limit)")
 	c.Flags().Int64Var(&l.TokensPerMonth, "tokens-per-month", 0, "tokens of prompts and answers in a month (default: no limit)")
-	c.Flags().StringSliceVar(&g.Classes, "classes", nil, "`classes` of requests that it may send; a request that names none gets the scenario's first of them (default: all)")
+	c.Flags().StringSliceVar(&g.Classes, "classes", nil, "`classes` of requests that it may send; a request that names none gets the scenario's first, or else the first of these (default: all)")
 	c.Flags().StringSliceVar(&g.Models, "models", nil, "`models` that may answer it, also where the policy chooses (default: all)")
 	return c
 }
