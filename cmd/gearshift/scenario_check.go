@@ -63,7 +63,11 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %.3g requests per second.\n", s.FleetRate())
+	if rate, late := s.FleetRate(), !s.AnyInTime(); late {
+		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %.3g requests per second, one at a time on each host.\n", rate)
+	} else {
+		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %.3g requests per second.\n", rate)
+	}
 	fmt.Fprintf(out, "scenario hash %.12s, observation hash %.12s\n", s.Hash(), s.Spec().Hash())
 	if len(doubts) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"gearshift/env/engine"
@@ -93,6 +94,12 @@ func (s *Scenario) meanDeadline() (ms float64) {
 		ms += share * s.Tasks[i].DeadlineMS
 	}
 	return ms
+}
+
+// AnyInTime says whether any replica answers a request within the mean deadline, on which
+// [Scenario.FleetRate] goes.
+func (s *Scenario) AnyInTime() bool {
+	return slices.ContainsFunc(s.Capacities(s.meanDeadline()), func(c Capacity) bool { return c.Batch > 0 })
 }
 
 // FleetRate is the requests per second that all hosts together answer in time, each

@@ -14,11 +14,12 @@ import (
 // on a key which could not be read is left out: one mistake, one line.
 type checker struct {
 	*report
-	s *Scenario
+	s         *Scenario
+	bareHosts map[int]bool // those whose memory has been said to be too little for a host
 }
 
 func check(r *report, s *Scenario) {
-	c := &checker{r, s}
+	c := &checker{report: r, s: s}
 	c.name("name", s.Name)
 	c.tasks()
 	c.variants()

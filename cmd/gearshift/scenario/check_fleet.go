@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -148,11 +149,31 @@ func (c *checker) filled() {
 		counted[c.s.replicaName(p)] = true
 		before, all := taken[p.host], c.s.Hosts[p.host].Memory
 		taken[p.host] += p.memory
-		if before <= all && taken[p.host] > all {
+		if before <= all && taken[p.host] > all && !c.bare(p.host) {
 			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("with this the replicas take %v of a host that has %v", taken[p.host], all))
 		}
 	}
 	c.group(found)
+}
+
+// leastHost is what every host has more memory than.
+const leastHost = 256 << 20
+
+// bare says whether the host's memory cannot be that of a host, which is then said of it,
+// instead of all that does not fit in.
+func (c *checker) bare(host int) bool {
+	key, memory := child(item("hosts", host), "memory"), c.s.Hosts[host].Memory
+	if memory >= leastHost {
+		return false
+	}
+	if !c.bareHosts[host] {
+		if c.bareHosts == nil {
+			c.bareHosts = map[int]bool{}
+		}
+		c.bareHosts[host] = true
+		c.judge(key, "%s is less than the replicas on %s take; want GiB, as in 24GiB", cmp.Or(c.texts[key], fmt.Sprint(int64(memory))), c.s.Hosts[host].Name)
+	}
+	return true
 }
 
 // measured says whether the replica's memory in bytes is known.
@@ -180,10 +201,10 @@ func (c *checker) fitted() {
 			continue
 		}
 		m := &c.s.Models[models[0]].Profile
-		if why := c.tooSmall(m, p.memory); why != "" {
+		if why := c.tooSmall(m, p.memory); why != "" && !(p.memory < leastHost && c.bare(p.host)) {
 			found.add(memoryKey(p), host.Name, fmt.Sprintf("%v for %s: %s", p.memory, variant, why))
 		}
-		if why := c.tooSmall(m, alone.Of(host.Memory)); why != "" {
+		if why := c.tooSmall(m, alone.Of(host.Memory)); why != "" && !c.bare(p.host) {
 			found.add("evaluation.static_memory", host.Name, fmt.Sprintf("%v for %s: %s", alone.Of(host.Memory), variant, why))
 		}
 	}

@@ -57,6 +57,8 @@ func TestOneFaultAtATime(t *testing.T) {
 		{"name: minimal", "name: 7", "name: want text, found 7"},
 		{"name: minimal", "name: ~", "name: want text, found nothing"},
 		{"memory: 8GiB", "memory: {size: 8GiB}", "hosts[0].memory: want a single value, found a mapping"},
+		{"memory: 8GiB", "memory: 8", "hosts[0].memory: 8 is less than the replicas on gpu0 take; want GiB, as in 24GiB"},
+		{"memory: 8GiB", "memory: 8MB", "hosts[0].memory: 8MB is less than the replicas on gpu0 take; want GiB, as in 24GiB"},
 		{"memory: 8GiB", "memory: -8GiB", `hosts[0].memory: want a size such as 24GiB, 500MB or a number of bytes, found "-8GiB"`},
 		{"memory: 8GiB", "memory: 8GiB, slowdown: {min: 1, max: 2}", "hosts[0].slowdown.mean_s: missing; it has no default"},
 		{"memory: 8GiB", "memory: 8GiB, slowdown: {min: 0, max: 2, mean_s: 10}", "hosts[0].slowdown.min: a slowdown is at least 0.001 and at most 1000, not 0"},

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
@@ -185,6 +186,8 @@ func Text(ref string) ([]byte, error) {
 			return nil, fmt.Errorf("there is no scenario file %q%s", ref, builtIn)
 		}
 		return nil, fmt.Errorf("unknown scenario %q%s, and the path of a file works too", ref, builtIn)
+	case errors.Is(err, syscall.EISDIR):
+		return nil, fmt.Errorf("cannot read scenario: %s is a directory; want a file, or a built-in: %s", ref, strings.Join(names, ", "))
 	case err != nil:
 		return nil, fmt.Errorf("cannot read scenario: %w", err)
 	}
