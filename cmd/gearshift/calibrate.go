@@ -39,16 +39,16 @@ func newCalibrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate --scenario S --dir DIR",
 		Short: "Measure, train, evaluate, serve and replay on your own engines, in one go",
-		Long: `Walk the whole way on the engines that a scenario serves: measure each variant beside
-the others, put the profiles into the scenario, hold the simulator against the engines, tune the
-rules, train a policy, evaluate it in the simulator, serve it, replay a workload against it and the
-alternatives in turn, and hold the simulator against the policy too. Each step leaves its output in DIR. A step that is
-finished is skipped, so that the same command goes on after an interruption; --from
-repeats a step and those after it.
+		Long: `Go the whole way on the engines that a scenario serves: measure each variant beside the others,
+put the profiles into the scenario, compare the simulator with the engines, tune the rules, train
+a policy, evaluate it in the simulator, serve it, replay a workload with it and with the
+alternatives in turn, and compare the simulator with that too. Each step leaves its output in DIR.
+A step that is finished is skipped, so that the same command continues after an interruption;
+--from repeats a step and those after it.
 
-Before the first step the engines are asked for their models, and workload, alternatives,
-keys and folder are tried. At the end it is said how the policy did on the engines and in
-the simulator, and what to promote.
+Before the first step the engines are asked for their models, and workload, alternatives, keys
+and folder are checked. The end says how the policy did on the engines and in the simulator,
+and what to promote.
 
 Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 		Args: cobra.NoArgs,
@@ -60,21 +60,21 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.StringVar(&o.scenario, "scenario", "", "built-in `name or file` of the scenario, with the engines that it serves (required)")
 	f.StringVar(&o.dir, "dir", "", "`DIR` for the output of each step (required)")
 	f.StringVar(&o.from, "from", "", "repeat `STEP` and those after it")
-	f.DurationVar(&o.measure, "measure-time", time.Minute, "to measure each variant for")
+	f.DurationVar(&o.measure, "measure-time", time.Minute, "for which each variant is measured")
 	f.IntSliceVar(&o.batches, "batches", []int{1, 2, 4, 8, 16}, "numbers of requests at once, to measure")
 	f.IntSliceVar(&o.prompts, "prompts", []int{16, 64, 128, 256, 512}, "prompt lengths in tokens, to measure")
 	f.StringVar(&o.preset, "preset", "default", "training preset of the scenario")
 	f.StringVar(&o.workload, "workload", "u1", "`W` to evaluate and to replay")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy in the evaluation")
-	f.IntVar(&o.requests, "requests", 0, "in a run of the evaluation (default: the scenario's)")
+	f.IntVar(&o.requests, "requests", 0, "requests in a run of the evaluation (default: the scenario's)")
 	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of an alternative, repeatable (default: every static, and the rules that were tuned)")
 	f.IntVar(&o.trials, "tune-trials", 60, "points of the search for each rule; 0 leaves the scenario's rules as they are")
-	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "to replay for, with each policy in turn")
-	f.IntVar(&o.repetitions, "repetitions", 1, "of the turns, each with another stretch of the workload")
-	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "to validate for, at each load")
-	f.IntVar(&o.turns, "turns", 0, "of measuring anew and validating, instead of once: what all of them measure takes the place of the profiles before it")
-	f.IntVar(&o.tries, "validate-tries", 3, "of a load at most, where the host of this virtual machine gave much of its processors to others")
-	f.IntVar(&o.replayTries, "replay-tries", 1, "of a turn at most, where the machine was at another pace than in the others of its repetition; above 1 volleys before and after each tell")
+	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "for which the workload is replayed with each policy")
+	f.IntVar(&o.repetitions, "repetitions", 1, "number of replays with each policy, each of another stretch of the workload")
+	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "for which each load of the validation is sent")
+	f.IntVar(&o.turns, "turns", 0, "number of times to measure anew and validate, instead of once; what all of them measure replaces the profiles before it")
+	f.IntVar(&o.tries, "validate-tries", 3, "most attempts at a load of the validation, while the host of this virtual machine gives much of its processors to others")
+	f.IntVar(&o.replayTries, "replay-tries", 1, "most attempts at a replay, while the machine is at another pace than in the others of its repetition; above 1, short loads before and after each tell")
 	f.Uint64Var(&o.seed, "seed", 1, "of the training and of the replayed workload")
 	return c
 }

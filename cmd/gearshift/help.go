@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,7 +30,7 @@ var listed = map[string]struct {
 }{
 	"init":      {group: "start", also: []string{"setup", "discover"}},
 	"scenario":  {group: "start", example: "scenario show titan-rtx-opt > mine.yaml\nscenario check mine.yaml"},
-	"calibrate": {group: "start", example: "calibrate --scenario mine.yaml --dir walk\ncalibrate --scenario tiny --dir walk --preset quick --measure-time 15s --replay-time 10s --validate-time 6s"},
+	"calibrate": {group: "start", example: "calibrate --scenario mine.yaml --dir walk\ncalibrate --scenario tiny --dir walk --preset quick --measure-time 15s"},
 	"train":     {group: "start", example: "train --scenario mine.yaml --preset quick --name mine\ntrain --scenario mine.yaml --name mine --resume", also: []string{"learn"}},
 
 	"serve":  {group: "operate", example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", also: []string{"start", "run", "server"}},
@@ -81,10 +83,90 @@ func arrange(root *cobra.Command) {
 				sub.Example = "  gearshift " + strings.ReplaceAll(at.example, "\n", "\n  gearshift ")
 			}
 			sub.SuggestFor = append(sub.SuggestFor, at.also...)
+			sub.Long = wrap(sub.Long)
 			walk(sub)
 		}
 	}
 	walk(root)
+	root.SetUsageTemplate(narrow(root.UsageTemplate()))
+	root.SetHelpCommand(helpCommand())
+}
+
+// helpWidth is the most columns of a line of help.
+const helpWidth = 100
+
+// narrow changes cobra's template: flags are wrapped, and a group of commands, which does
+// nothing without one of them, has no line of usage of its own.
+func narrow(template string) string {
+	template = strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpWidth))
+	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
+}
+
+// wrap breaks the lines of a text that are too long at spaces. What follows stands below
+// the text after a "Word:", if the line begins with one.
+func wrap(text string) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if word, rest, ok := strings.Cut(line, ": "); ok && indent == "" && !strings.Contains(word, " ") {
+			indent = strings.Repeat(" ", len(line)-len(strings.TrimLeft(rest, " ")))
+		}
+		for utf8.RuneCountInString(line) > helpWidth {
+			at := strings.LastIndexByte(string([]rune(line)[:helpWidth+1]), ' ')
+			if at <= len(indent) {
+				break
+			}
+			out = append(out, line[:at])
+			line = indent + line[at+1:]
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// helpCommand is cobra's, but that it fails for a command that is not there.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Help about any command", DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 && of.HasSubCommands() {
+				return noSubcommand(of, rest)
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// missingFlags says which of the flags that a command requires were not given.
+func missingFlags(c *cobra.Command) error {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; required && !f.Changed {
+			value, _ := pflag.UnquoteUsage(f)
+			names = append(names, strings.TrimSpace("--"+f.Name+" "+value))
+		}
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	be := "is"
+	if len(names) > 1 {
+		be = "are"
+	}
+	return fmt.Errorf("%s %s missing; see %s --help", strings.Join(names, " and "), be, c.CommandPath())
+}
+
+// flagValues are what the flags of a type take, where the parser's own words are of the
+// library that it uses.
+var flagValues = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, not negative", "uint": "a whole number, not negative",
+	"float64": "a number, such as 0.5", "duration": "a time with its unit, such as 30s or 5m", "bool": "true or false",
+	"intSlice": "whole numbers, such as 1,2,4",
 }
 
 // flagFault ends what is wrong with a flag with what was meant, and where flags are.
@@ -94,6 +176,11 @@ func flagFault(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if meant := scenario.Closest(name, names); meant != "" {
 			return fmt.Errorf("%w; did you mean --%s? See %s --help", err, meant, c.CommandPath())
+		}
+	}
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		if want := flagValues[invalid.GetFlag().Value.Type()]; want != "" {
+			return fmt.Errorf("--%s %q: want %s; see %s --help", invalid.GetFlag().Name, invalid.GetValue(), want, c.CommandPath())
 		}
 	}
 	return fmt.Errorf("%w; see %s --help", err, c.CommandPath())

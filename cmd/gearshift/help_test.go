@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -111,4 +112,54 @@ func TestWhereTheStoreIs(t *testing.T) {
 	if out := succeed(t, "policy", "ls", "--store", "gearshift.db"); !strings.Contains(out, "threshold") {
 		t.Errorf("%s", out)
 	}
+}
+
+// Help fits a terminal of 100 columns, but for a line that is copied: an example or a usage.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, c := range append(commands(newRoot()), newRoot()) {
+		args := append(strings.Fields(c.CommandPath())[1:], "--help")
+		for line := range strings.Lines(succeed(t, args...)) {
+			line = strings.TrimSuffix(line, "\n")
+			if n := utf8.RuneCountInString(line); n > helpWidth && !strings.HasPrefix(line, "  gearshift ") && !strings.Contains(line, t.TempDir()) {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+	}
+	if help := succeed(t, "policy", "--help"); strings.Contains(help, "gearshift policy\n") {
+		t.Errorf("policy alone does nothing, and is a usage: %s", help)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("word ", 25) + "end"
+	for _, c := range []struct{ text, start, indent string }{
+		{long, "word", ""}, {"Forms:  " + long, "Forms:", "        "}, {"    " + long, "    word", "    "}, {"two words: " + long, "two", ""},
+	} {
+		lines := strings.Split(wrap("a\n"+c.text+"\nb"), "\n")
+		if len(lines) != 4 || lines[0] != "a" || lines[3] != "b" || !strings.HasPrefix(lines[1], c.start) || len(lines[1]) > helpWidth ||
+			!strings.HasPrefix(lines[2], c.indent+"word") || strings.Join(strings.Fields(strings.Join(lines[1:3], " ")), " ") != strings.Join(strings.Fields(c.text), " ") {
+			t.Errorf("%q: %q", c.text, lines)
+		}
+	}
+	if solid := strings.Repeat("x", 150); wrap(solid) != solid {
+		t.Errorf("a word was broken: %q", wrap(solid))
+	}
+}
+
+func TestHelpOfWhatIsNotThere(t *testing.T) {
+	fail(t, []string{"help", "polcy"}, `did you mean "policy"?`)
+	fail(t, []string{"help", "policy", "promte"}, `did you mean "promote"?`)
+	if out := succeed(t, "help", "policy", "ls"); !strings.Contains(out, "gearshift policy ls [flags]") {
+		t.Errorf("%s", out)
+	}
+}
+
+// What is wrong with a flag is said in the words of who gave it.
+func TestFlagFaults(t *testing.T) {
+	fail(t, []string{"train", "--seed", "x"}, `--seed "x": want a whole number, not negative; see gearshift train --help`)
+	fail(t, []string{"eval", "--seeds", "1.5"}, `--seeds "1.5": want a whole number;`)
+	fail(t, []string{"replay", "--duration", "20"}, `--duration "20": want a time with its unit, such as 30s or 5m;`)
+	fail(t, []string{"policy", "ls", "--wide=perhaps"}, `--wide "perhaps": want true or false;`)
+	fail(t, []string{"replay"}, "--trace FILE and --url URL are missing; see gearshift replay --help")
+	fail(t, []string{"replay", "--url", "http://127.0.0.1:1"}, "--trace FILE is missing;")
 }

@@ -43,9 +43,10 @@ func newInitCommand() *cobra.Command {
 		Short: "Write a scenario from running engines",
 		Long: `Ask each engine for its models, contexts and KV caches, and write a scenario with them as
 upstreams. vLLM, SGLang, llama.cpp, Ollama and "gearshift engine" are asked by endpoints of
-their own too. Every number that no engine reports is marked with "# guess" in the file. Engines with the same
-HOST share a GPU or machine; the same model on several hosts is one variant with several replicas.`,
-		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001 --engine gpu1=http://10.0.0.2:8000
+their own too. Every number that no engine reports is marked with "# guess" in the file. Engines
+with the same HOST share a GPU or machine; the same model on several hosts is one variant with
+several replicas.`,
+		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu1=http://10.0.0.2:8000
   gearshift init --engine http://127.0.0.1:11434 --quality llama3.2:1b=0.6,llama3.1:8b=0.9`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -57,7 +58,7 @@ HOST share a GPU or machine; the same model on several hosts is one variant with
 	f.StringArrayVar(&o.keys, "key-env", nil, "environment `VARIABLE` with the engines' API key, or HOST=VARIABLE for one host's; repeatable")
 	f.StringVarP(&o.out, "out", "o", "mine.yaml", "`FILE` to write; - for standard output")
 	f.BoolVar(&o.force, "force", false, "replace the file")
-	f.StringToStringVar(&o.quality, "quality", nil, "`VARIANT=Q,…`: how good an answer of each is, such as small=0.6,large=0.9")
+	f.StringToStringVar(&o.quality, "quality", nil, "how good an answer of each is, `VARIANT=Q,…` such as small=0.6,large=0.9")
 	f.BoolVar(&o.yes, "yes", false, "take the default for every question")
 	f.BoolVar(&o.probe, "probe", false, "send each model one short request, to time its tokens")
 	f.StringVar(&o.task, "task", "chat", "`NAME` of the task")

@@ -77,7 +77,7 @@ writes one from engines that run.`,
   gearshift calibrate --scenario mine.yaml --dir walk
   gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
   gearshift eval --scenario mine.yaml --policy slackfit --workload u1`,
-		Version: version + revision(), PersistentPreRun: makeDataFolder,
+		Version: version + revision(), PersistentPreRunE: prepare,
 		Args: cobra.ArbitraryArgs, RunE: noSubcommand, DisableFlagsInUseLine: true,
 		SilenceUsage: true, SilenceErrors: true,
 	}
@@ -90,6 +90,15 @@ writes one from engines that run.`,
 	)
 	arrange(root)
 	return root
+}
+
+// prepare is done before every command.
+func prepare(c *cobra.Command, _ []string) error {
+	if err := missingFlags(c); err != nil {
+		return err
+	}
+	makeDataFolder(c)
+	return nil
 }
 
 // group is a command that is nothing without one of its subcommands.

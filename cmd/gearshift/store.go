@@ -12,7 +12,7 @@ import (
 const (
 	storeVariable = "GEARSHIFT_STORE"
 	storeFile     = "gearshift.db"
-	storeUsage    = "`file` that holds policies and training progress; default: " + storeVariable + ", else ./" + storeFile + " if it is there, else $XDG_DATA_HOME/gearshift/" + storeFile + ":"
+	storeUsage    = "`file` that holds policies and training progress; default: " + storeVariable + ", else ./" + storeFile + " if it is there, else $XDG_DATA_HOME/gearshift/" + storeFile
 )
 
 // defaultStore is where the store is without --store: the file that the environment names,
@@ -45,7 +45,7 @@ func dataFolder() string {
 
 // makeDataFolder makes the folder of the default store, if the command has one and
 // nothing else was said. A store whose folder cannot be made says so itself.
-func makeDataFolder(c *cobra.Command, _ []string) {
+func makeDataFolder(c *cobra.Command) {
 	f := c.Flag("store")
 	if f == nil || f.Changed || setting.Env(storeVariable) != "" || filepath.Dir(f.Value.String()) != dataFolder() {
 		return
