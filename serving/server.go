@@ -250,6 +250,9 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	if errors.As(err, &op) {
 		err = op.Err // the rest of it repeats the address
 	}
+	if bad := (*net.AddrError)(nil); errors.As(err, &bad) {
+		return nil, fmt.Errorf("cannot listen on %q: %s; want HOST:PORT or :PORT, such as 127.0.0.1:8080", addr, bad.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %q: %w", addr, err)
 	}

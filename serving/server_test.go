@@ -108,6 +108,13 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
+func TestAddressWithoutAPort(t *testing.T) {
+	g := newRig(t, nil, func(o *serving.Options) { o.Config.Addr = "localhost" })
+	if _, err := g.Listen(t.Context()); err == nil || err.Error() != `cannot listen on "localhost": missing port in address; want HOST:PORT or :PORT, such as 127.0.0.1:8080` {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Probes of health use GET or HEAD.
 func TestProbes(t *testing.T) {
 	g := newRig(t, nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -115,9 +116,16 @@ func newKeyRemove(file *string) *cobra.Command {
 	}
 }
 
+func noKeysFile(err error) error {
+	return fmt.Errorf("cannot read keys: %w; gearshift key new NAME --keys FILE makes one, --keys names another", err)
+}
+
 // readKeysFile reads the keys of the file. That there is none is an error, too.
 func readKeysFile(file string) ([]keys.Key, error) {
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noKeysFile(err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read keys: %w", err)
 	}
@@ -181,6 +189,9 @@ func appendKey(file string, k keys.Key) error {
 func removeKey(file, name string) error {
 	defer lockKeys(file)()
 	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noKeysFile(err)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot read keys: %w", err)
 	}

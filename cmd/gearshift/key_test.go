@@ -13,7 +13,7 @@ import (
 
 func TestKeyCommands(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
-	fail(t, []string{"key", "ls", "--keys", file}, "cannot read keys")
+	fail(t, []string{"key", "ls", "--keys", file}, "cannot read keys", "gearshift key new NAME --keys FILE makes one")
 	code, secret, stderr := gearshift(t, "key", "new", "alice", "--rate", "2.5", "--concurrency", "4", "--keys", file)
 	secret = strings.TrimSpace(secret)
 	if code != 0 || !strings.HasPrefix(secret, "gs-") || strings.Contains(stderr, secret) {

@@ -165,7 +165,11 @@ func statistics(ctx context.Context, o workloadOptions, text string, stdout, std
 	fmt.Fprintf(stdout, "dispersion in 1 s    %s\n", idc(m.IDC1, time.Second))
 	fmt.Fprintf(stdout, "dispersion in 10 s   %s\n", idc(m.IDC10, 10*time.Second))
 	fmt.Fprintf(stdout, "peak in 1 s          %d\n", m.Peak)
-	fmt.Fprintf(stdout, "mean prompt, output  %.1f, %.1f tokens\n", m.MeanPrompt, m.MeanOutput)
+	drawn := ""
+	if spec.Form == "trace" && !spec.Lengths {
+		drawn = ", drawn from the scenario; +lengths takes the trace's"
+	}
+	fmt.Fprintf(stdout, "mean prompt, output  %.1f, %.1f tokens%s\n", m.MeanPrompt, m.MeanOutput, drawn)
 	for i, n := range m.Tasks {
 		fmt.Fprintf(stdout, "task %-15s %d\n", s.Tasks[i].Name, n)
 	}

@@ -37,6 +37,13 @@ func TestTraceLengthsThatFitStay(t *testing.T) {
 	if want := "mean prompt, output  2047.8, 27.9 tokens"; !strings.Contains(out, want) {
 		t.Errorf("%s\nwant %s, as in the file", out, want)
 	}
+	const drawn = "drawn from the scenario; +lengths takes the trace's"
+	if strings.Contains(out, drawn) {
+		t.Errorf("%s\nits lengths are the trace's", out)
+	}
+	if out := succeed(t, "workload", "stat", "trace:azure-code", "--scenario", "titan-rtx-opt"); !strings.Contains(out, drawn) {
+		t.Errorf("%s\nwant %s", out, drawn)
+	}
 }
 
 // Outputs that fit beside some prompts alone are refused before anything is simulated.

@@ -27,7 +27,7 @@ func (r *run) check(ctx context.Context) error {
 	r.tally.policy = router.Policy
 	for i, task := range r.Table.Tasks {
 		if r.asksFor(i) && !slices.Contains(router.Tasks, task.Name) {
-			return fmt.Errorf("cannot replay to %s: it has no task %q of the scenario; it has %s: give the scenario that it serves",
+			return fmt.Errorf("cannot replay to %s: it has no task %q of the scenario; it has %s: give the scenario that it serves with --scenario",
 				r.server.URL, task.Name, strings.Join(router.Tasks, ", "))
 		}
 	}
