@@ -97,6 +97,9 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 			return checkpoints.Entry{}, err
 		}
 		entry, err := store.Lookup(parsed)
+		if errors.Is(err, checkpoints.ErrNotFound) {
+			err = policies.MeantRule(ref, err)
+		}
 		if err == nil && entry.Rule == "" {
 			var c *checkpoints.Checkpoint
 			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read is of no use

@@ -16,6 +16,9 @@ const RuleForms = "static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…]
 // kinds are the words before the colon.
 var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware"}
 
+// Kinds are the words that rules begin with.
+func Kinds() []string { return slices.Clone(kinds) }
+
 // IsRule says whether a reference has the form of a rule, right or wrong; else
 // it can only name a stored policy.
 func IsRule(ref string) bool {

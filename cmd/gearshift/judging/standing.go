@@ -154,6 +154,15 @@ func PromotionIn(store string) Promotion {
 	return func(ref string) string { return fmt.Sprintf("gearshift policy promote %s --store %s", ref, store) }
 }
 
+// Choice is what to promote after a verdict: the policy if it is better than the best rule,
+// else the rule.
+func Choice(v evaluation.Verdict) string {
+	if v.Word() == evaluation.Better {
+		return v.Policy
+	}
+	return v.Rule
+}
+
 // Offer is what to promote after a verdict, with the command: the policy if it is better
 // than the best rule, else the rule.
 func Offer(v evaluation.Verdict, promote Promotion) string {

@@ -75,3 +75,33 @@ func TestFallback(t *testing.T) {
 	want(parse("  rules: ['slackfit:.9']\n", ""), "slackfit:.9", "the first of evaluation.rules")
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
 }
+
+// Where nothing is in production, what was trained last for the scenario is proposed: if
+// it beat the best rule, else that rule.
+func TestWhatToPromote(t *testing.T) {
+	entry := func(version int, hash string, margin evaluation.Interval) checkpoints.Entry {
+		standing, err := json.Marshal(judging.Standing{HeldOut: judging.HeldOut{Policies: []judging.HeldRow{{}}, BestRule: "slackfit:0.9", Margin: margin}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checkpoints.Entry{
+			Name: "mine", Version: version, Created: time.Unix(int64(version), 0), Meta: checkpoints.Meta{ScenarioHash: hash, Evaluation: standing},
+		}
+	}
+	better, level := evaluation.Interval{Mean: .02, Lo: .01, Hi: .03}, evaluation.Interval{Mean: .02, Lo: -.01, Hi: .05}
+	unjudged := checkpoints.Entry{Name: "mine", Version: 9, Created: time.Unix(9, 0), Meta: checkpoints.Meta{ScenarioHash: "here"}}
+	for _, c := range []struct {
+		want   string
+		stored []checkpoints.Entry
+	}{
+		{"", nil},
+		{"", []checkpoints.Entry{entry(1, "elsewhere", better), unjudged}},
+		{"mine@1", []checkpoints.Entry{entry(1, "here", better), entry(2, "elsewhere", better), unjudged}},
+		{"slackfit:0.9", []checkpoints.Entry{entry(1, "here", better), entry(2, "here", level)}},
+		{"mine@2", []checkpoints.Entry{entry(1, "here", level), entry(2, "here", better)}},
+	} {
+		if got := toPromote(c.stored, "here"); got != c.want {
+			t.Errorf("%d stored: %q, want %q", len(c.stored), got, c.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,28 @@ func (w *Steward) load(ref string) (router.Policy, error) {
 	return p, nil
 }
 
+// remedy is how the store comes by a policy in production: what was trained for this
+// scenario is promoted, or the rule that it does not beat.
+func (w *Steward) remedy() (key, commands string) {
+	stored, _ := w.store.List() // a store that cannot be read says so where it is needed
+	if ref := toPromote(stored, w.now.Hash()); ref != "" {
+		return "to_promote_one", judging.PromotionIn(w.options.Store)(ref)
+	}
+	return w.options.Remedy(w.options.Scenario, w.now.Name, w.options.Store)
+}
+
+// toPromote is what the last version that was trained and judged in a scenario stands
+// for: itself, or the rule that it is not better than; "" if there is none.
+func toPromote(stored []checkpoints.Entry, scenario string) string {
+	slices.SortStableFunc(stored, func(a, b checkpoints.Entry) int { return b.Created.Compare(a.Created) })
+	for _, entry := range stored {
+		if verdict, judged := judging.Stored(entry); judged && entry.Meta.ScenarioHash == scenario {
+			return judging.Choice(verdict)
+		}
+	}
+	return ""
+}
+
 // Choose puts the policy asked for in charge. One that is asked for and cannot
 // route is an error; one in production that cannot is left out, and the fallback
 // routes.
@@ -119,13 +142,16 @@ func (w *Steward) Choose() error {
 	ref, err := w.reference()
 	switch {
 	case w.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
-		key, commands := w.options.Remedy(w.options.Scenario, w.now.Name, w.options.Store)
+		key, commands := w.remedy()
 		w.log.Warn("no policy is in production: the fallback routes", "fallback", w.core.PolicyName(), "why", w.fallback.why, key, commands)
 		return nil
 	case err != nil:
 		return err
 	}
 	entry, err := w.store.Lookup(ref)
+	if errors.Is(err, checkpoints.ErrNotFound) && w.options.Policy != "" {
+		err = policies.MeantRule(w.options.Policy, err)
+	}
 	if err != nil {
 		return err
 	}

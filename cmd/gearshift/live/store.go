@@ -58,6 +58,8 @@ func (s *guardedStore) Get(ref checkpoints.Ref) (*checkpoints.Checkpoint, checkp
 	return g.Checkpoint, g.entry, err
 }
 
+func (s *guardedStore) List() ([]checkpoints.Entry, error) { return guarded(s, s.source.Store.List) }
+
 func (s *guardedStore) Production() (checkpoints.Ref, error) {
 	return guarded(s, s.source.Store.Production)
 }

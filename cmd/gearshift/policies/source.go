@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 
 	"gearshift/checkpoints"
@@ -33,6 +34,9 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 		return nil, checkpoints.Entry{}, fmt.Errorf("policy %q: %w; want %s", ref, err, Forms)
 	}
 	c, entry, err := s.Store.Get(parsed)
+	if errors.Is(err, checkpoints.ErrNotFound) {
+		err = MeantRule(ref, err)
+	}
 	if err != nil {
 		return nil, entry, err
 	}

@@ -1,7 +1,9 @@
 package policies
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +65,18 @@ func TestStoredPoliciesKeepTheirTrust(t *testing.T) {
 		fleet.NewLedger(table).View(0, &v)
 		if got := p.Decide(&v, &fleet.Request{}, make([]float32, p.Scratch())); got != test.want {
 			t.Errorf("%s: chose %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+// A rule's name with a slip in it is not only a policy that is not there.
+func TestMeantRule(t *testing.T) {
+	for text, want := range map[string]string{
+		"tsk-aware:1": "; did you mean the rule task-aware?", "slackfitt": "; did you mean the rule slackfit?",
+		"xyzzy:1": "; the rules are static, threshold,", "xyzzy": "", "slackfit": "",
+	} {
+		if got := strings.TrimPrefix(MeantRule(text, errors.New("none")).Error(), "none"); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -6,13 +6,31 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/policy"
 )
 
 // StoredRef reads a reference to a stored policy, with or without the "store:"
 // that sets it apart from rules elsewhere.
 func StoredRef(text string) (checkpoints.Ref, error) {
-	return checkpoints.ParseRef(strings.TrimPrefix(text, "store:"))
+	name, isStored := strings.CutPrefix(text, "store:")
+	ref, err := checkpoints.ParseRef(name)
+	if err != nil && !isStored {
+		err = MeantRule(name, err)
+	}
+	return ref, err
+}
+
+// MeantRule adds to what is wrong with a reference the rule that it is nearly the name of.
+func MeantRule(text string, err error) error {
+	kind, _, parameters := strings.Cut(text, ":")
+	switch meant := scenario.Closest(kind, policy.Kinds()); {
+	case meant != "" && meant != kind:
+		return fmt.Errorf("%w; did you mean the rule %s?", err, meant)
+	case parameters:
+		return fmt.Errorf("%w; the rules are %s", err, strings.Join(policy.Kinds(), ", "))
+	}
+	return err
 }
 
 // NewestRef is [StoredRef] for what is to be tried or promoted: a name alone is its
