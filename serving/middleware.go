@@ -100,10 +100,11 @@ func (s *Server) unknownPath(c *gin.Context) {
 }
 
 func (s *Server) wrongMethod(c *gin.Context) {
-	s.fail(c, http.StatusMethodNotAllowed, wire.Error{
-		Type: wire.InvalidRequest, Code: "method_not_allowed",
-		Message: c.Request.URL.Path + " does not take " + c.Request.Method,
-	})
+	message := c.Request.URL.Path + " does not take " + c.Request.Method
+	if allowed := c.Writer.Header().Get("Allow"); allowed != "" {
+		message += "; want " + allowed
+	}
+	s.fail(c, http.StatusMethodNotAllowed, wire.Error{Type: wire.InvalidRequest, Code: "method_not_allowed", Message: message})
 }
 
 // fail answers with an error.

@@ -41,7 +41,7 @@ func TestFaultsOfRequests(t *testing.T) {
 		{"form", "POST", chat, ask, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "", "unsupported_media_type", "x-www-form-urlencoded"},
 		{"compressed", "POST", chat, ask, []string{"Content-Encoding", "gzip"}, 415, "", "unsupported_encoding", "gzip"},
 		{"unknown path", "POST", "/v1/audio/speech", ask, nil, 404, "", "unknown_url", "no POST /v1/audio/speech"},
-		{"wrong method", "GET", chat, "", nil, 405, "", "method_not_allowed", "does not take GET"},
+		{"wrong method", "GET", chat, "", nil, 405, "", "method_not_allowed", "does not take GET; want POST"},
 		{"unknown model asked for", "GET", "/v1/models/huge", "", nil, 404, "model", "model_not_found", "huge"},
 		{"completions too", "POST", "/v1/completions", `{"model":"huge"}`, nil, 404, "model", "model_not_found", "huge"},
 		{"route: too many tokens", "POST", "/v1/gearshift/route", `{"prompt_tokens":3000000000}`, nil, 400, "prompt_tokens", "invalid_value", "nor above 16777216"},

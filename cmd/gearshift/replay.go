@@ -154,7 +154,11 @@ func replayed(stderr io.Writer, requests int, length time.Duration) func(replay.
 	var said time.Duration
 	terminal := output.IsTerminal(stderr)
 	return func(p replay.Progress) {
-		line := fmt.Sprintf("%s of %s: %d of %d sent, %d answered", p.Elapsed.Round(time.Second), length.Round(time.Second), p.Sent, requests, p.Answered)
+		of := " of " + length.Round(time.Second).String()
+		if p.Elapsed > length { // what is left are answers
+			of = ""
+		}
+		line := fmt.Sprintf("%s%s: %d of %d sent, %d answered", p.Elapsed.Round(time.Second), of, p.Sent, requests, p.Answered)
 		if terminal {
 			fmt.Fprintf(stderr, "\r\x1b[K%s", line)
 		} else if p.Elapsed-said >= replayEvery {

@@ -59,4 +59,9 @@ func TestReplayShowsProgress(t *testing.T) {
 	if want := "10s of 1m0s: 20 of 120 sent, 10 answered\n20s of 1m0s: 40 of 120 sent, 20 answered\n"; b.String() != want {
 		t.Errorf("said\n%swant\n%s", b.String(), want)
 	}
+	b.Reset() // after its time, only answers are waited for
+	tell(replay.Progress{Elapsed: 70 * time.Second, Sent: 120, Answered: 110})
+	if want := "1m10s: 120 of 120 sent, 110 answered\n"; b.String() != want {
+		t.Errorf("said %q, want %q", b.String(), want)
+	}
 }
