@@ -138,6 +138,9 @@ func (h *Health) fault(format string, args ...any) {
 // Others may read the store meanwhile; writers wait. An existing file is
 // replaced only by force.
 func (s *Store) Backup(to string, force bool) (size int64, err error) {
+	if at, err := os.Stat(to); err == nil && at.IsDir() {
+		return 0, fmt.Errorf("%s is a directory; want a file in it, such as %s", to, filepath.Join(to, filepath.Base(s.Path)))
+	}
 	if _, err := os.Lstat(to); err == nil && !force {
 		return 0, fmt.Errorf("%s already exists; --force replaces it", to)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

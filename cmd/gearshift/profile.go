@@ -14,7 +14,7 @@ import (
 )
 
 func newProfileCommand() *cobra.Command {
-	return group("profile", "Measured latency models", newProfileMeasureCommand(), newProfileFitCommand())
+	return group("profile", "Measure engines, and fit latency models to what was measured", newProfileMeasureCommand(), newProfileFitCommand())
 }
 
 func newProfileFitCommand() *cobra.Command {

@@ -36,5 +36,6 @@ func TestStoreCommands(t *testing.T) {
 		}
 	}
 	fail(t, []string{"store", "backup", copied, "--store", path}, "already exists; --force replaces it")
+	fail(t, []string{"store", "backup", dir, "--force", "--store", path}, "is a directory; want a file in it, such as "+filepath.Join(dir, filepath.Base(path)))
 	fail(t, []string{"store", "verify", "--store", filepath.Join(dir, "none.db")}, "no checkpoint store")
 }
