@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Any, as an origin, a header or a host, stands for all of them.
+// Any stands for all origins, headers or hosts.
 const Any = "*"
 
 // CORS says which pages of other origins may ask, and how. Its zero value lets none.
