@@ -176,7 +176,7 @@ func TestScenarioUpstreams(t *testing.T) {
 	if s, err := scenario.Parse("remote.yaml", []byte(remote)); err != nil || len(s.Serving.Models) != 0 {
 		t.Errorf("%v, models in\n%s", err, remote)
 	}
-	fail(t, []string{"scenario", "upstreams", "tiny"}, `"at"`)
+	fail(t, []string{"scenario", "upstreams", "tiny"}, "--at URL is missing")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "10.0.0.1:8101"}, "http://")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "http://a:70000"}, `--at "http://a:70000"`, "1 to 65535")
 	fail(t, []string{"scenario", "upstreams", "tiny", "--at", "gpu0=http://:8101"}, `--at "http://:8101"`, "a host")

@@ -136,12 +136,12 @@ func TestAnEvaluationIsBoundToItsWeights(t *testing.T) {
 	if _, _, err := (&checkpoints.Store{Path: path}).Put("swapped", c, time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	fail(t, []string{"policy", "promote", "swapped", "--store", path}, "its evaluation is of another network")
+	fail(t, []string{"policy", "promote", "swapped", "--store", path}, "its evaluation belongs to another network")
 	succeed(t, "policy", "promote", "swapped", "--store", path, "--force", "--reason", "a test")
 	file := exported(t, c, "")
 	key := filepath.Join(t.TempDir(), "key.pem")
 	succeed(t, "policy", "keygen", key)
-	fail(t, []string{"policy", "sign", file, "--key", key}, "its evaluation is of another network")
+	fail(t, []string{"policy", "sign", file, "--key", key}, "its evaluation belongs to another network")
 	fail(t, []string{"policy", "keygen", key}, "already exists")
 	if info, err := os.Stat(key); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key's permissions: %v, %v", info.Mode(), err)

@@ -62,7 +62,7 @@ func TestScenarioProfilesRefuses(t *testing.T) {
 	from := func(text string) []string {
 		return []string{"scenario", "profiles", "tiny", "--from", write(t, "p.yaml", text)}
 	}
-	fail(t, []string{"scenario", "profiles", "tiny"}, `"from"`)
+	fail(t, []string{"scenario", "profiles", "tiny"}, "--from FILE is missing")
 	fail(t, []string{"scenario", "profiles", "tiny", "--from", "none.yaml"}, "cannot read the profile", "none.yaml")
 	fail(t, from("a: 1"), "no profiles")
 	fail(t, from("- 1"), "not a profile")
