@@ -28,6 +28,8 @@ func gearshift(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
+func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
+
 // succeed runs the command and returns what it printed; it must exit with 0.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()

@@ -32,8 +32,6 @@ func trainTiny(t *testing.T, store string, flags ...string) string {
 	return digest[1]
 }
 
-func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
-
 // The same seed gives the same checkpoint, byte for byte, on one core or two;
 // another seed gives another.
 func TestTrainingRepeats(t *testing.T) {
