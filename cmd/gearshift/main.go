@@ -74,8 +74,7 @@ simulator of your fleet, compares it with strong rules, and serves it behind an
 OpenAI-compatible endpoint. One scenario file drives every command; gearshift init
 writes one from engines that run.`,
 		Example: `  gearshift init --engine gpu0=http://10.0.0.1:8000 --engine gpu0=http://10.0.0.1:8001
-  gearshift calibrate --scenario mine.yaml --dir walk
-  gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
+` + trainingExample + `  gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
   gearshift eval --scenario mine.yaml --policy slackfit --workload u1`,
 		Version: version + revision(), PersistentPreRunE: prepare,
 		Args: cobra.ArbitraryArgs, RunE: noSubcommand, DisableFlagsInUseLine: true,

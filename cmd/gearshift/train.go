@@ -17,6 +17,9 @@ func trainCommands() []*cobra.Command {
 	return []*cobra.Command{newTrainCommand(), newCalibrateCommand(), newPaperCommand()}
 }
 
+// trainingExample is the example of the commands that train, among those of all.
+const trainingExample = "  gearshift calibrate --scenario mine.yaml --dir walk\n"
+
 // remedy is how a store comes by a policy: a key of the log, and the commands.
 func remedy(scenario, name, store string) (key, commands string) {
 	return "to_train_one", fmt.Sprintf("gearshift train --scenario %s --store %s && gearshift policy promote %s --store %s", scenario, store, name, store)

@@ -23,6 +23,9 @@ func trainCommands() []*cobra.Command {
 	return list
 }
 
+// trainingExample: there is none without the training stack.
+const trainingExample = ""
+
 // remedy is how a store comes by a policy: a key of the log, and the commands.
 func remedy(_, name, store string) (key, commands string) {
 	return "to_import_one", fmt.Sprintf("gearshift policy import FILE.onnx --name %s --store %s && gearshift policy promote %s --store %s", name, store, name, store)
