@@ -140,7 +140,7 @@ func TestMetricsNeedAKeyWhereKeysAreSet(t *testing.T) {
 	}
 }
 
-// Whoever guesses the admin token gets slower answers with every guess, and a line in
+// A client that guesses the admin token gets slower answers with every guess, and a line in
 // the log; who has it is not kept waiting.
 func TestGuessesOfTheAdminTokenAreSlowedAndLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,7 @@ func exported(t *testing.T, c *checkpoints.Checkpoint, signature string) string 
 	return write(t, "mine.onnx", string(data))
 }
 
-// Whoever edits the evaluation in a file, or changes the weights under it, does not get
+// A file whose evaluation was edited, or whose weights were changed under it, does not get
 // the policy into production by that.
 func TestForgedPoliciesDoNotPassTheGate(t *testing.T) {
 	dir := t.TempDir()

@@ -260,7 +260,7 @@ func TestFieldsCountInTheBudgetOfHeaders(t *testing.T) {
 	}
 }
 
-// Of an encrypted header nobody knows what it holds before all of it has come.
+// What an encrypted header holds is unknown before all of it has come.
 func TestEncryptedHeadersHaveABudget(t *testing.T) {
 	s := newSite(t, connections.Config{Total: 100, PerAddress: 100}) // 64 KiB for headers
 	s.l = s.limiter.Listener(s.queue, true, nil, func(string) {})

@@ -15,7 +15,7 @@ import (
 type checker struct {
 	*report
 	s         *Scenario
-	bareHosts map[int]bool // those whose memory has been said to be too little for a host
+	bareHosts map[int]bool // those whose memory is already reported as too little for a host
 }
 
 func check(r *report, s *Scenario) {
