@@ -31,10 +31,10 @@ func Wrap(l net.Listener) *Listener {
 const settles = 100 * time.Millisecond
 
 // End has Accept return the connections that have been begun, and then close the listener and
-// fail. New ones are not begun meanwhile, where the system allows it. It does not wait.
+// fail. New ones are refused meanwhile, where the system allows it. It does not wait.
 func (l *Listener) End() {
 	if raw, err := l.SyscallConn(); err == nil {
-		_ = raw.Control(ignoreNew)
+		_ = raw.Control(refuseNew)
 	}
 	l.ending.Store(true)
 	_ = l.SetDeadline(time.Now().Add(settles))

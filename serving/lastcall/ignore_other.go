@@ -1,6 +1,0 @@
-//go:build !linux
-
-package lastcall
-
-// ignoreNew does nothing: there is no way to.
-func ignoreNew(uintptr) {}

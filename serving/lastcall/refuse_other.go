@@ -1,0 +1,6 @@
+//go:build !linux
+
+package lastcall
+
+// refuseNew does nothing: there is no way to.
+func refuseNew(uintptr) {}
