@@ -92,6 +92,7 @@ func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
 		if !j.lease.End() {
 			err = fmt.Errorf("decision %d ended twice", o.Decision)
 		}
+		j.lease.Settle(1)
 		s.ended++
 		s.free = append(s.free, id)
 		o.Failed, o.Finished = true, l.From

@@ -274,6 +274,7 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	o.Finished = e.At
 	s.pace.last(e.ID, o)
 	o.Utility = s.utility(o)
+	j.lease.Settle(s.table.Tasks[o.Request.Task].Shortfall(o.Utility))
 	o.Met = o.Latency() <= s.table.Tasks[o.Request.Task].Allowed(o.Request.Deadline)
 	s.outlook.end(s.place[o.Replica].host, o.Utility)
 	return *o, nil

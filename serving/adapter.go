@@ -213,14 +213,22 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	}
 	a := w.adapter
 	w.leaves(outcome, tokens)
-	// The lease goes last: its end tells those who wait for room.
 	w.hold(0)
 	a.release(w.Replica, w.bound)
-	w.Lease.End()
 	finish := a.clock()
 	if outcome == Completed && w.whole > 0 {
 		finish = w.whole
 	}
+	r := w.result(outcome, tokens, finish)
+	if r.Judged {
+		w.Lease.Settle(w.task().Shortfall(r.Utility))
+	}
+	w.Lease.End() // last, since it tells those who wait for room
+	return r, true
+}
+
+// result reckons what the work was worth that ended at finish.
+func (w *Work) result(outcome Outcome, tokens int, finish time.Duration) Result {
 	r := Result{Outcome: outcome, Tokens: tokens, Latency: finish - w.Request.Arrival, Told: w.told}
 	switch outcome {
 	case Failed, TimedOut, Panicked:
@@ -229,11 +237,13 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 		if tokens < 1 {
 			break
 		}
-		task := &a.router.Table().Tasks[w.Request.Task]
+		task := w.task()
 		// Several answers of one prompt come side by side: each has its share of the tokens.
 		r.PerToken = r.Latency / time.Duration(max(1, tokens/max(1, w.Request.Answers)))
 		r.Utility = task.Utility(w.Variant, r.PerToken, w.Request.Deadline)
 		r.Judged, r.Met = true, r.PerToken <= task.Allowed(w.Request.Deadline)
 	}
-	return r, true
+	return r
 }
+
+func (w *Work) task() *fleet.Task { return &w.adapter.router.Table().Tasks[w.Request.Task] }

@@ -65,7 +65,7 @@ func (w *Work) take(variant int, tried []int) (*place, bool) {
 	if len(w.Request.Without) > 0 {
 		tried = slices.Concat(tried, w.Request.Without)
 	}
-	p, ok := w.adapter.take(variant, w.Request.Task, tried)
+	p, ok := w.adapter.take(w.Lease, variant, w.Request.Task, tried)
 	if ok {
 		p.settle(w)
 	}
@@ -79,6 +79,8 @@ func (w *Work) adopt(p *place) {
 	w.Lease.End()
 	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.replica, p.variant, p.held, p.bound
 	*p = place{adapter: p.adapter}
+	task := w.task()
+	w.Lease.Settle(task.Shortfall(task.Utility(w.Variant, 0, 0))) // as if decided so
 	w.moved()
 }
 
@@ -111,9 +113,9 @@ func (p *place) end() {
 	p.lease.End() // last, since it tells those who wait for room
 }
 
-// take takes a place for a request of the task on the variant's replica with the fewest
-// requests in flight, but for those tried.
-func (a *Adapter) take(variant, task int, tried []int) (*place, bool) {
+// take takes a place for the request of the task that holds the lease, on the variant's
+// replica with the fewest requests in flight, but for those tried.
+func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*place, bool) {
 	var v fleet.View
 	for {
 		a.router.Ledger().View(a.clock(), &v)
@@ -127,7 +129,7 @@ func (a *Adapter) take(variant, task int, tried []int) (*place, bool) {
 			return nil, false
 		}
 		// Others take places too: of those that come at once, each sees the last on its host.
-		if lease, ok := a.router.Ledger().BeginOn(&v, best, task); ok {
+		if lease, ok := a.router.Ledger().BeginAgain(&v, held, best, task); ok {
 			return &place{adapter: a, lease: lease, variant: variant, replica: best}, true
 		}
 	}

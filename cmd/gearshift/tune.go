@@ -9,6 +9,7 @@ import (
 
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 )
 
 // tuneOptions are the flags of eval's search for the parameters of rules.
@@ -22,7 +23,7 @@ func tuneFlags(c *cobra.Command, o *tuneOptions) {
 	f.BoolVar(&o.on, "tune", false, "search for the best parameters of each rule first, on training seeds, and evaluate those rules too")
 	f.IntVar(&o.Seeds, "tune-seeds", 4, "training runs of each workload that a point of the search takes")
 	f.IntVar(&o.Trials, "tune-trials", 150, "points of the search for each rule at most")
-	f.StringVar(&o.For, "tune-for", policies.ForUtility, "what is best: utility, or windows of 20 requests near peak performance")
+	f.TextVar(&o.For, "tune-for", objective.Utility, "what is best: an `objective`, "+objective.Forms)
 }
 
 func (o *tuneOptions) validate() error {
@@ -32,9 +33,6 @@ func (o *tuneOptions) validate() error {
 	}
 	if o.Trials < 1 {
 		faults = append(faults, fmt.Errorf("--tune-trials %d: at least 1 is needed", o.Trials))
-	}
-	if o.For != policies.ForUtility && o.For != policies.ForWindows {
-		faults = append(faults, fmt.Errorf("--tune-for %q: want %s or %s", o.For, policies.ForUtility, policies.ForWindows))
 	}
 	return errors.Join(faults...)
 }

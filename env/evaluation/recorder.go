@@ -1,10 +1,12 @@
 package evaluation
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"gearshift/env"
+	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -25,6 +27,7 @@ type tally struct {
 	utility  float64 // mean per request
 	met      float64 // share
 	windows  [len(WindowLevels)]float64
+	values   []float64 // by objective of the plan, for those that are not mean utility
 	share    []float64 // by variant
 	ttft     []float32 // ms, of the requests that were answered
 	tpot     []float32 // ms per output token, queueing included, of the same
@@ -32,6 +35,7 @@ type tally struct {
 
 // recorder gathers the outcomes of an episode, in the memory of the one before.
 type recorder struct {
+	objectives    []objective.Objective
 	table         *fleet.Table
 	utility, peak []float64 // by decision
 	ttft, tpot    []float32
@@ -42,8 +46,9 @@ type recorder struct {
 // begin forgets the episode before.
 func (r *recorder) begin(t *fleet.Table) {
 	*r = recorder{
-		table:   t,
-		utility: r.utility[:0], peak: r.peak[:0],
+		objectives: r.objectives,
+		table:      t,
+		utility:    r.utility[:0], peak: r.peak[:0],
 		ttft: r.ttft[:0], tpot: r.tpot[:0],
 		chosen: make([]int, len(t.Variants)),
 	}
@@ -54,9 +59,8 @@ func (r *recorder) add(o *env.Outcome) {
 		r.utility = append(r.utility, 0)
 		r.peak = append(r.peak, 0)
 	}
-	task := &r.table.Tasks[o.Request.Task]
 	r.utility[o.Decision] = o.Utility
-	r.peak[o.Decision] = task.Weight * slices.Max(task.Quality)
+	r.peak[o.Decision] = r.table.Tasks[o.Request.Task].Peak()
 	if !o.Failed { // no answer has come that had a time
 		r.ttft = append(r.ttft, milliseconds(o.FirstToken-o.Request.Arrival))
 		r.tpot = append(r.tpot, milliseconds(o.Latency()))
@@ -79,10 +83,21 @@ func (r *recorder) tally() tally {
 		ttft:     slices.Clone(r.ttft),
 		tpot:     slices.Clone(r.tpot),
 	}
+	for _, o := range r.objectives {
+		out.values = append(out.values, o.Value(r.utility, r.peak))
+	}
 	for _, c := range r.chosen {
 		out.share = append(out.share, float64(c)/n)
 	}
 	return out
+}
+
+// by is the value by the objective of an index; NaN where no request came.
+func (r *tally) by(objective int) float64 {
+	if r.requests == 0 {
+		return math.NaN()
+	}
+	return r.values[objective]
 }
 
 // Windows counts, for each of [WindowLevels], the windows of [WindowSize]
@@ -140,6 +155,12 @@ func (r *tally) merge(o *tally) {
 	for i := range r.windows {
 		r.windows[i] += o.windows[i]
 	}
+	if r.values == nil {
+		r.values = make([]float64, len(o.values))
+	}
+	for i := range r.values {
+		r.values[i] += o.values[i]
+	}
 	if r.share == nil {
 		r.share = make([]float64, len(o.share))
 	}
@@ -156,6 +177,9 @@ func (g *group) merged() []tally {
 		r, n := &g.runs[i], g.members[i]
 		r.utility /= n
 		r.met /= n
+		for i := range r.values {
+			r.values[i] /= n
+		}
 		for v := range r.share {
 			r.share[v] /= n
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gearshift/env/objective"
 )
 
 // Result is how one policy did on one workload.
@@ -29,11 +31,34 @@ type Result struct {
 	// BestRule is the difference to the rule that did best on the workload; nil
 	// for a rule, or if there is none.
 	BestRule *Versus `json:"vs_best_rule,omitempty"`
+	// Objectives are the values of those that the plan asks for beside mean utility.
+	Objectives []Valued `json:"objectives,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
+	// Objective is what the policy was trained for.
+	Objective objective.Objective `json:"-"`
 	// Runs is the mean utility per request of each run, in the order of the seeds; NaN
 	// of a run without one.
 	Runs []float64 `json:"-"`
+}
+
+// Valued is what a policy's runs were worth by an objective.
+type Valued struct {
+	Objective objective.Objective `json:"objective"`
+	Value     Interval            `json:"value"`
+	// Runs is the value of each run, in the order of the seeds; NaN of a run without a
+	// request.
+	Runs []float64 `json:"-"`
+}
+
+// By is what the runs were worth by an objective that the plan asked for.
+func (r *Result) By(o objective.Objective) Valued {
+	for _, v := range r.Objectives {
+		if v.Objective == o {
+			return v
+		}
+	}
+	return Valued{Objective: objective.Utility, Value: r.Utility, Runs: r.Runs}
 }
 
 // Percentiles over the requests of all seeds that were answered.
@@ -42,10 +67,10 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
-func summarise(c *Contestant, workload string, runs []tally, speed float64) Result {
+func (p *Plan) summarise(c *Contestant, workload string, runs []tally, speed float64) Result {
 	variants := c.Fleet.Table.Variants
 	r := Result{
-		Policy: c.Name, Workload: workload, Rule: c.Rule,
+		Policy: c.Name, Workload: workload, Rule: c.Rule, Objective: c.Objective,
 		Windows: map[string]float64{}, Share: map[string]float64{},
 		SimRequestsPerS: math.Round(speed),
 	}
@@ -77,6 +102,14 @@ func summarise(c *Contestant, workload string, runs []tally, speed float64) Resu
 	}
 	r.Utility, r.UtilityIQM, r.DeadlineMet = Bootstrap(utility), InterquartileMean(utility), Bootstrap(met)
 	r.Runs = utility
+	for i, o := range p.Objectives {
+		v := Valued{Objective: o, Runs: make([]float64, len(runs))}
+		for j := range runs {
+			v.Runs[j] = runs[j].by(i)
+		}
+		v.Value = Bootstrap(v.Runs)
+		r.Objectives = append(r.Objectives, v)
+	}
 	r.TTFT, r.TPOT = percentiles(slices.Concat(ttft...)), percentiles(slices.Concat(tpot...))
 	return r
 }

@@ -82,7 +82,7 @@ func TestFailedRequestsHaveNoLatency(t *testing.T) {
 	record.add(&env.Outcome{
 		Decision: 0, OutputTokens: 10, FirstToken: 100 * time.Millisecond, Finished: 300 * time.Millisecond, Utility: 1, Met: true,
 	})
-	got := summarise(&Contestant{Fleet: env.Config{Table: table}}, "w", []tally{record.tally()}, 0)
+	got := new(Plan).summarise(&Contestant{Fleet: env.Config{Table: table}}, "w", []tally{record.tally()}, 0)
 	if got.TTFT != (Percentiles{100, 100}) || got.TPOT != (Percentiles{30, 30}) {
 		t.Errorf("first tokens %+v, per token %+v; want 100 ms and 30 ms", got.TTFT, got.TPOT)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gearshift/env"
+	"gearshift/env/objective"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -46,6 +47,8 @@ type Contestant struct {
 	// Rule is whether the policy is one that is written down, beside which the
 	// others are judged.
 	Rule bool
+	// Objective is what the policy was trained for.
+	Objective objective.Objective
 }
 
 // Workload is a family of request streams, one for each seed.
@@ -88,6 +91,8 @@ type Plan struct {
 	Contestants []Contestant
 	Workloads   []Workload
 	Seeds       []uint64
+	// Objectives, beside mean utility, are what the results also tell the values of.
+	Objectives []objective.Objective
 	// Clock measures the simulator's speed. Nil leaves it unreported.
 	Clock func() time.Duration
 	// Observe, if set, may hook into the simulator of a run as it begins. Runs
@@ -138,7 +143,7 @@ func (p *Plan) Evaluate(ctx context.Context) ([]Result, error) {
 		}
 		if (i+1)%len(p.Workloads) == 0 { // the contestant's last
 			for _, g := range groups {
-				results = append(results, summarise(m.contestant, g.name, g.merged(), g.speed()))
+				results = append(results, p.summarise(m.contestant, g.name, g.merged(), g.speed()))
 			}
 			groups = nil
 		}
@@ -207,7 +212,7 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 	runs := len(matches) * len(p.Seeds)
 	for range cores {
 		workers.Go(func() {
-			var record recorder
+			record := recorder{objectives: p.Objectives}
 			for i := int(next.Add(1)) - 1; i < runs; i = int(next.Add(1)) - 1 {
 				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds), &record)
 			}
@@ -246,7 +251,7 @@ func (m *match) result(cores int) (Result, error) {
 		return Result{}, errNoRequests
 	}
 	speed := perSecond(requests, took) * float64(cores)
-	return summarise(m.contestant, m.workload.Name, m.runs, speed), nil
+	return m.plan.summarise(m.contestant, m.workload.Name, m.runs, speed), nil
 }
 
 var errNoRequests = errors.New("no request comes in any of its runs; want a higher rate, longer phases or more seeds")

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/env"
+	"gearshift/env/objective"
 )
 
 // Family is a kind of policy with parameters to be found.
@@ -44,10 +44,8 @@ type Tuning struct {
 	Seeds []uint64
 	// Trials is the most that a family may take.
 	Trials int
-	// Windows has the search score policies by their windows near peak performance
-	// in place of their mean utility: by the share of all windows that are at or
-	// above a level, in the mean over [WindowLevels].
-	Windows bool
+	// Objective is what the search scores policies by.
+	Objective objective.Objective
 	// Progress, if set, is called after each trial. The total is a bound.
 	Progress func(done, total int)
 }
@@ -112,18 +110,19 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	}
 	c := Contestant{Name: name, Decider: decider, Fleet: t.Fleet}
 	utility := make([]float64, len(t.Workloads)*len(t.Seeds))
-	near := make([]float64, len(utility))
+	worth := make([]float64, len(utility)) // by the objective
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range t.Workloads {
 		for j, seed := range t.Seeds {
 			g.Go(func() error {
-				var record recorder
+				record := recorder{objectives: []objective.Objective{t.Objective}}
 				run, err := record.play(ctx, &c, &t.Workloads[i], seed, nil)
 				if err != nil {
 					return fmt.Errorf("%s on %s: %w", name, t.Workloads[i].Name, err)
 				}
-				utility[i*len(t.Seeds)+j], near[i*len(t.Seeds)+j] = run.utility, run.near()
+				n := i*len(t.Seeds) + j
+				utility[n], worth[n] = run.utility, run.by(0)
 				return nil
 			})
 		}
@@ -138,23 +137,10 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	}
 	trial := Trial{Family: f.Name, Policy: name, Values: values}
 	trial.Score, trial.Utility = t.score(utility)
-	if t.Windows {
-		trial.Score, _ = t.score(near)
+	if t.Objective != objective.Utility {
+		trial.Score, _ = t.score(worth)
 	}
 	return trial, nil
-}
-
-// near is the share of all windows at or above a level, in the mean over the
-// levels; NaN where no request came.
-func (r *tally) near() float64 {
-	if r.requests == 0 {
-		return math.NaN()
-	}
-	windows := r.requests - WindowSize + 1
-	if windows < 1 {
-		return 0
-	}
-	return sum(r.windows[:]) / float64(len(r.windows)*windows)
 }
 
 // runs are the workload's of values by workload and seed.

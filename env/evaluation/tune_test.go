@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -82,9 +83,9 @@ func TestTuningFindsTheBest(t *testing.T) {
 
 // Aimed at windows, a trial's score is the mean share of the windows at the levels,
 // by what an evaluation of its policy counts.
-func TestTuningForWindows(t *testing.T) {
+func TestTuningNearPeak(t *testing.T) {
 	tune := tuning(t)
-	tune.Windows, tune.Trials = true, 4
+	tune.Objective, tune.Trials = objective.NearPeak, 4
 	trials, err := tune.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -97,10 +98,11 @@ func TestTuningForWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want float64
+	levels := evaluation.WindowLevels[1:] // but that of 1.00
 	for _, r := range results[:len(results)-1] { // but the group
 		windows := float64(r.Requests/len(p.Seeds) - evaluation.WindowSize + 1)
-		for _, level := range evaluation.WindowLevels {
-			want += r.Windows[evaluation.LevelName(level)] / windows / float64(len(evaluation.WindowLevels)*(len(results)-1))
+		for _, level := range levels {
+			want += r.Windows[evaluation.LevelName(level)] / windows / float64(len(levels)*(len(results)-1))
 		}
 	}
 	if math.Abs(trial.Score-want) > 1e-9 || want == 0 {
@@ -113,9 +115,9 @@ func TestTuningForWindows(t *testing.T) {
 
 // Runs without requests count as none in a search, too, for either aim.
 func TestTuningWithoutRequests(t *testing.T) {
-	for _, windows := range []bool{false, true} {
+	for _, aim := range []objective.Objective{objective.Utility, objective.NearPeak} {
 		tune := tuning(t)
-		tune.Windows, tune.Trials, tune.Workloads = windows, 4, tune.Workloads[:1]
+		tune.Objective, tune.Trials, tune.Workloads = aim, 4, tune.Workloads[:1]
 		tune.Workloads[0].Open = silence(tune.Workloads[0].Open, 1, 3)
 		some, err := tune.Run(context.Background())
 		if err != nil {

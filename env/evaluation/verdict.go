@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gearshift/env/objective"
 )
 
 // Score is what a policy earned in each run.
@@ -19,6 +21,8 @@ type Verdict struct {
 	Policy string `json:"policy"`
 	// Rule has the highest mean of the rules, over the same runs, which favours it.
 	Rule string `json:"rule"`
+	// Objective is what they are compared by; nothing of mean utility.
+	Objective objective.Objective `json:"objective,omitzero"`
 	// Margin is what the policy earned less what the rule did, paired by seed.
 	Margin Interval `json:"margin"`
 	Seeds  int      `json:"seeds"`
@@ -73,9 +77,9 @@ func (s *Score) mean() float64 {
 	return 0
 }
 
-// Scores are what the policies earned over the workloads of the names, each weighing the
-// same, in the order of the results. What is there twice counts once.
-func Scores(results []Result, workloads []string) []Score {
+// Scores are what the policies earned by the objective over the workloads of the names, each
+// weighing the same, in the order of the results. What is there twice counts once.
+func Scores(results []Result, workloads []string, o objective.Objective) []Score {
 	var list []Score
 	seen := map[[2]string]bool{}
 	for _, r := range results {
@@ -89,36 +93,51 @@ func Scores(results []Result, workloads []string) []Score {
 			i = len(list)
 			list = append(list, Score{Policy: r.Policy, Runs: make([]float64, len(r.Runs))})
 		}
-		for k, utility := range r.Runs {
-			list[i].Runs[k] += utility / float64(len(workloads))
+		for k, value := range r.By(o).Runs {
+			list[i].Runs[k] += value / float64(len(workloads))
 		}
 	}
 	return list
 }
 
 // Verdicts compares each policy of the results that is not a rule with the rules among them,
-// over the workloads of the names. Where there is no rule there is none.
+// by its objective, over the workloads of the names. Where there is no rule there is none.
 func Verdicts(results []Result, workloads []string) []Verdict {
-	rule := map[string]bool{}
-	for _, r := range results {
-		rule[r.Policy] = r.Rule
-	}
-	var policies, rules []Score
-	for _, s := range Scores(results, workloads) {
-		if rule[s.Policy] {
-			rules = append(rules, s)
-		} else {
-			policies = append(policies, s)
-		}
-	}
 	var list []Verdict
-	for _, p := range policies {
-		if v, err := Over(p, rules); err == nil { // all rows of a plan have its seeds
-			v.Workloads = workloads
+	compared := map[string]bool{}
+	for i := range results {
+		r := &results[i]
+		if r.Rule || compared[r.Policy] {
+			continue
+		}
+		compared[r.Policy] = true
+		policy, rules := split(results, r, workloads)
+		if len(policy) == 0 {
+			continue
+		}
+		if v, err := Over(policy[0], rules); err == nil { // all rows of a plan have its seeds
+			v.Workloads, v.Objective = workloads, r.Objective
 			list = append(list, v)
 		}
 	}
 	return list
+}
+
+// split is what a policy earned by its objective, and what the rules did.
+func split(results []Result, policy *Result, workloads []string) (of, rules []Score) {
+	rule := map[string]bool{}
+	for i := range results {
+		rule[results[i].Policy] = results[i].Rule
+	}
+	for _, s := range Scores(results, workloads, policy.Objective) {
+		switch {
+		case s.Policy == policy.Policy:
+			of = append(of, s)
+		case rule[s.Policy]:
+			rules = append(rules, s)
+		}
+	}
+	return of, rules
 }
 
 // Together joins names for a sentence: "u1, u2 and stable".

@@ -38,9 +38,11 @@ var table = []room{
 		"a profile is held against what comes of it: it is told of tokens and times, by a server or a simulator"},
 	{"env", []string{"env/engine", "router/fleet", "router/observation", "router/profile", "router/drift", "router/balance", "workloads"},
 		"the environment offers actions to any learner and is judged by any policy: it imports no learner, no router core"},
+	{"env/objective", nil,
+		"what answers are worth is arithmetic on utilities: it knows neither who answers nor who learns"},
 	{"env/envtest", []string{"env", "router/fleet"},
 		"a kit for whoever changes the environment: it knows the contract and no learner"},
-	{"env/evaluation", []string{"env", "workloads", "router/fleet"},
+	{"env/evaluation", []string{"env", "env/objective", "workloads", "router/fleet"},
 		"a report judges deciders through its own interface, learned or not"},
 	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet", "router/profile"},
 		"what was logged is judged by the same deciders and the same simulator, whoever logged it"},
@@ -144,7 +146,7 @@ var table = []room{
 		"a page shows what the server tells of itself: it asks nobody else"},
 	{"cmd/gearshift/scenario", []string{
 		"router/fleet", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
-		"env/engine", "env", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/backend", "serving/health", "serving/gauges", "serving/memory", "serving"},
+		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/backend", "serving/health", "serving/gauges", "serving/memory", "serving"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},
 		"how results are written is the same for all commands: it does not know what it writes"},
@@ -158,11 +160,11 @@ var table = []room{
 		"it asks engines and returns facts; draft makes the scenario"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
-		"env", "env/evaluation", "env/planner", "checkpoints"},
+		"env", "env/objective", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
 	{"cmd/gearshift/judging", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
-		"env", "env/evaluation", "checkpoints"},
+		"env", "env/objective", "env/evaluation", "checkpoints"},
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
 	{"cmd/gearshift/local", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
@@ -179,11 +181,11 @@ var table = []room{
 	{"cmd/gearshift/training", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/fromlog", "cmd/gearshift/output",
 		"router/fleet", "router/nn", "router/observation", "router/policy", "router/profile", "workloads",
-		"env", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
+		"env", "env/objective", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
 		"a run joins the learner with simulator, judge and store: it serves nobody, and a build that only serves leaves it out"},
 	{"cmd/gearshift/paper", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
-		"env", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
+		"env", "env/objective", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},

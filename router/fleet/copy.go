@@ -23,6 +23,7 @@ func (l *Ledger) CopyFrom(o *Ledger) {
 	l.last = append(l.last[:0], o.last...)
 	l.slots = append(l.slots[:0], o.slots...)
 	l.free = append(l.free[:0], o.free...)
+	l.recent = o.recent
 }
 
 // On is the same lease as held on l, a copy of its ledger.

@@ -62,6 +62,7 @@ type Ledger struct {
 	routers  float64 // that share the fleet; 0 is one
 	slots    []slot
 	free     []uint32
+	recent   recent
 	taken    uint64   // places so far, and turns of replicas up or down
 	last     []uint64 // by host, the last of the places there, and of all turns
 	// Empty while all are zero; see SetCap, Correct and SlowDown.
@@ -89,6 +90,7 @@ func NewLedger(t *Table) *Ledger {
 		drained:  make([]bool, len(t.Replicas)),
 		tightest: make([]time.Duration, len(t.Replicas)),
 		last:     make([]uint64, len(t.Hosts)),
+		recent:   newRecent(t),
 	}
 }
 
@@ -191,6 +193,7 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	v.Held = append(v.Held[:0], l.held...)
 	v.tightest = append(v.tightest[:0], l.tightest...)
 	v.Down = append(v.Down[:0], l.down...)
+	l.recent.copyTo(&v.Recent)
 	l.copyCorrections(v)
 	if l.declared > 0 {
 		v.Rate = l.declared
@@ -208,12 +211,22 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	}
 }
 
-// Begin takes a place on the replica for a request of the task. It reports false, and
-// takes nothing, if the replica is down or full.
+// Begin takes a place on the replica for a request of the task, which is the latest of the
+// recent requests from now on. It reports false, and takes nothing, if the replica is down or
+// full.
 func (l *Ledger) Begin(replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.begin(replica, task)
+	x, ok := l.begin(replica, task)
+	return l.count(x, ok, task)
+}
+
+// count makes the request of a new lease the latest of the recent ones. The lock is held.
+func (l *Ledger) count(x Lease, ok bool, task int) (Lease, bool) {
+	if ok {
+		x.number = l.recent.begin(task, l.table.Replicas[l.slots[x.slot].replica].Variant)
+	}
+	return x, ok
 }
 
 // BeginOn is Begin for a choice made on the view v. It also reports false if a
@@ -222,6 +235,21 @@ func (l *Ledger) Begin(replica, task int) (Lease, bool) {
 func (l *Ledger) BeginOn(v *View, replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	x, ok := l.beginOn(v, replica, task)
+	return l.count(x, ok, task)
+}
+
+// BeginAgain is BeginOn for a request that holds a lease: another place for the same one of
+// the recent requests.
+func (l *Ledger) BeginAgain(v *View, held Lease, replica, task int) (Lease, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x, ok := l.beginOn(v, replica, task)
+	x.number = held.number
+	return x, ok
+}
+
+func (l *Ledger) beginOn(v *View, replica, task int) (Lease, bool) {
 	if l.last[l.table.Replicas[replica].Host] > v.taken {
 		return Lease{}, false
 	}
@@ -270,6 +298,19 @@ func (l *Ledger) InFlightOn(replica int) int {
 type Lease struct {
 	ledger           *Ledger
 	slot, generation uint32
+	number           uint64 // of the request, counted from 1
+}
+
+// Settle notes what the request fell short of its peak by ([Task.Shortfall]), which until
+// then was taken to be that of an answer in time by the variant that was chosen. Of a request
+// that is no longer recent nobody asks.
+func (x Lease) Settle(shortfall float32) {
+	if x.ledger == nil {
+		return
+	}
+	x.ledger.mu.Lock()
+	x.ledger.recent.settle(x.number, shortfall)
+	x.ledger.mu.Unlock()
 }
 
 // End gives the place back. The first call returns true; later ones, on any

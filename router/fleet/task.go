@@ -4,7 +4,10 @@
 // [time.Duration] from an epoch of the caller's choice.
 package fleet
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Task is a class of requests: a deadline, how utility decays past it, a
 // weight, and a row of the quality matrix.
@@ -26,6 +29,19 @@ type Task struct {
 // per output token. A deadline of zero stands for the task's own.
 func (t *Task) Utility(variant int, latency, deadline time.Duration) float64 {
 	return t.Weight * t.factor(latency, t.Allowed(deadline)) * t.Quality[variant]
+}
+
+// Peak is the utility of the best answer in time.
+func (t *Task) Peak() float64 { return t.Weight * slices.Max(t.Quality) }
+
+// Shortfall is by which share of its peak an answer of that utility falls short: 0 at the
+// peak, 1 where nothing was earned.
+func (t *Task) Shortfall(utility float64) float32 {
+	peak := t.Peak()
+	if peak <= 0 {
+		return 0
+	}
+	return float32(max(0, 1-utility/peak))
 }
 
 // Allowed is the deadline that holds for a request of the task: its own, or the

@@ -39,6 +39,9 @@ type View struct {
 	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
 	// declared one for each.
 	Smoothed SmoothedRates
+	// Recent is what the router's own latest requests fell short of their peaks by, the latest
+	// first ([Lease.Settle]); 0 where there are not so many.
+	Recent Shortfalls
 
 	taken    uint64 // the ledger's, when the view was
 	tightest []time.Duration

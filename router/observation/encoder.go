@@ -144,6 +144,10 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			for i, scale := range f.Scale[1:] {
 				put(math.Log1p(v.Smoothed[i]/hosts) / scale)
 			}
+		case Shortfall:
+			for i, n := range f.Requests {
+				put(v.Recent.Sum(n) / f.Scale[i])
+			}
 		}
 	}
 }

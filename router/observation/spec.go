@@ -64,10 +64,13 @@ const (
 	HostRate Kind = "host-rate"
 	// LogHostRate is log(1 + rate ÷ hosts) ÷ scale, for each.
 	LogHostRate Kind = "log-host-rate"
+	// Shortfall is, for each number of Requests, what so many of the latest requests fell
+	// short of their peaks by together ÷ its scale; what has not ended counts as in time.
+	Shortfall Kind = "shortfall"
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, Shortfall}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -79,6 +82,8 @@ type Feature struct {
 	Scale []float64 `json:"scale,omitempty" yaml:"scale,omitempty,flow"`
 	// Rule refers to the rule whose choice [Advice] tells.
 	Rule string `json:"rule,omitempty" yaml:"rule,omitempty"`
+	// Requests are how many of the latest requests each number of [Shortfall] is of.
+	Requests []int `json:"requests,omitempty" yaml:"requests,omitempty,flow"`
 }
 
 // Spec says what an observation holds and in which order, and for which tasks
@@ -141,6 +146,8 @@ func (s Spec) validateFeature(f Feature) error {
 		return fmt.Errorf("%s needs a rule to tell the choice of, such as slackfit", f.Kind)
 	case f.Kind != Advice && f.Rule != "":
 		return fmt.Errorf("%s takes no rule", f.Kind)
+	case f.Kind != Shortfall && len(f.Requests) != 0:
+		return fmt.Errorf("%s takes no requests", f.Kind)
 	}
 	switch f.Kind {
 	case TaskOneHot, Advice:
@@ -152,6 +159,16 @@ func (s Spec) validateFeature(f Feature) error {
 		want = len(fleet.RateHorizons)
 	case HostRate, LogHostRate:
 		want = 1 + len(fleet.RateHorizons)
+	case Shortfall:
+		want = len(f.Requests)
+		if want == 0 {
+			return fmt.Errorf("%s needs requests, such as [4, 9, 19]: of how many of the latest each number is", f.Kind)
+		}
+		for _, n := range f.Requests {
+			if n < 1 || n > fleet.RecentRequests {
+				return fmt.Errorf("%s of %d requests; want 1 to %d", f.Kind, n, fleet.RecentRequests)
+			}
+		}
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
 	}
@@ -192,6 +209,8 @@ func (s Spec) width(f Feature) int {
 		return len(fleet.RateHorizons)
 	case HostRate, LogHostRate:
 		return 1 + len(fleet.RateHorizons)
+	case Shortfall:
+		return len(f.Requests)
 	default:
 		return 1
 	}

@@ -62,7 +62,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 			t.Errorf("variant %d: read %v, written %v", m, got.ReplicasOf(m), want.ReplicasOf(m))
 		}
 	}
-	if got.Now != want.Now || got.Rate != want.Rate || got.Smoothed != want.Smoothed ||
+	if got.Now != want.Now || got.Rate != want.Rate || got.Smoothed != want.Smoothed || got.Recent != want.Recent ||
 		!slices.Equal(got.InFlight, want.InFlight) || !slices.Equal(got.Elsewhere, want.Elsewhere) || !slices.Equal(got.Caps, want.Caps) || !slices.Equal(got.Excess, want.Excess) || !slices.Equal(got.Held, want.Held) || !slices.Equal(got.Down, want.Down) {
 		t.Errorf("read %+v, written %+v", got, want)
 	}

@@ -47,7 +47,7 @@ func testRow(table *fleet.Table, id uint64) *Row {
 	r.View = fleet.View{
 		Table: table, Now: r.Request.Arrival + 1, InFlight: make([]int32, len(table.Replicas)), Held: make([]int32, len(table.Replicas)),
 		Elsewhere: make([]int32, len(table.Replicas)), Caps: make([]int32, len(table.Replicas)), Excess: make([]float32, len(table.Replicas)),
-		Down: make([]bool, len(table.Replicas)), ByTask: make([]int32, len(table.Replicas)*len(table.Tasks)), Rate: 0.1 + 0.2, Smoothed: fleet.SmoothedRates{1.0 / 3, 2.0 / 7},
+		Down: make([]bool, len(table.Replicas)), ByTask: make([]int32, len(table.Replicas)*len(table.Tasks)), Rate: 0.1 + 0.2, Smoothed: fleet.SmoothedRates{1.0 / 3, 2.0 / 7}, Recent: fleet.Shortfalls{0.05, 1, 0, 1.0 / 3},
 	}
 	for i := range r.View.InFlight {
 		r.View.InFlight[i], r.View.Held[i], r.View.Elsewhere[i], r.View.Caps[i] = int32(i), int32(100*i), int32(i/2), int32(i%3)

@@ -156,6 +156,8 @@ func (f *file) row(l *line) (Row, error) {
 		return r, fmt.Errorf("excess_time: %d numbers; want none, or one for each of %d replicas", len(l.Excess), n)
 	case len(l.Smoothed) != len(fleet.RateHorizons):
 		return r, fmt.Errorf("smoothed_rates: %d numbers; want %d", len(l.Smoothed), len(fleet.RateHorizons))
+	case len(l.Recent) > fleet.RecentRequests:
+		return r, fmt.Errorf("recent_shortfalls: %d numbers; want %d at most", len(l.Recent), fleet.RecentRequests)
 	case l.Outcome == "" || l.Policy == "":
 		return r, errors.New("outcome, policy: both are needed")
 	case l.MinQuality < 0:
@@ -205,6 +207,11 @@ func notNegative(l *line) error {
 			return fmt.Errorf("caps: %d is below %d", n, fleet.Closed)
 		}
 	}
+	for _, x := range l.Recent {
+		if x < 0 || x > 1 {
+			return fmt.Errorf("recent_shortfalls: %v is not a share", x)
+		}
+	}
 	for _, x := range l.Excess {
 		if x < 0 {
 			return fmt.Errorf("excess_time: %v is negative", x)
@@ -237,6 +244,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		r.Request.Only = replica + 1
 	}
 	copy(r.View.Smoothed[:], l.Smoothed)
+	copy(r.View.Recent[:], l.Recent)
 	for _, i := range l.Down {
 		r.View.Down[i] = true
 	}

@@ -82,6 +82,7 @@ type line struct {
 	Hosts    []int     `json:"hosts,omitempty"`       // by index, where the view was of a sample
 	Rate     float64   `json:"rate"`
 	Smoothed []float64 `json:"smoothed_rates"`
+	Recent   []float32 `json:"recent_shortfalls,omitempty"` // of the latest requests, the latest first, up to the last that is not 0
 
 	Variant    string  `json:"variant"`
 	Replica    string  `json:"replica"`
@@ -110,7 +111,7 @@ func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants, Holding: r.Request.Holding, Without: r.Request.Without,
-		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:],
+		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:], Recent: r.View.Recent.Known(),
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),

@@ -13,6 +13,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
@@ -25,11 +26,12 @@ type Judge struct {
 	// Progress, if not nil, is told of the runs that are done.
 	Progress func(done, total int)
 
-	spec  observation.Spec
-	fleet env.Config
-	maker *policy.Maker
-	plan  evaluation.Plan
-	rules []evaluation.Contestant
+	spec      observation.Spec
+	objective objective.Objective
+	fleet     env.Config
+	maker     *policy.Maker
+	plan      evaluation.Plan
+	rules     []evaluation.Contestant
 }
 
 // validationSeeds is how many runs of each workload a validation takes, and
@@ -64,8 +66,8 @@ func New(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Judge{spec: spec, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
-		Workloads: list, Seeds: validation,
+	return &Judge{spec: spec, objective: s.Training.Objective, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
+		Workloads: list, Seeds: validation, Objectives: []objective.Objective{s.Training.Objective},
 	}}, nil
 }
 
@@ -124,18 +126,18 @@ func (j *Judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) (
 
 // headline keeps the rows that stand for whole workloads: not the single rates
 // of a sweep.
-func (j *Judge) headline(results []evaluation.Result) map[string]float64 {
+func (j *Judge) headline(results []evaluation.Result, o objective.Objective) map[string]float64 {
 	single := map[string]bool{}
 	for _, w := range j.plan.Workloads {
 		single[w.Name] = w.Group != ""
 	}
-	utility := map[string]float64{}
+	means := map[string]float64{}
 	for _, r := range results {
 		if !single[r.Workload] {
-			utility[r.Workload] = r.Utility.Mean
+			means[r.Workload] = r.By(o).Value.Mean
 		}
 	}
-	return utility
+	return means
 }
 
 // Score is the mean utility over U1, U2 and the stable sweep, each weighing the
@@ -146,7 +148,7 @@ func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) 
 		return 0, err
 	}
 	var sum float64
-	rows := j.headline(results)
+	rows := j.headline(results, j.objective)
 	for _, w := range policies.JudgedBy {
 		sum += rows[w]
 	}
@@ -163,7 +165,7 @@ func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := Standing{Seeds: validationSeeds, Utility: j.headline(results)}
+	s := Standing{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility)}
 	if compared {
 		if s.HeldOut, err = j.besideRules(ctx, network, trust); err != nil {
 			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
@@ -187,7 +189,7 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 	if err != nil {
 		return HeldOut{}, err
 	}
-	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds)
+	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds, j.objective)
 }
 
 // OpponentRefs are references to the rules that a policy of the scenario must beat, in

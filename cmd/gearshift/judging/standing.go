@@ -12,6 +12,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 )
 
 // Standing is the evaluation that a checkpoint carries: how its policy did on
@@ -65,9 +66,9 @@ func (h *HeldOut) workloads() (names []string) {
 
 // compareHeldOut makes the comparison of a plan's results on the workloads; the
 // first policy is the trained one, the others are rules.
-func compareHeldOut(results []evaluation.Result, workloads []string, seeds int) (HeldOut, error) {
+func compareHeldOut(results []evaluation.Result, workloads []string, seeds int, o objective.Objective) (HeldOut, error) {
 	h := HeldOut{Seeds: seeds}
-	scores := evaluation.Scores(results, workloads)
+	scores := evaluation.Scores(results, workloads, o)
 	if len(scores) < 2 {
 		return h, errors.New("cannot compare with rules: there are none")
 	}

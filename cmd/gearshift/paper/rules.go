@@ -13,13 +13,14 @@ import (
 	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/env/objective"
 	"gearshift/env/planner"
 )
 
 // The searches of a report: of its own fleet's rules, and of others.
 var (
-	thorough = policies.Search{Seeds: 4, Trials: 150, For: policies.ForUtility}
-	coarse   = policies.Search{Seeds: 2, Trials: 60, For: policies.ForUtility}
+	thorough = policies.Search{Seeds: 4, Trials: 150, For: objective.Utility}
+	coarse   = policies.Search{Seeds: 2, Trials: 60, For: objective.Utility}
 )
 
 // tune finds the best of each family of rules on training seeds.
@@ -36,7 +37,7 @@ func (p *paper) tune(ctx context.Context, o policies.Search) (err error) {
 // tuneForWindows finds the rule with the most windows near peak performance.
 func (p *paper) tuneForWindows(ctx context.Context) error {
 	o := coarse
-	o.For = policies.ForWindows
+	o.For = objective.NearPeak
 	found, err := p.search(ctx, o, []string{"u1", "u2"})
 	if err == nil {
 		p.windows = found[0].Policy

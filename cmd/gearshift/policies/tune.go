@@ -6,21 +6,16 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
 
-// What a [Search] may look for: the mean, or windows near peak performance.
-const (
-	ForUtility = "utility"
-	ForWindows = "windows"
-)
-
 // Search is a search for the best parameters of rules.
 type Search struct {
-	Seeds  int    // training runs of each workload that a point takes
-	Trials int    // points for each rule at most
-	For    string // what is best
+	Seeds  int                 // training runs of each workload that a point takes
+	Trials int                 // points for each rule at most
+	For    objective.Objective // what is best
 	// Routers share the fleet in the search as they will where the best is used.
 	Routers env.Routers
 }
@@ -38,7 +33,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 	}
 	t := evaluation.Tuning{
 		Families: families, Fleet: fleet, Workloads: work,
-		Seeds: workloads.Seeds(workloads.Training, o.Seeds), Trials: o.Trials, Windows: o.For == ForWindows,
+		Seeds: workloads.Seeds(workloads.Training, o.Seeds), Trials: o.Trials, Objective: o.For,
 		Progress: progress,
 	}
 	trials, err := t.Run(ctx)

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gearshift/env/engine"
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
@@ -115,6 +116,8 @@ type Evaluation struct {
 
 // Training is what a policy sees and how it learns.
 type Training struct {
+	// Objective is what policies are trained, tuned and judged for.
+	Objective objective.Objective `yaml:"objective,omitempty"`
 	// Observation and Load follow from the fleet where they are left out.
 	Observation []observation.Feature `yaml:"observation,omitempty"`
 	// Candidate is that of the preset in use; see [Scenario.Trained].
@@ -309,6 +312,7 @@ func (s *Scenario) Hash() string {
 	world.Name = ""
 	world.Evaluation.Rules = nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
+	world.Training.Objective = objective.Utility
 	world.Serving = Serving{}
 	world.Workload = s.declared()
 	world.leaveOut()

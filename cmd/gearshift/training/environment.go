@@ -6,6 +6,7 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/observation"
 	"gearshift/workloads"
@@ -20,7 +21,8 @@ type Environment struct {
 	knownShare       float64          // of the episodes
 	places           bool             // actions are replicas, not variants
 	marginal         bool             // rewards are; see [rl.Config.MarginalRewards]
-	strata           []int            // of the episode's decisions
+	credit           *objective.Credit
+	strata           []int // of the episode's decisions
 	completed        []rl.Completion
 	err              error
 }
@@ -67,7 +69,10 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	if config.Encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
-	t := &Environment{knownShare: knownShare, places: spec.Places(), marginal: config.Marginal}
+	t := &Environment{
+		knownShare: knownShare, places: spec.Places(), marginal: config.Marginal,
+		credit: objective.NewCredit(s.Training.Objective),
+	}
 	if t.estimating, err = env.New(config); err != nil {
 		return nil, err
 	}
@@ -96,12 +101,14 @@ func (t *Environment) Reset(seed uint64) []float32 {
 	}
 	observation, err := t.Environment.Reset(seed)
 	t.strata, t.err = t.strata[:0], err
+	t.credit.Reset()
 	return observation
 }
 
 // Step implements [rl.Env].
 func (t *Environment) Step(action int) rl.Step {
 	t.strata = append(t.strata, stratum(t.Arrival().Rate*t.Simulator().Slowdown()))
+	t.credit.Decided(t.View().Table.Tasks[t.Request().Task].Peak())
 	route := t.Environment.Step
 	if t.places {
 		route = t.Place
@@ -114,7 +121,10 @@ func (t *Environment) Step(action int) rl.Step {
 	t.completed = t.completed[:0]
 	for i := range step.Info.Outcomes {
 		o := &step.Info.Outcomes[i]
-		t.completed = append(t.completed, rl.Completion{Decision: o.Decision, Utility: t.earned(o), Stratum: t.strata[o.Decision]})
+		t.credit.Ended(o.Decision, t.earned(o))
+	}
+	for decision, reward := range t.credit.Known(step.Terminated || step.Truncated) {
+		t.completed = append(t.completed, rl.Completion{Decision: decision, Utility: reward, Stratum: t.strata[decision]})
 	}
 	return rl.Step{
 		Observation: step.Observation, Terminated: step.Terminated, Truncated: step.Truncated,
