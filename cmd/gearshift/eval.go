@@ -21,6 +21,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/workloads"
 )
 
@@ -46,7 +47,8 @@ run alone with the whole memory.
 
 A policy that is not a rule is compared with the best of the scenario's evaluation.rules, the
 plain rules and each static size, paired by seed: the rules that gearshift policy promote
-asks it to beat. They are played too, and the verdict is the last line.
+asks it to beat. They are played too, and the verdict is the last line. It is by the objective
+that the policy was trained for, which all rows then show the value of.
 
 With --tune, every rule with parameters is tuned first: a search over them on training
 seeds of the same workloads, reported with its score, the mean utility over the
@@ -55,7 +57,8 @@ workloads. The best of each rule is then evaluated together with the policies gi
 With --from-log, policies are judged on requests that a router has served and logged
 (serving.experience): their arrivals are replayed in the simulator, and each is asked
 what it would have chosen. The assumptions are printed below the table. All policies
-then run on the whole fleet, static ones too.
+then run on the whole fleet, static ones too, and are judged by mean utility, whatever they
+were trained for.
 
 Policies:   ` + policies.Forms + `
             ` + policies.PlannedForms + `
@@ -192,7 +195,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	asked := len(list)
+	asked, objectives := len(list), objectivesOf(list)
 	if list, err = withOpponents(s, list, work, stderr); err != nil {
 		return err
 	}
@@ -202,8 +205,9 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	began := time.Now()
 	plan := evaluation.Plan{
 		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds),
-		Clock:    func() time.Duration { return time.Since(began) },
-		Progress: output.Counting(stderr, "evaluating"),
+		Objectives: evaluation.Beside(append(objectives, o.tune.For)...),
+		Clock:      func() time.Duration { return time.Since(began) },
+		Progress:   output.Counting(stderr, "evaluating"),
 	}
 	trace, err := traceFirstRun(&plan, o.trace)
 	if err != nil {
@@ -258,16 +262,27 @@ func notesOf(work []evaluation.Workload, stderr io.Writer) {
 	}
 }
 
+// objectivesOf are what those of the policies that are not rules were trained for.
+func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objective) {
+	for _, c := range list {
+		if !c.Rule && !slices.Contains(objectives, c.Objective) {
+			objectives = append(objectives, c.Objective)
+		}
+	}
+	return objectives
+}
+
 // withOpponents adds to the policies of an evaluation the rules with which promotion compares
-// those that are not rules. One that cannot be played on the workloads, as a size that
+// those that are not rules, by the objective of each. One that cannot be played on the workloads, as a size that
 // loses its only host, is left out.
 func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
-	if !slices.ContainsFunc(list, func(c evaluation.Contestant) bool { return !c.Rule }) {
-		return list, nil
-	}
-	rules, err := judging.Opponents(s)
-	if err != nil {
-		return nil, err
+	var rules []evaluation.Contestant
+	for _, o := range objectivesOf(list) {
+		more, err := judging.Opponents(s, o)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, more...)
 	}
 	listed := map[string]bool{}
 	for _, c := range list {
@@ -277,6 +292,7 @@ func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []ev
 		if listed[rule.Name] {
 			continue
 		}
+		listed[rule.Name] = true
 		alone := evaluation.Plan{Contestants: []evaluation.Contestant{rule}, Workloads: work}
 		if err := alone.Playable(); err != nil {
 			fmt.Fprintf(stderr, "note: the rule %s is left out of the comparison: %v\n", rule.Name, err)

@@ -15,6 +15,7 @@ import (
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/logged"
+	"gearshift/env/objective"
 	"gearshift/router/policy"
 )
 
@@ -91,7 +92,7 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 			refs = append(refs, name)
 		}
 	}
-	return append(refs, judging.OpponentRefs(s)...)
+	return append(refs, judging.OpponentRefs(s, objective.Utility)...)
 }
 
 // decider is the policy of the reference, on the whole fleet also if it is static.

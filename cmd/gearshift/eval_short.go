@@ -11,7 +11,6 @@ import (
 	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/env/evaluation"
-	"gearshift/router/fleet"
 )
 
 // writeShort renders an evaluation for people, in [output.Width] columns: the whole
@@ -27,10 +26,14 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	for _, v := range r.Variants {
 		sizes = append(sizes, v.Name)
 	}
-	rows := [][]string{{"WORKLOAD", "POLICY", "UTILITY (95 %)", "IN TIME", strings.Join(sizes, "/")}}
+	rows := [][]string{{"WORKLOAD", "POLICY", "UTILITY (95 %)"}}
+	for _, o := range r.Objectives() {
+		rows[0] = append(rows[0], o.String())
+	}
+	rows[0] = append(rows[0], "IN TIME", strings.Join(sizes, "/"))
 	for _, x := range r.ByWorkload() {
 		if slices.Contains(r.Headlines, x.Workload) {
-			rows = append(rows, shortRow(x, r.Variants))
+			rows = append(rows, shortRow(x, r))
 		}
 	}
 	output.Fitted(&b, rows, 1)
@@ -70,7 +73,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 		if !ok {
 			continue
 		}
-		if stored.Margin != v.Margin || stored.Rule != v.Rule {
+		if stored.Margin != v.Margin || stored.Rule != v.Rule || stored.Objective != v.Objective {
 			b.WriteString("gearshift policy promote uses the stored comparison: ")
 			writeVerdict(&b, stored)
 		}
@@ -80,15 +83,18 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 	return err
 }
 
-func shortRow(x evaluation.Result, variants []fleet.Variant) []string {
+func shortRow(x evaluation.Result, r *evaluation.Report) []string {
+	row := []string{
+		output.FitEnd(x.Workload, output.Width/4), x.Policy, fmt.Sprintf("%.3f (%.3f–%.3f)", x.Utility.Mean, x.Utility.Lo, x.Utility.Hi),
+	}
+	for _, o := range r.Objectives() {
+		row = append(row, fmt.Sprintf("%.3f", x.By(o).Value.Mean))
+	}
 	var share []string
-	for _, v := range variants {
+	for _, v := range r.Variants {
 		share = append(share, fmt.Sprintf("%.0f", 100*x.Share[v.Name]))
 	}
-	return []string{
-		output.FitEnd(x.Workload, output.Width/4), x.Policy, fmt.Sprintf("%.3f (%.3f–%.3f)", x.Utility.Mean, x.Utility.Lo, x.Utility.Hi),
-		fmt.Sprintf("%.1f%%", 100*x.DeadlineMet.Mean), strings.Join(share, "/") + " %",
-	}
+	return append(row, fmt.Sprintf("%.1f%%", 100*x.DeadlineMet.Mean), strings.Join(share, "/")+" %")
 }
 
 // writeSearch shows what a search found, the best first.

@@ -112,6 +112,9 @@ func listShort(w io.Writer, entries []checkpoints.Entry) error {
 		stands := e.Rule
 		if v, ok := judging.Stored(e); ok {
 			stands = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
+			if !v.Objective.IsZero() {
+				stands += fmt.Sprintf(" (%s)", v.Objective)
+			}
 		} else if e.Rule == "" {
 			stands = "not compared"
 		}

@@ -13,6 +13,7 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 )
 
 // standing is the comparison that a stored policy carries.
@@ -64,7 +65,7 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 		}
 	}
 	s := scenarioOf(t, file)
-	rules, err := judging.Opponents(s)
+	rules, err := judging.Opponents(s, objective.Utility)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gearshift/env/objective"
 	"gearshift/router/fleet"
 )
 
@@ -71,8 +72,15 @@ func (r *Report) writeTable(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99", strings.Join(mix, "/"))
 	compared := slices.ContainsFunc(r.Results, func(x Result) bool { return x.BestRule != nil })
-	if compared {
+	objectives := r.Objectives()
+	switch {
+	case compared && len(objectives) > 0:
+		fmt.Fprint(t, "\tUTILITY OVER THE BEST RULE (95 %, paired)")
+	case compared:
 		fmt.Fprint(t, "\tOVER THE BEST RULE (95 %, paired)")
+	}
+	for _, o := range objectives {
+		fmt.Fprintf(t, "\t%v (95 %%)", o)
 	}
 	fmt.Fprintln(t)
 	for _, x := range r.ByWorkload() {
@@ -91,6 +99,10 @@ func (r *Report) writeTable(w io.Writer) error {
 		} else if compared {
 			fmt.Fprint(t, "\t")
 		}
+		for _, o := range objectives {
+			value := x.By(o).Value
+			fmt.Fprintf(t, "\t%.3f (%.3f–%.3f)", value.Mean, value.Lo, value.Hi)
+		}
 		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
@@ -100,6 +112,17 @@ func (r *Report) writeTable(w io.Writer) error {
 		fmt.Fprintf(w, "%s on %s: %s\n", v.Policy, Together(v.Workloads), v)
 	}
 	return nil
+}
+
+// Objectives are those that the rows have values of.
+func (r *Report) Objectives() []objective.Objective {
+	var all []objective.Objective
+	for _, x := range r.Results {
+		for _, v := range x.Objectives {
+			all = append(all, v.Objective)
+		}
+	}
+	return Beside(all...)
 }
 
 // ByWorkload is all rows, the opponents' too, grouped so that policies on the same workload
@@ -127,6 +150,11 @@ func (r *Report) writeCSV(w io.Writer) error {
 		header = append(header, "share_"+v.Name)
 	}
 	header = append(header, "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "sim_requests_per_s")
+	for _, o := range r.Objectives() {
+		for _, of := range []string{"mean", "lo", "hi"} {
+			header = append(header, o.String()+"_"+of)
+		}
+	}
 	if err := c.Write(header); err != nil {
 		return err
 	}
@@ -154,5 +182,9 @@ func (r *Report) csvRow(x Result) []string {
 		number(x.Share[v.Name])
 	}
 	number(x.TTFT.P50, x.TTFT.P99, x.TPOT.P50, x.TPOT.P99, x.SimRequestsPerS)
+	for _, o := range r.Objectives() {
+		value := x.By(o).Value
+		number(value.Mean, value.Lo, value.Hi)
+	}
 	return row
 }

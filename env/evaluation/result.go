@@ -51,6 +51,17 @@ type Valued struct {
 	Runs []float64 `json:"-"`
 }
 
+// Beside are the objectives other than mean utility, each once: what a [Plan] is asked for.
+func Beside(all ...objective.Objective) []objective.Objective {
+	var list []objective.Objective
+	for _, o := range all {
+		if !o.IsZero() && !slices.Contains(list, o) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
 // By is what the runs were worth by an objective that the plan asked for.
 func (r *Result) By(o objective.Objective) Valued {
 	for _, v := range r.Objectives {

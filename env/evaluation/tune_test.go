@@ -98,7 +98,7 @@ func TestTuningNearPeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want float64
-	levels := evaluation.WindowLevels[1:] // but that of 1.00
+	levels := evaluation.WindowLevels[1:]        // but that of 1.00
 	for _, r := range results[:len(results)-1] { // but the group
 		windows := float64(r.Requests/len(p.Seeds) - evaluation.WindowSize + 1)
 		for _, level := range levels {

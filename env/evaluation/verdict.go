@@ -50,7 +50,15 @@ func (v Verdict) Word() string {
 
 // String is the comparison in the words that every command uses.
 func (v Verdict) String() string {
-	return fmt.Sprintf("over the best rule, %s, by %s, paired over %d seeds: %s", v.Rule, Signed(v.Margin), v.Seeds, v.Word())
+	return fmt.Sprintf("over the best rule, %s, by %s, paired over %d seeds: %s", v.Rule, v.By(), v.Seeds, v.Word())
+}
+
+// By is the margin, with the objective that it is of unless that is mean utility.
+func (v Verdict) By() string {
+	if v.Objective.IsZero() {
+		return Signed(v.Margin)
+	}
+	return Signed(v.Margin) + " of " + v.Objective.String()
 }
 
 // Signed writes an interval of a difference.

@@ -163,7 +163,7 @@ var table = []room{
 		"env", "env/objective", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
 	{"cmd/gearshift/judging", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/nn", "router/observation", "router/policy", "workloads",
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/output", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/objective", "env/evaluation", "checkpoints"},
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
 	{"cmd/gearshift/local", []string{

@@ -62,12 +62,12 @@ func New(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := Opponents(s)
+	rules, err := Opponents(s, s.Training.Objective)
 	if err != nil {
 		return nil, err
 	}
 	return &Judge{spec: spec, objective: s.Training.Objective, fleet: fleet, maker: maker, rules: rules, plan: evaluation.Plan{
-		Workloads: list, Seeds: validation, Objectives: []objective.Objective{s.Training.Objective},
+		Workloads: list, Seeds: validation, Objectives: evaluation.Beside(s.Training.Objective),
 	}}, nil
 }
 
@@ -140,8 +140,8 @@ func (j *Judge) headline(results []evaluation.Result, o objective.Objective) map
 	return means
 }
 
-// Score is the mean utility over U1, U2 and the stable sweep, each weighing the
-// same.
+// Score is the mean over U1, U2 and the stable sweep, each weighing the same, of what the
+// scenario's objective says that they are worth.
 func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
@@ -165,7 +165,10 @@ func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := Standing{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility)}
+	s := Standing{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility), Objective: j.objective}
+	if !j.objective.IsZero() {
+		s.Values = j.headline(results, j.objective)
+	}
 	if compared {
 		if s.HeldOut, err = j.besideRules(ctx, network, trust); err != nil {
 			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
@@ -193,9 +196,9 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 }
 
 // OpponentRefs are references to the rules that a policy of the scenario must beat, in
-// training, in an evaluation and to be promoted: those of evaluation.rules, the plain ones,
-// and each static size.
-func OpponentRefs(s *scenario.Scenario) []string {
+// training, in an evaluation and to be promoted: those that the scenario lists, the plain
+// ones, and each static size.
+func OpponentRefs(s *scenario.Scenario, _ objective.Objective) []string {
 	refs := slices.Clone(s.Evaluation.Rules)
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
@@ -204,8 +207,8 @@ func OpponentRefs(s *scenario.Scenario) []string {
 }
 
 // Opponents are the rules of [OpponentRefs]. One that is listed in two ways is there once.
-func Opponents(s *scenario.Scenario) ([]evaluation.Contestant, error) {
-	rules, err := policies.Contestants(s, nil, OpponentRefs(s), nil)
+func Opponents(s *scenario.Scenario, o objective.Objective) ([]evaluation.Contestant, error) {
+	rules, err := policies.Contestants(s, nil, OpponentRefs(s, o), nil)
 	if err != nil {
 		return nil, err
 	}

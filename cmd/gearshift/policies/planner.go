@@ -9,6 +9,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/env/planner"
 	"gearshift/workloads"
 )
@@ -172,7 +173,7 @@ func OnWholeFleet(s *scenario.Scenario, source *Source, ref string, warn func(st
 // Clairvoyant is the clairvoyant whose base is the contestant's policy.
 func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
 	c := base
-	c.Rule = false // it looks ahead, whatever its base is
+	c.Rule, c.Objective = false, objective.Utility // it looks ahead for utility, whatever its base is
 	c.Name = fmt.Sprintf("%s:%s@%s", clairvoyantKind, base.Name, short(o.Horizon))
 	if o.Passes > 1 {
 		c.Name += fmt.Sprintf(",%d", o.Passes)
@@ -186,7 +187,7 @@ func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evalu
 // Sampling is the planner on samples whose base is the contestant's policy.
 func Sampling(base evaluation.Contestant, o planner.SamplingOptions) evaluation.Contestant {
 	c := base
-	c.Rule = false // it looks ahead, whatever its base is
+	c.Rule, c.Objective = false, objective.Utility // it looks ahead for utility, whatever its base is
 	c.Name = fmt.Sprintf("%s:%s@%s,%d,%v", samplingKind, base.Name, short(o.Horizon), o.Samples, o.Margin)
 	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
 		return planner.NewSampling(e, r.Seed, base.Decider, o)
