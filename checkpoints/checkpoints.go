@@ -36,9 +36,10 @@ type Meta struct {
 	SpecHash     string           `json:"spec_hash"`     // Spec.Hash() at the time of training
 
 	Preset    string          `json:"preset,omitempty"`
-	Config    json.RawMessage `json:"config,omitempty"` // the training configuration
-	Seed      uint64          `json:"seed"`             // of the run
-	Decisions int             `json:"decisions"`        // that it trained for
+	Config    json.RawMessage `json:"config,omitempty"`    // the training configuration
+	Objective string          `json:"objective,omitempty"` // that it was trained for; empty: utility
+	Seed      uint64          `json:"seed"`                // of the run
+	Decisions int             `json:"decisions"`           // that it trained for
 	// From is the digest of the checkpoint whose weights training began with,
 	// empty if they were drawn.
 	From string `json:"from,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/training"
+	"gearshift/env/objective"
 )
 
 var trainingStack = training.Stack
@@ -27,6 +28,7 @@ func remedy(scenario, name, store string) (key, commands string) {
 
 func newTrainCommand() *cobra.Command {
 	var o training.Options
+	var by objective.Objective
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "Train a policy in the simulator and store it",
@@ -43,6 +45,9 @@ With --from-log, the policy that --from names is fine-tuned on requests that a r
 has served and logged (serving.experience), beside as many decisions in the simulator,
 and stored as a new version of it; it is said how that one does beside the old.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("objective") {
+				o.Objective = &by
+			}
 			if len(o.FromLog) > 0 {
 				if err := refuseFlags(c.Flags(), "with --from-log", "resume", "restart", "out"); err != nil {
 					return err
@@ -59,6 +64,8 @@ and stored as a new version of it; it is said how that one does beside the old.`
 	scenarioFlag(c, &o.Scenario)
 	storeFlag(c, &o.Store)
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
+	f.TextVar(&by, "objective", objective.Utility, "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective)")
+	f.Lookup("objective").DefValue = "" // which is the scenario's
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")

@@ -86,6 +86,9 @@ func newLogRun(o Options, presetGiven bool) (*logRun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--from %q: %w", o.From, err)
 	}
+	if err := o.keepObjective(entry.Ref().String(), start.Meta); err != nil {
+		return nil, err
+	}
 	if o.Name == "" {
 		o.Name = entry.Ref().Name
 	}
@@ -168,8 +171,8 @@ func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResul
 	if r.traced {
 		load = "on the log's arrivals with engines that take " + r.slowness() + " as long as the scenario says"
 	}
-	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks (%s)\n",
-		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), Stack)
+	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks%s (%s)\n",
+		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), r.goal(), Stack)
 	results := make([]rl.OfflineResult, len(r.members))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, m := range r.members {

@@ -26,6 +26,7 @@ type runLog struct {
 	first    int // decisions when it began
 	last     int // decisions when it will end
 	shown    time.Time
+	reward   string // what the mean of the rewards is called
 
 	mu     sync.Mutex // members report at the same time
 	latest []rl.Report
@@ -35,7 +36,10 @@ type runLog struct {
 // newRunLog opens the files in the run's folder, if it has one: those of the
 // first member there, of each other in a folder below.
 func newRunLog(r *run, stderr io.Writer) (*runLog, error) {
-	l := &runLog{stderr: stderr, terminal: output.IsTerminal(stderr), latest: make([]rl.Report, len(r.members))}
+	l := &runLog{stderr: stderr, terminal: output.IsTerminal(stderr), reward: "utility", latest: make([]rl.Report, len(r.members))}
+	if r.meta.Objective != "" {
+		l.reward = "reward"
+	}
 	for _, m := range r.members {
 		out := r.options.Out
 		if out == "" {
@@ -144,8 +148,8 @@ func (l *runLog) start(r *run) {
 	if n := len(r.members); n > 1 {
 		of = fmt.Sprintf(" of each of %d networks", n)
 	}
-	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d, into %s: %d decisions%s (%s)\n",
-		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.options.Store, l.last, of, Stack)
+	fmt.Fprintf(l.stderr, "training %q on %s, preset %s, seed %d%s, into %s: %d decisions%s (%s)\n",
+		r.options.Name, r.scenario.Name, r.options.Preset, r.options.Seed, r.goal(), r.options.Store, l.last, of, Stack)
 	l.began = time.Now()
 }
 
@@ -197,7 +201,7 @@ func (l *runLog) show(r rl.Report, now time.Time, fps float64) {
 	if fps > 0 {
 		left = (time.Duration(float64(l.last-r.Decisions)/fps) * time.Second).Round(time.Second).String()
 	}
-	line := fmt.Sprintf("%7d/%d  %5.0f steps/s  ε %.2f  utility %.3f  td %.3f", r.Decisions, l.last, fps, r.Epsilon, r.Utility, r.TDError)
+	line := fmt.Sprintf("%7d/%d  %5.0f steps/s  ε %.2f  %s %.3f  td %.3f", r.Decisions, l.last, fps, r.Epsilon, l.reward, r.Utility, r.TDError)
 	if r.Validations > 0 {
 		line += fmt.Sprintf("  validation %.4f (best %.4f)", r.Score, r.BestScore)
 	}

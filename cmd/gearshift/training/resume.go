@@ -46,7 +46,8 @@ func sameTraining(a, b checkpoints.Meta) bool {
 		return false // of an earlier version, of which several networks knew no caution
 	}
 	return a.Scenario == b.Scenario && a.ScenarioHash == b.ScenarioHash && a.SpecHash == b.SpecHash &&
-		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && a.From == b.From
+		a.Preset == b.Preset && string(a.Config) == string(b.Config) && a.Seed == b.Seed && a.OwnEpisodes == b.OwnEpisodes && a.From == b.From &&
+		a.Objective == b.Objective
 }
 
 // last is the number of decisions that the run goes to.
@@ -151,6 +152,8 @@ func (r *run) matches(stored checkpoints.Meta) error {
 		return differ("the weights of", cmp.Or(stored.From, "chance"), cmp.Or(now.From, "chance"))
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
+	case stored.Objective != now.Objective:
+		return differ("the objective", cmp.Or(stored.Objective, "utility"), cmp.Or(now.Objective, "utility"))
 	case stored.OwnEpisodes != now.OwnEpisodes:
 		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts anew, and calibrate with --from train", r.options.Name)
 	}

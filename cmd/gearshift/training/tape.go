@@ -1,8 +1,11 @@
 package training
 
 import (
+	"slices"
+
 	"gearshift/cmd/gearshift/fromlog"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -12,7 +15,10 @@ import (
 
 // Tape is logged requests as the training loop sees decisions: each stretch of
 // requests that followed each other is an episode, which the stretch's end cuts.
+// Rewards are by the scenario's objective.
 type Tape struct {
+	tasks      []fleet.Task
+	credit     *objective.Credit
 	encoder    *observation.Encoder
 	forecaster *profile.Forecaster
 	places     bool // actions are replicas, not variants
@@ -21,6 +27,7 @@ type Tape struct {
 	view        fleet.View
 	observation []float32
 	episode     []experience.Row
+	rewards     []float64 // of its decisions
 	at          int
 	completed   [1]rl.Completion
 }
@@ -35,7 +42,11 @@ func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (
 	if err != nil {
 		return nil, err
 	}
-	t := &Tape{forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places()}
+	by := s.Training.Objective
+	t := &Tape{
+		tasks: table.Tasks, credit: objective.NewCredit(by),
+		forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places(),
+	}
 	if t.encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
 	}
@@ -43,6 +54,9 @@ func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (
 	for i := range log.Runs {
 		t.stretches = append(t.stretches, stretches(log.Runs[i].Rows)...)
 	}
+	t.stretches = slices.DeleteFunc(t.stretches, func(rows []experience.Row) bool {
+		return len(rows) < by.Window() // they show nothing of what the objective looks at
+	})
 	return t, nil
 }
 
@@ -89,7 +103,29 @@ func (t *Tape) Episodes() int { return len(t.stretches) }
 // Reset implements [rl.Env].
 func (t *Tape) Reset(n uint64) []float32 {
 	t.episode, t.at = t.stretches[n], 0
+	t.rewards = t.reward(t.episode)
 	return t.observe()
+}
+
+// reward returns the reward of each row's decision. What became of a row that is not known
+// counts, in the windows of others, as answered in time by the variant that was chosen.
+func (t *Tape) reward(rows []experience.Row) []float64 {
+	t.credit.Reset()
+	for i := range rows {
+		r := &rows[i]
+		task := &t.tasks[r.Request.Task]
+		earned := r.Utility
+		if !r.Known() {
+			earned = task.Utility(r.Variant, 0, 0)
+		}
+		t.credit.Decided(task.Peak())
+		t.credit.Ended(i, earned)
+	}
+	rewards := append(t.rewards[:0], make([]float64, len(rows))...)
+	for decision, reward := range t.credit.Known(true) {
+		rewards[decision] = reward
+	}
+	return rewards
 }
 
 // observe encodes the present row as the router did when it decided: the encoder is
@@ -121,7 +157,7 @@ func (t *Tape) Step(int) rl.Step {
 	step := rl.Step{}
 	if r.Known() {
 		t.completed[0] = rl.Completion{
-			Decision: t.at, Utility: r.Utility, Stratum: stratum(r.View.Smoothed[len(r.View.Smoothed)-1]),
+			Decision: t.at, Utility: t.rewards[t.at], Stratum: stratum(r.View.Smoothed[len(r.View.Smoothed)-1]),
 		}
 		step.Completed = t.completed[:]
 	}

@@ -17,6 +17,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/rl/dqn"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	// Uncompared leaves out the comparison with the rules, which promotion asks
 	// for and which takes about as long as a short run.
 	Uncompared bool
+	// Objective, if not nil, is trained for in place of the scenario's.
+	Objective *objective.Objective
 }
 
 // maxSeed leaves room for the episodes of a run within the training seeds.
@@ -71,6 +74,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	if o.Name == "" {
 		o.Name = s.Name
 	}
+	s = o.aimed(s)
 	preset, err := o.preset(s)
 	if err != nil {
 		return nil, err
@@ -84,6 +88,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	r.meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
 		Preset: o.Preset, Config: encoded, Seed: o.Seed, OwnEpisodes: preset.Members > 1,
+		Objective: remembered(s.Training.Objective),
 	}
 	if r.judge, err = judging.New(r.scenario, spec); err != nil {
 		return nil, err
@@ -135,6 +140,9 @@ func (o *Options) preset(s *scenario.Scenario) (scenario.Preset, error) {
 	case o.Steps > p.Decisions:
 		return p, fmt.Errorf("--steps %d is more than the %d decisions of preset %s; raise training.presets.%s.decisions in the scenario",
 			o.Steps, p.Decisions, o.Preset, o.Preset)
+	}
+	if err := rewardable(o.Preset, p, s.Training.Objective); err != nil {
+		return p, err
 	}
 	return p, policies.CheckName(o.Name)
 }
