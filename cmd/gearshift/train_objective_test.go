@@ -42,7 +42,7 @@ func TestTrainingForAnObjective(t *testing.T) {
 	fail(t, resume("--name", "told"), `cannot resume run "told": it began with the objective near-peak, now it is utility`)
 	fail(t, resume("--name", "plain", "--objective", "power:8"), "the objective utility, now it is power:8")
 	succeed(t, resume("--name", "told", "--objective", "near-peak", "--steps", "1500")...)
-	succeed(t, "train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "third", "--from", "told", "--objective", "power:2", "--steps", "100")
+	succeed(t, "train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "third", "--from", "written", "--objective", "power:2", "--steps", "100")
 }
 
 func TestObjectivesThatAreRefused(t *testing.T) {

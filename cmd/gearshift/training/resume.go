@@ -140,6 +140,8 @@ func (r *run) matches(stored checkpoints.Meta) error {
 	switch now := r.meta; {
 	case stored.Scenario != now.Scenario:
 		return differ("scenario", stored.Scenario, now.Scenario)
+	case stored.Objective != now.Objective:
+		return differ("the objective", cmp.Or(stored.Objective, "utility"), cmp.Or(now.Objective, "utility"))
 	case stored.ScenarioHash != now.ScenarioHash:
 		return differ("a scenario of hash", stored.ScenarioHash[:12], now.ScenarioHash[:12])
 	case stored.SpecHash != now.SpecHash:
@@ -152,8 +154,6 @@ func (r *run) matches(stored checkpoints.Meta) error {
 		return differ("the weights of", cmp.Or(stored.From, "chance"), cmp.Or(now.From, "chance"))
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
-	case stored.Objective != now.Objective:
-		return differ("the objective", cmp.Or(stored.Objective, "utility"), cmp.Or(now.Objective, "utility"))
 	case stored.OwnEpisodes != now.OwnEpisodes:
 		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts anew, and calibrate with --from train", r.options.Name)
 	}
