@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/serving"
 	"gearshift/serving/backend"
@@ -54,6 +55,10 @@ func (d *decoder) value(key string, n *yaml.Node, v reflect.Value) {
 	}
 	if n.Kind == yaml.ScalarNode {
 		d.texts[key] = n.Value
+	}
+	if v.CanAddr() && v.Type() == reflect.TypeFor[objective.Objective]() {
+		d.objective(key, n, v.Addr().Interface().(*objective.Objective))
+		return
 	}
 	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
 		d.text(key, n, v.Addr().Interface().(encoding.TextUnmarshaler))

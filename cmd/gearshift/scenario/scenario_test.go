@@ -249,6 +249,7 @@ func TestHash(t *testing.T) {
 		"comments":      "# first\n" + minimal(t, "hosts:\n", "hosts: # the machines\n\n"),
 		"order":         minimal(t, "{name: chat, deadline_ms: 40,", "{deadline_ms: 40, name: chat,"),
 		"units":         minimal(t, "8GiB", "8192MiB"),
+		"objective":     aimed(t, "  objective: {power: 8}\n"),
 		"name":          minimal(t, "name: minimal", "name: other"),
 		"presets":       minimal(t, "decisions: 6000", "decisions: 7000"),
 		"serving":       minimal(t) + "serving: {addr: ':9000'}\n",

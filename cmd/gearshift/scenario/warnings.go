@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"gearshift/env/objective"
 )
 
 // Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
@@ -36,6 +38,7 @@ func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 	}
 	w.numbers()
 	w.durations()
+	w.rewards()
 	_ = r.err() // sorts them
 	return s, r.faults, nil
 }
@@ -52,6 +55,16 @@ func (w *warner) given(key string) bool { _, ok := w.lines[key]; return ok }
 // warn notes what is wrong with a key that the file has, or with the one above it.
 func (w *warner) warn(key, format string, args ...any) {
 	w.add(key, "%s", fmt.Sprintf(format, args...))
+}
+
+// rewards warns of presets that cannot be trained for the file's objective.
+func (w *warner) rewards() {
+	by := w.s.Training.Objective
+	for name, p := range sorted(w.s.Training.Presets) {
+		if p.MarginalRewards && by != objective.Utility {
+			w.warn(child(child("training.presets", name), "marginal_rewards"), "true, and training.objective is %s: marginal rewards are of utility, so that train refuses the preset; want false, or the objective utility", by)
+		}
+	}
 }
 
 // plain is a number for a message: three digits.

@@ -47,6 +47,7 @@ func TestWarnings(t *testing.T) {
 		key, says string
 	}{
 		"a larger size that is faster":    {[]string{"weights_ms: 28", "weights_ms: 0.5", "launch_floor_ms: 6", "launch_floor_ms: 1", "token_ms: 0.2", "token_ms: 0.02", "context_token_ms: 0.002\n", "context_token_ms: 0.0002\n"}, "profiles[1]", "quicker, 4"},
+		"marginal rewards near the peak":  {[]string{"training:\n", "training:\n  objective: near-peak\n", "      episode: 1000\n", "      episode: 1000\n      marginal_rewards: true\n"}, "training.presets.quick.marginal_rewards", "train refuses the preset"},
 		"quality that does not rise":      {[]string{"small: 0.6, large: 1}", "small: 1, large: 1}"}, "tasks[0].quality.large", "leave large out"},
 		"quality that falls":              {[]string{"small: 0.6, large: 1}", "small: 1, large: 0.6}"}, "tasks[0].quality.large", "below the 1 of small"},
 		"quality in percent":              {[]string{"large: 1}", "large: 95}"}, "tasks[0].quality.large", "want 0.95 if percent"},
