@@ -118,6 +118,11 @@ func draw(t *fleet.Table, seed uint64) *example {
 	for i := range x.view.Smoothed {
 		x.view.Smoothed[i] = 50 * rng.Float64()
 	}
+	for i := range rng.IntN(2 * len(x.view.Recent)) { // half of them remember as much as they can
+		if i < len(x.view.Recent) {
+			x.view.Recent[i] = max(0, 2*rng.Float32()-1)
+		}
+	}
 	if rng.IntN(4) == 0 { // some are others'
 		for _, n := range x.view.InFlight {
 			x.view.Elsewhere = append(x.view.Elsewhere, int32(rng.IntN(int(n)+1)))
@@ -151,7 +156,7 @@ func (x *example) unchanged() error {
 		return fmt.Errorf("%v: the request was changed, from %+v", x, want.request)
 	}
 	v, w := &x.view, &want.view
-	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed &&
+	same := v.Now == w.Now && v.Rate == w.Rate && v.Smoothed == w.Smoothed && v.Recent == w.Recent &&
 		slices.Equal(v.InFlight, w.InFlight) && slices.Equal(v.Elsewhere, w.Elsewhere) && slices.Equal(v.Held, w.Held) &&
 		slices.Equal(v.Forecasts, w.Forecasts) && slices.Equal(v.Down, w.Down) && slices.Equal(v.Caps, w.Caps) &&
 		slices.Equal(v.Excess, w.Excess) && slices.Equal(v.ByTask, w.ByTask)
@@ -163,8 +168,8 @@ func (x *example) unchanged() error {
 
 func (x *example) String() string {
 	v := &x.view
-	return fmt.Sprintf("seed %d (in flight %v, of others %v, held %v, down %v, caps %v, excess %v, rates %.2f %.2f, request %+v)",
-		x.seed, v.InFlight, v.Elsewhere, v.Held, v.Down, v.Caps, v.Excess, v.Rate, v.Smoothed, x.request)
+	return fmt.Sprintf("seed %d (in flight %v, of others %v, held %v, down %v, caps %v, excess %v, rates %.2f %.2f, recent %v, request %+v)",
+		x.seed, v.InFlight, v.Elsewhere, v.Held, v.Down, v.Caps, v.Excess, v.Rate, v.Smoothed, v.Recent.Known(), x.request)
 }
 
 // busy is a view with some load and everything available, to measure on.

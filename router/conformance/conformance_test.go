@@ -98,6 +98,10 @@ func TestPolicyKitCatches(t *testing.T) {
 			v.Smoothed[1] /= 2
 			return first(v, r, s)
 		})},
+		{"chooses what is available", "changes how the latest requests went", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
+			v.Recent[62]++
+			return first(v, r, s)
+		})},
 		{"chooses what is available", "changes what others have", policyFunc(func(v *fleet.View, r *fleet.Request, s []float32) int {
 			m := first(v, r, s)
 			if m >= 0 && len(v.Elsewhere) > 0 { // nothing becomes unavailable

@@ -89,6 +89,7 @@ func TestEncode(t *testing.T) {
 		Down:     make([]bool, 12),
 		Rate:     12,
 		Smoothed: fleet.SmoothedRates{6, 9},
+		Recent:   fleet.Shortfalls{0.5, 1, 0, 0.25, 62: 1},
 		Forecasts: []fleet.Forecast{
 			{}, {}, {Pace: 0.75, Misses: 0.5},
 			{Pace: 0.125, Misses: 3}, {}, {Pace: 0.5, Misses: 1},
@@ -117,6 +118,7 @@ func TestEncode(t *testing.T) {
 		{observation.Feature{Kind: observation.LogRate, Scale: []float64{4}}, []float64{math.Log(13) / 4}},
 		{observation.Feature{Kind: observation.SmoothedRate, Scale: []float64{24, 1}}, []float64{6. / 24, 9}},
 		{observation.Feature{Kind: observation.LogSmoothedRate, Scale: []float64{1, 2}}, []float64{math.Log(7), math.Log(10) / 2}},
+		{observation.Feature{Kind: observation.Shortfall, Requests: []int{1, 62, 63, 3}, Scale: []float64{1, 2, 1, 0.1}}, []float64{0.5, 1.75 / 2, 2.75, observation.Bound}},
 	} {
 		e := encoder(t, table, []observation.Feature{test.feature})
 		got := make([]float32, e.Dim())
@@ -211,9 +213,15 @@ func TestEncodeInOrder(t *testing.T) {
 func TestSpecFaults(t *testing.T) {
 	table := conformance.Fleet(0)
 	for want, features := range map[string][]observation.Feature{
-		"an observation needs at least one feature":                     nil,
-		`feature 0: unknown kind "mood"`:                                {{Kind: "mood"}},
-		"feature 0: rate takes 1 scales, has 0":                         {{Kind: observation.Rate}},
+		"an observation needs at least one feature": nil,
+		`feature 0: unknown kind "mood"`:            {{Kind: "mood"}},
+		"feature 0: rate takes 1 scales, has 0":     {{Kind: observation.Rate}},
+		"feature 0: rate takes no requests":         {{Kind: observation.Rate, Scale: []float64{1}, Requests: []int{4}}},
+		"feature 0: shortfall needs requests, such as [4, 9, 19]: of how many of the latest each number is": {
+			{Kind: observation.Shortfall}},
+		"feature 0: shortfall takes 2 scales, has 1":                    {{Kind: observation.Shortfall, Requests: []int{4, 9}, Scale: []float64{1}}},
+		"feature 0: shortfall of 0 requests; want 1 to 63":              {{Kind: observation.Shortfall, Requests: []int{4, 0}, Scale: []float64{1, 1}}},
+		"feature 0: shortfall of 64 requests; want 1 to 63":             {{Kind: observation.Shortfall, Requests: []int{64}, Scale: []float64{1}}},
 		"feature 1: in-flight takes 3 scales, has 2":                    {{Kind: observation.TaskOneHot}, {Kind: observation.InFlight, Scale: []float64{1, 2}}},
 		"feature 0: task-one-hot takes 0 scales, has 1":                 {{Kind: observation.TaskOneHot, Scale: []float64{1}}},
 		"feature 0: rate has scale 0; scales are positive and finite":   {{Kind: observation.Rate, Scale: []float64{0}}},
@@ -245,6 +253,11 @@ func TestHash(t *testing.T) {
 	other[2].Scale = []float64{24}
 	reordered := paper()
 	slices.Reverse(reordered)
+	remembering := append(paper(), observation.Feature{Kind: observation.Shortfall, Requests: []int{4}, Scale: []float64{1}})
+	longer := append(paper(), observation.Feature{Kind: observation.Shortfall, Requests: []int{9}, Scale: []float64{1}})
+	if spec(t, table, remembering).Hash() == spec(t, table, longer).Hash() {
+		t.Error("a Spec of other requests has the same hash")
+	}
 	renamed := base
 	renamed.Variants = []string{"opt-125m", "opt-1.3b", "opt-13b"}
 	newer := base
