@@ -22,6 +22,7 @@ type event struct {
 	at       time.Duration
 	decision int
 	end      bool
+	tokens   int // of the answer that ends
 	request  fleet.Request
 	variant  int
 	replica  int
@@ -73,8 +74,11 @@ func ofEach(t *testing.T, kinds []observation.Kind, check func(observation.Featu
 	t.Helper()
 	for _, kind := range kinds {
 		f := observation.Feature{Kind: kind}
-		if kind == observation.Advice {
+		switch kind {
+		case observation.Advice:
 			f.Rule = "least-work"
+		case observation.Shortfall:
+			f.Requests = []int{1, 4, 19, fleet.RecentRequests}
 		}
 		for n := range 10 {
 			if err := check(f); err == nil {
@@ -124,7 +128,7 @@ func record(t *testing.T, s *scenario.Scenario, places bool) (history []event, o
 		history = append(history, arrival)
 		for _, o := range step.Info.Outcomes {
 			history[slices.IndexFunc(history, func(x event) bool { return !x.end && x.decision == o.Decision })].replica = o.Replica
-			history = append(history, event{at: o.Finished, decision: o.Decision, end: true})
+			history = append(history, event{at: o.Finished, decision: o.Decision, end: true, tokens: o.OutputTokens})
 		}
 		if step.Terminated {
 			return history, observations
@@ -139,6 +143,8 @@ type scripted struct {
 	encoder *observation.Encoder
 	now     *event
 	seen    [][]float32
+	// recent are how the latest requests had gone, by decision.
+	recent []fleet.Shortfalls
 }
 
 func (*scripted) Name() string { return "scripted" }
@@ -146,7 +152,7 @@ func (*scripted) Scratch() int { return 0 }
 func (p *scripted) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 	seen := make([]float32, p.encoder.Dim())
 	p.encoder.Encode(seen, v, r)
-	p.seen = append(p.seen, seen)
+	p.seen, p.recent = append(p.seen, seen), append(p.recent, v.Recent)
 	return p.now.variant
 }
 func (p *scripted) Pick(*fleet.View, *fleet.Request, int, uint64) int { return p.now.replica }
@@ -181,7 +187,7 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 	for i := range history {
 		script.now = &history[i]
 		if history[i].end {
-			work[history[i].decision].End(serving.Completed, 1)
+			work[history[i].decision].End(serving.Completed, history[i].tokens)
 			continue
 		}
 		for decision, generated := range history[i].progress {
@@ -204,7 +210,26 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 			t.Fatalf("decision %d: the server shows %v, the simulator %v", i, script.seen[i], want[i])
 		}
 	}
+	late, partly := memories(script.recent)
+	if late == 0 || partly == 0 {
+		t.Errorf("at %d decisions a request was late, at %d one was worth a part of its peak: the test wants both", late, partly)
+	}
 	if n := core.Ledger().InFlight(); n != 0 {
 		t.Errorf("%d requests in flight after the history", n)
 	}
+}
+
+// memories counts the decisions at which one of the latest requests was known to have missed
+// its deadline, and those at which one had earned, or was to earn, a part of its peak.
+func memories(recent []fleet.Shortfalls) (late, partly int) {
+	for i := range recent {
+		known := recent[i].Known()
+		if slices.Contains(known, 1) {
+			late++
+		}
+		if slices.ContainsFunc(known, func(x float32) bool { return x > 0 && x < 1 }) {
+			partly++
+		}
+	}
+	return late, partly
 }
