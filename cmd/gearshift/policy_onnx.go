@@ -134,6 +134,9 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 // trusted key has signed it, and is made again otherwise: anyone can write a file.
 func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}
+	if _, err := policies.Objective(c.Meta); err != nil {
+		return nil, err
+	}
 	by, err := o.trustedBy(c, model.Signature, s)
 	if err != nil {
 		return nil, err
@@ -176,9 +179,14 @@ func (o *importOptions) trustedBy(c *checkpoints.Checkpoint, signature string, s
 	return checkpoints.Signed(c, signature, keys)
 }
 
-// evaluateAgain gives the policy the evaluation that promote judges it by.
-func evaluateAgain(ctx context.Context, c *checkpoints.Checkpoint, s *scenario.Scenario, stderr io.Writer) error {
-	judge, err := judging.New(s, c.Meta.Spec)
+// evaluateAgain gives the policy the evaluation that promote judges it by: that of what it
+// was trained for, whatever the scenario's policies are.
+func evaluateAgain(ctx context.Context, c *checkpoints.Checkpoint, s *scenario.Scenario, stderr io.Writer) (err error) {
+	aimed := *s
+	if aimed.Training.Objective, err = policies.Objective(c.Meta); err != nil {
+		return err
+	}
+	judge, err := judging.New(&aimed, c.Meta.Spec)
 	if err != nil {
 		return err
 	}
@@ -213,6 +221,9 @@ func (o *importOptions) describe(c *checkpoints.Checkpoint, s *scenario.Scenario
 	}
 	c.Meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: importedPreset,
+	}
+	if o := s.Training.Objective; !o.IsZero() {
+		c.Meta.Objective = o.String()
 	}
 	return trained, nil
 }

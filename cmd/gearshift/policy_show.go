@@ -82,6 +82,7 @@ type summary struct {
 	Forced    string              `json:"forced,omitempty"`
 	Scenario  string              `json:"scenario,omitempty"`
 	Preset    string              `json:"preset,omitempty"`
+	Objective string              `json:"objective,omitempty"` // none of mean utility
 	Seed      uint64              `json:"seed"`
 	Decisions int                 `json:"decisions"`
 	Created   time.Time           `json:"created"`
@@ -95,7 +96,7 @@ func summaries(entries []checkpoints.Entry) []summary {
 	for _, e := range entries {
 		x := summary{
 			Policy: e.Ref().String(), Aliases: e.Aliases, Rule: e.Rule, Forced: e.Forced, Scenario: e.Meta.Scenario,
-			Preset: e.Meta.Preset, Seed: e.Meta.Seed, Decisions: e.Meta.Decisions, Created: e.Created, SHA256: e.Digest,
+			Preset: e.Meta.Preset, Objective: e.Meta.Objective, Seed: e.Meta.Seed, Decisions: e.Meta.Decisions, Created: e.Created, SHA256: e.Digest,
 		}
 		if v, ok := judging.Stored(e); ok {
 			x.Verdict, x.Word = &v, v.Word()
@@ -238,6 +239,9 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 	} else {
 		m := &e.Meta
 		line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
+		if m.Objective != "" {
+			line("objective", "%s", m.Objective)
+		}
 		if m.Log != nil {
 			line("fine-tuned", "on %d logged requests", m.Log.Requests)
 		}

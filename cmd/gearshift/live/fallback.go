@@ -14,8 +14,9 @@ import (
 type fallback struct{ rule, why string }
 
 // chooseFallback is the rule that the scenario names or, where it names none, its best one:
-// of evaluation.rules the one that did best in the newest comparison that a policy of this
-// scenario carries in the store or, without one, the first, for the best is listed first.
+// of evaluation.rules the one that did best in the newest comparison, by the scenario's
+// objective, that a policy of it carries in the store or, without one, the first, for the best
+// is listed first.
 // Nothing is played for it. What is wrong with the store is for others to say.
 func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, error) {
 	if s.NamesFallback() {
@@ -37,7 +38,7 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 	}
 	if store != nil && len(listed) > 0 {
 		if entries, err := store.List(); err == nil {
-			if f, ok := recorded(s.Hash(), listed, entries); ok {
+			if f, ok := recorded(s, listed, entries); ok {
 				return f, nil
 			}
 		}
@@ -49,24 +50,34 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 	return fallback{s.BestRule(), why}, nil
 }
 
-// recorded is the best of the listed rules in the newest comparison that a policy of the
-// scenario carries; false if none of them is in one.
-func recorded(hash string, listed map[string]bool, entries []checkpoints.Entry) (best fallback, ok bool) {
+// recorded is the best of the listed rules in the newest comparison, by the scenario's
+// objective, that a policy of it carries; false if none of them is in one.
+func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoints.Entry) (best fallback, ok bool) {
+	hash := s.Hash()
 	var newest checkpoints.Entry
 	for _, e := range entries {
 		if e.Meta.ScenarioHash != hash || ok && !e.Created.After(newest.Created) {
 			continue
 		}
-		var s judging.Standing
-		if json.Unmarshal(e.Meta.Evaluation, &s) != nil {
+		var stands judging.Standing
+		if json.Unmarshal(e.Meta.Evaluation, &stands) != nil || stands.HeldOut.Objective != s.Training.Objective {
 			continue
 		}
-		if rule := bestOf(listed, s.HeldOut.Policies); rule != "" {
+		if rule := bestOf(listed, stands.HeldOut.Policies); rule != "" {
 			newest, ok = e, true
-			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules over %d held-out seeds, as recorded with %s", s.HeldOut.Seeds, e.Ref())}
+			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules %s, as recorded with %s", over(&stands.HeldOut), e.Ref())}
 		}
 	}
 	return best, ok
+}
+
+// over says what a comparison rests on.
+func over(h *judging.HeldOut) string {
+	text := fmt.Sprintf("over %d held-out seeds", h.Seeds)
+	if !h.Objective.IsZero() {
+		text = "by " + h.Objective.String() + " " + text
+	}
+	return text
 }
 
 // bestOf is the listed rule with the highest score; empty if there is none.

@@ -11,6 +11,7 @@ import (
 	"gearshift/cmd/gearshift/judging"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/workloads"
 )
@@ -35,9 +36,10 @@ func TestFallback(t *testing.T) {
 	const rules = "  rules: ['static:small', 'threshold:6', 'slackfit:.8']\n"
 	unnamed := parse(rules, "")
 	store := &checkpoints.Store{Path: filepath.Join(t.TempDir(), "policies.db")}
+	by := objective.Utility
 	record := func(s *scenario.Scenario, created int64, scores map[string]float64) {
 		t.Helper()
-		h := judging.HeldOut{Seeds: 10}
+		h := judging.HeldOut{Seeds: 10, Objective: by}
 		for policy, score := range scores {
 			h.Policies = append(h.Policies, judging.HeldRow{Policy: policy, Score: evaluation.Interval{Mean: score}})
 		}
@@ -73,6 +75,12 @@ func TestFallback(t *testing.T) {
 	record(unnamed, 3, map[string]float64{"policy": 0.9, "slackfit:0.93": 0.6}) // has none of them
 	want(unnamed, "threshold:6", "mine@2")
 	want(parse("  rules: ['slackfit:.9']\n", ""), "slackfit:.9", "the first of evaluation.rules")
+	by = objective.NearPeak // which the scenario does not go by, unless it says so
+	record(unnamed, 4, map[string]float64{"policy": 0.9, "static:small": 0.8, "threshold:6": 0.1, "slackfit:0.8": 0.2})
+	want(unnamed, "threshold:6", "mine@2")
+	aimed := parse(rules, "")
+	aimed.Training.Objective = objective.NearPeak
+	want(aimed, "slackfit:0.8", "the best of evaluation.rules by near-peak over 10 held-out seeds, as recorded with mine@4")
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
 }
 

@@ -59,7 +59,11 @@ func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(stri
 			warn(fmt.Sprintf("policy %s was trained on another version of the scenario (%s %.12s, here %s %.12s)",
 				entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, s.Name, s.Hash()))
 		}
-		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet}, nil
+		aim, err := Objective(entry.Meta)
+		if err != nil {
+			return evaluation.Contestant{}, fmt.Errorf("cannot evaluate policy %s: %w", entry.Ref(), err)
+		}
+		return evaluation.Contestant{Name: p.Name(), Decider: p, Fleet: fleet, Objective: aim}, nil
 	}
 	rule, err := maker.Parse(ref)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gearshift/checkpoints"
+	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
 )
@@ -57,6 +58,15 @@ func (s *Source) Rule(ref string) (rule string, ok bool) {
 	}
 	entry, err := s.Store.Lookup(parsed)
 	return entry.Rule, err == nil && entry.Rule != ""
+}
+
+// Objective is what a stored policy was trained for.
+func Objective(m checkpoints.Meta) (objective.Objective, error) {
+	o, err := objective.Parse(m.Objective)
+	if err != nil {
+		err = fmt.Errorf("it was trained for what another version knows: %w", err)
+	}
+	return o, err
 }
 
 // Trust is how far a stored policy is to be trusted against advice.
