@@ -25,15 +25,18 @@ type Axis struct {
 	Tie string
 }
 
-// Families are the rules with parameters. A rule with an optional parameter is
-// two, without it and with it.
-func (m *Maker) Families() ([]Family, error) {
+// Families are the rules with parameters, those that go by windows of requests among them if
+// that is asked for. A rule with an optional parameter is two, without it and with it.
+func (m *Maker) Families(windows bool) ([]Family, error) {
 	predictor, err := m.predictor("a search over rules")
 	if err != nil {
 		return nil, err
 	}
 	families := thresholdFamilies(m.Table, predictor.limits(m.Table))
 	for _, rule := range numbered {
+		if rule.form == &budgetForm && !windows {
+			continue
+		}
 		parameters := rule.form.parameters
 		for n := range parameters {
 			if last := n == len(parameters)-1; !last && !parameters[n+1].optional {

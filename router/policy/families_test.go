@@ -12,7 +12,7 @@ import (
 
 func families(t *testing.T, table *fleet.Table) []policy.Family {
 	t.Helper()
-	list, err := maker(table).Families()
+	list, err := maker(table).Families(true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("%s: no corner of the grid is a rule", f.Name)
 		}
 	}
-	want := []string{"threshold", "task-threshold", "slackfit:f", "slackfit:f,k", "least-work:b,w", "priced:l,s,o,u,b", "task-aware:f,g,k,h,b"}
+	want := []string{"threshold", "task-threshold", "slackfit:f", "slackfit:f,k", "least-work:b,w", "priced:l,s,o,u,b", "task-aware:f,g,k,h,b", "budget:s,c,f,g,k,h,b"}
 	if !slices.Equal(names, want) {
 		t.Errorf("families %v, want %v", names, want)
 	}
@@ -70,7 +70,7 @@ func TestTaskThresholdsAreTiedByStep(t *testing.T) {
 }
 
 func TestFamiliesNeedProfiles(t *testing.T) {
-	if _, err := (&policy.Maker{Table: conformance.Fleet(0)}).Families(); err == nil {
+	if _, err := (&policy.Maker{Table: conformance.Fleet(0)}).Families(true); err == nil {
 		t.Error("no profiles pass for 12 replicas")
 	}
 }

@@ -111,11 +111,11 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	table := conformance.Fleet(0)
 	for ref, want := range map[string]string{
-		"round-robin":                    `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
-		"":                               `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
+		"round-robin":                    `cannot use policy "round-robin": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b] or budget[:s,c,f,g,k,h,b]`,
+		"":                               `cannot use policy "": no such rule; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b] or budget[:s,c,f,g,k,h,b]`,
 		"static":                         `cannot use policy "static": no variant ""; the variants are opt-125m, opt-1.3b, opt-6.7b`,
 		"static:opt-30b":                 `cannot use policy "static:opt-30b": no variant "opt-30b"; the variants are opt-125m, opt-1.3b, opt-6.7b`,
-		"threshold:":                     `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b] or task-aware[:f,g,k,h,b]`,
+		"threshold:":                     `cannot use policy "threshold:": nothing follows the colon; want static:VARIANT, threshold[:a,b], task-threshold[:a,b/a,b/…], slackfit[:f[,k]], least-work[:b,w], priced[:l,s,o,u,b], task-aware[:f,g,k,h,b] or budget[:s,c,f,g,k,h,b]`,
 		"threshold:8":                    `cannot use policy "threshold:8": a threshold policy for 3 variants takes 2 limits, not 1`,
 		"threshold:8,x":                  `cannot use policy "threshold:8,x": "x" is not a whole number; want threshold:a,b`,
 		"threshold:100,8":                `cannot use policy "threshold:100,8": the limits of a threshold policy must be positive and ascend`,

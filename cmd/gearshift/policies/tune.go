@@ -27,7 +27,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 		return nil, err
 	}
 	fleet.Routers = o.Routers
-	families, err := ruleFamilies(s, fleet.Table)
+	families, err := ruleFamilies(s, fleet.Table, o.For)
 	if err != nil {
 		return nil, err
 	}
@@ -43,13 +43,13 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 	return t.Report(trials, "training seeds"), nil
 }
 
-// ruleFamilies are the rules whose parameters are searched for.
-func ruleFamilies(s *scenario.Scenario, t *fleet.Table) ([]evaluation.Family, error) {
+// ruleFamilies are the rules whose parameters are searched for by the objective.
+func ruleFamilies(s *scenario.Scenario, t *fleet.Table, o objective.Objective) ([]evaluation.Family, error) {
 	maker, err := s.Maker(t)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := maker.Families()
+	rules, err := maker.Families(o.Window() > 1)
 	if err != nil {
 		return nil, err
 	}
