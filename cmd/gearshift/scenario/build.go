@@ -224,7 +224,7 @@ func (s *Scenario) Preset(name string) (Preset, error) {
 }
 
 // Trained is the scenario as the preset trains on it: with its observation and
-// load, where it has its own, and its candidates.
+// load, where it has its own, its candidates, and what its objective adds.
 func (s *Scenario) Trained(p Preset) *Scenario {
 	trained := *s
 	trained.Training.Candidate = p.Candidate
@@ -234,6 +234,7 @@ func (s *Scenario) Trained(p Preset) *Scenario {
 	if p.Load != (workloads.Load{}) {
 		trained.Training.Load = p.Load
 	}
+	trained.Training.Observation = trained.observationFor(trained.Training.Objective)
 	return &trained
 }
 

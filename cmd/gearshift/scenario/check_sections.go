@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gearshift/env/objective"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -272,6 +273,17 @@ func (c *checker) rules() {
 	}
 	for i, ref := range c.s.Evaluation.Rules {
 		c.rule(item("evaluation.rules", i), ref)
+	}
+	for text, rules := range sorted(c.s.Evaluation.RulesFor) {
+		key := child("evaluation.rules_for", text)
+		if o, err := objective.Parse(text); err != nil {
+			c.judge(key, "%v", err)
+		} else if o == objective.Utility {
+			c.judge(key, "the rules for utility are those of evaluation.rules")
+		}
+		for i, ref := range rules {
+			c.rule(item(key, i), ref)
+		}
 	}
 }
 

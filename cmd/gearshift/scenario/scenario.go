@@ -112,6 +112,9 @@ type Evaluation struct {
 	// Rules are references to the best rules known for the scenario, which a
 	// policy must beat to be promoted; gearshift eval --tune finds them.
 	Rules []string `yaml:"rules,omitempty"`
+	// RulesFor lists those for objectives other than utility, the best first, by the
+	// objective; see [Scenario.RulesFor].
+	RulesFor map[string][]string `yaml:"rules_for,omitempty"`
 }
 
 // Training is what a policy sees and how it learns.
@@ -310,7 +313,7 @@ func (s *Scenario) leaveOut() {
 func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
-	world.Evaluation.Rules = nil
+	world.Evaluation.Rules, world.Evaluation.RulesFor = nil, nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Training.Objective = objective.Utility
 	world.Serving = Serving{}
