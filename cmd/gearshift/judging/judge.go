@@ -196,10 +196,13 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 }
 
 // OpponentRefs are references to the rules that a policy of the scenario must beat, in
-// training, in an evaluation and to be promoted: those that the scenario lists, the plain
-// ones, and each static size.
-func OpponentRefs(s *scenario.Scenario, _ objective.Objective) []string {
-	refs := slices.Clone(s.Evaluation.Rules)
+// training, in an evaluation and to be promoted: those that the scenario lists for what the
+// policy was trained for, the plain ones, and each static size.
+func OpponentRefs(s *scenario.Scenario, o objective.Objective) []string {
+	refs := s.RulesFor(o)
+	if !o.IsZero() { // whose advice policies follow
+		refs = append(refs, s.BestRuleFor(o))
+	}
 	for _, v := range s.Variants {
 		refs = append(refs, "static:"+v.Name)
 	}

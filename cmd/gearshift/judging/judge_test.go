@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/router/observation"
 	"gearshift/router/policy"
@@ -36,6 +37,37 @@ func TestOpponentsAreListedOnce(t *testing.T) {
 	}
 	if want := 2 + len(s.Variants); len(names) != want || len(slices.Compact(slices.Sorted(slices.Values(names)))) != want {
 		t.Errorf("opponents %v, want %d different ones", names, want)
+	}
+}
+
+// A policy must beat the rules for what it was trained for, those for mean utility, and the
+// rule whose advice it follows.
+func TestOpponentsAreForTheObjective(t *testing.T) {
+	s := tiny(t)
+	s.Evaluation.Rules = []string{"slackfit:0.9"}
+	s.Evaluation.RulesFor = map[string][]string{"near-peak": {"threshold:5"}}
+	for text, want := range map[string][]string{
+		"utility": {"slackfit:0.9"}, "power:8": {"slackfit:0.9"}, "near-peak": {"threshold:5", "slackfit:0.9"}, "windows:0.98,20": {"threshold:5", "slackfit:0.9"},
+	} {
+		o, err := objective.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, err := Opponents(s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, c := range rules {
+			names = append(names, c.Name)
+		}
+		if n := len(want); !slices.Equal(names[:n], want) || len(names) != n+len(s.Variants)+2 {
+			t.Errorf("%s: opponents %v, want %v, the sizes and two plain rules", text, names, want)
+		}
+	}
+	s.Evaluation.RulesFor = nil
+	if refs := OpponentRefs(s, objective.NearPeak); !slices.Contains(refs, s.BestRuleFor(objective.NearPeak)) || slices.Contains(OpponentRefs(s, objective.Utility), s.BestRuleFor(objective.NearPeak)) {
+		t.Errorf("opponents %v, without the rule whose advice is followed, or with it for utility", refs)
 	}
 }
 

@@ -3,6 +3,7 @@ package live
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/judging"
@@ -14,9 +15,8 @@ import (
 type fallback struct{ rule, why string }
 
 // chooseFallback is the rule that the scenario names or, where it names none, its best one:
-// of evaluation.rules the one that did best in the newest comparison, by the scenario's
-// objective, that a policy of it carries in the store or, without one, the first, for the best
-// is listed first.
+// of those for its objective the one that did best in the newest comparison, by that, that a
+// policy of it carries in the store or, without one, the first, for the best is listed first.
 // Nothing is played for it. What is wrong with the store is for others to say.
 func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, error) {
 	if s.NamesFallback() {
@@ -27,7 +27,7 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 		return fallback{}, err
 	}
 	listed := map[string]bool{}
-	for _, ref := range s.Evaluation.Rules {
+	for _, ref := range s.RulesFor(s.Training.Objective) {
 		rule, err := maker.Parse(ref)
 		if err != nil {
 			return fallback{}, err
@@ -43,11 +43,21 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 			}
 		}
 	}
-	why := "the first of evaluation.rules"
-	if len(s.Evaluation.Rules) == 0 {
-		why = "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+	return usual(s), nil
+}
+
+// usual is the best rule for the scenario's objective by what its file says.
+func usual(s *scenario.Scenario) fallback {
+	f := fallback{s.BestRuleFor(s.Training.Objective), "the first of evaluation.rules"}
+	switch rules := s.RulesFor(s.Training.Objective); {
+	case len(rules) == 0:
+		f.why = "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+	case rules[0] != f.rule:
+		f.why = fmt.Sprintf("the scenario lists no evaluation.rules_for %s; gearshift eval --tune --tune-for finds some", s.Training.Objective)
+	case !slices.Contains(s.Evaluation.Rules, f.rule):
+		f.why = "the first of evaluation.rules_for"
 	}
-	return fallback{s.BestRule(), why}, nil
+	return f
 }
 
 // recorded is the best of the listed rules in the newest comparison, by the scenario's

@@ -82,6 +82,14 @@ func TestFallback(t *testing.T) {
 	aimed.Training.Objective = objective.NearPeak
 	want(aimed, "slackfit:0.8", "the best of evaluation.rules by near-peak over 10 held-out seeds, as recorded with mine@4")
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
+	store = &checkpoints.Store{Path: filepath.Join(t.TempDir(), "empty.db")}
+	want(aimed, aimed.BestRuleFor(objective.NearPeak), "no evaluation.rules_for near-peak")
+	aimed.Evaluation.RulesFor = map[string][]string{"near-peak": {"threshold:5"}}
+	want(aimed, "threshold:5", "the first of evaluation.rules_for")
+	want(unnamed, "static:small", "the first of evaluation.rules")
+	store = &checkpoints.Store{Path: filepath.Join(t.TempDir(), "again.db")}
+	record(aimed, 1, map[string]float64{"policy": 0.9, "threshold:5": 0.8, "threshold:6": 0.1, "slackfit:0.8": 0.2})
+	want(aimed, "threshold:5", "mine@1")
 }
 
 // Where nothing is in production, what was trained last for the scenario is proposed: if
