@@ -348,3 +348,22 @@ func TestTrialCountsAnewBesideAnother(t *testing.T) {
 		t.Errorf("%+v, trial %+v", p, p.Trial)
 	}
 }
+
+// What a policy was trained for is told where that is known, and not utility.
+func TestPoliciesSayWhatTheyWereTrainedFor(t *testing.T) {
+	w := &ward{policies: candidates()}
+	aims := func(o *serving.Options) {
+		o.Objective = func(policy string) string { return map[string]string{"next@4": "near-peak"}[policy] }
+	}
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w), aims)
+	if p := g.obeys(t, "shadow", `{"policy":"next"}`); p.Objective != "" || p.Trial.Objective != "near-peak" {
+		t.Errorf("%+v, on trial %+v", p, p.Trial)
+	}
+	if p := g.obeys(t, "promote", ""); p.InCharge != "next@4" || p.Objective != "near-peak" {
+		t.Errorf("%+v", p)
+	}
+	plain := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(&ward{policies: candidates()}))
+	if text := plain.order("POST", "/admin/policy/shadow", `{"policy":"next"}`).Body.String(); strings.Contains(text, "objective") || !strings.Contains(text, "next@4") {
+		t.Errorf("%s", text)
+	}
+}

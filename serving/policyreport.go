@@ -14,20 +14,24 @@ import (
 type Policies struct {
 	// InCharge routes what the trial does not. Earlier is what a rollback would put
 	// in its place; null if there is none, empty if that is the fallback.
-	InCharge string       `json:"in_charge"`
-	Earlier  *string      `json:"earlier"`
-	Trial    *TrialReport `json:"trial"`
-	Last     *PolicyOrder `json:"last_order"`
+	InCharge string `json:"in_charge"`
+	// Objective is what the one in charge was trained for; left out if that is mean utility.
+	Objective string       `json:"objective,omitempty"`
+	Earlier   *string      `json:"earlier"`
+	Trial     *TrialReport `json:"trial"`
+	Last      *PolicyOrder `json:"last_order"`
 	// Note tells what else is to be known after an order.
 	Note string `json:"note,omitempty"`
 }
 
 // TrialReport is how the policy on trial fares beside the one in charge.
 type TrialReport struct {
-	Policy string  `json:"policy"`
-	State  string  `json:"state"` // shadow or canary
-	Share  float64 `json:"share"`
-	AgeS   float64 `json:"age_s"`
+	Policy string `json:"policy"`
+	// Objective is what it was trained for; left out if that is mean utility.
+	Objective string  `json:"objective,omitempty"`
+	State     string  `json:"state"` // shadow or canary
+	Share     float64 `json:"share"`
+	AgeS      float64 `json:"age_s"`
 	Agreement
 	Tasks    []TaskAgreement    `json:"tasks"`
 	Variants []VariantAgreement `json:"variants"`
@@ -86,6 +90,7 @@ type Expected struct {
 // Policies is how the policies stand.
 func (s *Server) Policies() Policies {
 	out := Policies{InCharge: s.router.PolicyName()}
+	out.Objective = s.objective(out.InCharge)
 	if s.seats == nil {
 		return out
 	}
@@ -110,7 +115,7 @@ func (s *Server) Policies() Policies {
 
 // trialReport is what the router knows of the trial.
 func (s *Server) trialReport(trial router.Trial) *TrialReport {
-	r := &TrialReport{Policy: trial.Policy, State: orderShadow, Share: trial.Share, Faults: map[string]uint64{}}
+	r := &TrialReport{Policy: trial.Policy, Objective: s.objective(trial.Policy), State: orderShadow, Share: trial.Share, Faults: map[string]uint64{}}
 	if trial.Share > 0 {
 		r.State = orderCanary
 	}

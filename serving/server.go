@@ -80,6 +80,9 @@ type Options struct {
 	// Steward sees to files and policies. Without one, only the files that the
 	// configuration names are read anew.
 	Steward Steward
+	// Objective reports what the policy of a name was trained for; empty if that is mean
+	// utility, or unknown. It is called from any goroutine. Nil: nobody knows.
+	Objective func(policy string) string
 }
 
 // Watcher is told of a routed request once its work is over, whatever way, and
@@ -122,7 +125,8 @@ type Server struct {
 	keyless   prometheus.Counter   // requests without a valid key
 	files     files.Guard          // of those that are read again
 	steward   Steward              // may be nil
-	seats     seats                // the router's; nil if they cannot change
+	objective func(policy string) string
+	seats     seats // the router's; nil if they cannot change
 	reloads   *reloads
 	trial     trialRecord
 
@@ -156,10 +160,13 @@ func New(o Options) (*Server, error) {
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
 		clock: o.Clock, log: o.Log, watchers: o.Watchers,
 		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
-		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift,
+		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift, objective: o.Objective,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+	}
+	if s.objective == nil {
+		s.objective = func(string) string { return "" }
 	}
 	s.seats = seatsOf(o.Router)
 	if s.table.VariantIndex(AutoModel) >= 0 {

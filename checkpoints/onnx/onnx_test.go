@@ -47,7 +47,7 @@ func policyOf(t testing.TB, candidate ...observation.Feature) *checkpoints.Check
 		Candidate: candidate,
 	}
 	return &checkpoints.Checkpoint{Network: random(t, spec.Inputs(), 7, 6, spec.Outputs()), Meta: checkpoints.Meta{
-		Scenario: "tiny", ScenarioHash: "5ca1ab1e", Spec: spec, SpecHash: spec.Hash(), Preset: "quick",
+		Scenario: "tiny", ScenarioHash: "5ca1ab1e", Spec: spec, SpecHash: spec.Hash(), Preset: "quick", Objective: "windows:0.98,20",
 		Config: json.RawMessage("{\"decisions\": 1000,\n\"note\": \"a<b\"}"), Seed: math.MaxUint64, Decisions: 1000, From: "f00d",
 		AdviceMargin: 0.03, Seen: []float32{1, 1, 0.1, math.MaxFloat32, 1e-42},
 		Evaluation: json.RawMessage(`{"utility":0.8750000000000001}`),

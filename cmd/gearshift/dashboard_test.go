@@ -83,12 +83,12 @@ func TestDashboard(t *testing.T) {
 	}
 	const token = "the-token-of-the-test-router"
 	t.Setenv("GEARSHIFT_ADMIN_TOKEN", token)
-	s := serveTiny(t, "--policy", "static:small", "--admin-addr", "127.0.0.1:0")
+	s := serveTiny(t, "--policy", "static:small", "--store", storeOfObjectives(t), "--admin-addr", "127.0.0.1:0")
 	admin := adminListening.FindStringSubmatch(s.log.String())
 	if admin == nil {
 		t.Fatalf("no admin listener: %s", s.log)
 	}
-	succeed(t, "policy", "shadow", "static:large", "--admin", "http://"+admin[1])
+	succeed(t, "policy", "shadow", "near@1", "--admin", "http://"+admin[1])
 	ctx, stop := context.WithCancel(t.Context())
 	wait := load(ctx, s.url)
 	drive, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

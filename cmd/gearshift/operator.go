@@ -188,7 +188,7 @@ func newPolicyStatus() *cobra.Command {
 // writePolicies tells people how the policies of a router stand.
 func writePolicies(w io.Writer, p *serving.Policies) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "in charge: %s\n", p.InCharge)
+	fmt.Fprintf(&b, "in charge: %s\n", trainedFor(p.InCharge, p.Objective))
 	if p.Earlier != nil {
 		fmt.Fprintf(&b, "before:    %s\n", cmp.Or(*p.Earlier, "the fallback"))
 	}
@@ -206,8 +206,16 @@ func writePolicies(w io.Writer, p *serving.Policies) error {
 	return err
 }
 
+// trainedFor is a policy with what it was trained for, unless that is mean utility.
+func trainedFor(policy, objective string) string {
+	if objective == "" {
+		return policy
+	}
+	return policy + " (for " + objective + ")"
+}
+
 func writeTrial(b *strings.Builder, t *serving.TrialReport) {
-	fmt.Fprintf(b, "on trial:  %s, %s", t.Policy, t.State)
+	fmt.Fprintf(b, "on trial:  %s, %s", trainedFor(t.Policy, t.Objective), t.State)
 	if t.Share > 0 {
 		fmt.Fprintf(b, " of %g %% of the requests", 100*t.Share)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/policy"
 )
 
@@ -239,9 +241,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 	} else {
 		m := &e.Meta
 		line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
-		if m.Objective != "" {
-			line("objective", "%s", m.Objective)
-		}
+		line("objective", "%s", cmp.Or(m.Objective, objective.Utility.String()))
 		if m.Log != nil {
 			line("fine-tuned", "on %d logged requests", m.Log.Requests)
 		}

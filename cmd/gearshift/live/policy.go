@@ -100,6 +100,7 @@ func (w *Steward) load(ref string) (router.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.objectives.loaded(entry)
 	if entry.Meta.ScenarioHash != w.now.Hash() {
 		w.log.Warn("the policy was trained on another version of the scenario", "policy", entry.Ref().String(), "trained on", entry.Meta.Scenario)
 	}

@@ -119,6 +119,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		Config: config, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
 		AdminToken: setting.Env(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, core.Table(), log), Memory: memoryLimit(log), Files: fileLimit(),
+		Objective: w.objectives.objective,
 	}
 	if config.Admin.Addr != serving.AdminOff {
 		options.Page = dashboard.New(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: config.Addr}, nil)

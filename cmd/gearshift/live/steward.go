@@ -39,6 +39,8 @@ type Steward struct {
 	fallback  fallback // that the core has
 	// seen is the identity of the stored policy that was last found to be wanted.
 	seen string
+	// objectives may be asked for at any time.
+	objectives objectives
 }
 
 // NewSteward makes the steward of a core, which has no policy yet.

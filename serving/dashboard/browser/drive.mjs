@@ -142,7 +142,7 @@ await step("a key closes it, and opens another", async () => {
 await step("the policy on trial is compared", async () => {
   const panel = page.locator("#policy-panel");
   await panel.getByRole("heading", { name: "Shadow" }).waitFor();
-  assert.match(await panel.innerText(), /In charge\s+static:small[\s\S]*Policy\s+static:large\s+Routes\s+none/);
+  assert.match(await panel.innerText(), /In charge\s+static:small[\s\S]*Policy\s+near@1\s+Trained for\s+near-peak\s+Routes\s+none/);
   await until(async () => assert.match(await panel.innerText(), /Agrees\s+[\d.]+ % of [1-9]/), "an agreement");
 });
 

@@ -11,6 +11,7 @@ export function policy({ status, policies }) {
   const list = el('dl');
   const fact = (name, ...value) => list.append(el('dt', {}, name), el('dd', {}, ...value));
   fact('In charge', status.policy);
+  if (policies?.objective) fact('Trained for', policies.objective);
   const routed = status.total.requests;
   fact('Decided by a fallback', status.fallbacks ? el('span', { class: 'badge warn' }, `${count(status.fallbacks)}${routed ? `, ${percent(Math.min(1, status.fallbacks / routed))}` : ''}`) : 'none');
   const last = policies?.last_order;
@@ -27,6 +28,7 @@ function trial(t) {
   const list = el('dl');
   const fact = (name, ...value) => list.append(el('dt', {}, name), el('dd', {}, ...value));
   fact('Policy', t.policy);
+  if (t.objective) fact('Trained for', t.objective);
   fact('Routes', t.share ? `${percent(t.share)} of requests` : 'none');
   fact('For', duration(t.age_s));
   fact('Agrees', t.compared ? `${percent(t.agreement)} of ${count(t.compared)}` : 'nothing compared yet');
