@@ -89,5 +89,5 @@ func TestEvalPrintsTheSearch(t *testing.T) {
 func TestTuneFlagErrors(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-seeds", "0"}, "--tune-seeds 0", "at least 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-trials", "-1"}, "--tune-trials -1", "at least 1")
-	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-for", "speed"}, "--tune-for", "utility or windows")
+	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-for", "speed"}, "--tune-for", "want utility, near-peak, power:P or windows:SHARE,N")
 }
