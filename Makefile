@@ -60,6 +60,11 @@ quality: build ## Train the default preset and make the README's table (SEED=n S
 paper: build ## The paper's whole evaluation, and more, as one report in paper-out (hours)
 	bin/gearshift paper --out paper-out
 
+.PHONY: frontier
+frontier: build ## Utility against time near the peak alone, in frontier-out, and its picture in docs (an hour)
+	bin/gearshift paper --only frontier --seeds 60 --out frontier-out
+	cp frontier-out/frontier.svg docs/frontier.svg
+
 .PHONY: notebooks
 notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
 	@scripts/setup.sh notebooks

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,4 +28,48 @@ func TestPaperSparesWhatIsNotAReport(t *testing.T) {
 	if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), "a report.json that is not a report's; choose another folder") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
+}
+
+// The frontier can be made alone, on a scenario of other tasks than the paper's: policies are
+// trained for their objectives, or taken from a store, and what was played is drawn again.
+func TestPaperMakesTheFrontierAlone(t *testing.T) {
+	brief := write(t, "brief.yaml", strings.NewReplacer(
+		"requests: 2000", "requests: 100", "phase_s: 40", "phase_s: 5", "[0.5, 1, 2, 3, 4, 6, 8, 12]", "[2, 6]",
+		"decisions: 6000 ", "decisions: 400 ", "warmup: 200 ", "warmup: 100 ", "validate_every: 2000", "validate_every: 400",
+	).Replace(succeed(t, "scenario", "show", "tiny")))
+	out := filepath.Join(t.TempDir(), "report")
+	store := filepath.Join(out, "policies.db")
+	args := []string{"paper", "--scenario", brief, "--quick", "--seeds", "2", "--only", "frontier", "--out"}
+	first := succeed(t, append(args, out)...)
+	show := succeed(t, "policy", "show", "for-windows-0.98-20", "--store", store)
+	if !strings.Contains(show, "windows:0.98,20") {
+		t.Errorf("what was trained for windows says\n%s", show)
+	}
+	given := succeed(t, append(args, filepath.Join(t.TempDir(), "given"), "--store", store, "--trained", "near-peak=for-near-peak", "--trained", "power:8=for-power-8@1",
+		"--trained", "utility=hard", "--trained", "power:3=for-power-3", "--trained", "windows:0.98,20=for-windows-0.98-20", "--trained", "windows:0.96,20=for-windows-0.96-20")...)
+	again := succeed(t, "paper", "--points", filepath.Join(out, "frontier.json"), "--out", filepath.Join(t.TempDir(), "again"))
+	for name, other := range map[string]string{"with the policies given": given, "from its points": again} {
+		if table(other) != table(first) || !strings.Contains(table(other), "| `windows:0.96,20` |") {
+			t.Errorf("%s it says\n%s\nwhere it said\n%s", name, table(other), table(first))
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "frontier.svg")); err != nil {
+		t.Error(err)
+	}
+	fail(t, append(args, filepath.Join(t.TempDir(), "x"), "--store", store, "--trained", "near-peak=hard"), "--trained near-peak=hard", "trained for near-peak")
+}
+
+// table is what a report of the frontier says, without the folder that it is in.
+func table(stdout string) string {
+	said, _, _ := strings.Cut(stdout, "report: ")
+	return said
+}
+
+func TestPaperRefusesFlagsWithoutMeaning(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x")
+	fail(t, []string{"paper", "--out", out, "--only", "rules"}, `--only "rules"`, "frontier")
+	fail(t, []string{"paper", "--out", out, "--only", "frontier", "--longer", "2"}, "--longer")
+	fail(t, []string{"paper", "--out", out, "--store", "x.db"}, "--store", "without --trained")
+	fail(t, []string{"paper", "--out", out, "--points", "x.json", "--seeds", "3"}, "--seeds", "plays nothing")
+	fail(t, []string{"paper", "--out", out, "--points", write(t, "x.json", "{}")}, "x.json", "gearshift-frontier/1")
 }

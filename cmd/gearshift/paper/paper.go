@@ -1,13 +1,12 @@
 // Package paper repeats the evaluation of "Learned Best-Effort LLM Serving" (arXiv
 // 2401.07886), and more: it has policies trained and rules tuned, plays them on the
 // paper's workloads and beyond, and lays the numbers out as one report beside the
-// paper's own. Each section of the report has a file: rules, stable, unstable, shift,
-// beyond, others, training.
+// paper's own. Each section of the report has a file: rules, stable, unstable, frontier,
+// shift, beyond, others, training.
 package paper
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,55 +17,9 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
+	"gearshift/env/objective"
 	"gearshift/workloads"
 )
-
-// Options are the flags of the command; what is zero has a default.
-type Options struct {
-	Scenario, Out, Preset string
-	Seeds, TrainingSeeds  int
-	Longer                int
-	Quick, Ablations      bool
-}
-
-func (o *Options) defaults() error {
-	if o.Out == "" {
-		return errors.New("--out is missing: the folder for the report")
-	}
-	preset, seeds, training, longer := "default", 20, 5, 4
-	if o.Quick {
-		preset, seeds, training, longer = "quick", 3, 1, 1
-	}
-	if o.Preset == "" {
-		o.Preset = preset
-	}
-	if o.Seeds == 0 {
-		o.Seeds = seeds
-	}
-	if o.TrainingSeeds == 0 {
-		o.TrainingSeeds = training
-	}
-	if o.Longer == 0 {
-		o.Longer = longer
-	}
-	if o.Seeds < 2 || o.TrainingSeeds < 1 || o.Longer < 1 {
-		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.Seeds, o.TrainingSeeds, o.Longer)
-	}
-	return nil
-}
-
-// command is what makes the same report.
-func (o *Options) command() string {
-	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d --training-seeds %d --longer %d",
-		o.Scenario, o.Preset, o.Seeds, o.TrainingSeeds, o.Longer)
-	if o.Quick {
-		c += " --quick"
-	}
-	if o.Ablations {
-		c += " --ablations"
-	}
-	return c + " --out DIR"
-}
 
 // paper is the making of one report.
 type paper struct {
@@ -78,10 +31,12 @@ type paper struct {
 	stderr   io.Writer
 	// Policies, as references into the store.
 	hard, soft, deadlines string
-	rules                 []string // tuned, the best first
-	windows               string   // the rule tuned for windows near peak performance
+	rules                 []string                       // tuned, the best first
+	windows               string                         // the rule tuned for windows near peak performance
+	bestFor               map[objective.Objective]string // the rules that searches have found
 	tuned                 []evaluation.Best
 	cache                 map[string]rows
+	frontier              *Frontier
 	headline              []string // the verdict's sentences
 }
 
@@ -90,11 +45,13 @@ func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer)
 	if err := o.defaults(); err != nil {
 		return err
 	}
-	s, err := scenario.Load(o.Scenario)
-	if err != nil {
-		return err
+	p := &paper{
+		options: o, program: by, stderr: stderr,
+		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},
+		seeds: workloads.Seeds(workloads.Evaluation, o.Seeds),
+		cache: map[string]rows{},
 	}
-	if err := suitable(s, o.Preset); err != nil {
+	if err := p.open(); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
@@ -103,28 +60,91 @@ func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer)
 	if err := report.Replaceable(o.Out); err != nil {
 		return err
 	}
-	p := &paper{
-		options: o, program: by, scenario: s, stderr: stderr,
-		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},
-		seeds: workloads.Seeds(workloads.Evaluation, o.Seeds),
-		cache: map[string]rows{},
-	}
-	if err := p.prepare(ctx); err != nil {
-		return err
-	}
-	r, err := p.report(ctx)
+	r, err := p.made(ctx)
 	if err != nil {
 		return err
 	}
 	if err := r.Write(o.Out); err != nil {
 		return err
 	}
-	if err := p.writeSurface(); err != nil {
+	if err := p.writeOthers(); err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, strings.Join(r.Verdict, "\n"))
+	if o.Only == OnlyFrontier {
+		fmt.Fprintf(stdout, "\n%s\n", p.frontier.markdown())
+	}
 	fmt.Fprintf(stdout, "report: %s\n", filepath.Join(o.Out, "report.html"))
 	return nil
+}
+
+// open loads the scenario, or the points that need none.
+func (p *paper) open() (err error) {
+	if p.options.Points != "" {
+		p.frontier, err = readFrontier(p.options.Points)
+		return err
+	}
+	if p.scenario, err = scenario.Load(p.options.Scenario); err != nil {
+		return err
+	}
+	fits := suitable
+	if p.options.Only != "" {
+		fits = severalSizes
+	}
+	if err := fits(p.scenario, p.options.Preset); err != nil {
+		return err
+	}
+	for by := range p.options.trained { // before hours of training
+		if _, err := p.given(by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made is the report that the options ask for.
+func (p *paper) made(ctx context.Context) (*report.Report, error) {
+	switch {
+	case p.options.Points != "":
+	case p.options.Only != "":
+		f, err := p.trace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.frontier = f
+	default:
+		if err := p.prepare(ctx); err != nil {
+			return nil, err
+		}
+		return p.report(ctx)
+	}
+	f := p.frontier
+	return &report.Report{
+		Title:    "Learned serving: mean utility against time near the peak",
+		Scenario: simulated(f.Scenario, f.Preset, f.Seeds),
+		Repeat:   f.Repeat,
+		Verdict:  f.verdict(),
+		Sections: []report.Section{f.section()},
+	}, nil
+}
+
+// repeat is what makes the same report.
+func (p *paper) repeat() string { return p.options.command() + "\ngearshift " + p.program.Version }
+
+func simulated(scenario, preset string, seeds int) string {
+	return fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", scenario, preset, seeds)
+}
+
+// writeOthers writes what a report has beside its page: the frontier's points and picture,
+// and, of a whole report, the decision surface.
+func (p *paper) writeOthers() error {
+	if err := p.frontier.write(p.options.Out); err != nil {
+		return err
+	}
+	if p.options.Only != "" {
+		return nil
+	}
+	return p.writeSurface()
 }
 
 // prepare trains the policies and tunes the rules.
@@ -143,7 +163,8 @@ func (p *paper) prepare(ctx context.Context) (err error) {
 	if err := p.tune(ctx, thorough); err != nil {
 		return err
 	}
-	return p.tuneForWindows(ctx)
+	p.windows, err = p.ruleFor(ctx, objective.NearPeak)
+	return err
 }
 
 // length is that of a training, as a share of the hard policy's.
@@ -175,11 +196,11 @@ var paperDeadlines = map[string]float64{"openbookqa": 2, "copa": 0.8}
 func (p *paper) report(ctx context.Context) (*report.Report, error) {
 	r := &report.Report{
 		Title:    "Learned best-effort serving: the policy, the rules, and the best possible",
-		Scenario: fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", p.scenario.Name, p.options.Preset, p.options.Seeds),
-		Repeat:   p.options.command() + "\ngearshift " + p.program.Version,
+		Scenario: simulated(p.scenario.Name, p.options.Preset, p.options.Seeds),
+		Repeat:   p.repeat(),
 	}
 	sections := []func(context.Context) (report.Section, error){
-		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.softSection,
+		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.frontierSection, p.softSection,
 		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection,
 	}
 	if !p.options.Quick { // other fleets take long

@@ -34,15 +34,26 @@ func (p *paper) tune(ctx context.Context, o policies.Search) (err error) {
 	return nil
 }
 
-// tuneForWindows finds the rule with the most windows near peak performance.
-func (p *paper) tuneForWindows(ctx context.Context) error {
-	o := coarse
-	o.For = objective.NearPeak
-	found, err := p.search(ctx, o, []string{"u1", "u2"})
-	if err == nil {
-		p.windows = found[0].Policy
+// ruleFor is the rule that a search for the objective finds, once for each objective. For
+// utility it is the best of [paper.tune], where that has been.
+func (p *paper) ruleFor(ctx context.Context, by objective.Objective) (string, error) {
+	if by.IsZero() && len(p.rules) > 0 {
+		return p.rules[0], nil
 	}
-	return err
+	if rule, known := p.bestFor[by]; known {
+		return rule, nil
+	}
+	o := coarse
+	o.For = by
+	found, err := p.search(ctx, o, policies.JudgedBy)
+	if err != nil {
+		return "", err
+	}
+	if p.bestFor == nil {
+		p.bestFor = map[objective.Objective]string{}
+	}
+	p.bestFor[by] = found[0].Policy
+	return found[0].Policy, nil
 }
 
 // search is the best of each family of rules, the best of all first.

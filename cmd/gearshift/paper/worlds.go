@@ -81,6 +81,16 @@ func taskNames(s *scenario.Scenario) []string {
 	return names
 }
 
+// severalSizes says what any comparison of policies with the largest size needs that the
+// scenario lacks.
+func severalSizes(s *scenario.Scenario, preset string) error {
+	if len(s.Variants) < 2 {
+		return fmt.Errorf("scenario %s has one variant; the paper's evaluation compares at least two: start from titan-rtx-opt", s.Name)
+	}
+	_, err := s.Preset(preset)
+	return err
+}
+
 // suitable says what the report needs that the scenario lacks.
 func suitable(s *scenario.Scenario, preset string) error {
 	for _, name := range []string{"hellaswag", "copa", "piqa", "openbookqa"} {
@@ -88,8 +98,8 @@ func suitable(s *scenario.Scenario, preset string) error {
 			return fmt.Errorf("scenario %s has no task %q; the paper's evaluation needs its four tasks: start from titan-rtx-opt", s.Name, name)
 		}
 	}
-	if len(s.Variants) < 2 {
-		return fmt.Errorf("scenario %s has one variant; the paper's evaluation compares at least two: start from titan-rtx-opt", s.Name)
+	if err := severalSizes(s, preset); err != nil {
+		return err
 	}
 	config, err := s.Preset(preset)
 	if err != nil {

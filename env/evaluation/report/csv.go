@@ -63,9 +63,13 @@ func (t *Table) csv() ([]byte, error) {
 }
 
 // csv of a figure is a line for each point of each series; x is the name of the
-// category where there are such.
+// category where there are such, and the last column the label.
 func (f *Figure) csv() ([]byte, error) {
 	records := [][]string{{"series", "x", "y", "lo", "hi"}}
+	labelled := f.labelled()
+	if labelled {
+		records[0] = append(records[0], "label")
+	}
 	for i := range f.Series {
 		s := &f.Series[i]
 		for j, x := range s.X {
@@ -73,7 +77,11 @@ func (f *Figure) csv() ([]byte, error) {
 			if len(f.X.Categories) > 0 {
 				at = f.X.Categories[int(x)]
 			}
-			records = append(records, []string{s.Name, at, nth(s.Y, j), nth(s.Lo, j), nth(s.Hi, j)})
+			record := []string{s.Name, at, nth(s.Y, j), nth(s.Lo, j), nth(s.Hi, j)}
+			if labelled {
+				record = append(record, s.label(j))
+			}
+			records = append(records, record)
 		}
 	}
 	return encoded(records)

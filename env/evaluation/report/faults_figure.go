@@ -74,6 +74,12 @@ func (c *checker) series(s *Series, f *Figure) {
 	if len(s.Lo) != len(s.Hi) {
 		c.fault("%d lo, %d hi", len(s.Lo), len(s.Hi))
 	}
+	if labels := len(s.Labels); labels > 0 && labels != n {
+		c.fault("%d labels at %d x", labels, n)
+	}
+	if len(s.Labels) > 0 && s.Style != Line && s.Style != Points {
+		c.fault("labels name the points of %q and %q, not of %q", Line, Points, s.Style)
+	}
 	if s.Style == Bars && len(f.X.Categories) == 0 {
 		c.fault("bars stand over categories: the x axis has none")
 	}

@@ -61,6 +61,9 @@ func (f *Figure) drawing(of map[*Series]look) (*vgsvg.Canvas, error) {
 			}
 		}
 	}
+	if f.labelled() {
+		p.Add(labels{f, of})
+	}
 	f.frame(p)
 	canvas := vgsvg.New(width, height)
 	p.Draw(draw.Crop(draw.New(canvas), 2, -8, 2, -4))

@@ -71,5 +71,7 @@ func (s Series) MarshalJSON() ([]byte, error) {
 		Y     []number `json:"y,omitempty"`
 		Lo    []number `json:"lo,omitempty"`
 		Hi    []number `json:"hi,omitempty"`
-	}{s.Name, s.Style, numbers(s.X), numbers(s.Y), numbers(s.Lo), numbers(s.Hi)})
+
+		Labels []string `json:"labels,omitempty"`
+	}{s.Name, s.Style, numbers(s.X), numbers(s.Y), numbers(s.Lo), numbers(s.Hi), s.Labels})
 }

@@ -83,6 +83,10 @@ type Series struct {
 	// error bar of a point or a bar, and all that there is of a [Band], whose
 	// Y may be empty.
 	Lo, Hi []float64
+	// Labels, if they are there, name the points of a line or of points: one each, drawn
+	// beside it; an empty one is none. A point with a label that lies above or below the Y
+	// axis's range is drawn as an arrow on its edge, so its label should say where it is.
+	Labels []string
 }
 
 // Style is how a series is drawn.

@@ -1,0 +1,205 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	"gearshift/env/objective"
+)
+
+// frontierObjectives are the points of the frontier, from mean utility to time near the
+// peak. Each has a policy trained for it and a rule tuned for it.
+var frontierObjectives = []string{"utility", "power:3", "power:8", "near-peak", "windows:0.98,20", "windows:0.96,20"}
+
+// nearPeak is the time near the peak that the frontier is drawn over: the share of
+// windows that earn at least .98 of their peak.
+var nearPeak = mustParse("windows:0.98,20")
+
+func mustParse(text string) objective.Objective {
+	o, err := objective.Parse(text)
+	if err != nil {
+		panic(err) // a constant of this file
+	}
+	return o
+}
+
+// frontierSection asks what time near the peak costs in mean utility.
+func (p *paper) frontierSection(ctx context.Context) (report.Section, error) {
+	f, err := p.trace(ctx)
+	if err != nil {
+		return report.Section{}, err
+	}
+	p.frontier = f
+	return f.section(), nil
+}
+
+// trace makes the policies and the rules of the frontier, and plays them.
+func (p *paper) trace(ctx context.Context) (*Frontier, error) {
+	t := tracing{seen: map[string]bool{}, policy: map[objective.Objective]string{}}
+	for _, text := range frontierObjectives {
+		o := mustParse(text)
+		own, err := p.policyFor(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		tuned, err := p.ruleFor(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		// The rule whose advice policies follow need not be a listed one.
+		refs := append([]string{tuned, p.scenario.BestRuleFor(o)}, p.scenario.RulesFor(o)...)
+		rules, err := policies.Contestants(p.scenario, nil, refs, nil)
+		if err != nil {
+			return nil, err
+		}
+		t.objectives, t.policy[o] = append(t.objectives, o), own.Name
+		t.add(&t.policies, own)
+		t.add(&t.rules, rules...)
+	}
+	alone, err := policies.Contestants(p.scenario, nil, statics(p.scenario), nil)
+	if err != nil {
+		return nil, err
+	}
+	t.large = alone[len(alone)-1].Name
+	t.add(&t.rules, alone...)
+	return p.played(ctx, &t)
+}
+
+// tracing is who is played for a frontier, each once.
+type tracing struct {
+	objectives []objective.Objective
+	policy     map[objective.Objective]string // by its contestant's name
+	large      string
+	policies   []evaluation.Contestant
+	rules      []evaluation.Contestant
+	seen       map[string]bool
+}
+
+func (t *tracing) add(to *[]evaluation.Contestant, list ...evaluation.Contestant) {
+	for _, c := range list {
+		if !t.seen[c.Name] {
+			t.seen[c.Name] = true
+			*to = append(*to, c)
+		}
+	}
+}
+
+// policyFor is the policy that is trained for the objective: the one that the options
+// name, or one that is trained like the others of the report.
+func (p *paper) policyFor(ctx context.Context, o objective.Objective) (evaluation.Contestant, error) {
+	if p.options.trained[o] != "" {
+		return p.given(o)
+	}
+	t := Training{On: aimed(p.scenario, o), Preset: p.options.Preset, Name: nameFor(o), Seed: 1, Uncompared: true}
+	if o.IsZero() {
+		t.Name, t.Uncompared = "hard", false // which the other sections have, too
+	}
+	ref, err := p.train(ctx, t)
+	if err != nil {
+		return evaluation.Contestant{}, err
+	}
+	return policies.Contestant(p.scenario, &policies.Source{Store: p.store}, ref, func(string) {})
+}
+
+// given is the policy that the options name for the objective.
+func (p *paper) given(o objective.Objective) (evaluation.Contestant, error) {
+	ref := p.options.trained[o]
+	c, err := policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {})
+	if err == nil && (c.Rule || c.Objective != o) {
+		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s", o, ref)
+	}
+	return c, err
+}
+
+// aimed is the scenario whose policies are trained for the objective.
+func aimed(s *scenario.Scenario, o objective.Objective) *scenario.Scenario {
+	c := *s
+	c.Training.Objective = o
+	return &c
+}
+
+// nameFor is the name in the store of the policy for an objective.
+func nameFor(o objective.Objective) string {
+	return "for-" + strings.NewReplacer(":", "-", ",", "-").Replace(o.String())
+}
+
+// played plays all on the report's seeds, and finds each objective's best rule.
+func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
+	work, err := p.scenario.Evaluated(policies.JudgedBy, p.scenario.Evaluation.Requests)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(p.stderr, "evaluating %d policies and %d rules for the frontier\n", len(t.policies), len(t.rules))
+	plan := evaluation.Plan{
+		Contestants: append(t.policies, t.rules...), Workloads: work, Seeds: p.seeds,
+		Objectives: evaluation.Beside(append(t.objectives, nearPeak)...), Progress: p.program.Counting("evaluating"),
+	}
+	results, err := plan.Evaluate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &Frontier{
+		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.repeat(),
+		Large: standing(results, t.large, objective.Utility),
+	}
+	for _, o := range t.objectives {
+		v, err := verdict(results, o, t.policy[o], t.rules)
+		if err != nil {
+			return nil, err
+		}
+		f.Points = append(f.Points, Point{
+			Objective: o, Verdict: v,
+			Policy: standing(results, v.Policy, o), Rule: standing(results, v.Rule, o),
+		})
+	}
+	return f, nil
+}
+
+// verdict compares a policy with the best of the rules by the objective.
+func verdict(results []evaluation.Result, o objective.Objective, policy string, rules []evaluation.Contestant) (evaluation.Verdict, error) {
+	isRule := map[string]bool{}
+	for _, c := range rules {
+		isRule[c.Name] = true
+	}
+	var own evaluation.Score
+	var others []evaluation.Score
+	for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
+		if s.Policy == policy {
+			own = s
+		}
+		if isRule[s.Policy] {
+			others = append(others, s)
+		}
+	}
+	v, err := evaluation.Over(own, others)
+	v.Workloads, v.Objective = policies.JudgedBy, o
+	return v, err
+}
+
+// standing is how one policy did.
+func standing(results []evaluation.Result, policy string, o objective.Objective) Standing {
+	over := func(o objective.Objective) evaluation.Interval {
+		for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
+			if s.Policy == policy {
+				return evaluation.Bootstrap(s.Runs)
+			}
+		}
+		return evaluation.Interval{}
+	}
+	out := Standing{
+		Policy: policy, Utility: over(objective.Utility), NearPeak: over(nearPeak), Value: over(o),
+		On: map[string]OnWorkload{},
+	}
+	for _, r := range results {
+		if r.Policy == policy && (r.Workload == "u1" || r.Workload == "u2") {
+			out.On[r.Workload] = OnWorkload{Utility: r.Utility, Windows: r.Windows}
+		}
+	}
+	return out
+}
