@@ -101,6 +101,9 @@ func TestALostHedgeHoldsNothing(t *testing.T) {
 		if !slices.Equal(v.InFlight, []int32{0, 1, 0}) || !cancelled.Load() {
 			t.Errorf("in flight %v, the loser cancelled %v", v.InFlight, cancelled.Load())
 		}
+		if got := v.Recent.Known(); !slices.Equal(got, []float32{0.5}) { // taken to be in time, on the small variant
+			t.Errorf("remembered are %v, want one request", got)
+		}
 		<-over
 		g.settled(t, "completed")
 		g.do("POST", chat, ask) // routing brings what is held up to date

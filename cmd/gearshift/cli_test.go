@@ -77,7 +77,7 @@ func TestEvalRefuses(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--routers", "1000000"}, "--routers 1000000: want 1 to 1000")
 	fail(t, []string{"eval", "--scenario", "tiny", "--gauge-interval", "-1s"}, "--gauge-interval -1s is negative")
 	fail(t, []string{"eval", "--scenario", "tiny", "--gauge-interval", "2s"}, "--gauge-interval has no meaning with one router; see --routers")
-	fail(t, []string{"eval", "--scenario", "tiny", "--tune-for", "windows"}, "--tune-for has no meaning without --tune")
+	fail(t, []string{"eval", "--scenario", "tiny", "--tune-for", "near-peak"}, "--tune-for has no meaning without --tune")
 	fail(t, []string{"eval", "--scenario", "tiny", "--routers", "2", "--policy", "planner:slackfit"}, "sees the whole fleet; want 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "mine", "--store", filepath.Join(t.TempDir(), "none.db")}, "none.db", "gearshift train")
 	over := edited(t, "tiny", "memory: 80%", "memory: 90%")

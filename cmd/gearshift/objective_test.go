@@ -106,6 +106,10 @@ func TestEvalShowsObjectives(t *testing.T) {
 	if err != nil || rows[0][len(rows[0])-3] != "near-peak_mean" {
 		t.Errorf("columns %v, %v", rows[0], err)
 	}
+	tuned := succeed(t, "eval", "--scenario", file, "--policy", "slackfit", "--workload", "u1", "--seeds", "1", "--tune", "--tune-for", "near-peak", "--tune-trials", "1", "--tune-seeds", "1")
+	if !strings.Contains(tuned, "UTILITY (95 %)       near-peak  IN TIME") {
+		t.Errorf("tuned for near-peak:\n%s", tuned)
+	}
 	rules := []string{"eval", "--scenario", file, "--policy", "slackfit", "--workload", "u1", "--seeds", "1"}
 	for _, format := range []string{"table", "json", "csv"} {
 		if out := succeed(t, append(rules, "--format", format)...); strings.Contains(out, "near-peak") || strings.Contains(out, "objective") {
