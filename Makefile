@@ -111,6 +111,7 @@ plain: ## Build without C, with the training stack and without it, and test what
 	CGO_ENABLED=0 go build -tags serveonly -o /dev/null ./cmd/gearshift
 	CGO_ENABLED=0 go test -tags serveonly -run TestWithoutTraining ./cmd/gearshift
 	CGO_ENABLED=0 go test $(PLAIN)
+	CGO_ENABLED=0 go test -run AsItWas ./cmd/gearshift/training
 
 .PHONY: screenshots
 screenshots: setup build ## Take the documents' pictures of the dashboard anew (POLICY=ref SHADOW=ref STORE=file MINUTES=n)
