@@ -9,7 +9,7 @@ type Shortfalls [RecentRequests]float32
 // recent remembers how the latest requests went.
 type recent struct {
 	begun uint64
-	ring  [RecentRequests + 1]float32 // of request n at n mod its length
+	ring  [RecentRequests + 1]float32 // by slot; the latest first, from the last one's slot on
 	// best is what an answer in time falls short by, by task and, within that, by variant;
 	// shared and read-only.
 	best     []float32
@@ -30,28 +30,24 @@ func newRecent(t *Table) recent {
 // begin remembers a request that the variant is to answer, and returns its number.
 func (r *recent) begin(task, variant int) uint64 {
 	r.begun++
-	r.ring[r.begun%uint64(len(r.ring))] = r.best[task*r.variants+variant]
+	*r.slot(r.begun) = r.best[task*r.variants+variant]
 	return r.begun
 }
 
+// slot is where request n is remembered. The ring is filled backwards, so that a copy of it
+// needs no loop.
+func (r *recent) slot(n uint64) *float32 { return &r.ring[-n%uint64(len(r.ring))] }
+
 func (r *recent) settle(number uint64, shortfall float32) {
 	if number > 0 && r.begun-number < RecentRequests {
-		r.ring[number%uint64(len(r.ring))] = shortfall
+		*r.slot(number) = shortfall
 	}
 }
 
 // copyTo writes the latest first.
 func (r *recent) copyTo(to *Shortfalls) {
-	at := int(r.begun % uint64(len(r.ring)))
-	n := 0
-	for i := at; i >= 0 && n < RecentRequests; i-- {
-		to[n] = r.ring[i]
-		n++
-	}
-	for i := len(r.ring) - 1; n < RecentRequests; i-- {
-		to[n] = r.ring[i]
-		n++
-	}
+	n := copy(to[:], r.ring[-r.begun%uint64(len(r.ring)):])
+	copy(to[n:], r.ring[:])
 }
 
 // Known are the shortfalls up to the last that is not 0, sharing memory.
