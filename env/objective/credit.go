@@ -1,6 +1,9 @@
 package objective
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Credit splits what an episode is worth by an objective among its decisions, as rewards for
 // a learner.
@@ -53,12 +56,13 @@ func (c *Credit) Ended(decision int, utility float64) {
 }
 
 // Known yields the decisions whose rewards have come to be known, with these. Over says that
-// no further decision comes.
+// no further decision comes. Each is yielded once: what a caller that stops has not taken,
+// the next call yields.
 func (c *Credit) Known(over bool) iter.Seq2[int, float64] {
 	return func(yield func(int, float64) bool) {
-		alone := c.alone
-		c.alone = c.alone[:0]
-		for _, n := range alone {
+		for len(c.alone) > 0 {
+			n := c.alone[0]
+			c.alone = slices.Delete(c.alone, 0, 1)
 			if !yield(n, c.objective.earned(c.utility[n], c.peak(n))) {
 				return
 			}

@@ -189,3 +189,27 @@ func TestALostWindowIsLostOnce(t *testing.T) {
 		}
 	}
 }
+
+// A caller that stops early takes the other rewards later, and none twice.
+func TestRewardsWaitForTheirCaller(t *testing.T) {
+	for _, text := range []string{"utility", "windows:0.98,4"} {
+		c := objective.NewCredit(parse(t, text))
+		for i := range 10 {
+			c.Decided(1)
+			c.Ended(i, 1)
+		}
+		var taken []int
+		for range 10 {
+			for decision := range c.Known(true) {
+				taken = append(taken, decision)
+				break
+			}
+		}
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(taken, want) {
+			t.Errorf("%s: rewards of %v are taken, want %v", text, taken, want)
+		}
+		for decision := range c.Known(true) {
+			t.Errorf("%s: decision %d is rewarded twice", text, decision)
+		}
+	}
+}
