@@ -118,6 +118,44 @@ func TestLossShowsInTheView(t *testing.T) {
 	}
 }
 
+// A request that is lost with its host has fallen short by all of its peak, from the loss on;
+// the others by what they earned.
+func TestLossIsRemembered(t *testing.T) {
+	c := twoByTwo(t)
+	c.Losses = []env.HostLoss{{Host: 1, From: 10 * time.Second, To: 14 * time.Second}}
+	e := make2(t, c)
+	if _, err := e.Reset(5); err != nil {
+		t.Fatal(err)
+	}
+	failed, decisions := 0, 0
+	for {
+		step, err := e.Step(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if decisions++; step.Terminated {
+			break
+		}
+		for _, o := range step.Info.Outcomes {
+			back := decisions - 1 - o.Decision // from the latest request
+			if back >= fleet.RecentRequests {
+				continue
+			}
+			want := c.Table.Tasks[o.Request.Task].Shortfall(o.Utility)
+			if o.Failed {
+				want = 1
+				failed++
+			}
+			if got := e.View().Recent[back]; got != want {
+				t.Errorf("decision %d, failed %t: remembered is a shortfall of %v, want %v", o.Decision, o.Failed, got, want)
+			}
+		}
+	}
+	if failed < 5 {
+		t.Errorf("%d requests failed: the test lost its pressure", failed)
+	}
+}
+
 // The mask forbids a variant whose only host is lost; the others go on.
 func TestLossMasksWhatHasNoReplica(t *testing.T) {
 	c := twoByTwo(t)
