@@ -73,6 +73,7 @@ func TestConformance(t *testing.T) {
 			"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100",
 			"task-threshold", "task-threshold:8,100/2,60/1,2/90,91", "slackfit", "slackfit:0.5", "slackfit:0.93,0.8",
 			"least-work", "least-work:2,0.1", "priced", "priced:2,0.1,0.5,0.3,0", "task-aware", "task-aware:0.95,0.2,0.8,1,0",
+			"budget", "budget:0.04,0.5,0.95,0.2,0.8,1,0",
 		} {
 			t.Run(ref, func(t *testing.T) { conformance.Policy(t, table, parse(t, ref, table)) })
 		}
@@ -97,6 +98,8 @@ func TestParse(t *testing.T) {
 		"priced:2,0.1":                    "priced:2,0.1,0.5,0.4,1",
 		"task-aware":                      "task-aware:1,0.08,1,1,0.5",
 		"task-aware:0.97,0":               "task-aware:0.97,0,1,1,0.5",
+		"budget":                          "budget:0.01,1,1,0.08,1,1,0.5",
+		"budget:0.02,0,0.97":              "budget:0.02,0,0.97,0.08,1,1,0.5",
 	} {
 		rule := parse(t, ref, table)
 		if rule.Name() != name || parse(t, rule.Name(), table).Name() != name {
@@ -131,6 +134,7 @@ func TestParseErrors(t *testing.T) {
 		"priced:1,":                      `cannot use policy "priced:1,": "" is not a number; want priced:l,s,o,u,b`,
 		"priced:1,0":                     `cannot use policy "priced:1,0": the spread of a priced-latency policy is in (0, 10], not 0`,
 		"task-aware:NaN":                 `cannot use policy "task-aware:NaN": the factor of a task-aware policy is in (0, 10], not NaN`,
+		"budget:2":                       `cannot use policy "budget:2": the share of the peak to spend of a budget policy is in [0, 1], not 2`,
 		"task-threshold:8,100":           `cannot use policy "task-threshold:8,100": a task-threshold policy for 4 tasks takes as many ladders, not 1`,
 		"task-threshold:1,2/1/1,2/1,2":   `cannot use policy "task-threshold:1,2/1/1,2/1,2": task "copa": a threshold policy for 3 variants takes 2 limits, not 1`,
 		"task-threshold:1,2/1,x/1,2/1,2": `cannot use policy "task-threshold:1,2/1,x/1,2/1,2": "x" is not a whole number; want task-threshold:a,b/a,b`,
@@ -186,7 +190,7 @@ func TestThresholdCountsTheWholeFleet(t *testing.T) {
 
 func TestWhatPredictionsNeed(t *testing.T) {
 	table := conformance.Fleet(0)
-	for _, kind := range []string{"slackfit", "least-work", "priced", "task-aware"} {
+	for _, kind := range []string{"slackfit", "least-work", "priced", "task-aware", "budget"} {
 		for want, change := range map[string]func(*policy.Maker){
 			"with 11 profiles does not fit 12 replicas":  func(m *policy.Maker) { m.Profiles = m.Profiles[1:] },
 			`needs a profile of replica "opt-125m@gpu1"`: func(m *policy.Maker) { m.Profiles[3] = nil },
@@ -211,7 +215,7 @@ func TestRulesMatchTheirFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{"static:opt-125m", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware"} {
+	for _, ref := range []string{"static:opt-125m", "threshold", "task-threshold", "slackfit", "least-work", "priced", "task-aware", "budget"} {
 		if err := parse(t, ref, table).Match(other); err == nil {
 			t.Errorf("%s matches a fleet that it was not made for", ref)
 		}
