@@ -274,12 +274,26 @@ func (c *checker) rules() {
 	for i, ref := range c.s.Evaluation.Rules {
 		c.rule(item("evaluation.rules", i), ref)
 	}
+	c.rulesFor()
+}
+
+// rulesFor checks the rules for objectives. One that is written in two ways would have two
+// lists.
+func (c *checker) rulesFor() {
+	const section = "evaluation.rules_for"
+	listed := map[objective.Objective]string{}
 	for text, rules := range sorted(c.s.Evaluation.RulesFor) {
-		key := child("evaluation.rules_for", text)
-		if o, err := objective.Parse(text); err != nil {
+		key := child(section, text)
+		o, err := objective.Parse(text)
+		switch {
+		case err != nil:
 			c.judge(key, "%v", err)
-		} else if o == objective.Utility {
+		case o == objective.Utility:
 			c.judge(key, "the rules for utility are those of evaluation.rules")
+		case listed[o] != "":
+			c.judge(key, "is %v, whose rules %s lists; want one list", o, listed[o])
+		default:
+			listed[o] = key
 		}
 		for i, ref := range rules {
 			c.rule(item(key, i), ref)
