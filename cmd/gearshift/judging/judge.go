@@ -155,6 +155,15 @@ func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) 
 	return sum / float64(len(rows)), nil
 }
 
+// Runs is what Score is the mean of, by seed.
+func (j *Judge) Runs(ctx context.Context, network *nn.MLP, trust policy.Trust) ([]float64, error) {
+	results, err := j.play(ctx, network, trust)
+	if err != nil {
+		return nil, err
+	}
+	return evaluation.Scores(results, policies.JudgedBy, j.objective)[0].Runs, nil
+}
+
 // HeldOutSeeds is how many runs of each workload the comparison with rules takes.
 const HeldOutSeeds = 10
 

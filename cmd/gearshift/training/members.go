@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -156,64 +155,6 @@ func (r *run) decisions() int {
 		least = min(least, m.result.Decisions)
 	}
 	return least
-}
-
-// departure is what it takes that a policy departs from advice: a margin, and the
-// caution of [policy.Trust].
-type departure struct{ margin, caution float64 }
-
-// departures are those that a run chooses from, the least first. Several networks disagree
-// where they know little, so that there more is asked, and maybe more everywhere; of a
-// single one that is all that can be done.
-func (r *run) departures() (list []departure) {
-	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 1.5, 2}
-	if len(r.members) == 1 {
-		margins, cautions = []float64{1, 2, 4, 8, 16, 32, 64}, []float64{0}
-	}
-	for _, times := range margins {
-		for _, caution := range cautions {
-			list = append(list, departure{times * r.config.AdviceMargin, caution})
-			if times > 2 {
-				break // so large a margin leaves caution little to do, and each try takes its time
-			}
-		}
-	}
-	return list
-}
-
-// network is that of the policy, with the departure from advice that validates best.
-func (r *run) network(ctx context.Context) (*nn.MLP, error) {
-	networks := make([]*nn.MLP, len(r.members))
-	for i, m := range r.members {
-		networks[i] = m.result.Network
-	}
-	r.meta.AdviceMargin, r.meta.Caution = 0, 0
-	if r.config.AdviceMargin == 0 {
-		return nn.Mean(networks...)
-	}
-	judge, told := r.judge.Closer(), r.judge.Progress
-	judge.Progress = nil // of each departure; they are counted themselves
-	var chosen *nn.MLP
-	best := math.Inf(-1)
-	departures := r.departures()
-	for i, d := range departures {
-		network, err := r.deployed(d.margin, networks...)
-		if err != nil {
-			return nil, err
-		}
-		score, err := judge.Score(ctx, network, policy.Trust{Seen: r.meta.Seen, Caution: d.caution})
-		if err != nil {
-			return nil, err
-		}
-		if score > best {
-			chosen, best = network, score
-			r.meta.AdviceMargin, r.meta.Caution = d.margin, d.caution
-		}
-		if told != nil {
-			told(i+1, len(departures))
-		}
-	}
-	return chosen, nil
 }
 
 // seen is the largest value of each input that every member has met, for what one has

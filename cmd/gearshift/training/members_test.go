@@ -1,6 +1,7 @@
 package training
 
 import (
+	"context"
 	"errors"
 	"io"
 	"path/filepath"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/nn"
+	"gearshift/router/policy"
 	"gearshift/workloads"
 )
 
@@ -50,6 +53,51 @@ func TestDeparturesAreChosenByValidation(t *testing.T) {
 		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
 			t.Errorf("values that are %v off, seen %v: %+v, want %+v", test.bias, test.seen, got, test.want)
 		}
+	}
+}
+
+// Beside mean utility a departure must be above the advice alone by more than chance, and of
+// such the best is taken.
+func TestOnlySureDeparturesAreTaken(t *testing.T) {
+	scores := [][]float64{
+		{0.2, 0.4, 0.3, 0.5},     // the advice alone
+		{0.3, 0.5, 0.4, 0.4},     // higher in the mean, by chance
+		{0.21, 0.41, 0.31, 0.52}, // surely higher
+		{0.22, 0.42, 0.32, 0.53}, // and more so
+		{0.21, 0.41, 0.32, 0.53}, // surely, but less
+	}
+	next := 0
+	better := surelyHigher(func(context.Context, *nn.MLP, policy.Trust) ([]float64, error) {
+		next++
+		return scores[next-1], nil
+	})
+	var taken []bool
+	for range scores {
+		best, err := better(t.Context(), nil, policy.Trust{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken = append(taken, best)
+	}
+	if want := []bool{true, false, true, true, false}; !slices.Equal(taken, want) {
+		t.Errorf("taken %v, want %v", taken, want)
+	}
+}
+
+// For windows, networks that would send all to the small size are not followed anywhere.
+func TestAPolicyMayKeepToTheAdvice(t *testing.T) {
+	r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1, Objective: &objective.NearPeak})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range r.members {
+		m.result.Network = leading(t, r, 10)
+	}
+	if _, err := r.network(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != adviceAlone {
+		t.Errorf("%+v, want %+v", got, adviceAlone)
 	}
 }
 

@@ -1,0 +1,115 @@
+package training
+
+import (
+	"context"
+	"math"
+
+	"gearshift/env/evaluation"
+	"gearshift/router/nn"
+	"gearshift/router/policy"
+)
+
+// departure is what it takes that a policy departs from advice: a margin, and the
+// caution of [policy.Trust].
+type departure struct{ margin, caution float64 }
+
+// departures are those that a run chooses from, the least first. Several networks disagree
+// where they know little, so that there more is asked, and maybe more everywhere; of a
+// single one that is all that can be done.
+func (r *run) departures() (list []departure) {
+	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 1.5, 2}
+	if len(r.members) == 1 {
+		margins, cautions = []float64{1, 2, 4, 8, 16, 32, 64}, []float64{0}
+	}
+	for _, times := range margins {
+		for _, caution := range cautions {
+			list = append(list, departure{times * r.config.AdviceMargin, caution})
+			if times > 2 {
+				break // so large a margin leaves caution little to do, and each try takes its time
+			}
+		}
+	}
+	return list
+}
+
+// adviceAlone departs nowhere: no value is so much above another.
+var adviceAlone = departure{margin: 100}
+
+// network is that of the policy, with the departure from advice that validates best.
+func (r *run) network(ctx context.Context) (*nn.MLP, error) {
+	networks := make([]*nn.MLP, len(r.members))
+	for i, m := range r.members {
+		networks[i] = m.result.Network
+	}
+	r.meta.AdviceMargin, r.meta.Caution = 0, 0
+	if r.config.AdviceMargin == 0 {
+		return nn.Mean(networks...)
+	}
+	judge, told := r.judge.Closer(), r.judge.Progress
+	judge.Progress = nil // of each departure; they are counted themselves
+	departures := r.departures()
+	better := higher(judge.Score)
+	if r.meta.Objective != "" {
+		departures = append([]departure{adviceAlone}, departures...)
+		better = surelyHigher(judge.Runs)
+	}
+	var chosen *nn.MLP
+	for i, d := range departures {
+		network, err := r.deployed(d.margin, networks...)
+		if err != nil {
+			return nil, err
+		}
+		best, err := better(ctx, network, policy.Trust{Seen: r.meta.Seen, Caution: d.caution})
+		if err != nil {
+			return nil, err
+		}
+		if best {
+			chosen = network
+			r.meta.AdviceMargin, r.meta.Caution = d.margin, d.caution
+		}
+		if told != nil {
+			told(i+1, len(departures))
+		}
+	}
+	return chosen, nil
+}
+
+// comparison says whether a network scores better than all that it was asked of before.
+type comparison func(ctx context.Context, network *nn.MLP, trust policy.Trust) (bool, error)
+
+// higher compares mean scores.
+func higher(score func(context.Context, *nn.MLP, policy.Trust) (float64, error)) comparison {
+	best := math.Inf(-1)
+	return func(ctx context.Context, network *nn.MLP, trust policy.Trust) (bool, error) {
+		x, err := score(ctx, network, trust)
+		if err != nil || x <= best {
+			return false, err
+		}
+		best = x
+		return true, nil
+	}
+}
+
+// surelyHigher compares mean scores too, but of those after the first only such as are above
+// that one by more than chance: shares of windows vary so much from run to run that the best
+// of many tries on few seeds is often none.
+func surelyHigher(runs func(context.Context, *nn.MLP, policy.Trust) ([]float64, error)) comparison {
+	var first []float64
+	best := 0.0 // above the first
+	return func(ctx context.Context, network *nn.MLP, trust policy.Trust) (bool, error) {
+		x, err := runs(ctx, network, trust)
+		if err != nil {
+			return false, err
+		}
+		if first == nil {
+			first = x
+			return true, nil
+		}
+		over, err := evaluation.Paired(x, first)
+		if err != nil || over.Lo <= 0 || over.Mean <= best {
+			return false, err
+		}
+		best = over.Mean
+		return true, nil
+	}
+}
