@@ -106,3 +106,24 @@ func TestBesideMeanUtility(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// What runs were worth by an objective that nobody asked for is not taken to be their utility.
+func TestValuesThatNobodyAskedFor(t *testing.T) {
+	r := valued(result("steady", "u1", false, 0.5, 0.7), objective.NearPeak, 0.25, 0.75)
+	if got := r.By(objective.Utility); !slices.Equal(got.Runs, []float64{0.5, 0.7}) || !got.Objective.IsZero() {
+		t.Errorf("by utility: %+v", got)
+	}
+	if got := r.By(objective.NearPeak); !slices.Equal(got.Runs, []float64{0.25, 0.75}) {
+		t.Errorf("by near-peak: %+v", got)
+	}
+	p, err := objective.Power(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if got := recover(); got != "evaluation: the plan does not ask for power:8" {
+			t.Errorf("by power:8: %v", got)
+		}
+	}()
+	t.Errorf("by power:8: %+v", r.By(p))
+}

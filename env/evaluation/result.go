@@ -62,14 +62,18 @@ func Beside(all ...objective.Objective) []objective.Objective {
 	return list
 }
 
-// By is what the runs were worth by an objective that the plan asked for.
+// By is what the runs were worth by an objective: mean utility, or one that the plan asks for.
+// It panics for another, which would be a mistake of the program.
 func (r *Result) By(o objective.Objective) Valued {
+	if o.IsZero() {
+		return Valued{Value: r.Utility, Runs: r.Runs}
+	}
 	for _, v := range r.Objectives {
 		if v.Objective == o {
 			return v
 		}
 	}
-	return Valued{Objective: objective.Utility, Value: r.Utility, Runs: r.Runs}
+	panic(fmt.Sprintf("evaluation: the plan does not ask for %v", o))
 }
 
 // Percentiles over the requests of all seeds that were answered.
