@@ -221,9 +221,7 @@ func (o *importOptions) describe(c *checkpoints.Checkpoint, s *scenario.Scenario
 	}
 	c.Meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Preset: importedPreset,
-	}
-	if o := s.Training.Objective; !o.IsZero() {
-		c.Meta.Objective = o.String()
+		Objective: policies.Aim(s.Training.Objective),
 	}
 	return trained, nil
 }

@@ -69,6 +69,14 @@ func Objective(m checkpoints.Meta) (objective.Objective, error) {
 	return o, err
 }
 
+// Aim is the objective as a checkpoint has it, which leaves out utility; see [Objective].
+func Aim(o objective.Objective) string {
+	if o == objective.Utility {
+		return ""
+	}
+	return o.String()
+}
+
 // Trust is how far a stored policy is to be trusted against advice.
 func Trust(m checkpoints.Meta) policy.Trust {
 	return policy.Trust{Seen: m.Seen, Caution: m.Caution}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/objective"
 )
@@ -21,10 +22,10 @@ func (o *Options) aimed(s *scenario.Scenario) *scenario.Scenario {
 // keepObjective takes over the objective of the policy that a log fine-tunes: its weights
 // are values by that, which a log is too short to learn anew.
 func (o *Options) keepObjective(ref string, start checkpoints.Meta) error {
-	own, err := objective.Parse(start.Objective)
+	own, err := policies.Objective(start)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--from %q: %s was trained for another version's objective: %w", o.From, ref, err)
+		return fmt.Errorf("--from %q: cannot fine-tune %s: %w", o.From, ref, err)
 	case o.Objective != nil && *o.Objective != own:
 		return fmt.Errorf("--objective %s: %s was trained for %s, and a log fine-tunes a policy for its own objective; leave the flag out, or train without --from-log", o.Objective, ref, own)
 	}
@@ -39,14 +40,6 @@ func rewardable(name string, p scenario.Preset, by objective.Objective) error {
 		return nil
 	}
 	return fmt.Errorf("training.presets.%s.marginal_rewards is true and training.objective, or --objective, is %s: marginal rewards are of utility; want marginal_rewards: false, or the objective utility", name, by)
-}
-
-// remembered is the objective as a checkpoint has it, which leaves out utility.
-func remembered(o objective.Objective) string {
-	if o == objective.Utility {
-		return ""
-	}
-	return o.String()
 }
 
 // goal says in a sentence what the run trains for, unless that is utility.

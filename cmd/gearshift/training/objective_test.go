@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/fleet"
@@ -33,7 +35,7 @@ func TestObjectiveOfARun(t *testing.T) {
 	}
 	own, other, plain := made(nil), made(&power), made(&objective.Utility)
 	for r, want := range map[*run]string{own: "near-peak", other: "power:8", plain: ""} {
-		if r.meta.Objective != want || remembered(r.scenario.Training.Objective) != want || r.meta.ScenarioHash != hash {
+		if r.meta.Objective != want || policies.Aim(r.scenario.Training.Objective) != want || r.meta.ScenarioHash != hash {
 			t.Errorf("trains for %q, by %s, want %q; hash %s, was %s", r.meta.Objective, r.scenario.Training.Objective, want, r.meta.ScenarioHash, hash)
 		}
 		if !sameTraining(r.meta, r.meta) || r.matches(r.meta) != nil {
@@ -113,5 +115,34 @@ func TestTapeRewardsByTheObjective(t *testing.T) {
 			}
 			tape.rewards = tape.reward(rows)
 		}
+	}
+}
+
+// A log fine-tunes a policy for its own objective alone, as the checkpoint has it, and none
+// for what this version does not know.
+func TestALogKeepsTheObjective(t *testing.T) {
+	power, err := objective.Power(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []objective.Objective{objective.Utility, objective.NearPeak, power} {
+		start := checkpoints.Meta{Objective: policies.Aim(own)}
+		o := Options{From: "mine"}
+		if err := o.keepObjective("mine@1", start); err != nil || *o.Objective != own {
+			t.Errorf("for %s: %v, %v", own, o.Objective, err)
+		}
+		other := objective.NearPeak
+		if own == other {
+			other = objective.Utility
+		}
+		o.Objective = &other
+		if err := o.keepObjective("mine@1", start); err == nil || !strings.Contains(err.Error(), "mine@1 was trained for "+own.String()) {
+			t.Errorf("for %s as if for %s: %v", own, other, err)
+		}
+	}
+	o := Options{From: "mine"}
+	err = o.keepObjective("mine@1", checkpoints.Meta{Objective: "speed"})
+	if want := `--from "mine": cannot fine-tune mine@1: it was trained for what another version knows: unknown objective "speed"`; err == nil || !strings.HasPrefix(err.Error(), want) || o.Objective != nil {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -88,7 +88,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 	r.meta = checkpoints.Meta{
 		Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(),
 		Preset: o.Preset, Config: encoded, Seed: o.Seed, OwnEpisodes: preset.Members > 1,
-		Objective: remembered(s.Training.Objective),
+		Objective: policies.Aim(s.Training.Objective),
 	}
 	if r.judge, err = judging.New(r.scenario, spec); err != nil {
 		return nil, err
