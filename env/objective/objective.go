@@ -53,18 +53,20 @@ func Parse(text string) (Objective, error) {
 		return Utility, nil
 	case name == "near-peak" && !given:
 		return NearPeak, nil
-	case name == "power" && given:
+	case name == "near-peak" || name == "utility":
+		return Objective{}, fmt.Errorf("%s: %s takes no numbers; want %[2]s alone, or power:P or windows:SHARE,N", text, name)
+	case name == "power":
 		p, err := strconv.ParseFloat(rest, 64)
 		if err != nil {
-			return Objective{}, fmt.Errorf("power:%s: %q is no number; want such as power:8", rest, rest)
+			return Objective{}, fmt.Errorf("%s: want a number after power:, such as power:8, found %q", text, rest)
 		}
 		return Power(p)
-	case name == "windows" && given:
+	case name == "windows":
 		share, of, _ := strings.Cut(rest, ",")
 		x, err := strconv.ParseFloat(share, 64)
 		n, err2 := strconv.Atoi(strings.TrimSpace(of))
 		if err != nil || err2 != nil {
-			return Objective{}, fmt.Errorf("windows:%s: want a share and a number of requests, such as windows:0.98,20", rest)
+			return Objective{}, fmt.Errorf("%s: want a share and a number of requests, such as windows:0.98,20; several shares at once are near-peak", text)
 		}
 		return Windows(x, n)
 	}

@@ -104,12 +104,12 @@ func TestObjectivesAreReadAsWritten(t *testing.T) {
 func TestObjectivesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"peak":            `unknown objective "peak"; want utility, near-peak, power:P or windows:SHARE,N`,
-		"utility:1":       `unknown objective "utility:1"`,
-		"near-peak:3":     `unknown objective "near-peak:3"`,
-		"windows":         `unknown objective "windows"`, // as --tune-for once took it
-		"power":           `unknown objective "power"`,
-		"power:":          `"" is no number`,
-		"power:x":         `"x" is no number; want such as power:8`,
+		"utility:1":       "utility takes no numbers",
+		"near-peak:3":     "near-peak:3: near-peak takes no numbers; want near-peak alone, or power:P or windows:SHARE,N",
+		"windows":         "windows: want a share and a number of requests, such as windows:0.98,20; several shares at once are near-peak", // as --tune-for once took it
+		"power":           `power: want a number after power:, such as power:8, found ""`,
+		"power:":          `found ""`,
+		"power:x":         `power:x: want a number after power:, such as power:8, found "x"`,
 		"power:0":         "power 0; want above 0",
 		"power:-1":        "power -1; want above 0",
 		"power:1001":      "at most 1000",

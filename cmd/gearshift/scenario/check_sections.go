@@ -284,7 +284,7 @@ func (c *checker) rulesFor() {
 	listed := map[objective.Objective]string{}
 	for text, rules := range sorted(c.s.Evaluation.RulesFor) {
 		key := child(section, text)
-		o, err := objective.Parse(text)
+		o, err := readObjective(text)
 		switch {
 		case err != nil:
 			c.judge(key, "%v", err)

@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -32,15 +34,21 @@ func (d *decoder) objective(key string, n *yaml.Node, o *objective.Objective) {
 		d.want(key, wantObjective, n)
 		return
 	}
-	err := o.UnmarshalText([]byte(n.Value))
-	if err == nil {
-		return
+	var err error
+	*o, err = readObjective(n.Value)
+	d.refused(key, err)
+}
+
+// readObjective reads an objective in a word, and knows what a misspelt one stands for.
+func readObjective(text string) (objective.Objective, error) {
+	o, err := objective.Parse(text)
+	if err == nil || strings.Contains(text, ":") {
+		return o, err
 	}
-	if meant := closest(n.Value, []string{objective.Utility.String(), objective.NearPeak.String()}); meant != "" {
-		d.unreadable(key, "unknown objective %q; did you mean %q?", n.Value, meant)
-		return
+	if meant := closest(text, []string{objective.Utility.String(), objective.NearPeak.String()}); meant != "" {
+		return o, fmt.Errorf("unknown objective %q; did you mean %q?", text, meant)
 	}
-	d.unreadable(key, "%v", err)
+	return o, err
 }
 
 // mappedObjective is that of a mapping; utility, if a fault is reported.

@@ -53,8 +53,8 @@ func TestObjectiveFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"objective: near_peak":                               `f:42: training.objective: unknown objective "near_peak"; did you mean "near-peak"?`,
 		"objective: speed":                                   `f:42: training.objective: unknown objective "speed"; want utility, near-peak, power:P or windows:SHARE,N`,
-		"objective: power:x":                                 `f:42: training.objective: power:x: "x" is no number; want such as power:8`,
-		"objective: windows:0.98":                            "f:42: training.objective: windows:0.98: want a share and a number of requests, such as windows:0.98,20",
+		"objective: power:x":                                 `f:42: training.objective: power:x: want a number after power:, such as power:8, found "x"`,
+		"objective: windows:0.98":                            "f:42: training.objective: windows:0.98: want a share and a number of requests, such as windows:0.98,20; several shares at once are near-peak",
 		"objective:":                                         "f:42: training.objective: " + forms + "nothing",
 		"objective: ''":                                      "f:42: training.objective: " + forms + `the quoted text ""`,
 		"objective: [power, 8]":                              "f:42: training.objective: " + forms + "a list",
