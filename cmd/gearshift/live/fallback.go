@@ -52,12 +52,19 @@ func usual(s *scenario.Scenario) fallback {
 	switch rules := s.RulesFor(s.Training.Objective); {
 	case len(rules) == 0:
 		f.why = "the scenario lists no evaluation.rules; gearshift eval --tune finds some"
+		if !s.Training.Objective.IsZero() {
+			f.why = noRulesFor(s)
+		}
 	case rules[0] != f.rule:
-		f.why = fmt.Sprintf("the scenario lists no evaluation.rules_for %s; gearshift eval --tune --tune-for finds some", s.Training.Objective)
+		f.why = noRulesFor(s)
 	case !slices.Contains(s.Evaluation.Rules, f.rule):
 		f.why = "the first of evaluation.rules_for"
 	}
 	return f
+}
+
+func noRulesFor(s *scenario.Scenario) string {
+	return fmt.Sprintf("the scenario lists no evaluation.rules_for %s; gearshift eval --tune --tune-for %[1]s finds some", s.Training.Objective)
 }
 
 // recorded is the best of the listed rules in the newest comparison, by the scenario's

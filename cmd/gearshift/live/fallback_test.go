@@ -67,7 +67,10 @@ func TestFallback(t *testing.T) {
 	}
 	want(unnamed, "static:small", "the first of evaluation.rules") // no store yet
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
-	want(parse("", ""), "slackfit", "no evaluation.rules")
+	want(parse("", ""), "slackfit", "no evaluation.rules;")
+	bare := parse("", "")
+	bare.Training.Objective, bare.Evaluation.RulesFor = objective.NearPeak, nil
+	want(bare, "budget", "no evaluation.rules_for near-peak; gearshift eval --tune --tune-for near-peak finds some")
 	record(unnamed, 1, map[string]float64{"policy": 0.9, "static:small": 0.8, "threshold:6": 0.6, "slackfit:0.8": 0.7, "slackfit:0.93": 0.75})
 	want(unnamed, "slackfit:0.8", "the best of evaluation.rules over 10 held-out seeds, as recorded with mine@1")
 	record(unnamed, 2, map[string]float64{"policy": 0.9, "threshold:6": 0.7, "slackfit:0.8": 0.6})
@@ -83,7 +86,8 @@ func TestFallback(t *testing.T) {
 	want(aimed, "slackfit:0.8", "the best of evaluation.rules by near-peak over 10 held-out seeds, as recorded with mine@4")
 	want(parse(rules, "  fallback: threshold:3"), "threshold:3", "serving.fallback")
 	store = &checkpoints.Store{Path: filepath.Join(t.TempDir(), "empty.db")}
-	want(aimed, aimed.BestRuleFor(objective.NearPeak), "no evaluation.rules_for near-peak")
+	aimed.Evaluation.RulesFor = nil
+	want(aimed, "budget", "no evaluation.rules_for near-peak")
 	aimed.Evaluation.RulesFor = map[string][]string{"near-peak": {"threshold:5"}}
 	want(aimed, "threshold:5", "the first of evaluation.rules_for")
 	want(unnamed, "static:small", "the first of evaluation.rules")
@@ -116,8 +120,11 @@ func TestWhatToPromote(t *testing.T) {
 		{"slackfit:0.9", []checkpoints.Entry{entry(1, "here", better), entry(2, "here", level)}},
 		{"mine@2", []checkpoints.Entry{entry(1, "here", level), entry(2, "here", better)}},
 	} {
-		if got := toPromote(c.stored, "here"); got != c.want {
+		if got := toPromote(c.stored, "here", "utility"); got != c.want {
 			t.Errorf("%d stored: %q, want %q", len(c.stored), got, c.want)
+		}
+		if got := toPromote(c.stored, "here", "near-peak"); got != "" {
+			t.Errorf("%d stored, judged by utility: %q for near-peak", len(c.stored), got)
 		}
 	}
 }

@@ -111,18 +111,18 @@ func (w *Steward) load(ref string) (router.Policy, error) {
 // scenario is promoted, or the rule that it does not beat.
 func (w *Steward) remedy() (key, commands string) {
 	stored, _ := w.store.List() // a store that cannot be read says so where it is needed
-	if ref := toPromote(stored, w.now.Hash()); ref != "" {
+	if ref := toPromote(stored, w.now.Hash(), w.now.Training.Objective.String()); ref != "" {
 		return "to_promote_one", judging.PromotionIn(w.options.Store)(ref)
 	}
 	return w.options.Remedy(w.options.Scenario, w.now.Name, w.options.Store)
 }
 
-// toPromote is what the last version that was trained and judged in a scenario stands
-// for: itself, or the rule that it is not better than; "" if there is none.
-func toPromote(stored []checkpoints.Entry, scenario string) string {
+// toPromote is what the last version that was trained in a scenario and judged by the
+// objective stands for: itself, or the rule that it is not better than; "" if there is none.
+func toPromote(stored []checkpoints.Entry, scenario, by string) string {
 	slices.SortStableFunc(stored, func(a, b checkpoints.Entry) int { return b.Created.Compare(a.Created) })
 	for _, entry := range stored {
-		if verdict, judged := judging.Stored(entry); judged && entry.Meta.ScenarioHash == scenario {
+		if verdict, judged := judging.Stored(entry); judged && entry.Meta.ScenarioHash == scenario && verdict.Objective.String() == by {
 			return judging.Choice(verdict)
 		}
 	}
