@@ -112,7 +112,11 @@ func (p *paper) given(o objective.Objective) (evaluation.Contestant, error) {
 	ref := p.options.trained[o]
 	c, err := policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {})
 	if err == nil && (c.Rule || c.Objective != o) {
-		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s", o, ref)
+		was := "a rule"
+		if !c.Rule {
+			was = "trained for " + c.Objective.String()
+		}
+		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s, and %s is %s", o, ref, c.Name, was)
 	}
 	return c, err
 }

@@ -215,6 +215,8 @@ func TestGivenPolicies(t *testing.T) {
 	for text, want := range map[string]string{
 		"near-peak":         "such as near-peak=mine",
 		"near-peak=":        "such as near-peak=mine",
+		"=mine":             "such as near-peak=mine",
+		"mine":              "such as near-peak=mine",
 		"power:4=mine":      "the frontier has no point power:4",
 		"fame=mine":         `unknown objective "fame"`,
 		"windows:2,20=mine": "want above 0 and at most 1",

@@ -69,10 +69,10 @@ func (o *Options) readTrained() error {
 		name, ref, given := strings.Cut(text, "=")
 		by, err := objective.Parse(name)
 		switch {
+		case !given || name == "" || ref == "":
+			return fmt.Errorf("--trained %s: want an objective and a stored policy, such as near-peak=mine", text)
 		case err != nil:
 			return fmt.Errorf("--trained %s: %w", text, err)
-		case !given || ref == "":
-			return fmt.Errorf("--trained %s: want an objective and a stored policy, such as near-peak=mine", text)
 		case !slices.Contains(frontierObjectives, by.String()):
 			return fmt.Errorf("--trained %s: the frontier has no point %s; it has %s", text, by, strings.Join(frontierObjectives, ", "))
 		}
