@@ -20,7 +20,8 @@ const tuneSeeds = 16
 
 // tuneRules searches for the best parameters of each rule on the measured profiles,
 // and has the scenario name what it found: those are the rules to beat, and the
-// best of them is what a policy that takes advice departs from.
+// best of them is what a policy that takes advice departs from. They are for mean utility, as
+// evaluation.rules are, whatever the scenario's training.objective.
 func (c *calibration) tuneRules(ctx context.Context) error {
 	measured, tuned := c.at("measured.yaml"), c.at("scenario.yaml")
 	if c.trials == 0 {
@@ -30,7 +31,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		}
 		return output.Install(tuned, text, true)
 	}
-	args := []string{"eval", "--tune", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
+	args := []string{"eval", "--tune", "--tune-for", "utility", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
 	if c.requests > 0 {
 		args = append(args, "--requests", fmt.Sprint(c.requests))
 	}

@@ -48,11 +48,12 @@ run alone with the whole memory.
 A policy that is not a rule is compared with the best of the scenario's evaluation.rules, the
 plain rules and each static size, paired by seed: the rules that gearshift policy promote
 asks it to beat. They are played too, and the verdict is the last line. It is by the objective
-that the policy was trained for, which all rows then show the value of.
+that the policy was trained for. All rows show the values of the policies' objectives, and of
+the scenario's training.objective.
 
 With --tune, every rule with parameters is tuned first: a search over them on training
-seeds of the same workloads, reported with its score, the mean utility over the
-workloads. The best of each rule is then evaluated together with the policies given.
+seeds of the same workloads, reported with its score, the mean over the workloads of what
+--tune-for names. The best of each rule is then evaluated together with the policies given.
 
 With --from-log, policies are judged on requests that a router has served and logged
 (serving.experience): their arrivals are replayed in the simulator, and each is asked
@@ -81,6 +82,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 			if idle != nil {
 				return idle
 			}
+			o.tune.given = c.Flags().Changed("tune-for")
 			return eval(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -148,6 +150,7 @@ func (o *evalOptions) defaults(s *scenario.Scenario) {
 	if o.requests == 0 {
 		o.requests = s.Evaluation.Requests
 	}
+	o.tune.aim(s)
 	if len(o.workloads) == 0 {
 		o.workloads = []string{"u1", "u2"}
 		if o.tune.on {

@@ -99,11 +99,15 @@ func shortRow(x evaluation.Result, r *evaluation.Report) []string {
 
 // writeSearch shows what a search found, the best first.
 func writeSearch(b *strings.Builder, r *evaluation.TuningReport) {
-	fmt.Fprintf(b, "Tuned on %d %s of %s:\n", r.Seeds, r.On, strings.Join(r.Workloads, ", "))
+	b.WriteString(r.Title())
 	rows := [][]string{{"RULE", "SCORE", "POINTS"}}
 	for _, best := range evaluation.BestFirst(r.Best) {
 		rows = append(rows, []string{best.Policy, fmt.Sprintf("%.4f", best.Score), fmt.Sprint(best.Trials)})
 	}
 	output.Fitted(b, rows, 0)
-	b.WriteString("They are in the order that evaluation.rules wants: the best first.\n")
+	key := "evaluation.rules"
+	if !r.Objective.IsZero() {
+		key = fmt.Sprintf("evaluation.rules_for, key %q,", r.Objective)
+	}
+	fmt.Fprintf(b, "They are in the order that %s wants: the best first.\n", key)
 }

@@ -41,6 +41,10 @@ either, a run of a name that has saved progress does not begin.
 At the end it compares the policy with the best of the scenario's rules on held-out seeds,
 as gearshift policy promote requires.
 
+--objective says what the policy is for: utility is the best mean, near-peak is as few runs
+of poor answers as possible, windows:0.98,20 is a promise about 20 requests in a row. See
+"What for" in docs/training.md.
+
 With --from-log, the policy that --from names is fine-tuned on requests that a router
 has served and logged (serving.experience), beside as many decisions in the simulator,
 and stored as a new version of it; it is said how that one does beside the old.`,
@@ -64,7 +68,7 @@ and stored as a new version of it; it is said how that one does beside the old.`
 	scenarioFlag(c, &o.Scenario)
 	storeFlag(c, &o.Store)
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
-	f.TextVar(&by, "objective", objective.Utility, "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective)")
+	f.Var(objectiveFlag{&by}, "objective", "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective, or utility)")
 	f.Lookup("objective").DefValue = "" // which is the scenario's
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")

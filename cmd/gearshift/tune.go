@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 )
 
 // tuneOptions are the flags of eval's search for the parameters of rules.
 type tuneOptions struct {
-	on bool
+	on    bool
+	given bool // whether --tune-for is
 	policies.Search
 }
 
@@ -23,7 +25,15 @@ func tuneFlags(c *cobra.Command, o *tuneOptions) {
 	f.BoolVar(&o.on, "tune", false, "search for the best parameters of each rule first, on training seeds, and evaluate those rules too")
 	f.IntVar(&o.Seeds, "tune-seeds", 4, "training runs of each workload that a point of the search takes")
 	f.IntVar(&o.Trials, "tune-trials", 150, "points of the search for each rule at most")
-	f.TextVar(&o.For, "tune-for", objective.Utility, "what is best: an `objective`, "+objective.Forms)
+	f.Var(objectiveFlag{&o.For}, "tune-for", "what is best: an `OBJECTIVE`, "+objective.Forms+" (default: the scenario's training.objective, or utility)")
+	f.Lookup("tune-for").DefValue = "" // which is the scenario's
+}
+
+// aim fills in what the flag leaves open: what is best for the scenario.
+func (o *tuneOptions) aim(s *scenario.Scenario) {
+	if !o.given {
+		o.For = s.Training.Objective
+	}
 }
 
 func (o *tuneOptions) validate() error {

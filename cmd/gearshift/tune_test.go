@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gearshift/env/evaluation"
+	"gearshift/env/objective"
 	"gearshift/router/policy"
 )
 
@@ -86,8 +87,33 @@ func TestEvalPrintsTheSearch(t *testing.T) {
 	}
 }
 
+// Rules are tuned for the scenario's objective, unless the flag names another; the report says
+// which, where it is not mean utility.
+func TestEvalTunesForTheScenariosObjective(t *testing.T) {
+	aimed := edited(t, "tiny", "\ntraining:\n", "\ntraining:\n  objective: near-peak\n")
+	tune := []string{"eval", "--scenario", aimed, "--policy", "slackfit", "--workload", "u1", "--requests", "100", "--seeds", "1", "--tune", "--tune-seeds", "1", "--tune-trials", "1"}
+	text := succeed(t, tune...)
+	for _, want := range []string{"Tuned for near-peak on 1 training seeds of u1:\n", `evaluation.rules_for, key "near-peak", wants`, " near-peak  IN TIME"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("printed\n%swant %q", text, want)
+		}
+	}
+	var r evaluation.Report
+	if err := json.Unmarshal([]byte(succeed(t, append(tune, "--format", "json")...)), &r); err != nil || r.Tuning.Objective != objective.NearPeak {
+		t.Errorf("tuned for %s, %v", r.Tuning.Objective, err)
+	}
+	if text := succeed(t, append(tune, "--tune-for", "utility")...); !strings.HasPrefix(text, "Tuned on 1 training seeds") || !strings.Contains(text, "evaluation.rules wants") {
+		t.Errorf("for utility:\n%s", text)
+	}
+	alone := succeed(t, "eval", "--scenario", aimed, "--policy", "slackfit", "--workload", "u1", "--requests", "100", "--seeds", "1")
+	if !strings.Contains(alone, " near-peak  IN TIME") {
+		t.Errorf("rules in a scenario for near-peak:\n%s", alone)
+	}
+}
+
 func TestTuneFlagErrors(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-seeds", "0"}, "--tune-seeds 0", "at least 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-trials", "-1"}, "--tune-trials -1", "at least 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-for", "speed"}, "--tune-for", "want utility, near-peak, power:P or windows:SHARE,N")
+	fail(t, []string{"eval", "--scenario", "tiny", "--tune", "--tune-for", ""}, "--tune-for", "want an objective: utility")
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"gearshift/env/objective"
 )
 
 // TuningReport is a search, as eval prints and stores it.
@@ -16,7 +18,9 @@ type TuningReport struct {
 	On        string   `json:"on"` // which seeds
 	Seeds     int      `json:"seeds"`
 	Workloads []string `json:"workloads"` // that the score is the mean over
-	Best      []Best   `json:"best"`      // of each family, in the order of the search
+	// Objective is what the score is the value of; nothing of mean utility.
+	Objective objective.Objective `json:"objective,omitzero"`
+	Best      []Best              `json:"best"` // of each family, in the order of the search
 	// Trials is all that the search played.
 	Trials []Trial `json:"trials,omitempty"`
 }
@@ -29,7 +33,7 @@ type Best struct {
 
 // Report sums up the trials of the tuning. On names the seeds' domain.
 func (t *Tuning) Report(trials []Trial, on string) *TuningReport {
-	r := &TuningReport{On: on, Seeds: len(t.Seeds), Workloads: Headlines(t.Workloads), Trials: trials}
+	r := &TuningReport{On: on, Seeds: len(t.Seeds), Workloads: Headlines(t.Workloads), Objective: t.Objective, Trials: trials}
 	for _, trial := range trials {
 		i := slices.IndexFunc(r.Best, func(b Best) bool { return b.Family == trial.Family })
 		if i < 0 {
@@ -58,8 +62,17 @@ func (r *TuningReport) Write(w io.Writer, format string) error {
 	return Render(w, format, r, r.writeTable, r.writeCSV)
 }
 
+// Title is the line above a table of the search.
+func (r *TuningReport) Title() string {
+	by := ""
+	if !r.Objective.IsZero() {
+		by = "for " + r.Objective.String() + " "
+	}
+	return fmt.Sprintf("Tuned %son %d %s of %s:\n", by, r.Seeds, r.On, strings.Join(r.Workloads, ", "))
+}
+
 func (r *TuningReport) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "Tuned on %d %s of %s:\n", r.Seeds, r.On, strings.Join(r.Workloads, ", "))
+	io.WriteString(w, r.Title())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "FAMILY\tBEST\tSCORE\t%s\tTRIALS\n", strings.ToUpper(strings.Join(r.Workloads, "\t")))
 	for _, b := range r.Best {
