@@ -39,9 +39,11 @@ func TestTrainingForAnObjective(t *testing.T) {
 	resume := func(flags ...string) []string {
 		return append([]string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--resume"}, flags...)
 	}
-	fail(t, resume("--name", "told"), `cannot resume run "told": it began with the objective near-peak, now it is utility`)
-	fail(t, resume("--name", "plain", "--objective", "power:8"), "the objective utility, now it is power:8")
+	fail(t, resume("--name", "told"), `cannot resume run "told": it began for near-peak, now it is for utility; give --objective near-peak to continue it`)
+	fail(t, resume("--name", "plain", "--objective", "power:8"), "it began for utility, now it is for power:8; give --objective utility")
 	succeed(t, resume("--name", "told", "--objective", "near-peak", "--steps", "1500")...)
+	fail(t, []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "fourth", "--from", "told"},
+		"observes other numbers", "it was trained for near-peak, and this run is for utility; --objective near-peak")
 	succeed(t, "train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--name", "third", "--from", "written", "--objective", "power:2", "--steps", "100")
 }
 
@@ -49,6 +51,7 @@ func TestObjectivesThatAreRefused(t *testing.T) {
 	train := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", storePath(t)}
 	fail(t, append(train, "--objective", "best"), `unknown objective "best"`, "near-peak")
 	fail(t, append(train, "--objective", "power:0"), "above 0")
+	fail(t, append(train, "--objective", ""), "--objective", "want an objective: utility, near-peak")
 	marginal := edited(t, "tiny", "members: 2 ", "marginal_rewards: true ")
 	fail(t, append(train, "--scenario", marginal, "--objective", "near-peak"), "training.presets.quick.marginal_rewards", "training.objective")
 }

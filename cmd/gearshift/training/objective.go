@@ -1,6 +1,7 @@
 package training
 
 import (
+	"cmp"
 	"fmt"
 
 	"gearshift/checkpoints"
@@ -40,6 +41,11 @@ func rewardable(name string, p scenario.Preset, by objective.Objective) error {
 		return nil
 	}
 	return fmt.Errorf("training.presets.%s.marginal_rewards is true and training.objective, or --objective, is %s: marginal rewards are of utility; want marginal_rewards: false, or the objective utility", name, by)
+}
+
+// objectiveOf is what a stored policy or run was trained for, in a word.
+func objectiveOf(m checkpoints.Meta) string {
+	return cmp.Or(m.Objective, objective.Utility.String())
 }
 
 // goal says in a sentence what the run trains for, unless that is utility.

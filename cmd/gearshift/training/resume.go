@@ -141,7 +141,8 @@ func (r *run) matches(stored checkpoints.Meta) error {
 	case stored.Scenario != now.Scenario:
 		return differ("scenario", stored.Scenario, now.Scenario)
 	case stored.Objective != now.Objective:
-		return differ("the objective", cmp.Or(stored.Objective, "utility"), cmp.Or(now.Objective, "utility"))
+		was := objectiveOf(stored)
+		return fmt.Errorf("cannot resume run %q: it began for %s, now it is for %s; give --objective %[2]s to continue it, or train under another --name", r.options.Name, was, objectiveOf(now))
 	case stored.ScenarioHash != now.ScenarioHash:
 		return differ("a scenario of hash", stored.ScenarioHash[:12], now.ScenarioHash[:12])
 	case stored.SpecHash != now.SpecHash:

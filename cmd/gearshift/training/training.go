@@ -113,7 +113,7 @@ func (r *run) startFrom(text string) error {
 	case err != nil:
 		return fmt.Errorf("--from %q: %w", text, err)
 	case c.Meta.SpecHash != r.meta.SpecHash:
-		return fmt.Errorf("--from %q: %s observes other numbers than preset %s of scenario %s does", text, entry.Ref(), r.meta.Preset, r.scenario.Name)
+		return fmt.Errorf("--from %q: %s observes other numbers than preset %s of scenario %s does%s", text, entry.Ref(), r.meta.Preset, r.scenario.Name, r.otherAim(c.Meta))
 	}
 	r.meta.From = entry.Digest
 	r.config.Epsilon.Start = r.config.Epsilon.End
@@ -125,6 +125,16 @@ func (r *run) startFrom(text string) error {
 		m.from = weights[i]
 	}
 	return nil
+}
+
+// otherAim says that a policy to start from was trained for another objective than the run
+// is for, on which what it observes depends.
+func (r *run) otherAim(from checkpoints.Meta) string {
+	was, is := objectiveOf(from), objectiveOf(r.meta)
+	if was == is {
+		return ""
+	}
+	return fmt.Sprintf(": it was trained for %s, and this run is for %s; --objective %[1]s goes on with what it observes", was, is)
 }
 
 // preset finds the preset in the scenario and holds the flags against it.
