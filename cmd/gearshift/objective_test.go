@@ -45,7 +45,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 	if held.Beats() != (code == 0) || code != 0 && (!strings.Contains(refusal, verdict.String()) || !strings.Contains(refusal, "near-peak (95 %)") || !strings.Contains(refusal, "UTILITY")) {
 		t.Errorf("the verdict is %s; promote: exit code %d, %s", verdict, code, refusal)
 	}
-	for command, want := range map[string]string{"show mine": "objective near-peak", "ls": ": " + verdict.Word() + " (near-peak)"} {
+	for command, want := range map[string]string{"show mine": "objective near-peak", "ls": ": " + verdict.Word() + " (near-peak)", "ls --wide": "SCENARIO PRESET OBJECTIVE SEED"} {
 		if out := succeed(t, append(append([]string{"policy"}, strings.Fields(command)...), "--store", store)...); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("policy %s does not say %q:\n%s", command, want, out)
 		}

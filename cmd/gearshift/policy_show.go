@@ -133,10 +133,14 @@ func listShort(w io.Writer, entries []checkpoints.Entry) error {
 
 func listWide(w io.Writer, entries []checkpoints.Entry) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "POLICY\tALIASES\tSCENARIO\tPRESET\tSEED\tDECISIONS\tCREATED\tSHA256")
+	head, goal := "", func(checkpoints.Entry) string { return "" }
+	if slices.ContainsFunc(entries, func(e checkpoints.Entry) bool { return e.Meta.Objective != "" }) {
+		head, goal = "OBJECTIVE\t", func(e checkpoints.Entry) string { return e.Meta.Objective + "\t" }
+	}
+	fmt.Fprintln(t, "POLICY\tALIASES\tSCENARIO\tPRESET\t"+head+"SEED\tDECISIONS\tCREATED\tSHA256")
 	for _, e := range entries {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%.12s\n", naming(e), strings.Join(e.Aliases, ","),
-			e.Meta.Scenario, e.Meta.Preset, e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%d\t%d\t%s\t%.12s\n", naming(e), strings.Join(e.Aliases, ","),
+			e.Meta.Scenario, e.Meta.Preset, goal(e), e.Meta.Seed, e.Meta.Decisions, e.Created.Format(time.DateTime), e.Digest)
 	}
 	return t.Flush()
 }

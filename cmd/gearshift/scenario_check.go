@@ -68,6 +68,9 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 	} else {
 		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %.3g requests per second.\n", rate)
 	}
+	if o := s.Training.Objective; !o.IsZero() {
+		fmt.Fprintf(out, "Policies are trained and judged, and rules tuned, for %s.\n", o)
+	}
 	fmt.Fprintf(out, "scenario hash %.12s, observation hash %.12s\n", s.Hash(), s.Spec().Hash())
 	if len(doubts) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "%s; --strict makes them errors:\n%s\n", many(len(doubts), "warning"), strings.Join(doubts, "\n"))

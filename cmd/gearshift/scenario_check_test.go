@@ -25,6 +25,11 @@ func TestCheckShowsWhatEachSizeDoes(t *testing.T) {
 	if out := succeed(t, "scenario", "check", two); strings.Count(out, "ms/token alone") != 2 || !strings.Contains(out, "none") || strings.Index(out, "20 ms") > strings.Index(out, "40 ms") {
 		t.Errorf("%s", out)
 	}
+	// What policies are for is said, where it is not mean utility.
+	aimed := edited(t, "tiny", "\ntraining:\n", "\ntraining:\n  objective: {power: 8}\n")
+	if out := succeed(t, "scenario", "check", aimed); !strings.Contains(out, "Policies are trained and judged, and rules tuned, for power:8.\n") {
+		t.Errorf("%s", out)
+	}
 	// What the fleet does late is not called in time.
 	late := write(t, "late.yaml", strings.ReplaceAll(succeed(t, "scenario", "show", "tiny"), "deadline_ms: 40", "deadline_ms: 1"))
 	if out := succeed(t, "scenario", "check", late); !strings.Contains(out, "No size answers in time. Late, the fleet") || strings.Contains(out, "answers most") {
