@@ -305,7 +305,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 
 // compare plays the policy beside the one that it began with.
 func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t Outcome, err error) {
-	t.From = r.ref
+	t.From, t.Objective = r.ref, r.meta.Objective
 	for v, f := range r.factors {
 		if t.Slowness == nil {
 			t.Slowness = map[string]float64{}

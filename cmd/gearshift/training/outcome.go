@@ -12,15 +12,18 @@ import (
 // checkpoint carries it.
 type Outcome struct {
 	From string `json:"from"`
+	// Objective is what both were trained for; empty: utility.
+	Objective string `json:"objective,omitempty"`
 	// Before and After are their scores on validation seeds of the scenario's
-	// workloads, in the simulator.
+	// workloads, by the objective, in the simulator.
 	Before float64 `json:"validation_before"`
 	After  float64 `json:"validation_after"`
 	// Slowness is by how much the engines were made slower in all of these, by
 	// variant, to take as long as in the log. Nil if the log lacks requests.
 	Slowness map[string]float64 `json:"slowness,omitempty"`
 	// HeldOut is by how much it is better on the end of the log, simulated: arrivals
-	// that it has not learnt from. Nil if the log lacks requests.
+	// that it has not learnt from. It is of mean utility, whatever the objective. Nil if the
+	// log lacks requests.
 	HeldOut  *evaluation.Interval `json:"held_out,omitempty"`
 	Requests int                  `json:"held_out_requests,omitempty"`
 }
@@ -28,9 +31,9 @@ type Outcome struct {
 // gained is by how much the score is higher, to the digits that are shown.
 func (o *Outcome) gained() float64 { return math.Round((o.After-o.Before)*1e4)/1e4 + 0 } // + 0: not −0
 
-// worse says whether it is, by either measure.
+// worse says whether it is, by either measure that is of the objective.
 func (o *Outcome) worse() bool {
-	return o.gained() < 0 || o.HeldOut != nil && o.HeldOut.Hi < 0
+	return o.gained() < 0 || o.Objective == "" && o.HeldOut != nil && o.HeldOut.Hi < 0
 }
 
 // write says whether it is better.
@@ -41,7 +44,11 @@ func (o *Outcome) write(w io.Writer) {
 	} else if o.gained() == 0 {
 		verdict = "no better"
 	}
-	fmt.Fprintf(w, "validation workloads, simulated:  %.4f, was %.4f with %s: %s (%+.4f)\n", o.After, o.Before, o.From, verdict, o.gained())
+	var by, utility string // what the measures are of
+	if o.Objective != "" {
+		by, utility = " of "+o.Objective, " of utility"
+	}
+	fmt.Fprintf(w, "validation workloads, simulated:  %.4f%s, was %.4f with %s: %s (%+.4f)\n", o.After, by, o.Before, o.From, verdict, o.gained())
 	if h := o.HeldOut; h != nil {
 		verdict = "no difference for sure"
 		if h.Lo > 0 {
@@ -49,6 +56,6 @@ func (o *Outcome) write(w io.Writer) {
 		} else if h.Hi < 0 {
 			verdict = "WORSE"
 		}
-		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f) beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, o.From, o.Requests, verdict)
+		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f)%s beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, utility, o.From, o.Requests, verdict)
 	}
 }
