@@ -26,6 +26,10 @@ type Checkpoint struct {
 	Network *nn.MLP // maps Meta.Spec.Inputs numbers to Meta.Spec.Outputs values
 }
 
+// AdviceAlone is the margin of a policy that departs from its advice nowhere: no value is so
+// much above another.
+const AdviceAlone = 100
+
 // Meta describes a checkpoint. It holds no wall-clock time: the same run makes
 // the same bytes. The time of storing is the [Entry]'s.
 type Meta struct {

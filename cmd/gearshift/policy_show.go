@@ -108,6 +108,14 @@ func summaries(entries []checkpoints.Entry) []summary {
 	return list
 }
 
+// departure says what it takes that a policy departs from its advice.
+func departure(margin float64) string {
+	if margin >= checkpoints.AdviceAlone {
+		return "never departed from: no departure was surely better on validation seeds"
+	}
+	return fmt.Sprintf("departed from for more than %.3g", margin)
+}
+
 // listShort prints each version and how it compares with the best rule.
 func listShort(w io.Writer, entries []checkpoints.Entry) error {
 	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
@@ -251,7 +259,7 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 		}
 		line("network", "%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", "-"), "[]"))
 		if rule := m.Spec.Advice(); rule != "" {
-			line("advice", "%s, departed from for more than %.3g", rule, m.AdviceMargin)
+			line("advice", "%s, %s", rule, departure(m.AdviceMargin))
 		}
 	}
 	line("stored", "%s, %d bytes, sha256 %.12s", e.Created.Format(time.DateTime), e.Size, e.Digest)

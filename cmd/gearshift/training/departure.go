@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"gearshift/checkpoints"
 	"gearshift/env/evaluation"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
@@ -32,8 +33,11 @@ func (r *run) departures() (list []departure) {
 	return list
 }
 
-// adviceAlone departs nowhere: no value is so much above another.
-var adviceAlone = departure{margin: 100}
+// adviceAlone departs nowhere. Of several networks it has a
+// caution like the others, by which a checkpoint knows them to be several.
+func adviceAlone(departures []departure) departure {
+	return departure{margin: checkpoints.AdviceAlone, caution: departures[0].caution}
+}
 
 // network is that of the policy, with the departure from advice that validates best.
 func (r *run) network(ctx context.Context) (*nn.MLP, error) {
@@ -50,7 +54,7 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	departures := r.departures()
 	better := higher(judge.Score)
 	if r.meta.Objective != "" {
-		departures = append([]departure{adviceAlone}, departures...)
+		departures = append([]departure{adviceAlone(departures)}, departures...)
 		better = surelyHigher(judge.Runs)
 	}
 	var chosen *nn.MLP
