@@ -111,7 +111,7 @@ func summaries(entries []checkpoints.Entry) []summary {
 // departure says what it takes that a policy departs from its advice.
 func departure(margin float64) string {
 	if margin >= checkpoints.AdviceAlone {
-		return "never departed from: no departure was surely better on validation seeds"
+		return "always followed: no departure was surely better"
 	}
 	return fmt.Sprintf("departed from for more than %.3g", margin)
 }
