@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -57,8 +58,8 @@ continues an interrupted training.`,
 	f.IntVar(&o.TrainingSeeds, "training-seeds", 0, "policies trained from different seeds (default 5, or 1 with --quick)")
 	f.IntVar(&o.Longer, "longer", 0, "also train that many times as long (default 4, or 1, not at all, with --quick)")
 	f.BoolVar(&o.Ablations, "ablations", false, "also train the quick preset with each of its ingredients changed, three times each")
-	f.StringVar(&o.Only, "only", "", "the one `section` to make: "+paper.OnlyFrontier)
-	f.StringArrayVar(&o.Trained, "trained", nil, "`OBJECTIVE=REF` of a policy in --store that the frontier uses in place of training one, repeatable")
+	f.StringVar(&o.Only, "only", "", "the one `section` to make: "+paper.OnlyFrontier+", utility against time near the peak")
+	f.StringArrayVar(&o.Trained, "trained", nil, "`OBJECTIVE=REF` of a policy in --store that the frontier uses in place of training one, repeatable; an objective is "+strings.Join(paper.FrontierObjectives(), ", "))
 	f.StringVar(&o.Points, "points", "", "`file` frontier.json of an earlier report: draw it, and play nothing")
 	storeFlag(c, &o.Store)
 	return c

@@ -36,8 +36,8 @@ func newPolicyPromote(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "promote NAME[@VERSION] | RULE", Short: "Put a version, or a rule, in production: serve routes by it",
 		Long: `Put a version in production, so that serve routes by it. Its stored evaluation must
-beat the best of the scenario's rules on held-out seeds: the 95 % interval of the
-difference must lie above zero. --force promotes it regardless, and keeps the reason.
+beat the best of the scenario's rules on held-out seeds, by the objective that it was trained
+for: the 95 % interval of the difference must lie above zero. --force promotes it regardless, and keeps the reason.
 NAME alone is its newest version.
 
 A rule needs no evaluation: policies are compared with rules. It is stored as a version of

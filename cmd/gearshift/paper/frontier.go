@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gearshift/checkpoints"
@@ -16,6 +17,9 @@ import (
 // frontierObjectives are the points of the frontier, from mean utility to time near the
 // peak. Each has a policy trained for it and a rule tuned for it.
 var frontierObjectives = []string{"utility", "power:3", "power:8", "near-peak", "windows:0.98,20", "windows:0.96,20"}
+
+// FrontierObjectives are the points of the frontier.
+func FrontierObjectives() []string { return slices.Clone(frontierObjectives) }
 
 // nearPeak is the time near the peak that the frontier is drawn over: the share of
 // windows that earn at least .98 of their peak.
