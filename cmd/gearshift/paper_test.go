@@ -56,7 +56,8 @@ func TestPaperMakesTheFrontierAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "frontier.svg")); err != nil {
 		t.Error(err)
 	}
-	fail(t, append(args, filepath.Join(t.TempDir(), "x"), "--store", store, "--trained", "near-peak=hard"), "--trained near-peak=hard", "trained for near-peak")
+	fail(t, append(args, filepath.Join(t.TempDir(), "x"), "--store", store, "--trained", "near-peak=hard"), "--trained near-peak=hard", "want a policy that was trained for near-peak; hard@1 is trained for utility")
+	fail(t, append(args, filepath.Join(t.TempDir(), "x"), "--store", store, "--trained", "near-peak=slackfit"), "slackfit:0.93 is a rule")
 }
 
 // table is what a report of the frontier says, without the folder that it is in.

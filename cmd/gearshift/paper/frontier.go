@@ -120,7 +120,7 @@ func (p *paper) given(o objective.Objective) (evaluation.Contestant, error) {
 		if !c.Rule {
 			was = "trained for " + c.Objective.String()
 		}
-		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s, and %s is %s", o, ref, c.Name, was)
+		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s; %[3]s is %[4]s", o, ref, c.Name, was)
 	}
 	return c, err
 }
