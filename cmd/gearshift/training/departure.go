@@ -33,10 +33,15 @@ func (r *run) departures() (list []departure) {
 	return list
 }
 
-// adviceAlone departs nowhere. Of several networks it has a
-// caution like the others, by which a checkpoint knows them to be several.
-func adviceAlone(departures []departure) departure {
-	return departure{margin: checkpoints.AdviceAlone, caution: departures[0].caution}
+// adviceAlone departs nowhere, whatever the peaks of tasks are worth. Of several networks it
+// has a caution like the others, by which a checkpoint knows them to be several.
+func (r *run) adviceAlone(departures []departure) departure {
+	peak := 1.0
+	tasks := r.scenario.Table().Tasks
+	for i := range tasks {
+		peak = max(peak, tasks[i].Peak())
+	}
+	return departure{margin: peak * checkpoints.AdviceAlone, caution: departures[0].caution}
 }
 
 // network is that of the policy, with the departure from advice that validates best.
@@ -54,7 +59,7 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	departures := r.departures()
 	better := higher(judge.Score)
 	if r.meta.Objective != "" {
-		departures = append([]departure{adviceAlone(departures)}, departures...)
+		departures = append([]departure{r.adviceAlone(departures)}, departures...)
 		better = surelyHigher(judge.Runs)
 	}
 	var chosen *nn.MLP

@@ -96,7 +96,7 @@ func TestAPolicyMayKeepToTheAdvice(t *testing.T) {
 	if _, err := r.network(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := adviceAlone(r.departures())
+	want := r.adviceAlone(r.departures())
 	if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want || want.caution == 0 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
