@@ -190,15 +190,19 @@ func TestProbe(t *testing.T) {
 				for range 5 {
 					_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0}]}\n\n")
 					_ = http.NewResponseController(w).Flush()
-					time.Sleep(2 * time.Millisecond)
+					time.Sleep(10 * time.Millisecond)
 				}
 				_, _ = io.WriteString(w, "data: [DONE]\n\n")
 			default:
 				w.WriteHeader(http.StatusBadRequest)
 			}
 		}))
+		// A busy machine may read several events at once, so that they seem to come sooner.
 		e, err := ask(t, discovery.Target{URL: s.URL}, true)
-		if err != nil || e.Models[0].Step < 2*time.Millisecond {
+		for try := 0; try < 4 && err == nil && e.Models[0].Step < 5*time.Millisecond; try++ {
+			e, err = ask(t, discovery.Target{URL: s.URL}, true)
+		}
+		if err != nil || e.Models[0].Step < 5*time.Millisecond {
 			t.Errorf("%s: %+v, %v", path, e.Models, err)
 		}
 		s.Close()
