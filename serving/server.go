@@ -81,7 +81,7 @@ type Options struct {
 	// configuration names are read anew.
 	Steward Steward
 	// Objective reports what the policy of a name was trained for; empty if that is mean
-	// utility, or unknown. It is called from any goroutine. Nil: nobody knows.
+	// utility, or unknown. It is called from any goroutine. Nil: no policy's is told.
 	Objective func(policy string) string
 }
 

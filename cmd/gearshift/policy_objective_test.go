@@ -44,7 +44,7 @@ func TestPolicyShowSaysTheObjective(t *testing.T) {
 }
 
 // An ONNX file has the objective. A policy that is evaluated again is evaluated by it, and
-// one of an objective that nobody knows is not.
+// one of an unknown objective is not.
 func TestPolicyExportKeepsTheObjective(t *testing.T) {
 	path := storeOfObjectives(t)
 	file := filepath.Join(t.TempDir(), "near.onnx")

@@ -2,7 +2,6 @@ package evaluation
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"gearshift/env"
@@ -29,7 +28,7 @@ func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sa
 			a := e.Arrival()
 			task := &c.Fleet.Table.Tasks[a.Task]
 			samples = append(samples, Sample{
-				Arrival: a.At, Rate: a.Rate, Task: a.Task, Peak: task.Weight * slices.Max(task.Quality),
+				Arrival: a.At, Rate: a.Rate, Task: a.Task, Peak: task.Peak(),
 			})
 		},
 		ended: func(o *env.Outcome) {

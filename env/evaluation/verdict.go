@@ -111,6 +111,10 @@ func Scores(results []Result, workloads []string, o objective.Objective) []Score
 // Verdicts compares each policy of the results that is not a rule with the rules among them,
 // by its objective, over the workloads of the names. Where there is no rule there is none.
 func Verdicts(results []Result, workloads []string) []Verdict {
+	rule := map[string]bool{}
+	for i := range results {
+		rule[results[i].Policy] = results[i].Rule
+	}
 	var list []Verdict
 	compared := map[string]bool{}
 	for i := range results {
@@ -119,33 +123,32 @@ func Verdicts(results []Result, workloads []string) []Verdict {
 			continue
 		}
 		compared[r.Policy] = true
-		policy, rules := split(results, r, workloads)
-		if len(policy) == 0 {
-			continue
-		}
-		if v, err := Over(policy[0], rules); err == nil { // all rows of a plan have its seeds
-			v.Workloads, v.Objective = workloads, r.Objective
+		// All rows of a plan have its seeds, so that an error is for want of rows.
+		if v, err := Against(results, workloads, r.Policy, r.Objective, rule); err == nil {
 			list = append(list, v)
 		}
 	}
 	return list
 }
 
-// split is what a policy earned by its objective, and what the rules did.
-func split(results []Result, policy *Result, workloads []string) (of, rules []Score) {
-	rule := map[string]bool{}
-	for i := range results {
-		rule[results[i].Policy] = results[i].Rule
-	}
-	for _, s := range Scores(results, workloads, policy.Objective) {
+// Against compares a policy with those of the results that are rules, by the objective, over
+// the workloads of the names. It returns an error where the policy or a rule is missing.
+func Against(results []Result, workloads []string, policy string, o objective.Objective, rule map[string]bool) (Verdict, error) {
+	var own, rules []Score
+	for _, s := range Scores(results, workloads, o) {
 		switch {
-		case s.Policy == policy.Policy:
-			of = append(of, s)
+		case s.Policy == policy:
+			own = append(own, s)
 		case rule[s.Policy]:
 			rules = append(rules, s)
 		}
 	}
-	return of, rules
+	if len(own) == 0 {
+		return Verdict{}, fmt.Errorf("cannot compare %s with rules: it was not played on %s", policy, Together(workloads))
+	}
+	v, err := Over(own[0], rules)
+	v.Workloads, v.Objective = workloads, o
+	return v, err
 }
 
 // Together joins names for a sentence: "u1, u2 and stable".

@@ -302,8 +302,8 @@ type Lease struct {
 }
 
 // Settle notes what the request fell short of its peak by ([Task.Shortfall]), which until
-// then was taken to be that of an answer in time by the variant that was chosen. Of a request
-// that is no longer recent nobody asks.
+// then was taken to be that of an answer in time by the variant that was chosen. A request
+// that is no longer recent is not remembered.
 func (x Lease) Settle(shortfall float32) {
 	if x.ledger == nil {
 		return

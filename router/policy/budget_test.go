@@ -34,11 +34,7 @@ func TestBudgetSpendsWhatIsLeft(t *testing.T) {
 		{"its windows are lost already", spent(table, 1, 0.21), [4]int{2, 1, 1, 1}},
 		{"the next best is down", down(spent(table), 1), [4]int{2, 2, 2, 2}},
 	} {
-		var got [4]int
-		for task := range got {
-			got[task] = rule.Decide(test.view, &fleet.Request{Task: task, PromptTokens: 90}, nil)
-		}
-		if got != test.want {
+		if got := byTask(rule, test.view); got != test.want {
 			t.Errorf("%s: chose %v, want %v", test.what, got, test.want)
 		}
 	}

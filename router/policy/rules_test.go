@@ -136,6 +136,14 @@ func TestPricedCountsItsNeighbours(t *testing.T) {
 	}
 }
 
+// byTask is what a rule decides for a request of each task.
+func byTask(rule policy.Rule, view *fleet.View) (chosen [4]int) {
+	for task := range chosen {
+		chosen[task] = rule.Decide(view, &fleet.Request{Task: task, PromptTokens: 90}, nil)
+	}
+	return chosen
+}
+
 func TestTaskAwareServesThoseFirstThatGainMost(t *testing.T) {
 	table := conformance.Fleet(0)
 	rule := parse(t, "task-aware:1,0.08,1,1,0", table)
@@ -155,11 +163,7 @@ func TestTaskAwareServesThoseFirstThatGainMost(t *testing.T) {
 		{"nothing up", down(idle(table), 0, 1, 2), [4]int{-1, -1, -1, -1}},
 		{"the smallest is down", down(fill(idle(table), 2, 9, 200), 0), [4]int{1, 1, 1, 1}},
 	} {
-		var got [4]int
-		for task := range got {
-			got[task] = rule.Decide(test.view, &fleet.Request{Task: task, PromptTokens: 90}, nil)
-		}
-		if got != test.want {
+		if got := byTask(rule, test.view); got != test.want {
 			t.Errorf("%s: chose %v, want %v", test.what, got, test.want)
 		}
 	}

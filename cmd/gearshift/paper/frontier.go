@@ -156,8 +156,12 @@ func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
 		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.repeat(),
 		Large: standing(results, t.large, objective.Utility),
 	}
+	rule := map[string]bool{}
+	for _, c := range t.rules {
+		rule[c.Name] = true
+	}
 	for _, o := range t.objectives {
-		v, err := verdict(results, o, t.policy[o], t.rules)
+		v, err := evaluation.Against(results, policies.JudgedBy, t.policy[o], o, rule)
 		if err != nil {
 			return nil, err
 		}
@@ -167,27 +171,6 @@ func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
 		})
 	}
 	return f, nil
-}
-
-// verdict compares a policy with the best of the rules by the objective.
-func verdict(results []evaluation.Result, o objective.Objective, policy string, rules []evaluation.Contestant) (evaluation.Verdict, error) {
-	isRule := map[string]bool{}
-	for _, c := range rules {
-		isRule[c.Name] = true
-	}
-	var own evaluation.Score
-	var others []evaluation.Score
-	for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
-		if s.Policy == policy {
-			own = s
-		}
-		if isRule[s.Policy] {
-			others = append(others, s)
-		}
-	}
-	v, err := evaluation.Over(own, others)
-	v.Workloads, v.Objective = policies.JudgedBy, o
-	return v, err
 }
 
 // standing is how one policy did.

@@ -21,7 +21,7 @@ func (o *Options) aimed(s *scenario.Scenario) *scenario.Scenario {
 }
 
 // keepObjective takes over the objective of the policy that a log fine-tunes: its weights
-// are values by that, which a log is too short to learn anew.
+// are values by that, which a log is too short to learn once more.
 func (o *Options) keepObjective(ref string, start checkpoints.Meta) error {
 	own, err := policies.Objective(start)
 	switch {
