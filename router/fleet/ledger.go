@@ -54,7 +54,7 @@ type Ledger struct {
 	inFlight []int32
 	byTask   []int32 // in flight, by replica and task
 	held     []int32 // tokens
-	down     []bool  // failed, or drained
+	down     []bool  // failed, drained, or not placed Up
 	failed   []bool
 	drained  []bool
 	rate     rateEstimator
@@ -70,6 +70,7 @@ type Ledger struct {
 	excess                         []float32
 	tightest                       []time.Duration
 	onRoom                         []func()
+	placement                      placement
 }
 
 // slot is the place of one lease; its generation makes old leases inert.
@@ -78,9 +79,10 @@ type slot struct {
 	replica, task int32
 }
 
-// NewLedger starts with every replica up and nothing in flight.
+// NewLedger starts with nothing in flight and every replica up, except those that the
+// table has in another state at the start.
 func NewLedger(t *Table) *Ledger {
-	return &Ledger{
+	l := &Ledger{
 		table:    t,
 		inFlight: make([]int32, len(t.Replicas)),
 		byTask:   make([]int32, len(t.Replicas)*len(t.Tasks)),
@@ -91,7 +93,13 @@ func NewLedger(t *Table) *Ledger {
 		tightest: make([]time.Duration, len(t.Replicas)),
 		last:     make([]uint64, len(t.Hosts)),
 		recent:   newRecent(t),
+
+		placement: newPlacement(t),
 	}
+	for i, placed := range l.placement.state {
+		l.down[i] = placed != Up
+	}
+	return l
 }
 
 // Table is the fleet that the ledger counts.
@@ -174,9 +182,10 @@ func (l *Ledger) tellOfRoom() {
 	}
 }
 
-// turn has the replica down if it has failed or is drained. The lock is held.
+// turn has the replica down if it has failed, is drained or is not placed Up. The lock is
+// held.
 func (l *Ledger) turn(replica int) {
-	l.down[replica] = l.failed[replica] || l.drained[replica]
+	l.down[replica] = l.failed[replica] || l.drained[replica] || l.placement.state[replica] != Up
 	l.taken++
 	for host := range l.last {
 		l.last[host] = l.taken

@@ -36,13 +36,14 @@ type model struct {
 	held     [][]int // by replica: identities of leases
 	tokens   []int32
 	down     []bool
+	placed   []State
 	arrivals []time.Duration
 	declared float64
 }
 
 func (m *model) begin(replica, identity int) bool {
 	limit := m.table.Replicas[replica].Limit
-	if m.down[replica] || limit > 0 && len(m.held[replica]) == limit {
+	if m.down[replica] || m.placed[replica] != Up || limit > 0 && len(m.held[replica]) == limit {
 		return false
 	}
 	m.held[replica] = append(m.held[replica], identity)
@@ -78,12 +79,12 @@ func TestLedgerAgainstModel(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		built := table(t)
 		l := NewLedger(built)
-		m := &model{table: built, held: make([][]int, 4), tokens: make([]int32, 4), down: make([]bool, 4)}
+		m := &model{table: built, held: make([][]int, 4), tokens: make([]int32, 4), down: make([]bool, 4), placed: make([]State, 4)}
 		var leases []Lease // by identity, ended ones included
 		now := time.Duration(0)
 		for step := range 2000 {
 			now += time.Duration(1 + rng.Int64N(int64(time.Second)))
-			switch r := rng.IntN(4); rng.IntN(9) {
+			switch r := rng.IntN(4); rng.IntN(10) {
 			case 0, 1:
 				l.Arrive(now)
 				m.arrivals = append(m.arrivals, now)
@@ -113,6 +114,9 @@ func TestLedgerAgainstModel(t *testing.T) {
 			case 8:
 				m.tokens[r] = rng.Int32N(1000)
 				l.HoldEach([]int{r}, alike(m.tokens[r]))
+			case 9:
+				m.placed[r] = []State{Up, Up, Cold, Loading, Warm}[rng.IntN(5)]
+				l.Place(r, m.placed[r])
 			}
 			compare(t, l, m, now, seed, step)
 		}
@@ -127,10 +131,11 @@ func compare(t *testing.T, l *Ledger, m *model, now time.Duration, seed uint64, 
 	for r := range m.held {
 		total += len(m.held[r])
 		limit := m.table.Replicas[r].Limit
-		available := !m.down[r] && (limit == 0 || len(m.held[r]) < limit)
-		if int(v.InFlight[r]) != len(m.held[r]) || v.Held[r] != m.tokens[r] || v.Down[r] != m.down[r] || v.Available(r) != available {
+		down := m.down[r] || m.placed[r] != Up
+		available := !down && (limit == 0 || len(m.held[r]) < limit)
+		if int(v.InFlight[r]) != len(m.held[r]) || v.Held[r] != m.tokens[r] || v.Down[r] != down || v.Available(r) != available {
 			t.Fatalf("seed %d, step %d: replica %d: %d in flight, down %v; the model has %v, %v",
-				seed, step, r, v.InFlight[r], v.Down[r], m.held[r], m.down[r])
+				seed, step, r, v.InFlight[r], v.Down[r], m.held[r], down)
 		}
 		byTask := make([]int32, len(m.table.Tasks))
 		for _, lease := range m.held[r] {
@@ -276,6 +281,8 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 		l.View(0, &v)
 		lease, _ := l.Begin(3, 0)
 		lease.End()
+		l.PlaceSince(3, l.EpochOf(3), Warm)
+		l.Place(3, Up)
 	}); n != 0 {
 		t.Errorf("a request's way through the ledger allocates %v times", n)
 	}
@@ -298,6 +305,7 @@ func TestLedgerTellsOfRoom(t *testing.T) {
 	for name, f := range map[string]func(){
 		"a replica up or down":  func() { l.SetUp(0, false) },
 		"one drained or not":    func() { l.SetDrained(0, false) },
+		"one that is unloaded":  func() { l.Place(0, Cold) },
 		"a cap":                 func() { l.SetCap(0, 3) },
 		"other routers' counts": func() { l.Correct(0, 1, 10) },
 	} {

@@ -19,6 +19,8 @@ type Replica struct {
 	Limit int
 	// KVTokens is what its KV cache holds, in tokens. Zero is unknown.
 	KVTokens int
+	// Initial is its state at the start: Up, Cold or Warm.
+	Initial State
 }
 
 // Table is what exists: read-only once built, so it may be shared freely.
@@ -85,6 +87,9 @@ func (t *Table) faults() []error {
 		}
 		if r.KVTokens < 0 {
 			fault("replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
+		}
+		if r.Initial != Up && r.Initial != Cold && r.Initial != Warm {
+			fault("replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
 		}
 	}
 	return faults

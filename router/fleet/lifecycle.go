@@ -1,0 +1,151 @@
+package fleet
+
+import "fmt"
+
+// State is where a replica is in its life: whether its model is loaded, and whether
+// it takes requests.
+type State uint8
+
+const (
+	// Up is loaded and takes requests.
+	Up State = iota
+	// Cold is in the table, but not loaded.
+	Cold
+	// Loading is on its way from Cold to Up.
+	Loading
+	// Warm is loaded, but asleep or not activated: it takes no requests, and is up
+	// sooner than a cold replica.
+	Warm
+	// Draining takes nothing new and finishes what it has ([Ledger.SetDrained]).
+	Draining
+	// Down has failed ([Ledger.SetUp]).
+	Down
+)
+
+var stateNames = [...]string{Up: "up", Cold: "cold", Loading: "loading", Warm: "warm", Draining: "draining", Down: "down"}
+
+// String is the state's name in scenarios, metrics and the admin API.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// States are all states, in the order of their numbers.
+func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down} }
+
+// placeable reports whether a replica can be placed in s. Whether it drains or is
+// down is not a matter of its placement.
+func (s State) placeable() bool { return s <= Warm }
+
+// placement is where each replica has been placed, and when that last changed.
+type placement struct {
+	epoch uint64
+	state []State  // by replica
+	since []uint64 // by replica, the epoch that placed it; 0 for the table's own
+}
+
+func newPlacement(t *Table) placement {
+	p := placement{state: make([]State, len(t.Replicas)), since: make([]uint64, len(t.Replicas))}
+	for i := range t.Replicas {
+		p.state[i] = t.Replicas[i].Initial
+	}
+	return p
+}
+
+func (p *placement) copyFrom(o *placement) {
+	p.epoch = o.epoch
+	p.state = append(p.state[:0], o.state...)
+	p.since = append(p.since[:0], o.since...)
+}
+
+// Place notes that the replica is Up, Cold, Loading or Warm now, and returns the
+// epoch of the placement, which is a new one if that changes anything. Only a
+// replica that is placed Up, has not failed and is not drained takes requests: Place,
+// [Ledger.SetUp] and [Ledger.SetDrained] each leave alone what the others said.
+// Leases outlive epochs: what is in flight stays in flight.
+//
+// Place panics if no replica can be placed in s.
+func (l *Ledger) Place(replica int, s State) (epoch uint64) {
+	if !s.placeable() {
+		panic(fmt.Sprintf("fleet: no replica can be placed %v", s))
+	}
+	l.mu.Lock()
+	changed := l.place(replica, s)
+	epoch = l.placement.epoch
+	l.mu.Unlock()
+	if changed {
+		l.tellOfRoom()
+	}
+	return epoch
+}
+
+// PlaceSince is [Ledger.Place] for whoever knows the replica's placement of an epoch
+// ([Ledger.EpochOf]). It reports false, and changes nothing, if another one has been
+// made since, so that of two controllers only one acts on a replica.
+func (l *Ledger) PlaceSince(replica int, since uint64, s State) (epoch uint64, ok bool) {
+	if !s.placeable() {
+		panic(fmt.Sprintf("fleet: no replica can be placed %v", s))
+	}
+	l.mu.Lock()
+	ok = l.placement.since[replica] == since
+	changed := ok && l.place(replica, s)
+	epoch = l.placement.epoch
+	l.mu.Unlock()
+	if changed {
+		l.tellOfRoom()
+	}
+	return epoch, ok
+}
+
+// place reports whether it changed anything. The lock is held.
+func (l *Ledger) place(replica int, s State) bool {
+	p := &l.placement
+	if p.state[replica] == s {
+		return false
+	}
+	p.epoch++
+	p.state[replica], p.since[replica] = s, p.epoch
+	l.turn(replica)
+	return true
+}
+
+// State is the replica's state: Down if it has failed, Draining if it is drained and
+// placed Up, and else as it was placed.
+func (l *Ledger) State(replica int) State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	placed := l.placement.state[replica]
+	switch {
+	case l.failed[replica]:
+		return Down
+	case l.drained[replica] && placed == Up:
+		return Draining
+	}
+	return placed
+}
+
+// Placed is the state that the replica was placed in, whether it has failed or is
+// drained or not.
+func (l *Ledger) Placed(replica int) State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.placement.state[replica]
+}
+
+// Epoch is the number of the placement that holds, which counts the changes by
+// [Ledger.Place].
+func (l *Ledger) Epoch() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.placement.epoch
+}
+
+// EpochOf is the epoch that placed the replica; 0 if it is as the table has it at the
+// start.
+func (l *Ledger) EpochOf(replica int) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.placement.since[replica]
+}
