@@ -3,7 +3,7 @@ package serving
 import (
 	"slices"
 
-	"gearshift/serving/queue"
+	"gearshift/router/queue"
 )
 
 // oneClass is what there is without classes.

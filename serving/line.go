@@ -12,7 +12,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
-	"gearshift/serving/queue"
+	"gearshift/router/queue"
 )
 
 // line is where requests wait that no replica has room for now. Whoever makes room

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/queue"
+	"gearshift/router/queue"
 )
 
 func TestDrainRate(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/queue"
+	"gearshift/router/queue"
 )
 
 type entry = queue.Entry[string]

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"gearshift/serving/queue"
+	"gearshift/router/queue"
 )
 
 // What waits stays, in its order, when the classes change under it.
