@@ -202,6 +202,6 @@ func engineConfig(s *scenario.Scenario, t *fleet.Table, host int, chosen []int) 
 		replicas = append(replicas, r)
 	}
 	var err error
-	c.Table, err = fleet.NewTable(t.Tasks, t.Variants, t.Hosts[host:host+1], replicas)
+	c.Table, err = fleet.NewTable(t.Tasks, t.Variants, t.Hosts[host:host+1], replicas, t.Models...)
 	return c, err
 }

@@ -1,17 +1,44 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 )
 
+// Model is weights that can be loaded.
+type Model struct {
+	Name string
+	// Memory is what they take once loaded, in bytes. Zero is unknown.
+	Memory int64
+	// Load is how long a load takes. Zero is unknown.
+	Load time.Duration
+	// Version tells one set of weights of the name from another.
+	Version string
+}
+
 // Variant is one way to answer a task: a model size.
-type Variant struct{ Name string }
+type Variant struct {
+	Name string
+	// Model is the index of the model that it runs, or −1. In a table without models
+	// it has no meaning; see [Table.ModelOf].
+	Model int
+}
 
-// Host is one GPU or machine whose memory and compute its replicas share.
-type Host struct{ Name string }
+// Host is one GPU or machine whose resources its replicas share.
+type Host struct {
+	Name string
+	// Site is what it fails together with. Empty is a site of its own.
+	Site string
+	// The resources, of which zero is unknown.
+	Memory    int64   // bytes
+	Compute   float64 // operations per second
+	Bandwidth float64 // bytes per second of its memory
+}
 
-// Replica is a variant loaded on a host.
+// Replica is a variant on a host. It need not be loaded.
 type Replica struct {
 	Name          string
 	Variant, Host int
@@ -19,16 +46,22 @@ type Replica struct {
 	Limit int
 	// KVTokens is what its KV cache holds, in tokens. Zero is unknown.
 	KVTokens int
+	// Memory is what it takes on the host once loaded, its KV cache included, in bytes.
+	// Zero is that of its model.
+	Memory int64
 	// Initial is its state at the start: Up, Cold or Warm.
 	Initial State
 }
 
-// Table is what exists: read-only once built, so it may be shared freely.
+// Table is the catalogue of what exists, whether it is loaded or not. It is read-only
+// once built, so it may be shared freely. What is where at one moment is the ledger's:
+// see [Ledger.Place].
 type Table struct {
 	Tasks    []Task
 	Variants []Variant
 	Hosts    []Host
 	Replicas []Replica
+	Models   []Model // none where nobody loads any
 
 	byVariant, byHost [][]int
 	hosts, replicas   []int // all indices
@@ -36,9 +69,9 @@ type Table struct {
 
 // NewTable checks the parts against each other and indexes them. Every fault
 // is named in the one error.
-func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica) (*Table, error) {
+func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica, models ...Model) (*Table, error) {
 	t := &Table{
-		Tasks: tasks, Variants: variants, Hosts: hosts, Replicas: replicas,
+		Tasks: tasks, Variants: variants, Hosts: hosts, Replicas: replicas, Models: models,
 		byVariant: make([][]int, len(variants)),
 		byHost:    make([][]int, len(hosts)),
 	}
@@ -66,6 +99,9 @@ func (t *Table) faults() []error {
 		if t.VariantIndex(v.Name) < i {
 			fault("variant %q is listed twice", v.Name)
 		}
+		if len(t.Models) > 0 && (v.Model < -1 || v.Model >= len(t.Models)) {
+			fault("variant %q names model %d of %d; want its index, or -1 for none", v.Name, v.Model, len(t.Models))
+		}
 	}
 	for i, task := range t.Tasks {
 		if t.TaskIndex(task.Name) < i {
@@ -79,20 +115,46 @@ func (t *Table) faults() []error {
 		}
 	}
 	for _, r := range t.Replicas {
-		if r.Variant < 0 || r.Variant >= len(t.Variants) || r.Host < 0 || r.Host >= len(t.Hosts) {
-			fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(t.Variants), r.Host, len(t.Hosts))
+		t.replicaFaults(&r, fault)
+	}
+	t.resourceFaults(fault)
+	return faults
+}
+
+func (t *Table) replicaFaults(r *Replica, fault func(format string, args ...any)) {
+	if r.Variant < 0 || r.Variant >= len(t.Variants) || r.Host < 0 || r.Host >= len(t.Hosts) {
+		fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(t.Variants), r.Host, len(t.Hosts))
+	}
+	if r.Limit < 0 {
+		fault("replica %q has limit %d; it must not be negative", r.Name, r.Limit)
+	}
+	if r.KVTokens < 0 {
+		fault("replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
+	}
+	if r.Memory < 0 {
+		fault("replica %q takes %d bytes; it must not be negative", r.Name, r.Memory)
+	}
+	if r.Initial != Up && r.Initial != Cold && r.Initial != Warm {
+		fault("replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
+	}
+}
+
+// resourceFaults checks models and hosts, whose numbers are optional.
+func (t *Table) resourceFaults(fault func(format string, args ...any)) {
+	for i, m := range t.Models {
+		if t.ModelIndex(m.Name) < i {
+			fault("model %q is listed twice", m.Name)
 		}
-		if r.Limit < 0 {
-			fault("replica %q has limit %d; it must not be negative", r.Name, r.Limit)
-		}
-		if r.KVTokens < 0 {
-			fault("replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
-		}
-		if r.Initial != Up && r.Initial != Cold && r.Initial != Warm {
-			fault("replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
+		if m.Memory < 0 || m.Load < 0 {
+			fault("model %q takes %d bytes and %v to load; neither must be negative", m.Name, m.Memory, m.Load)
 		}
 	}
-	return faults
+	for _, h := range t.Hosts {
+		// A NaN is no amount either.
+		if amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }; h.Memory < 0 || !amount(h.Compute) || !amount(h.Bandwidth) {
+			fault("host %q has memory %d, compute %v and bandwidth %v; each must be a number from 0 up", h.Name, h.Memory, h.Compute, h.Bandwidth)
+		}
+	}
 }
 
 // ReplicasOf lists the replicas of a variant in table order. Read-only.
@@ -100,6 +162,27 @@ func (t *Table) ReplicasOf(variant int) []int { return t.byVariant[variant] }
 
 // ReplicasOn lists the replicas on a host in table order. Read-only.
 func (t *Table) ReplicasOn(host int) []int { return t.byHost[host] }
+
+// ModelOf is the index of the model that the variant runs, or −1.
+func (t *Table) ModelOf(variant int) int {
+	if len(t.Models) == 0 {
+		return -1
+	}
+	return t.Variants[variant].Model
+}
+
+// MemoryOf is what the replica takes on its host once loaded, in bytes; 0 if that is
+// unknown.
+func (t *Table) MemoryOf(replica int) int64 {
+	r := &t.Replicas[replica]
+	if m := t.ModelOf(r.Variant); r.Memory == 0 && m >= 0 {
+		return t.Models[m].Memory
+	}
+	return r.Memory
+}
+
+// SiteOf names the site of the host, which is that of its own if it has none.
+func (t *Table) SiteOf(host int) string { return cmp.Or(t.Hosts[host].Site, t.Hosts[host].Name) }
 
 // Reaches reports whether the variant may answer the request and can hold it, and its answers
 // have the quality that the request asks for at least.
@@ -129,6 +212,16 @@ func (t *Table) TaskIndex(name string) int {
 func (t *Table) VariantIndex(name string) int {
 	for i := range t.Variants {
 		if t.Variants[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// ModelIndex is the index of the named model, or −1.
+func (t *Table) ModelIndex(name string) int {
+	for i := range t.Models {
+		if t.Models[i].Name == name {
 			return i
 		}
 	}

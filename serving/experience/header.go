@@ -112,5 +112,5 @@ func (h *Header) Table(t *fleet.Table) (*fleet.Table, error) {
 	for i := range replicas {
 		replicas[i].Limit = h.Replicas[i].Limit
 	}
-	return fleet.NewTable(t.Tasks, t.Variants, t.Hosts, replicas)
+	return fleet.NewTable(t.Tasks, t.Variants, t.Hosts, replicas, t.Models...)
 }

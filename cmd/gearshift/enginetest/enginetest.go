@@ -41,7 +41,7 @@ func New(t testing.TB, s *scenario.Scenario) *Engines {
 		e.models = append(e.models, all.Variants[all.Replicas[r].Variant].Name)
 	}
 	var err error
-	if c.Table, err = fleet.NewTable(all.Tasks, all.Variants, all.Hosts[:1], replicas); err != nil {
+	if c.Table, err = fleet.NewTable(all.Tasks, all.Variants, all.Hosts[:1], replicas, all.Models...); err != nil {
 		t.Fatal(err)
 	}
 	if e.Simulated, err = backend.NewSimulated(c); err != nil {
