@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"gearshift/serving/complaint"
-	"gearshift/serving/health"
+	"gearshift/serving/probes"
 	"gearshift/serving/wire"
 )
 
@@ -358,9 +358,9 @@ func (a *answer) garbled() bool {
 // reasonFor sorts the errors of an attempt.
 func reasonFor(err error) failure {
 	switch {
-	case unreachable(err) && !health.Unnamed(err):
+	case unreachable(err) && !probes.Unnamed(err):
 		return failedConnect
-	case timeout(err) || health.Unnamed(err):
+	case timeout(err) || probes.Unnamed(err):
 		return failedTimeout
 	}
 	return failedBroken

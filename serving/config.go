@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/router/health"
 	"gearshift/serving/browser"
 	"gearshift/serving/connections"
 	"gearshift/serving/experience"
 	"gearshift/serving/gauges"
-	"gearshift/serving/health"
 	"gearshift/serving/leases"
 	"gearshift/serving/memory"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/complaint"
-	"gearshift/serving/health"
+	"gearshift/serving/probes"
 )
 
 // dispatch is a routed call on its way to a replica that answers it.
@@ -147,7 +147,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.misplaced() {
 		d.health.unlisted(a.replica)
 	}
-	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !health.Short(a.err) && !health.Unnamed(a.err) {
+	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !probes.Short(a.err) && !probes.Unnamed(a.err) {
 		d.health.failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn

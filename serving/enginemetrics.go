@@ -3,7 +3,7 @@ package serving
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/serving/health"
+	"gearshift/router/health"
 )
 
 var (

@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"gearshift/router/health"
 	"gearshift/serving/gauges"
-	"gearshift/serving/health"
+	"gearshift/serving/probes"
 )
 
 // Prober is what a [Backend]'s transport may be as well: a server that can be
@@ -104,20 +105,20 @@ func (s *Server) watchEngines() {
 			}
 		}
 	}
-	var beats []health.Beat
+	var targets []probes.Target
 	var sources []gauges.Source
 	for _, one := range s.servers() {
-		beats = append(beats, health.Beat{Server: one, Replicas: one.replicas, Models: one.models})
+		targets = append(targets, probes.Target{Server: one, Replicas: one.replicas, Models: one.models})
 		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models})
 	}
 	metrics := newEngineMetrics(s)
-	if len(beats) > 0 {
-		k.patrol = health.NewPatrol(c, beats, engineSeed, func(b health.Beat, f health.Finding) {
-			metrics.probed(b.Replicas, f)
-			k.probed(b.Replicas, f)
+	if len(targets) > 0 {
+		k.prober = probes.New(c, targets, engineSeed, func(t probes.Target, f health.Finding) {
+			metrics.probed(t.Replicas, f)
+			k.probed(t.Replicas, f)
 		})
-		k.patrol.OnList = func(b health.Beat, notes []string, contexts []int) {
-			for n, i := range b.Replicas {
+		k.prober.OnList = func(t probes.Target, notes []string, contexts []int) {
+			for n, i := range t.Replicas {
 				k.listed(i, notes[n])
 				s.contexts.report(i, contexts[n])
 			}
@@ -158,8 +159,8 @@ func (s *Server) followEngines(before, now *Config) {
 	}
 	s.hush()
 	s.health.set(now.health())
-	if s.health.patrol != nil {
-		s.health.patrol.Set(now.health())
+	if s.health.prober != nil {
+		s.health.prober.Set(now.health())
 	}
 	s.scraper.Set(now.Gauges)
 	s.ask()
@@ -169,8 +170,8 @@ func (s *Server) followEngines(before, now *Config) {
 func (s *Server) ask() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopAsking = cancel
-	if s.health.patrol != nil {
-		s.health.patrol.Start(ctx)
+	if s.health.prober != nil {
+		s.health.prober.Start(ctx)
 	}
 	s.scraper.Start(ctx)
 	if s.drift != nil {
@@ -181,8 +182,8 @@ func (s *Server) ask() {
 // hush returns once nobody asks any more. The caller holds s.asking.
 func (s *Server) hush() {
 	s.stopAsking()
-	if s.health.patrol != nil {
-		s.health.patrol.Wait()
+	if s.health.prober != nil {
+		s.health.prober.Wait()
 	}
 	s.scraper.Wait()
 	s.fading.Wait()

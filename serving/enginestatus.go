@@ -3,8 +3,8 @@ package serving
 import (
 	"time"
 
+	"gearshift/router/health"
 	"gearshift/serving/gauges"
-	"gearshift/serving/health"
 )
 
 // EngineStatus is how a replica's engine is doing.

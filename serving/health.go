@@ -9,7 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/health"
+	"gearshift/router/health"
+	"gearshift/serving/probes"
 	"gearshift/serving/wire"
 )
 
@@ -32,7 +33,7 @@ const listens = 10
 // its changes.
 type keeper struct {
 	monitor *health.Monitor
-	patrol  *health.Patrol // nil if no backend can be probed
+	prober  *probes.Prober // nil if no backend can be probed
 	clock   Clock
 	tell    func(health.Change)
 	// waiting fills in how many requests the replicas owe an answer to, and how many
@@ -109,22 +110,22 @@ func (k *keeper) listed(replica int, note string) {
 
 // unlisted has the replica's server asked for its models: it lacks what it was asked for.
 func (k *keeper) unlisted(replica int) {
-	if k.patrol != nil {
-		k.patrol.Soon(func(i int) bool { return i == replica })
+	if k.prober != nil {
+		k.prober.Soon(func(i int) bool { return i == replica })
 	}
 }
 
 // recheck has every server probed and asked for its models: some are others now.
 func (k *keeper) recheck() {
-	if k.patrol != nil {
-		k.patrol.Soon(func(int) bool { return true })
+	if k.prober != nil {
+		k.prober.Soon(func(int) bool { return true })
 	}
 }
 
 // doubt has the replica's host probed: its servers may have gone together.
 func (k *keeper) doubt(replica int) {
-	if k.patrol != nil {
-		k.patrol.Soon(func(i int) bool { return slices.Contains(k.siblings[replica], i) })
+	if k.prober != nil {
+		k.prober.Soon(func(i int) bool { return slices.Contains(k.siblings[replica], i) })
 	}
 }
 

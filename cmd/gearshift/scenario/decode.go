@@ -14,10 +14,10 @@ import (
 
 	"gearshift/env/objective"
 	"gearshift/rl"
+	"gearshift/router/health"
 	"gearshift/serving"
 	"gearshift/serving/backend"
 	"gearshift/serving/gauges"
-	"gearshift/serving/health"
 	"gearshift/serving/setting"
 )
 

@@ -1,4 +1,4 @@
-package health
+package probes
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"gearshift/router/health"
 	"gearshift/serving/listing"
 )
 
@@ -27,8 +28,8 @@ type schedule struct {
 func (s *schedule) due() { s.wait = 0 }
 
 // next reports whether the list is due after a probe with this finding.
-func (s *schedule) next(f Finding, found bool) bool {
-	if found && f != Well && f != Absent {
+func (s *schedule) next(f health.Finding, found bool) bool {
+	if found && f != health.Well && f != health.Absent {
 		s.wait = 0 // what comes back may be another
 		return false
 	}
@@ -38,7 +39,7 @@ func (s *schedule) next(f Finding, found bool) bool {
 
 // askList asks the server for its models, if it is to be asked, and reports what it says of
 // the replicas'.
-func (p *Patrol) askList(ctx context.Context, w *walk) {
+func (p *Prober) askList(ctx context.Context, w *round) {
 	if !p.config.ProbeModels || p.OnList == nil || len(w.Models) == 0 {
 		return
 	}
@@ -66,7 +67,7 @@ func (p *Patrol) askList(ctx context.Context, w *walk) {
 			w.list.wait = 0
 		}
 	}
-	p.OnList(w.Beat, notes, contexts)
+	p.OnList(w.Target, notes, contexts)
 }
 
 // models is the server's list. Says is false if it has none that says anything: no such

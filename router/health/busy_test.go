@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/health"
+	"gearshift/router/health"
 )
 
 // refuse has the replica refuse one more request than it has, as one does that is full.

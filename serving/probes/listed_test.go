@@ -1,4 +1,4 @@
-package health_test
+package probes_test
 
 import (
 	"context"
@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/serving/health"
+	"gearshift/router/health"
+	"gearshift/serving/probes"
 )
 
 // lists is a server that is well, and lists models.
@@ -20,7 +21,7 @@ func (l lists) Get(_ context.Context, path string) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
 }
 
-// A patrol tells what servers say of their models, and nothing where they cannot say.
+// A Prober reports what servers say of their models, and nothing where they cannot say.
 func TestLists(t *testing.T) {
 	always := func(status int, body string) lists { return func(string) (int, string) { return status, body } }
 	for name, c := range map[string]struct {
@@ -47,10 +48,10 @@ func TestLists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
-				beat := health.Beat{Server: c.answer, Replicas: []int{0}, Models: []string{"small"}}
-				p := health.NewPatrol(health.DefaultConfig(), []health.Beat{beat}, 1, func(health.Beat, health.Finding) {})
+				target := probes.Target{Server: c.answer, Replicas: []int{0}, Models: []string{"small"}}
+				p := probes.New(health.DefaultConfig(), []probes.Target{target}, 1, func(probes.Target, health.Finding) {})
 				told := 0
-				p.OnList = func(_ health.Beat, notes []string, contexts []int) {
+				p.OnList = func(_ probes.Target, notes []string, contexts []int) {
 					if told++; notes[0] != c.note || contexts[0] != c.context {
 						t.Errorf("told %q, %v", notes, contexts)
 					}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving/health"
+	"gearshift/router/health"
 )
 
 // Who waits for room is begun as soon as there is any: a replica that comes back must

@@ -3,7 +3,7 @@
 // them back by degrees: a few trials first, then a growing share.
 //
 // A [Monitor] is moved by events with their times, as the ledger is, and has no
-// clock of its own. A [Patrol] is what asks the engines, in real time.
+// clock of its own. Whoever holds it asks the engines and keeps its timer.
 package health
 
 import "time"

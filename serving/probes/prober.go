@@ -1,4 +1,6 @@
-package health
+// Package probes asks servers for their health and their models, in real time. What
+// follows from an answer is the health monitor's business.
+package probes
 
 import (
 	"context"
@@ -12,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"gearshift/router/health"
 )
 
 // modelsPath is asked for the list of models, and where there is no probe path: every
@@ -21,14 +25,14 @@ const modelsPath = "/v1/models"
 // soonest is the least time between two probes of a server.
 const soonest = 100 * time.Millisecond
 
-// Server is what a Patrol asks.
+// Server is what a Prober asks.
 type Server interface {
 	// Get asks for a path of the server's own. The caller closes the body.
 	Get(ctx context.Context, path string) (*http.Response, error)
 }
 
-// Beat is one server of a Patrol, with the replicas that it answers for.
-type Beat struct {
+// Target is one server of a Prober, with the replicas that it answers for.
+type Target struct {
 	Server   Server
 	Replicas []int
 	// Models are the names by which it knows the replicas' variants. Without them it is
@@ -36,58 +40,58 @@ type Beat struct {
 	Models []string
 }
 
-// Patrol probes servers, each at its own times.
-type Patrol struct {
+// Prober probes servers, each at its own times.
+type Prober struct {
 	// OnList, if set before Start, is called with what each server says of its models, as often
-	// as it is asked: notes of those that it has not, see [Monitor.Listed], and the contexts
-	// that it reports, by the Beat's replicas.
-	OnList func(b Beat, notes []string, contexts []int)
+	// as it is asked: notes of those that it has not, see [health.Monitor.Listed], and the contexts
+	// that it reports, by the Target's replicas.
+	OnList func(t Target, notes []string, contexts []int)
 
-	config Config
-	report func(Beat, Finding)
-	walks  []walk
+	config health.Config
+	report func(Target, health.Finding)
+	rounds []round
 	ended  sync.WaitGroup
 }
 
-// walk is the probing of one server.
-type walk struct {
-	Beat
+// round is the probing of one server.
+type round struct {
+	Target
 	soon chan struct{}
 	rand *rand.Rand // of its goroutine
 	list schedule   // of its list of models
 }
 
-// NewPatrol makes a Patrol of the servers. Each finding is reported, by any
+// New makes a Prober of the servers. Each finding is reported, by any
 // goroutine. The seed is that of the jitter.
-func NewPatrol(c Config, beats []Beat, seed uint64, report func(Beat, Finding)) *Patrol {
-	p := &Patrol{config: c, report: report, walks: make([]walk, len(beats))}
-	for i, b := range beats {
-		p.walks[i] = walk{Beat: b, soon: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+func New(c health.Config, targets []Target, seed uint64, report func(Target, health.Finding)) *Prober {
+	p := &Prober{config: c, report: report, rounds: make([]round, len(targets))}
+	for i, t := range targets {
+		p.rounds[i] = round{Target: t, soon: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, uint64(i)))}
 	}
 	return p
 }
 
-// Start begins the probes. They go on until the context ends; [Patrol.Wait]
+// Start begins the probes. They go on until the context ends; [Prober.Wait]
 // waits for that.
-func (p *Patrol) Start(ctx context.Context) {
+func (p *Prober) Start(ctx context.Context) {
 	if p.config.ProbeInterval == 0 {
 		return
 	}
-	for i := range p.walks {
-		p.ended.Go(func() { p.walk(ctx, &p.walks[i]) })
+	for i := range p.rounds {
+		p.ended.Go(func() { p.round(ctx, &p.rounds[i]) })
 	}
 }
 
-// Set changes the configuration of a Patrol that does not run.
-func (p *Patrol) Set(c Config) { p.config = c }
+// Set changes the configuration of a Prober that does not run.
+func (p *Prober) Set(c health.Config) { p.config = c }
 
 // Wait returns once the probes have ended. It may be started again then.
-func (p *Patrol) Wait() { p.ended.Wait() }
+func (p *Prober) Wait() { p.ended.Wait() }
 
 // Soon has the servers of these replicas probed at once: there is doubt of them.
-func (p *Patrol) Soon(replica func(int) bool) {
-	for i := range p.walks {
-		w := &p.walks[i]
+func (p *Prober) Soon(replica func(int) bool) {
+	for i := range p.rounds {
+		w := &p.rounds[i]
 		for _, r := range w.Replicas {
 			if replica(r) {
 				select {
@@ -100,10 +104,10 @@ func (p *Patrol) Soon(replica func(int) bool) {
 	}
 }
 
-// walk probes one server until the context ends: first within one interval, so
+// round probes one server until the context ends: first within one interval, so
 // that the servers are not all asked at once, then at intervals that differ by up
 // to a tenth.
-func (p *Patrol) walk(ctx context.Context, w *walk) {
+func (p *Prober) round(ctx context.Context, w *round) {
 	wait := time.Duration(w.rand.Float64() * float64(p.config.ProbeInterval))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -126,7 +130,7 @@ func (p *Patrol) walk(ctx context.Context, w *walk) {
 			return
 		}
 		if found {
-			p.report(w.Beat, finding)
+			p.report(w.Target, finding)
 		}
 		if w.list.next(finding, found) {
 			p.askList(ctx, w)
@@ -155,7 +159,7 @@ func Unnamed(err error) bool {
 }
 
 // ask probes the server once, if it can.
-func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
+func (p *Prober) ask(ctx context.Context, w *round) (f health.Finding, found bool) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.ProbeTimeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -170,23 +174,23 @@ func (p *Patrol) ask(ctx context.Context, w *walk) (f Finding, found bool) {
 	case Short(err):
 		return 0, false
 	case err == nil && missing(status):
-		return Absent, true
+		return health.Absent, true
 	case err == nil && status < http.StatusInternalServerError:
-		return Well, true
+		return health.Well, true
 	case err == nil:
-		return Unsound, true
+		return health.Unsound, true
 	case Unnamed(err):
-		return Late, true
+		return health.Late, true
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
-		return Unconnected, true
+		return health.Unconnected, true
 	case errors.As(err, &op) && op.Op == "dial":
-		return Refused, true
+		return health.Refused, true
 	case ctx.Err() != nil && !connected.Load():
-		return Unconnected, true
+		return health.Unconnected, true
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
-		return Late, true
+		return health.Late, true
 	}
-	return Unsound, true
+	return health.Unsound, true
 }
 
 // missing says that the server has no such path.

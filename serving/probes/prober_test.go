@@ -1,4 +1,4 @@
-package health_test
+package probes_test
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"gearshift/serving/health"
+	"gearshift/router/health"
+	"gearshift/serving/probes"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,22 +43,22 @@ type diary struct {
 	times    []time.Duration
 }
 
-func (d *diary) report(_ health.Beat, f health.Finding) {
+func (d *diary) report(_ probes.Target, f health.Finding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.findings, d.times = append(d.findings, f), append(d.times, time.Since(d.start))
 }
 
-// walk runs a patrol of the engines for a while.
-func walk(t *testing.T, d time.Duration, during func(*health.Patrol), engines ...engine) *diary {
+// probe runs a Prober of the engines for a while.
+func probe(t *testing.T, d time.Duration, during func(*probes.Prober), engines ...engine) *diary {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	diary := &diary{start: time.Now()}
-	var beats []health.Beat
+	var targets []probes.Target
 	for i, e := range engines {
-		beats = append(beats, health.Beat{Server: e, Replicas: []int{i}})
+		targets = append(targets, probes.Target{Server: e, Replicas: []int{i}})
 	}
-	p := health.NewPatrol(health.DefaultConfig(), beats, 1, diary.report)
+	p := probes.New(health.DefaultConfig(), targets, 1, diary.report)
 	p.Start(ctx)
 	if during != nil {
 		during(p)
@@ -111,7 +112,7 @@ func TestFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := walk(t, 15*time.Second, nil, c.engine)
+				d := probe(t, 15*time.Second, nil, c.engine)
 				if len(d.findings) < 3 || slices.ContainsFunc(d.findings, func(f health.Finding) bool { return f != c.want }) {
 					t.Errorf("found %v, want %v", d.findings, c.want)
 				}
@@ -124,7 +125,7 @@ func TestFindings(t *testing.T) {
 func TestTheProbePathIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		d := walk(t, time.Minute, nil, func(_ context.Context, path string) (int, error) {
+		d := probe(t, time.Minute, nil, func(_ context.Context, path string) (int, error) {
 			switch {
 			case time.Since(began) < 5*time.Second:
 				return 404, nil
@@ -151,7 +152,7 @@ func TestAServerThatHangsIsLate(t *testing.T) {
 	found := make(chan health.Finding, 16)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	p := health.NewPatrol(c, []health.Beat{{Server: over{l.Addr().String()}, Replicas: []int{0}}}, 1, func(_ health.Beat, f health.Finding) { found <- f })
+	p := probes.New(c, []probes.Target{{Server: over{l.Addr().String()}, Replicas: []int{0}}}, 1, func(_ probes.Target, f health.Finding) { found <- f })
 	p.Start(ctx)
 	if f := <-found; f != health.Late {
 		t.Errorf("found %v", f)
@@ -174,7 +175,7 @@ func (o over) Get(ctx context.Context, path string) (*http.Response, error) {
 func TestProbesDoNotComeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		well := func(context.Context, string) (int, error) { return 200, nil }
-		d := walk(t, 2*time.Second, nil, well, well, well, well, well, well, well, well)
+		d := probe(t, 2*time.Second, nil, well, well, well, well, well, well, well, well)
 		if len(d.times) < 8 {
 			t.Fatalf("%d probes of 8 servers within an interval", len(d.times))
 		}
@@ -192,7 +193,7 @@ func TestProbesDoNotComeAtOnce(t *testing.T) {
 func TestDoubtIsClearedAtOnceAndMakesNoStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		well := func(context.Context, string) (int, error) { return 200, nil }
-		d := walk(t, 0, func(p *health.Patrol) {
+		d := probe(t, 0, func(p *probes.Prober) {
 			for range 1000 {
 				p.Soon(func(i int) bool { return i == 0 })
 				time.Sleep(time.Millisecond)
@@ -209,7 +210,7 @@ func TestNoSocketIsNoFinding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, short := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
 			dial := &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", short)}
-			d := walk(t, 10*time.Second, nil, func(context.Context, string) (int, error) { return 0, &url.Error{Op: "Get", Err: dial} })
+			d := probe(t, 10*time.Second, nil, func(context.Context, string) (int, error) { return 0, &url.Error{Op: "Get", Err: dial} })
 			if len(d.findings) > 0 {
 				t.Errorf("%v: found %v", short, d.findings)
 			}

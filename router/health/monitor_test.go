@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/health"
+	"gearshift/router/health"
 )
 
 // rig is a monitor over replicas of one variant, one to a host, and a clock that
