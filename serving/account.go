@@ -70,29 +70,6 @@ type Observer interface {
 // accountKey is where the context of a request holds its account.
 type accountKey struct{}
 
-// observeAll tells the page and the access log of each request.
-func (s *Server) observeAll() {
-	if s.page != nil {
-		s.observers = append(s.observers, s.page)
-	}
-	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
-}
-
-// operationOf names what an endpoint does; empty if it routes nothing.
-func operationOf(path string) string {
-	if path == routePath {
-		return "route"
-	}
-	for i := range endpoints {
-		if endpoints[i].path == path {
-			return endpoints[i].operation
-		}
-	}
-	return ""
-}
-
-const routePath = "/v1/gearshift/route"
-
 // accountOf is the account of the request; nil if none is kept.
 func accountOf(ctx context.Context) *Account {
 	a, _ := ctx.Value(accountKey{}).(*Account)
@@ -102,7 +79,7 @@ func accountOf(ctx context.Context) *Account {
 // account opens one for each request that may be routed, and closes it however
 // the handler ends.
 func (s *Server) account(c *gin.Context) {
-	operation := operationOf(c.FullPath())
+	operation := s.known.operations[c.FullPath()]
 	if operation == "" {
 		return
 	}

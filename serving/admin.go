@@ -101,42 +101,12 @@ func (s *Server) newAdmin(token string) (*admin, error) {
 	if host, _, err := net.SplitHostPort(s.config.Admin.Addr); err == nil {
 		a.loopback = isLoopback(host)
 	}
-	a.engine = s.adminRoutes()
 	return a, nil
 }
 
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
-}
-
-// adminRoutes has pages, which hold no data and are for anyone who can connect,
-// and the rest, of which everything needs the token.
-func (s *Server) adminRoutes() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	e := gin.New()
-	e.HandleMethodNotAllowed = true
-	e.RedirectTrailingSlash = false
-	e.Use(s.identify, s.recovery, s.sameOrigin, s.unhurried, s.bound)
-	e.NoRoute(s.unknownPath)
-	e.NoMethod(s.wrongMethod)
-	e.GET("/healthz", s.alive)
-	s.pageRoutes(e)
-
-	private := e.Group("", s.authorise)
-	private.GET("/admin/status", s.status)
-	private.GET("/metrics", gin.WrapH(s.books.handler()))
-	private.POST("/admin/drain", s.orderDrain)
-	private.POST("/admin/reload", s.orderReload)
-	private.GET("/admin/replicas", s.tellReplicas)
-	private.POST("/admin/replicas/*order", s.orderReplica)
-	private.GET("/admin/policy", s.tellPolicies)
-	private.POST("/admin/policy/:order", s.orderPolicy)
-	private.GET("/admin/leases", s.tellLeases)
-	private.DELETE("/admin/leases", s.revokeLeases)
-	private.DELETE("/admin/leases/:lease", s.revokeLease)
-	s.profileRoutes(private)
-	return e
 }
 
 // AdminHandler serves the operator's endpoints. Nothing of it is reachable
@@ -189,6 +159,14 @@ func (s *Server) authorise(c *gin.Context) {
 		return
 	}
 	s.unauthorised(c, client)
+}
+
+// authoriseReading is authorise for what changes nothing: where no token is set,
+// this machine may look.
+func (s *Server) authoriseReading(c *gin.Context) {
+	if s.admin.set || !s.admin.loopback {
+		s.authorise(c)
+	}
 }
 
 // unauthorised answers a try without the token: the later, the more of them the client

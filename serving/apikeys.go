@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -20,17 +19,13 @@ const tenantKey = "tenant"
 
 // open reports whether the path needs no key. Those who ask are machines that watch
 // this one.
-func (s *Server) open(path string) bool {
-	switch path {
-	case "/", "/healthz", "/health", "/ping", "/readyz":
-		return true
-	case metricsPath:
+func (s *Server) open(c *gin.Context) bool {
+	path := c.Request.URL.Path
+	if path == metricsPath {
 		return s.settings().Metrics == MetricsOpen
 	}
-	return false
+	return s.known.open[path] || s.known.open[c.FullPath()]
 }
-
-const metricsPath = "/metrics"
 
 // clientMetrics are the metrics on the clients' port, unless they are off there.
 func (s *Server) clientMetrics(c *gin.Context) {
@@ -50,7 +45,7 @@ var credentials = []string{"Authorization", "X-Api-Key", "Api-Key"}
 // them, so that none can be forgotten.
 func (s *Server) unlock(c *gin.Context) {
 	ring := s.live.Load().ring
-	if ring == nil || s.open(c.Request.URL.Path) {
+	if ring == nil || s.open(c) {
 		return
 	}
 	holder := identified(ring, c.Request.Header)
@@ -63,7 +58,7 @@ func (s *Server) unlock(c *gin.Context) {
 	c.Set(tenantKey, holder.Name)
 	held := &heldKey{of: holder, kept: true} // there is nothing to give back yet
 	c.Set(heldKeyName, held)
-	if !makesWork(c) {
+	if !s.makesWork(c) {
 		return
 	}
 	verdict, wait := holder.Begin(s.clock)
@@ -97,8 +92,8 @@ func identified(ring *keys.Ring, h http.Header) *keys.Holder {
 
 // makesWork says whether limits count the request: the end of a lease, or of a response
 // in the background, frees rather than takes, and what only tells is cheap.
-func makesWork(c *gin.Context) bool {
-	return c.Request.Method == http.MethodPost && !strings.HasSuffix(c.FullPath(), "/end") && !strings.HasSuffix(c.FullPath(), "/cancel")
+func (s *Server) makesWork(c *gin.Context) bool {
+	return c.Request.Method == http.MethodPost && !s.known.free[c.FullPath()]
 }
 
 // exceeded is the answer to more requests than a key may send.

@@ -159,9 +159,6 @@ func newBooks(r Router, clock Clock) *books {
 	b.choices = newChoices(t, registry)
 	registry.MustRegister(&fleetCollector{router: r, clock: clock},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if c, ok := r.(prometheus.Collector); ok { // a router that counts for itself, as a Recorder does
-		registry.MustRegister(c)
-	}
 	b.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 	return b
 }

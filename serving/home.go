@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -21,9 +22,9 @@ before its deadline. This is its OpenAI-compatible endpoint; the base URL ends i
   GET  /v1/models             the sizes
   GET  /v1/gearshift/status   replicas and what is in flight
   GET  /healthz, /readyz      for load balancers
-
+%s
 Documentation: docs/serving.md and README.md of the source.
-`, strings.TrimRight(" "+s.version, " "))
+`, strings.TrimRight(" "+s.version, " "), s.moduleLines())
 	if page := s.pageURL(); page != "" && fromHere(c.Request.RemoteAddr) {
 		fmt.Fprintf(&b, "The page for operators: %s\n", page)
 	}
@@ -32,11 +33,22 @@ Documentation: docs/serving.md and README.md of the source.
 	c.String(http.StatusOK, "%s", b.String())
 }
 
+// moduleLines are the modules' endpoints on this port, a line each.
+func (s *Server) moduleLines() string {
+	var b strings.Builder
+	for _, r := range s.added {
+		if !r.Access.admin() {
+			fmt.Fprintf(&b, "  %-4s %-22s %s\n", r.Method, r.Path, r.About)
+		}
+	}
+	return b.String()
+}
+
 // pageURL is where the operators' page is, as a browser on this machine takes it; "" if
-// there is none, or it does not listen yet.
+// there is none, or it does not listen yet. A module has it, at "/".
 func (s *Server) pageURL() string {
 	addr := s.adminAddr.Load()
-	if addr == nil || s.page == nil {
+	if addr == nil || !slices.ContainsFunc(s.added, func(r route) bool { return r.Access == AdminOpen && r.Path == "/" }) {
 		return ""
 	}
 	scheme := "http"

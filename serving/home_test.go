@@ -14,10 +14,14 @@ import (
 	"gearshift/serving/memnet"
 )
 
-// blank is a page without anything on it.
-type blank struct{ serving.Page }
+// blank is a module whose page has nothing on it.
+type blank struct{}
 
-func (blank) Files() http.Handler { return http.NotFoundHandler() }
+func (blank) Join(*serving.Server) serving.Parts {
+	return serving.Parts{Routes: []serving.Route{
+		{Method: http.MethodGet, Path: "/", Access: serving.AdminOpen, About: "a page", Handler: http.NotFound},
+	}}
+}
 
 // addressed is a listener in memory that says it is at an address.
 type addressed struct{ *memnet.Listener }
@@ -28,7 +32,7 @@ func (addressed) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 8
 // this machine alone. The start says that in a line of its own.
 func TestHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, nil, func(o *serving.Options) { o.Page = blank{} })
+		g := newRig(t, nil, func(o *serving.Options) { o.Modules = []serving.Module{blank{}} })
 		ask := func(remote string) string {
 			r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
 			r.RemoteAddr = remote

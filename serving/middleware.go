@@ -93,10 +93,11 @@ func (s *Server) recovery(c *gin.Context) {
 }
 
 func (s *Server) unknownPath(c *gin.Context) {
-	s.fail(c, http.StatusNotFound, wire.Error{
-		Type: wire.InvalidRequest, Code: "unknown_url",
-		Message: "there is no " + c.Request.Method + " " + c.Request.URL.Path,
-	})
+	s.fail(c, http.StatusNotFound, unknownURL(c.Request))
+}
+
+func unknownURL(r *http.Request) wire.Error {
+	return wire.Error{Type: wire.InvalidRequest, Code: "unknown_url", Message: "there is no " + r.Method + " " + r.URL.Path}
 }
 
 func (s *Server) wrongMethod(c *gin.Context) {

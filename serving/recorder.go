@@ -25,6 +25,11 @@ type Recorder struct {
 	open map[uint64]*experience.Row
 }
 
+// Join implements [Module]. The server must route by the Recorder, as well.
+func (c *Recorder) Join(*Server) Parts {
+	return Parts{Metrics: []prometheus.Collector{c}, Watcher: c}
+}
+
 // mostOpen bounds the rows of requests under way.
 const mostOpen = 1 << 16
 

@@ -32,7 +32,7 @@ func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Opt
 	t.Cleanup(func() { _ = store.Close() })
 	return func(o *serving.Options) {
 			recorder := serving.NewRecorder(o.Router, store)
-			o.Router, o.Watchers = recorder, append(o.Watchers, recorder)
+			o.Router, o.Modules = recorder, append(o.Modules, recorder)
 		}, func() *experience.Log {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)

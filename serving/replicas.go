@@ -11,30 +11,29 @@ import (
 	"gearshift/serving/wire"
 )
 
-// orderReplica answers POST /admin/replicas/NAME/drain and /undrain. Names of
-// replicas may hold slashes.
-func (s *Server) orderReplica(c *gin.Context) {
-	path := strings.TrimPrefix(c.Param("order"), "/")
-	cut := max(0, strings.LastIndexByte(path, '/'))
-	name, order := path[:cut], strings.TrimPrefix(path[cut:], "/")
-	if order != "drain" && order != "undrain" {
-		s.unknownPath(c)
-		return
+// orderReplica answers POST /admin/replicas/NAME/drain and /undrain.
+func (s *Server) orderReplica(drained bool) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		replica, fault := s.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
+		if fault != nil {
+			s.fail(c, http.StatusNotFound, *fault)
+			return
+		}
+		s.DrainReplica(replica, drained)
+		c.JSON(http.StatusOK, s.Status().Replicas[replica])
 	}
-	replica := -1
+}
+
+// FindReplica is the index of the replica of that name, or what to answer who asks for it.
+func (s *Server) FindReplica(name string) (int, *wire.Error) {
 	var names []string
 	for i, r := range s.table.Replicas {
 		if names = append(names, r.Name); r.Name == name {
-			replica = i
+			return i, nil
 		}
 	}
-	if replica < 0 {
-		s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica",
-			Message: fmt.Sprintf("there is no replica %q; there are %s", name, strings.Join(names, ", "))})
-		return
-	}
-	s.DrainReplica(replica, order == "drain")
-	c.JSON(http.StatusOK, s.Status().Replicas[replica])
+	return -1, &wire.Error{Type: wire.InvalidRequest, Code: "unknown_replica",
+		Message: fmt.Sprintf("there is no replica %q; there are %s", name, strings.Join(names, ", "))}
 }
 
 // DrainReplica keeps new requests away from the replica, or lets them in again.

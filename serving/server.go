@@ -62,8 +62,8 @@ type Options struct {
 	// Tracer makes the spans of requests. Nil: there are none, and what a client
 	// sends of a trace's context passes through.
 	Tracer trace.Tracer
-	// Page is the page of the admin listener; nil is none.
-	Page Page
+	// Modules bring endpoints and metrics of their own, in this order.
+	Modules []Module
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
 	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
@@ -137,7 +137,8 @@ type Server struct {
 	observers []Observer
 	version   string
 	tracer    trace.Tracer           // nil if nothing is traced
-	page      Page                   // nil if there is none
+	added     []route                // the modules' endpoints
+	known     known                  // of the clients' endpoints
 	adminAddr atomic.Pointer[string] // of the admin listener, once it serves
 
 	engineMetrics *engineMetrics
@@ -158,8 +159,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
-		clock: o.Clock, log: o.Log, watchers: o.Watchers,
-		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, page: o.Page, created: time.Now().Unix(),
+		clock: o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
+		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, created: time.Now().Unix(),
 		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift, objective: o.Objective,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
@@ -190,7 +191,10 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
-	s.observeAll()
+	if err := s.join(o.Modules); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
+	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 	s.leases = newLeased(s)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
 	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.prompts, s.table})
@@ -199,47 +203,15 @@ func New(o Options) (*Server, error) {
 	s.memory = newBudgets(&s.config, o.Memory)
 	s.clients = s.newConnected(o.Memory, o.Files)
 	s.books.registry.MustRegister(s.memory, s.clients)
-	s.engine = s.routes()
-	s.cleaned = cleanPaths(s.engine)
 	var err error
 	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
+	if err := s.makeRouters(); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
 	s.startEngines()
 	return s, nil
-}
-
-func (s *Server) routes() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	e := gin.New()
-	e.HandleMethodNotAllowed = true
-	e.RedirectTrailingSlash = false
-	e.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.guard, s.unlock)
-	e.NoRoute(s.unknownPath)
-	e.NoMethod(s.wrongMethod)
-	for i := range endpoints {
-		e.POST(endpoints[i].path, s.handler(&endpoints[i]))
-	}
-	e.GET("/v1/responses/:id", s.keptResponse)
-	e.DELETE("/v1/responses/:id", s.keptResponse)
-	e.GET("/v1/responses/:id/input_items", s.keptResponse)
-	e.POST("/v1/responses/:id/cancel", s.keptResponse)
-	e.GET("/v1/models", s.listModels)
-	// Names of models may hold slashes.
-	e.GET("/v1/models/*id", s.oneModel)
-	for _, method := range []string{http.MethodGet, http.MethodHead} { // probes use either
-		e.Handle(method, "/", s.home)
-		e.Handle(method, "/healthz", s.alive)
-		e.Handle(method, "/health", s.alive) // vLLM's
-		e.Handle(method, "/ping", s.alive)   // SageMaker's
-		e.Handle(method, "/readyz", s.ready)
-	}
-	e.GET(metricsPath, s.clientMetrics)
-	e.GET("/version", s.getVersion)
-	e.GET("/v1/gearshift/status", s.status)
-	e.POST(routePath, s.route)
-	e.POST("/v1/gearshift/route/:lease/end", s.endRoute)
-	return e
 }
 
 // Handler serves all endpoints.

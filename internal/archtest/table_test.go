@@ -146,6 +146,8 @@ var table = []room{
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
 	{"serving/dashboard", []string{"serving", "router/fleet"},
 		"a page shows what the server tells of itself: it asks nobody else"},
+	{"serving/debug", []string{"serving"},
+		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
 		"router/fleet", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
 		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving"},
@@ -175,7 +177,7 @@ var table = []room{
 	{"cmd/gearshift/live", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},

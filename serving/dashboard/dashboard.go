@@ -22,7 +22,7 @@ type About struct {
 }
 
 // Dashboard keeps the last minutes, second by second, and some of the last
-// decisions, in bounded memory. It implements [serving.Page].
+// decisions, in bounded memory. It implements [serving.Module].
 type Dashboard struct {
 	table *fleet.Table
 	about About

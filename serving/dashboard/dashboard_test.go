@@ -76,7 +76,7 @@ func newRig(t *testing.T, token string) *rig {
 	config := serving.DefaultConfig()
 	config.Retries.Max = 0
 	g.Server, err = serving.New(serving.Options{
-		Config: config, Router: g.core, Backends: []serving.Backend{{Transport: &g.upstream}}, Page: g.page, AdminToken: token,
+		Config: config, Router: g.core, Backends: []serving.Backend{{Transport: &g.upstream}}, Modules: []serving.Module{g.page}, AdminToken: token,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -237,21 +237,17 @@ func TestThePageIsServedToAnyoneAndItsDataIsNot(t *testing.T) {
 	if w := g.admin("GET", "/assets/other.js"); w.Code != http.StatusNotFound {
 		t.Errorf("a file that is not there: status %d", w.Code)
 	}
-	for _, path := range []string{"/admin/dashboard", "/debug/pprof/", "/debug/pprof/heap"} {
-		if w := g.admin("GET", path); w.Code != http.StatusUnauthorized {
-			t.Errorf("%s without the token: status %d", path, w.Code)
-		}
-		if w := g.admin("GET", path, "Authorization", "Bearer "+token); w.Code != http.StatusOK {
-			t.Errorf("%s with the token: status %d, %s", path, w.Code, w.Body)
-		}
-		w := httptest.NewRecorder()
-		g.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if w.Code != http.StatusNotFound {
-			t.Errorf("%s on the clients' listener: status %d", path, w.Code)
-		}
+	const path = "/admin/dashboard"
+	if w := g.admin("GET", path); w.Code != http.StatusUnauthorized {
+		t.Errorf("%s without the token: status %d", path, w.Code)
 	}
-	if w := g.admin("GET", "/debug/pprof/cmdline", "Authorization", "Bearer "+token); w.Code != http.StatusNotFound {
-		t.Errorf("the command line: status %d", w.Code)
+	if w := g.admin("GET", path, "Authorization", "Bearer "+token); w.Code != http.StatusOK {
+		t.Errorf("%s with the token: status %d, %s", path, w.Code, w.Body)
+	}
+	w := httptest.NewRecorder()
+	g.Handler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	if w.Code != http.StatusNotFound {
+		t.Errorf("%s on the clients' listener: status %d", path, w.Code)
 	}
 }
 
@@ -261,7 +257,7 @@ func TestWithoutATokenThisMachineMayLook(t *testing.T) {
 	if w := g.admin("GET", "/admin/dashboard"); w.Code != http.StatusOK {
 		t.Errorf("status %d, %s", w.Code, w.Body)
 	}
-	if w := g.admin("GET", "/debug/pprof/heap"); w.Code != http.StatusForbidden {
-		t.Errorf("a profile: status %d", w.Code)
+	if w := g.admin("POST", "/admin/drain"); w.Code != http.StatusForbidden {
+		t.Errorf("an order: status %d", w.Code)
 	}
 }

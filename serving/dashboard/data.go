@@ -36,7 +36,7 @@ type taskData struct {
 	DeadlineMS float64 `json:"deadline_ms"`
 }
 
-// Data implements [serving.Page]: the query has the last second ("second") and the
+// Data is what the page shows, to be encoded as JSON. The query has the last second ("second") and the
 // last revision ("revision") that the page knows.
 func (d *Dashboard) Data(status serving.Status, policies serving.Policies, query url.Values) any {
 	now := d.now()
@@ -65,7 +65,7 @@ func (d *Dashboard) Data(status serving.Status, policies serving.Policies, query
 //go:embed page
 var page embed.FS
 
-// Files implements [serving.Page].
+// Files serves what the page is made of, from "/" on. It holds no data.
 func (d *Dashboard) Files() http.Handler {
 	files, err := fs.Sub(page, "page")
 	if err != nil { // the name is a constant

@@ -20,7 +20,7 @@ func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error
 		return nil, nil, err
 	}
 	recorder := serving.NewRecorder(o.Router, store)
-	o.Router, o.Watchers = recorder, append(o.Watchers, recorder)
+	o.Router, o.Modules = recorder, append(o.Modules, recorder)
 	return store.Begin, func() {
 		if err := store.Close(); err != nil {
 			o.Log.Error("cannot end the log of experience", "error", err)

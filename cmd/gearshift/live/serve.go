@@ -19,9 +19,11 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving"
 	"gearshift/serving/dashboard"
+	"gearshift/serving/debug"
 	"gearshift/serving/setting"
 )
 
@@ -122,7 +124,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		Objective: w.objectives.objective,
 	}
 	if config.Admin.Addr != serving.AdminOff {
-		options.Page = dashboard.New(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: config.Addr}, nil)
+		options.Modules = modules(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: config.Addr})
 	}
 	beginLog, endLog, err := LogExperience(&options, s)
 	if err != nil {
@@ -139,6 +141,11 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer reloadOnHangup(server)()
 	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, beginLog)
+}
+
+// modules are what joins a server that has an admin listener.
+func modules(t *fleet.Table, about dashboard.About) []serving.Module {
+	return []serving.Module{debug.Profiles{}, dashboard.New(t, about, nil)}
 }
 
 // listenAndServe opens the server's listeners and serves them: the operators' one

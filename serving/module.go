@@ -1,0 +1,157 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/gin-gonic/gin/render"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/serving/wire"
+)
+
+// Module is a part of the server that brings endpoints and metrics of its own. Options
+// list the modules, so that the server's own routes and metrics need not know them.
+type Module interface {
+	// Join returns what the module adds to the server. New calls it once, before anything
+	// is served. The module may keep s and call it from its handlers, not from Join.
+	Join(s *Server) Parts
+}
+
+// Parts are what a [Module] adds. All of them are optional.
+type Parts struct {
+	Routes  []Route
+	Metrics []prometheus.Collector
+	// Observer and Watcher come after those of the [Options].
+	Observer Observer
+	Watcher  Watcher
+}
+
+// Access says on which port an endpoint is, and who may use it.
+type Access uint8
+
+// The kinds of access. The zero value is the strictest.
+const (
+	AdminToken Access = iota // admin listener: whoever has the admin token
+	AdminRead                // admin listener: as AdminToken; without a token set, this machine too. For what changes nothing
+	AdminOpen                // admin listener: whoever can connect. For what holds no data
+	ClientKey                // clients' port: whoever has an API key, where keys are required
+	ClientOpen               // clients' port: whoever can connect
+)
+
+// admin reports whether the endpoint is on the admin listener.
+func (a Access) admin() bool { return a <= AdminOpen }
+
+// Route is an endpoint of a [Module].
+//
+// A path is written as [http.ServeMux] has it: {name} is a segment and {name...} the rest.
+// Names of replicas and models hold slashes, so that here literal segments may follow
+// {name...}, as in /admin/replicas/{replica...}/drain. [http.Request.PathValue] has
+// the values. GET does not include HEAD.
+//
+// Whatever applies to the port's own endpoints applies to a module's too: request IDs, time
+// limits, checks of origins, recovery from panics, keys and their limits. A path with another
+// method is answered by 405 and the methods that it has. [Fail] and [Answer] write answers in
+// the server's shapes.
+type Route struct {
+	Method string
+	Path   string
+	Access Access
+	// About says in a line what the endpoint does.
+	About   string
+	Handler http.HandlerFunc
+}
+
+// methods are those that a route may have.
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func (r *Route) validate() error {
+	switch {
+	case !slices.Contains(methods, r.Method):
+		return fmt.Errorf("unknown method %q; want one of %s", r.Method, strings.Join(methods, ", "))
+	case !strings.HasPrefix(r.Path, "/"):
+		return errors.New("the path must begin with /")
+	case r.Access > ClientOpen:
+		return fmt.Errorf("unknown access %d", r.Access)
+	case r.About == "":
+		return errors.New("about is empty; want a line on what the endpoint does")
+	case r.Handler == nil:
+		return errors.New("there is no handler")
+	}
+	return nil
+}
+
+// join adds the modules' metrics and observers, and keeps their routes for the routers.
+func (s *Server) join(modules []Module) error {
+	for _, m := range modules {
+		parts := m.Join(s)
+		for _, c := range parts.Metrics {
+			if err := s.books.registry.Register(c); err != nil {
+				return fmt.Errorf("cannot join %T: %w", m, err)
+			}
+		}
+		for _, r := range parts.Routes {
+			if err := r.validate(); err != nil {
+				return fmt.Errorf("cannot join %T: route %q: %w", m, r.Method+" "+r.Path, err)
+			}
+			s.added = append(s.added, route{Route: r, serve: s.plain(r.Handler)})
+		}
+		if parts.Observer != nil {
+			s.observers = append(s.observers, parts.Observer)
+		}
+		if parts.Watcher != nil {
+			s.watchers = append(s.watchers, parts.Watcher)
+		}
+	}
+	return nil
+}
+
+// asked is a request to a module's endpoint, as the server knows it.
+type asked struct {
+	server  *Server
+	context *gin.Context
+}
+
+// askedKey is where the context of such a request holds it.
+type askedKey struct{}
+
+// plain has gin call a handler of net/http.
+func (s *Server) plain(h http.HandlerFunc) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		r := c.Request.WithContext(context.WithValue(c.Request.Context(), askedKey{}, asked{s, c}))
+		for _, p := range c.Params {
+			r.SetPathValue(p.Key, strings.TrimPrefix(p.Value, "/"))
+		}
+		h(c.Writer, r)
+	}
+}
+
+// Fail answers a request to a module's endpoint with an error, in the shape of the server's
+// own errors.
+func Fail(w http.ResponseWriter, r *http.Request, status int, e wire.Error) {
+	if by, ok := r.Context().Value(askedKey{}).(asked); ok {
+		by.server.fail(by.context, status, e)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(e.JSON()) // who does not read it is gone
+}
+
+// NotFound answers as for a path that the server does not have.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	Fail(w, r, http.StatusNotFound, unknownURL(r))
+}
+
+// Answer writes the value as JSON.
+func Answer(w http.ResponseWriter, status int, value any) error {
+	body := render.JSON{Data: value}
+	body.WriteContentType(w)
+	w.WriteHeader(status)
+	return body.Render(w)
+}

@@ -1,0 +1,259 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// route is an endpoint of the server, its own or a module's.
+type route struct {
+	Route
+	serve gin.HandlerFunc
+	// operation is what the endpoint does with a request that it routes; such a request has
+	// an [Account].
+	operation string
+	// free says that limits of API keys do not count its requests: they end something.
+	free bool
+}
+
+// Where many endpoints need the path.
+const (
+	routePath   = "/v1/gearshift/route"
+	metricsPath = "/metrics"
+)
+
+// clientRoutes are the server's own endpoints on the clients' port.
+func (s *Server) clientRoutes() []route {
+	keyed := func(method, path string, serve gin.HandlerFunc) route {
+		return route{Route: Route{Method: method, Path: path, Access: ClientKey}, serve: serve}
+	}
+	free := func(r route) route { r.free = true; return r }
+	routed := func(r route, operation string) route { r.operation = operation; return r }
+	list := []route{
+		keyed(http.MethodGet, "/v1/responses/{id}", s.keptResponse),
+		keyed(http.MethodDelete, "/v1/responses/{id}", s.keptResponse),
+		keyed(http.MethodGet, "/v1/responses/{id}/input_items", s.keptResponse),
+		free(keyed(http.MethodPost, "/v1/responses/{id}/cancel", s.keptResponse)),
+		keyed(http.MethodGet, "/v1/models", s.listModels),
+		keyed(http.MethodGet, "/v1/models/{id...}", s.oneModel), // names of models may hold slashes
+		keyed(http.MethodGet, metricsPath, s.clientMetrics),
+		keyed(http.MethodGet, "/version", s.getVersion),
+		keyed(http.MethodGet, "/v1/gearshift/status", s.status),
+		routed(keyed(http.MethodPost, routePath, s.route), "route"),
+		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
+	}
+	for i := range endpoints {
+		e := &endpoints[i]
+		list = append(list, routed(keyed(http.MethodPost, e.path, s.handler(e)), e.operation))
+	}
+	probe := func(path string, serve gin.HandlerFunc) { // probes use either method
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			list = append(list, route{Route: Route{Method: method, Path: path, Access: ClientOpen}, serve: serve})
+		}
+	}
+	probe("/", s.home)
+	probe("/healthz", s.alive)
+	probe("/health", s.alive) // vLLM's
+	probe("/ping", s.alive)   // SageMaker's
+	probe("/readyz", s.ready)
+	return list
+}
+
+// adminRoutes are the server's own endpoints on the admin listener.
+func (s *Server) adminRoutes() []route {
+	tokened := func(method, path string, serve gin.HandlerFunc) route {
+		return route{Route: Route{Method: method, Path: path, Access: AdminToken}, serve: serve}
+	}
+	return []route{
+		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.alive},
+		tokened(http.MethodGet, "/admin/status", s.status),
+		tokened(http.MethodGet, metricsPath, gin.WrapH(s.books.handler())),
+		tokened(http.MethodPost, "/admin/drain", s.orderDrain),
+		tokened(http.MethodPost, "/admin/reload", s.orderReload),
+		tokened(http.MethodGet, "/admin/replicas", s.tellReplicas),
+		tokened(http.MethodPost, "/admin/replicas/{replica...}/drain", s.orderReplica(true)),
+		tokened(http.MethodPost, "/admin/replicas/{replica...}/undrain", s.orderReplica(false)),
+		tokened(http.MethodGet, "/admin/policy", s.tellPolicies),
+		tokened(http.MethodPost, "/admin/policy/{order}", s.orderPolicy),
+		tokened(http.MethodGet, "/admin/leases", s.tellLeases),
+		tokened(http.MethodDelete, "/admin/leases", s.revokeLeases),
+		tokened(http.MethodDelete, "/admin/leases/{lease}", s.revokeLease),
+	}
+}
+
+// makeRouters makes both routers: of the clients' port and of the admin listener.
+func (s *Server) makeRouters() error {
+	s.engine, s.admin.engine = s.newRouter(), s.newRouter()
+	s.engine.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.guard, s.unlock)
+	s.admin.engine.Use(s.identify, s.recovery, s.sameOrigin, s.unhurried, s.bound)
+	client, admin := s.clientRoutes(), s.adminRoutes()
+	for _, r := range s.added {
+		if r.Access.admin() {
+			admin = append(admin, r)
+		} else {
+			client = append(client, r)
+		}
+	}
+	s.cleaned, s.known = cleanPaths(s.engine), newKnown(client)
+	if err := s.mount(s.engine, client); err != nil {
+		return err
+	}
+	return s.mount(s.admin.engine, admin)
+}
+
+func (s *Server) newRouter() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.NoRoute(s.unknownPath)
+	e.NoMethod(s.wrongMethod)
+	return e
+}
+
+// mount adds the routes to the router. Those whose paths differ after a wildcard for
+// several segments share one of gin's.
+func (s *Server) mount(e *gin.Engine, routes []route) error {
+	shared := map[string]*branches{}
+	for i := range routes {
+		r := &routes[i]
+		path, tail := ginPath(r.Path)
+		key := r.Method + " " + path
+		if b := shared[key]; b != nil {
+			if err := b.add(tail, s.guarded(r)); err != nil {
+				return fmt.Errorf("route %q: %w", r.Method+" "+r.Path, err)
+			}
+			continue
+		}
+		b := &branches{otherwise: s.guarded(&route{Route: r.Route, serve: s.unknownPath})}
+		_ = b.add(tail, s.guarded(r)) // the first one
+		shared[key] = b
+		serve := s.guarded(r)
+		if strings.Contains(path, "*") {
+			serve = b.serve
+		}
+		if err := handle(e, r.Method, path, serve); err != nil {
+			return fmt.Errorf("route %q: %w", r.Method+" "+r.Path, err)
+		}
+	}
+	return nil
+}
+
+// handle adds a route to the router, which panics where it contradicts another one.
+func handle(e *gin.Engine, method, path string, serve gin.HandlerFunc) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%v", fault)
+		}
+	}()
+	e.Handle(method, path, serve)
+	return nil
+}
+
+// guarded serves the route to those who have its access. API keys are asked for ahead of
+// all routes, unknown ones included; see unlock.
+func (s *Server) guarded(r *route) gin.HandlerFunc {
+	guard := map[Access]gin.HandlerFunc{AdminToken: s.authorise, AdminRead: s.authoriseReading}[r.Access]
+	if guard == nil {
+		return r.serve
+	}
+	return func(c *gin.Context) {
+		if guard(c); !c.IsAborted() {
+			r.serve(c)
+		}
+	}
+}
+
+// ginPath is the path as gin writes it up to a wildcard for several segments, and what
+// follows that.
+func ginPath(path string) (pattern, tail string) {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		name, ok := strings.CutPrefix(segment, "{")
+		if !ok {
+			continue
+		}
+		name = strings.TrimSuffix(name, "}")
+		if name, ok = strings.CutSuffix(name, "..."); ok {
+			segments[i] = "*" + name
+			return strings.Join(segments[:i+1], "/"), strings.Join(append([]string{""}, segments[i+1:]...), "/")
+		}
+		segments[i] = ":" + name
+	}
+	return strings.Join(segments, "/"), ""
+}
+
+// branches are the routes that share a wildcard for several segments.
+type branches struct {
+	tails     []string // what follows it; empty is the one for everything else
+	serves    []gin.HandlerFunc
+	otherwise gin.HandlerFunc
+}
+
+func (b *branches) add(tail string, serve gin.HandlerFunc) error {
+	for _, t := range b.tails {
+		if t == tail {
+			return errors.New("it is there already")
+		}
+	}
+	b.tails, b.serves = append(b.tails, tail), append(b.serves, serve)
+	return nil
+}
+
+// serve finds the route by how the path ends, and leaves the wildcard the rest.
+func (b *branches) serve(c *gin.Context) {
+	wild := &c.Params[len(c.Params)-1]
+	best := -1
+	for i, tail := range b.tails {
+		if strings.HasSuffix(wild.Value, tail) && (best < 0 || len(tail) > len(b.tails[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		b.otherwise(c)
+		return
+	}
+	wild.Value = strings.TrimSuffix(wild.Value, b.tails[best])
+	b.serves[best](c)
+}
+
+// known is what middleware asks of the clients' endpoints, by their paths in gin's form.
+type known struct {
+	open       map[string]bool // needs no key, whatever the method
+	free       map[string]bool
+	operations map[string]string
+}
+
+func newKnown(routes []route) known {
+	k := known{map[string]bool{}, map[string]bool{}, map[string]string{}}
+	for i := range routes {
+		r := &routes[i]
+		path, _ := ginPath(r.Path)
+		before, seen := k.open[path]
+		k.open[path] = r.Access == ClientOpen && (before || !seen)
+		if r.free {
+			k.free[path] = true
+		}
+		if r.operation != "" {
+			k.operations[path] = r.operation
+		}
+	}
+	return k
+}
+
+// Endpoints are all endpoints of the server, its own and the modules'. Handlers, and
+// lines about its own, are left out.
+func (s *Server) Endpoints() []Route {
+	var all []Route
+	for _, list := range [][]route{s.clientRoutes(), s.adminRoutes(), s.added} {
+		for _, r := range list {
+			r.Handler = nil
+			all = append(all, r.Route)
+		}
+	}
+	return all
+}
