@@ -14,6 +14,8 @@ type room struct {
 var table = []room{
 	{"router/fleet", nil,
 		"facts are the bottom: whoever counts requests must not drag in a policy, a simulator or a server"},
+	{"router/control", []string{"router/fleet"},
+		"what acts on its own time is told the time and acts through an actuator: it knows neither the simulator nor the server that wakes it"},
 	{"router/nn", nil,
 		"a forward pass is arithmetic: it serves any observation and any learner"},
 	{"router/queue", nil,

@@ -1,0 +1,117 @@
+// Package control is the contract of whatever acts on its own time, not on a
+// request's: health, lifecycles of replicas, failover, rebalancing. A Controller is a
+// state machine with time passed in. The simulator wakes it from its agenda, the
+// server from a timer; it cannot tell which.
+package control
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"gearshift/router/fleet"
+)
+
+// Never is the time of a controller that has nothing due.
+const Never time.Duration = math.MaxInt64
+
+// Controller acts at times of its own, and changes the world only through the
+// [Actuator] and the ledger that it was made with.
+//
+// Calls come one at a time, with times that never run back. Observe notes what has
+// happened and does not act; the caller asks Wake again after it, at the event's
+// time, since an event may bring the next wake forward. Wake does what is due and
+// returns when to be woken next, which is after now, or [Never]. It may be woken
+// earlier than it asked for, and then does nothing that is not due.
+type Controller interface {
+	Observe(e Event)
+	Wake(now time.Duration) (next time.Duration)
+}
+
+// Kind says what happened.
+type Kind uint8
+
+// The kinds of events. The first six are evidence of a replica's health, the next
+// five the ends of actions that an [Actuator] began.
+const (
+	Broken       Kind = iota // a request broke on the replica
+	Answered                 // a request was answered
+	Missed                   // a heartbeat did not come in time
+	Heartbeat                // one came
+	ProbeFailed              // the replica was asked whether it is well, and did not say so
+	ProbePassed              // it said so
+	Loaded                   // the model is loaded, and can take requests
+	Unloaded                 // it is no longer loaded
+	Slept                    // it sleeps
+	Woken                    // it can take requests again
+	ActionFailed             // an action came to nothing; Reason says why
+	Changed                  // the replica is in another state by another hand's doing
+)
+
+var kinds = [...]string{
+	"broken", "answered", "missed", "heartbeat", "probe failed", "probe passed",
+	"loaded", "unloaded", "slept", "woken", "action failed", "changed",
+}
+
+// String is the kind in words.
+func (k Kind) String() string { return name(kinds[:], uint8(k), "kind") }
+
+// Event is something that happened to a replica, or to a host and so to all that is
+// there.
+type Event struct {
+	At   time.Duration
+	Kind Kind
+	// Replica is an index of the table, or −1 where the event is of the whole host.
+	Replica int
+	// Host is an index of the table.
+	Host int
+	// Action is what ended, of the kinds from Loaded to ActionFailed.
+	Action Action
+	// State is what a replica that was Changed is in now.
+	State fleet.State
+	// Reason is why, in one line, where there is one to tell.
+	Reason string
+}
+
+// Verb is what an action does.
+type Verb uint8
+
+// The verbs.
+const (
+	Load     Verb = iota // from disk until it can take requests
+	Unload               // gives its memory back; what it still runs breaks
+	Sleep                // keeps its place, and is soon up again; what it still runs breaks
+	Wake                 // ends the sleep
+	Activate             // begins to take requests, or hands them over to the replica
+	Notify               // tells clients where to go
+)
+
+var verbs = [...]string{"load", "unload", "sleep", "wake", "activate", "notify"}
+
+// String is the verb as it is written.
+func (v Verb) String() string { return name(verbs[:], uint8(v), "verb") }
+
+func name(names []string, i uint8, of string) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s %d", of, i)
+}
+
+// Action is one change of a replica. Epoch is the placement's that it was decided
+// on: whoever acts refuses one that is older than another that it has seen, so that a
+// controller that was cut off does not undo the work of its successor.
+type Action struct {
+	Verb    Verb
+	Replica int
+	Epoch   uint64
+}
+
+// String is the action in words.
+func (a Action) String() string { return fmt.Sprintf("%s replica %d", a.Verb, a.Replica) }
+
+// Actuator begins an action and returns at once; an [Event] says later how it ended.
+// An error is of an action that was not begun: no event follows it.
+type Actuator interface {
+	Act(a Action) error
+}

@@ -1,0 +1,62 @@
+package control
+
+import "time"
+
+// Set is several controllers as one, in the order in which they were added: at equal
+// times the first acts first. The zero value is empty.
+type Set struct {
+	members []member
+}
+
+type member struct {
+	controller Controller
+	due        time.Duration
+}
+
+// NewSet makes a set whose members are first woken at time 0, or when they are first
+// asked after.
+func NewSet(controllers ...Controller) *Set {
+	s := &Set{}
+	for _, c := range controllers {
+		s.Add(c)
+	}
+	return s
+}
+
+// Add puts a controller behind the others. It is woken the next time that the set is.
+func (s *Set) Add(c Controller) { s.members = append(s.members, member{controller: c}) }
+
+// Len is how many controllers there are.
+func (s *Set) Len() int { return len(s.members) }
+
+// Observe tells all of them, each of which is then due at the event's time. A controller
+// must not answer each event of its own with another, or the moment never ends.
+func (s *Set) Observe(e Event) {
+	for i := range s.members {
+		m := &s.members[i]
+		m.controller.Observe(e)
+		m.due = min(m.due, e.At)
+	}
+}
+
+// Next is when the earliest of them is due, or [Never].
+func (s *Set) Next() time.Duration {
+	next := Never
+	for i := range s.members {
+		next = min(next, s.members[i].due)
+	}
+	return next
+}
+
+// Wake wakes those that are due and returns when the earliest is due next. One that asks
+// for a time that is not after now gets the next nanosecond, so that time goes on.
+func (s *Set) Wake(now time.Duration) time.Duration {
+	for i := range s.members {
+		if m := &s.members[i]; m.due <= now {
+			// An event that comes while it is awake makes it due again.
+			m.due = Never
+			m.due = min(m.due, max(m.controller.Wake(now), now+1))
+		}
+	}
+	return s.Next()
+}
