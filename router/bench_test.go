@@ -102,7 +102,7 @@ func TestDecisionAllocatesNothing(t *testing.T) {
 func allocatesNothing(t *testing.T, core *router.Core) {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("the pool of desks forgets at random under the race detector")
+		t.Skip("the pool of decisions forgets at random under the race detector")
 	}
 	r := &fleet.Request{PromptTokens: 90}
 	var now time.Duration

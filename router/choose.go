@@ -5,7 +5,7 @@ import "gearshift/router/fleet"
 // choose picks variant and replica from d.view, on which at least one replica
 // is available (of the pinned variant, if there is one). It always succeeds:
 // where a policy or the balancer fails, what stands behind it chooses.
-func (d *desk) choose(pinned int, r *fleet.Request, random uint64) Choice {
+func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
 	if pinned < 0 {
 		choice = d.ask(r)
@@ -20,7 +20,7 @@ func (d *desk) choose(pinned int, r *fleet.Request, random uint64) Choice {
 
 // again is choose after d.view has changed: the variant stays, if it can, and
 // the replica is picked anew.
-func (d *desk) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
+func (d *Decision) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
 	if d.policy.placer != nil || choice.Fallback || !d.view.VariantAvailable(choice.Variant) {
 		return d.anew(choice.Trial, pinned, r, random)
 	}
@@ -30,7 +30,7 @@ func (d *desk) again(choice Choice, pinned int, r *fleet.Request, random uint64)
 
 // anew chooses from scratch. A trial that has no answer now leaves it to the
 // policy in charge.
-func (d *desk) anew(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
+func (d *Decision) anew(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
 	choice := d.choose(pinned, r, random)
 	if charge := &d.lineup.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && choice.Reason != ReasonContext && d.policy != charge {
 		d.policy = charge
@@ -44,7 +44,7 @@ func (d *desk) anew(trial bool, pinned int, r *fleet.Request, random uint64) Cho
 }
 
 // settle completes the choice by the replica.
-func (d *desk) settle(choice *Choice, r *fleet.Request, random uint64) {
+func (d *Decision) settle(choice *Choice, r *fleet.Request, random uint64) {
 	choice.Replica = d.pick(r, choice.Variant, random)
 	if choice.Replica >= 0 {
 		return
@@ -58,7 +58,7 @@ func (d *desk) settle(choice *Choice, r *fleet.Request, random uint64) {
 
 // ask asks the policy, then the fallback, then takes the first variant that is
 // available. The replica is −1 unless who decided is a Placer.
-func (d *desk) ask(r *fleet.Request) Choice {
+func (d *Decision) ask(r *fleet.Request) Choice {
 	variant, replica, reason := d.decide(d.policy, r)
 	if reason == "" {
 		return Choice{Variant: variant, Replica: replica, Policy: d.policy.name}
@@ -77,7 +77,7 @@ func (d *desk) ask(r *fleet.Request) Choice {
 
 // decide asks one policy. Reason is empty if its answer can be followed; the
 // replica is −1 where the balancer is to choose it.
-func (d *desk) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
+func (d *Decision) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
 	if s.policy == nil {
 		return -1, -1, ReasonMissing
 	}
@@ -108,7 +108,7 @@ func (d *desk) decide(s *seat, r *fleet.Request) (variant, replica int, reason s
 // place is decide for a Placer. A placement that cannot be followed is the
 // policy's failure, not the balancer's: what it says of the variant is not
 // trusted either.
-func (d *desk) place(p Placer, r *fleet.Request, scratch []float32) (variant, replica int, reason string) {
+func (d *Decision) place(p Placer, r *fleet.Request, scratch []float32) (variant, replica int, reason string) {
 	replica = p.Place(&d.view, r, scratch)
 	switch {
 	case replica == -1:
@@ -124,7 +124,7 @@ func (d *desk) place(p Placer, r *fleet.Request, scratch []float32) (variant, re
 // pick asks the balancer, unless only one replica can answer: that is available, or the
 // view would have been hopeless. It returns −1 unless the answer is an available
 // replica of the variant.
-func (d *desk) pick(r *fleet.Request, variant int, random uint64) (replica int) {
+func (d *Decision) pick(r *fleet.Request, variant int, random uint64) (replica int) {
 	if r.Only > 0 {
 		return r.Only - 1
 	}
@@ -142,9 +142,9 @@ func (d *desk) pick(r *fleet.Request, variant int, random uint64) (replica int) 
 	return replica
 }
 
-func (c *Core) panicked(name string, value any) {
-	if c.onPanic != nil {
-		c.onPanic(name, value)
+func (x *rules) panicked(name string, value any) {
+	if x.onPanic != nil {
+		x.onPanic(name, value)
 	}
 }
 

@@ -44,17 +44,22 @@ type Config struct {
 // stays as decided a few microseconds before. So requests that come at the same moment
 // spread as the balancer says, and wait for no lock but the ledger's.
 type Core struct {
-	ledger     *fleet.Ledger
+	rules
+	ledger    *fleet.Ledger
+	lineup    atomic.Pointer[lineup]
+	changing  sync.Mutex // lets one at a time replace the lineup
+	seed      uint64
+	routed    atomic.Uint64 // requests so far, which number their random draws
+	decisions sync.Pool     // of *Decision
+}
+
+// rules are what decisions have in common, and never change.
+type rules struct {
 	table      *fleet.Table
 	balancer   Balancer
 	forecaster Forecaster
 	onPanic    func(string, any)
 	fallback   seat
-	lineup     atomic.Pointer[lineup]
-	changing   sync.Mutex // lets one at a time replace the lineup
-	seed       uint64
-	routed     atomic.Uint64 // requests so far, which number their random draws
-	desks      sync.Pool     // of *desk
 }
 
 // seat is a policy in place, with its name, asked once.
@@ -67,36 +72,25 @@ type seat struct {
 	explainer Explainer // nil if it tells nothing
 }
 
-// desk is where one request at a time is decided.
-type desk struct {
-	*Core
-	lineup  *lineup
-	policy  *seat // in charge of this request
-	view    fleet.View
-	scratch []float32
-}
-
 // New makes a Core without a policy: the fallback routes, for the reason
 // [ReasonMissing], until [Core.SetPolicy].
 func New(c Config) (*Core, error) {
 	if c.Ledger == nil || c.Fallback == nil || c.Balancer == nil {
 		return nil, errors.New("cannot make a router: it needs a ledger, a fallback policy and a balancer")
 	}
-	core := &Core{
-		ledger:     c.Ledger,
-		balancer:   c.Balancer,
-		forecaster: c.Forecaster,
-		onPanic:    c.OnPanic,
-		seed:       c.Seed ^ balancerStream,
-		table:      c.Ledger.Table(),
-	}
-	core.desks.New = func() any { return &desk{Core: core} }
+	core := &Core{rules: c.rules(), ledger: c.Ledger, seed: c.Seed ^ balancerStream}
+	core.decisions.New = func() any { return &Decision{rules: &core.rules, ledger: core.ledger} }
 	core.lineup.Store(&lineup{gate: c.Gate})
 	var err error
 	if core.fallback, err = core.seat(c.Fallback); err != nil {
 		return nil, fmt.Errorf("cannot use fallback policy %q: %w", c.Fallback.Name(), err)
 	}
 	return core, nil
+}
+
+// rules are the configuration's, but for the fallback.
+func (c *Config) rules() rules {
+	return rules{table: c.Ledger.Table(), balancer: c.Balancer, forecaster: c.Forecaster, onPanic: c.OnPanic}
 }
 
 // SetPolicy puts p in charge from the next request on. A policy made for
@@ -165,13 +159,11 @@ func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 		return Choice{}, err
 	}
 	random := c.draw()
-	d := c.desks.Get().(*desk)
-	defer c.desks.Put(d)
+	d := c.decisions.Get().(*Decision)
+	defer c.decisions.Put(d)
 	d.lineup = c.lineup.Load()
 	d.policy = &d.lineup.policy
-	if d.view.Sample(c.table, random); r.Session != 0 {
-		d.view.Whole() // its replica may be on any host
-	}
+	d.sample(r, random)
 	if err := d.look(pinned, r, now); err != nil {
 		return Choice{}, err
 	}
@@ -180,16 +172,7 @@ func (c *Core) Route(pinned int, r *fleet.Request, now time.Duration, w Witness)
 		d.try(&choice, r, random)
 	}
 	for n := range attempts {
-		d.admit(&choice, pinned, r)
-		lease, ok := c.ledger.BeginOn(&d.view, choice.Replica, r.Task)
-		if !ok && n == attempts-1 { // a place that is there is better than none
-			lease, ok = c.ledger.Begin(choice.Replica, r.Task)
-		}
-		if ok {
-			choice.Lease = lease
-			if len(d.view.Forecasts) > 0 {
-				choice.Pace = d.view.Forecasts[choice.Replica].Pace
-			}
+		if d.take(&choice, pinned, r, n == attempts-1) {
 			if w != nil {
 				d.show(w, choice, r)
 			}
@@ -219,52 +202,4 @@ func (c *Core) draw() uint64 {
 	var source rand.PCG
 	source.Seed(c.seed, c.routed.Add(1))
 	return source.Uint64()
-}
-
-// look brings the desk's view up to date. The error says why no replica can take
-// the request. A sample with no place for it makes way for the whole fleet.
-func (d *desk) look(pinned int, r *fleet.Request, now time.Duration) error {
-	d.ledger.View(now, &d.view)
-	for _, i := range r.Without {
-		d.view.Down[i] = true
-	}
-	err := d.survey(pinned, r)
-	if err != nil && d.view.Sampled() {
-		d.view.Whole()
-		err = d.survey(pinned, r)
-	}
-	return err
-}
-
-// survey fills in the view's forecasts, unless nothing of it can take the request.
-func (d *desk) survey(pinned int, r *fleet.Request) error {
-	if err := d.hopeless(pinned, r); err != nil {
-		return err
-	}
-	if d.forecaster != nil {
-		d.forecaster.Forecast(&d.view, r)
-	}
-	if d.late(pinned, r) {
-		return ErrLate
-	}
-	return nil
-}
-
-// hopeless says why no replica can take the request, or returns nil if one
-// can. A pinned variant below zero stands for any that reaches the quality floor.
-func (d *desk) hopeless(pinned int, r *fleet.Request) error {
-	up := false
-	for _, i := range d.view.Replicas() {
-		if pinned >= 0 && d.table.Replicas[i].Variant != pinned || !d.table.Serves(r, i) {
-			continue
-		}
-		if d.view.Available(i) {
-			return nil
-		}
-		up = up || !d.view.Down[i]
-	}
-	if up {
-		return ErrSaturated
-	}
-	return ErrNoReplica
 }

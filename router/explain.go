@@ -21,7 +21,7 @@ type Inquirer interface {
 }
 
 // show tells the witness of a choice whose place is taken.
-func (d *desk) show(w Witness, choice Choice, r *fleet.Request) {
+func (d *Decision) show(w Witness, choice Choice, r *fleet.Request) {
 	if q, ok := w.(Inquirer); ok && d.policy.explainer != nil && choice.Policy == d.policy.name {
 		if values, why, ok := d.explain(r); ok {
 			q.Explained(values, why)
@@ -32,7 +32,7 @@ func (d *desk) show(w Witness, choice Choice, r *fleet.Request) {
 
 // explain asks the policy. One that panics has nothing to say: its place is
 // taken, and an explanation must not lose it.
-func (d *desk) explain(r *fleet.Request) (values []float32, why string, ok bool) {
+func (d *Decision) explain(r *fleet.Request) (values []float32, why string, ok bool) {
 	defer func() {
 		if value := recover(); value != nil {
 			d.panicked(d.policy.name, value)
@@ -44,7 +44,7 @@ func (d *desk) explain(r *fleet.Request) (values []float32, why string, ok bool)
 }
 
 // room is a scratch buffer for the policy.
-func (d *desk) room(p Policy) []float32 {
+func (d *Decision) room(p Policy) []float32 {
 	need := max(0, p.Scratch())
 	if need > len(d.scratch) {
 		d.scratch = make([]float32, need)

@@ -5,7 +5,7 @@ import "gearshift/router/fleet"
 // raise replaces a variant that may not answer the request, cannot hold it or is below its quality
 // floor by one that does. There is one, or the view would have been hopeless or late. It is
 // not the policy's own choice, and tells nothing of how likely that would have been.
-func (d *desk) raise(choice *Choice, r *fleet.Request) {
+func (d *Decision) raise(choice *Choice, r *fleet.Request) {
 	if d.table.Reaches(r, choice.Variant) {
 		return
 	}
@@ -29,7 +29,7 @@ func (d *desk) raise(choice *Choice, r *fleet.Request) {
 
 // nearest is the variant nearest to the one chosen that may answer and has room: the
 // next smaller ones come before larger ones, which cost more than the choice.
-func (d *desk) nearest(chosen int, r *fleet.Request) int {
+func (d *Decision) nearest(chosen int, r *fleet.Request) int {
 	for v := chosen - 1; v >= 0; v-- {
 		if d.takes(v, r) {
 			return v
@@ -45,7 +45,7 @@ func (d *desk) nearest(chosen int, r *fleet.Request) int {
 
 // reaching is the first variant of the table, which is the quickest, that reaches the
 // floor and has room: a place, and the gate's word if there is one.
-func (d *desk) reaching(r *fleet.Request) int {
+func (d *Decision) reaching(r *fleet.Request) int {
 	for v := range d.table.Variants {
 		if d.takes(v, r) {
 			return v
@@ -55,7 +55,7 @@ func (d *desk) reaching(r *fleet.Request) int {
 }
 
 // takes reports whether the variant reaches the floor and has room.
-func (d *desk) takes(v int, r *fleet.Request) bool {
+func (d *Decision) takes(v int, r *fleet.Request) bool {
 	if !d.table.Reaches(r, v) {
 		return false
 	}

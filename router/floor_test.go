@@ -189,7 +189,7 @@ func TestATrialIsRaisedInACrowd(t *testing.T) {
 
 func TestRaisingAllocatesNothing(t *testing.T) {
 	if race.Enabled {
-		t.Skip("the pool of desks forgets at random under the race detector")
+		t.Skip("the pool of decisions forgets at random under the race detector")
 	}
 	core := newCore(t, 512, func(c *router.Config) {
 		whole(c)

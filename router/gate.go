@@ -15,13 +15,13 @@ type Gate interface {
 
 // fits is the gate's word on a replica, of which it is not asked if that is not
 // available, or cannot answer the request.
-func (d *desk) fits(r *fleet.Request, replica int) bool {
+func (d *Decision) fits(r *fleet.Request, replica int) bool {
 	return d.view.Available(replica) && d.table.Serves(r, replica) && d.lineup.gate.Room(&d.view, r, replica)
 }
 
 // late says that no replica of the view has room by the gate. A pinned variant
 // below zero stands for any.
-func (d *desk) late(pinned int, r *fleet.Request) bool {
+func (d *Decision) late(pinned int, r *fleet.Request) bool {
 	if d.lineup.gate == nil {
 		return false
 	}
@@ -35,7 +35,7 @@ func (d *desk) late(pinned int, r *fleet.Request) bool {
 
 // admit puts a replica with room by the gate in the place of one without. There is
 // one, or the view would have been late.
-func (d *desk) admit(choice *Choice, pinned int, r *fleet.Request) {
+func (d *Decision) admit(choice *Choice, pinned int, r *fleet.Request) {
 	if d.lineup.gate == nil || d.fits(r, choice.Replica) {
 		return
 	}
@@ -60,7 +60,7 @@ func (d *desk) admit(choice *Choice, pinned int, r *fleet.Request) {
 // roomy is a replica with room by the gate: of the variant, else of the nearest
 // smaller one, else of the nearest larger one. It is −1 if none has, or none of
 // the pinned variant if there is one.
-func (d *desk) roomy(variant, pinned int, r *fleet.Request) int {
+func (d *Decision) roomy(variant, pinned int, r *fleet.Request) int {
 	if pinned >= 0 {
 		return d.roomiest(pinned, r)
 	}
@@ -79,7 +79,7 @@ func (d *desk) roomy(variant, pinned int, r *fleet.Request) int {
 
 // roomiest is, of the variant's replicas with room by the gate, the one with the
 // fewest requests in flight, or −1.
-func (d *desk) roomiest(variant int, r *fleet.Request) int {
+func (d *Decision) roomiest(variant int, r *fleet.Request) int {
 	best := -1
 	for _, i := range d.view.ReplicasOf(variant) {
 		if (best < 0 || d.view.InFlight[i] < d.view.InFlight[best]) && d.fits(r, i) {

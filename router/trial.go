@@ -205,7 +205,7 @@ func (c *Core) Trial() (Trial, bool) {
 
 // try shows the trial, if there is one, a request that has been decided. If the
 // request is in its share and it knows an answer, that takes the choice's place.
-func (d *desk) try(choice *Choice, r *fleet.Request, random uint64) {
+func (d *Decision) try(choice *Choice, r *fleet.Request, random uint64) {
 	t := d.lineup.trial
 	if t == nil {
 		return
@@ -254,7 +254,7 @@ func (t *trial) fault(reason string) {
 }
 
 // expect is the utility that the request would earn on the replica, by forecast.
-func (d *desk) expect(replica int, r *fleet.Request) float64 {
+func (d *Decision) expect(replica int, r *fleet.Request) float64 {
 	task := &d.table.Tasks[r.Task]
 	pace := d.view.Forecasts[replica].Pace * float64(task.Allowed(r.Deadline))
 	return task.Utility(d.table.Replicas[replica].Variant, time.Duration(min(pace, math.MaxInt64)), r.Deadline)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gearshift/router/drift"
+	"gearshift/router/signals"
 )
 
 // DriftConfig is what follows where engines leave their profiles.
@@ -22,7 +23,8 @@ func (s *Server) watchDrift() error {
 	}
 	m.OnSlow = s.router.Ledger().SlowDown
 	m.Correct(s.corrects())
-	s.adapter.drift, s.scraper.OnCorrect = m, m.Others
+	s.adapter.drift = m
+	s.signals.OnCorrect = func(replica int, others signals.Count) { m.Others(replica, others.InFlight, others.Held) }
 	return s.books.registry.Register(driftMetrics{m, s.router.Ledger().Table()})
 }
 

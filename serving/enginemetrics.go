@@ -104,12 +104,12 @@ func (m *engineMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(busyDesc, value, m.labels(i))
 	}
 	now := m.server.clock()
-	for i, g := range m.server.scraper.Gauges() {
+	for i, g := range m.server.signals.Signals() {
 		if !g.Read {
 			continue
 		}
 		gauge(gaugeAgeDesc, (now - g.At).Seconds(), m.labels(i))
-		gauge(elsewhereDesc, float64(g.InFlight), m.labels(i))
+		gauge(elsewhereDesc, float64(g.Others.InFlight), m.labels(i))
 		said := func(d *prometheus.Desc, value float64, labels []string) {
 			if value >= 0 && !g.Stale {
 				gauge(d, value, labels)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"gearshift/router/health"
+	"gearshift/router/signals"
 	"gearshift/serving/gauges"
 	"gearshift/serving/probes"
 )
@@ -124,7 +125,8 @@ func (s *Server) watchEngines() {
 			}
 		}
 	}
-	s.scraper = gauges.New(s.config.Gauges, s.router.Ledger(), sources, s.counts, s.clock, engineSeed, s.gaugesRead)
+	s.signals = signals.New(s.router.Ledger())
+	s.scraper = gauges.New(s.config.Gauges, s.signals, sources, s.counts, s.clock, engineSeed, s.gaugesRead)
 	s.health, s.adapter.sign = k, k.monitor.Sign
 	s.engineMetrics = metrics
 	s.books.registry.MustRegister(metrics)
@@ -194,14 +196,13 @@ func (s *Server) hush() {
 func (s *Server) owed(work, held []int) {
 	s.leases.set.Count(held)
 	for i := range work {
-		all, _ := s.counts(i)
-		work[i] = max(0, all-held[i])
+		work[i] = max(0, s.router.Ledger().InFlightOn(i)-held[i])
 	}
 }
 
 // counts are the router's own requests on the replica, and the tokens they hold.
-func (s *Server) counts(replica int) (inFlight, held int) {
-	return s.router.Ledger().InFlightOn(replica), s.adapter.Held(replica)
+func (s *Server) counts(replica int) signals.Count {
+	return signals.Count{InFlight: s.router.Ledger().InFlightOn(replica), Held: s.adapter.Held(replica)}
 }
 
 // healthChanged tells of a replica's new state.

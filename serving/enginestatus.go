@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"gearshift/router/health"
-	"gearshift/serving/gauges"
+	"gearshift/router/signals"
 )
 
 // EngineStatus is how a replica's engine is doing.
@@ -40,7 +40,7 @@ type GaugeStatus struct {
 
 // engineStatuses are those of all replicas.
 func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
-	readings := s.scraper.Gauges()
+	readings := s.signals.Signals()
 	list := make([]EngineStatus, len(readings))
 	for i, standing := range s.health.monitor.Standings() {
 		list[i] = engineStatus(standing, readings[i], now)
@@ -48,7 +48,7 @@ func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
 	return list
 }
 
-func engineStatus(h health.Standing, g gauges.Gauge, now time.Duration) EngineStatus {
+func engineStatus(h health.Standing, g signals.Signal, now time.Duration) EngineStatus {
 	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Note: h.Note, Cap: h.Cap, Busy: h.Busy}
 	if !g.Read {
 		return e
@@ -62,7 +62,7 @@ func engineStatus(h health.Standing, g gauges.Gauge, now time.Duration) EngineSt
 	e.Gauges = &GaugeStatus{
 		AgeS: (now - g.At).Seconds(), Stale: g.Stale,
 		Running: said(g.Running), Waiting: said(g.Waiting), KVUse: said(g.KVUse),
-		OthersInFlight: g.InFlight, OthersHeld: g.Held,
+		OthersInFlight: g.Others.InFlight, OthersHeld: g.Others.Held,
 	}
 	return e
 }

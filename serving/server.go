@@ -21,6 +21,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving/abilities"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
@@ -106,6 +107,7 @@ type Server struct {
 	drift     *drift.Monitor // may be nil
 	fading    sync.WaitGroup // what fades its beliefs
 	scraper   *gauges.Scraper
+	signals   *signals.Monitor
 	contexts  *contextLengths
 	leases    *leased
 	line      *line

@@ -1,6 +1,5 @@
-// Package gauges reads what inference engines say of themselves at /metrics, and
-// makes of it a correction of what the router counts: work that others have
-// brought to the same engines.
+// Package gauges reads what inference engines say of themselves at /metrics. What
+// that corrects of the router's own counts is the business of router/signals.
 //
 // The router's own counts come first. Gauges are seconds old, change their names
 // between versions, and may be missing; nothing is decided on them alone.

@@ -11,26 +11,17 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"gearshift/router/signals"
 )
 
 // ErrNone is what a page without any gauge that is known is refused with.
 var ErrNone = errors.New("no gauge of a known engine")
 
-// Reading is what an engine says of itself. What it does not say is −1.
+// Reading is what a page says of a model.
 type Reading struct {
-	Running, Waiting float64
-	// KVUse is the share of its KV cache in use.
-	KVUse float64
-
+	signals.Reading
 	named bool // of the model that was asked for, by name
-}
-
-// Requests that it has, as far as it says; false if it says nothing of them.
-func (r Reading) Requests() (n float64, ok bool) {
-	if r.Running < 0 && r.Waiting < 0 {
-		return 0, false
-	}
-	return max(0, r.Running) + max(0, r.Waiting), true
 }
 
 // longest line of a page that is read. A line above that ends the reading.
@@ -72,10 +63,10 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 			f.rank, f.value = at.rank, value
 		}
 	}
-	r := Reading{found[running].value, found[waiting].value, found[kvUse].value, named}
+	r := signals.Reading{Running: found[running].value, Waiting: found[waiting].value, KVUse: found[kvUse].value}
 	switch {
-	case r != Reading{Running: -1, Waiting: -1, KVUse: -1}:
-		return r, nil
+	case named || r != signals.Reading{Running: -1, Waiting: -1, KVUse: -1}:
+		return Reading{r, named}, nil
 	case fault != nil:
 		return Reading{}, fmt.Errorf("cannot read metrics: %w", fault)
 	}

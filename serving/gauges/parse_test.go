@@ -4,7 +4,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"gearshift/router/signals"
 )
+
+// said is a reading of these values, of the model by name or not.
+func said(running, waiting, kvUse float64, named bool) Reading {
+	return Reading{signals.Reading{Running: running, Waiting: waiting, KVUse: kvUse}, named}
+}
 
 func TestParse(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -18,25 +25,25 @@ vllm:num_requests_running{engine="0",model_name="m"} 7.0
 vllm:num_requests_waiting{engine="0",model_name="m"} 2.0
 # TYPE vllm:kv_cache_usage_perc gauge
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
-`, Reading{7, 2, 0.25, true}},
-		"vllm of old": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.5\n", Reading{1, 0, 0.5, false}},
-		"both names":  {"vllm:gpu_cache_usage_perc 0.9\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, -1, 0.5, false}},
+`, said(7, 2, 0.25, true)},
+		"vllm of old": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 0\nvllm:gpu_cache_usage_perc 0.5\n", said(1, 0, 0.5, false)},
+		"both names":  {"vllm:gpu_cache_usage_perc 0.9\nvllm:kv_cache_usage_perc 0.5\n", said(-1, -1, 0.5, false)},
 		"ranks add up": {`vllm:num_requests_running{engine="0",model_name="m"} 7
 vllm:num_requests_running{engine="1",model_name="m"} 5
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.2
 vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.6
-`, Reading{12, -1, 0.4, true}},
+`, said(12, -1, 0.4, true)},
 		"other models": {`vllm:num_requests_running{model_name="m"} 7
 vllm:num_requests_running{model_name="n"} 50
-`, Reading{7, -1, -1, true}},
-		"sglang": {"sglang:num_running_reqs 3\nsglang:num_queue_reqs 4\nsglang:token_usage 0.1\n", Reading{3, 4, 0.1, false}},
+`, said(7, -1, -1, true)},
+		"sglang": {"sglang:num_running_reqs 3\nsglang:num_queue_reqs 4\nsglang:token_usage 0.1\n", said(3, 4, 0.1, false)},
 		"sglang, by priority": {`sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 5
 sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="0",tp_rank="0"} 3
 sglang:num_running_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="1",tp_rank="0"} 2
 sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 1
 sglang:num_queue_reqs{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="1",tp_rank="0"} 1
 sglang:token_usage{engine_type="unified",model_name="m",moe_ep_rank="0",pp_rank="0",priority="",tp_rank="0"} 0.25
-`, Reading{5, 1, 0.25, true}},
+`, said(5, 1, 0.25, true)},
 		"sglang, all schedulers": {`sglang:num_running_reqs{dp_rank="0",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 5
 sglang:num_running_reqs{dp_rank="0",model_name="m",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 5
 sglang:num_running_reqs{dp_rank="1",model_name="m",moe_ep_rank="2",pp_rank="0",tp_rank="2"} 3
@@ -44,41 +51,41 @@ sglang:num_running_reqs{dp_rank="1",model_name="m",moe_ep_rank="3",pp_rank="0",t
 sglang:token_usage{dp_rank="0",model_name="m",moe_ep_rank="0",pp_rank="0",tp_rank="0"} 0.5
 sglang:token_usage{dp_rank="0",model_name="m",moe_ep_rank="1",pp_rank="0",tp_rank="1"} 0.5
 sglang:token_usage{dp_rank="1",model_name="m",moe_ep_rank="2",pp_rank="0",tp_rank="2"} 0.25
-`, Reading{8, -1, 0.375, true}},
-		"underscores":  {"sglang_num_running_reqs 3\n", Reading{3, -1, -1, false}},
-		"tensorrt-llm": {"trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 4\ntrtllm_kv_cache_utilization 0.1\n", Reading{3, 4, 0.1, false}},
-		"llama.cpp":    {"llamacpp:requests_processing 3\nllamacpp:requests_deferred 4\n", Reading{3, 4, -1, false}},
-		"tgi":          {"tgi_batch_current_size 3\ntgi_queue_size 4\n", Reading{3, 4, -1, false}},
+`, said(8, -1, 0.375, true)},
+		"underscores":  {"sglang_num_running_reqs 3\n", said(3, -1, -1, false)},
+		"tensorrt-llm": {"trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 4\ntrtllm_kv_cache_utilization 0.1\n", said(3, 4, 0.1, false)},
+		"llama.cpp":    {"llamacpp:requests_processing 3\nllamacpp:requests_deferred 4\n", said(3, 4, -1, false)},
+		"tgi":          {"tgi_batch_current_size 3\ntgi_queue_size 4\n", said(3, 4, -1, false)},
 		"nvidia nim": {`num_requests_running{model_name="m"} 3.0
 num_requests_waiting{model_name="m"} 1.0
 num_request_max{model_name="m"} 256.0
 gpu_cache_usage_perc{model_name="m"} 0.2
-`, Reading{3, 1, 0.2, true}},
+`, said(3, 1, 0.2, true)},
 		"ray serve": {`ray_vllm_num_requests_running{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 3.0
 ray_vllm_num_requests_running{Component="core_worker",ReplicaId="b",WorkerId="v",engine="0",model_name="m"} 4.0
 ray_vllm_num_requests_waiting{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 1.0
 ray_vllm_kv_cache_usage_perc{Component="core_worker",ReplicaId="a",WorkerId="w",engine="0",model_name="m"} 0.5
 ray_serve_replica_processing_queries{deployment="LLMRouter"} 9
-`, Reading{7, 1, 0.5, true}},
+`, said(7, 1, 0.5, true)},
 		"ray serve of old": {`ray_vllm:num_requests_running{model_name="m"} 3
 ray_vllm:gpu_cache_usage_perc{model_name="m"} 0.25
-`, Reading{3, -1, 0.25, true}},
+`, said(3, -1, 0.25, true)},
 		"a gauge that is NaN": {`vllm:num_requests_running{engine="0",model_name="m"} 3.0
 vllm:num_requests_waiting{engine="0",model_name="m"} 1.0
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} NaN
-`, Reading{3, 1, -1, true}},
-		"gauges that make no sense": {"vllm:num_requests_running +Inf\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, -1, 0.5, false}},
+`, said(3, 1, -1, true)},
+		"gauges that make no sense": {"vllm:num_requests_running +Inf\nvllm:num_requests_waiting -1\nvllm:kv_cache_usage_perc 0.5\n", said(-1, -1, 0.5, false)},
 		"one rank that makes none": {`vllm:num_requests_running{engine="0",model_name="m"} 3
 vllm:num_requests_running{engine="1",model_name="m"} NaN
 vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 vllm:kv_cache_usage_perc{engine="1",model_name="m"} -Inf
-`, Reading{3, -1, 0.5, true}},
-		"another model's that makes none":     {"vllm:num_requests_running{model_name=\"old\"} NaN\nvllm:num_requests_running{model_name=\"m\"} 2\n", Reading{2, -1, -1, true}},
-		"the newer name that makes none":      {"vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc NaN\n", Reading{-1, -1, 0.5, false}},
-		"a line that is none":                 {"vllm:num_requests_running{ 1\nvllm:num_requests_waiting many\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n", Reading{-1, 2, 0.5, false}},
-		"the same without an end of the line": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 2", Reading{1, 2, -1, false}},
+`, said(3, -1, 0.5, true)},
+		"another model's that makes none":     {"vllm:num_requests_running{model_name=\"old\"} NaN\nvllm:num_requests_running{model_name=\"m\"} 2\n", said(2, -1, -1, true)},
+		"the newer name that makes none":      {"vllm:gpu_cache_usage_perc 0.5\nvllm:kv_cache_usage_perc NaN\n", said(-1, -1, 0.5, false)},
+		"a line that is none":                 {"vllm:num_requests_running{ 1\nvllm:num_requests_waiting many\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0.5\n", said(-1, 2, 0.5, false)},
+		"the same without an end of the line": {"vllm:num_requests_running 1\nvllm:num_requests_waiting 2", said(1, 2, -1, false)},
 		"garbage in other lines": {"<html>\nfoo{ 1\nvllm:num_requests_running 3\nvllm:num_requests_running_total{x 4\n" +
-			"# TYPE x nonsense\n\xff\xfe\n", Reading{3, -1, -1, false}},
+			"# TYPE x nonsense\n\xff\xfe\n", said(3, -1, -1, false)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse(strings.NewReader(c.page), "m")

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gearshift/router/fleet"
+	"gearshift/router/signals"
 )
 
 // elsewhere is where gauges are that are not at the path of the configuration: those of
@@ -48,41 +48,24 @@ type Source struct {
 
 // Counts is what the router itself has on a replica: requests, and tokens that
 // they hold there.
-type Counts func(replica int) (inFlight, held int)
+type Counts func(replica int) signals.Count
 
 // Told is told of a server when its gauges are read for the first time, or again
 // after they were stale; and when they have gone stale, or cannot be read from
 // the start, with the last error.
 type Told func(s Source, fresh bool, err error)
 
-// Gauge is the last reading of a replica.
-type Gauge struct {
-	Reading
-	// At is when it was read. There is none if Read is false.
-	At   time.Duration
-	Read bool
-	// Stale says that it is too old to correct anything.
-	Stale bool
-	// InFlight and Held are what the ledger is corrected by now.
-	InFlight, Held int
-}
-
 // Scraper reads the gauges of engines, and corrects the ledger by the work that
 // they have beside the router's own.
 type Scraper struct {
-	config Config
-	clock  func() time.Duration
-	ledger *fleet.Ledger
-	own    Counts
-	told   Told
-	// OnCorrect, if set before Start, is told of each correction.
-	OnCorrect func(replica, inFlight, held int)
+	config  Config
+	clock   func() time.Duration
+	signals *signals.Monitor
+	own     Counts
+	told    Told
 
 	tours []tour
 	ended sync.WaitGroup
-
-	mu     sync.Mutex // protects gauges
-	gauges []Gauge
 }
 
 // tour is the asking of one server, by one goroutine.
@@ -96,18 +79,18 @@ type tour struct {
 	path   string // where its gauges were found, if not where they should be
 	// lacking is how often in a row it had no page where gauges should be.
 	lacking int
-	before  [][2]int // own counts at the end of the last scrape, by the Source's replicas
+	before  []signals.Count // own counts at the end of the last scrape, by the Source's replicas
 }
 
-// New makes a Scraper that corrects the ledger. The clock gives the readings
+// New makes a Scraper that passes what it reads to the monitor. The clock gives the readings
 // their age. The seed is that of the jitter.
-func New(c Config, l *fleet.Ledger, sources []Source, own Counts, clock func() time.Duration, seed uint64, told Told) *Scraper {
+func New(c Config, m *signals.Monitor, sources []Source, own Counts, clock func() time.Duration, seed uint64, told Told) *Scraper {
 	s := &Scraper{
-		config: c, clock: clock, ledger: l, own: own, told: told,
-		tours: make([]tour, len(sources)), gauges: make([]Gauge, len(l.Table().Replicas)),
+		config: c, clock: clock, signals: m, own: own, told: told,
+		tours: make([]tour, len(sources)),
 	}
 	for i, source := range sources {
-		s.tours[i] = tour{Source: source, random: rand.New(rand.NewPCG(seed, uint64(i))), before: make([][2]int, len(source.Replicas))}
+		s.tours[i] = tour{Source: source, random: rand.New(rand.NewPCG(seed, uint64(i))), before: make([]signals.Count, len(source.Replicas))}
 	}
 	return s
 }
@@ -136,13 +119,6 @@ func (s *Scraper) Set(c Config) {
 // Wait returns once the reading has ended. It may be started again then, and goes on
 // from what was read.
 func (s *Scraper) Wait() { s.ended.Wait() }
-
-// Gauges are the last readings, by replica.
-func (s *Scraper) Gauges() []Gauge {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]Gauge(nil), s.gauges...)
-}
 
 // tour asks one server until the context ends. One without gauges is asked less
 // and less often; what it said before goes stale on time.
@@ -184,7 +160,10 @@ func (s *Scraper) ask(ctx context.Context, t *tour) error {
 	}
 	after := s.counts(t)
 	for i, r := range readings {
-		s.correct(t.Replicas[i], r, largest(t.before[i], before[i], after[i]))
+		// Engines' gauges lag behind: only work that none of the router's own around that
+		// time explains is another's.
+		own := t.before[i].Most(before[i]).Most(after[i])
+		s.signals.Observe(t.Replicas[i], r.Reading, own, s.clock())
 	}
 	copy(t.before, after)
 	return nil
@@ -276,52 +255,12 @@ func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte,
 }
 
 // counts are the router's own on the server's replicas.
-func (s *Scraper) counts(t *tour) [][2]int {
-	own := make([][2]int, len(t.Replicas))
+func (s *Scraper) counts(t *tour) []signals.Count {
+	own := make([]signals.Count, len(t.Replicas))
 	for i, r := range t.Replicas {
-		own[i][0], own[i][1] = s.own(r)
+		own[i] = s.own(r)
 	}
 	return own
-}
-
-// largest of each count. Engines' gauges lag behind: only work that none of the
-// router's own around that time explains is another's.
-func largest(counts ...[2]int) (most [2]int) {
-	for _, c := range counts {
-		most[0], most[1] = max(most[0], c[0]), max(most[1], c[1])
-	}
-	return most
-}
-
-// correct tells the ledger what the engine has beside the router's own. A gauge
-// can at most make a replica look full.
-func (s *Scraper) correct(replica int, r Reading, own [2]int) {
-	at := &s.ledger.Table().Replicas[replica]
-	g := Gauge{Reading: r, At: s.clock(), Read: true}
-	if n, ok := r.Requests(); ok {
-		limit := at.Limit
-		if limit == 0 {
-			limit = unlimited
-		}
-		g.InFlight = min(max(0, int(math.Round(n))-own[0]), limit)
-	}
-	if r.KVUse >= 0 {
-		g.Held = max(0, int(min(r.KVUse, 1)*float64(at.KVTokens))-own[1])
-	}
-	s.set(replica, g)
-}
-
-// unlimited bounds the correction of a replica without a limit.
-const unlimited = 4096
-
-func (s *Scraper) set(replica int, g Gauge) {
-	s.mu.Lock()
-	s.gauges[replica] = g
-	s.mu.Unlock()
-	s.ledger.Correct(replica, g.InFlight, g.Held)
-	if s.OnCorrect != nil {
-		s.OnCorrect(replica, g.InFlight, g.Held)
-	}
 }
 
 // note keeps count of scrapes that failed.
@@ -349,11 +288,8 @@ func (s *Scraper) expire(t *tour) time.Duration {
 	if !t.fresh {
 		return math.MaxInt64
 	}
-	now := s.clock()
-	for _, r := range t.Replicas {
-		if stale := s.gauge(r).At + s.config.StaleAfter; now < stale {
-			return stale
-		}
+	if stale, ok := s.signals.Fresh(t.Replicas, s.config.StaleAfter, s.clock()); ok {
+		return stale
 	}
 	s.forget(t)
 	s.told(t.Source, false, t.err)
@@ -366,15 +302,5 @@ func (s *Scraper) forget(t *tour) {
 		return
 	}
 	t.fresh = false
-	for _, r := range t.Replicas {
-		g := s.gauge(r)
-		g.Stale, g.InFlight, g.Held = true, 0, 0
-		s.set(r, g)
-	}
-}
-
-func (s *Scraper) gauge(replica int) Gauge {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gauges[replica]
+	s.signals.Forget(t.Replicas)
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"gearshift/router/fleet"
+	"gearshift/router/signals"
 	"gearshift/serving/gauges"
 )
 
@@ -81,6 +82,7 @@ func (e *engine) times() (n int) {
 // counts are set by the test.
 type rig struct {
 	*gauges.Scraper
+	signals *signals.Monitor
 	*engine
 	ledger *fleet.Ledger
 	stop   context.CancelFunc
@@ -101,7 +103,8 @@ func newRig(t *testing.T, replicas ...int) *rig {
 	source := gauges.Source{Server: r.engine, Replicas: replicas, Models: []string{"small", "large"}[:len(replicas)]}
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) }
-	r.Scraper = gauges.New(gauges.DefaultConfig(), r.ledger, []gauges.Source{source}, r.counts, clock, 1, r.note)
+	r.signals = signals.New(r.ledger)
+	r.Scraper = gauges.New(gauges.DefaultConfig(), r.signals, []gauges.Source{source}, r.counts, clock, 1, r.note)
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	t.Cleanup(func() {
@@ -112,13 +115,13 @@ func newRig(t *testing.T, replicas ...int) *rig {
 	return r
 }
 
-func (r *rig) counts(replica int) (int, int) {
+func (r *rig) counts(replica int) signals.Count {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if replica > 0 {
-		return 0, 0
+		return signals.Count{}
 	}
-	return r.own[0], r.own[1]
+	return signals.Count{InFlight: r.own[0], Held: r.own[1]}
 }
 
 func (r *rig) has(requests, tokens int) {
@@ -148,7 +151,7 @@ func wait() {
 func (r *rig) want(t *testing.T, inFlight, held int32) {
 	t.Helper()
 	if n, tokens := r.seen(); n != inFlight || tokens != held {
-		t.Errorf("corrected by %d requests and %d tokens, want %d and %d; %+v", n, tokens, inFlight, held, r.Gauges()[0])
+		t.Errorf("corrected by %d requests and %d tokens, want %d and %d; %+v", n, tokens, inFlight, held, r.signals.Signals()[0])
 	}
 }
 
@@ -197,7 +200,7 @@ func TestStaleGaugesCorrectNothing(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		r.want(t, 0, 0)
-		if g := r.Gauges()[0]; !g.Stale || g.Running != 10 {
+		if g := r.signals.Signals()[0]; !g.Stale || g.Running != 10 {
 			t.Errorf("the gauge is %+v, want a stale one of 10", g)
 		}
 		time.Sleep(time.Minute)
@@ -258,8 +261,8 @@ func TestAServerOfSeveralReplicasMustSayWhich(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.want(t, 10, 0)
-		if g := r.Gauges()[1]; g.InFlight != 3 {
-			t.Errorf("the other is corrected by %d, want 3", g.InFlight)
+		if g := r.signals.Signals()[1]; g.Others.InFlight != 3 {
+			t.Errorf("the other is corrected by %d, want 3", g.Others.InFlight)
 		}
 	})
 }
@@ -326,7 +329,7 @@ func TestTheLastReadingIsTakenBack(t *testing.T) {
 			r.Start(ctx)
 		}
 		r.stop()
-		r.OnCorrect = func(int, int, int) { r.stop() }
+		r.signals.OnCorrect = func(int, signals.Count) { r.stop() }
 		start()
 		r.says("vllm:num_requests_running 10\n", nil)
 		wait()
@@ -413,7 +416,8 @@ func TestAPageWithoutAnEnd(t *testing.T) {
 				sources := []gauges.Source{{Server: e, Replicas: []int{0}, Models: []string{"small"}}, {Server: well, Replicas: []int{1}, Models: []string{"small"}}}
 				start := time.Now()
 				var told []string
-				s := gauges.New(gauges.DefaultConfig(), fleet.NewLedger(table), sources, func(int) (int, int) { return 0, 0 },
+				m := signals.New(fleet.NewLedger(table))
+				s := gauges.New(gauges.DefaultConfig(), m, sources, func(int) signals.Count { return signals.Count{} },
 					func() time.Duration { return time.Since(start) }, 1, func(s gauges.Source, fresh bool, err error) {
 						if s.Replicas[0] == 0 {
 							told = append(told, fmt.Sprint(fresh, " ", err))
@@ -424,7 +428,7 @@ func TestAPageWithoutAnEnd(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				stop()
 				s.Wait()
-				if g := s.Gauges(); g[0].Read || g[1].InFlight != 3 || time.Since(start)-g[1].At > 2*time.Second {
+				if g := m.Signals(); g[0].Read || g[1].Others.InFlight != 3 || time.Since(start)-g[1].At > 2*time.Second {
 					t.Errorf("the gauges are %+v", g)
 				}
 				if n := well.times(); n < 9 {

@@ -1,0 +1,73 @@
+package signals_test
+
+import (
+	"testing"
+	"time"
+
+	"gearshift/router/fleet"
+	"gearshift/router/signals"
+)
+
+// ledger is of two replicas of one variant: the first has a limit and a KV cache of
+// known size.
+func ledger(t *testing.T) *fleet.Ledger {
+	t.Helper()
+	table, err := fleet.NewTable([]fleet.Task{{Name: "task", Deadline: 1, Weight: 1, Quality: []float64{1}}},
+		[]fleet.Variant{{Name: "model"}}, []fleet.Host{{Name: "host"}},
+		[]fleet.Replica{{Name: "a", Limit: 10, KVTokens: 1000}, {Name: "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleet.NewLedger(table)
+}
+
+func TestWhatOthersHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		replica int
+		reading signals.Reading
+		own     signals.Count
+		want    signals.Count
+	}{
+		"all its own":        {0, signals.Reading{Running: 3, Waiting: 1, KVUse: 0.5}, signals.Count{InFlight: 4, Held: 500}, signals.Count{}},
+		"more than its own":  {0, signals.Reading{Running: 3, Waiting: 1, KVUse: 0.5}, signals.Count{InFlight: 1, Held: 100}, signals.Count{InFlight: 3, Held: 400}},
+		"less than its own":  {0, signals.Reading{Running: 0, Waiting: 0, KVUse: 0}, signals.Count{InFlight: 4, Held: 100}, signals.Count{}},
+		"more than it takes": {0, signals.Reading{Running: 50, Waiting: -1, KVUse: 7}, signals.Count{}, signals.Count{InFlight: 10, Held: 1000}},
+		"without a limit":    {1, signals.Reading{Running: 1e6, Waiting: -1, KVUse: 1}, signals.Count{}, signals.Count{InFlight: 4096}},
+		"it says nothing":    {0, signals.Reading{Running: -1, Waiting: -1, KVUse: -1}, signals.Count{}, signals.Count{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledger(t)
+			m := signals.New(l)
+			m.Observe(c.replica, c.reading, c.own, time.Second)
+			var v fleet.View
+			l.View(time.Second, &v)
+			got := signals.Count{InFlight: int(v.InFlight[c.replica]), Held: int(v.Held[c.replica])}
+			if s := m.Signals()[c.replica]; got != c.want || s.Others != c.want || s.At != time.Second || !s.Read || s.Stale {
+				t.Errorf("the ledger is corrected by %+v, want %+v; %+v", got, c.want, s)
+			}
+		})
+	}
+}
+
+func TestSignalsAge(t *testing.T) {
+	l := ledger(t)
+	m := signals.New(l)
+	both := []int{0, 1}
+	m.Observe(0, signals.Reading{Running: 3, Waiting: -1, KVUse: -1}, signals.Count{}, time.Second)
+	m.Observe(1, signals.Reading{Running: 2, Waiting: -1, KVUse: -1}, signals.Count{}, 2*time.Second)
+	if until, ok := m.Fresh(both, 5*time.Second, 3*time.Second); !ok || until != 6*time.Second {
+		t.Errorf("fresh until %v, %v", until, ok)
+	}
+	if until, ok := m.Fresh(both, 5*time.Second, 6*time.Second); !ok || until != 7*time.Second {
+		t.Errorf("the other is fresh until %v, %v", until, ok)
+	}
+	if _, ok := m.Fresh(both, 5*time.Second, 7*time.Second); ok {
+		t.Error("signals do not age")
+	}
+	m.Forget(both)
+	var v fleet.View
+	l.View(7*time.Second, &v)
+	if s := m.Signals()[0]; v.InFlight[0] != 0 || v.InFlight[1] != 0 || !s.Stale || s.Running != 3 || s.Others != (signals.Count{}) {
+		t.Errorf("stale signals still correct: %v, %+v", v.InFlight, s)
+	}
+}
