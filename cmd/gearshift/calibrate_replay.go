@@ -180,10 +180,10 @@ func (t *turn) enter(report []byte) error {
 func (c *calibration) summarise(policies []string, turns []turn) {
 	t := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "  policy\tutility\tin time\tcompleted\tthe trained policy is ahead by (± standard error)")
-	trained := reports(policies, turns, 0)
+	trained := turnReports(policies, turns, 0)
 	for i, ref := range policies {
 		var utility, met, requests, completed float64
-		own := reports(policies, turns, i)
+		own := turnReports(policies, turns, i)
 		for _, r := range own {
 			n := float64(r.Requests)
 			utility, met, requests, completed = utility+n*r.Utility, met+n*r.DeadlineMet, requests+n, completed+float64(r.Completed)
@@ -213,8 +213,8 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	}
 }
 
-// reports are those of a policy's turns.
-func reports(policies []string, turns []turn, policy int) []*replay.Report {
+// turnReports are those of a policy's turns.
+func turnReports(policies []string, turns []turn, policy int) []*replay.Report {
 	var own []*replay.Report
 	for k := policy; k < len(turns); k += len(policies) {
 		own = append(own, &turns[k].Report)

@@ -46,10 +46,10 @@ func onEngines(policies []string, turns []turn) string {
 	if len(policies) < 2 {
 		return "on the engines: there was no alternative to compare with"
 	}
-	trained := reports(policies, turns, 0)
+	trained := turnReports(policies, turns, 0)
 	best, behind, within := "", math.Inf(1), 0.0
 	for i := 1; i < len(policies); i++ {
-		if by, se := ahead(trained, reports(policies, turns, i)); by < behind {
+		if by, se := ahead(trained, turnReports(policies, turns, i)); by < behind {
 			best, behind, within = policies[i], by, se
 		}
 	}

@@ -4,14 +4,72 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gearshift/cmd/gearshift/reports"
+	"gearshift/env/evaluation/report"
 )
+
+// A report that is listed has a subcommand with its flags, and its model becomes the files.
+func TestAReportRegistersItself(t *testing.T) {
+	madeUp := reports.Report{
+		Name: "made-up", Short: "A report of nothing", Example: "--out x --depth 3",
+		Flags: func(f *reports.Flags) reports.Make {
+			depth := f.Int("depth", 1, "how deep")
+			return func(_ context.Context, out string, _ reports.Program, _ io.Writer) (*report.Report, error) {
+				if err := f.Refuse("here", "out"); *depth > 3 {
+					return nil, err
+				}
+				return &report.Report{
+					Title: "Nothing", Scenario: "none", Repeat: "again", Verdict: []string{"One.", "Two.", "Three."}, Summary: "| a |",
+					Files: []report.File{{Name: "more.txt", Content: []byte(out)}},
+					Sections: []report.Section{{ID: "depth", Title: "Depth", Tables: []report.Table{{
+						ID: "how-deep", Title: "How deep", Columns: []report.Column{{Key: "depth", Title: "Depth", Kind: report.KindNumber}},
+						Rows: [][]report.Cell{{report.Number(float64(*depth))}},
+					}}}},
+				}, nil
+			}
+		},
+	}
+	out := filepath.Join(t.TempDir(), "new")
+	said, err := runReport(t, madeUp, "--out", out, "--depth", "2")
+	if err != nil || said != "One.\nTwo.\nThree.\n\n| a |\nreport: "+filepath.Join(out, "report.html")+"\n" {
+		t.Errorf("%v, %q", err, said)
+	}
+	for name, want := range map[string]string{"csv/how-deep.csv": "depth\n2\n", "more.txt": out} {
+		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if _, err := runReport(t, madeUp, "--depth", "2"); err == nil || !strings.Contains(err.Error(), "--out is missing") {
+		t.Errorf("without a folder: %v", err)
+	}
+	if _, err := runReport(t, madeUp, "--out", out, "--depth", "4"); err == nil || !strings.Contains(err.Error(), "--out has no meaning here") {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// runReport runs the command of a report.
+func runReport(t *testing.T, r reports.Report, args ...string) (string, error) {
+	t.Helper()
+	var stdout strings.Builder
+	c := reportCommand(r)
+	c.SetArgs(args)
+	c.SetOut(&stdout)
+	c.SetErr(t.Output())
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.ExecuteContext(t.Context())
+	return stdout.String(), err
+}
 
 func TestPaperNeedsItsTasks(t *testing.T) {
 	fail(t, []string{"paper"}, "--out")
+	fail(t, []string{"paper", "best-effort"}, "--out")
+	fail(t, []string{"paper", "worst-effort"}, `unknown command "worst-effort" for "gearshift paper"`, "best-effort")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--scenario", "tiny"}, "tiny", "hellaswag")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--seeds", "1"}, "--seeds")
 	fail(t, []string{"paper", "--out", filepath.Join(t.TempDir(), "x"), "--preset", "swift"}, "swift", "quick")

@@ -191,8 +191,10 @@ var table = []room{
 		"router/fleet", "router/nn", "router/observation", "router/policy", "router/profile", "workloads",
 		"env", "env/objective", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
 		"a run joins the learner with simulator, judge and store: it serves nobody, and a build that only serves leaves it out"},
-	{"cmd/gearshift/paper", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
+	{"cmd/gearshift/reports", []string{"cmd/gearshift/scenario", "env/evaluation/report"},
+		"what a report is, whatever it is about: the command lists them, and they know of the program what it hands them"},
+	{"cmd/gearshift/reports/besteffort", []string{
+		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/profile", "router/policy", "workloads",
 		"env", "env/objective", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/bound", []string{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,6 +57,20 @@ func (c *checker) id(what, id string) {
 	c.ids[id] = "a " + what
 }
 
+// files faults names that are not of a file in the report's folder, or of another one's.
+func (c *checker) files(r *Report) {
+	taken := []string{csvFolder, jsonFile, pageFile}
+	for _, f := range r.Files {
+		if !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name || f.Name == "." {
+			c.fault("the file %q: want a name without folders", f.Name)
+		}
+		if slices.Contains(taken, f.Name) {
+			c.fault("two files are named %q", f.Name)
+		}
+		taken = append(taken, f.Name)
+	}
+}
+
 func (c *checker) report(r *Report) {
 	c.where = "report"
 	c.need("title", r.Title)
@@ -70,6 +85,7 @@ func (c *checker) report(r *Report) {
 	if len(r.Sections) == 0 {
 		c.fault("no sections")
 	}
+	c.files(r)
 	for _, reserved := range pageIDs {
 		c.ids[reserved] = "the page itself"
 	}

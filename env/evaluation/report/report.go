@@ -13,6 +13,18 @@ type Report struct {
 	Verdict  []string  `json:"verdict"`  // three sentences
 	Sections []Section `json:"sections"`
 	Repeat   string    `json:"repeat"` // command, version and seeds that give the report again
+
+	// Files are written next to the page: what others read of the report that is no table
+	// and no figure of it.
+	Files []File `json:"-"`
+	// Summary is for a terminal, after the verdict; empty is none. It may be Markdown.
+	Summary string `json:"-"`
+}
+
+// File is a further file of a report.
+type File struct {
+	Name    string // without folders
+	Content []byte
 }
 
 // Section groups the tables and figures of one question.

@@ -17,8 +17,8 @@ const (
 	jsonFile = "report.json"
 )
 
-// Write writes report.html, report.json and the folder csv into dir, which it
-// makes if need be, in place of an older report there. Other files of dir stay.
+// Write writes report.html, report.json, the folder csv and the report's further files into
+// dir, which it makes if need be, in place of an older report there. Other files of dir stay.
 // If it fails, what was there before is there still, and nothing else.
 func (r *Report) Write(dir string) error {
 	files, err := r.files()
@@ -31,7 +31,7 @@ func (r *Report) Write(dir string) error {
 	if err := Replaceable(dir); err != nil {
 		return err
 	}
-	if err := install(dir, files); err != nil {
+	if err := install(dir, files, r.places()); err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
 	}
 	return nil
@@ -51,6 +51,9 @@ func (r *Report) files() (map[string][]byte, error) {
 		return nil, fmt.Errorf("cannot write %s: %w", jsonFile, err)
 	}
 	files := map[string][]byte{pageFile: page, jsonFile: model}
+	for _, f := range r.Files {
+		files[f.Name] = f.Content
+	}
 	for i := range r.Sections {
 		for j := range r.Sections[i].Tables {
 			t := &r.Sections[i].Tables[j]
@@ -66,6 +69,15 @@ func (r *Report) files() (map[string][]byte, error) {
 		}
 	}
 	return files, nil
+}
+
+// places are what the report takes in its folder. The page goes last: it is what a reader opens.
+func (r *Report) places() []string {
+	names := []string{csvFolder}
+	for _, f := range r.Files {
+		names = append(names, f.Name)
+	}
+	return append(names, jsonFile, pageFile)
 }
 
 // Replaceable refuses a dir whose csv folder or files are not those of a
@@ -98,7 +110,7 @@ func Replaceable(dir string) error {
 
 // install writes the files beside their places, and moves them there once all
 // are whole.
-func install(dir string, files map[string][]byte) (err error) {
+func install(dir string, files map[string][]byte, places []string) (err error) {
 	stage, err := os.MkdirTemp(dir, ".report-*")
 	if err != nil {
 		return err
@@ -114,12 +126,12 @@ func install(dir string, files map[string][]byte) (err error) {
 			return err
 		}
 	}
-	return swap(dir, filepath.Join(stage, "new"), filepath.Join(stage, "old"))
+	return swap(dir, filepath.Join(stage, "new"), filepath.Join(stage, "old"), places)
 }
 
-// swap moves what is fresh into dir, and what was there aside; on an error it
-// moves all back.
-func swap(dir, fresh, aside string) (err error) {
+// swap moves what is fresh into dir, and what was there aside, in this order; on an error
+// it moves all back.
+func swap(dir, fresh, aside string, places []string) (err error) {
 	var undo []func() error
 	defer func() {
 		if err == nil {
@@ -137,8 +149,7 @@ func swap(dir, fresh, aside string) (err error) {
 		undo = append(undo, func() error { return os.Rename(target, source) })
 		return nil
 	}
-	// The page goes last: it is what a reader opens.
-	for _, name := range []string{csvFolder, jsonFile, pageFile} {
+	for _, name := range places {
 		if err := move(dir, aside, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -96,7 +96,7 @@ func TestInterruptedSwapLeavesTheOldReport(t *testing.T) {
 	if err := os.Remove(filepath.Join(fresh, pageFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := swap(dir, fresh, aside); err == nil {
+	if err := swap(dir, fresh, aside, sample().places()); err == nil {
 		t.Fatal("moved a page that is not there")
 	}
 	if !maps.Equal(before, contents(t, dir)) {
@@ -254,5 +254,33 @@ func TestJSONHoldsTheModel(t *testing.T) {
 	first := got.Sections[0].Figures[0].Series[0]
 	if !got.Sections[0].Figures[0].X.Log || first.Name != "first" || first.Y[2] != nil || *first.Y[4] != 0.7 {
 		t.Errorf("read %+v", got.Sections[0].Figures[0])
+	}
+}
+
+// A report's further files come and go with it, and their names cannot be its own.
+func TestWriteOfFurtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	r := sample()
+	r.Files = []File{{Name: "points.json", Content: []byte("{}")}}
+	for _, text := range []string{"{}", "[]"} {
+		r.Files[0].Content = []byte(text)
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := contents(t, dir)["points.json"]; got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+	}
+	before := contents(t, dir)
+	for name, want := range map[string]string{
+		"report.json": "two files are named", "csv": "two files are named", "a/b": "without folders", "..": "without folders", "": "without folders", ".": "without folders",
+	} {
+		r.Files[0].Name = name
+		if err := r.Write(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", name, err, want)
+		}
+	}
+	if !maps.Equal(before, contents(t, dir)) {
+		t.Error("a faulty report has changed the old one")
 	}
 }

@@ -1,7 +1,6 @@
-package paper
+package besteffort
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ type Options struct {
 	Seeds, TrainingSeeds  int
 	Longer                int
 	Quick, Ablations      bool
-	// Only, if set, is the one section to make: [OnlyFrontier].
+	// Only, if set, is the one section to make: see [sections].
 	Only string
 	// Trained are policies for the frontier that need not be trained, as OBJECTIVE=REF
 	// into Store.
@@ -27,13 +26,7 @@ type Options struct {
 	trained map[objective.Objective]string
 }
 
-// OnlyFrontier makes a report of utility against time near the peak alone.
-const OnlyFrontier = "frontier"
-
 func (o *Options) defaults() error {
-	if o.Out == "" {
-		return errors.New("--out is missing: the folder for the report")
-	}
 	preset, seeds, training, longer := "default", 20, 5, 4
 	if o.Quick {
 		preset, seeds, training, longer = "quick", 3, 1, 1
@@ -51,10 +44,10 @@ func (o *Options) defaults() error {
 		o.Longer = longer
 	}
 	if o.Points != "" {
-		o.Only = OnlyFrontier
+		o.Only = frontierName
 	}
-	if o.Only != "" && o.Only != OnlyFrontier {
-		return fmt.Errorf("--only %q: the one section that can be made alone is %s", o.Only, OnlyFrontier)
+	if o.Only != "" && sectionNamed(o.Only) == nil {
+		return fmt.Errorf("--only %q: the one section that can be made alone is %s", o.Only, onlyOnes(false))
 	}
 	if o.Seeds < 2 || o.TrainingSeeds < 1 || o.Longer < 1 {
 		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.Seeds, o.TrainingSeeds, o.Longer)

@@ -1,11 +1,9 @@
-package paper
+package besteffort
 
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"gearshift/cmd/gearshift/scenario"
@@ -27,18 +25,7 @@ func newSurface(s *scenario.Scenario) surface {
 	return surface{scenario: s, rates: []float64{0.5, 1, 2, 4, 8, 16, 24, 32, 40, 48}, inFlight: []int{0, 1, 2, 4, 8, 16, 32, 64, 96, 128}}
 }
 
-// write replaces the file by the grids of the policies, one after another.
-func (g surface) write(path string, list []evaluation.Contestant) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("cannot write decision surface: %w", err)
-	}
-	if err := errors.Join(g.encode(f, list), f.Close()); err != nil {
-		return fmt.Errorf("cannot write decision surface: %w", err)
-	}
-	return nil
-}
-
+// encode writes the grids of the policies, one after another.
 func (g surface) encode(w io.Writer, list []evaluation.Contestant) error {
 	out := csv.NewWriter(w)
 	if err := out.Write(g.header()); err != nil {

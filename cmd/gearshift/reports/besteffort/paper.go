@@ -1,19 +1,18 @@
-// Package paper repeats the evaluation of "Learned Best-Effort LLM Serving" (arXiv
+// Package besteffort repeats the evaluation of "Learned Best-Effort LLM Serving" (arXiv
 // 2401.07886), and more: it has policies trained and rules tuned, plays them on the
 // paper's workloads and beyond, and lays the numbers out as one report beside the
 // paper's own. Each section of the report has a file: rules, stable, unstable, frontier,
 // shift, beyond, others, training.
-package paper
+package besteffort
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -24,7 +23,7 @@ import (
 // paper is the making of one report.
 type paper struct {
 	options  Options
-	program  Program
+	program  reports.Program
 	scenario *scenario.Scenario
 	store    *checkpoints.Store
 	seeds    []uint64
@@ -40,10 +39,10 @@ type paper struct {
 	headline              []string // the verdict's sentences
 }
 
-// Write makes the report, and tells on stdout what it says.
-func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer) error {
+// makeReport makes it. It is in the form of [reports.Make], but for the options.
+func makeReport(ctx context.Context, o Options, by reports.Program, stderr io.Writer) (*report.Report, error) {
 	if err := o.defaults(); err != nil {
-		return err
+		return nil, err
 	}
 	p := &paper{
 		options: o, program: by, stderr: stderr,
@@ -52,30 +51,12 @@ func Write(ctx context.Context, o Options, by Program, stdout, stderr io.Writer)
 		cache: map[string]rows{},
 	}
 	if err := p.open(); err != nil {
-		return err
+		return nil, err
 	}
-	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return fmt.Errorf("cannot make folder for the report: %w", err)
+	if err := reports.Begin(o.Out); err != nil {
+		return nil, err
 	}
-	if err := report.Replaceable(o.Out); err != nil {
-		return err
-	}
-	r, err := p.made(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.Write(o.Out); err != nil {
-		return err
-	}
-	if err := p.writeOthers(); err != nil {
-		return err
-	}
-	fmt.Fprintln(stdout, strings.Join(r.Verdict, "\n"))
-	if o.Only == OnlyFrontier {
-		fmt.Fprintf(stdout, "\n%s\n", p.frontier.markdown())
-	}
-	fmt.Fprintf(stdout, "report: %s\n", filepath.Join(o.Out, "report.html"))
-	return nil
+	return p.made(ctx)
 }
 
 // open loads the scenario, or the points that need none.
@@ -103,29 +84,25 @@ func (p *paper) open() (err error) {
 }
 
 // made is the report that the options ask for.
-func (p *paper) made(ctx context.Context) (*report.Report, error) {
+func (p *paper) made(ctx context.Context) (r *report.Report, err error) {
 	switch {
 	case p.options.Points != "":
+		return p.frontierReport()
 	case p.options.Only != "":
-		f, err := p.trace(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p.frontier = f
-	default:
-		if err := p.prepare(ctx); err != nil {
-			return nil, err
-		}
-		return p.report(ctx)
+		return sectionNamed(p.options.Only).alone(p, ctx)
 	}
-	f := p.frontier
-	return &report.Report{
-		Title:    "Learned serving: mean utility against time near the peak",
-		Scenario: simulated(f.Scenario, f.Preset, f.Seeds),
-		Repeat:   f.Repeat,
-		Verdict:  f.verdict(),
-		Sections: []report.Section{f.section()},
-	}, nil
+	if err := p.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if r, err = p.report(ctx); err != nil {
+		return nil, err
+	}
+	if r.Files, err = p.frontier.files(); err != nil {
+		return nil, err
+	}
+	surface, err := p.surface()
+	r.Files = append(r.Files, surface)
+	return r, err
 }
 
 // repeat is what makes the same report.
@@ -133,18 +110,6 @@ func (p *paper) repeat() string { return p.options.command() + "\ngearshift " + 
 
 func simulated(scenario, preset string, seeds int) string {
 	return fmt.Sprintf("Simulated under profile %s; preset %s, %d evaluation seeds.", scenario, preset, seeds)
-}
-
-// writeOthers writes what a report has beside its page: the frontier's points and picture,
-// and, of a whole report, the decision surface.
-func (p *paper) writeOthers() error {
-	if err := p.frontier.write(p.options.Out); err != nil {
-		return err
-	}
-	if p.options.Only != "" {
-		return nil
-	}
-	return p.writeSurface()
 }
 
 // prepare trains the policies and tunes the rules.
@@ -199,15 +164,11 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 		Scenario: simulated(p.scenario.Name, p.options.Preset, p.options.Seeds),
 		Repeat:   p.repeat(),
 	}
-	sections := []func(context.Context) (report.Section, error){
-		p.rulesSection, p.ceilingSection, p.stableSection, p.unstableSection, p.frontierSection, p.softSection,
-		p.shiftSection, p.hardwareSection, p.deadlineSection, p.beyondSection,
-	}
-	if !p.options.Quick { // other fleets take long
-		sections = append(sections, p.othersSection)
-	}
-	for _, section := range append(sections, p.trainingSection) {
-		part, err := section(ctx)
+	for _, section := range sections() {
+		if section.slow && p.options.Quick {
+			continue
+		}
+		part, err := section.make(p, ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -1,11 +1,11 @@
-package paper
+package besteffort
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -254,11 +254,15 @@ func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
 	return f, nil
 }
 
-// writeSurface writes the decision surface of the hard policy and of the best rule.
-func (p *paper) writeSurface() error {
+// surface is the file with the decision surface of the hard policy and of the best rule.
+func (p *paper) surface() (report.File, error) {
+	out := report.File{Name: "surface.csv"}
 	list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{p.hard, p.rules[0]}, func(string) {})
 	if err != nil {
-		return err
+		return out, err
 	}
-	return newSurface(p.scenario).write(filepath.Join(p.options.Out, "surface.csv"), list)
+	var b bytes.Buffer
+	err = newSurface(p.scenario).encode(&b, list)
+	out.Content = b.Bytes()
+	return out, err
 }

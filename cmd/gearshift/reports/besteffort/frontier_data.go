@@ -1,12 +1,12 @@
-package paper
+package besteffort
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
 	"gearshift/env/objective"
 )
 
@@ -61,7 +61,7 @@ const (
 	frontierFormat  = "gearshift-frontier/1"
 )
 
-// readFrontier reads what [Frontier.write] has written.
+// readFrontier reads the file of points that an earlier report has written.
 func readFrontier(file string) (*Frontier, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -77,23 +77,15 @@ func readFrontier(file string) (*Frontier, error) {
 	return &f, nil
 }
 
-// write writes the points and the picture of them into the folder.
-func (f *Frontier) write(dir string) error {
+// files are the points and the picture of them.
+func (f *Frontier) files() ([]report.File, error) {
 	c := *f
 	c.Format = frontierFormat
 	points, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", frontierFile, err)
+		return nil, fmt.Errorf("cannot write %s: %w", frontierFile, err)
 	}
 	figure := f.figure()
 	picture, err := figure.Standalone()
-	if err != nil {
-		return err
-	}
-	for name, content := range map[string][]byte{frontierFile: append(points, '\n'), frontierPicture: picture} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			return fmt.Errorf("cannot write the frontier: %w", err)
-		}
-	}
-	return nil
+	return []report.File{{Name: frontierFile, Content: append(points, '\n')}, {Name: frontierPicture, Content: picture}}, err
 }

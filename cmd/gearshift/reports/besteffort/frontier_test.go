@@ -1,7 +1,8 @@
-package paper
+package besteffort
 
 import (
 	"context"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/reports"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	"gearshift/env/objective"
@@ -112,12 +114,21 @@ func TestTheVerdictOfAFrontier(t *testing.T) {
 // A frontier that was played is drawn again from its file as it was.
 func TestAFrontierIsKeptInAFile(t *testing.T) {
 	dir := t.TempDir()
-	if err := madeUp().write(dir); err != nil {
+	files, err := madeUp().files()
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	var stdout strings.Builder
-	err := Write(t.Context(), Options{Points: filepath.Join(dir, frontierFile), Out: again}, Program{}, &stdout, t.Output())
+	points := func(ctx context.Context, out string, by reports.Program, stderr io.Writer) (*report.Report, error) {
+		return makeReport(ctx, Options{Points: filepath.Join(dir, frontierFile), Out: out}, by, stderr)
+	}
+	err = reports.Write(t.Context(), points, again, reports.Program{}, &stdout, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +158,9 @@ func TestAFrontierIsTraced(t *testing.T) {
 	aims := map[string]objective.Objective{}
 	p := &paper{
 		options: Options{Scenario: "tiny", Preset: "quick", Quick: true}, scenario: s, seeds: []uint64{1, 2}, store: &checkpoints.Store{}, stderr: t.Output(),
-		program: Program{
+		program: reports.Program{
 			// A rule stands in for what would be trained.
-			Train: func(_ context.Context, o Training) (string, error) {
+			Train: func(_ context.Context, o reports.Training) (string, error) {
 				aims[o.Name] = o.On.Training.Objective
 				return "slackfit", nil
 			},
@@ -226,7 +237,7 @@ func TestGivenPolicies(t *testing.T) {
 			t.Errorf("--trained %s: %v, want %q", text, err, want)
 		}
 	}
-	o := Options{Scenario: "tiny", Out: "x", Only: OnlyFrontier, Trained: []string{"near-peak=mine", "windows:0.98,20=other@2"}, Store: "s.db"}
+	o := Options{Scenario: "tiny", Out: "x", Only: frontierName, Trained: []string{"near-peak=mine", "windows:0.98,20=other@2"}, Store: "s.db"}
 	if err := o.defaults(); err != nil || o.trained[objective.NearPeak] != "mine" || o.trained[nearPeak] != "other@2" {
 		t.Errorf("%v, %v", o.trained, err)
 	}

@@ -1,13 +1,13 @@
-package paper
+package besteffort
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -17,9 +17,6 @@ import (
 // frontierObjectives are the points of the frontier, from mean utility to time near the
 // peak. Each has a policy trained for it and a rule tuned for it.
 var frontierObjectives = []string{"utility", "power:3", "power:8", "near-peak", "windows:0.98,20", "windows:0.96,20"}
-
-// FrontierObjectives are the points of the frontier.
-func FrontierObjectives() []string { return slices.Clone(frontierObjectives) }
 
 // nearPeak is the time near the peak that the frontier is drawn over: the share of
 // windows that earn at least .98 of their peak.
@@ -41,6 +38,31 @@ func (p *paper) frontierSection(ctx context.Context) (report.Section, error) {
 	}
 	p.frontier = f
 	return f.section(), nil
+}
+
+// frontierAlone is the frontier's section as a report of its own.
+func (p *paper) frontierAlone(ctx context.Context) (*report.Report, error) {
+	f, err := p.trace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.frontier = f
+	return p.frontierReport()
+}
+
+// frontierReport is a report of the frontier, which was played or read from a file.
+func (p *paper) frontierReport() (*report.Report, error) {
+	f := p.frontier
+	files, err := f.files()
+	return &report.Report{
+		Title:    "Learned serving: mean utility against time near the peak",
+		Scenario: simulated(f.Scenario, f.Preset, f.Seeds),
+		Repeat:   f.Repeat,
+		Verdict:  f.verdict(),
+		Sections: []report.Section{f.section()},
+		Summary:  f.markdown(),
+		Files:    files,
+	}, err
 }
 
 // trace makes the policies and the rules of the frontier, and plays them.
@@ -100,7 +122,7 @@ func (p *paper) policyFor(ctx context.Context, o objective.Objective) (evaluatio
 	if p.options.trained[o] != "" {
 		return p.given(o)
 	}
-	t := Training{On: aimed(p.scenario, o), Preset: p.options.Preset, Name: nameFor(o), Seed: 1, Uncompared: true}
+	t := reports.Training{On: aimed(p.scenario, o), Preset: p.options.Preset, Name: nameFor(o), Seed: 1, Uncompared: true}
 	if o.IsZero() {
 		t.Name, t.Uncompared = "hard", false // which the other sections have, too
 	}

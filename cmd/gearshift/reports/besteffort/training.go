@@ -1,4 +1,4 @@
-package paper
+package besteffort
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
@@ -186,7 +187,7 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 		s := ablated(p.scenario, preset, a)
 		runs := map[string][][]float64{} // by workload, training seed and evaluation seed
 		for seed := uint64(1); seed <= ablationSeeds; seed++ {
-			ref, err := p.train(ctx, Training{
+			ref, err := p.train(ctx, reports.Training{
 				On: s, Preset: preset, Name: fmt.Sprintf("ablation-%d-seed-%d", i, seed), Seed: seed, Uncompared: true,
 			})
 			if err != nil {
