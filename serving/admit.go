@@ -20,15 +20,16 @@ const headerReason = "X-Gearshift-Reason"
 // headerWaited is how long the request waited for room.
 const headerWaited = "X-Gearshift-Waited-Ms"
 
-// The reasons of [shed]: labels of a metric, and codes of errors.
+// The reasons of a refusal: labels of a metric, and codes of errors. The first five are
+// the router's.
 const (
-	reasonDeadline  = "deadline"   // it could not be answered in time
-	reasonFull      = "queue_full" // too many wait
-	reasonDisplaced = "displaced"  // one with more claim took its place in the queue
-	reasonSaturated = "saturated"  // every replica is full
-	reasonNoReplica = "no_replica" // none that could answer is up
-	reasonCancelled = "cancelled"  // its client left while it waited
-	reasonClosed    = "not_ready"  // the server shuts down
+	reasonDeadline  = router.RefusedLate
+	reasonFull      = router.RefusedFull
+	reasonDisplaced = router.RefusedDisplaced
+	reasonSaturated = router.RefusedSaturated
+	reasonNoReplica = router.RefusedNoReplica
+	reasonCancelled = "cancelled" // its client left while it waited
+	reasonClosed    = "not_ready" // the server shuts down
 	reasonError     = "internal_error"
 )
 
@@ -137,9 +138,9 @@ func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 		f.Message = s.lost(k.fleet.Only - 1)
 	}
 	after := s.settings().RetryAfter
-	var refused shed
+	var refused router.Refusal
 	if errors.As(err, &refused) {
-		after = refused.after
+		after = refused.After
 	}
 	h.Set(headerReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
@@ -148,17 +149,13 @@ func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 
 // reasonOf is why a request is not begun.
 func reasonOf(err error) string {
-	var refused shed
+	if reason := router.Refused(err); reason != "" {
+		return reason
+	}
 	var late overdue
 	switch {
-	case errors.As(err, &refused):
-		return refused.reason
-	case errors.Is(err, router.ErrSaturated):
-		return reasonSaturated
-	case errors.Is(err, router.ErrLate), errors.As(err, &late):
+	case errors.As(err, &late):
 		return reasonDeadline
-	case errors.Is(err, router.ErrNoReplica):
-		return reasonNoReplica
 	case errors.Is(err, errClosed):
 		return reasonClosed
 	case errors.Is(err, context.Canceled):

@@ -3,16 +3,11 @@ package serving
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"gearshift/router"
-	"gearshift/router/fleet"
-	"gearshift/router/queue"
 )
 
 // line is where requests wait that no replica has room for now. Whoever makes room
@@ -25,52 +20,45 @@ import (
 type line struct {
 	settings func() *Config
 	output   float64 // mean output tokens; zero is unknown
-	table    *fleet.Table
 	clock    Clock
 	books    *lineBooks
 	kinds    atomic.Pointer[kinds]
 
-	waiting atomic.Int64 // len(queue), for those who hold no lock
+	waiting atomic.Int64 // how many wait, for those who hold no lock
 
-	mu     sync.Mutex // protects all below
-	queue  *queue.Queue[*waiter]
-	drain  queue.Drain
-	timer  *time.Timer
-	closed bool
+	mu      sync.Mutex // protects all below
+	backlog *router.Backlog[*waiter]
+	timer   *time.Timer
+	closed  bool
 }
 
+// waiter is a request in the backlog.
 type waiter struct {
+	router.Waiter[*waiter]
 	work    *Work
-	variant int
 	witness router.Witness // may be nil
-	err     error          // of the last try
 	answer  chan error     // room for one; nil: the work has begun
+	settled bool           // an answer has been sent
 }
 
-func (x *waiter) begin() error { return x.work.Begin(x.variant, x.witness) }
-
-// recheck is how often the line is served though nothing has happened: what a policy
-// or a gate goes by may change without an event.
-const recheck = 100 * time.Millisecond
-
-// shed is why a request is refused under load, and when to come again.
-type shed struct {
-	reason string
-	after  time.Duration
-}
-
-func (e shed) Error() string { return fmt.Sprintf("refused under load: %s", e.reason) }
+func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.witness) }
 
 func newLine(settings func() *Config, r Router, output float64, clock Clock) *line {
-	l := &line{settings: settings, output: output, table: r.Table(), clock: clock, books: newLineBooks()}
+	l := &line{settings: settings, output: output, clock: clock, books: newLineBooks()}
 	kinds := (&kinds{}).with(settings().Classes)
 	l.kinds.Store(kinds)
 	l.books.open(kinds.names())
-	l.queue = queue.New[*waiter](kinds.all, settings().Overload.MaxQueue)
+	l.backlog = router.NewBacklog(r.Table(), kinds.all, l.limits(), func(w *router.Waiter[*waiter]) error { return w.Value.begin() })
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
 	r.Ledger().OnRoom(l.room)
 	return l
+}
+
+// limits are what bounds the waiting, as the settings now have it.
+func (l *line) limits() router.Limits {
+	c := l.settings()
+	return c.Overload.Limits(l.output, c.RetryAfter)
 }
 
 // follow takes over the settings as they are now. Those who wait keep their places and
@@ -80,19 +68,19 @@ func (l *line) follow() {
 	l.mu.Lock()
 	kinds := l.kinds.Load().with(c.Classes)
 	l.books.open(kinds.names())
-	l.queue.Set(kinds.all, c.Overload.MaxQueue)
-	l.kinds.Store(kinds) // once the queue knows them
+	l.backlog.Set(kinds.all, l.limits())
+	l.kinds.Store(kinds) // once the backlog knows them
 	l.mu.Unlock()
 	l.tick() // there may be room for more of them now
 }
 
-// admit begins the work, now or after a wait, but not for longer than until. Errors are the router's, a [shed], or
-// why the context ended.
+// admit begins the work, now or after a wait, but not for longer than until. Errors are the
+// router's, a [router.Refusal], or why the context ended.
 func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.Duration) error {
 	var err error
-	x := &waiter{work: w, variant: c.variant, witness: c.account.witness(c.fleet)}
+	witness := c.account.witness(c.fleet)
 	if l.waiting.Load() == 0 { // nobody is overtaken
-		if err = x.begin(); !scarce(err) {
+		if err = w.Begin(c.variant, witness); !router.Scarce(err) {
 			return err
 		}
 	}
@@ -101,54 +89,37 @@ func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.D
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, until-l.clock(), overdue(phaseTotal))
 	defer cancel()
-	return l.wait(ctx, x, k)
-}
-
-// scarce says that the fleet is short of room, for now.
-func scarce(err error) bool {
-	return errors.Is(err, router.ErrSaturated) || errors.Is(err, router.ErrLate)
+	x := &waiter{work: w, witness: witness, answer: make(chan error, 1)}
+	x.Waiter = router.Waiter[*waiter]{Value: x, Request: &w.Request, Variant: c.variant, Class: k.class, Tenant: k.tenant}
+	return l.wait(ctx, x)
 }
 
 // refused is the error for a request that does not wait.
 func (l *line) refused(err error, k claim) error {
-	if !scarce(err) {
+	if !router.Scarce(err) {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.shed(reasonOf(err), k, l.clock())
+	return l.backlog.Refusal(&router.Waiter[*waiter]{Class: k.class, Tenant: k.tenant, Err: err}, l.clock())
 }
 
-// shed refuses a request of the claim. The caller holds l.mu.
-func (l *line) shed(reason string, k claim, now time.Duration) shed {
-	c := l.settings()
-	ahead := l.queue.Ahead(k.class, k.tenant, now+c.Overload.MaxWait)
-	return shed{reason, l.drain.RetryAfter(ahead, now, c.RetryAfter, c.Overload.MaxRetryAfter)}
-}
-
-func (l *line) wait(ctx context.Context, x *waiter, k claim) error {
-	w := x.work
-	w.tried = true // it is late by now, whoever tries it first
-	x.answer = make(chan error, 1)
-	e := &queue.Entry[*waiter]{
-		Value: x, Class: k.class, Tenant: k.tenant,
-		Until: w.Request.Arrival + l.patience(&w.Request),
-		Cost:  float64(w.Request.PromptTokens) + max(1, l.output),
-	}
-	if err := l.join(e, k); err != nil {
+func (l *line) wait(ctx context.Context, x *waiter) error {
+	x.work.tried = true // it is late by now, whoever tries it first
+	if err := l.join(x); err != nil {
 		return err
 	}
 	select {
 	case err := <-x.answer:
 		return err
 	case <-ctx.Done():
-		return l.leave(ctx, e)
+		return l.leave(ctx, x)
 	}
 }
 
-// join puts the entry into the queue and serves that. The error says why it may not
-// wait; it may have been answered already.
-func (l *line) join(e *queue.Entry[*waiter], k claim) error {
+// join puts the request among those that wait and serves them. The error says why it
+// may not wait; it may have been answered already.
+func (l *line) join(x *waiter) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -156,58 +127,29 @@ func (l *line) join(e *queue.Entry[*waiter], k claim) error {
 	}
 	now := l.clock()
 	defer l.settle(now)
-	if l.queue.Full() {
-		return l.squeeze(e, k, now)
-	}
-	l.queue.Push(e)
-	l.waiting.Store(int64(l.queue.Len())) // before it is tried
-	l.serve(now)
-	if l.tooLong(e, 0, now) && l.queue.Remove(e) {
-		return l.shed(reasonOf(e.Value.err), k, now)
-	}
-	return nil
-}
-
-// squeeze finds the entry a place in a queue that is full. Nobody makes way for one that
-// there is room for though not for the others, or that would wait in vain. The caller
-// holds l.mu.
-func (l *line) squeeze(e *queue.Entry[*waiter], k claim, now time.Duration) error {
-	l.serve(now)
-	x := e.Value
-	if x.err = x.begin(); !scarce(x.err) {
-		x.answer <- x.err
+	l.backlog.Join(&x.Waiter)
+	l.waiting.Store(int64(l.backlog.Len())) // before it is tried
+	if l.serve(now); x.settled {
 		return nil
 	}
-	if l.queue.Admits(e) && l.tooLong(e, 1, now) {
-		return l.shed(reasonOf(x.err), k, now)
-	}
-	displaced, ok := l.queue.Push(e)
-	if !ok {
-		return l.shed(reasonFull, k, now)
+	begun, displaced, err := l.backlog.Stay(&x.Waiter, now)
+	if begun {
+		x.answer <- x.Err
 	}
 	if displaced != nil {
-		displaced.Value.answer <- l.shed(reasonDisplaced, claim{class: displaced.Class, tenant: displaced.Tenant}, now)
+		displaced.Value.answer <- displaced.Err
 	}
-	return nil
+	return err
 }
 
-// tooLong says that the entry will not have its turn in time, by the rate at which
-// the queue is served. Own is how many of those to be served the queue does not know:
-// the entry, if it is not in there.
-func (l *line) tooLong(e *queue.Entry[*waiter], own int, now time.Duration) bool {
-	ahead := l.queue.Ahead(e.Class, e.Tenant, e.Until) + own // itself among them
-	wait, known := l.drain.Wait(ahead, now)
-	return known && now+wait > e.Until
-}
-
-// leave takes the entry out of the queue because its context has ended. If it has
-// been answered meanwhile, that counts: a place that it has got is given back by
-// whoever finds the context over.
-func (l *line) leave(ctx context.Context, e *queue.Entry[*waiter]) error {
+// leave takes the request out because its context has ended. If it has been answered
+// meanwhile, that counts: a place that it has got is given back by whoever finds the
+// context over.
+func (l *line) leave(ctx context.Context, x *waiter) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.queue.Remove(e) {
-		return <-e.Value.answer
+	if !l.backlog.Leave(&x.Waiter) {
+		return <-x.answer
 	}
 	l.settle(l.clock())
 	return context.Cause(ctx)
@@ -226,83 +168,34 @@ func (l *line) tick() {
 	defer l.mu.Unlock()
 	now := l.clock()
 	l.serve(now)
-	for _, e := range l.queue.Expire(now) {
-		e.Value.answer <- l.shed(reasonOf(e.Value.err), claim{class: e.Class, tenant: e.Tenant}, now)
+	for _, w := range l.backlog.Expire(now, nil) {
+		w.Value.answer <- w.Err
 	}
 	l.settle(now)
 }
 
 // settle counts those who wait and sets the timer. The caller holds l.mu.
 func (l *line) settle(now time.Duration) {
-	l.waiting.Store(int64(l.queue.Len()))
-	until, ok := l.queue.Next()
+	l.waiting.Store(int64(l.backlog.Len()))
+	at, ok := l.backlog.Due(now)
 	if !ok || l.closed {
-		l.drain.Reset()
 		l.timer.Stop()
 		return
 	}
-	l.timer.Reset(max(time.Millisecond, min(until-now, recheck)))
+	l.timer.Reset(at - now)
 }
 
 // serve begins the work of all for whom there is room, in order. The caller holds
 // l.mu.
 func (l *line) serve(now time.Duration) {
-	var f futile
-	for {
-		e := l.queue.Take(func(e *queue.Entry[*waiter]) bool {
-			x := e.Value
-			if y := f.like(x); y != nil {
-				x.err = y.err
-				return false
-			}
-			if x.err = x.begin(); !scarce(x.err) {
-				return true
-			}
-			f = append(f, x)
-			return false
-		})
-		if e == nil {
-			return
+	l.backlog.Pass()
+	for w := l.backlog.Next(now); w != nil; w = l.backlog.Next(now) {
+		if w.Err == nil {
+			l.books.waited(l.class(w.Class), w.Value.work.Waited)
 		}
-		if e.Value.err == nil {
-			l.drain.Served(now)
-			l.books.waited(l.class(e.Class), e.Value.work.Waited)
-		}
-		e.Value.answer <- e.Value.err
+		w.Value.settled = true
+		w.Value.answer <- w.Err
 	}
-}
-
-// futile remembers what there was no room for, so that the like of it is not tried
-// again: room only shrinks while a queue is served.
-type futile []*waiter
-
-// like is one of the same task and choice of variants, or replica, as x that asked for no more, or
-// nil. There is no room for x if there is one. Where no place was free, what it asked of
-// one is nothing to the matter; a lease that ends meanwhile lets none go ahead of it.
-func (f futile) like(x *waiter) *waiter {
-	r := &x.work.Request
-	for _, y := range f {
-		o := &y.work.Request
-		if x.variant != y.variant || r.Only != o.Only || r.Variants != o.Variants || r.Holding != o.Holding || r.Task != o.Task || r.MinQuality < o.MinQuality || !slices.Equal(r.Without, o.Without) {
-			continue
-		}
-		if errors.Is(y.err, router.ErrSaturated) || r.PromptTokens >= o.PromptTokens && r.Answers >= o.Answers && !looser(r.Deadline, o.Deadline) && due(r) <= due(o) {
-			return y
-		}
-	}
-	return nil
-}
-
-// looser says that deadline a gives more time than b; zero is the task's own, which
-// is taken to be equal to none but itself.
-func looser(a, b time.Duration) bool { return a != b && (a == 0 || b == 0 || a > b) }
-
-// due is when the request's first token is; never without a deadline for it.
-func due(r *fleet.Request) time.Duration {
-	if r.FirstToken == 0 || r.FirstToken > math.MaxInt64-r.Arrival {
-		return math.MaxInt64
-	}
-	return r.Arrival + r.FirstToken
 }
 
 // close sends away all who wait.
@@ -310,9 +203,8 @@ func (l *line) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for l.queue.Len() > 0 {
-		e := l.queue.Take(func(*queue.Entry[*waiter]) bool { return true })
-		e.Value.answer <- errClosed
+	for w := l.backlog.Empty(); w != nil; w = l.backlog.Empty() {
+		w.Value.answer <- errClosed
 	}
 	l.settle(l.clock())
 }

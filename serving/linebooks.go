@@ -99,10 +99,10 @@ func (l *line) status() []QueueStatus {
 	kinds := l.kinds.Load()
 	var list []QueueStatus
 	for _, i := range kinds.listed {
-		list = append(list, QueueStatus{Class: kinds.all[i].Name, Waiting: l.queue.Waiting(i)})
+		list = append(list, QueueStatus{Class: kinds.all[i].Name, Waiting: l.backlog.Waiting(i)})
 	}
 	for i, c := range kinds.all {
-		if n := l.queue.Waiting(i); n > 0 && !slices.Contains(kinds.listed, i) {
+		if n := l.backlog.Waiting(i); n > 0 && !slices.Contains(kinds.listed, i) {
 			list = append(list, QueueStatus{Class: c.Name, Waiting: n})
 		}
 	}

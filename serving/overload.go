@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/router/fleet"
+	"gearshift/router"
 )
 
 // What [Overload] may shed.
@@ -158,18 +158,11 @@ func (l *line) tenant(h http.Header, byKey string) string {
 	return ""
 }
 
-// patience is how long a request may wait.
-func (l *line) patience(r *fleet.Request) time.Duration {
-	c := l.settings().Overload
-	patience := c.MaxWait
-	if l.output > 0 {
-		allowed := l.table.Tasks[r.Task].Allowed(r.Deadline)
-		if whole := float64(allowed) * l.output * c.WaitShare; whole < float64(patience) {
-			patience = time.Duration(whole)
-		}
+// Limits are what bounds the waiting for answers of that mean length, whose refused
+// clients are to come again after no less than retryAfter.
+func (o *Overload) Limits(output float64, retryAfter time.Duration) router.Limits {
+	return router.Limits{
+		MaxQueue: o.MaxQueue, MaxWait: o.MaxWait, WaitShare: o.WaitShare, Output: output,
+		RetryAfter: retryAfter, MaxRetryAfter: o.MaxRetryAfter,
 	}
-	if r.FirstToken > 0 {
-		patience = min(patience, r.FirstToken)
-	}
-	return patience
 }

@@ -37,6 +37,9 @@ type Entry[T any] struct {
 	in      *flow[T] // nil unless it waits
 }
 
+// Waits reports whether the entry is in a queue.
+func (e *Entry[T]) Waits() bool { return e.in != nil }
+
 // Queue is start-time fair queueing (Goyal, Vin and Cheng 1996) on two levels, of
 // the classes of a priority and of the tenants of a class. Each class and tenant has
 // a tag, the service that it has had; what waits with the smallest tag goes next.
