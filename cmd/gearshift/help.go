@@ -63,6 +63,7 @@ var listed = map[string]struct {
 	"key new": {example: "key new alice --rate 5 --keys gearshift.keys"}, "key ls": {example: "key ls --keys gearshift.keys"}, "key rm": {example: "key rm alice --keys gearshift.keys"},
 	"workload gen": {example: "workload gen u1 --out u1.jsonl"}, "workload stat": {example: "workload stat u1"},
 	"profile fit": {example: "profile fit --requests requests.jsonl"}, "profile measure": {example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml"},
+	"profile gpu": {example: "profile gpu gpu-out/table.jsonl --out gpu-out"},
 	"models make": {example: "models make --out models"},
 }
 

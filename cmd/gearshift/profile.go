@@ -14,7 +14,7 @@ import (
 )
 
 func newProfileCommand() *cobra.Command {
-	return group("profile", "Measure engines, and fit latency models to what was measured", newProfileMeasureCommand(), newProfileFitCommand())
+	return group("profile", "Measure engines, and fit latency models to what was measured", newProfileMeasureCommand(), newProfileGPUCommand(), newProfileFitCommand())
 }
 
 func newProfileFitCommand() *cobra.Command {

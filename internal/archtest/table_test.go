@@ -58,6 +58,8 @@ var table = []room{
 		"a log of one engine's requests is explained by one engine: no router, no fleet, no scenario"},
 	{"env/fit/steady", []string{"env/fit", "router/profile"},
 		"controlled loads are explained by the latency model alone: nothing is simulated, nothing measured"},
+	{"env/fit/contention", []string{"env/fit"},
+		"a law of contention is found from steps alone and beside others: it knows no latency model and no table"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a planner is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,
@@ -205,8 +207,10 @@ var table = []room{
 	{"cmd/gearshift/enginetest", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},
 		"a kit for whoever tests what measures engines: it has a scenario's engines, and no client"},
+	{"cmd/gearshift/gputable", nil,
+		"a raw table is read and checked: what is fitted to it is its user's business"},
 	{"cmd/gearshift/profiling", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/machine", "router/profile", "env/engine", "env/fit", "env/fit/steady",
+		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/machine", "cmd/gearshift/gputable", "router/profile", "env/engine", "env/fit", "env/fit/steady", "env/fit/contention",
 		"env/evaluation/report", "serving/measure"},
 		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
 	{"cmd/gearshift/validation", []string{

@@ -17,6 +17,9 @@ type Options struct {
 	Resamples int
 	// Seed of the resampling.
 	Seed uint64
+	// Absent lists keys of a profile that are no part of the samples' times, such as
+	// request_ms where steps were timed within the engine. They are 0 in the fit.
+	Absent []string
 }
 
 // Fitted is the latency model of an engine, and how well it explains the samples.
@@ -84,6 +87,13 @@ func Fit(samples []Sample, o Options) (*Fitted, error) {
 	if kinds[PromptStep] == 0 { // all of a prompt's own is then between it and its first token
 		s.fix(prompt)
 	}
+	for _, key := range o.Absent {
+		i := slices.Index(names, key)
+		if i < 0 {
+			return nil, fmt.Errorf("no parameter %q; there are %v", key, names)
+		}
+		s.fix(i)
+	}
 	random := rand.New(rand.NewPCG(o.Seed, 2))
 	good := s.converge(random)
 	x := good[0].x
@@ -106,7 +116,7 @@ func (s *search) converge(random *rand.Rand) []optimum {
 	for i, c := range s.cells {
 		s.target[i] = math.Log(c.MS)
 	}
-	from := start(s.cells, s.centre)
+	from := s.start()
 	good := []optimum{{x: from}}
 	for range 3 {
 		starts := s.about(good[0].x, 30, random)

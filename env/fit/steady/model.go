@@ -76,11 +76,13 @@ func believed(cells []Cell) []float64 {
 
 // start is where a search begins: rough figures read off the cells, and of the
 // others what is believed.
-func start(cells []Cell, centre []float64) []float64 {
-	step, perSequence, perContext := decodeGuess(cells)
-	x := slices.Clone(centre)
-	for i, v := range map[int]float64{weights: 0.8 * step, token: prefillGuess(cells, step), context: perContext, sequence: perSequence} {
-		x[i] = math.Log(v)
+func (s *search) start() []float64 {
+	step, perSequence, perContext := decodeGuess(s.cells)
+	x := slices.Clone(s.centre)
+	for i, v := range map[int]float64{weights: 0.8 * step, token: prefillGuess(s.cells, step), context: perContext, sequence: perSequence} {
+		if !s.fixed[i] {
+			x[i] = math.Log(v)
+		}
 	}
 	return x
 }

@@ -193,7 +193,7 @@ func (s *search) reach(x []float64, j int, sign float64) float64 {
 	for math.Abs(y[j]-s.centre[j]) < 3*belief[j].spread {
 		at := y[j]
 		y[j] += sign * step
-		afresh := start(s.cells, s.centre) // for the far side of a kink
+		afresh := s.start() // for the far side of a kink
 		afresh[j] = y[j]
 		if y = held.best([][]float64{y, afresh})[0].x; loss() > most {
 			return at

@@ -1,0 +1,212 @@
+// Package contention finds the law by which engines that share a device slow each other:
+// not at all, in proportion to the work that the others do, or by taking turns. It compares
+// steps beside busy neighbours with the same steps alone, so that it depends on no latency
+// model.
+package contention
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gearshift/env/fit"
+)
+
+// Cell is a step of an engine, alone and beside busy neighbours. Times are in ms.
+type Cell struct {
+	Name, Engine string
+	// Alone is what the step takes alone, Device the device's part of it, and Beside what
+	// the step takes beside the neighbours.
+	Alone, Device, Beside float64
+	// Work is the sum over the neighbours of the share of the time in which they would load
+	// the device if each had it for itself; Waiting is the same with the time in which they
+	// wait for the device.
+	Work, Waiting float64
+}
+
+// The laws, by name.
+const (
+	None    = "none"
+	Linear  = "1 + γ·duty"
+	Slicing = "time slicing"
+)
+
+// Law is one of the laws, fitted to cells.
+type Law struct {
+	Name string `yaml:"law"`
+	// Gamma is γ of the linear law, and Interval its 90 % interval; 0 for the others.
+	Gamma    float64       `yaml:"gamma,omitempty"`
+	Interval *fit.Interval `yaml:"gamma_90,omitempty,flow"`
+	// Error has quantiles of the absolute relative error over the cells; Worst is the cell
+	// that is furthest off, and WorstBy by how much, signed.
+	fit.Error `yaml:",inline"`
+	Worst     string  `yaml:"worst"`
+	WorstBy   float64 `yaml:"worst_by"`
+	// RMS is the root of the mean squared error of the times' logarithm.
+	RMS float64 `yaml:"rms"`
+}
+
+// Verdict is how the laws compare.
+type Verdict struct {
+	Cells int
+	// Laws, the one that fits best first.
+	Laws []Law
+	// Undecided lists laws that fit about as well as the first one.
+	Undecided []string
+}
+
+const (
+	// Fewest cells that the laws are told apart by.
+	Fewest = 3
+	// Misfit is the median error above which a law does not fit.
+	Misfit = 0.10
+	// noise is the least relative error that a cell is believed to have.
+	noise = 0.005
+	// alike is how many times the best law's RMS another may have and still be no worse.
+	alike = 1.2
+	// mostGamma bounds the search; above it one neighbour would slow a step thirtyfold.
+	mostGamma = 30
+	resamples = 200
+)
+
+// Best is the law that fits best.
+func (v *Verdict) Best() *Law { return &v.Laws[0] }
+
+// Fits reports whether the best law explains the cells.
+func (v *Verdict) Fits() bool { return v.Best().Median <= Misfit }
+
+// Judge fits each law to the cells. A law with a parameter has to be better than one without
+// by more than the parameter alone brings.
+func Judge(cells []Cell, seed uint64) (*Verdict, error) {
+	if len(cells) < Fewest {
+		return nil, fmt.Errorf("%d loads beside busy neighbours are too few to tell laws of contention apart; at least %d are needed", len(cells), Fewest)
+	}
+	for _, c := range cells {
+		if !(c.Alone > 0 && c.Beside > 0 && c.Device >= 0 && c.Device <= c.Alone && c.Work >= 0 && c.Waiting >= 0) {
+			return nil, fmt.Errorf("load %s of %s: want times above 0, a device's part within the step, and duties of at least 0; got %+v", c.Name, c.Engine, c)
+		}
+	}
+	v := &Verdict{Cells: len(cells)}
+	linear := judged(Linear, cells, Gamma(cells))
+	linear.Interval = interval(cells, seed)
+	v.Laws = []Law{judged(None, cells, 0), judged(Slicing, cells, 0), linear}
+	slices.SortStableFunc(v.Laws, func(a, b Law) int { return cmp.Compare(a.score(len(cells)), b.score(len(cells))) })
+	for _, l := range v.Laws[1:] {
+		if l.rms() <= alike*v.Best().rms() {
+			v.Undecided = append(v.Undecided, l.Name)
+		}
+	}
+	return v, nil
+}
+
+// Duty is the sum of the neighbours' duties as the law counts them.
+func (l *Law) Duty(work, waiting float64) float64 {
+	if l.Name == Slicing {
+		return waiting
+	}
+	return work
+}
+
+// Interference is the factor by which the law slows the device's part of a step.
+func (l *Law) Interference(work, waiting float64) float64 {
+	switch l.Name {
+	case Linear:
+		return 1 + l.Gamma*work
+	case Slicing:
+		return 1 + waiting
+	}
+	return 1
+}
+
+func (l *Law) predict(c *Cell) float64 {
+	return c.Alone + c.Device*(l.Interference(c.Work, c.Waiting)-1)
+}
+
+func (l *Law) rms() float64 { return math.Hypot(l.RMS, noise) }
+
+// score is Akaike's criterion for errors of an unknown size: lower is better.
+func (l *Law) score(cells int) float64 {
+	parameters := 0.
+	if l.Name == Linear {
+		parameters = 1
+	}
+	return 2*float64(cells)*math.Log(l.rms()) + 2*parameters
+}
+
+// judged is a law with its errors.
+func judged(name string, cells []Cell, gamma float64) Law {
+	l := Law{Name: name, Gamma: gamma}
+	var errors []float64
+	squares := 0.
+	for i := range cells {
+		c := &cells[i]
+		ratio := l.predict(c) / c.Beside
+		errors = append(errors, math.Abs(ratio-1))
+		if math.Abs(ratio-1) >= math.Abs(l.WorstBy) {
+			l.Worst, l.WorstBy = c.Engine+", "+c.Name, ratio-1
+		}
+		squares += math.Log(ratio) * math.Log(ratio)
+	}
+	l.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
+	l.RMS = math.Sqrt(squares / float64(len(cells)))
+	return l
+}
+
+// Gamma is the γ of least squares of the times' logarithm, at least 0. The sum of squares
+// has one minimum where cells agree on the direction; a coarse scan finds it where they do not.
+func Gamma(cells []Cell) float64 {
+	loss := func(gamma float64) (sum float64) {
+		l := Law{Name: Linear, Gamma: gamma}
+		for i := range cells {
+			e := math.Log(l.predict(&cells[i]) / cells[i].Beside)
+			sum += e * e
+		}
+		return sum
+	}
+	const points = 60
+	at := func(i int) float64 { return mostGamma * math.Pow(float64(i)/points, 3) } // closer near 0
+	best := 0
+	for i := range points + 1 {
+		if loss(at(i)) < loss(at(best)) {
+			best = i
+		}
+	}
+	return golden(loss, at(max(0, best-1)), at(min(points, best+1)))
+}
+
+// golden is the minimum of a function between two points, by golden sections; an end that is
+// no worse is preferred, so that a law without contention has a γ of exactly 0.
+func golden(f func(float64) float64, low, high float64) float64 {
+	section := (math.Sqrt(5) - 1) / 2
+	from, to := low, high
+	for range 60 {
+		a, b := to-section*(to-from), from+section*(to-from)
+		if f(a) <= f(b) {
+			to = b
+		} else {
+			from = a
+		}
+	}
+	x := (from + to) / 2
+	for _, end := range []float64{low, high} {
+		if f(end) <= f(x) {
+			x = end
+		}
+	}
+	return x
+}
+
+// interval is γ's of 90 %, by resampled cells.
+func interval(cells []Cell, seed uint64) *fit.Interval {
+	random := rand.New(rand.NewPCG(seed, 3))
+	drawn, again := make([]float64, resamples), make([]Cell, len(cells))
+	for i := range drawn {
+		for k := range again {
+			again[k] = cells[random.IntN(len(cells))]
+		}
+		drawn[i] = Gamma(again)
+	}
+	return &fit.Interval{Low: fit.Quantile(drawn, 0.05), High: fit.Quantile(drawn, 0.95)}
+}
