@@ -134,6 +134,15 @@ bench-curve: ## Utility against time of training, beside a loop in PyTorch; 20 m
 bench-proxy: ## Measure what the router adds, beside nginx and Portkey (BEFORE=commit ROUNDS=n TIME=d PIN=0 AWAKE=how DOC=file)
 	@scripts/bench-proxy.sh
 
+.PHONY: gpu
+gpu: build ## Measure three decoders on an accelerator, 5 minutes (DEVICE=cpu BUDGET=s OUT=dir DIR=disk PYTHON=path)
+	@scripts/gpu.sh
+
+.PHONY: gpu-test
+gpu-test: ## Test the script of `make gpu` on the processor; needs PyTorch (PYTHON=path)
+	@scripts/gpu.sh test
+	GEARSHIFT_TEST_GPU=1 go test -count=1 -run TestMeasuringOnTheProcessor $(GOTAGS) ./cmd/gearshift
+
 .PHONY: benchstat
 benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
