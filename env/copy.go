@@ -36,6 +36,7 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 		e.ledger, ledgerOf = e.crew.ledger(o.decisions), e.crew.ledger
 	}
 	e.sim.copyFrom(o.sim, ledgerOf)
+	e.sim.join(e.ledger, e.crew)
 	*e.random = *o.random
 	e.view = into.view
 	e.view.CopyFrom(&o.view)
@@ -63,7 +64,13 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
-	s.pace, s.outlook = nil, nil
+	s.pace, s.outlook, s.crew = nil, nil, nil
+	s.ledgers = into.ledgers[:0]
+	s.agenda = into.agenda
+	s.agenda.copyFrom(&o.agenda)
+	if o.pace != nil {
+		s.agenda.change(func(x *item) bool { return x.what != beliefsFade })
+	}
 	s.event = into.event[:0]
 }
 
@@ -82,6 +89,7 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 // will not come.
 func (e *Environment) Redraw(length func(decision, task, generated int) int) {
 	e.sim.losses = e.sim.losses[:e.sim.nextLoss]
+	e.sim.agenda.change(func(x *item) bool { return x.what != hostLost })
 	e.config.Losses = e.sim.losses
 	e.arrival.OutputTokens = max(1, length(e.decisions, e.arrival.Task, 0))
 	e.sim.redraw(length)

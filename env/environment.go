@@ -136,20 +136,22 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	}
 	e.sim, e.stream = sim, stream
 	e.ledger = fleet.NewLedger(e.config.Table)
-	sim.pace = newPace(&e.config, e.ledger)
+	sim.watch(newPace(&e.config, e.ledger))
 	for h, s := range e.config.Slowdowns {
 		sim.hosts[h].SlowDown(s, seed+uint64(h)<<32)
 	}
 	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
 	e.seed = seed
 	e.crew = newCrew(e.config.Routers, e.config.Table, seed)
+	e.sim.join(e.ledger, e.crew)
+	e.crew.schedule(&e.sim.agenda)
 	e.decisions, e.over = 0, false
 	arrival, ok := stream.Next()
 	if !ok {
 		e.over = true
 		return nil, ErrNoRequest
 	}
-	if _, err := e.advance(arrival.At, nil); err != nil { // hosts may be lost before
+	if _, err := e.sim.Advance(arrival.At, nil); err != nil { // hosts may be lost before
 		return nil, err
 	}
 	e.arrive(arrival)
@@ -165,8 +167,6 @@ func (e *Environment) arrive(a workloads.Arrival) {
 		e.ledger.DeclareRate(a.Rate)
 	}
 	e.ledger.Arrive(a.At)
-	e.markLosses(a.At)
-	e.sim.pace.fade(a.At)
 	e.look(a.At)
 	e.arrival = a
 	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}
@@ -245,7 +245,7 @@ func (e *Environment) run(replica int) (Step, error) {
 		return e.finish(Step{Terminated: true}, since)
 	}
 	var err error
-	if e.outcomes, err = e.advance(next.At, e.outcomes); err != nil {
+	if e.outcomes, err = e.sim.Advance(next.At, e.outcomes); err != nil {
 		return Step{}, err
 	}
 	e.arrive(next)
@@ -253,14 +253,6 @@ func (e *Environment) run(replica int) (Step, error) {
 		return e.finish(Step{Truncated: true}, since)
 	}
 	return e.report(Step{}, next.At-since), nil
-}
-
-// advance lets time pass.
-func (e *Environment) advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
-	if e.crew != nil {
-		return e.crew.advance(e.sim, until, dst)
-	}
-	return e.sim.Advance(until, dst)
 }
 
 func (e *Environment) dispatch(replica int) error {

@@ -71,20 +71,14 @@ func byStart(losses []HostLoss) []HostLoss {
 	return ordered
 }
 
-// lossDue says whether the next loss comes before the next event of an engine.
-func (s *Simulator) lossDue() bool {
-	if s.nextLoss == len(s.losses) {
-		return false
-	}
-	at, ok := s.order.first()
-	return !ok || s.losses[s.nextLoss].From < at
-}
-
-// lose brings the next loss about and appends the requests that it ends.
-func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
-	l := &s.losses[s.nextLoss]
+// lose brings about the loss at an index and appends the requests that it ends.
+func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
+	l := &s.losses[i]
 	s.nextLoss++
-	s.now = max(s.now, l.From)
+	if l.To != 0 {
+		s.agenda.add(item{at: l.To, what: hostBack, index: l.Host})
+	}
+	s.markLoss(l.Host, l.From)
 	var err error
 	s.hosts[l.Host].Crash(func(id uint64) {
 		j := &s.jobs[id]
@@ -110,12 +104,12 @@ func (s *Simulator) lose(dst []Outcome) ([]Outcome, error) {
 	return dst, err
 }
 
-// markLosses sets in the ledger which replicas are up at that time.
-func (e *Environment) markLosses(at time.Duration) {
-	if len(e.config.Losses) == 0 {
-		return
-	}
-	for i, r := range e.config.Table.Replicas {
-		e.ledger.SetUp(i, !lost(e.config.Losses, r.Host, at))
+// markLoss sets in the ledgers whether the replicas on the host are up at that time.
+func (s *Simulator) markLoss(host int, at time.Duration) {
+	up := !lost(s.losses, host, at)
+	for _, l := range s.ledgers {
+		for _, r := range s.table.ReplicasOn(host) {
+			l.SetUp(r, up)
+		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 // it serves.
 type pace struct {
 	monitor *drift.Monitor
-	stays   []drift.Stay  // by sequence ID
-	faded   time.Duration // the last time that beliefs did
+	stays   []drift.Stay // by sequence ID
 }
 
 // newPace is nil where profiles are what they are declared to be, or, as in a router,
@@ -31,12 +30,18 @@ func newPace(c *Config, ledger *fleet.Ledger) *pace {
 	return &pace{monitor: m}
 }
 
-// fade lets what is believed of replicas fade of which nothing has come for long.
-func (p *pace) fade(now time.Duration) {
-	if p != nil && now-p.faded >= drift.FadeEvery {
-		p.faded = now
-		p.monitor.Fade(now)
+// watch has the pace of answers noted from now on, if p is not nil.
+func (s *Simulator) watch(p *pace) {
+	if s.pace = p; p != nil {
+		s.agenda.add(item{at: drift.FadeEvery, what: beliefsFade})
 	}
+}
+
+// fade lets what is believed of replicas fade of which nothing has come for long, and returns
+// when to do so next.
+func (p *pace) fade(now time.Duration) time.Duration {
+	p.monitor.Fade(now)
+	return now + drift.FadeEvery
 }
 
 // first notes a sequence's first token.

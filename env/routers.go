@@ -36,11 +36,10 @@ type crew struct {
 	Routers
 	table   *fleet.Table
 	ledgers []*fleet.Ledger
-	of      []int32         // router, by decision
-	due     []time.Duration // when each reads the gauges next
-	held    []int           // tokens of the present router's requests, by replica
-	others  []int           // the same of one that reads
-	random  *rand.PCG       // who gets the next request
+	of      []int32   // router, by decision
+	held    []int     // tokens of the present router's requests, by replica
+	others  []int     // the same of one that reads
+	random  *rand.PCG // who gets the next request
 }
 
 // crewStream sets the draws of routers apart from others of a seed.
@@ -51,17 +50,24 @@ func newCrew(r Routers, t *fleet.Table, seed uint64) *crew {
 		return nil
 	}
 	c := &crew{
-		Routers: r, table: t, due: make([]time.Duration, r.Number),
+		Routers: r, table: t,
 		held: make([]int, len(t.Replicas)), others: make([]int, len(t.Replicas)),
 		random: rand.NewPCG(seed, crewStream),
 	}
-	for i := range r.Number {
+	for range r.Number {
 		l := fleet.NewLedger(t)
 		l.ShareRate(r.Number)
 		c.ledgers = append(c.ledgers, l)
-		c.due[i] = r.Gauges * time.Duration(i) / time.Duration(r.Number) // they take turns
 	}
 	return c
+}
+
+// join has the simulator show to the ledger, or to those of several routers, what is up.
+func (s *Simulator) join(l *fleet.Ledger, c *crew) {
+	s.crew, s.ledgers = c, append(s.ledgers[:0], l)
+	if c != nil {
+		s.ledgers = append(s.ledgers[:0], c.ledgers...)
+	}
 }
 
 // next draws the router of the next request, and returns its ledger.
@@ -85,30 +91,14 @@ func (c *crew) count(s *Simulator, router int32, into []int) {
 	})
 }
 
-// advance is the simulator's, with the gauges read when they are due; of several
-// readings of one router until then, the last alone counts.
-func (c *crew) advance(s *Simulator, until time.Duration, dst []Outcome) ([]Outcome, error) {
-	for c.Gauges > 0 {
-		next, first := -1, until
-		for router, due := range c.due {
-			if due > until {
-				continue
-			}
-			if last := due + (until-due)/c.Gauges*c.Gauges; next < 0 || last < first {
-				next, first = router, last
-			}
-		}
-		if next < 0 {
-			break
-		}
-		var err error
-		if dst, err = s.Advance(first, dst); err != nil {
-			return dst, err
-		}
-		c.scrape(s, next)
-		c.due[next] = first + c.Gauges
+// schedule puts each router's first reading of the gauges on the agenda: they take turns.
+func (c *crew) schedule(a *agenda) {
+	if c == nil || c.Gauges == 0 {
+		return
 	}
-	return s.Advance(until, dst)
+	for i := range c.Number {
+		a.add(item{at: c.Gauges * time.Duration(i) / time.Duration(c.Number), what: gaugesRead, index: i})
+	}
 }
 
 // scrape corrects a router's ledger by the gauges of now, as the live router does:
@@ -152,7 +142,6 @@ func (c *crew) copyFrom(o *crew) {
 		c.ledgers[i].CopyFrom(o.ledgers[i])
 	}
 	c.of = append(into.of[:0], o.of...)
-	c.due = append(into.due[:0], o.due...)
 	c.held = append(into.held[:0], o.held...)
 	c.others = append(into.others[:0], o.others...)
 	if c.random = into.random; c.random == nil {

@@ -35,7 +35,8 @@ func (o *Outcome) Latency() time.Duration {
 	return (o.Finished - o.Request.Arrival) / time.Duration(o.OutputTokens)
 }
 
-// Simulator advances the engines of all hosts, one event per engine iteration.
+// Simulator advances the engines of all hosts, one event per engine iteration, and
+// between them what is on the agenda.
 type Simulator struct {
 	table *fleet.Table
 	hosts []*engine.Host
@@ -51,9 +52,13 @@ type Simulator struct {
 
 	pace    *pace    // may be nil
 	outlook *outlook // may be nil
+	crew    *crew    // may be nil
 
+	agenda   agenda
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
+	// ledgers are those of all routers, which show what is up; empty where nobody routes.
+	ledgers []*fleet.Ledger
 }
 
 // place is where a replica's engine is.
@@ -84,6 +89,9 @@ func NewSimulator(c *Config) (*Simulator, error) {
 		s.hosts = append(s.hosts, engine.NewHost(engines...))
 	}
 	s.order = newHostHeap(s.hosts)
+	for i, l := range s.losses {
+		s.agenda.add(item{at: l.From, what: hostLost, index: i})
+	}
 	return s, nil
 }
 
@@ -152,58 +160,13 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	return nil
 }
 
-// Advance processes the events up to and including time until, appending the
-// requests that ended to dst, in order.
-func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
-	for {
-		at, ok := s.next()
-		if !ok || at > until {
-			s.now = max(s.now, until)
-			return dst, nil
-		}
-		var err error
-		if dst, err = s.process(until, dst); err != nil {
-			return dst, err
-		}
-	}
+// lostRequests is the error of requests that nothing will end.
+func (s *Simulator) lostRequests() error {
+	return fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
 }
 
-// Drain processes events until every request has ended.
-func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
-	before := len(dst)
-	for s.began != s.ended {
-		if _, ok := s.next(); !ok {
-			return dst, fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
-		}
-		var err error
-		if dst, err = s.process(idle-1, dst); err != nil {
-			return dst, err
-		}
-	}
-	for i := range dst[before:] {
-		s.now = max(s.now, dst[before+i].Finished)
-	}
-	return dst, nil
-}
-
-// next is the time of the next event: the end of an engine's iteration, or the
-// loss of a host.
-func (s *Simulator) next() (at time.Duration, ok bool) {
-	if s.lossDue() {
-		return s.losses[s.nextLoss].From, true
-	}
-	return s.order.first()
-}
-
-// process brings about the next loss of a host, or else what the engines do before
-// it, up to and including time until.
-func (s *Simulator) process(until time.Duration, dst []Outcome) ([]Outcome, error) {
-	if s.lossDue() {
-		return s.lose(dst)
-	}
-	if s.nextLoss < len(s.losses) {
-		until = min(until, s.losses[s.nextLoss].From)
-	}
+// runEngines processes what the engines do up to and including time until.
+func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
 	for at, ok := s.order.first(); ok && at <= until; at, ok = s.order.first() {
 		var err error

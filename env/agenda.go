@@ -1,0 +1,182 @@
+package env
+
+import (
+	"cmp"
+	"time"
+)
+
+// agenda is what is due at times that no engine sets: losses of hosts and their returns,
+// readings of gauges, fading beliefs. Engines have a heap of their own, in which hosts run
+// by themselves from one item of the agenda to the next. It is a binary heap.
+type agenda struct{ items []item }
+
+// item is one of them.
+type item struct {
+	at   time.Duration
+	what what
+	// index says which: of a loss its place among the losses, of a return the host, of gauges the
+	// router.
+	index int
+}
+
+// what is due. At equal times the lower comes first, so that runs repeat exactly, and
+// after the engines' events of that time.
+type what uint8
+
+const (
+	hostLost what = iota
+	hostBack
+	gaugesRead
+	beliefsFade
+)
+
+// before orders items.
+func (x item) before(y item) bool {
+	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.what, y.what), cmp.Compare(x.index, y.index)) < 0
+}
+
+// first is the item that is due next.
+func (a *agenda) first() (item, bool) {
+	if len(a.items) == 0 {
+		return item{}, false
+	}
+	return a.items[0], true
+}
+
+func (a *agenda) add(x item) {
+	a.items = append(a.items, x)
+	for i := len(a.items) - 1; i > 0 && a.items[i].before(a.items[(i-1)/2]); i = (i - 1) / 2 {
+		a.items[i], a.items[(i-1)/2] = a.items[(i-1)/2], a.items[i]
+	}
+}
+
+// take removes the first item.
+func (a *agenda) take() item {
+	x := a.items[0]
+	last := len(a.items) - 1
+	a.items[0] = a.items[last]
+	a.items = a.items[:last]
+	a.sink(0)
+	return x
+}
+
+// sink moves the item at i down to where it belongs.
+func (a *agenda) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(a.items) {
+			return
+		}
+		if right := child + 1; right < len(a.items) && a.items[right].before(a.items[child]) {
+			child = right
+		}
+		if !a.items[child].before(a.items[i]) {
+			return
+		}
+		a.items[i], a.items[child] = a.items[child], a.items[i]
+		i = child
+	}
+}
+
+// change calls f for each item, which it may change, and keeps those of which f says so.
+func (a *agenda) change(f func(x *item) (keep bool)) {
+	kept := a.items[:0]
+	for _, x := range a.items {
+		if f(&x) {
+			kept = append(kept, x)
+		}
+	}
+	a.items = kept
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		a.sink(i)
+	}
+}
+
+func (a *agenda) copyFrom(o *agenda) { a.items = append(a.items[:0], o.items...) }
+
+// Advance processes what is due up to and including time until, appending the
+// requests that ended to dst, in order.
+func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
+	s.putOff(until)
+	var err error
+	for x, ok := s.agenda.first(); ok && x.at <= until; x, ok = s.agenda.first() {
+		if dst, err = s.runEngines(x.at, dst); err != nil {
+			return dst, err
+		}
+		if dst, err = s.do(s.agenda.take(), dst); err != nil {
+			return dst, err
+		}
+	}
+	dst, err = s.runEngines(until, dst)
+	s.now = max(s.now, until)
+	return dst, err
+}
+
+// putOff moves what only the next arrival sees to the last moment before it, which is
+// until. Of several readings of a router's gauges the last alone counts. Beliefs fade
+// with the arrival itself: so they are the same whether or not anything else divides the
+// time before it, as a host's engines run by themselves from one item to the next, and the
+// tokens of one host are then noted before those of another.
+func (s *Simulator) putOff(until time.Duration) {
+	if s.crew == nil && s.pace == nil {
+		return
+	}
+	s.agenda.change(func(x *item) bool {
+		switch {
+		case x.at > until:
+		case x.what == gaugesRead:
+			x.at += (until - x.at) / s.crew.Gauges * s.crew.Gauges
+		case x.what == beliefsFade:
+			x.at = until
+		}
+		return true
+	})
+}
+
+// do brings about an item of the agenda.
+func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
+	s.now = max(s.now, x.at)
+	switch x.what {
+	case hostLost:
+		return s.lose(x.index, dst)
+	case hostBack:
+		s.markLoss(x.index, x.at)
+	case gaugesRead:
+		s.crew.scrape(s, x.index)
+		x.at += s.crew.Gauges
+		s.agenda.add(x)
+	case beliefsFade:
+		s.agenda.add(item{at: s.pace.fade(x.at), what: beliefsFade})
+	}
+	return dst, nil
+}
+
+// Drain processes what is due until every request has ended.
+func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
+	before := len(dst)
+	s.agenda.change(func(x *item) bool { return x.what != gaugesRead && x.what != beliefsFade }) // nobody looks any more
+	for s.began != s.ended {
+		at, busy := s.order.first()
+		x, due := s.agenda.first()
+		var err error
+		switch {
+		case busy && (!due || at <= x.at):
+			until := idle - 1
+			if due {
+				until = x.at
+			}
+			dst, err = s.runEngines(until, dst)
+		case due:
+			dst, err = s.do(s.agenda.take(), dst)
+		default:
+			err = s.lostRequests()
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+	for i := range dst[before:] {
+		s.now = max(s.now, dst[before+i].Finished)
+	}
+	return dst, nil
+}
