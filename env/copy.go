@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"gearshift/env/engine"
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/workloads"
 )
@@ -38,8 +39,10 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	e.sim.copyFrom(o.sim, ledgerOf)
 	e.sim.join(e.ledger, e.crew)
 	*e.random = *o.random
-	e.view = into.view
-	e.view.CopyFrom(&o.view)
+	if e.decide = into.decide; e.decide == nil {
+		e.decide = new(router.Decision)
+	}
+	e.decide.CopyFrom(o.decide, e.ledger, e.holder())
 	e.observation = append(into.observation[:0], o.observation...)
 	e.outcomes = into.outcomes[:0]
 }

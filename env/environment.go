@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/workloads"
@@ -41,7 +41,7 @@ type Environment struct {
 	seed   uint64    // of the episode
 	crew   *crew     // nil of a single router; else ledger is the present one's
 
-	view        fleet.View
+	decide      *router.Decision
 	request     fleet.Request
 	arrival     workloads.Arrival
 	decisions   int
@@ -75,6 +75,10 @@ func New(c Config) (*Environment, error) {
 		return nil, err
 	}
 	e := &Environment{config: c, over: true}
+	var err error
+	if e.decide, err = newDecision(&c); err != nil {
+		return nil, err
+	}
 	if c.Encoder != nil {
 		e.observation = make([]float32, c.Encoder.Dim())
 	}
@@ -93,13 +97,13 @@ func (e *Environment) Bounds() (low, high float32) { return 0, observation.Bound
 // ActionMask writes which actions are allowed now; len(dst) is Actions.
 func (e *Environment) ActionMask(dst []bool) {
 	for i := range dst {
-		dst[i] = e.view.VariantAvailable(i)
+		dst[i] = e.View().VariantAvailable(i)
 	}
 }
 
 // View is what a policy may know at the present decision. Read-only, valid
 // until the next call.
-func (e *Environment) View() *fleet.View { return &e.view }
+func (e *Environment) View() *fleet.View { return e.decide.View() }
 
 // Request is the request to be routed. Read-only, valid until the next call.
 func (e *Environment) Request() *fleet.Request { return &e.request }
@@ -167,38 +171,40 @@ func (e *Environment) arrive(a workloads.Arrival) {
 		e.ledger.DeclareRate(a.Rate)
 	}
 	e.ledger.Arrive(a.At)
-	e.look(a.At)
 	e.arrival = a
-	e.request = fleet.Request{ID: uint64(e.decisions), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}
-	if e.config.Forecaster != nil {
-		e.config.Forecaster.Forecast(&e.view, &e.request)
+	e.request = e.requestOf(&a, e.decisions)
+	if err := e.look(a.At); err != nil && e.config.Forecaster != nil { // nothing can take it
+		e.config.Forecaster.Forecast(e.decide.View(), &e.request)
 	}
+	e.observe()
+}
+
+// requestOf is what a policy may know of the arrival with this number.
+func (e *Environment) requestOf(a *workloads.Arrival, number int) fleet.Request {
+	return fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}
+}
+
+// look makes the view of the present moment for the present request. In a large fleet
+// it is of a sample, unless the observation lists all replicas.
+func (e *Environment) look(now time.Duration) error {
+	e.decide.On(e.ledger, e.holder())
+	whole := e.config.Encoder != nil && e.config.Encoder.Spec().Places()
+	return e.decide.Look(&e.request, now, e.seed+uint64(e.decisions), whole)
+}
+
+// observe writes the observation of the present request.
+func (e *Environment) observe() {
 	if e.config.Encoder != nil {
-		e.config.Encoder.Encode(e.observation, &e.view, &e.request)
+		e.config.Encoder.Encode(e.observation, e.decide.View(), &e.request)
 	}
 }
 
-// look makes the view of the present moment. In a large fleet it is of a sample,
-// unless that has no place left or the observation lists all replicas.
-func (e *Environment) look(now time.Duration) {
-	e.view.Sample(e.config.Table, e.seed+uint64(e.decisions))
-	if e.config.Encoder != nil && e.config.Encoder.Spec().Places() {
-		e.view.Whole()
-	}
-	e.fillView(now)
-	if e.view.Sampled() && !slices.ContainsFunc(e.view.Replicas(), e.view.Available) {
-		e.view.Whole()
-		e.fillView(now)
-	}
-}
-
-func (e *Environment) fillView(now time.Duration) {
-	var held fleet.Holder = e.sim
+// holder knows the tokens that requests hold, of all or of the present router's.
+func (e *Environment) holder() fleet.Holder {
 	if e.crew != nil {
-		held = e.crew
+		return e.crew
 	}
-	e.ledger.HoldEach(e.view.Replicas(), held)
-	e.ledger.View(now, &e.view)
+	return e.sim
 }
 
 // Step routes the present request to the variant and runs until the next one
@@ -211,11 +217,14 @@ func (e *Environment) Step(action int) (Step, error) {
 	if action < 0 || action >= e.Actions() {
 		return Step{}, fmt.Errorf("cannot step: action %d is not in 0 … %d", action, e.Actions()-1)
 	}
-	replica := e.config.Balancer.Pick(&e.view, &e.request, action, e.random.Uint64())
-	if replica < 0 {
+	if !e.View().VariantAvailable(action) {
 		return Step{}, fmt.Errorf("cannot step: no replica of %s is available", e.config.Table.Variants[action].Name)
 	}
-	return e.run(replica)
+	choice, err := e.decide.Take(action, &e.request, e.random.Uint64())
+	if err != nil {
+		return Step{}, fmt.Errorf("cannot step: %w", err)
+	}
+	return e.run(choice)
 }
 
 // Place is Step with the replica chosen by the caller, who needs no balancer. The
@@ -227,14 +236,26 @@ func (e *Environment) Place(replica int) (Step, error) {
 	if replica < 0 || replica >= len(e.config.Table.Replicas) {
 		return Step{}, fmt.Errorf("cannot step: replica %d is not in 0 … %d", replica, len(e.config.Table.Replicas)-1)
 	}
-	return e.run(replica)
+	if !e.View().Available(replica) {
+		return Step{}, fmt.Errorf("cannot step: replica %s is down or has no place left", e.config.Table.Replicas[replica].Name)
+	}
+	var random uint64
+	if !e.config.Table.Reaches(&e.request, e.config.Table.Replicas[replica].Variant) { // the balancer chooses another
+		random = e.random.Uint64()
+	}
+	choice, err := e.decide.Place(replica, &e.request, random)
+	if err != nil {
+		return Step{}, fmt.Errorf("cannot step: %w", err)
+	}
+	return e.run(choice)
 }
 
 var errOver = errors.New("cannot step: the episode is over; call Reset")
 
-// run sends the present request to the replica and runs until the next arrives.
-func (e *Environment) run(replica int) (Step, error) {
-	if err := e.dispatch(replica); err != nil {
+// run sends the present request where it has been given a place, and runs until the
+// next arrives.
+func (e *Environment) run(choice router.Choice) (Step, error) {
+	if err := e.dispatch(choice); err != nil {
 		return Step{}, fmt.Errorf("cannot step: %w", err)
 	}
 	e.decisions++
@@ -255,16 +276,12 @@ func (e *Environment) run(replica int) (Step, error) {
 	return e.report(Step{}, next.At-since), nil
 }
 
-func (e *Environment) dispatch(replica int) error {
-	lease, ok := e.ledger.Begin(replica, e.request.Task)
-	if !ok {
-		return fmt.Errorf("replica %s is down or has no place left", e.config.Table.Replicas[replica].Name)
+func (e *Environment) dispatch(choice router.Choice) error {
+	err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, choice.Replica, choice.Lease, e.arrival.At)
+	if err != nil {
+		choice.Lease.End()
 	}
-	if err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, replica, lease, e.arrival.At); err != nil {
-		lease.End()
-		return err
-	}
-	return nil
+	return err
 }
 
 // finish ends the episode: what is in flight runs to its end.

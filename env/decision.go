@@ -1,0 +1,20 @@
+package env
+
+import (
+	"gearshift/router"
+	"gearshift/router/fleet"
+)
+
+// newDecision is the router's pipeline, in which the environment's caller decides.
+func newDecision(c *Config) (*router.Decision, error) {
+	return router.NewDecision(router.Config{
+		Ledger: fleet.NewLedger(c.Table), Balancer: balancer{c.Balancer}, Forecaster: c.Forecaster,
+		OnPanic: func(_ string, value any) { panic(value) },
+	})
+}
+
+// balancer is one as the router has it.
+type balancer struct{ Balancer }
+
+// Name implements [router.Balancer].
+func (balancer) Name() string { return "balancer" }
