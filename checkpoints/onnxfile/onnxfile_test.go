@@ -1,6 +1,7 @@
 package onnxfile
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,55 @@ func TestUses(t *testing.T) {
 	}
 	if found, err := Uses(sample(), "GroupQueryAttention"); err != nil || found {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// An outline leaves out the numbers, and nothing that is looked for.
+func TestOutline(t *testing.T) {
+	g := &Graph{Name: "large"}
+	g.Input("x", Float32, Any("batch"))
+	g.Reals("w", make([]float32, 1<<20), 1<<20)
+	g.Input("w", Float32, Fixed(1<<20)) // which is no input: it has a value
+	g.MicrosoftNode("GroupQueryAttention", []string{"x", "w"}, []string{"y"})
+	g.Output("y", Float32, Any("batch"), Fixed(2))
+	for _, whole := range [][]byte{g.Model(), sample()} {
+		part, err := Outline(bytes.NewReader(whole), int64(len(whole)))
+		if err != nil || len(part) > 2000 {
+			t.Fatalf("%d of %d bytes, %v", len(part), len(whole), err)
+		}
+		inputs, outputs, err := Signature(part)
+		wantInputs, wantOutputs, wantErr := Signature(whole)
+		if err != nil || wantErr != nil || !same(inputs, wantInputs...) || !same(outputs, wantOutputs...) {
+			t.Errorf("%v, %v, %v; want %v, %v, %v", inputs, outputs, err, wantInputs, wantOutputs, wantErr)
+		}
+		for _, operator := range []string{"GroupQueryAttention", "MatMul"} {
+			found, err := Uses(part, operator)
+			if want, _ := Uses(whole, operator); err != nil || found != want {
+				t.Errorf("%s: %v, %v; want %v", operator, found, err, want)
+			}
+		}
+	}
+	whole := sample()
+	if part, err := Outline(bytes.NewReader(whole), int64(len(whole))); err != nil || !bytes.Equal(part, whole) {
+		t.Errorf("a file of few numbers is another in outline: %v", err)
+	}
+}
+
+// Of a file that is cut off, the outline fails or is of its first fields, as Signature is.
+func TestOutlineOfAPart(t *testing.T) {
+	whole := sample()
+	for n := range len(whole) {
+		part, err := Outline(bytes.NewReader(whole[:n]), int64(n))
+		_, _, want := Signature(whole[:n])
+		if err != nil {
+			if want == nil || !strings.HasPrefix(err.Error(), "it is no whole ONNX file: ") {
+				t.Errorf("%d bytes: %v; the signature's error is %v", n, err, want)
+			}
+			continue
+		}
+		if _, _, err := Signature(part); (err == nil) != (want == nil) {
+			t.Errorf("%d bytes: %v in outline, %v in whole", n, err, want)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 // engineOptions are the flags of engine.
 type engineOptions struct {
 	scenario, host, replica, addr, faults, key string
+	memory                                     scenario.Bytes
+	load                                       []string
 	seed                                       uint64
 	local                                      localOptions
 }
@@ -41,9 +43,14 @@ One process serves all variants of the host by their names, since they contend. 
 --host, every host of the scenario is served, on ports that count up from --addr's.
 "gearshift scenario upstreams" writes a scenario for the router in front of them.
 
-With --model it serves real models instead, by ONNX Runtime, each by its folder's name:
+With --model it serves real models instead, by ONNX Runtime, each by its folder's name.
+With --repository it serves a folder of such models, of which --load names those to load at
+the start ("*" is all); the others are loaded and unloaded while it serves, by Triton's
+repository API, and put to sleep and woken by vLLM's endpoints:
 
   gearshift engine --model models/small --model models/large
+  gearshift engine --repository models --memory 2GiB --load small
+  curl -X POST localhost:8101/v2/repository/models/large/load
 
 Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 ` + engineserver.FaultForms + ".",
@@ -52,7 +59,7 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 			if err := o.onlyModels(c.Flags().Changed); err != nil {
 				return err
 			}
-			if len(o.local.paths) > 0 {
+			if o.local.any() {
 				return serveModels(c.Context(), o, c.ErrOrStderr())
 			}
 			return serveEngines(c.Context(), o, c.ErrOrStderr())
@@ -66,6 +73,9 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 	f.StringVar(&o.faults, "fault", "", "`LIST` of faults to begin with")
 	f.StringVar(&o.key, "api-key-env", "", "`VARIABLE` of the environment with the key that clients must send (default: none)")
 	f.Uint64Var(&o.seed, "seed", 0, "of the lengths of answers, and of the faults")
+	f.StringVar(&o.local.repository, "repository", "", "`DIR` with a folder for each model to serve")
+	f.TextVar(&o.memory, "memory", scenario.Bytes(0), "`SIZE` of what loaded models may take together, such as 2GiB (default: no bound)")
+	f.StringArrayVar(&o.load, "load", nil, "`NAME` of a model to load at the start, or * for all; may be repeated (default: a scenario's engines, and each --model)")
 	f.StringArrayVar(&o.local.paths, "model", nil, "`DIR` of a model to serve; may be repeated")
 	f.IntVar(&o.local.threads, "threads", 1, "of a model's: that compute a step together")
 	f.IntVar(&o.local.maxSequences, "max-sequences", 16, "of a model's running batch")
@@ -80,7 +90,7 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	if c.Faults, err = engineserver.ParseFaults(o.faults); err != nil {
 		return c, fmt.Errorf("--fault: %w", err)
 	}
-	c.FaultSeed = o.seed
+	c.FaultSeed, c.Memory, c.Load = o.seed, int64(o.memory), o.load
 	c.Key, err = keyFrom(o.key)
 	return c, err
 }

@@ -104,7 +104,9 @@ var table = []room{
 		"a queue of inputs meets what computes through its own interface"},
 	{"serving/backend/onnx", []string{"serving/backend/decoder", "serving/backend/classifier", "checkpoints/onnxfile"},
 		"it computes steps: which sequences are in them is the engine's business"},
-	{"serving/engineserver", []string{"router/fleet", "serving/wire", "serving/backend"},
+	{"serving/repository", []string{"serving/backend"},
+		"which models are loaded is a matter of states and bytes: what loads and computes them meets it through interfaces"},
+	{"serving/engineserver", []string{"router/fleet", "serving/wire", "serving/backend", "serving/repository"},
 		"it stands in for an inference server, and knows no router"},
 	{"serving/caller", []string{"serving/wire", "serving/address", "serving/setting"},
 		"a client knows a server by its URL: what is measured of an answer is its user's business"},
@@ -178,7 +180,7 @@ var table = []room{
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
 	{"cmd/gearshift/local", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
-		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models"},
+		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models", "serving/repository"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
 	{"cmd/gearshift/live", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",

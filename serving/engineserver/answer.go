@@ -2,7 +2,6 @@ package engineserver
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
 
@@ -29,19 +29,27 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "incomplete_body", Message: "cannot read the body: " + err.Error()})
 		return
 	}
-	replica, status, fault := s.replica(body)
+	lease, status, fault := s.lease(body)
 	if fault != nil {
 		fail(w, status, *fault)
 		return
 	}
+	defer lease.End()
+	s.answer(w, r, lease, body)
+}
+
+// answer has the lease's engine answer, with the trouble that befalls the request.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, lease *repository.Lease, body []byte) {
 	trouble := s.faults.draw()
 	if !trouble.before(w, r) {
 		return
 	}
-	order := r.Clone(r.Context())
+	ctx, stop := lease.Bind(r.Context())
+	defer stop()
+	order := r.Clone(ctx)
 	order.Body = io.NopCloser(bytes.NewReader(body))
-	response, err := s.engines.Replica(replica).RoundTrip(order)
-	if err != nil { // the client has gone, or the server is closing
+	response, err := lease.Engine.RoundTrip(order)
+	if err != nil { // the client has gone, or the model or the server is ended
 		fail(w, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "aborted", Message: "the engine ended the request: " + err.Error()})
 		return
 	}
@@ -62,40 +70,59 @@ func begin(w http.ResponseWriter, response *http.Response) {
 // keptResponse answers what is asked about an earlier response, by the engine that has
 // it: nothing else says which that is.
 func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) {
-	for i := range s.table.Replicas {
-		response, err := s.engines.Replica(i).RoundTrip(r)
+	var missing *http.Response
+	for _, m := range s.models.Statuses() {
+		lease, err := s.models.Acquire(m.Name)
+		if err != nil {
+			continue
+		}
+		response, err := lease.Engine.RoundTrip(r)
+		lease.End()
 		if err != nil {
 			fail(w, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "aborted", Message: "the engine ended the request: " + err.Error()})
 			return
 		}
-		if response.StatusCode != http.StatusNotFound || i == len(s.table.Replicas)-1 {
-			begin(w, response)
-			_, _ = io.Copy(w, response.Body)
-			response.Body.Close()
-			return
+		if missing = response; response.StatusCode != http.StatusNotFound {
+			break
 		}
-		response.Body.Close()
 	}
+	if missing == nil {
+		fail(w, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "not_found", Message: "no model is ready, and with it no response is kept"})
+		return
+	}
+	begin(w, missing)
+	_, _ = io.Copy(w, missing.Body)
 }
 
-// replica finds the model that the body asks for.
-func (s *Server) replica(body []byte) (i, status int, fault *wire.Error) {
+// lease takes one on the model that the body asks for.
+func (s *Server) lease(body []byte) (lease *repository.Lease, status int, fault *wire.Error) {
 	request, err := wire.ParseRequest(body)
 	var e wire.Error
 	switch {
 	case errors.As(err, &e):
-		return 0, http.StatusBadRequest, &e
+		return nil, http.StatusBadRequest, &e
 	case err != nil:
-		return 0, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
+		return nil, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
 	}
-	i, ok := s.models[request.Model]
-	if !ok {
-		return 0, http.StatusNotFound, &wire.Error{
-			Type: "NotFoundError", Param: "model", Code: "model_not_found",
-			Message: fmt.Sprintf("the model %q does not exist; there are %s", request.Model, s.modelNames()),
-		}
+	if lease, err = s.models.Acquire(request.Model); err == nil {
+		return lease, 0, nil
 	}
-	return i, 0, nil
+	status, e = s.unavailable(request.Model, err)
+	return nil, status, &e
+}
+
+// unavailable says why a model takes no requests, in OpenAI's form.
+func (s *Server) unavailable(name string, err error) (status int, e wire.Error) {
+	var asleep *repository.AsleepError
+	if errors.As(err, &asleep) {
+		return http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Param: "model", Code: "model_asleep", Message: err.Error()}
+	}
+	e = wire.Error{Type: "NotFoundError", Param: "model", Code: "model_not_found"}
+	var unknown *repository.UnknownError
+	if e.Message = err.Error(); errors.As(err, &unknown) {
+		e.Message = fmt.Sprintf("the model %q does not exist; there are %s", name, s.modelNames())
+	}
+	return http.StatusNotFound, e
 }
 
 // pass copies the body on, each piece at once, until what the trouble allows has
@@ -129,33 +156,5 @@ func (t trouble) pass(w http.ResponseWriter, r *http.Request, response *http.Res
 		if err == io.EOF {
 			return nil
 		}
-	}
-}
-
-// model is an entry of the list of models, with vLLM's addition.
-type model struct {
-	wire.Model
-	MaxModelLen int `json:"max_model_len"` // tokens
-}
-
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{Object: "list"}
-	for _, r := range s.table.Replicas {
-		list.Data = append(list.Data, model{
-			wire.Model{ID: s.table.Variants[r.Variant].Name, Object: "model", Created: s.created, OwnedBy: "gearshift-engine"},
-			r.KVTokens,
-		})
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(list)
-}
-
-// health is an empty answer, as vLLM's.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if s.faults.current().Sick {
-		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }

@@ -1,5 +1,6 @@
 // Package engineserver is an inference server: the engines of one host, simulated
-// ones or others, behind the HTTP interface of vLLM, metrics' names included. To a router it is
+// ones or others, behind the HTTP interface of vLLM, metrics' names included. Models are
+// loaded and unloaded by Triton's repository API, and put to sleep as vLLM does it. To a router it is
 // a server like any other, so that serving can be tried, and tested, across real
 // connections without a GPU. It can be told to misbehave; see [Faults].
 package engineserver
@@ -8,16 +9,18 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"gearshift/router/fleet"
 	"gearshift/serving/backend"
+	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
 
@@ -26,9 +29,16 @@ type Config struct {
 	// Engines run in real time. The table has at most one replica of each
 	// variant, whose name is the model's. Observe must be unset.
 	Engines backend.SimulatedConfig
-	// Start, if set, starts other engines for the replicas of Engines.Table, of
-	// which nothing else is used. They tell observe of each answer as it ends.
-	Start func(observe func(backend.Span)) (Engines, error)
+	// Models of the simulated engines, in the order of the table's replicas. Nil is
+	// engines that take no memory, and no time to load.
+	Models []SimulatedModel
+	// Source, if set, has other models, and Engines is not used.
+	Source repository.Source
+	// Memory bounds what loaded models take together, in bytes. Zero is no bound.
+	Memory int64
+	// Load names the models to load before New returns; "*" is all of them. Nil is
+	// all simulated engines, and no other model.
+	Load []string
 	// BlockTokens is the size of a block of the KV caches, as the metrics say it. Zero is 16.
 	BlockTokens int
 	// Key is what clients must send as "Authorization: Bearer KEY". Empty
@@ -38,67 +48,91 @@ type Config struct {
 	Faults Faults
 	// FaultSeed repeats the draws of the faults.
 	FaultSeed uint64
+	// Die ends the process for the fault that asks for it. Nil is [os.Exit].
+	Die func()
 	// Log gets nothing if nil.
 	Log *slog.Logger
 }
 
-// Engines answer for the replicas of a table, by their index.
-type Engines interface {
-	Replica(i int) http.RoundTripper
-	Load(i int) backend.Load
-	// Close ends all work.
-	Close()
-}
-
-// Server answers for the engines of its table.
+// Server answers for the models of its source.
 type Server struct {
-	table   *fleet.Table
-	models  map[string]int // replicas by their variant's name
-	engines Engines
+	models  *repository.Repository
 	metrics *metrics
 	faults  *injector
 	key     string
 	log     *slog.Logger
+	source  repository.Source
 	created int64 // Unix time
 	mux     *http.ServeMux
 }
 
-// New starts the engines; Close ends them.
+// New loads the models that are to be there at the start; Close ends them.
 func New(c Config) (*Server, error) {
-	s := &Server{
-		table: c.Engines.Table, models: map[string]int{}, key: c.Key, log: c.Log,
-		faults: newInjector(c.Faults, c.FaultSeed), created: time.Now().Unix(),
-	}
+	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), created: time.Now().Unix()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	for i, r := range s.table.Replicas {
-		name := s.table.Variants[r.Variant].Name
-		if _, twice := s.models[name]; twice {
-			return nil, fmt.Errorf("cannot make engine server: two replicas of %q; one server has each model once", name)
+	source, begun := c.Source, func() {}
+	if source == nil {
+		simulated, err := newSimulated(c.Engines, c.Models)
+		if err != nil {
+			return nil, err
 		}
-		s.models[name] = i
+		source, begun = simulated, simulated.begin
+		if c.Load == nil {
+			c.Load = []string{"*"}
+		}
 	}
-	if c.Engines.Observe != nil {
-		return nil, errors.New("cannot make engine server: Engines.Observe is the server's own")
+	if c.Die == nil {
+		c.Die = func() { os.Exit(1) }
 	}
 	s.metrics = newMetrics(s, cmp.Or(c.BlockTokens, 16))
-	if c.Start == nil {
-		c.Start = func(observe func(backend.Span)) (Engines, error) {
-			c.Engines.Observe = observe
-			return backend.NewSimulated(c.Engines)
-		}
-	}
 	var err error
-	if s.engines, err = c.Start(s.metrics.observe); err != nil {
+	s.models, err = repository.New(repository.Config{
+		Source: faultySource{source, s.faults, c.Die}, Memory: c.Memory, Observe: s.metrics.observe, Log: s.log,
+	})
+	if err == nil {
+		err = s.load(c.Load)
+	}
+	if err != nil {
+		s.models.Close()
+		closeSource(source)
 		return nil, err
 	}
+	begun()
+	s.source = source
 	s.routes()
 	return s, nil
 }
 
+// load loads the models of the names.
+func (s *Server) load(names []string) error {
+	if slices.Contains(names, "*") {
+		names = nil
+		for _, m := range s.models.Statuses() {
+			names = append(names, m.Name)
+		}
+	}
+	for _, name := range names {
+		if err := s.models.Load(context.Background(), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close ends all work and the engines. Serve does so itself.
-func (s *Server) Close() { s.engines.Close() }
+func (s *Server) Close() {
+	s.models.Close()
+	closeSource(s.source)
+}
+
+// closeSource frees what a source has beside its models, if anything.
+func closeSource(source repository.Source) {
+	if c, ok := source.(io.Closer); ok {
+		_ = c.Close()
+	}
+}
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
@@ -113,9 +147,14 @@ func (s *Server) routes() {
 	s.mux.Handle("GET /metrics", s.metrics.handler())
 	s.mux.HandleFunc("GET /fault", s.showFaults)
 	s.mux.HandleFunc("POST /fault", s.setFaults)
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_url", Message: "there is no " + r.Method + " " + r.URL.Path})
-	})
+	s.routeRepository()
+	s.routeSleep()
+	s.mux.HandleFunc("/", unknownURL)
+}
+
+// unknownURL answers for what the server does not have.
+func unknownURL(w http.ResponseWriter, r *http.Request) {
+	fail(w, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "unknown_url", Message: "there is no " + r.Method + " " + r.URL.Path})
 }
 
 // Handler serves all endpoints.
@@ -160,11 +199,16 @@ func (s *Server) authorised(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// modelNames lists the models in the table's order.
+// modelNames lists the models that are loaded.
 func (s *Server) modelNames() string {
-	names := make([]string, len(s.table.Replicas))
-	for i, r := range s.table.Replicas {
-		names[i] = s.table.Variants[r.Variant].Name
+	var names []string
+	for _, m := range s.models.Statuses() {
+		if m.State == repository.Ready || m.State == repository.Asleep {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
 	}
 	return strings.Join(names, ", ")
 }

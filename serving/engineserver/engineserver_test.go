@@ -39,7 +39,7 @@ func TestAnswers(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &models); err != nil || len(models.Data) != 2 || models.Data[1].ID != "large" || models.Data[1].Max != 4096 {
 			t.Errorf("%v, %s", err, text)
 		}
-		if status, text := r.get("GET", "/health", ""); status != http.StatusOK || text != "" {
+		if status, text := r.get("GET", "/health", ""); status != http.StatusOK || text != `{"models":{"large":"ready","small":"ready"}}`+"\n" {
 			t.Errorf("status %d, %s", status, text)
 		}
 	})

@@ -30,13 +30,27 @@ type Faults struct {
 	Sick bool
 	// Lie reports an idle engine on /metrics, whatever it does.
 	Lie bool
+	// Loading is what befalls each load: DieLoading, HangLoading, FailLoading or nothing.
+	Loading string
+	// NoSleep has no endpoints to sleep and wake.
+	NoSleep bool
 }
+
+// What may befall a load.
+const (
+	DieLoading  = "die_loading"  // the process ends
+	HangLoading = "hang_loading" // the load ends when it is cancelled
+	FailLoading = "fail_loading" // the load fails
+)
+
+// noSleep is the word for [Faults.NoSleep].
+const noSleep = "no_sleep"
 
 // defaultDelay is a slow answer's where nothing else is said.
 const defaultDelay = 2 * time.Second
 
 // FaultForms describes the text that ParseFaults reads.
-const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick and lie"
+const FaultForms = "refuse, error, hang, slow, stall, cut and garbage with a share of the requests (hang=0.01), delay (of slow ones) with a time, sick, lie, die_loading, hang_loading or fail_loading, and no_sleep"
 
 // share is where a kind of fault has its share.
 type share struct {
@@ -82,6 +96,15 @@ func (f *Faults) set(entry string) error {
 	case name == "lie" && !valued:
 		f.Lie = true
 		return nil
+	case name == noSleep && !valued:
+		f.NoSleep = true
+		return nil
+	case (name == DieLoading || name == HangLoading || name == FailLoading) && !valued:
+		if f.Loading != "" && f.Loading != name {
+			return fmt.Errorf("loads already have %s; one of them would be right", f.Loading)
+		}
+		f.Loading = name
+		return nil
 	case name == "delay":
 		d, err := time.ParseDuration(value)
 		if err != nil || d < 0 {
@@ -120,6 +143,12 @@ func (f Faults) String() string {
 	}
 	if f.Lie {
 		list = append(list, "lie")
+	}
+	if f.Loading != "" {
+		list = append(list, f.Loading)
+	}
+	if f.NoSleep {
+		list = append(list, noSleep)
 	}
 	return strings.Join(list, ",")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"gearshift/serving/backend"
+	"gearshift/serving/repository"
 )
 
 // Buckets of the histograms, in seconds: vLLM's own.
@@ -49,26 +50,35 @@ func newMetrics(s *Server, block int) *metrics {
 	m.requests = histogram("e2e_request_latency_seconds", "Time from arrival to the end of successful requests.", requestBuckets)
 	m.prompted = counter("prompt_tokens_total", "Prompt tokens of requests that ended.")
 	m.succeeded = counter("request_success_total", "Requests that ended, by reason.", "finished_reason")
-	for name := range s.models { // so that each has its zero before its first request
-		m.firstTokens.WithLabelValues(name)
-		m.perTokens.WithLabelValues(name)
-		m.requests.WithLabelValues(name)
-		m.prompted.WithLabelValues(name)
-		for _, reason := range []string{"stop", "length", "abort"} {
-			m.succeeded.WithLabelValues(reason, name)
-		}
-	}
 	registry.MustRegister(m)
 	m.http = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m
 }
 
-func (m *metrics) handler() http.Handler { return m.http }
+func (m *metrics) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, s := range m.server.models.Statuses() {
+			if s.Engine != nil {
+				m.begin(s.Name)
+			}
+		}
+		m.http.ServeHTTP(w, r)
+	})
+}
+
+// begin gives each metric of the model its zero, before the first request.
+func (m *metrics) begin(name string) {
+	m.firstTokens.WithLabelValues(name)
+	m.perTokens.WithLabelValues(name)
+	m.requests.WithLabelValues(name)
+	m.prompted.WithLabelValues(name)
+	for _, reason := range []string{"stop", "length", "abort"} {
+		m.succeeded.WithLabelValues(reason, name)
+	}
+}
 
 // observe enters an answer that has ended.
-func (m *metrics) observe(s backend.Span) {
-	table := m.server.table
-	name := table.Variants[table.Replicas[s.Replica].Variant].Name
+func (m *metrics) observe(name string, s backend.Span) {
 	if s.First > 0 {
 		m.firstTokens.WithLabelValues(name).Observe(s.First.Seconds())
 	}
@@ -101,32 +111,91 @@ var (
 	generatedDesc   = prometheus.NewDesc("vllm:generation_tokens_total", "Tokens generated.", labels, engineLabel)
 )
 
+// What is loaded, under names of its own: vLLM serves one model, which is.
+var (
+	stateDesc      = prometheus.NewDesc("gearshift_engine_model_state", "1 for the state that the model is in.", []string{"model_name", "state"}, nil)
+	heldDesc       = prometheus.NewDesc("gearshift_engine_model_memory_bytes", "Memory that the model holds.", labels, nil)
+	needDesc       = prometheus.NewDesc("gearshift_engine_model_needs_bytes", "Memory that the model takes while it is loaded.", labels, nil)
+	loadTimeDesc   = prometheus.NewDesc("gearshift_engine_model_load_seconds", "How long the last load took.", labels, nil)
+	wakeTimeDesc   = prometheus.NewDesc("gearshift_engine_model_wake_seconds", "How long the last wake took.", labels, nil)
+	loadsDesc      = prometheus.NewDesc("gearshift_engine_model_loads_total", "Loads that ended, by result: ok or failed.", []string{"model_name", "result"}, nil)
+	inFlightDesc   = prometheus.NewDesc("gearshift_engine_model_requests_in_flight", "Requests that are being answered.", labels, nil)
+	memoryDesc     = prometheus.NewDesc("gearshift_engine_memory_bytes", "Memory that models may hold together; absent without a bound.", nil, nil)
+	memoryHeldDesc = prometheus.NewDesc("gearshift_engine_memory_held_bytes", "Memory that models hold together.", nil, nil)
+	sleepStateDesc = prometheus.NewDesc("vllm:engine_sleep_state", "1 for what the model's sleep keeps: awake, weights_offloaded or discard_all.", []string{"sleep_state", "model_name"}, engineLabel)
+)
+
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc} {
+	for _, d := range []*prometheus.Desc{
+		runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc,
+		stateDesc, heldDesc, needDesc, loadTimeDesc, wakeTimeDesc, loadsDesc, inFlightDesc, memoryDesc, memoryHeldDesc, sleepStateDesc,
+	} {
 		out <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	lie := m.server.faults.current().Lie
-	for name, replica := range m.server.models {
-		load := m.server.engines.Load(replica)
-		if lie {
-			load.Running, load.Waiting, load.CacheUsage = 0, 0, 0
+	for _, s := range m.server.models.Statuses() {
+		m.collectLife(out, s)
+		if s.Engine != nil {
+			m.collectLoad(out, s)
 		}
-		gauge := func(d *prometheus.Desc, value float64) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, name)
-		}
-		gauge(runningDesc, float64(load.Running))
-		gauge(waitingDesc, float64(load.Waiting))
-		gauge(cacheDesc, load.CacheUsage)
-		gauge(oldCacheDesc, load.CacheUsage)
-		if tokens := m.server.table.Replicas[replica].KVTokens; tokens > 0 {
-			out <- prometheus.MustNewConstMetric(cacheConfigDesc, prometheus.GaugeValue, 1, strconv.Itoa(m.block), strconv.Itoa(tokens/m.block), name)
-		}
-		out <- prometheus.MustNewConstMetric(preemptionsDesc, prometheus.CounterValue, float64(load.Preemptions), name)
-		out <- prometheus.MustNewConstMetric(generatedDesc, prometheus.CounterValue, float64(load.Tokens), name)
 	}
+	total, held := m.server.models.Memory()
+	if total > 0 {
+		out <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(total))
+	}
+	out <- prometheus.MustNewConstMetric(memoryHeldDesc, prometheus.GaugeValue, float64(held))
+}
+
+// collectLoad collects what a model that is ready says of its engine.
+func (m *metrics) collectLoad(out chan<- prometheus.Metric, s repository.Status) {
+	load := s.Engine.Load()
+	if m.server.faults.current().Lie {
+		load.Running, load.Waiting, load.CacheUsage = 0, 0, 0
+	}
+	gauge := func(d *prometheus.Desc, value float64) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Name)
+	}
+	gauge(runningDesc, float64(load.Running))
+	gauge(waitingDesc, float64(load.Waiting))
+	gauge(cacheDesc, load.CacheUsage)
+	gauge(oldCacheDesc, load.CacheUsage)
+	if s.Context > 0 {
+		out <- prometheus.MustNewConstMetric(cacheConfigDesc, prometheus.GaugeValue, 1, strconv.Itoa(m.block), strconv.Itoa(s.Context/m.block), s.Name)
+	}
+	out <- prometheus.MustNewConstMetric(preemptionsDesc, prometheus.CounterValue, float64(load.Preemptions), s.Name)
+	out <- prometheus.MustNewConstMetric(generatedDesc, prometheus.CounterValue, float64(load.Tokens), s.Name)
+}
+
+// collectLife collects where the model is in its life.
+func (m *metrics) collectLife(out chan<- prometheus.Metric, s repository.Status) {
+	value := func(d *prometheus.Desc, kind prometheus.ValueType, x float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, kind, x, labels...)
+	}
+	for state := repository.Unloaded; state <= repository.Failed; state++ {
+		value(stateDesc, prometheus.GaugeValue, one(state == s.State), s.Name, state.String())
+	}
+	value(heldDesc, prometheus.GaugeValue, float64(s.Held), s.Name)
+	value(needDesc, prometheus.GaugeValue, float64(s.Model.Memory), s.Name)
+	value(loadTimeDesc, prometheus.GaugeValue, s.LoadTime.Seconds(), s.Name)
+	value(wakeTimeDesc, prometheus.GaugeValue, s.WakeTime.Seconds(), s.Name)
+	value(loadsDesc, prometheus.CounterValue, float64(s.Loads), s.Name, "ok")
+	value(loadsDesc, prometheus.CounterValue, float64(s.Failures), s.Name, "failed")
+	value(inFlightDesc, prometheus.GaugeValue, float64(s.InFlight), s.Name)
+	if s.State == repository.Ready || s.State == repository.Asleep {
+		for level, name := range []string{"awake", "weights_offloaded", "discard_all"} {
+			value(sleepStateDesc, prometheus.GaugeValue, one(int(s.Level) == level), name, s.Name)
+		}
+	}
+}
+
+// one is 1 for yes and 0 for no.
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

@@ -1,12 +1,15 @@
 package engineserver
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"time"
 
+	"gearshift/serving/backend"
+	"gearshift/serving/repository"
 	"gearshift/serving/wire"
 )
 
@@ -41,6 +44,28 @@ func (t trouble) before(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	return false
+}
+
+// faultySource has loads meet the faults that are set for them.
+type faultySource struct {
+	repository.Source
+	faults *injector
+	die    func()
+}
+
+// Load implements [repository.Source].
+func (f faultySource) Load(ctx context.Context, m repository.Model, observe func(backend.Span)) (repository.Engine, error) {
+	switch f.faults.current().Loading {
+	case DieLoading:
+		f.die()
+		return nil, errors.New("the process ends, as it was told to")
+	case HangLoading:
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	case FailLoading:
+		return nil, errors.New("the load fails, as it was told to")
+	}
+	return f.Source.Load(ctx, m, observe)
 }
 
 // reset breaks the connection, with unsent data thrown away.

@@ -44,6 +44,8 @@ type Config struct {
 	Seed    uint64
 	Memory  int64 // bytes; 0 is no bound
 	Observe func(backend.Span)
+	// File is what model.onnx holds, to make the model from in the place of the file, if set.
+	File []byte
 }
 
 // Engines starts the models of the scenario, one engine for each replica.
@@ -86,20 +88,49 @@ func RoomForModels(n int) (giveBack func()) {
 
 // New loads the model and starts its engine.
 func New(c Config) (Engine, error) {
+	o, err := open(c)
+	if err != nil {
+		return nil, err
+	}
+	return o.start()
+}
+
+// opened is a model whose weights are loaded, and that has no cache and no engine yet.
+type opened interface {
+	// start makes the engine, which closes the model at its end. Where that fails the
+	// model is closed.
+	start() (Engine, error)
+	close()
+}
+
+// open loads the weights of the model.
+func open(c Config) (opened, error) {
+	if modelType(c.Path) == models.ClassifierType {
+		return openClassifierFolder(c)
+	}
+	return openDecoderFolder(c)
+}
+
+// modelType is what the folder says of the model's family. What is wrong with the file is
+// reported by who reads all of it.
+func modelType(dir string) string {
 	var config struct {
 		Type string `json:"model_type"`
 	}
-	// What is wrong with the file is said by who reads it.
-	if data, err := os.ReadFile(filepath.Join(c.Path, "config.json")); err == nil {
+	if data, err := os.ReadFile(filepath.Join(dir, "config.json")); err == nil {
 		_ = json.Unmarshal(data, &config)
 	}
-	if config.Type == models.ClassifierType {
-		return newClassifier(c)
-	}
-	return newDecoder(c)
+	return config.Type
 }
 
-func newDecoder(c Config) (Engine, error) {
+// openedDecoder is a decoder before its engine.
+type openedDecoder struct {
+	config Config
+	folder *decoder.Folder
+	model  decoder.Model
+}
+
+func openDecoderFolder(c Config) (opened, error) {
 	folder, err := decoder.ReadFolder(c.Path)
 	if err != nil {
 		return nil, err
@@ -108,25 +139,45 @@ func newDecoder(c Config) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &openedDecoder{c, folder, model}, nil
+}
+
+func (o *openedDecoder) close() { o.model.Close() }
+
+func (o *openedDecoder) start() (Engine, error) {
+	c := o.config
 	config := decoder.Config{
-		Name: c.Name, Context: folder.Context, End: folder.End, MaxSequences: c.MaxSequences, Seed: c.Seed, Observe: c.Observe,
+		Name: c.Name, Context: o.folder.Context, End: o.folder.End, MaxSequences: c.MaxSequences, Seed: c.Seed, Observe: c.Observe,
 	}
 	if c.Context > 0 {
-		config.Context = min(c.Context, folder.Context)
+		config.Context = min(c.Context, o.folder.Context)
 	}
-	config.KVTokens, err = roomFor(model.Layout(), config.Context, min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*config.Context), c.KVTokens > 0, c.Memory)
+	var err error
+	config.KVTokens, err = roomFor(o.model.Layout(), config.Context, c.wantedTokens(config.Context), c.KVTokens > 0, c.Memory)
 	var e *decoder.Engine
 	if err == nil {
-		e, err = decoder.New(model, folder.Tokenizer, config)
+		e, err = decoder.New(o.model, o.folder.Tokenizer, config)
 	}
 	if err != nil {
-		model.Close()
+		o.model.Close()
 		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
 	}
 	return decoderEngine{e, backend.NewFront(e)}, nil
 }
 
-func newClassifier(c Config) (Engine, error) {
+// wantedTokens is how many tokens the cache is to hold, if the memory has room.
+func (c Config) wantedTokens(context int) int {
+	return min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*context)
+}
+
+// openedClassifier is a classifier before its engine.
+type openedClassifier struct {
+	config Config
+	folder *classifier.Folder
+	model  classifier.Model
+}
+
+func openClassifierFolder(c Config) (opened, error) {
 	folder, err := classifier.ReadFolder(c.Path)
 	if err != nil {
 		return nil, err
@@ -135,12 +186,19 @@ func newClassifier(c Config) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := classifier.New(model, folder.Tokenizer, classifier.Config{
+	return &openedClassifier{c, folder, model}, nil
+}
+
+func (o *openedClassifier) close() { o.model.Close() }
+
+func (o *openedClassifier) start() (Engine, error) {
+	c, folder := o.config, o.folder
+	e, err := classifier.New(o.model, folder.Tokenizer, classifier.Config{
 		Name: c.Name, Labels: folder.Labels, Context: min(cmp.Or(c.Context, folder.Context), folder.Context),
 		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.Observe,
 	})
 	if err != nil {
-		model.Close()
+		o.model.Close()
 		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
 	}
 	return e, nil

@@ -31,6 +31,14 @@ func ONNXRuntime() string {
 	return fmt.Sprintf("%s (%s)", version, path)
 }
 
+// available says why there is no ONNX Runtime, if there is none.
+func available() error {
+	if _, err := ort.Load(findONNX()); err != nil {
+		return errNoLibrary(err)
+	}
+	return nil
+}
+
 // errNoLibrary says how to come by the library that does not load.
 func errNoLibrary(err error) error {
 	return fmt.Errorf("%w; fetch the library by `make onnxruntime`, or name it in GEARSHIFT_ONNXRUNTIME", err)
@@ -52,8 +60,16 @@ func openClassifier(c Config, vocabulary int) (classifier.Model, error) {
 	return onnxmodel.OpenClassifier(c.Path, vocabulary, c.options())
 }
 
+// measureDecoder reads what the memory of a decoder depends on, without loading it.
+func measureDecoder(dir string) (decoder.Layout, error) { return onnxmodel.ReadLayout(dir) }
+
+// readModel reads the folder's model file into memory that free gives back.
+func readModel(dir string) (data []byte, free func(), err error) {
+	return onnxmodel.ReadFile(filepath.Join(dir, modelFile))
+}
+
 func (c Config) options() onnxmodel.Options {
-	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory}
+	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory, File: c.File}
 }
 
 // Networks runs networks by ONNX Runtime.

@@ -21,3 +21,9 @@ func Networks() (policies.Runner, error) {
 func openDecoder(Config) (decoder.Model, error) { return nil, errNoONNX }
 
 func openClassifier(Config, int) (classifier.Model, error) { return nil, errNoONNX }
+
+func measureDecoder(string) (decoder.Layout, error) { return decoder.Layout{}, errNoONNX }
+
+func available() error { return errNoONNX }
+
+func readModel(string) (data []byte, free func(), err error) { return nil, nil, errNoONNX }

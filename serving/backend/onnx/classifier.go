@@ -45,12 +45,18 @@ func OpenClassifier(dir string, vocabulary int, o Options) (*Classifier, error) 
 }
 
 func (c *Classifier) open(path string, o Options) error {
-	data, err := os.ReadFile(path)
+	data, free, err := o.File, func() {}, error(nil)
+	if data == nil {
+		data, free, err = ReadFile(path)
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return errors.New("there is no such file; `gearshift models make` makes models")
 	case err != nil:
 		return err
+	}
+	defer free()
+	switch {
 	case o.MaxBytes > 0 && int64(len(data)) > o.MaxBytes:
 		return fmt.Errorf("its %d bytes exceed the declared memory of %d", len(data), o.MaxBytes)
 	}

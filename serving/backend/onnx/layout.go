@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gearshift/checkpoints/onnxfile"
+	"gearshift/serving/backend/decoder"
 )
 
 // layout is how the cache of a model lies, as its file declares it.
@@ -20,6 +21,7 @@ type layout struct {
 	inPlace                          bool     // past and present may be the same memory
 	inputs, outputs                  []string // in the order in which they are given
 	fileBytes                        int64
+	beside                           bool // some weights lie in a file of their own
 }
 
 // The parts of the names of a cache's inputs and outputs.
@@ -35,24 +37,50 @@ const (
 	maxVocabulary = 1 << 24
 )
 
-// readLayout holds a model file against what Hugging Face Optimum exports of a
-// decoder with past.
-func readLayout(path string) (*layout, error) {
-	data, err := os.ReadFile(path)
+// ReadLayout reads what DIR/model.onnx needs of memory, without loading it.
+func ReadLayout(dir string) (decoder.Layout, error) {
+	path := filepath.Join(dir, "model.onnx")
+	l, err := layoutOf(path, nil)
+	if err != nil {
+		return decoder.Layout{}, fmt.Errorf("cannot read model %s: %w", path, err)
+	}
+	return (&Model{layout: l}).Layout(), nil
+}
+
+// layoutOf is the layout of a model file, whose content is given or read.
+func layoutOf(path string, data []byte) (*layout, error) {
+	if data != nil {
+		return readLayout(path, data, int64(len(data)))
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if data, err = onnxfile.Outline(f, info.Size()); err != nil {
+		return nil, err
+	}
+	return readLayout(path, data, info.Size())
+}
+
+// readLayout holds a model file of so many bytes, given whole or in outline, against what
+// Hugging Face Optimum exports of a decoder with past.
+func readLayout(path string, data []byte, size int64) (*layout, error) {
 	inputs, outputs, err := onnxfile.Signature(data)
 	if err != nil {
 		return nil, err
 	}
-	l := &layout{fileBytes: int64(len(data))}
+	l := &layout{fileBytes: size}
 	if l.inPlace, err = onnxfile.Uses(data, "GroupQueryAttention"); err != nil {
 		return nil, err
 	}
 	for _, suffix := range []string{"_data", ".data"} { // weights beside the model, by Optimum and by ONNX Runtime's builder
 		if info, err := os.Stat(path + suffix); err == nil {
-			l.fileBytes += info.Size()
+			l.fileBytes, l.beside = l.fileBytes+info.Size(), true
 		}
 	}
 	if err := l.read(inputs, outputs); err != nil {

@@ -14,7 +14,7 @@ import (
 func takeMemory(numbers int) ([]float32, error) {
 	bytes, err := syscall.Mmap(-1, 0, 4*numbers, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("the system gives no %d bytes for a KV cache: %w", 4*numbers, err)
+		return nil, fmt.Errorf("the system gives no %d bytes of memory: %w", 4*numbers, err)
 	}
 	return unsafe.Slice((*float32)(unsafe.Pointer(&bytes[0])), numbers), nil
 }

@@ -30,6 +30,9 @@ type Options struct {
 	Provider string
 	// MaxBytes bounds the model file; 0 is no bound.
 	MaxBytes int64
+	// File is what the model file holds, to be used in its place, if set. Weights beside
+	// the file are read where they are.
+	File []byte
 }
 
 // Model is a decoder in an ONNX Runtime session. It implements [decoder.Model].
@@ -75,7 +78,7 @@ func open(path string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("its %d bytes exceed the declared memory of %d", info.Size(), o.MaxBytes)
 	}
 	m := &Model{batch: new(tensors), spare: new(tensors)}
-	if m.layout, err = readLayout(path); err != nil {
+	if m.layout, err = layoutOf(path, o.File); err != nil {
 		return nil, err
 	}
 	if o.MaxBytes > 0 && m.layout.fileBytes > o.MaxBytes {
@@ -86,7 +89,11 @@ func open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	defer func() { _ = options.Destroy() }()
-	m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
+	if o.File != nil && !m.layout.beside {
+		m.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(o.File, m.layout.inputs, m.layout.outputs, options)
+	} else {
+		m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
+	}
 	if err != nil {
 		return nil, oneLine(err)
 	}
