@@ -55,6 +55,8 @@ type Config struct {
 	Losses []HostLoss
 	// Routers share the fleet, where there are several.
 	Routers Routers
+	// AsServed, if set, has requests wait and be refused as the live router does it.
+	AsServed *AsServed
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
 	// Marginal has outcomes tell theirs.
@@ -104,6 +106,9 @@ func (c *Config) validate() error {
 	}
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)
+	}
+	if c.AsServed != nil && c.Routers.Number > 1 {
+		fault("%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
 	}
 	if err := c.Routers.validate(); err != nil {
 		faults = append(faults, err)

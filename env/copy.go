@@ -19,7 +19,11 @@ func (e *Environment) Config() Config { return e.config }
 // none to end with the present request. Observers are not copied, nor the
 // Outcomes of the last step; and of replicas that are slower than declared (Declared)
 // the copy keeps to what has been noticed so far. The zero Environment may be copied into.
+// One as served (Config.AsServed) cannot be copied, since the requests that wait cannot.
 func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
+	if o.served != nil {
+		panic("env: an environment as served cannot be copied")
+	}
 	into := *e
 	*e = *o
 	e.stream = rest

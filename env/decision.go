@@ -7,10 +7,14 @@ import (
 
 // newDecision is the router's pipeline, in which the environment's caller decides.
 func newDecision(c *Config) (*router.Decision, error) {
-	return router.NewDecision(router.Config{
+	d := router.Config{
 		Ledger: fleet.NewLedger(c.Table), Balancer: balancer{c.Balancer}, Forecaster: c.Forecaster,
 		OnPanic: func(_ string, value any) { panic(value) },
-	})
+	}
+	if c.AsServed != nil {
+		d.Gate = c.AsServed.Gate
+	}
+	return router.NewDecision(d)
 }
 
 // balancer is one as the router has it.

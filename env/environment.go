@@ -28,6 +28,11 @@ import (
 //
 // Place is a step, too, for policies that choose the replica themselves.
 //
+// As served (Config.AsServed) requests wait for room: a decision is then on one that can
+// be begun, at the time at which it can. Requests that are refused have no decision and
+// are Outcomes without utility. Those that wait at a truncation are left out, as the
+// present one is.
+//
 // Where hosts are lost (Config.Losses), the requests on them end as failed, and
 // the mask forbids what has no replica left.
 //
@@ -40,10 +45,12 @@ type Environment struct {
 	random *rand.PCG // for the balancer
 	seed   uint64    // of the episode
 	crew   *crew     // nil of a single router; else ledger is the present one's
+	served *served   // nil where each request is begun at its arrival
 
 	decide      *router.Decision
 	request     fleet.Request
 	arrival     workloads.Arrival
+	now         time.Duration // of the present decision
 	decisions   int
 	over        bool
 	observation []float32
@@ -150,10 +157,19 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.sim.join(e.ledger, e.crew)
 	e.crew.schedule(&e.sim.agenda)
 	e.decisions, e.over = 0, false
+	e.served = newServed(e)
 	arrival, ok := stream.Next()
+	if ok && e.served != nil {
+		if ok, err = e.served.start(arrival); err != nil {
+			return nil, err
+		}
+	}
 	if !ok {
 		e.over = true
 		return nil, ErrNoRequest
+	}
+	if e.served != nil {
+		return e.observation, nil
 	}
 	if _, err := e.sim.Advance(arrival.At, nil); err != nil { // hosts may be lost before
 		return nil, err
@@ -164,6 +180,17 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 
 // arrive makes the arrival the present decision.
 func (e *Environment) arrive(a workloads.Arrival) {
+	e.note(&a)
+	e.arrival, e.now = a, a.At
+	e.request = e.requestOf(&a, e.decisions)
+	if err := e.look(a.At); err != nil && e.config.Forecaster != nil { // nothing can take it
+		e.config.Forecaster.Forecast(e.decide.View(), &e.request)
+	}
+	e.observe()
+}
+
+// note has the ledger hear of the arrival.
+func (e *Environment) note(a *workloads.Arrival) {
 	if e.crew != nil {
 		e.ledger = e.crew.next(e.sim)
 	}
@@ -171,12 +198,6 @@ func (e *Environment) arrive(a workloads.Arrival) {
 		e.ledger.DeclareRate(a.Rate)
 	}
 	e.ledger.Arrive(a.At)
-	e.arrival = a
-	e.request = e.requestOf(&a, e.decisions)
-	if err := e.look(a.At); err != nil && e.config.Forecaster != nil { // nothing can take it
-		e.config.Forecaster.Forecast(e.decide.View(), &e.request)
-	}
-	e.observe()
 }
 
 // requestOf is what a policy may know of the arrival with this number.
@@ -201,8 +222,11 @@ func (e *Environment) observe() {
 
 // holder knows the tokens that requests hold, of all or of the present router's.
 func (e *Environment) holder() fleet.Holder {
-	if e.crew != nil {
+	switch {
+	case e.crew != nil:
 		return e.crew
+	case e.served != nil:
+		return e.served
 	}
 	return e.sim
 }
@@ -260,7 +284,10 @@ func (e *Environment) run(choice router.Choice) (Step, error) {
 	}
 	e.decisions++
 	e.outcomes = e.outcomes[:0]
-	since := e.arrival.At
+	since := e.now
+	if e.served != nil {
+		return e.runServed(since)
+	}
 	next, ok := e.stream.Next()
 	if !ok {
 		return e.finish(Step{Terminated: true}, since)
@@ -276,10 +303,28 @@ func (e *Environment) run(choice router.Choice) (Step, error) {
 	return e.report(Step{}, next.At-since), nil
 }
 
+// runServed is run where requests wait: until the next can be begun.
+func (e *Environment) runServed(since time.Duration) (Step, error) {
+	s := e.served
+	outcomes, ok, err := s.advance(append(e.outcomes, s.early...))
+	s.early, e.outcomes = nil, outcomes
+	switch {
+	case err != nil:
+		return Step{}, err
+	case !ok:
+		return e.finish(Step{Terminated: true}, since)
+	case e.config.Limit > 0 && e.decisions >= e.config.Limit:
+		return e.finish(Step{Truncated: true}, since)
+	}
+	return e.report(Step{}, e.now-since), nil
+}
+
 func (e *Environment) dispatch(choice router.Choice) error {
-	err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, choice.Replica, choice.Lease, e.arrival.At)
+	err := e.sim.Submit(e.decisions, e.request, e.arrival.OutputTokens, choice.Replica, choice.Lease, e.now)
 	if err != nil {
 		choice.Lease.End()
+	} else if e.served != nil {
+		e.served.begun(e.decisions, &choice)
 	}
 	return err
 }
@@ -287,10 +332,14 @@ func (e *Environment) dispatch(choice router.Choice) error {
 // finish ends the episode: what is in flight runs to its end.
 func (e *Environment) finish(s Step, since time.Duration) (Step, error) {
 	e.over = true
-	elapsed := e.arrival.At - since
+	elapsed := e.now - since
+	before := len(e.outcomes)
 	var err error
 	if e.outcomes, err = e.sim.Drain(e.outcomes); err != nil {
 		return Step{}, err
+	}
+	if e.served != nil {
+		e.served.ended(e.outcomes[before:])
 	}
 	if s.Terminated {
 		elapsed = e.sim.Now() - since

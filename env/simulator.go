@@ -28,6 +28,14 @@ type Outcome struct {
 	// Failed is whether its host was lost before the end. FirstToken, where
 	// there was none, and Finished are then the moment of the loss.
 	Failed bool
+	// Waited is from its arrival to its decision, or to its refusal. It is zero but as
+	// served ([Config.AsServed]), and so are the others below.
+	Waited time.Duration
+	// Degraded is whether the gate had another variant answer it than was chosen.
+	Degraded bool
+	// Refused is why it was not begun, as router.Refused has it; empty of all others. It
+	// had no decision (−1), variant or replica; Finished is then the moment of its refusal.
+	Refused string
 }
 
 // Latency is the mean time per output token, queueing included (LBE-4).

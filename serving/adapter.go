@@ -41,7 +41,7 @@ type Adapter struct {
 	router Router
 	clock  Clock
 	held   []atomic.Int64    // by replica: tokens that its requests hold
-	bounds []bounds          // by replica
+	bounds []router.Bounds   // by replica
 	events []events          // by replica
 	sign   func(replica int) // is told of new tokens, if set
 	drift  *drift.Monitor    // may be nil
@@ -55,7 +55,7 @@ type Adapter struct {
 // NewAdapter makes an Adapter.
 func NewAdapter(r Router, clock Clock) *Adapter {
 	n := len(r.Table().Replicas)
-	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]bounds, n), events: make([]events, n), prompts: make(prompts, len(r.Table().Tasks))}
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]router.Bounds, n), events: make([]events, n), prompts: make(prompts, len(r.Table().Tasks))}
 	for i := range a.held {
 		a.replicas = append(a.replicas, i)
 	}
@@ -64,6 +64,17 @@ func NewAdapter(r Router, clock Clock) *Adapter {
 
 // Held implements fleet.Holder.
 func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
+
+// Tightest implements fleet.Bounder.
+func (a *Adapter) Tightest(replica int) time.Duration { return a.bounds[replica].Tightest() }
+
+// keep has a request's deadline kept on the replica, until its release.
+func (a *Adapter) keep(replica int, deadline time.Duration) time.Duration {
+	a.bounds[replica].Add(deadline)
+	return deadline
+}
+
+func (a *Adapter) release(replica int, deadline time.Duration) { a.bounds[replica].Remove(deadline) }
 
 // Work is a routed request until its End.
 type Work struct {
@@ -85,7 +96,7 @@ type Work struct {
 	prompt  wire.Prompt   // as estimated, before correction
 	held    int           // tokens on the replica
 	unseen  int           // tokens that it is taken to hold beside those that were seen
-	bound   time.Duration // that it keeps there; see bounds
+	bound   time.Duration // that it keeps there; see router.Bounds
 	stay    drift.Stay    // among those that decode there
 	streams bool          // its tokens are seen as they come
 	spend   keys.Spend    // of its key's token budgets
@@ -121,7 +132,7 @@ func (w *Work) Begin(variant int, witness router.Witness) (err error) {
 	}
 	w.Chosen, w.Waited = w.Variant, now-w.Request.Arrival
 	w.hold(w.Request.PromptTokens + w.unseen)
-	w.bound = a.keep(w.Replica, w.promise())
+	w.bound = a.keep(w.Replica, router.Promise(w.task(), &w.Request, w.Pace))
 	w.joins(now)
 	return nil
 }

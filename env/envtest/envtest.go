@@ -120,6 +120,12 @@ func checkStep(e *env.Environment, s *env.Step, made []decision, ended map[int]b
 	for i := range s.Info.Outcomes {
 		o := &s.Info.Outcomes[i]
 		switch {
+		case o.Refused != "":
+			if o.Decision != -1 || o.Utility != 0 || o.Finished < last {
+				return fmt.Errorf("request %d is refused (%s) with decision %d and utility %v at %v, after %v", o.Request.ID, o.Refused, o.Decision, o.Utility, o.Finished, last)
+			}
+			last = o.Finished
+			continue
 		case o.Decision >= len(made):
 			return fmt.Errorf("decision %d ended before it was made", o.Decision)
 		case ended[o.Decision]:
@@ -141,8 +147,12 @@ func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
 	if o.Failed {
 		return 0
 	}
+	variant := d.variant
+	if o.Degraded {
+		variant = o.Variant
+	}
 	latency := (o.Finished - d.request.Arrival) / time.Duration(o.OutputTokens)
-	return t.Tasks[d.request.Task].Utility(d.variant, latency, d.request.Deadline)
+	return t.Tasks[d.request.Task].Utility(variant, latency, d.request.Deadline)
 }
 
 // checkEnd wants every decision ended and no further step possible.
