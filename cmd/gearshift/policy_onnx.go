@@ -167,7 +167,7 @@ func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scen
 // trustedBy reports whether a trusted key has signed the policy.
 func (o *importOptions) trustedBy(c *checkpoints.Checkpoint, signature string, s *scenario.Scenario) (bool, error) {
 	var keys []ed25519.PublicKey
-	for _, text := range slices.Concat(s.Serving.Policies.TrustedKeys, o.trusted) {
+	for _, text := range slices.Concat(scenario.Of[scenario.Trusted](s).TrustedKeys, o.trusted) {
 		key, err := checkpoints.ParsePublicKey(text)
 		if err != nil {
 			return false, err

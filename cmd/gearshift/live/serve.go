@@ -111,7 +111,8 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		return err
 	}
 	defer closeBackends()
-	w.upstreams, w.level = upstreamsOf(backends), level
+	w.upstreams = upstreamsOf(backends)
+	w.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
 	traces, err := newTracing(ctx, config.Tracing, o.Version, log)
 	if err != nil {
 		return err

@@ -33,7 +33,6 @@ type Steward struct {
 	files   files.Guard   // of the scenario
 	piped   bool          // the scenario came from a pipe, and cannot be read again
 	log     *slog.Logger
-	level   *slog.LevelVar // of the log
 	// upstreams are by replica, none with simulated backends.
 	upstreams []*upstream
 	fallback  fallback // that the core has
@@ -41,7 +40,13 @@ type Steward struct {
 	seen string
 	// objectives may be asked for at any time.
 	objectives objectives
+	// changed are called when a reload has put new values in force; see [Steward.Watch].
+	changed []func(*scenario.Scenario)
 }
+
+// Watch has f called with the scenario in force after each reload, for those who use what may
+// change of it. It is for the wiring, before anything is served.
+func (w *Steward) Watch(f func(*scenario.Scenario)) { w.changed = append(w.changed, f) }
 
 // NewSteward makes the steward of a core, which has no policy yet.
 func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*Steward, error) {
@@ -54,7 +59,9 @@ func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	return &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log}, nil
+	w := &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log}
+	w.Watch(func(s *scenario.Scenario) { core.SetGate(Gate(s)) })
+	return w, nil
 }
 
 // config is the scenario's configuration of the server, with the command's flags.
@@ -109,7 +116,7 @@ func (w *Steward) Reread() (serving.Change, error) {
 	if err != nil {
 		return serving.Change{}, err
 	}
-	change := serving.Change{Config: w.options.config(next), Left: w.now.Differences(next)}
+	change := serving.Change{Config: w.options.config(next), Applied: w.now.Changed(next), Left: w.now.Differences(next)}
 	moved, err := w.moved(next, &change)
 	if err != nil {
 		return serving.Change{}, err
@@ -117,10 +124,7 @@ func (w *Steward) Reread() (serving.Change, error) {
 	change.Commit = func() {
 		// What takes a restart stays what it was, for the next comparison.
 		inForce := *w.now
-		inForce.Serving.Server.Timeouts = next.Serving.Server.Timeouts
-		inForce.Serving.Server.Overload = next.Serving.Server.Overload
-		w.core.SetGate(Gate(&inForce))
-		w.level.Set(next.Serving.Server.Log.Least())
+		inForce.TakeOver(next)
 		inForce.Serving.Upstreams = maps.Clone(w.now.Serving.Upstreams)
 		for i, u := range moved {
 			w.upstreams[i].use(u)
@@ -129,6 +133,9 @@ func (w *Steward) Reread() (serving.Change, error) {
 			inForce.Serving.Upstreams[w.upstreams[i].replica] = endpoint
 		}
 		w.now = &inForce
+		for _, f := range w.changed {
+			f(&inForce)
+		}
 	}
 	return change, nil
 }

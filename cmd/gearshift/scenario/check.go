@@ -29,7 +29,9 @@ func check(r *report, s *Scenario) {
 	c.placements()
 	c.engine()
 	c.workload()
-	c.evaluation()
+	for _, d := range s.sections {
+		d.judge(c)
+	}
 	c.training()
 	c.serving()
 	c.rules()

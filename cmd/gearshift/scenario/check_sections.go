@@ -29,23 +29,6 @@ func (c *checker) workload() {
 	c.own("workload", shape.Validate(tasks))
 }
 
-func (c *checker) evaluation() {
-	e := c.s.Evaluation
-	if e.Requests < 1 {
-		c.judge("evaluation.requests", "must be at least 1, not %d", e.Requests)
-	}
-	c.seconds("evaluation.phase_s", e.PhaseS)
-	if len(e.StableRates) == 0 {
-		c.judge("evaluation.stable_rates", "at least one is needed")
-	}
-	c.scale("evaluation.rate_scale", e.RateScale)
-	for i, rate := range e.StableRates {
-		if _, err := workloads.NewPoisson(rate); err != nil {
-			c.judge(item("evaluation.stable_rates", i), "%v", err)
-		}
-	}
-}
-
 // scale must be one that a process can run at.
 func (c *checker) scale(key string, factor Scale) {
 	if err := workloads.CheckScale(float64(factor)); err != nil {
@@ -166,11 +149,6 @@ func (c *checker) serving() {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
 	c.own("serving", s.Config().Validate())
-	for i, text := range s.Policies.TrustedKeys {
-		if !publicKey.MatchString(text) {
-			c.judge(item("serving.policies.trusted_keys", i), "%q is not a public key; want one that gearshift policy keygen prints, such as ed25519:… with 44 characters", text)
-		}
-	}
 	c.backend()
 }
 
@@ -315,7 +293,7 @@ func (c *checker) rule(key, ref string) {
 		return
 	}
 	for _, f := range c.faults {
-		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") && !strings.HasPrefix(f.Key, "evaluation.rules") {
+		if !strings.HasPrefix(f.Key, "training") && !strings.HasPrefix(f.Key, "serving") && !strings.HasPrefix(f.Key, "evaluation.rules") && !c.registered(f.Key) {
 			return // the fleet cannot be built
 		}
 	}
@@ -323,6 +301,13 @@ func (c *checker) rule(key, ref string) {
 	if _, err := maker.Parse(ref); err != nil {
 		c.judge(key, "%v", err)
 	}
+}
+
+// registered reports whether the key is of a section that is no part of the fleet.
+func (c *checker) registered(key string) bool {
+	return slices.ContainsFunc(c.s.sections, func(d registered) bool {
+		return d.kept() && (key == d.path() || strings.HasPrefix(key, d.path()+"."))
+	})
 }
 
 // sorted ranges over a map in the order of its keys.

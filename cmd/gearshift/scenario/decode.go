@@ -29,7 +29,13 @@ import (
 // A struct's keys are its yaml tags, inlining included. A key may be left out
 // if it is tagged omitempty, the struct holds a default for it already, or the
 // struct is one of those that are [lenient].
-type decoder struct{ *report }
+type decoder struct {
+	*report
+	// sections are those that are kept apart from the structs that their keys stand under,
+	// in s.
+	sections []registered
+	s        *Scenario
+}
 
 // lenient are the structs whose keys may all be left out: a zero is a default
 // of their package's, or its validation says which keys belong together.
@@ -91,6 +97,11 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 			partial = append(partial, name)
 		}
 	})
+	for _, sec := range d.sections {
+		if name, under := sectionUnder(key, sec); under {
+			fields[name], names = reflect.ValueOf(sec.value(d.s)).Elem(), append(names, name)
+		}
+	}
 	pairs := d.pairs(key, n)
 	given := map[string]bool{}
 	for _, p := range pairs {
@@ -118,6 +129,15 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 			d.structure(child(key, name), &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, fields[name])
 		}
 	}
+}
+
+// sectionUnder is the last key of a section that is kept apart, if it stands right under
+// the key.
+func sectionUnder(key string, d registered) (name string, under bool) {
+	if !d.kept() || parent(d.path()) != key {
+		return "", false
+	}
+	return strings.TrimPrefix(d.path(), child(key, "")), true
 }
 
 // eachField calls f for the keys of a struct, in order.

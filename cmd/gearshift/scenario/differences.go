@@ -31,6 +31,9 @@ func (s *Scenario) Differences(o *Scenario) []string {
 			list = append(list, section.key)
 		}
 	}
+	for _, d := range s.sections {
+		list = append(list, d.changes(s, o).restart...)
+	}
 	return list
 }
 

@@ -11,7 +11,10 @@ import (
 
 // decode reads the one document of data into the struct that v points to.
 func decode(r *report, data []byte, v any) {
-	d := &decoder{r}
+	d := &decoder{report: r}
+	if s, ok := v.(*Scenario); ok {
+		d.s, d.sections = s, s.sections
+	}
 	var doc, next yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	switch err := documents.Decode(&doc); {

@@ -46,6 +46,9 @@ type Scenario struct {
 
 	unbounded struct{ prompt, output bool } // in the file; see bound
 	assumed   assumed
+
+	sections []registered
+	kept     map[string]any // the values of sections without a field, by key; see Of
 }
 
 // Task is a class of requests; see [fleet.Task].
@@ -146,14 +149,12 @@ type Preset struct {
 func (s *Scenario) defaults() {
 	s.Engine = engine.Config{Scheduler: engine.PrefillFirst, MaxBatchTokens: 2560, MaxSequences: 256, BlockTokens: 16}
 	s.Workload.Mix = workloads.Mix{} // all tasks alike
-	s.Evaluation = Evaluation{
-		StaticMemory: 90,
-		Requests:     10_000,
-		PhaseS:       40,
-		StableRates:  []float64{0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48},
-		RateScale:    1,
-	}
 	s.Serving.defaults()
+	for _, d := range s.sections {
+		if !d.kept() {
+			d.begin(s)
+		}
+	}
 }
 
 // Load reads a built-in scenario by name, or a file by path. A built-in name
@@ -209,7 +210,13 @@ func Parse(name string, data []byte) (*Scenario, error) {
 
 // parse is [Parse] with what is known of the file's lines.
 func parse(name string, data []byte) (*Scenario, *report, error) {
+	return parseWith(sections(), name, data)
+}
+
+// parseWith is parse of a file that has these sections besides the core's.
+func parseWith(list []registered, name string, data []byte) (*Scenario, *report, error) {
 	s := new(Scenario)
+	s.register(list)
 	s.defaults()
 	r := newReport(name)
 	decode(r, data, s)
@@ -233,6 +240,7 @@ func (s *Scenario) borrow() {
 		return
 	}
 	lender := new(Scenario)
+	lender.register(s.sections)
 	decode(newReport(s.Training.PresetsFrom), data, lender)
 	if s.Training.Presets == nil {
 		s.Training.Presets = map[string]Preset{}
@@ -313,12 +321,17 @@ func (s *Scenario) leaveOut() {
 func (s *Scenario) Hash() string {
 	world := *s
 	world.Name = ""
-	world.Evaluation.Rules, world.Evaluation.RulesFor = nil, nil
 	world.Training.PresetsFrom, world.Training.Presets = "", nil
 	world.Training.Objective = objective.Utility
 	world.Serving = Serving{}
 	world.Workload = s.declared()
 	world.leaveOut()
+	registered := map[string]any{} // by key
+	for _, d := range s.sections {
+		if v := d.hashed(&world); v != nil {
+			registered[d.path()] = v
+		}
+	}
 	// A key that is new in the serving section must not make another world either.
 	var keys map[string]any
 	b, err := yaml.Marshal(world)
@@ -326,8 +339,11 @@ func (s *Scenario) Hash() string {
 		err = yaml.Unmarshal(b, &keys)
 	}
 	if err == nil {
-		keys["serving"] = map[string]string{"balancer": s.Serving.Balancer}
+		keys["serving"] = map[string]any{"balancer": s.Serving.Balancer}
 		keys["name"] = "" // which may be left out of a file, and was once written in any
+		for key, v := range registered {
+			setKey(keys, key, v)
+		}
 		b, err = yaml.Marshal(keys)
 	}
 	if err != nil {

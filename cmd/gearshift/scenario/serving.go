@@ -20,8 +20,6 @@ type Serving struct {
 	MaxHeader   Bytes `yaml:"max_header"`
 	// Memory bounds what requests in flight hold, all together.
 	Memory Budgets `yaml:"memory,omitempty"`
-	// Policies says whose evaluations of policies are trusted.
-	Policies Trusted `yaml:"policies,omitempty"`
 	// Backend is Simulated, Upstream or ONNX.
 	Backend string `yaml:"backend"`
 	// Upstreams is where each replica answers, by its name "variant@host".
@@ -31,12 +29,6 @@ type Serving struct {
 	Models map[string]Local `yaml:"models,omitempty"`
 	// Server is the rest, which the server owns. Use [Serving.Config].
 	Server serving.Config `yaml:",inline"`
-}
-
-// Trusted lists the keys whose evaluations of policies count without another one.
-type Trusted struct {
-	// TrustedKeys are public keys, as gearshift policy keygen prints them.
-	TrustedKeys []string `yaml:"trusted_keys,omitempty"`
 }
 
 // Budgets are those of [memory.Config]; what is left out is derived there.

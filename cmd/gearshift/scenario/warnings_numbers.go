@@ -175,4 +175,9 @@ func (w *warner) durations() {
 		}
 	}
 	walk("serving", reflect.ValueOf(&w.s.Serving).Elem())
+	for _, d := range w.s.sections {
+		if d.kept() {
+			walk(d.path(), reflect.ValueOf(d.value(w.s)).Elem())
+		}
+	}
 }

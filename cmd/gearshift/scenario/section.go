@@ -1,0 +1,213 @@
+package scenario
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// section is a part of the file that registers itself: what the package does with it,
+// besides what follows from its type. T is a struct; its yaml tags are the keys, and
+// docs/scenario.md describes each. A key without a default, and without omitempty in its tag,
+// is required where the section is given.
+//
+// Whoever adds a section adds an entry to [sections], and reads it with [Of].
+type section[T any] struct {
+	// key is where the section stands, as "evaluation" or "serving.policies".
+	key string
+	// in is the field of the scenario that holds it. Nil keeps it with the others; see [Of].
+	in func(s *Scenario) *T
+	// initial has the defaults; nil is the zero value.
+	initial func() T
+	// check judges what the types do not say. Nil takes any value.
+	check func(c *checker, v *T)
+	// world leaves of v what policies are trained and judged in, which [Scenario.Hash] covers.
+	// Nil leaves nothing. A section that is kept with the others counts unless it is the default.
+	world func(v *T)
+	// offline says that a running router does not use the section, so that a reload ignores it.
+	offline bool
+	// live are the keys under the section's, each standing for what lies under it, whose new
+	// values a running router takes over. "" is all of them. The others take a restart.
+	live []string
+}
+
+// registered is a section of any type.
+type registered interface {
+	path() string
+	kept() bool // with the others, rather than in a field of its own
+	kind() reflect.Type
+	begin(s *Scenario)            // gives it its defaults
+	value(s *Scenario) any        // pointer to it
+	judge(c *checker)             // finds its faults
+	hashed(world *Scenario) any   // what counts of it, if it is kept; nil is nothing. Of another it takes out the rest
+	changes(a, b *Scenario) delta // by key
+	takeOver(to, from *Scenario)  // of what may change
+}
+
+// delta is by which keys two values of a section differ.
+type delta struct{ live, restart []string }
+
+func (d section[T]) path() string       { return d.key }
+func (d section[T]) kept() bool         { return d.in == nil }
+func (d section[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
+func (d section[T]) value(s *Scenario) any {
+	return d.of(s)
+}
+
+// of is the section's value: its default where nothing has been decoded.
+func (d section[T]) of(s *Scenario) *T {
+	if d.in != nil {
+		return d.in(s)
+	}
+	if v, ok := s.kept[d.key].(*T); ok {
+		return v
+	}
+	v := d.fresh()
+	return &v
+}
+
+func (d section[T]) fresh() (v T) {
+	if d.initial != nil {
+		v = d.initial()
+	}
+	return v
+}
+
+func (d section[T]) begin(s *Scenario) {
+	v := d.fresh()
+	if d.in != nil {
+		*d.in(s) = v
+		return
+	}
+	s.kept[d.key] = &v
+}
+
+func (d section[T]) judge(c *checker) {
+	if d.check != nil {
+		d.check(c, d.of(c.s))
+	}
+}
+
+func (d section[T]) hashed(world *Scenario) any {
+	if d.world == nil {
+		return nil
+	}
+	if d.in != nil {
+		d.world(d.in(world))
+		return nil
+	}
+	v, usual := *d.of(world), d.fresh()
+	d.world(&v)
+	d.world(&usual)
+	if reflect.DeepEqual(v, usual) {
+		return nil
+	}
+	return v
+}
+
+func (d section[T]) changes(a, b *Scenario) (out delta) {
+	if d.offline {
+		return out
+	}
+	differing(d.key, reflect.ValueOf(d.of(a)).Elem(), reflect.ValueOf(d.of(b)).Elem(), func(key string, _, _ reflect.Value) {
+		if d.mayChange(key) {
+			out.live = append(out.live, key)
+		} else {
+			out.restart = append(out.restart, key)
+		}
+	})
+	return out
+}
+
+func (d section[T]) takeOver(to, from *Scenario) {
+	if d.offline || len(d.live) == 0 {
+		return
+	}
+	v := *d.of(to) // which is of a scenario that others read
+	differing(d.key, reflect.ValueOf(&v).Elem(), reflect.ValueOf(d.of(from)).Elem(), func(key string, a, b reflect.Value) {
+		if d.mayChange(key) {
+			a.Set(b)
+		}
+	})
+	if d.in != nil {
+		*d.in(to) = v
+		return
+	}
+	to.kept = maps.Clone(to.kept)
+	to.kept[d.key] = &v
+}
+
+func (d section[T]) mayChange(key string) bool {
+	return slices.ContainsFunc(d.live, func(l string) bool {
+		l = strings.TrimSuffix(child(d.key, l), ".") // of "" the section itself
+		return key == l || strings.HasPrefix(key, l+".")
+	})
+}
+
+// differing calls f for the keys by which two values of a type differ: fields of structs,
+// and of the structs in them. Lists and maps differ as a whole.
+func differing(key string, a, b reflect.Value, f func(key string, a, b reflect.Value)) {
+	if a.Kind() != reflect.Struct {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			f(key, a, b)
+		}
+		return
+	}
+	theirs := map[string]reflect.Value{}
+	eachField(b, func(name string, field reflect.Value, _ bool) { theirs[name] = field })
+	eachField(a, func(name string, field reflect.Value, _ bool) { differing(child(key, name), field, theirs[name], f) })
+}
+
+// Of is the section of the type, as of a room that has registered it. It is the zero value
+// if the scenario was not parsed.
+func Of[T any](s *Scenario) *T {
+	for _, v := range s.kept {
+		if v, ok := v.(*T); ok {
+			return v
+		}
+	}
+	return new(T)
+}
+
+// register begins a scenario that has these sections.
+func (s *Scenario) register(list []registered) {
+	s.sections, s.kept = list, map[string]any{}
+	for _, d := range list {
+		if d.kept() {
+			d.begin(s)
+		}
+	}
+}
+
+// Changed are the keys of registered sections that differ and that a running router takes
+// over, by [Scenario.TakeOver].
+func (s *Scenario) Changed(o *Scenario) (keys []string) {
+	for _, d := range s.sections {
+		keys = append(keys, d.changes(s, o).live...)
+	}
+	return keys
+}
+
+// TakeOver gives s those values of o that may change while a router runs. What s was copied
+// from stays as it is.
+func (s *Scenario) TakeOver(o *Scenario) {
+	for _, d := range s.sections {
+		d.takeOver(s, o)
+	}
+}
+
+// setKey sets the value of a path of keys in what a file says.
+func setKey(keys map[string]any, path string, value any) {
+	name, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		keys[name] = value
+		return
+	}
+	under, ok := keys[name].(map[string]any)
+	if !ok {
+		under = map[string]any{}
+		keys[name] = under
+	}
+	setKey(under, rest, value)
+}
