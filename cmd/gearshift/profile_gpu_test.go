@@ -92,7 +92,7 @@ func TestMeasuringOnTheProcessor(t *testing.T) {
 		t.Skip("no Python with PyTorch: PYTHON names one")
 	}
 	path := filepath.Join(t.TempDir(), "table.jsonl")
-	c := exec.Command(python, "../../scripts/gpu/measure.py", "--device", "cpu", "--budget", "120", "--out", path)
+	c := exec.Command(python, "../../scripts/gpu/measure.py", "--device", "cpu", "--budget", "300", "--out", path)
 	if words, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, words)
 	}

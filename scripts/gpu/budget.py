@@ -7,8 +7,9 @@ class Budget:
     """Deals out the time that is left. A part that ends early leaves its time to those after
     it, and one that overran takes it from them."""
 
-    def __init__(self, seconds, shares, clock=time.monotonic):
-        self.clock, self.start, self.seconds = clock, clock(), seconds
+    def __init__(self, seconds, shares, start=None, clock=time.monotonic):
+        self.clock, self.seconds = clock, seconds
+        self.start = clock() if start is None else start
         self.shares = dict(shares)
 
     def elapsed(self):

@@ -42,6 +42,8 @@ class Run:
 
     def ask(self, w, until, do, **command):
         """Asks a worker; what it cannot do is noted, and None returned."""
+        if w.lost:
+            return None
         try:
             return w.ask(self.patience(until), do, **command)
         except Refused as fault:
@@ -231,11 +233,12 @@ def beside_words(neighbours):
 def activity(name, cell, duty, log, block):
     """What a neighbour did while a block was timed. A step that was partly within counts for
     that part."""
-    steps = device = 0.0
+    steps = device = whole = 0.0
     for begin, end, ms in log:
         within = max(0.0, min(end, block["end"]) - max(begin, block["begin"])) / max(end - begin, 1e-9)
-        steps, device = steps + within, device + within * ms
+        steps, device, whole = steps + within, device + within * ms, whole + within * 1e3 * (end - begin)
     return {
         **{k: v for k, v in cell.describe().items() if k != "kind"}, "model": name, "asked_duty": duty,
-        "steps_per_s": steps / (block["end"] - block["begin"]), "gpu_ms": device / steps if steps else 0.0,
+        "steps_per_s": steps / (block["end"] - block["begin"]), "step_ms": whole / steps if steps else 0.0,
+        "gpu_ms": device / steps if steps else 0.0,
     }

@@ -10,6 +10,7 @@ import time
 class Table:
     def __init__(self, path, quiet=False):
         self.file, self.quiet, self.start, self.rows = open(path, "w", encoding="utf-8"), quiet, time.monotonic(), 0
+        self.notes = []
 
     def add(self, kind, **row):
         """Writes a row. Times and sizes have their unit in their key."""
@@ -22,6 +23,7 @@ class Table:
     def note(self, words):
         """Says what is left out, and why: in the table and to who watches."""
         self.add("note", words=words)
+        self.notes.append(words)
         self.say("note: " + words)
 
     def say(self, words):

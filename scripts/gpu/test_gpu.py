@@ -65,11 +65,12 @@ class TestActivity(unittest.TestCase):
         a = parts.activity("m", shapes.Cell(batch=2, context=8), 1.0, [(0, 1, 4.0), (1, 2, 4.0), (2, 3, 8.0)], {"begin": 0.5, "end": 2.5})
         self.assertAlmostEqual(a["steps_per_s"], 1.0)
         self.assertAlmostEqual(a["gpu_ms"], (0.5 * 4 + 4 + 0.5 * 8) / 2)
+        self.assertAlmostEqual(a["step_ms"], 1000)
         self.assertEqual((a["batch"], a["context"], a["model"]), (2, 8, "m"))
 
     def test_nothing_within(self):
         a = parts.activity("m", shapes.Cell(batch=2, context=8), 1.0, [(0, 1, 4.0)], {"begin": 2, "end": 3})
-        self.assertEqual((a["steps_per_s"], a["gpu_ms"]), (0, 0))
+        self.assertEqual((a["steps_per_s"], a["step_ms"], a["gpu_ms"]), (0, 0, 0))
 
 
 class TestFiles(unittest.TestCase):

@@ -1,6 +1,7 @@
 """A process of its own for each decoder, as each engine on a shared device is one. It
 answers one command at a time, which come over a pipe."""
 
+import sys
 import time
 
 import shapes
@@ -67,6 +68,10 @@ class Worker:
         self.decoder = Decoder(self.shape, self.device, self.dtype, command["cache_tokens"])
         self.synchronize()
         self.fingerprint = fingerprint(self.decoder)
+        if self.device.type == "cuda":
+            import torch
+
+            torch.cuda.reset_peak_memory_stats()  # the fingerprint is no part of a step
         return {
             "weight_bytes": self.decoder.weight_bytes(), "kv_bytes_per_token": self.decoder.kv_bytes_per_token(),
             "cache_tokens": self.decoder.cache_tokens, "build_ms": 1e3 * (time.perf_counter() - start),
@@ -119,7 +124,8 @@ class Worker:
             log.append((begin, time.monotonic(), device))
             if rest > 0:
                 time.sleep(rest)
-        self.next()
+        if self.next()["do"] == "stop":
+            sys.exit()
         return {"log": log}
 
     def do_rest(self, _):

@@ -102,9 +102,10 @@ type Activity struct {
 	Model string `json:"model"`
 	Load
 	AskedDuty float64 `json:"asked_duty"`
-	// PerSecond is its steps, and DeviceMS the device's part of one, with its waiting for
-	// the device.
+	// PerSecond is its steps, MS what one took, and DeviceMS the device's part of it. Of the
+	// wait for the device, the latter has what came after the step had begun there.
 	PerSecond float64 `json:"steps_per_s"`
+	MS        float64 `json:"step_ms"`
 	DeviceMS  float64 `json:"gpu_ms"`
 }
 
@@ -212,8 +213,8 @@ func (t *Table) step(s Step, line []byte) error {
 		if err := t.known(a.Model); err != nil {
 			return err
 		}
-		if a.PerSecond < 0 || a.DeviceMS < 0 {
-			return fmt.Errorf("neighbour %s: steps_per_s %g, gpu_ms %g: want at least 0", a.Model, a.PerSecond, a.DeviceMS)
+		if a.PerSecond < 0 || a.MS < 0 || a.DeviceMS < 0 {
+			return fmt.Errorf("neighbour %s: steps_per_s %g, step_ms %g, gpu_ms %g: want at least 0", a.Model, a.PerSecond, a.MS, a.DeviceMS)
 		}
 	}
 	t.Steps = append(t.Steps, s)

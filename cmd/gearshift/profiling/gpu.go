@@ -227,8 +227,9 @@ func (g *GPU) addBeside(f *GPUFit) {
 		for _, b := range l.blocks {
 			for _, a := range b.Beside {
 				n := float64(len(l.blocks))
-				l.work += a.PerSecond * g.aloneDevice(a) / 1e3 / n
-				l.waiting += min(1, a.PerSecond*a.DeviceMS/1e3) / n
+				device, host := g.alone(a)
+				l.work += a.PerSecond * device / 1e3 / n
+				l.waiting += min(1, a.PerSecond*max(a.DeviceMS, a.MS-host)/1e3) / n
 			}
 		}
 		alone := slices.IndexFunc(f.loads, func(o gpuLoad) bool { return o.beside == "" && o.Load == l.Load })
@@ -242,14 +243,14 @@ func (g *GPU) addBeside(f *GPUFit) {
 	}
 }
 
-// aloneDevice is the device's part of a neighbour's step, in ms, as it is alone: measured, or
-// by its profile where it was not.
-func (g *GPU) aloneDevice(a gputable.Activity) float64 {
+// alone is the device's part and the rest of a neighbour's step, in ms, as they are alone:
+// measured, or by its profile where they were not.
+func (g *GPU) alone(a gputable.Activity) (device, host float64) {
 	f := &g.Fits[slices.IndexFunc(g.Fits, func(f GPUFit) bool { return f.Model == a.Model })]
 	if i := slices.IndexFunc(f.loads, func(l gpuLoad) bool { return l.beside == "" && l.Load == a.Load }); i >= 0 {
-		return f.loads[i].device
+		return f.loads[i].device, f.loads[i].ms - f.loads[i].device
 	}
-	return f.Profile.GPU(max(a.Batch, a.Tokens), a.Batch*a.Context)
+	return f.Profile.GPU(max(a.Batch, a.Tokens), a.Batch*a.Context), f.Profile.Overhead + float64(max(1, a.Batch))*f.Profile.Sequence
 }
 
 // contend puts the law that fits best into a profile. γ is the model's own where it has

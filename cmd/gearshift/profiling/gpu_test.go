@@ -49,14 +49,14 @@ func (d *device) noisy(ms float64) float64 { return ms * math.Exp(d.noise*d.rand
 type engineIn struct {
 	name         string
 	device, rest float64
-	step         float64
+	host, step   float64 // the rest without pauses; the step with them
 }
 
 func (d *device) engine(name string, l gputable.Load, duty float64) engineIn {
 	p := d.profiles[name]
 	gpu := p.GPU(max(l.Batch, l.Tokens), l.Batch*l.Context)
 	rest := p.Overhead + float64(max(1, l.Batch))*p.Sequence
-	return engineIn{name, gpu, rest + gpu*(1/duty-1), rest + gpu/duty}
+	return engineIn{name, gpu, rest + gpu*(1/duty-1), rest, rest + gpu/duty}
 }
 
 // settle has engines slow each other until nothing changes.
@@ -91,7 +91,8 @@ func (d *device) measure(name string, l gputable.Load, duty float64, busy gputab
 		var beside []map[string]any
 		for _, e := range engines[1:] {
 			beside = append(beside, map[string]any{
-				"model": e.name, "batch": busy.Batch, "context": busy.Context, "asked_duty": duty, "steps_per_s": 1e3 / e.step, "gpu_ms": e.step - e.rest,
+				"model": e.name, "batch": busy.Batch, "context": busy.Context, "asked_duty": duty, "steps_per_s": 1e3 / e.step,
+				"step_ms": e.step - e.rest + e.host, "gpu_ms": e.device + 0.8*(e.step-e.rest-e.device), // a fifth of its wait came before it began
 			})
 		}
 		if beside != nil {
