@@ -11,12 +11,13 @@ const (
 	Up State = iota
 	// Cold is in the table, but not loaded.
 	Cold
-	// Loading is on its way from Cold to Up.
+	// Loading is on its way up: being loaded, or woken.
 	Loading
 	// Warm is loaded, but asleep or not activated: it takes no requests, and is up
 	// sooner than a cold replica.
 	Warm
-	// Draining takes nothing new and finishes what it has ([Ledger.SetDrained]).
+	// Draining takes nothing new and finishes what it has ([Ledger.SetDrained]), or is on
+	// its way down: being unloaded, or put to sleep.
 	Draining
 	// Down has failed ([Ledger.SetUp]).
 	Down
@@ -35,9 +36,9 @@ func (s State) String() string {
 // States are all states, in the order of their numbers.
 func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down} }
 
-// placeable reports whether a replica can be placed in s. Whether it drains or is
-// down is not a matter of its placement.
-func (s State) placeable() bool { return s <= Warm }
+// placeable reports whether a replica can be placed in s. Whether it has failed is not a
+// matter of its placement.
+func (s State) placeable() bool { return s < Down }
 
 // placement is where each replica has been placed, and when that last changed.
 type placement struct {
@@ -60,7 +61,7 @@ func (p *placement) copyFrom(o *placement) {
 	p.since = append(p.since[:0], o.since...)
 }
 
-// Place notes that the replica is Up, Cold, Loading or Warm now, and returns the
+// Place notes that the replica is Up, Cold, Loading, Warm or Draining now, and returns the
 // epoch of the placement, which is a new one if that changes anything. Only a
 // replica that is placed Up, has not failed and is not drained takes requests: Place,
 // [Ledger.SetUp] and [Ledger.SetDrained] each leave alone what the others said.
@@ -81,17 +82,27 @@ func (l *Ledger) Place(replica int, s State) (epoch uint64) {
 	return epoch
 }
 
-// PlaceSince is [Ledger.Place] for whoever knows the replica's placement of an epoch
-// ([Ledger.EpochOf]). It reports false, and changes nothing, if another one has been
-// made since, so that of two controllers only one acts on a replica.
+// PlaceSince is [Ledger.Place] for a controller that knows the epoch in which the replica
+// was last placed ([Ledger.EpochOf]). It begins a new epoch even if s is no other state
+// than before: the replica is the controller's from then on. It reports false, and changes
+// nothing, if anyone else has placed the replica since, so that of two controllers only
+// one acts on it.
+//
+// PlaceSince panics if no replica can be placed in s.
 func (l *Ledger) PlaceSince(replica int, since uint64, s State) (epoch uint64, ok bool) {
 	if !s.placeable() {
 		panic(fmt.Sprintf("fleet: no replica can be placed %v", s))
 	}
 	l.mu.Lock()
-	ok = l.placement.since[replica] == since
-	changed := ok && l.place(replica, s)
-	epoch = l.placement.epoch
+	p := &l.placement
+	changed := false
+	if ok = p.since[replica] == since; ok {
+		if changed = l.place(replica, s); !changed {
+			p.epoch++
+			p.since[replica] = p.epoch
+		}
+	}
+	epoch = p.epoch
 	l.mu.Unlock()
 	if changed {
 		l.tellOfRoom()
@@ -134,8 +145,8 @@ func (l *Ledger) Placed(replica int) State {
 	return l.placement.state[replica]
 }
 
-// Epoch is the number of the placement that holds, which counts the changes by
-// [Ledger.Place].
+// Epoch is the number of the placement that holds: it counts the changes by
+// [Ledger.Place] and [Ledger.PlaceSince].
 func (l *Ledger) Epoch() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
