@@ -135,9 +135,7 @@ func (d *Decision) read(r *fleet.Request, now time.Duration) {
 		d.ledger.HoldEach(d.view.Replicas(), d.held)
 	}
 	d.ledger.View(now, &d.view)
-	for _, i := range r.Without {
-		d.view.Down[i] = true
-	}
+	d.view.Restrict(r)
 }
 
 // survey fills in the view's forecasts, unless nothing of it can take the request.

@@ -58,6 +58,26 @@ func FleetOf(size, limit int) *fleet.Table {
 	return t
 }
 
+// FleetWithGaps is [Fleet] where the first task is not answered by the smallest variant,
+// the second by the middle one alone, and the third not by the largest.
+func FleetWithGaps(limit int) *fleet.Table {
+	t := Fleet(limit)
+	for task, without := range []uint64{0b001, 0b101, 0b100} {
+		x := &t.Tasks[task]
+		x.Without = without
+		for v := range x.Quality {
+			if without>>v&1 == 1 {
+				x.Quality[v] = 0
+			}
+		}
+	}
+	with, err := fleet.NewTable(t.Tasks, t.Variants, t.Hosts, t.Replicas)
+	if err != nil {
+		panic(err) // the literals above are a valid fleet
+	}
+	return with
+}
+
 // check is one part of the contract of a T.
 type check[T any] struct {
 	name string
@@ -145,6 +165,7 @@ func draw(t *fleet.Table, seed uint64) *example {
 	if seed%2 == 1 {
 		x.view.Sample(t, x.random)
 	}
+	x.view.Restrict(&x.request)
 	return x
 }
 

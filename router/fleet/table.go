@@ -65,6 +65,7 @@ type Table struct {
 
 	byVariant, byHost [][]int
 	hosts, replicas   []int // all indices
+	gaps              bool  // whether some variant does not answer some task
 }
 
 // NewTable checks the parts against each other and indexes them. Every fault
@@ -85,6 +86,9 @@ func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica
 	}
 	for i := range hosts {
 		t.hosts = append(t.hosts, i)
+	}
+	for i := range tasks {
+		t.gaps = t.gaps || tasks[i].Without != 0
 	}
 	return t, nil
 }
@@ -113,6 +117,7 @@ func (t *Table) faults() []error {
 		if task.Deadline <= 0 {
 			fault("task %q has deadline %v; it must be positive", task.Name, task.Deadline)
 		}
+		t.gapFaults(&task, fault)
 	}
 	for _, r := range t.Replicas {
 		t.replicaFaults(&r, fault)
@@ -136,6 +141,24 @@ func (t *Table) replicaFaults(r *Replica, fault func(format string, args ...any)
 	}
 	if r.Initial != Up && r.Initial != Cold && r.Initial != Warm {
 		fault("replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
+	}
+}
+
+// gapFaults checks which variants answer the task.
+func (t *Table) gapFaults(task *Task, fault func(format string, args ...any)) {
+	if n := len(t.Variants); n > 0 && n < 64 && task.Without>>n != 0 {
+		fault("task %q is without a variant that is not there: the fleet has %d", task.Name, n)
+	}
+	answered := len(t.Variants) == 0
+	for v, q := range task.Quality {
+		if task.Without>>v&1 == 0 {
+			answered = true
+		} else if q != 0 {
+			fault("task %q has quality %v for variant %d, which does not answer it; want 0", task.Name, q, v)
+		}
+	}
+	if !answered {
+		fault("task %q is answered by no variant; at least one must", task.Name)
 	}
 }
 
@@ -184,9 +207,15 @@ func (t *Table) MemoryOf(replica int) int64 {
 // SiteOf names the site of the host, which is that of its own if it has none.
 func (t *Table) SiteOf(host int) string { return cmp.Or(t.Hosts[host].Site, t.Hosts[host].Name) }
 
-// Reaches reports whether the variant may answer the request and can hold it, and its answers
-// have the quality that the request asks for at least.
+// Answers reports whether the variant answers the task.
+func (t *Table) Answers(task, variant int) bool { return t.Tasks[task].Without>>variant&1 == 0 }
+
+// Reaches reports whether the variant answers the request's task, may answer the request and
+// can hold it, and its answers have the quality that the request asks for at least.
 func (t *Table) Reaches(r *Request, variant int) bool {
+	if !t.Answers(r.Task, variant) {
+		return false
+	}
 	if r.Variants != 0 && r.Variants>>variant&1 == 0 || r.Holding != 0 && r.Holding>>variant&1 == 0 {
 		return false
 	}

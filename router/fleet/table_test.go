@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,5 +58,74 @@ func TestFaultsOfModelsAndResources(t *testing.T) {
 		if _, err := stocked(t, change); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want the one fault %s", err, want)
 		}
+	}
+}
+
+// A task is answered by the variants that it is not without.
+func TestTasksWithGaps(t *testing.T) {
+	built := table(t)
+	tasks := append([]Task(nil), built.Tasks...)
+	tasks[1].Quality, tasks[1].Without = []float64{0, 1}, 1
+	gapped, err := NewTable(tasks, built.Variants, built.Hosts, built.Replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for task := range tasks {
+		for variant, want := range [][]bool{{true, true}, {false, true}}[task] {
+			r := &Request{Task: task, Only: 0}
+			if gapped.Answers(task, variant) != want || gapped.Reaches(r, variant) != want || gapped.Serves(r, variant*2) != want {
+				t.Errorf("task %d, variant %d: answers %v, reaches %v, serves %v; want %v", task, variant,
+					gapped.Answers(task, variant), gapped.Reaches(r, variant), gapped.Serves(r, variant*2), want)
+			}
+		}
+	}
+	if best := newRecent(gapped).best; best[2] != 1 || best[3] != 0 {
+		t.Errorf("a variant that does not answer falls short by %v, the other by %v", best[2], best[3])
+	}
+	for want, change := range map[string]func(*Task){
+		`task "other" is answered by no variant; at least one must`:                    func(x *Task) { x.Quality, x.Without = []float64{0, 0}, 3 },
+		`task "other" has quality 0.7 for variant 0, which does not answer it; want 0`: func(x *Task) { x.Quality, x.Without = []float64{.7, 1}, 1 },
+		`task "other" is without a variant that is not there: the fleet has 2`:         func(x *Task) { x.Without = 4 },
+	} {
+		tasks[1] = built.Tasks[1]
+		change(&tasks[1])
+		if _, err := NewTable(tasks, built.Variants, built.Hosts, built.Replicas); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// A view for one request has down what cannot answer it, and the next view has not.
+func TestRestrict(t *testing.T) {
+	built := table(t)
+	tasks := append([]Task(nil), built.Tasks...)
+	tasks[1].Quality, tasks[1].Without = []float64{0, 1}, 1
+	gapped, err := NewTable(tasks, built.Variants, built.Hosts, built.Replicas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLedger(gapped)
+	l.SetUp(3, false)
+	var v View
+	for _, x := range []struct {
+		r    Request
+		down []bool
+	}{
+		{Request{}, []bool{false, false, false, true}},
+		{Request{Without: []int{1}}, []bool{false, true, false, true}},
+		{Request{Task: 1}, []bool{true, true, false, true}},
+		{Request{Task: 1, Without: []int{2}}, []bool{true, true, true, true}},
+	} {
+		l.View(0, &v)
+		v.Restrict(&x.r)
+		if !slices.Equal(v.Down, x.down) {
+			t.Errorf("for %+v down are %v, want %v", x.r, v.Down, x.down)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		l.View(0, &v)
+		v.Restrict(&Request{Task: 1})
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -23,6 +23,9 @@ type Task struct {
 	// Quality is the utility of an answer in time, by variant index: the
 	// task's row of the matrix A in Eq. 1 of the paper.
 	Quality []float64
+	// Without has a bit for each variant that does not answer the task, by index; their
+	// Quality is 0. Zero is none: all answer it.
+	Without uint64
 }
 
 // Utility is weight × decay(latency) × quality[variant] (Eq. 1). Latency is

@@ -19,6 +19,8 @@ type View struct {
 	// Held is the tokens that the requests on each replica hold there: their
 	// prompts and what they have generated so far. A waiting request counts too.
 	Held []int32
+	// Down are the replicas that may not be chosen, but for want of a place: failed, drained,
+	// not loaded, or none that answers the request ([View.Restrict]).
 	Down []bool
 	// Elsewhere is, by replica, how many of InFlight are not the router's own
 	// ([Ledger.Correct]); empty where all are.
@@ -72,6 +74,23 @@ type Forecast struct {
 // place left for the router's own requests.
 func (v *View) Available(replica int) bool {
 	return available(v.Table, int32(v.Own(replica)), v.Down, v.Caps, replica)
+}
+
+// Restrict makes v the view of a decision about the request: the replicas that it is to do
+// without ([Request.Without]), and those of variants that do not answer its task, are down.
+// The ledger's next view is of all again.
+func (v *View) Restrict(r *Request) {
+	for _, i := range r.Without {
+		v.Down[i] = true
+	}
+	if !v.Table.gaps || v.Table.Tasks[r.Task].Without == 0 {
+		return
+	}
+	for i := range v.Down {
+		if !v.Table.Answers(r.Task, v.Table.Replicas[i].Variant) {
+			v.Down[i] = true
+		}
+	}
 }
 
 func available(t *Table, own int32, down []bool, caps []int32, replica int) bool {

@@ -48,8 +48,7 @@ func placing(t testing.TB, table *fleet.Table, seed uint64) *policy.Placing {
 }
 
 func TestPlacingConforms(t *testing.T) {
-	for _, limit := range []int{0, 8} {
-		table := conformance.Fleet(limit)
+	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetWithGaps(8)} {
 		conformance.Policy(t, table, placing(t, table, 9))
 	}
 }

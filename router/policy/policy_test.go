@@ -68,7 +68,7 @@ func down(v *fleet.View, variants ...int) *fleet.View {
 }
 
 func TestConformance(t *testing.T) {
-	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8)} {
+	for _, table := range []*fleet.Table{conformance.Fleet(0), conformance.Fleet(8), conformance.FleetOf(25, 8), conformance.FleetWithGaps(8)} {
 		for _, ref := range []string{
 			"static:opt-125m", "static:opt-1.3b", "static:opt-6.7b", "threshold", "threshold:16,100",
 			"task-threshold", "task-threshold:8,100/2,60/1,2/90,91", "slackfit", "slackfit:0.5", "slackfit:0.93,0.8",
