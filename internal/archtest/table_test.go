@@ -18,6 +18,8 @@ var table = []room{
 		"what acts on its own time is told the time and acts through an actuator: it knows neither the simulator nor the server that wakes it"},
 	{"router/health", []string{"router/fleet", "router/control"},
 		"who gets requests is a matter of events and times: it knows the ledger, and no server, so that a simulator can hold it"},
+	{"router/lifecycle", []string{"router/fleet", "router/control"},
+		"who brings replicas into wanted states is pure: how engines are driven is the actuator's, in the simulator as in the server"},
 	{"router/nn", nil,
 		"a forward pass is arithmetic: it serves any observation and any learner"},
 	{"router/queue", nil,

@@ -1,0 +1,225 @@
+// Package lifecycle brings replicas into the states that are wanted of them. It has
+// models loaded and unloaded, put to sleep and woken by an actuator, drains replicas
+// before that, keeps to the memory of hosts, and has the ledger's placement true while
+// it does so. It is pure: time is passed in.
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+)
+
+// Options are how a [Controller] goes about it. Zeros stand for the defaults.
+type Options struct {
+	// DrainTimeout is how long the requests on a replica may take to end before an
+	// unload or a sleep is given up. The default is [DefaultDrainTimeout].
+	DrainTimeout time.Duration
+	// ActionTimeout is how long the actuator may take to say how an action ended, before
+	// it has failed. The default is [DefaultActionTimeout].
+	ActionTimeout time.Duration
+	// Interval is how often a replica that waits is looked at, if no event comes. The
+	// default is [DefaultInterval].
+	Interval time.Duration
+	// Asleep is the share of its memory that a sleeping replica still takes on its host,
+	// from 0 to 1.
+	Asleep float64
+}
+
+// The defaults of [Options].
+const (
+	DefaultDrainTimeout  = 30 * time.Second
+	DefaultActionTimeout = 15 * time.Minute
+	DefaultInterval      = 50 * time.Millisecond
+)
+
+// Order is how one replica is brought into a state.
+type Order struct {
+	// Force does not wait for the requests in flight.
+	Force bool
+	// DrainTimeout stands in for that of the options, if it is not zero.
+	DrainTimeout time.Duration
+}
+
+// Controller is a [control.Controller] that follows [Controller.Want]. An action that
+// fails leaves the replica as it was before, or cold if it was being loaded, and is not
+// tried again unless it is wanted again. Its methods are not to be called at once from
+// several goroutines.
+type Controller struct {
+	ledger   *fleet.Ledger
+	table    *fleet.Table
+	actuator control.Actuator
+	options  Options
+	replicas []replica
+}
+
+var _ control.Controller = (*Controller)(nil)
+
+// phase is how far an order is.
+type phase uint8
+
+const (
+	settled  phase = iota // nothing is to be done
+	draining              // its requests are to end
+	ready                 // to act, as soon as there is memory for it
+	acting                // the actuator is at work
+)
+
+type replica struct {
+	phase  phase
+	target fleet.State
+	order  Order
+	since  uint64       // the epoch of the last placement that is known
+	verb   control.Verb // of the action, while acting
+	from   fleet.State  // placed so before the action
+	loaded bool         // placed Loading, and the load has ended: it is to sleep yet
+	begun  bool         // until is known
+	until  time.Duration
+	mine   bool  // drained by the controller, for the order
+	failed error // why the last order was not followed
+	// doubt is the epoch of an action that was given up without a word of it, until there
+	// is one: the engine may be at it still, and take the memory.
+	doubt uint64
+}
+
+// New makes a controller of all replicas of the ledger. It takes them to be wanted as they
+// are.
+func New(l *fleet.Ledger, a control.Actuator, o Options) *Controller {
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = DefaultDrainTimeout
+	}
+	if o.ActionTimeout <= 0 {
+		o.ActionTimeout = DefaultActionTimeout
+	}
+	if o.Interval <= 0 {
+		o.Interval = DefaultInterval
+	}
+	c := &Controller{ledger: l, table: l.Table(), actuator: a, options: o, replicas: make([]replica, len(l.Table().Replicas))}
+	for i := range c.replicas {
+		c.replicas[i].target, c.replicas[i].since = l.Placed(i), l.EpochOf(i)
+	}
+	return c
+}
+
+// Want has the replica brought into the state: Up, Warm, Cold, or Draining, which keeps
+// it loaded and new requests away from it until it is wanted otherwise. It returns at once;
+// what is to be done is done by [Controller.Wake]. An error says why it cannot be done, and
+// leaves all as it was. An order that has not led to an action yet is replaced.
+func (c *Controller) Want(i int, target fleet.State, o Order) error {
+	if err := c.refuse(i, target); err != nil {
+		return err
+	}
+	r := &c.replicas[i]
+	if r.phase == draining && r.target == target { // the same, perhaps in more of a hurry
+		r.order, r.begun = o, false
+		return nil
+	}
+	c.release(i)
+	r.target, r.order, r.since, r.failed, r.begun = target, o, c.ledger.EpochOf(i), nil, false
+	switch placed := c.ledger.Placed(i); {
+	case target == fleet.Draining:
+		c.ledger.SetDrained(i, true)
+	case placed == fleet.Up && target == fleet.Up:
+		c.ledger.SetDrained(i, false)
+	case placed == fleet.Up:
+		r.phase = draining
+		c.drain(i)
+	case placed != target:
+		r.phase = ready
+	}
+	return nil
+}
+
+// drain keeps requests away from the replica, if nobody else does.
+func (c *Controller) drain(i int) {
+	if !c.ledger.Drained(i) {
+		c.ledger.SetDrained(i, true)
+		c.replicas[i].mine = true
+	}
+}
+
+// release ends what the controller has going on the replica, but for an action.
+func (c *Controller) release(i int) {
+	r := &c.replicas[i]
+	if r.mine {
+		r.mine = false
+		c.ledger.SetDrained(i, false)
+	}
+	r.phase, r.loaded = settled, false
+}
+
+// refuse says why the replica cannot be brought into the state.
+func (c *Controller) refuse(i int, target fleet.State) error {
+	if i < 0 || i >= len(c.replicas) {
+		return fmt.Errorf("there is no replica %d: the fleet has %d, counted from 0", i, len(c.replicas))
+	}
+	r, name, placed := &c.replicas[i], c.table.Replicas[i].Name, c.ledger.Placed(i)
+	switch {
+	case target != fleet.Up && target != fleet.Warm && target != fleet.Cold && target != fleet.Draining:
+		return fmt.Errorf("%s cannot be brought into the state %v; want up, warm, cold or draining", name, target)
+	case r.phase == acting || r.loaded:
+		return fmt.Errorf("%s is being %s already; wait until that has ended", name, participle[r.verb])
+	case r.phase == ready && r.target == target:
+		return fmt.Errorf("%s is about to be brought into the state %v already", name, target)
+	case placed == fleet.Loading || placed == fleet.Draining:
+		return fmt.Errorf("%s is %v by another hand; wait until that has ended", name, placed)
+	case target == fleet.Draining && placed != fleet.Up:
+		return fmt.Errorf("%s is %v: there is nothing to drain", name, placed)
+	case target == fleet.Up && placed != fleet.Up || target == fleet.Warm && placed == fleet.Cold:
+		return c.unloadable(i)
+	}
+	return nil
+}
+
+// unloadable says why the replica cannot be loaded or woken.
+func (c *Controller) unloadable(i int) error {
+	variant := c.table.Replicas[i].Variant
+	if len(c.table.Models) > 0 && c.table.ModelOf(variant) < 0 {
+		return fmt.Errorf("%s cannot be loaded: its variant %q has no model; name one in variants[%d].model", c.table.Replicas[i].Name, c.table.Variants[variant].Name, variant)
+	}
+	return c.lack(i)
+}
+
+var participle = map[control.Verb]string{control.Load: "loaded", control.Unload: "unloaded", control.Sleep: "put to sleep", control.Wake: "woken"}
+
+// Status is what is known of one replica.
+type Status struct {
+	// State is the ledger's.
+	State fleet.State
+	// Target is the state that was last wanted, or that the replica was left in by an
+	// order that failed.
+	Target fleet.State
+	// Doing says in a word or two what is being done; empty if nothing is.
+	Doing string
+	// Epoch is that of the replica's last placement.
+	Epoch uint64
+	// Err is why the last order was not followed; nil if it was.
+	Err error
+}
+
+// Status is that of the replica.
+func (c *Controller) Status(i int) Status {
+	r := &c.replicas[i]
+	s := Status{State: c.ledger.State(i), Target: r.target, Epoch: c.ledger.EpochOf(i), Err: r.failed}
+	switch {
+	case r.phase == draining:
+		s.Doing = "draining"
+	case r.phase == ready:
+		s.Doing = "waiting"
+	case r.phase == acting:
+		s.Doing = r.verb.String()
+	}
+	return s
+}
+
+// Settled reports whether no order is being followed.
+func (c *Controller) Settled() bool {
+	for i := range c.replicas {
+		if c.replicas[i].phase != settled {
+			return false
+		}
+	}
+	return true
+}
