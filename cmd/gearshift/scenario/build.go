@@ -18,6 +18,7 @@ type place struct {
 	placement, nth int // indexes into Replicas and its Hosts
 	variant, host  int // indexes, −1 if unknown
 	memory         Bytes
+	state          fleet.State // at the start
 }
 
 // places lists the replicas in table order: as listed, host by host.
@@ -25,7 +26,7 @@ func (s *Scenario) places() []place {
 	var all []place
 	for i, p := range s.Replicas {
 		for j, name := range p.Hosts {
-			x := place{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name)}
+			x := place{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name), state: p.initial()}
 			if x.host >= 0 {
 				x.memory = p.Memory.On(s.Hosts[x.host].Memory)
 			}
@@ -50,14 +51,10 @@ func (s *Scenario) table(limit int) *fleet.Table {
 	for i, p := range s.places() {
 		replicas = append(replicas, fleet.Replica{
 			Name: s.replicaName(p), Variant: p.variant, Host: p.host,
-			Limit: limit, KVTokens: tokens[i],
+			Limit: limit, KVTokens: tokens[i], Memory: int64(p.memory), Initial: p.state,
 		})
 	}
-	hosts := make([]fleet.Host, len(s.Hosts))
-	for i, h := range s.Hosts {
-		hosts[i].Name = h.Name
-	}
-	t, err := fleet.NewTable(s.tasks(), s.variants(), hosts, replicas)
+	t, err := fleet.NewTable(s.tasks(), s.variants(), s.hosts(), replicas, s.models()...)
 	if err != nil {
 		panic(err) // Parse has checked all that NewTable does
 	}
@@ -79,7 +76,10 @@ func (s *Scenario) tasks() []fleet.Task {
 			tasks[i].Decay = fleet.PaperSoft()
 		}
 		for j, v := range s.Variants {
-			tasks[i].Quality[j] = t.Quality[v.Name]
+			q, ok := t.Quality[v.Name]
+			if tasks[i].Quality[j] = q; !ok {
+				tasks[i].Without |= 1 << j
+			}
 		}
 	}
 	return tasks
@@ -88,7 +88,7 @@ func (s *Scenario) tasks() []fleet.Task {
 func (s *Scenario) variants() []fleet.Variant {
 	variants := make([]fleet.Variant, len(s.Variants))
 	for i, v := range s.Variants {
-		variants[i].Name = v.Name
+		variants[i] = fleet.Variant{Name: v.Name, Model: indexOf(s.modelNames(), v.Model)}
 	}
 	return variants
 }
@@ -157,18 +157,23 @@ func (s *Scenario) SmallestCache() int {
 // memory of evaluation.static_memory, and with requests going to the smallest
 // batch, as the paper runs its baselines (LBE-8, LBE-18). Beside the variant's own
 // hosts they stand on those of the others, so that it has as many as the policies
-// that it is held against. Tasks and variants stay, and with them their indexes.
+// that it is held against. Tasks and variants stay, and with them their indexes. All
+// replicas are up at the start. A variant that does not answer every task cannot stand
+// alone: then it is the scenario itself.
 func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	if s.variantIndex(variant) < 0 {
 		return nil, fmt.Errorf("cannot place %q alone: no such variant; %s", variant, hint(variant, s.variantNames()))
 	}
 	alone := *s
+	if !s.answersAll(variant) {
+		return &alone, nil
+	}
 	alone.Replicas = nil
 	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
 	memory := Memory{Share: s.Evaluation.StaticMemory}
 	for _, p := range s.Replicas {
 		if p.Variant == variant {
-			p.Memory = memory
+			p.Memory, p.State = memory, ""
 			alone.Replicas = append(alone.Replicas, p)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"gearshift/env/engine"
+	"gearshift/router/fleet"
 	"gearshift/router/profile"
 )
 
@@ -103,11 +104,16 @@ func (s *Scenario) AnyInTime() bool {
 }
 
 // FleetRate is the requests per second that all hosts together answer in time, each
-// with the variant that answers most there.
+// with the variant that answers most there, of those that are up at the start if any is.
 func (s *Scenario) FleetRate() float64 {
 	best := make([]float64, len(s.Hosts))
 	caps, mean := s.Capacities(s.meanDeadline()), s.meanRequest()
-	for i, p := range s.places() {
+	places := s.places()
+	all := !slices.ContainsFunc(places, func(p place) bool { return p.state == fleet.Up })
+	for i, p := range places {
+		if !all && p.state != fleet.Up {
+			continue
+		}
 		rate := caps[i].Rate
 		if rate == 0 { // late, but that is what it does
 			rate = rateOf(1, caps[i].Alone, mean)

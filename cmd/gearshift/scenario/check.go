@@ -24,6 +24,7 @@ func check(r *report, s *Scenario) {
 	c.tasks()
 	c.variants()
 	c.hosts()
+	c.weights()
 	c.models()
 	c.own("engine", s.Engine.Validate())
 	c.placements()
@@ -120,6 +121,7 @@ func (c *checker) hosts() {
 		if at := child(item("hosts", i), "slowdown"); h.Slowdown != nil {
 			c.slowdown(at, h.Slowdown)
 		}
+		c.resources(item("hosts", i), &h)
 	}
 }
 
@@ -163,27 +165,20 @@ func (c *checker) tasks() {
 	}
 }
 
-// quality holds a row of the matrix against the variants. A variant that a
-// misspelt name stands for is not missing as well.
+// quality holds a row of the matrix against the variants. Those that it leaves out do not
+// answer the task.
 func (c *checker) quality(key string, row map[string]float64) {
 	known, names := c.knownVariants(), c.s.variantNames()
-	meant := map[string]bool{}
 	for name, q := range sorted(row) {
 		if known && !slices.Contains(names, name) {
 			c.judge(child(key, name), "unknown variant; %s", hint(name, names))
-			meant[closest(name, names)] = true
 		}
 		if !(q >= 0 && q <= maxWorth) {
 			c.judge(child(key, name), "a quality is at least 0 and at most %d, not %v", int(maxWorth), q)
 		}
 	}
-	if !known || c.unread[key] {
-		return
-	}
-	for _, name := range names {
-		if _, ok := row[name]; !ok && !meant[name] {
-			c.judge(child(key, name), "missing; each variant needs a quality")
-		}
+	if known && !c.unread[key] {
+		c.unanswered(key, row, names)
 	}
 }
 

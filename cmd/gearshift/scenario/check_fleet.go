@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gearshift/env/engine"
+	"gearshift/router/fleet"
 	"gearshift/router/profile"
 )
 
@@ -100,10 +101,12 @@ func (c *checker) placements() {
 			c.hostRef(item(child(at, "hosts"), j), host)
 		}
 	}
+	c.stated()
 	c.repeated()
 	c.unplaced()
 	c.filled()
 	c.fitted()
+	c.held()
 }
 
 // repeated reports a variant that stands twice on a host.
@@ -137,7 +140,8 @@ func (c *checker) unplaced() {
 	}
 }
 
-// filled reports the replica with which its host's memory is exceeded.
+// filled reports the replica with which its host's memory is exceeded at the start, and
+// those that could not be loaded there alone.
 func (c *checker) filled() {
 	taken := make([]Bytes, len(c.s.Hosts))
 	counted := map[string]bool{} // a repeated replica is one mistake, not two
@@ -148,6 +152,12 @@ func (c *checker) filled() {
 		}
 		counted[c.s.replicaName(p)] = true
 		before, all := taken[p.host], c.s.Hosts[p.host].Memory
+		if p.state != fleet.Up {
+			if p.memory > all && !c.bare(p.host) {
+				found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("once loaded it takes %v of a host that has %v", p.memory, all))
+			}
+			continue
+		}
 		taken[p.host] += p.memory
 		if before <= all && taken[p.host] > all && !c.bare(p.host) {
 			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("with this the replicas take %v of a host that has %v", taken[p.host], all))

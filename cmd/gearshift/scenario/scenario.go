@@ -21,6 +21,7 @@ import (
 	"gearshift/env/engine"
 	"gearshift/env/objective"
 	"gearshift/rl"
+	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
 	"gearshift/workloads"
@@ -35,6 +36,8 @@ type Scenario struct {
 	Hosts    []Host         `yaml:"hosts"`
 	Replicas []Placement    `yaml:"replicas"`
 	Models   []LatencyModel `yaml:"profiles"`
+	// Weights are the models that can be loaded.
+	Weights []Model `yaml:"models,omitempty"`
 
 	Engine engine.Config `yaml:"engine"`
 	// Workload is what a request looks like; when requests arrive is an
@@ -57,7 +60,7 @@ type Task struct {
 	DeadlineMS float64 `yaml:"deadline_ms"` // per output token
 	Decay      string  `yaml:"decay"`       // Hard or Soft
 	Weight     float64 `yaml:"weight"`
-	// Quality is by variant name.
+	// Quality is by variant name. A variant that is left out does not answer the task.
 	Quality map[string]float64 `yaml:"quality"`
 }
 
@@ -72,12 +75,27 @@ func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
 // Variant is one way to answer a task: a model size.
 type Variant struct {
 	Name string `yaml:"name"`
+	// Model names what is loaded for it, of Scenario.Weights.
+	Model string `yaml:"model,omitempty"`
+}
+
+// Model is weights that can be loaded; see [fleet.Model].
+type Model struct {
+	Name    string  `yaml:"name"`
+	Memory  Bytes   `yaml:"memory"`
+	LoadMS  float64 `yaml:"load_ms,omitempty"`
+	Version string  `yaml:"version,omitempty"`
 }
 
 // Host is a GPU or machine that variants share.
 type Host struct {
 	Name   string `yaml:"name"`
 	Memory Bytes  `yaml:"memory"`
+	// Site is what it fails together with.
+	Site string `yaml:"site,omitempty"`
+	// Compute is in teraflops, Bandwidth that of its memory in GB/s.
+	Compute   float64 `yaml:"compute,omitempty"`
+	Bandwidth float64 `yaml:"bandwidth,omitempty"`
 	// Slowdown is how the simulated host's pace changes.
 	Slowdown *Slowdown `yaml:"slowdown,flow,omitempty"`
 }
@@ -94,6 +112,8 @@ type Placement struct {
 	Variant string   `yaml:"variant"`
 	Hosts   []string `yaml:"hosts,flow"`
 	Memory  Memory   `yaml:"memory"`
+	// State is that of the replicas at the start: up, which is the default, cold or warm.
+	State string `yaml:"state,omitempty"`
 }
 
 // LatencyModel is the profile of a variant on some hosts.
@@ -303,6 +323,12 @@ func (s *Scenario) declared() workloads.Shape {
 func (s *Scenario) leaveOut() {
 	if s.Training.Load.MinPhaseRequests == workloads.DefaultPhaseRequests {
 		s.Training.Load.MinPhaseRequests = 0
+	}
+	s.Replicas = slices.Clone(s.Replicas)
+	for i := range s.Replicas {
+		if r := &s.Replicas[i]; r.State == fleet.Up.String() {
+			r.State = ""
+		}
 	}
 	s.Models = slices.Clone(s.Models)
 	for i := range s.Models {

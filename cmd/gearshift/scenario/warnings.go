@@ -30,6 +30,9 @@ func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 	w.qualities()
 	w.deadlines()
 	w.placing()
+	w.gaps()
+	w.starting()
+	w.unused()
 	w.caches()
 	w.rates()
 	w.sizes()
@@ -111,8 +114,9 @@ func (w *warner) order() {
 func (w *warner) qualities() {
 	for i, t := range w.s.Tasks {
 		row := child(item("tasks", i), "quality")
-		for v := 1; v < len(w.s.Variants); v++ {
-			smaller, larger := w.s.Variants[v-1].Name, w.s.Variants[v].Name
+		names := slices.DeleteFunc(w.s.variantNames(), func(name string) bool { return !t.answers(name) })
+		for v := 1; v < len(names); v++ {
+			smaller, larger := names[v-1], names[v]
 			switch q, before := t.Quality[larger], t.Quality[smaller]; {
 			case q == before:
 				w.warn(child(row, larger), "%v is that of %s too, which is quicker: %s would never be the better choice; want more, or leave %s out", q, smaller, larger, larger)
@@ -137,7 +141,11 @@ func (w *warner) deadlines() {
 	for i, t := range w.s.Tasks {
 		key := child(item("tasks", i), "deadline_ms")
 		least, most := math.Inf(1), 0.
-		for _, c := range w.s.Capacities(t.DeadlineMS) {
+		places := w.s.places()
+		for j, c := range w.s.Capacities(t.DeadlineMS) {
+			if !t.answers(w.s.Variants[places[j].variant].Name) {
+				continue
+			}
 			least, most = min(least, c.Alone), max(most, c.Alone, c.MostPace)
 		}
 		switch {
