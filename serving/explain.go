@@ -46,6 +46,8 @@ type Alternative struct {
 	Quality float64 `json:"quality"`
 	// Available says that a replica of it could take the request.
 	Available bool `json:"available"`
+	// Unavailable is why not, if the variant does not answer the task or is not loaded.
+	Unavailable string `json:"unavailable,omitempty"`
 	// InFlight counts the requests on all its replicas.
 	InFlight int `json:"in_flight"`
 	// KVUse is the share of its emptiest available replica's KV cache in use; nil
@@ -63,6 +65,7 @@ type Alternative struct {
 // explainer is the witness of one choice that is to be explained.
 type explainer struct {
 	request fleet.Request
+	ledger  *fleet.Ledger
 	values  []float64
 	why     string
 	// explanation is for the account once the work has begun: until then, another
@@ -82,7 +85,7 @@ func (a *Account) witness(r fleet.Request) router.Witness {
 	if !wanted {
 		return nil
 	}
-	a.explainer = &explainer{request: r}
+	a.explainer = &explainer{request: r, ledger: a.server.router.Ledger()}
 	return a.explainer
 }
 
@@ -107,6 +110,9 @@ func (x *explainer) Saw(v *fleet.View, c router.Choice) {
 	}
 	for m := range e.Alternatives {
 		e.Alternatives[m] = alternative(v, m, task.Quality[m], deadline)
+		if !e.Alternatives[m].Available {
+			e.Alternatives[m].Unavailable = unavailable(x.ledger, x.request.Task, m)
+		}
 		e.InFlight += e.Alternatives[m].InFlight
 		if m < len(x.values) {
 			e.Alternatives[m].Value = number(x.values[m])

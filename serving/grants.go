@@ -86,6 +86,9 @@ func (s *Server) permit(c *gin.Context, k *call) *refusal {
 			return nil
 		}
 	}
+	if k.fleet.MinQuality == 0 {
+		return bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", s.table.Tasks[k.fleet.Task].Name, s.modelNames(k.fleet.Variants)))
+	}
 	return bad(http.StatusBadRequest, strings.ToLower(headerQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", k.fleet.MinQuality, s.modelNames(k.fleet.Variants)))
 }
 

@@ -22,9 +22,12 @@ func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal
 		return 0, bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
 	}
 	t := &s.table.Tasks[task]
-	best, all := 0, true
+	best, all := -1, true
 	for v, q := range t.Quality {
-		if q > t.Quality[best] {
+		if !s.table.Answers(task, v) {
+			continue
+		}
+		if best < 0 || q > t.Quality[best] {
 			best = v
 		}
 		all = all && q >= floor

@@ -193,7 +193,10 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	if k.variant, fault = s.variant(r.Model, allowed); fault != nil {
 		return k, fault
 	}
-	if k.fleet.Task, fault = s.task(h, r); fault != nil {
+	if k.fleet.Task, fault = s.task(h, r, k.variant); fault != nil {
+		return k, fault
+	}
+	if fault = s.answers(k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}
 	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
@@ -242,15 +245,15 @@ func (s *Server) modelNames(variants uint64) string {
 }
 
 // task is the index of a request's task. The header must name one; metadata is the
-// application's own, whose "task" may be another matter.
-func (s *Server) task(h http.Header, r *wire.Request) (int, *refusal) {
+// application's own, whose "task" may be another matter. Variant is Auto, or pinned.
+func (s *Server) task(h http.Header, r *wire.Request, variant int) (int, *refusal) {
 	if name := field(h, headerTask); name != "" {
 		return s.taskNamed(name, "x-gearshift-task")
 	}
 	if i := s.table.TaskIndex(r.Task); i >= 0 {
 		return i, nil
 	}
-	return s.live.Load().task, nil
+	return s.taskFor(variant), nil
 }
 
 // taskNamed is the index of a task; no name stands for the default.

@@ -1,0 +1,65 @@
+package serving
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"gearshift/router/fleet"
+)
+
+// answers refuses a pinned variant that does not answer the task.
+func (s *Server) answers(task, variant int) *refusal {
+	if variant == Auto || s.table.Answers(task, variant) {
+		return nil
+	}
+	return bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
+		s.table.Variants[variant].Name, s.table.Tasks[task].Name, AutoModel, strings.Join(s.answering(task), ", ")))
+}
+
+// answering names the variants that answer the task.
+func (s *Server) answering(task int) (names []string) {
+	for v := range s.table.Variants {
+		if s.table.Answers(task, v) {
+			names = append(names, s.table.Variants[v].Name)
+		}
+	}
+	return names
+}
+
+// taskFor is the task of a request that names none: the default or, if a pinned variant
+// does not answer that, the first that it answers.
+func (s *Server) taskFor(variant int) int {
+	task := s.live.Load().task
+	if variant == Auto || s.table.Answers(task, variant) {
+		return task
+	}
+	for i := range s.table.Tasks {
+		if s.table.Answers(i, variant) {
+			return i
+		}
+	}
+	return task
+}
+
+// unavailable says in a few words why a variant without an available replica has none, if
+// that is not its load or its health.
+func unavailable(l *fleet.Ledger, task, variant int) string {
+	t := l.Table()
+	if !t.Answers(task, variant) {
+		return "does not answer the task"
+	}
+	found := map[fleet.State]bool{}
+	for _, i := range t.ReplicasOf(variant) {
+		found[l.Placed(i)] = true
+	}
+	switch {
+	case found[fleet.Up] || found[fleet.Draining]:
+		return ""
+	case found[fleet.Loading]:
+		return "loading"
+	case found[fleet.Warm]:
+		return "asleep"
+	}
+	return "not loaded"
+}
