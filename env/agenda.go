@@ -3,6 +3,8 @@ package env
 import (
 	"cmp"
 	"time"
+
+	"gearshift/router/control"
 )
 
 // agenda is what is due at times that no engine sets: losses of hosts and their returns,
@@ -14,8 +16,8 @@ type agenda struct{ items []item }
 type item struct {
 	at   time.Duration
 	what what
-	// index says which: of a loss its place among the losses, of a return the host, of gauges the
-	// router.
+	// index says which: of a loss its place among the losses, of a return or a probe the host, of
+	// an action the replica, of a request its sequence ID, of gauges the router.
 	index int
 }
 
@@ -26,6 +28,10 @@ type what uint8
 const (
 	hostLost what = iota
 	hostBack
+	actionEnds
+	requestBreaks
+	hostProbed
+	controllersWake // which has no item: [Simulator.wakeDue]
 	gaugesRead
 	beliefsFade
 )
@@ -98,18 +104,27 @@ func (a *agenda) copyFrom(o *agenda) { a.items = append(a.items[:0], o.items...)
 // requests that ended to dst, in order.
 func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
 	s.putOff(until)
-	var err error
-	for x, ok := s.agenda.first(); ok && x.at <= until; x, ok = s.agenda.first() {
-		if dst, err = s.runEngines(x.at, dst); err != nil {
+	for {
+		to := until
+		if x, ok := s.due(); ok {
+			to = min(to, x.at)
+		}
+		var err error
+		if dst, err = s.runEngines(to, dst); err != nil {
 			return dst, err
 		}
-		if dst, err = s.do(s.agenda.take(), dst); err != nil {
+		x, ok := s.due() // what the engines did may have brought something forward
+		switch {
+		case ok && x.at <= to:
+			dst, err = s.do(x, dst)
+		case to == until:
+			s.now = max(s.now, until)
+			return dst, nil
+		}
+		if err != nil {
 			return dst, err
 		}
 	}
-	dst, err = s.runEngines(until, dst)
-	s.now = max(s.now, until)
-	return dst, err
 }
 
 // putOff moves what only the next arrival sees to the last moment before it, which is
@@ -133,12 +148,37 @@ func (s *Simulator) putOff(until time.Duration) {
 	})
 }
 
-// do brings about an item of the agenda.
+// due is what is due next.
+func (s *Simulator) due() (item, bool) {
+	x, ok := s.agenda.first()
+	if s.controllers == nil {
+		return x, ok
+	}
+	if wake := (item{at: s.wakeDue(), what: controllersWake}); wake.at != control.Never && (!ok || wake.before(x)) {
+		return wake, true
+	}
+	return x, ok
+}
+
+// do brings about what is due next.
 func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
 	s.now = max(s.now, x.at)
+	if x.what == controllersWake {
+		s.controllers.Wake(s.now)
+		return dst, s.fault
+	}
+	s.agenda.take()
 	switch x.what {
 	case hostLost:
 		return s.lose(x.index, dst)
+	case actionEnds:
+		s.complete(x.index, x.at)
+	case requestBreaks:
+		s.breaking--
+		o, err := s.broken(uint64(x.index), x.at)
+		return append(dst, o), err
+	case hostProbed:
+		s.probe(x.index, x.at)
 	case hostBack:
 		s.markLoss(x.index, x.at)
 	case gaugesRead:
@@ -157,7 +197,7 @@ func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	s.agenda.change(func(x *item) bool { return x.what != gaugesRead && x.what != beliefsFade }) // nobody looks any more
 	for s.began != s.ended {
 		at, busy := s.order.first()
-		x, due := s.agenda.first()
+		x, due := s.due()
 		var err error
 		switch {
 		case busy && (!due || at <= x.at):
@@ -166,8 +206,8 @@ func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 				until = x.at
 			}
 			dst, err = s.runEngines(until, dst)
-		case due:
-			dst, err = s.do(s.agenda.take(), dst)
+		case due && (busy || s.breaking > 0):
+			dst, err = s.do(x, dst)
 		default:
 			err = s.lostRequests()
 		}

@@ -6,8 +6,10 @@ package env
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"gearshift/env/engine"
+	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
@@ -53,6 +55,21 @@ type Config struct {
 	KnownRate bool
 	// Losses are the hosts that are lost in the midst of every episode.
 	Losses []HostLoss
+	// DrawLosses, if set, are those of the episode of a seed, in place of Losses.
+	DrawLosses func(seed uint64) []HostLoss
+	// Controllers, if set, makes those that act on their own time in one episode. There is
+	// one router then.
+	Controllers func(w World) []control.Controller
+	// Initial are the states of replicas at the start: Up, Cold or Warm. Nil is as the table
+	// has them.
+	Initial []fleet.State
+	// LoadTimes are how long the replicas take to load, where the table has no model that
+	// says so, and WakeTimes how long to sleep and wake. Nil is [DefaultLoad], and a tenth of
+	// the load's time.
+	LoadTimes, WakeTimes []time.Duration
+	// Evidence has failures known by what is seen of them. The zero value has them known at
+	// once.
+	Evidence Evidence
 	// Routers share the fleet, where there are several.
 	Routers Routers
 	// AsServed, if set, has requests wait and be refused as the live router does it.
@@ -104,6 +121,7 @@ func (c *Config) validate() error {
 			fault("host %d: %w", i, err)
 		}
 	}
+	c.checkControl(fault)
 	if c.Limit < 0 {
 		fault("a limit of %d decisions", c.Limit)
 	}

@@ -16,7 +16,7 @@ func (e *Environment) Config() Config { return e.config }
 // e's memory: the same actions lead to bit-equal steps, and neither disturbs the
 // other. A stream cannot be copied, so the requests after the present one come
 // from rest; give it those that o will meet, others to try another future, or
-// none to end with the present request. Observers are not copied, nor the
+// none to end with the present request. Observers and controllers are not copied, nor the
 // Outcomes of the last step; and of replicas that are slower than declared (Declared)
 // the copy keeps to what has been noticed so far. The zero Environment may be copied into.
 // One as served (Config.AsServed) cannot be copied, since the requests that wait cannot.
@@ -71,7 +71,8 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
-	s.pace, s.outlook, s.crew = nil, nil, nil
+	s.pace, s.outlook, s.crew, s.controllers = nil, nil, nil, nil
+	s.stands = append(into.stands[:0], o.stands...)
 	s.ledgers = into.ledgers[:0]
 	s.agenda = into.agenda
 	s.agenda.copyFrom(&o.agenda)

@@ -137,6 +137,9 @@ var ErrNoRequest = errors.New("cannot start an episode: the workload has no requ
 // Reset starts a new episode and returns the observation of its first request.
 // The same seed gives the same episode for the same actions.
 func (e *Environment) Reset(seed uint64) ([]float32, error) {
+	if e.config.DrawLosses != nil {
+		e.config.Losses = e.config.DrawLosses(seed)
+	}
 	sim, err := NewSimulator(&e.config)
 	if err != nil {
 		return nil, err
@@ -156,6 +159,7 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	e.crew = newCrew(e.config.Routers, e.config.Table, seed)
 	e.sim.join(e.ledger, e.crew)
 	e.crew.schedule(&e.sim.agenda)
+	e.sim.command(&e.config, e.ledger, seed)
 	e.decisions, e.over = 0, false
 	e.served = newServed(e)
 	arrival, ok := stream.Next()

@@ -81,21 +81,12 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	s.markLoss(l.Host, l.From)
 	var err error
 	s.hosts[l.Host].Crash(func(id uint64) {
-		j := &s.jobs[id]
-		o := &j.outcome
-		if !j.lease.End() {
-			err = fmt.Errorf("decision %d ended twice", o.Decision)
+		var o Outcome
+		if o, err = s.broken(id, l.From); err == nil {
+			dst = append(dst, o)
 		}
-		j.lease.Settle(1)
-		s.ended++
-		s.free = append(s.free, id)
-		o.Failed, o.Finished = true, l.From
-		if o.FirstToken == 0 {
-			o.FirstToken = l.From
-		}
-		s.pace.last(id, o)
-		dst = append(dst, *o)
 	})
+	s.power(l.Host, l.From)
 	s.order.fix(l.Host)
 	s.outlook.lose(l.Host)
 	if err == nil && s.check {
@@ -104,8 +95,12 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	return dst, err
 }
 
-// markLoss sets in the ledgers whether the replicas on the host are up at that time.
+// markLoss sets in the ledgers whether the replicas on the host are up at that time, unless
+// that is to be found out.
 func (s *Simulator) markLoss(host int, at time.Duration) {
+	if s.evidence.on() {
+		return
+	}
 	up := !lost(s.losses, host, at)
 	for _, l := range s.ledgers {
 		for _, r := range s.table.ReplicasOn(host) {

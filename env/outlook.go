@@ -58,3 +58,10 @@ func (x *outlook) lose(host int) {
 		x.worth[host] = 0
 	}
 }
+
+// revise notes that requests on the host have ended in another way.
+func (x *outlook) revise(s *Simulator, host int) {
+	if x != nil {
+		x.worth[host] = x.of(s, host)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gearshift/env/engine"
+	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
 
@@ -67,6 +68,14 @@ type Simulator struct {
 	nextLoss int
 	// ledgers are those of all routers, which show what is up; empty where nobody routes.
 	ledgers []*fleet.Ledger
+
+	controllers  *control.Set // nil where nobody controls
+	fault        error        // what a controller could not do
+	evidence     Evidence
+	stands       []stand         // by replica
+	loads, wakes []time.Duration // by replica, what these take; read-only
+	breaking     int             // requests that have broken, and not ended yet
+	reached      time.Duration   // how far the engines have got
 }
 
 // place is where a replica's engine is.
@@ -76,6 +85,7 @@ type place struct{ host, engine int }
 type job struct {
 	outcome Outcome
 	lease   fleet.Lease
+	refused bool // by a replica that nobody is at
 }
 
 // NewSimulator makes idle engines for every replica of the configuration.
@@ -97,6 +107,13 @@ func NewSimulator(c *Config) (*Simulator, error) {
 		s.hosts = append(s.hosts, engine.NewHost(engines...))
 	}
 	s.order = newHostHeap(s.hosts)
+	s.stands, s.evidence = make([]stand, len(c.Table.Replicas)), c.Evidence
+	for i, r := range c.Table.Replicas {
+		if s.stands[i].is = r.Initial; c.Initial != nil {
+			s.stands[i].is = c.Initial[i]
+		}
+	}
+	s.loads, s.wakes = c.actionTimes()
 	for i, l := range s.losses {
 		s.agenda.add(item{at: l.From, what: hostLost, index: i})
 	}
@@ -162,6 +179,10 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	}
 	s.now = now
 	s.began++
+	if s.unreachable(replica, now) {
+		s.refuse(q.ID, replica, now)
+		return nil
+	}
 	s.hosts[p.host].Submit(p.engine, q, now)
 	s.outlook.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)
@@ -182,7 +203,11 @@ func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, e
 			return dst, err
 		}
 	}
+	if until < idle-1 {
+		s.reached = max(s.reached, until)
+	}
 	s.sort(dst[before:])
+	s.tellAnswers(dst[before:])
 	return dst, nil
 }
 

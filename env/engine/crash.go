@@ -12,6 +12,13 @@ func (h *Host) Crash(f func(id uint64)) {
 	h.next = -1
 }
 
+// Stop is Crash for one engine, while the others of the host go on.
+func (h *Host) Stop(engine int, f func(id uint64)) {
+	h.Each(engine, func(id uint64, _ int) { f(id) })
+	h.engines[engine].reset()
+	h.findNext()
+}
+
 // reset empties the engine. Its counts of decode steps, admissions, tokens and
 // preemptions go on.
 func (e *Engine) reset() {

@@ -46,7 +46,7 @@ var table = []room{
 		"the simulated backend runs an engine in real time and must not link the environment with it"},
 	{"router/drift", []string{"router/fleet", "router/profile"},
 		"a profile is held against what comes of it: it is told of tokens and times, by a server or a simulator"},
-	{"env", []string{"env/engine", "router", "router/fleet", "router/queue", "router/observation", "router/profile", "router/drift", "router/balance", "workloads"},
+	{"env", []string{"env/engine", "router", "router/control", "router/fleet", "router/queue", "router/observation", "router/profile", "router/drift", "router/balance", "workloads"},
 		"the environment offers actions to any learner and is judged by any policy: it decides by the router's own pipeline, and imports no learner"},
 	{"env/objective", nil,
 		"what answers are worth is arithmetic on utilities: it knows neither who answers nor who learns"},

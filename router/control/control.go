@@ -31,10 +31,11 @@ type Controller interface {
 // Kind says what happened.
 type Kind uint8
 
-// The kinds of events. The first six are evidence of a replica's health, the next
+// The kinds of events. The first seven are evidence of a replica's health, the next
 // five the ends of actions that an [Actuator] began.
 const (
 	Broken       Kind = iota // a request broke on the replica
+	Refused                  // a request found nobody there
 	Answered                 // a request was answered
 	Missed                   // a heartbeat did not come in time
 	Heartbeat                // one came
@@ -49,7 +50,7 @@ const (
 )
 
 var kinds = [...]string{
-	"broken", "answered", "missed", "heartbeat", "probe failed", "probe passed",
+	"broken", "refused", "answered", "missed", "heartbeat", "probe failed", "probe passed",
 	"loaded", "unloaded", "slept", "woken", "action failed", "changed",
 }
 
@@ -65,6 +66,8 @@ type Event struct {
 	Replica int
 	// Host is an index of the table.
 	Host int
+	// Began is when a request was sent to the replica that was Broken, Refused or Answered.
+	Began time.Duration
 	// Action is what ended, of the kinds from Loaded to ActionFailed.
 	Action Action
 	// State is what a replica that was Changed is in now.

@@ -49,6 +49,8 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 func (c *Controller) note(e control.Event, i int) {
 	var changes []Change
 	switch e.Kind {
+	case control.Refused:
+		changes = c.Failed(i, Connect, e.At, e.At)
 	case control.Broken:
 		changes = c.Failed(i, Broken, e.At, e.At)
 	case control.Answered:

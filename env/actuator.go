@@ -1,0 +1,158 @@
+package env
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+)
+
+// stand is how a replica's engine is, whatever the ledger says of it.
+type stand struct {
+	is     fleet.State // Up: it runs. Cold, Loading or Warm: it does not
+	acting bool
+	action control.Action // the last one
+	seen   uint64         // the latest epoch of an action
+}
+
+// DefaultLoad is how long a load takes where neither the configuration nor the model has a
+// time for it.
+const DefaultLoad = 10 * time.Second
+
+// wakeShare is how much shorter waking is than loading where the configuration has no time
+// for it: weights come from the host's memory instead of a disk.
+const wakeShare = 10
+
+// actionTimes are how long loads take, by replica, and sleep and wake.
+func (c *Config) actionTimes() (loads, wakes []time.Duration) {
+	loads, wakes = make([]time.Duration, len(c.Table.Replicas)), make([]time.Duration, len(c.Table.Replicas))
+	for i, r := range c.Table.Replicas {
+		loads[i] = DefaultLoad
+		if m := c.Table.ModelOf(r.Variant); m >= 0 && c.Table.Models[m].Load > 0 {
+			loads[i] = c.Table.Models[m].Load
+		} else if c.LoadTimes != nil {
+			loads[i] = c.LoadTimes[i]
+		}
+		if wakes[i] = loads[i] / wakeShare; c.WakeTimes != nil {
+			wakes[i] = c.WakeTimes[i]
+		}
+	}
+	return loads, wakes
+}
+
+// Act implements [control.Actuator]. The action ends after the time that it takes, and the
+// controllers observe that.
+func (s *Simulator) Act(a control.Action) error {
+	if a.Replica < 0 || a.Replica >= len(s.stands) {
+		return fmt.Errorf("there is no replica %d: the fleet has %d, counted from 0", a.Replica, len(s.stands))
+	}
+	x, name := &s.stands[a.Replica], s.table.Replicas[a.Replica].Name
+	switch host := s.place[a.Replica].host; {
+	case a.Epoch < x.seen:
+		return fmt.Errorf("cannot %v %s: the order is of epoch %d, and one of %d came before it", a.Verb, name, a.Epoch, x.seen)
+	case lost(s.losses, host, s.now):
+		return fmt.Errorf("cannot %v %s: host %s cannot be reached", a.Verb, name, s.table.Hosts[host].Name)
+	case x.acting:
+		return fmt.Errorf("cannot %v %s: %v is under way there", a.Verb, name, x.action.Verb)
+	}
+	takes, err := s.begin(a)
+	if err != nil {
+		return fmt.Errorf("cannot %v %s: %w", a.Verb, name, err)
+	}
+	x.acting, x.action, x.seen = true, a, a.Epoch
+	s.agenda.add(item{at: s.now + takes, what: actionEnds, index: a.Replica})
+	return nil
+}
+
+// begin begins an action and returns how long it takes.
+func (s *Simulator) begin(a control.Action) (time.Duration, error) {
+	x := &s.stands[a.Replica]
+	switch {
+	case a.Verb == control.Load && x.is == fleet.Cold:
+		if lack := s.lack(a.Replica); lack > 0 {
+			return 0, fmt.Errorf("its host lacks %d bytes of memory", lack)
+		}
+		x.is = fleet.Loading
+		return s.loads[a.Replica], nil
+	case a.Verb == control.Wake && x.is == fleet.Warm:
+		x.is = fleet.Loading
+		return s.wakes[a.Replica], nil
+	case a.Verb == control.Sleep && x.is == fleet.Up:
+		x.is = fleet.Warm
+		s.stop(a.Replica)
+		return s.wakes[a.Replica], nil
+	case a.Verb == control.Unload && (x.is == fleet.Up || x.is == fleet.Warm):
+		x.is = fleet.Cold
+		s.stop(a.Replica)
+		return 0, nil
+	case a.Verb > control.Wake:
+		return 0, fmt.Errorf("a simulated engine does not know that")
+	}
+	return 0, fmt.Errorf("it is %v", x.is)
+}
+
+// lack is how many bytes the host of a cold replica has too few to load it, as far as the
+// table says.
+func (s *Simulator) lack(replica int) int64 {
+	host := s.place[replica].host
+	if s.table.Hosts[host].Memory == 0 {
+		return 0
+	}
+	taken := s.table.MemoryOf(replica)
+	for _, r := range s.table.ReplicasOn(host) {
+		if r != replica && s.stands[r].is != fleet.Cold {
+			taken += s.table.MemoryOf(r)
+		}
+	}
+	return max(0, taken-s.table.Hosts[host].Memory)
+}
+
+// stop has what the replica's engine runs break at once.
+func (s *Simulator) stop(replica int) {
+	p := s.place[replica]
+	s.hosts[p.host].Stop(p.engine, func(id uint64) {
+		s.breaking++
+		s.agenda.add(item{at: s.now, what: requestBreaks, index: int(id)})
+	})
+	s.order.fix(p.host)
+	s.outlook.revise(s, p.host)
+}
+
+// endOf maps a verb to the event and the state in which its success ends.
+var endOf = map[control.Verb]struct {
+	kind control.Kind
+	is   fleet.State
+}{
+	control.Load:   {control.Loaded, fleet.Up},
+	control.Unload: {control.Unloaded, fleet.Cold},
+	control.Sleep:  {control.Slept, fleet.Warm},
+	control.Wake:   {control.Woken, fleet.Up},
+}
+
+// complete ends the action under way on a replica.
+func (s *Simulator) complete(replica int, at time.Duration) {
+	x := &s.stands[replica]
+	end := endOf[x.action.Verb]
+	x.acting, x.is = false, end.is
+	s.tell(control.Event{At: at, Kind: end.kind, Replica: replica, Action: x.action})
+}
+
+// power ends what is under way on the engines of a host that is lost, and with it what
+// slept there: they are cold when it is back. Those that ran are up again then.
+func (s *Simulator) power(host int, at time.Duration) {
+	s.agenda.change(func(x *item) bool { return x.what != actionEnds || s.place[x.index].host != host })
+	for _, r := range s.table.ReplicasOn(host) {
+		x := &s.stands[r]
+		if x.is == fleet.Loading || x.is == fleet.Warm {
+			x.is = fleet.Cold
+			if !x.acting {
+				s.tell(control.Event{At: at, Kind: control.Changed, Replica: r, State: fleet.Cold, Reason: "host lost"})
+			}
+		}
+		if x.acting {
+			x.acting = false
+			s.tell(control.Event{At: at, Kind: control.ActionFailed, Replica: r, Action: x.action, Reason: "host lost"})
+		}
+	}
+}
