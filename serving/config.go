@@ -56,6 +56,8 @@ type Config struct {
 	ReadyGrace time.Duration `yaml:"ready_grace"`
 	// Health is when replicas get no requests, and how they come back.
 	Health health.Config `yaml:"health"`
+	// Lifecycle is how engines are told to load models, and asked which they have.
+	Lifecycle LifecycleConfig `yaml:"lifecycle"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`
 	// Drift is what follows where engines leave their profiles.
@@ -102,6 +104,7 @@ func DefaultConfig() Config {
 		RetryAfter:   time.Second,
 		DrainTimeout: 30 * time.Second,
 		Health:       health.DefaultConfig(),
+		Lifecycle:    defaultLifecycle(),
 		Gauges:       gauges.DefaultConfig(),
 		Drift:        DriftConfig{Correct: true},
 		Log:          DefaultLogConfig(),
@@ -150,6 +153,6 @@ func (c Config) Validate() error {
 	faults = append(faults, browser.HostFaults(c.Hosts)...)
 	faults = append(faults, c.Timeouts.faults()...)
 	faults = append(faults, c.Retries.faults()...)
-	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()))
+	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
 	return errors.Join(faults...)
 }

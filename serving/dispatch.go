@@ -146,6 +146,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	}
 	if a.misplaced() {
 		d.health.unlisted(a.replica)
+		d.lifecycle.actuator.Poll(a.replica) // another hand may have unloaded it
 	}
 	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !probes.Short(a.err) && !probes.Unnamed(a.err) {
 		d.health.failed(a.replica, reason, a.sent)

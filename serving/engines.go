@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/router/signals"
 	"gearshift/serving/gauges"
@@ -120,6 +121,9 @@ func (s *Server) watchEngines() {
 		})
 		k.prober.OnList = func(t probes.Target, notes []string, contexts []int) {
 			for n, i := range t.Replicas {
+				if s.router.Ledger().Placed(i) != fleet.Up {
+					notes[n] = "" // that it lacks a model that is not loaded is no fault of it
+				}
 				k.listed(i, notes[n])
 				s.contexts.report(i, contexts[n])
 			}
@@ -135,12 +139,14 @@ func (s *Server) watchEngines() {
 // startEngines begins to watch, until stopEngines.
 func (s *Server) startEngines() {
 	s.health.hark(s.config.Health.SilentAfter)
+	s.lifecycle.start()
 	s.asking.Lock()
 	defer s.asking.Unlock()
 	s.ask()
 }
 
 func (s *Server) stopEngines() {
+	s.lifecycle.stop()
 	s.health.close()
 	s.asking.Lock()
 	defer s.asking.Unlock()

@@ -71,7 +71,9 @@ func exposed(t *testing.T) map[string][]string {
 	label := regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}})
 	keyed := newRig(t, nil, withKeys(file)) // there are metrics of keys, where there are any
-	for line := range strings.Lines(g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String()) {
+	driven := newRig(t, nil, drivenBy(t, newLoader("http://a", "READY"), "triton"))
+	texts := g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
+	for line := range strings.Lines(texts) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")
 			for _, l := range label.FindAllStringSubmatch(m[2], -1) {

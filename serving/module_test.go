@@ -34,7 +34,7 @@ func (m *sleeper) Over(*serving.Account)   { m.observed++ }
 func (m *sleeper) Join(s *serving.Server) serving.Parts {
 	m.server = s
 	return serving.Parts{Metrics: []prometheus.Collector{m.slept}, Observer: m, Routes: append([]serving.Route{
-		{Method: "POST", Path: "/admin/replicas/{replica...}/sleep", About: "puts a replica to sleep", Handler: m.sleep},
+		{Method: "POST", Path: "/admin/replicas/{replica...}/nap", About: "puts a replica to sleep", Handler: m.sleep},
 		{Method: "GET", Path: "/admin/sleepers", Access: serving.AdminRead, About: "who sleeps", Handler: says204},
 		{Method: "GET", Path: "/about-sleep", Access: serving.AdminOpen, About: "what sleep is", Handler: says204},
 		{Method: "POST", Path: "/v1/naps/{nap}", Access: serving.ClientKey, About: "a nap", Handler: m.nap},
@@ -83,12 +83,12 @@ func TestModuleBringsEndpointsAndMetrics(t *testing.T) {
 		status       int
 		body         string
 	}{
-		{"an order about a replica", true, "POST", "/admin/replicas/small@a/sleep", nil, 202, `"name":"small@a"`},
+		{"an order about a replica", true, "POST", "/admin/replicas/small@a/nap", nil, 202, `"name":"small@a"`},
 		{"the server's own order next to it", true, "POST", "/admin/replicas/small@a/drain", nil, 200, `"drained":true`},
-		{"an unknown replica, slashes included", true, "POST", "/admin/replicas/a/b/sleep", nil, 404, `there is no replica \"a/b\"`},
+		{"an unknown replica, slashes included", true, "POST", "/admin/replicas/a/b/nap", nil, 404, `there is no replica \"a/b\"`},
 		{"an unknown order", true, "POST", "/admin/replicas/small@a/dream", nil, 404, "unknown_url"},
-		{"another method", true, "GET", "/admin/replicas/small@a/sleep", nil, 405, "want POST"},
-		{"no token", true, "POST", "/admin/replicas/small@a/sleep", []string{"Authorization", ""}, 401, "invalid_admin_token"},
+		{"another method", true, "GET", "/admin/replicas/small@a/nap", nil, 405, "want POST"},
+		{"no token", true, "POST", "/admin/replicas/small@a/nap", []string{"Authorization", ""}, 401, "invalid_admin_token"},
 		{"reading with the token", true, "GET", "/admin/sleepers", nil, 204, ""},
 		{"reading without", true, "GET", "/admin/sleepers", []string{"Authorization", ""}, 401, ""},
 		{"open to operators", true, "GET", "/about-sleep", []string{"Authorization", ""}, 204, ""},

@@ -23,6 +23,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/signals"
 	"gearshift/serving/abilities"
+	"gearshift/serving/agents"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
 	"gearshift/serving/lastcall"
@@ -39,6 +40,9 @@ type Backend struct {
 	Model string
 	// Timeouts of this backend's own. Zeros are the server's.
 	Timeouts PhaseTimeouts
+	// Lifecycle is how the backend is told to load its model. Nil: it cannot be. The
+	// transport is an [agents.Engine] then.
+	Lifecycle agents.Dialect
 	// Context is how many tokens a prompt and its answer may have together. Zero is what
 	// the backend says, if it does.
 	Context int
@@ -108,6 +112,7 @@ type Server struct {
 	fading    sync.WaitGroup // what fades its beliefs
 	scraper   *gauges.Scraper
 	signals   *signals.Monitor
+	lifecycle *lifecycles
 	contexts  *contextLengths
 	leases    *leased
 	line      *line
@@ -189,11 +194,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.contexts = newContexts(s.table, s.backends)
 	s.watchEngines()
+	s.lifecycle = newLifecycles(s)
 	if err := s.watchDrift(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
-	if err := s.join(o.Modules); err != nil {
+	if err := s.join(slices.Insert(slices.Clone(o.Modules), 0, Module(s.lifecycle))); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))

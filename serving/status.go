@@ -62,6 +62,8 @@ type ReplicaStatus struct {
 	// take at the moment; none if as long.
 	Slowdown *float64 `json:"slowdown,omitempty"`
 	EngineStatus
+	// Lifecycle is whether its model is loaded, and what is done about it.
+	Lifecycle LifecycleStatus `json:"lifecycle"`
 }
 
 func (t tally) counts(name string) Counts {
@@ -81,12 +83,12 @@ func (s *Server) Status() Status {
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
 		Draining: s.draining.Load(), ArrivalRate: v.Rate, Queue: s.line.status(),
 	}
-	engines := s.engineStatuses(now)
+	engines, lifecycles := s.engineStatuses(now), s.lifecycle.statuses()
 	for i, r := range s.table.Replicas {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i], Lifecycle: lifecycles[i],
 		})
 	}
 	s.books.sum(&out)

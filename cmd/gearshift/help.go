@@ -33,11 +33,12 @@ var listed = map[string]struct {
 	"calibrate": {group: "start", example: "calibrate --scenario mine.yaml --dir walk\ncalibrate --scenario tiny --dir walk --preset quick --measure-time 15s"},
 	"train":     {group: "start", example: "train --scenario mine.yaml --preset quick --name mine\ntrain --scenario mine.yaml --name mine --resume", also: []string{"learn"}},
 
-	"serve":  {group: "operate", example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", also: []string{"start", "run", "server"}},
-	"policy": {group: "operate", example: "policy ls\npolicy promote mine", also: []string{"policies"}},
-	"store":  {group: "operate", example: "store verify", also: []string{"db"}},
-	"key":    {group: "operate", example: "key new alice --rate 5 --keys gearshift.keys", also: []string{"keys"}},
-	"lease":  {group: "operate", example: "lease ls", also: []string{"leases"}},
+	"serve":   {group: "operate", example: "serve --scenario mine.yaml\nserve --scenario mine.yaml --policy mine --addr :8080", also: []string{"start", "run", "server"}},
+	"policy":  {group: "operate", example: "policy ls\npolicy promote mine", also: []string{"policies"}},
+	"store":   {group: "operate", example: "store verify", also: []string{"db"}},
+	"key":     {group: "operate", example: "key new alice --rate 5 --keys gearshift.keys", also: []string{"keys"}},
+	"lease":   {group: "operate", example: "lease ls", also: []string{"leases"}},
+	"replica": {group: "operate", example: "replica ls\nreplica unload opt-6.7b@gpu0 --wait", also: []string{"replicas"}},
 
 	"eval":     {group: "measure", example: "eval --scenario mine.yaml --policy mine --policy slackfit --workload u1 --seeds 10", also: []string{"evaluate", "compare"}},
 	"replay":   {group: "measure", example: "replay --url http://127.0.0.1:8080 --trace mine.jsonl --duration 1m", also: []string{"load"}},

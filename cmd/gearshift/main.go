@@ -6,7 +6,7 @@
 //
 //   - to eval: tune
 //   - to key: lock, which has changes of the file wait for one another
-//   - to policy and lease: operator, which controls a running router
+//   - to policy, lease and replica: operator, which controls a running router
 //
 // The folders hold what a scenario is, and what makes others of it (adapt); what policies
 // are named, how they are trained, how well they do (judging) and how much better they could
@@ -84,7 +84,7 @@ writes one from engines that run.`,
 	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
-		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newWorkloadCommand(),
+		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newReplicaCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
 	arrange(root)

@@ -82,7 +82,7 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	if err != nil {
 		return fmt.Errorf("cannot read the router's answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode/100 != 2 {
 		return refusalIn(response.Status, text)
 	}
 	if err := json.Unmarshal(text, answer); err != nil {

@@ -150,7 +150,9 @@ var table = []room{
 		"it decides by headers alone"},
 	{"serving/paths", nil,
 		"it normalises the text of paths, and does not know the endpoints"},
-	{"serving", []string{"internal/durable", "router", "router/fleet", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/lastcall", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint"},
+	{"serving/agents", []string{"router/control", "router/fleet"},
+		"it tells engines what controllers decide: it decides nothing, and knows no server"},
+	{"serving", []string{"internal/durable", "router", "router/fleet", "router/control", "router/lifecycle", "serving/agents", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/lastcall", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
@@ -160,7 +162,7 @@ var table = []room{
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
 		"router/fleet", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
-		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving"},
+		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},
 		"how results are written is the same for all commands: it does not know what it writes"},
@@ -187,7 +189,7 @@ var table = []room{
 	{"cmd/gearshift/live", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/fromlog", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -11,12 +12,21 @@ import (
 // makes a connection for that, so that it also tells whether one can be made. The
 // caller closes the body.
 func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error) {
+	return u.Ask(ctx, http.MethodGet, path, nil)
+}
+
+// Ask is Get with another method, and with a body of JSON unless that is nil.
+func (u *Upstream) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	asked, err := url.Parse(path)
 	if err != nil {
 		return nil, err
 	}
 	to := u.to(asked)
-	r := (&http.Request{Method: http.MethodGet, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	r := (&http.Request{Method: method, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	response, err := once(u.transport, r)
 	if err == nil {
 		decompress(response)

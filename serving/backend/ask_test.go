@@ -55,3 +55,27 @@ func TestAskingAServerThatIsGone(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// An order goes with the server's key, below its root, and as JSON.
+func TestAServerIsOrdered(t *testing.T) {
+	t.Setenv("ENGINE_KEY", "secret")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, r.Method+" "+r.URL.EscapedPath()+" "+r.Header.Get("Authorization")+" "+r.Header.Get("Content-Type")+" "+string(body))
+	}))
+	defer server.Close()
+	u, err := NewUpstream(UpstreamConfig{URL: server.URL + "/llm/v1", Key: "ENGINE_KEY"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	response, err := u.Ask(t.Context(), http.MethodPost, "/v2/repository/models/org%2Fsmall/load", []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if want := "POST /llm/v2/repository/models/org%2Fsmall/load Bearer secret application/json {}"; err != nil || string(text) != want {
+		t.Errorf("the server got %q, %v; want %q", text, err, want)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
+	"gearshift/serving/agents"
 	"gearshift/serving/backend"
 	"gearshift/workloads"
 )
@@ -21,6 +22,10 @@ func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 		for i, u := range upstreams {
 			endpoint := s.Serving.Upstreams[u.replica]
 			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts, Context: endpoint.Context}
+			if list[i].Lifecycle, err = agents.DialectNamed(endpoint.Lifecycle); err != nil { // which the check has tried
+				closeAll()
+				return nil, nil, err
+			}
 		}
 		return list, closeAll, err
 	}

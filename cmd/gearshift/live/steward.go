@@ -161,6 +161,9 @@ func (w *Steward) moved(next *scenario.Scenario, change *serving.Change) (map[in
 		if was.Context != is.Context {
 			change.Left = append(change.Left, "serving.upstreams."+name+".context")
 		}
+		if was.Lifecycle != is.Lifecycle {
+			change.Left = append(change.Left, "serving.upstreams."+name+".lifecycle")
+		}
 		if was.Timeouts != is.Timeouts {
 			change.Left = append(change.Left, "serving.upstreams."+name+".timeouts")
 			is.Timeouts = was.Timeouts

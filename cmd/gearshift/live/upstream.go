@@ -10,6 +10,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/agents"
 	"gearshift/serving/backend"
 )
 
@@ -22,6 +23,7 @@ type upstream struct {
 var _ interface {
 	serving.Prober
 	serving.Forwarder
+	agents.Engine
 } = (*upstream)(nil)
 
 // RoundTrip implements [http.RoundTripper]. A request ends where it began.
@@ -32,6 +34,11 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 // Get implements [serving.Prober].
 func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
 	return u.current.Load().Get(ctx, path)
+}
+
+// Ask implements [agents.Engine].
+func (u *upstream) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	return u.current.Load().Ask(ctx, method, path, body)
 }
 
 // Base implements [serving.Prober].

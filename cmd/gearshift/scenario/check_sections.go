@@ -16,6 +16,7 @@ import (
 	"gearshift/router/observation"
 	"gearshift/router/policy"
 	"gearshift/serving/address"
+	"gearshift/serving/agents"
 	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
@@ -234,6 +235,9 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	}
 	if e.Context < 0 {
 		c.judge(child(key, "context"), "%d is negative; want the tokens that a prompt and its answer may have together, or no context for what the server says", e.Context)
+	}
+	if _, err := agents.DialectNamed(e.Lifecycle); err != nil {
+		c.judge(child(key, "lifecycle"), "%v", err)
 	}
 	for _, name := range e.Timeouts.Negative() {
 		c.judge(child(child(key, "timeouts"), name), "is negative; want a time such as 30s, or 0s for that of serving.timeouts")

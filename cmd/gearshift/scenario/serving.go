@@ -53,6 +53,9 @@ type Endpoint struct {
 	// Context is how many tokens a prompt and its answer may have together. Zero: what the
 	// server says.
 	Context int `yaml:"context,omitempty"`
+	// Lifecycle is the dialect by which the router loads the server's models and puts them
+	// to sleep, see [agents.Dialects]. Empty: it does not.
+	Lifecycle string `yaml:"lifecycle,omitempty"`
 	// Timeouts of this server's own. Zeros are those of serving.timeouts.
 	Timeouts serving.PhaseTimeouts `yaml:"timeouts,omitempty"`
 }

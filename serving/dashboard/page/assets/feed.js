@@ -56,6 +56,20 @@ export class Feed {
     if (!this.shut && document.visibilityState === 'visible') this.timer = setTimeout(() => this.ask(), wait);
   }
 
+  // order gives an order about a replica. It resolves to what went wrong, or to nothing.
+  async order(replica, verb) {
+    try {
+      const response = await fetch(`admin/replicas/${encodeURIComponent(replica)}/${verb}`, {
+        method: 'POST', headers: this.token ? { Authorization: `Bearer ${this.token}` } : {}, signal: AbortSignal.timeout(PATIENCE),
+      });
+      if (!response.ok) return (await response.json()).error.message;
+    } catch {
+      return 'The router does not answer.';
+    }
+    this.wake();
+    return '';
+  }
+
   async once() {
     const headers = this.token ? { Authorization: `Bearer ${this.token}` } : {};
     const url = `admin/dashboard?second=${this.second}&revision=${this.revision}`;

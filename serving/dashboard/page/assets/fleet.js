@@ -3,6 +3,7 @@
 import { $, attr, colour, el, swatch, text } from './dom.js';
 import { nice } from './charts.js';
 import { count, duration, percent } from './format.js';
+import { Orders } from './orders.js';
 
 const MOST = 48; // hosts shown at once
 
@@ -15,6 +16,15 @@ export function condition(r) {
     case 'half_open': return ['warn', `being tried again${why}`];
     case 'slow_start': return ['warn', `coming back${r.cap ? `, ${r.cap} at most` : ''}`];
   }
+  const life = r.lifecycle ?? {};
+  const failed = life.error ? `: ${life.error}` : '';
+  switch (life.state) {
+    case 'cold': return [failed ? 'bad' : '', `not loaded${failed}`];
+    case 'warm': return [failed ? 'bad' : '', `asleep${failed}`];
+    case 'loading': return ['', life.doing === 'wake' ? 'waking' : 'loading'];
+    case 'draining': if (life.doing) return ['warn', `draining, to be ${life.target}`];
+  }
+  if (failed) return ['warn', life.error];
   if (r.drained) return ['warn', 'drained by order'];
   if (!r.up) return ['bad', `down${since}${why}`];
   if (r.busy) return ['warn', 'has no room for more, as it says'];
@@ -23,7 +33,9 @@ export function condition(r) {
 }
 
 export class Fleet {
-  constructor() {
+  // order(replica, verb) gives an order about a replica.
+  constructor(order) {
+    this.order = order;
     this.rows = new Map(); // by replica
     this.cards = new Map(); // by host
   }
@@ -68,18 +80,20 @@ export class Fleet {
       track.style.setProperty('--c', colour(index));
       const badge = el('span', { class: 'badge', hidden: true });
       const n = el('span', { class: 'n' });
-      row = { root: el('div', { class: 'replica' }, el('span', { class: 'who' }, swatch(index), r.variant), track, n, badge), bar, badge, n };
+      const orders = new Orders(r.name, this.order);
+      row = { root: el('div', { class: 'replica' }, el('span', { class: 'who' }, swatch(index), r.variant), track, n, orders.toggle, badge, orders.root), bar, badge, n, orders };
       card.rows.set(r.name, row);
       card.list.append(row.root);
     }
     const wrong = condition(r);
+    row.orders.update(r);
     text(row.n, count(r.in_flight));
     row.bar.style.width = `${Math.min(100, (100 * r.in_flight) / most)}%`;
     attr(row.root, 'class', wrong?.[0] === 'bad' ? 'replica off' : 'replica');
     attr(row.root, 'title', `${r.name}: ${r.in_flight} in flight` + (r.limit ? ` of ${r.limit}` : '') + (r.kv_use !== undefined ? `, KV cache ${percent(r.kv_use)} in use` : ''));
     row.badge.hidden = !wrong;
     if (wrong) {
-      attr(row.badge, 'class', `badge ${wrong[0]}`);
+      attr(row.badge, 'class', `badge ${wrong[0]}`.trim());
       text(row.badge, wrong[1]);
     }
   }

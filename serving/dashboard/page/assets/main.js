@@ -15,7 +15,7 @@ let shownWindow = 300; // seconds
 let latest = null;
 let history = new History();
 let charts = null;
-const fleet = new Fleet();
+const fleet = new Fleet((replica, verb) => feed.order(replica, verb));
 const decisions = new Decisions();
 
 choice($('windows'), [[60, '1 min'], [300, '5 min'], [900, '15 min']], shownWindow, (seconds) => {

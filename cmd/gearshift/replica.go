@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/output"
+	"gearshift/serving"
+)
+
+func newReplicaCommand() *cobra.Command {
+	return group("replica", "List a running router's replicas; load, unload, put to sleep, wake and drain them",
+		newReplicaList(),
+		newReplicaOrder("load", "Have a replica's engine load its model", `Have a replica's engine load its model. It takes requests once that is done. A load for which
+the host has no memory is refused; one of a replica that sleeps wakes it.`),
+		newReplicaOrder("unload", "Have a replica's engine unload its model", `Have a replica's engine unload its model. New requests go elsewhere at once; those in flight
+on the replica end before it is unloaded.`),
+		newReplicaOrder("sleep", "Put a replica's model to sleep", `Put a replica's model to sleep: it gives its memory back, and is sooner up again than after an
+unload. New requests go elsewhere at once; those in flight on the replica end before.`),
+		newReplicaOrder("wake", "Wake a replica's model", "Wake a replica's model. It takes requests once that is done."),
+		newReplicaOrder("drain", "Keep new requests away from a replica", `Keep new requests away from a replica. Those in flight go on. It holds until undrain, or a
+restart of the router.`),
+		newReplicaOrder("undrain", "Let new requests in to a drained replica", "Let new requests in to a drained replica again."),
+	)
+}
+
+func newReplicaList() *cobra.Command {
+	var o operator
+	var format string
+	c := &cobra.Command{
+		Use: "ls", Short: "List the replicas of a running router, with their states", Args: cobra.NoArgs,
+		Example: "  gearshift replica ls\n  gearshift replica ls --format json --admin http://10.0.0.7:8081",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if format != "text" && format != "json" {
+				return fmt.Errorf("--format %q: want text or json", format)
+			}
+			list, err := o.replicas(c.Context())
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return output.JSON(c.OutOrStdout(), list)
+			}
+			return writeReplicas(c.OutOrStdout(), list)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "text or json")
+	o.flags(c, localAdmin())
+	return c
+}
+
+// replicas asks the router for the states of its replicas.
+func (o *operator) replicas(ctx context.Context) (list []serving.ReplicaStatus, err error) {
+	err = o.ask(ctx, http.MethodGet, "/admin/replicas", nil, &list)
+	return list, err
+}
+
+func writeReplicas(w io.Writer, list []serving.ReplicaStatus) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "REPLICA\tHOST\tSTATE\tIN FLIGHT\tLIFECYCLE\tNOTE")
+	for i := range list {
+		r := &list[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Name, r.Host, stateOf(r), r.InFlight, cmp.Or(r.Lifecycle.Dialect, "-"), noteOf(r))
+	}
+	return t.Flush()
+}
+
+// stateOf is the state of a replica, with what is being done about it.
+func stateOf(r *serving.ReplicaStatus) string {
+	state := r.Lifecycle.State
+	if r.Lifecycle.Doing != "" {
+		state += " → " + r.Lifecycle.Target
+	}
+	return state
+}
+
+// noteOf is what else there is to know of a replica.
+func noteOf(r *serving.ReplicaStatus) string {
+	var notes []string
+	for _, note := range []string{r.Lifecycle.Error, r.Lifecycle.Note, r.Note} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if r.State == "ejected" && r.Why != "" && r.Note == "" {
+		notes = append(notes, "ejected: "+r.Why)
+	}
+	return cmp.Or(strings.Join(notes, "; "), "-")
+}
+
+// replicaOrder is an order about one replica, as its flags have it.
+type replicaOrder struct {
+	operator
+	verb    string
+	wait    bool
+	timeout time.Duration
+	level   int
+	format  string
+}
+
+func newReplicaOrder(verb, short, long string) *cobra.Command {
+	o := replicaOrder{verb: verb}
+	drains := verb == "drain" || verb == "undrain"
+	c := &cobra.Command{
+		Use: verb + " REPLICA", Short: short, Long: long,
+		Example: "  gearshift replica " + verb + " opt-6.7b@gpu0",
+		Args:    one,
+		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0]) },
+	}
+	c.Flags().StringVar(&o.format, "format", "text", "text or json")
+	if verb != "undrain" {
+		c.Flags().BoolVar(&o.wait, "wait", false, "return once it is done, or has failed")
+		c.Flags().DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long to wait, with --wait")
+	}
+	if !drains {
+		c.Example += "\n  gearshift replica " + verb + " opt-6.7b@gpu0 --wait"
+	}
+	if verb == "sleep" {
+		c.Flags().IntVar(&o.level, "level", 1, "1 keeps the weights in host memory, 2 drops them")
+	}
+	o.flags(c, localAdmin())
+	return c
+}
+
+// run gives the order, and prints the replica's state before and after it.
+func (o *replicaOrder) run(c *cobra.Command, name string) error {
+	switch {
+	case o.format != "text" && o.format != "json":
+		return fmt.Errorf("--format %q: want text or json", o.format)
+	case o.wait && o.timeout <= 0:
+		return fmt.Errorf("--timeout %v: want a positive time such as 5m", o.timeout)
+	}
+	before, err := o.replica(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	path := "/admin/replicas/" + url.PathEscape(name) + "/" + o.verb
+	if o.verb == "sleep" {
+		path += "?level=" + strconv.Itoa(o.level)
+	}
+	var after serving.ReplicaStatus
+	if err := o.ask(c.Context(), http.MethodPost, path, struct{}{}, &after); err != nil {
+		return err
+	}
+	if o.wait {
+		if after, err = o.settled(c.Context(), name); err != nil {
+			return err
+		}
+	}
+	if o.format == "json" {
+		return output.JSON(c.OutOrStdout(), map[string]any{"before": before, "after": after, "took_s": time.Since(began).Seconds()})
+	}
+	took := ""
+	if o.wait {
+		took = fmt.Sprintf(", after %.1f s", time.Since(began).Seconds())
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s was %s, is %s%s\n", name, stateOf(&before), stateOf(&after), took)
+	return err
+}
+
+// replica asks for the state of one replica.
+func (o *replicaOrder) replica(ctx context.Context, name string) (serving.ReplicaStatus, error) {
+	list, err := o.replicas(ctx)
+	if err != nil {
+		return serving.ReplicaStatus{}, err
+	}
+	names := make([]string, len(list))
+	for i := range list {
+		if names[i] = list[i].Name; names[i] == name {
+			return list[i], nil
+		}
+	}
+	return serving.ReplicaStatus{}, fmt.Errorf("the router has no replica %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// lookAgain is how often a replica that is waited for is looked at.
+const lookAgain = 200 * time.Millisecond
+
+// settled waits until the order has been followed.
+func (o *replicaOrder) settled(ctx context.Context, name string) (serving.ReplicaStatus, error) {
+	late := time.NewTimer(o.timeout)
+	defer late.Stop()
+	for {
+		r, err := o.replica(ctx, name)
+		switch {
+		case err != nil:
+			return r, err
+		case r.Lifecycle.Error != "" && r.Lifecycle.Doing == "" && o.verb != "drain":
+			return r, fmt.Errorf("%s is %s: %s", name, stateOf(&r), r.Lifecycle.Error)
+		case o.verb == "drain" && r.InFlight == 0, o.verb != "drain" && r.Lifecycle.Doing == "":
+			return r, nil
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-late.C:
+			return r, fmt.Errorf("%s is still %s after %v, with %d requests in flight; the order goes on", name, stateOf(&r), o.timeout, r.InFlight)
+		case <-ctx.Done():
+			return r, context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gearshift/router/control"
+)
+
+// server is an engine that several replicas may share: it is asked once for all of them.
+type server struct {
+	engine   Engine
+	dialect  Dialect
+	replicas []int
+	models   []string
+	// now has the server asked before its time.
+	now chan struct{}
+}
+
+// serversOf groups the replicas that have a dialect.
+func serversOf(replicas []Replica) []server {
+	var list []server
+	index := map[string]int{}
+	for i, r := range replicas {
+		if r.Dialect == nil {
+			continue
+		}
+		n, ok := index[r.Server]
+		if !ok || r.Server == "" {
+			n = len(list)
+			index[r.Server] = n
+			list = append(list, server{engine: r.Engine, dialect: r.Dialect, now: make(chan struct{}, 1)})
+		}
+		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, r.Model)
+	}
+	return list
+}
+
+// Start begins to ask each engine for its states: at once, and then as often as the
+// configuration says, until [Actuator.Stop].
+func (a *Actuator) Start() {
+	for i := range a.servers {
+		a.work.Go(func() { a.follow(&a.servers[i]) })
+	}
+}
+
+// follow asks one server until the end.
+func (a *Actuator) follow(s *server) {
+	var due <-chan time.Time // never, without an interval
+	if a.options.Config.PollInterval > 0 {
+		ticker := time.NewTicker(a.options.Config.PollInterval)
+		defer ticker.Stop()
+		due = ticker.C
+	}
+	for {
+		a.poll(s)
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-due:
+		case <-s.now:
+		}
+	}
+}
+
+// Poll has the replica's engine asked at once.
+func (a *Actuator) Poll(replica int) {
+	for i := range a.servers {
+		if s := &a.servers[i]; slices.Contains(s.replicas, replica) {
+			select {
+			case s.now <- struct{}{}:
+			default: // it will be
+			}
+		}
+	}
+}
+
+// poll asks a server, and tells of the replicas whose states are not what the router
+// takes them for. What was asked before an action ended says nothing after it.
+func (a *Actuator) poll(s *server) {
+	before := a.turns(s.replicas)
+	ctx, cancel := context.WithTimeout(a.ctx, a.options.Config.PollTimeout)
+	readings, err := s.dialect.States(ctx, s.engine, s.models)
+	cancel()
+	if a.ctx.Err() != nil {
+		return
+	}
+	a.options.Polled(s.replicas, err)
+	now := a.options.Clock()
+	for n, i := range s.replicas {
+		if err != nil {
+			a.setNote(i, fmt.Sprintf("its state is not known: %v", err))
+			continue
+		}
+		if a.takeIn(i, before[n], readings[n]) {
+			a.options.Observe(control.Event{At: now, Kind: control.Changed, Replica: i, Host: a.options.Replicas[i].Host, State: readings[n].State, Reason: readings[n].Note})
+		}
+	}
+}
+
+// turns are how often actions on the replicas began or ended.
+func (a *Actuator) turns(replicas []int) []uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	turns := make([]uint64, len(replicas))
+	for n, i := range replicas {
+		turns[n] = a.replicas[i].turns
+	}
+	return turns
+}
+
+func (a *Actuator) setNote(replica int, note string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.replicas[replica].note = note
+}
+
+// takeIn reports whether the reading is news.
+func (a *Actuator) takeIn(replica int, turns uint64, r Reading) bool {
+	placed := a.options.Placed(replica)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := &a.replicas[replica]
+	if at.busy || at.turns != turns {
+		return false
+	}
+	at.note = r.Note
+	if r.State == placed {
+		return false
+	}
+	at.level = 0 // of another hand's sleep nobody knows it
+	return true
+}
+
+// oneOf lists the words as a choice.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

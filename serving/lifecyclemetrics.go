@@ -1,0 +1,109 @@
+package serving
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+)
+
+var replicaStateDesc = prometheus.NewDesc("gearshift_replica_lifecycle",
+	"1 for the state that the replica is in: up, cold, loading, warm, draining or down.", []string{"replica", "variant", "state"}, nil)
+
+// lifecycleMetrics are the states of replicas, and what engines were told to do.
+type lifecycleMetrics struct {
+	server  *Server
+	actions *prometheus.CounterVec   // replica, action, result
+	seconds *prometheus.HistogramVec // action
+	unread  *prometheus.GaugeVec     // replica
+
+	mu   sync.Mutex
+	dumb map[int]bool // replicas whose engines do not tell their states
+}
+
+func newLifecycleMetrics(s *Server) *lifecycleMetrics {
+	m := &lifecycleMetrics{
+		server: s, dumb: map[int]bool{},
+		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_replica_actions_total",
+			Help: "Loads, unloads, sleeps and wakes that engines were told to do."}, []string{"replica", "action", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gearshift_replica_action_seconds",
+			Help:    "Time that engines took for actions that succeeded.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}}, []string{"action"}),
+		unread: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_replica_lifecycle_unread",
+			Help: "Whether the replica's engine does not tell the state of its model, though it should."}, []string{"replica"}),
+	}
+	for i, b := range s.backends {
+		if b.Lifecycle != nil {
+			m.begin(s.table.Replicas[i].Name)
+		}
+	}
+	return m
+}
+
+// begin has the counts of a replica stand at zero.
+func (m *lifecycleMetrics) begin(replica string) {
+	m.unread.WithLabelValues(replica)
+	for verb := range targets {
+		m.seconds.WithLabelValues(verb.String())
+		for _, result := range []string{"success", "failure"} {
+			m.actions.WithLabelValues(replica, verb.String(), result)
+		}
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *lifecycleMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- replicaStateDesc
+	m.actions.Describe(out)
+	m.seconds.Describe(out)
+	m.unread.Describe(out)
+}
+
+// Collect implements [prometheus.Collector].
+func (m *lifecycleMetrics) Collect(out chan<- prometheus.Metric) {
+	table := m.server.table
+	for i, r := range table.Replicas {
+		now := m.server.router.Ledger().State(i)
+		for _, state := range fleet.States() {
+			value := 0.0
+			if state == now {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(replicaStateDesc, prometheus.GaugeValue, value, r.Name, table.Variants[r.Variant].Name, state.String())
+		}
+	}
+	m.actions.Collect(out)
+	m.seconds.Collect(out)
+	m.unread.Collect(out)
+}
+
+// ended counts an action.
+func (m *lifecycleMetrics) ended(a control.Action, took time.Duration, err error) {
+	result := "success"
+	if err != nil {
+		result = "failure"
+	} else {
+		m.seconds.WithLabelValues(a.Verb.String()).Observe(took.Seconds())
+	}
+	m.actions.WithLabelValues(m.server.table.Replicas[a.Replica].Name, a.Verb.String(), result).Inc()
+}
+
+// polled notes whether the engine of the replicas tells their states. It reports whether
+// it did so before.
+func (m *lifecycleMetrics) polled(replicas []int, err error) (before bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = !m.dumb[replicas[0]]
+	for _, i := range replicas {
+		m.dumb[i] = err != nil
+		value := 0.0
+		if err != nil {
+			value = 1
+		}
+		m.unread.WithLabelValues(m.server.table.Replicas[i].Name).Set(value)
+	}
+	return before
+}

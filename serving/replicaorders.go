@@ -1,0 +1,149 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/router/control"
+	"gearshift/router/lifecycle"
+	"gearshift/serving/wire"
+)
+
+// Join implements [Module].
+func (x *lifecycles) Join(*Server) Parts {
+	parts := Parts{Metrics: []prometheus.Collector{x.metrics}}
+	for _, o := range []struct {
+		verb  control.Verb
+		about string
+	}{
+		{control.Load, "has the replica's engine load its model"},
+		{control.Unload, "has it unload the model, once what is in flight there has ended"},
+		{control.Sleep, "puts the model to sleep, once what is in flight there has ended"},
+		{control.Wake, "wakes the model"},
+	} {
+		parts.Routes = append(parts.Routes, Route{
+			Method: http.MethodPost, Path: "/admin/replicas/{replica...}/" + o.verb.String(), Access: AdminToken,
+			About: o.about, Handler: func(w http.ResponseWriter, r *http.Request) { x.answer(w, r, o.verb) },
+		})
+	}
+	return parts
+}
+
+// answer answers an order once it has begun, or with wait once it has ended.
+func (x *lifecycles) answer(w http.ResponseWriter, r *http.Request, v control.Verb) {
+	replica, fault := x.server.FindReplica(r.PathValue("replica"))
+	if fault != nil {
+		Fail(w, r, http.StatusNotFound, *fault)
+		return
+	}
+	wait, level, fault := lifecycleParameters(r.URL.Query(), v)
+	if fault != nil {
+		Fail(w, r, http.StatusBadRequest, *fault)
+		return
+	}
+	begun, err := x.order(replica, v, level)
+	if err != nil {
+		x.server.log.Warn("replica order refused", "replica", x.name(replica), "order", v, "by", byAdmin, "error", err)
+		status, e := lifecycleFault(err)
+		Fail(w, r, status, e)
+		return
+	}
+	x.server.log.Info("replica order", "replica", x.name(replica), "order", v, "by", byAdmin, "begun", begun)
+	status := http.StatusOK
+	if begun {
+		if status, err = x.follow(r.Context(), replica, wait); err != nil {
+			Fail(w, r, status, wire.Error{Type: wire.ServerError, Code: "action_failed", Message: oneLine(err.Error())})
+			return
+		}
+	}
+	_ = Answer(w, status, x.server.Status().Replicas[replica]) // who does not read it is gone
+}
+
+// follow is the status of an order that has begun: it waits for its end, if for any time.
+func (x *lifecycles) follow(ctx context.Context, replica int, wait time.Duration) (status int, err error) {
+	if wait == 0 {
+		return http.StatusAccepted, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	switch ended, err := x.wait(ctx, replica); {
+	case err != nil:
+		return http.StatusBadGateway, err
+	case ended:
+		return http.StatusOK, nil
+	}
+	return http.StatusAccepted, nil
+}
+
+// forGood is how long an order with wait alone is waited for.
+const forGood = 24 * time.Hour
+
+// lifecycleParameters reads the query of an order.
+func lifecycleParameters(query url.Values, v control.Verb) (wait time.Duration, level int, fault *wire.Error) {
+	wrong := func(name, format string, args ...any) *wire.Error {
+		return &wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(name), Code: "invalid_parameter", Message: fmt.Sprintf(format, args...)}
+	}
+	for name, values := range query {
+		text := values[0]
+		var err error
+		switch {
+		case name == "wait" && (text == "" || text == "true"):
+			wait = forGood
+		case name == "wait" && text != "false":
+			if wait, err = time.ParseDuration(text); err != nil || wait < 0 {
+				return 0, 0, wrong(name, "wait %q: want nothing, true, false, or a time such as 30s", text)
+			}
+		case name == "wait":
+		case name == "level" && v == control.Sleep:
+			if level, err = strconv.Atoi(text); err != nil || level < 1 {
+				return 0, 0, wrong(name, "level %q: want 1 or 2", text)
+			}
+		default:
+			return 0, 0, wrong(name, "unknown parameter %q; want wait, and level for a sleep", name)
+		}
+	}
+	return wait, level, nil
+}
+
+// lifecycleFault is the answer to an order that is not followed.
+func lifecycleFault(err error) (status int, e wire.Error) {
+	e = wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: oneLine(err.Error())}
+	status = http.StatusConflict
+	var memory *lifecycle.MemoryError
+	switch {
+	case errors.As(err, new(refused)):
+		status, e.Code = http.StatusUnprocessableEntity, "unsupported_action"
+	case errors.As(err, &memory):
+		status, e.Code = http.StatusInsufficientStorage, "insufficient_memory"
+	}
+	return status, e
+}
+
+// oneLine is the text on one line.
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
+
+// wait returns once nothing is being done about the replica, with why its order was not
+// followed; ended is false if the context was over before that.
+func (x *lifecycles) wait(ctx context.Context, replica int) (ended bool, err error) {
+	for {
+		next := x.next()
+		var status lifecycle.Status
+		x.runner.Look(func() { status = x.controller.Status(replica) })
+		if status.Doing == "" {
+			return true, status.Err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}
