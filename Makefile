@@ -28,8 +28,8 @@ OLD ?=
 TIME ?= 30s
 FUZZ ?= .
 
-# Of `make soak`.
-MINUTES ?= 30
+# Of `make soak`, 30, and `make loading`, 5.
+MINUTES ?=
 RACE ?=
 SEED ?=
 
@@ -150,6 +150,10 @@ benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)
 	@TIME='$(TIME)' FUZZ='$(FUZZ)' scripts/fuzz.sh
+
+.PHONY: loading
+loading: ## Models that load, unload and sleep under load, for MINUTES=5
+	@MINUTES='$(MINUTES)' scripts/loading.sh
 
 .PHONY: soak
 soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n)

@@ -54,14 +54,17 @@ func (p *process) start(t *testing.T) {
 }
 
 // listens is the next address that the process says it listens on.
-func (p *process) listens(t *testing.T) string {
+func (p *process) listens(t *testing.T) string { return p.listensWithin(t, 30*time.Second) }
+
+// listensWithin is listens for a process that may take its time.
+func (p *process) listensWithin(t *testing.T, limit time.Duration) string {
 	t.Helper()
 	select {
 	case addr := <-p.log.addrs:
 		return addr
 	case <-p.ended:
 		t.Fatalf("%v ended with %v: %s", p.command.Args[1:], p.err, p.log)
-	case <-time.After(30 * time.Second):
+	case <-time.After(limit):
 		t.Fatalf("%v does not listen: %s", p.command.Args[1:], p.log)
 	}
 	return ""
