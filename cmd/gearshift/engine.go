@@ -130,6 +130,9 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	for i, engines := range hosts {
 		c.Log = slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
 		c.Engines, c.FaultSeed, c.BlockTokens = engines, engines.Seed, s.Engine.BlockTokens
+		if c.Memory = int64(o.memory); c.Memory == 0 && len(engines.Table.Models) > 0 {
+			c.Memory = engines.Table.Hosts[0].Memory
+		}
 		server, err := engineserver.New(c)
 		if err != nil {
 			return err

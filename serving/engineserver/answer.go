@@ -35,11 +35,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer lease.End()
-	s.answer(w, r, lease, body)
+	s.answer(w, r, lease, body, fail)
 }
 
-// answer has the lease's engine answer, with the trouble that befalls the request.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, lease *repository.Lease, body []byte) {
+// answer has the lease's engine answer, with the trouble that befalls the request. What
+// goes wrong is said by fail.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, lease *repository.Lease, body []byte, fail func(http.ResponseWriter, int, wire.Error)) {
 	trouble := s.faults.draw()
 	if !trouble.before(w, r) {
 		return

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,17 +28,16 @@ import (
 // Config is what a Server is made of.
 type Config struct {
 	// Engines run in real time. The table has at most one replica of each
-	// variant, whose name is the model's. Observe must be unset.
+	// variant, whose name is the model's to clients; memory and load times are those of the
+	// table's models, if it has any. Observe must be unset.
 	Engines backend.SimulatedConfig
-	// Models of the simulated engines, in the order of the table's replicas. Nil is
-	// engines that take no memory, and no time to load.
-	Models []SimulatedModel
 	// Source, if set, has other models, and Engines is not used.
 	Source repository.Source
 	// Memory bounds what loaded models take together, in bytes. Zero is no bound.
 	Memory int64
 	// Load names the models to load before New returns; "*" is all of them. Nil is
-	// all simulated engines, and no other model.
+	// what the table says of simulated engines (those that are warm are put to sleep), and no
+	// other model.
 	Load []string
 	// BlockTokens is the size of a block of the KV caches, as the metrics say it. Zero is 16.
 	BlockTokens int
@@ -73,14 +73,15 @@ func New(c Config) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	source, begun := c.Source, func() {}
+	var warm []string
 	if source == nil {
-		simulated, err := newSimulated(c.Engines, c.Models)
+		simulated, err := newSimulated(c.Engines)
 		if err != nil {
 			return nil, err
 		}
 		source, begun = simulated, simulated.begin
 		if c.Load == nil {
-			c.Load = []string{"*"}
+			c.Load, warm = simulated.initial()
 		}
 	}
 	if c.Die == nil {
@@ -93,6 +94,9 @@ func New(c Config) (*Server, error) {
 	})
 	if err == nil {
 		err = s.load(c.Load)
+	}
+	for _, name := range warm {
+		err = errors.Join(err, s.models.Sleep(context.Background(), name, repository.Offload, false))
 	}
 	if err != nil {
 		s.models.Close()

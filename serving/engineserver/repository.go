@@ -25,6 +25,7 @@ func (s *Server) routeRepository() {
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		s.mux.HandleFunc("GET "+model, s.authorised(s.modelMetadata))
 		s.mux.HandleFunc("GET "+model+"/ready", s.modelReady)
+		s.mux.HandleFunc("POST "+model+"/infer", s.authorised(s.infer))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,20 +16,14 @@ import (
 
 // simulated has the engines of a host as models that can be loaded. All of them run from the
 // start, since an engine without requests costs its host nothing: a load is the time that
-// it takes.
+// it takes by the table's models. In a table without models it takes no time, and engines no
+// memory.
 type simulated struct {
 	table     *fleet.Table
-	models    []SimulatedModel
+	models    []fleet.Model // by replica
 	engines   *backend.Simulated
 	observers []atomic.Pointer[func(backend.Span)] // by replica
 	running   atomic.Bool
-}
-
-// SimulatedModel is what a simulated engine is like besides its profile.
-type SimulatedModel struct {
-	Version string        // empty is "1"
-	Memory  int64         // bytes
-	Load    time.Duration // from the disk to the first answer
 }
 
 // wakeShare is the part of its load time that a model takes to wake from level 1: what
@@ -36,19 +31,16 @@ type SimulatedModel struct {
 const wakeShare = 20
 
 // newSimulated starts the engines.
-func newSimulated(c backend.SimulatedConfig, models []SimulatedModel) (*simulated, error) {
-	s := &simulated{table: c.Table, models: models, observers: make([]atomic.Pointer[func(backend.Span)], len(c.Table.Replicas))}
-	names := map[string]bool{}
-	for i := range c.Table.Replicas {
-		if name := s.name(i); names[name] {
+func newSimulated(c backend.SimulatedConfig) (*simulated, error) {
+	n := len(c.Table.Replicas)
+	s := &simulated{table: c.Table, models: make([]fleet.Model, n), observers: make([]atomic.Pointer[func(backend.Span)], n)}
+	for i := range s.models {
+		name := c.Table.Variants[c.Table.Replicas[i].Variant].Name
+		if slices.ContainsFunc(s.models, func(m fleet.Model) bool { return m.Name == name }) {
 			return nil, fmt.Errorf("cannot make engine server: two replicas of %q; one server has each model once", name)
 		}
-		names[s.name(i)] = true
-	}
-	if models == nil {
-		s.models = make([]SimulatedModel, len(c.Table.Replicas))
-	} else if len(models) != len(c.Table.Replicas) {
-		return nil, fmt.Errorf("cannot make engine server: %d models for %d replicas", len(models), len(c.Table.Replicas))
+		s.models[i] = modelOf(c.Table, i)
+		s.models[i].Name = name // which is what requests name
 	}
 	if c.Observe != nil {
 		return nil, errors.New("cannot make engine server: Engines.Observe is the server's own")
@@ -63,8 +55,27 @@ func newSimulated(c backend.SimulatedConfig, models []SimulatedModel) (*simulate
 	return s, err
 }
 
-func (s *simulated) name(replica int) string {
-	return s.table.Variants[s.table.Replicas[replica].Variant].Name
+// modelOf is what the table says of the replica's model.
+func modelOf(t *fleet.Table, replica int) (m fleet.Model) {
+	if i := t.ModelOf(t.Replicas[replica].Variant); i >= 0 {
+		m = t.Models[i]
+		m.Memory = t.MemoryOf(replica)
+	}
+	return m
+}
+
+// initial names the models that the table has loaded at the start, and those of them that
+// it has asleep.
+func (s *simulated) initial() (load, warm []string) {
+	for i, m := range s.models {
+		switch s.table.Replicas[i].Initial {
+		case fleet.Up:
+			load = append(load, m.Name)
+		case fleet.Warm:
+			load, warm = append(load, m.Name), append(warm, m.Name)
+		}
+	}
+	return load, warm
 }
 
 // begin starts the clock: what is loaded before it was there already.
@@ -80,26 +91,21 @@ func (s *simulated) Close() error {
 func (s *simulated) Models() ([]repository.Model, error) {
 	list := make([]repository.Model, len(s.models))
 	for i, m := range s.models {
-		list[i] = repository.Model{Name: s.name(i), Version: m.Version, Memory: m.Memory, Mark: m.Version}
+		list[i] = repository.Model{Name: m.Name, Version: m.Version, Memory: m.Memory, Mark: m.Version}
 	}
 	return list, nil
 }
 
 // Load implements [repository.Source].
 func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(backend.Span)) (repository.Engine, error) {
-	for i := range s.models {
-		if s.name(i) != m.Name {
-			continue
+	i := slices.IndexFunc(s.models, func(own fleet.Model) bool { return own.Name == m.Name })
+	if s.running.Load() {
+		if err := pause(ctx, s.models[i].Load); err != nil {
+			return nil, err
 		}
-		if s.running.Load() {
-			if err := pause(ctx, s.models[i].Load); err != nil {
-				return nil, err
-			}
-		}
-		s.observers[i].Store(&observe)
-		return &simulatedEngine{RoundTripper: s.engines.Replica(i), source: s, replica: i}, nil
 	}
-	return nil, fmt.Errorf("there is no simulated engine of the model %q", m.Name)
+	s.observers[i].Store(&observe)
+	return &simulatedEngine{RoundTripper: s.engines.Replica(i), source: s, replica: i}, nil
 }
 
 // pause waits for so long, or until the context ends.

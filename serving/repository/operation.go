@@ -290,26 +290,31 @@ func (r *Repository) beginWake(e *entry, p Part) (work, error) {
 		return nil, nil
 	}
 	before := e.held
-	if err := r.reserve(e, e.model.Memory); err != nil {
-		return nil, err
+	if p&Weights > 0 {
+		if err := r.reserve(e, e.model.Memory); err != nil {
+			return nil, err
+		}
 	}
 	return func(ctx context.Context) error { return r.wake(ctx, e, p, before) }, nil
 }
 
-// wake brings the parts back, the weights first. Weights that were discarded are loaded,
-// after the loads before them. Before is what the entry holds if it gets no weights.
+// wake brings the parts back: the weights at once, and the cache once they are there. Weights
+// that were discarded are loaded, after the loads before them. Before is what the entry holds if it gets no weights.
 func (r *Repository) wake(ctx context.Context, e *entry, p Part, before int64) (err error) {
 	if e.level == Discard && p&Weights > 0 {
 		if err = r.takeSlot(ctx); err == nil {
 			defer func() { <-r.slot }()
 		}
 	}
-	start, missing := time.Now(), e.asleep
-	for _, part := range []Part{Weights, Cache} {
-		if err == nil && p&part > 0 {
-			if err = e.instance.engine.Wake(ctx, part); err == nil {
-				missing &^= part
-			}
+	start, missing := time.Now(), e.asleep&^(p&Cache)
+	if err == nil && p&Weights > 0 {
+		if err = e.instance.engine.Wake(ctx, Weights); err == nil {
+			missing &^= Weights
+		}
+	}
+	if err == nil && missing == 0 {
+		if err = e.instance.engine.Wake(ctx, Cache); err != nil {
+			missing = Cache
 		}
 	}
 	r.mu.Lock()

@@ -139,6 +139,16 @@ func (l *loaded) Load() backend.Load {
 	return l.engine.Load()
 }
 
+// Signature implements [backend.Described].
+func (l *loaded) Signature() backend.Signature {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if d, ok := l.engine.(backend.Described); ok {
+		return d.Signature()
+	}
+	return backend.Signature{Platform: "onnx_onnxv1", Inputs: []backend.TensorType{}, Outputs: []backend.TensorType{}}
+}
+
 // Context implements [repository.Engine].
 func (l *loaded) Context() int {
 	l.mu.RLock()

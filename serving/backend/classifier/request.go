@@ -53,6 +53,9 @@ func (e *Engine) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot read request: %w", err)
 		}
 	}
+	if r.Method == http.MethodPost && asksToInfer(r.URL.Path) {
+		return e.infer(r, body)
+	}
 	if r.Method != http.MethodPost || r.URL.Path != backend.ClassifyPath {
 		return backend.Refuse(r, http.StatusNotFound, backend.NoEndpoint("a classifier", r)), nil
 	}

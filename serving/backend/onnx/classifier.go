@@ -165,4 +165,7 @@ func (c *Classifier) run(in []held, out held) error {
 }
 
 // Close implements [classifier.Model].
-func (c *Classifier) Close() { _ = c.session.Destroy() }
+func (c *Classifier) Close() {
+	_ = c.session.Destroy()
+	returnFree()
+}

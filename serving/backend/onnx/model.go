@@ -388,4 +388,5 @@ func (m *Model) Close() {
 	m.batch.release()
 	m.spare.release()
 	_ = m.session.Destroy()
+	returnFree()
 }

@@ -1,0 +1,41 @@
+package engineserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"gearshift/serving/backend"
+	"gearshift/serving/wire"
+)
+
+// infer is the Open Inference Protocol's: the model answers it, if it is made for it.
+func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
+	m, err := s.asked(r)
+	if err != nil {
+		failV2(w, http.StatusNotFound, err)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		failV2(w, http.StatusBadRequest, err)
+		return
+	}
+	lease, err := s.models.Acquire(m.Name)
+	if err != nil {
+		failV2(w, statusOf(err, http.StatusNotFound), err)
+		return
+	}
+	defer lease.End()
+	if d, ok := lease.Engine.(backend.Described); !ok || len(d.Signature().Inputs) == 0 {
+		failV2(w, http.StatusBadRequest, fmt.Errorf("the model %q takes no tensors; it answers %s", m.Name, backend.ChatPath))
+		return
+	}
+	s.answer(w, r, lease, body, failInference)
+}
+
+// failInference is a failure in the protocol's form.
+func failInference(w http.ResponseWriter, status int, e wire.Error) {
+	failV2(w, status, errors.New(e.Message))
+}
