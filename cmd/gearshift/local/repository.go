@@ -113,8 +113,10 @@ func (r *Repository) Models() ([]repository.Model, error) {
 func (r *Repository) describe(f folder) repository.Model {
 	m := repository.Model{Name: f.name, Version: "1"}
 	m.Memory, m.Mark = measure(f.path)
-	m.Kept = m.Memory
 	m.Memory += overhead
+	if info, err := os.Stat(filepath.Join(f.path, modelFile)); err == nil {
+		m.Kept = info.Size()
+	}
 	c, err := readConfig(f.path)
 	if err != nil {
 		return m
