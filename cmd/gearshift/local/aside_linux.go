@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// niceness of the thread that loads a model: beside one that answers, at 0, it gets a
-// tenth of a core, and all of what nobody else uses.
+// niceness is how much nicer than the process the thread is that loads a model: beside one
+// that answers it gets a tenth of a core, and all of what nobody else uses.
 const niceness = 10
 
 // aside runs what loads a model on a thread of its own, which yields to those that answer.
@@ -22,7 +22,10 @@ func aside(load func(), threads int) {
 		defer close(done)
 		// The thread is never unlocked, and so ends with the goroutine.
 		runtime.LockOSThread()
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness)
+		if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err == nil {
+			const lowest = 19
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), min(lowest, 20-p+niceness)) // the system call adds 20, and turns it round
+		}
 		load()
 	}()
 	<-done
