@@ -15,17 +15,15 @@ var errAsleep = errors.New("the model is asleep")
 
 // loaded is a model of a repository. It is a [repository.Engine].
 //
-// At sleep the session is closed, and with it the cache is gone. At level 1 the model file's
-// bytes stay in memory, so that waking reads no disk. At level 2 waking is a load.
+// A sleep of level 1 keeps the session with its weights, ready to compute, and frees the
+// cache. One of level 2 closes the session, and waking is a load.
 type loaded struct {
 	config  Config
 	context int
 
 	mu     sync.RWMutex // protects all below
+	opened opened       // nil if there are no weights
 	engine Engine       // nil while asleep
-	opened opened       // the weights are back, and the cache is not
-	file   []byte       // what level 1 keeps, or nil
-	free   func()       // gives file back
 }
 
 // wake brings both parts back.
@@ -40,71 +38,49 @@ func (l *loaded) wake(ctx context.Context) error {
 func (l *loaded) Wake(ctx context.Context, p repository.Part) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	aside(func() {
-		if p == repository.Weights {
-			err = l.open()
-		} else {
-			err = l.start()
-		}
-	}, l.config.Threads)
-	return err
-}
-
-// open loads the weights. The caller holds l.mu.
-func (l *loaded) open() (err error) {
-	c := l.config
-	c.File = l.file
-	if l.opened, err = open(c); err == nil {
-		l.release()
+	if l.opened == nil {
+		aside(func() { l.opened, err = open(l.config) }, l.config.Threads)
+	}
+	if err == nil && p == repository.Cache {
+		aside(func() { err = l.start() }, l.config.Threads)
 	}
 	return err
 }
 
 // start makes the engine. The caller holds l.mu.
 func (l *loaded) start() (err error) {
-	if l.opened == nil {
-		return errAsleep
+	l.opened.keep(false)
+	if l.engine, err = l.opened.start(); err != nil {
+		l.opened, l.engine = nil, nil
+		return err
 	}
-	l.engine, err = l.opened.start()
-	l.opened = nil
-	if err == nil {
-		l.context = l.engine.Context()
-	}
-	return err
-}
-
-// release gives back what level 1 has kept. The caller holds l.mu.
-func (l *loaded) release() {
-	if l.file != nil {
-		l.free()
-	}
-	l.file, l.free = nil, nil
+	l.context = l.engine.Context()
+	return nil
 }
 
 // Sleep implements [repository.Engine].
-func (l *loaded) Sleep(level repository.Level) (err error) {
+func (l *loaded) Sleep(level repository.Level) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	awake := l.engine != nil || l.opened != nil
-	l.closeAll()
-	switch {
-	case level == repository.Discard:
-		l.release()
-	case awake && l.file == nil:
-		l.file, l.free, err = readModel(l.config.Path)
+	if level == repository.Discard {
+		l.closeAll()
+	} else if l.engine != nil {
+		l.opened.keep(true)
+		l.engine.Close()
+		l.engine = nil
 	}
-	return err
+	return nil
 }
 
-// closeAll closes what computes. The caller holds l.mu.
+// closeAll closes what there is. The caller holds l.mu.
 func (l *loaded) closeAll() {
-	if l.engine != nil {
+	switch {
+	case l.engine != nil: // which closes what was opened
 		l.engine.Close()
-	}
-	if l.opened != nil {
+	case l.opened != nil:
 		l.opened.close()
 	}
 	l.engine, l.opened = nil, nil
@@ -115,7 +91,6 @@ func (l *loaded) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closeAll()
-	l.release()
 }
 
 // RoundTrip implements [http.RoundTripper].

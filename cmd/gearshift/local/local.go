@@ -44,8 +44,6 @@ type Config struct {
 	Seed    uint64
 	Memory  int64 // bytes; 0 is no bound
 	Observe func(backend.Span)
-	// File is what model.onnx holds, to make the model from in the place of the file, if set.
-	File []byte
 }
 
 // Engines starts the models of the scenario, one engine for each replica.
@@ -97,10 +95,39 @@ func New(c Config) (Engine, error) {
 
 // opened is a model whose weights are loaded, and that has no cache and no engine yet.
 type opened interface {
-	// start makes the engine, which closes the model at its end. Where that fails the
-	// model is closed.
+	// start makes the engine, which closes the model at its end, or leaves it to be started
+	// again if keep says so before. Where start fails the model is closed.
 	start() (Engine, error)
+	keep(bool)
 	close()
+}
+
+// keptDecoder is a decoder that may outlive its engine, without its cache.
+type keptDecoder struct {
+	decoder.Model
+	kept bool
+}
+
+// Close implements [decoder.Model].
+func (m *keptDecoder) Close() {
+	if !m.kept {
+		m.Model.Close()
+	} else if r, ok := m.Model.(interface{ Rest() }); ok {
+		r.Rest()
+	}
+}
+
+// keptClassifier is a classifier that may outlive its engine.
+type keptClassifier struct {
+	classifier.Model
+	kept bool
+}
+
+// Close implements [classifier.Model].
+func (m *keptClassifier) Close() {
+	if !m.kept {
+		m.Model.Close()
+	}
 }
 
 // open loads the weights of the model.
@@ -127,7 +154,7 @@ func modelType(dir string) string {
 type openedDecoder struct {
 	config Config
 	folder *decoder.Folder
-	model  decoder.Model
+	model  *keptDecoder
 }
 
 func openDecoderFolder(c Config) (opened, error) {
@@ -139,10 +166,12 @@ func openDecoderFolder(c Config) (opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &openedDecoder{c, folder, model}, nil
+	return &openedDecoder{c, folder, &keptDecoder{Model: model}}, nil
 }
 
-func (o *openedDecoder) close() { o.model.Close() }
+func (o *openedDecoder) keep(yes bool) { o.model.kept = yes }
+
+func (o *openedDecoder) close() { o.model.Model.Close() }
 
 func (o *openedDecoder) start() (Engine, error) {
 	c := o.config
@@ -159,7 +188,7 @@ func (o *openedDecoder) start() (Engine, error) {
 		e, err = decoder.New(o.model, o.folder.Tokenizer, config)
 	}
 	if err != nil {
-		o.model.Close()
+		o.close()
 		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
 	}
 	return decoderEngine{e, backend.NewFront(e)}, nil
@@ -174,7 +203,7 @@ func (c Config) wantedTokens(context int) int {
 type openedClassifier struct {
 	config Config
 	folder *classifier.Folder
-	model  classifier.Model
+	model  *keptClassifier
 }
 
 func openClassifierFolder(c Config) (opened, error) {
@@ -186,10 +215,12 @@ func openClassifierFolder(c Config) (opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &openedClassifier{c, folder, model}, nil
+	return &openedClassifier{c, folder, &keptClassifier{Model: model}}, nil
 }
 
-func (o *openedClassifier) close() { o.model.Close() }
+func (o *openedClassifier) keep(yes bool) { o.model.kept = yes }
+
+func (o *openedClassifier) close() { o.model.Model.Close() }
 
 func (o *openedClassifier) start() (Engine, error) {
 	c, folder := o.config, o.folder
@@ -198,7 +229,7 @@ func (o *openedClassifier) start() (Engine, error) {
 		SamplingRate: folder.SamplingRate, MaxBatch: c.MaxSequences, Observe: c.Observe,
 	})
 	if err != nil {
-		o.model.Close()
+		o.close()
 		return nil, fmt.Errorf("cannot run model %s: %w", c.Path, err)
 	}
 	return e, nil

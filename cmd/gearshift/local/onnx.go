@@ -63,13 +63,8 @@ func openClassifier(c Config, vocabulary int) (classifier.Model, error) {
 // measureDecoder reads what the memory of a decoder depends on, without loading it.
 func measureDecoder(dir string) (decoder.Layout, error) { return onnxmodel.ReadLayout(dir) }
 
-// readModel reads the folder's model file into memory that free gives back.
-func readModel(dir string) (data []byte, free func(), err error) {
-	return onnxmodel.ReadFile(filepath.Join(dir, modelFile))
-}
-
 func (c Config) options() onnxmodel.Options {
-	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory, File: c.File}
+	return onnxmodel.Options{Threads: c.Threads, Provider: c.Provider, MaxBytes: c.Memory}
 }
 
 // Networks runs networks by ONNX Runtime.

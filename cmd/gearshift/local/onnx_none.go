@@ -25,5 +25,3 @@ func openClassifier(Config, int) (classifier.Model, error) { return nil, errNoON
 func measureDecoder(string) (decoder.Layout, error) { return decoder.Layout{}, errNoONNX }
 
 func available() error { return errNoONNX }
-
-func readModel(string) (data []byte, free func(), err error) { return nil, nil, errNoONNX }

@@ -114,9 +114,7 @@ func (r *Repository) describe(f folder) repository.Model {
 	m := repository.Model{Name: f.name, Version: "1"}
 	m.Memory, m.Mark = measure(f.path)
 	m.Memory += overhead
-	if info, err := os.Stat(filepath.Join(f.path, modelFile)); err == nil {
-		m.Kept = info.Size()
-	}
+	m.Kept = m.Memory
 	c, err := readConfig(f.path)
 	if err != nil {
 		return m

@@ -45,10 +45,7 @@ func OpenClassifier(dir string, vocabulary int, o Options) (*Classifier, error) 
 }
 
 func (c *Classifier) open(path string, o Options) error {
-	data, free, err := o.File, func() {}, error(nil)
-	if data == nil {
-		data, free, err = ReadFile(path)
-	}
+	data, free, err := readFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return errors.New("there is no such file; `gearshift models make` makes models")

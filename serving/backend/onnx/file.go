@@ -9,10 +9,10 @@ import (
 	"unsafe"
 )
 
-// ReadFile reads a whole file into memory that the system gives for it and takes back
+// readFile reads a whole file into memory that the system gives for it and takes back
 // at once when it is freed. On the heap, the file of a model would be collected late, and
 // have everything that is allocated meanwhile scanned for it.
-func ReadFile(path string) (data []byte, free func(), err error) {
+func readFile(path string) (data []byte, free func(), err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err

@@ -21,7 +21,6 @@ type layout struct {
 	inPlace                          bool     // past and present may be the same memory
 	inputs, outputs                  []string // in the order in which they are given
 	fileBytes                        int64
-	beside                           bool // some weights lie in a file of their own
 }
 
 // The parts of the names of a cache's inputs and outputs.
@@ -40,18 +39,15 @@ const (
 // ReadLayout reads what DIR/model.onnx needs of memory, without loading it.
 func ReadLayout(dir string) (decoder.Layout, error) {
 	path := filepath.Join(dir, "model.onnx")
-	l, err := layoutOf(path, nil)
+	l, err := layoutOf(path)
 	if err != nil {
 		return decoder.Layout{}, fmt.Errorf("cannot read model %s: %w", path, err)
 	}
 	return (&Model{layout: l}).Layout(), nil
 }
 
-// layoutOf is the layout of a model file, whose content is given or read.
-func layoutOf(path string, data []byte) (*layout, error) {
-	if data != nil {
-		return readLayout(path, data, int64(len(data)))
-	}
+// layoutOf is the layout of a model file.
+func layoutOf(path string) (*layout, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -61,13 +57,14 @@ func layoutOf(path string, data []byte) (*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	if data, err = onnxfile.Outline(f, info.Size()); err != nil {
+	data, err := onnxfile.Outline(f, info.Size())
+	if err != nil {
 		return nil, err
 	}
 	return readLayout(path, data, info.Size())
 }
 
-// readLayout holds a model file of so many bytes, given whole or in outline, against what
+// readLayout holds a model file of so many bytes, given in outline, against what
 // Hugging Face Optimum exports of a decoder with past.
 func readLayout(path string, data []byte, size int64) (*layout, error) {
 	inputs, outputs, err := onnxfile.Signature(data)
@@ -80,7 +77,7 @@ func readLayout(path string, data []byte, size int64) (*layout, error) {
 	}
 	for _, suffix := range []string{"_data", ".data"} { // weights beside the model, by Optimum and by ONNX Runtime's builder
 		if info, err := os.Stat(path + suffix); err == nil {
-			l.fileBytes, l.beside = l.fileBytes+info.Size(), true
+			l.fileBytes += info.Size()
 		}
 	}
 	if err := l.read(inputs, outputs); err != nil {

@@ -30,9 +30,6 @@ type Options struct {
 	Provider string
 	// MaxBytes bounds the model file; 0 is no bound.
 	MaxBytes int64
-	// File is what the model file holds, to be used in its place, if set. Weights beside
-	// the file are read where they are.
-	File []byte
 }
 
 // Model is a decoder in an ONNX Runtime session. It implements [decoder.Model].
@@ -78,7 +75,7 @@ func open(path string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("its %d bytes exceed the declared memory of %d", info.Size(), o.MaxBytes)
 	}
 	m := &Model{batch: new(tensors), spare: new(tensors)}
-	if m.layout, err = layoutOf(path, o.File); err != nil {
+	if m.layout, err = layoutOf(path); err != nil {
 		return nil, err
 	}
 	if o.MaxBytes > 0 && m.layout.fileBytes > o.MaxBytes {
@@ -89,11 +86,7 @@ func open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	defer func() { _ = options.Destroy() }()
-	if o.File != nil && !m.layout.beside {
-		m.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(o.File, m.layout.inputs, m.layout.outputs, options)
-	} else {
-		m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
-	}
+	m.session, err = onnxruntime.NewDynamicAdvancedSession(path, m.layout.inputs, m.layout.outputs, options)
 	if err != nil {
 		return nil, oneLine(err)
 	}
@@ -381,6 +374,14 @@ func (m *Model) fit(to *tensors, rows, longest int) error {
 		return to.reserve(m.layout, rows, to.length, m.bound)
 	}
 	return nil
+}
+
+// Rest frees the cache, and all rows. Bound makes the model usable again.
+func (m *Model) Rest() {
+	m.batch.release()
+	m.spare.release()
+	m.free, m.filled = nil, nil
+	returnFree()
 }
 
 // Close implements [decoder.Model].
