@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ func newLifecycles(s *Server) *lifecycles {
 		Config: config.Config, Replicas: s.driven(), Clock: s.clock,
 		Placed: x.ledger.Placed, Observe: x.observe, Ended: x.ended, Polled: x.polled,
 	})
-	x.controller = lifecycle.New(x.ledger, x.actuator, lifecycle.Options{
+	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
 		DrainTimeout: config.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
 	})
 	x.runner = agents.NewRunner(s.clock, x.controller)
@@ -64,9 +63,6 @@ func (s *Server) driven() []agents.Replica {
 
 // start begins to ask engines for their states, and to follow orders.
 func (x *lifecycles) start() {
-	if !slices.ContainsFunc(x.server.backends, func(b Backend) bool { return b.Lifecycle != nil }) {
-		return // then there is nothing to do
-	}
 	x.runner.Start()
 	x.actuator.Start()
 }
@@ -141,6 +137,9 @@ func (x *lifecycles) next() <-chan struct{} {
 type LifecycleStatus struct {
 	// State is up, cold, loading, warm, draining or down.
 	State string `json:"state"`
+	// Epoch is the placement in which it was last placed; left out if it is as it was at the
+	// start.
+	Epoch uint64 `json:"epoch,omitempty"`
 	// Dialect is how the engine is driven; left out if nothing drives it.
 	Dialect string `json:"dialect,omitempty"`
 	// Doing is what is being done: draining, waiting, load, unload, sleep or wake.
@@ -167,7 +166,7 @@ func (x *lifecycles) statuses() []LifecycleStatus {
 // of is the status of a replica. The runner's lock is held.
 func (x *lifecycles) of(replica int) LifecycleStatus {
 	s := x.controller.Status(replica)
-	out := LifecycleStatus{State: s.State.String(), Doing: s.Doing}
+	out := LifecycleStatus{State: s.State.String(), Epoch: s.Epoch, Doing: s.Doing}
 	if b := x.server.backends[replica]; b.Lifecycle != nil && x.actuator.Driven(replica) {
 		out.Dialect, out.Note = b.Lifecycle.Name(), x.actuator.Note(replica)
 	}

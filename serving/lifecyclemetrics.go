@@ -13,6 +13,8 @@ import (
 var replicaStateDesc = prometheus.NewDesc("gearshift_replica_lifecycle",
 	"1 for the state that the replica is in: up, cold, loading, warm, draining or down.", []string{"replica", "variant", "state"}, nil)
 
+var placementDesc = prometheus.NewDesc("gearshift_placement_epoch", "Changes so far of where replicas are placed.", nil, nil)
+
 // lifecycleMetrics are the states of replicas, and what engines were told to do.
 type lifecycleMetrics struct {
 	server  *Server
@@ -57,6 +59,7 @@ func (m *lifecycleMetrics) begin(replica string) {
 // Describe implements [prometheus.Collector].
 func (m *lifecycleMetrics) Describe(out chan<- *prometheus.Desc) {
 	out <- replicaStateDesc
+	out <- placementDesc
 	m.actions.Describe(out)
 	m.seconds.Describe(out)
 	m.unread.Describe(out)
@@ -65,6 +68,7 @@ func (m *lifecycleMetrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (m *lifecycleMetrics) Collect(out chan<- prometheus.Metric) {
 	table := m.server.table
+	out <- prometheus.MustNewConstMetric(placementDesc, prometheus.GaugeValue, float64(m.server.router.Ledger().Epoch()))
 	for i, r := range table.Replicas {
 		now := m.server.router.Ledger().State(i)
 		for _, state := range fleet.States() {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router"
+	"gearshift/router/fleet"
 	"gearshift/serving/wire"
 )
 
@@ -65,10 +66,18 @@ type Change struct {
 	// Applied names what Commit puts in force, beside what is in Config, and Left
 	// what takes a restart, by their keys.
 	Applied, Left []string
+	// Places are the replicas that are wanted in another state than before.
+	Places []Placed
 	// Commit is called once all is in order; it cannot fail. Nil does nothing. Of
 	// Config it puts in force what was made outside the server: the gate and the level
 	// of the log.
 	Commit func()
+}
+
+// Placed is a replica and the state in which it is wanted: up, warm or cold.
+type Placed struct {
+	Replica int
+	State   fleet.State
 }
 
 // Reloaded is what a reload came to.
@@ -174,6 +183,9 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		return err
 	}
 	changed = append(changed, now.differs(next)...)
+	if err := s.lifecycle.place(change.Places); err != nil {
+		return err
+	}
 	s.live.Store(next)
 	if (next.ring == nil) != (now.ring == nil) {
 		s.tellKeys() // anyone may ask from now on, or no longer

@@ -16,8 +16,10 @@ type Status struct {
 	// ArrivalRate is per second, as the policy sees it.
 	ArrivalRate float64 `json:"arrival_rate"`
 	InFlight    int     `json:"in_flight"`
-	Fallbacks   uint64  `json:"fallbacks"`
-	Rejected    uint64  `json:"rejected"`
+	// Placement is the number of changes of where replicas are placed.
+	Placement uint64 `json:"placement_epoch"`
+	Fallbacks uint64 `json:"fallbacks"`
+	Rejected  uint64 `json:"rejected"`
 	// Queue is what waits for room, by class.
 	Queue []QueueStatus `json:"queue"`
 	// Total sums the ended requests, Variants and Tasks split them.
@@ -81,7 +83,7 @@ func (s *Server) Status() Status {
 	s.router.Ledger().View(now, &v)
 	out := Status{
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
-		Draining: s.draining.Load(), ArrivalRate: v.Rate, Queue: s.line.status(),
+		Draining: s.draining.Load(), ArrivalRate: v.Rate, Placement: s.router.Ledger().Epoch(), Queue: s.line.status(),
 	}
 	engines, lifecycles := s.engineStatuses(now), s.lifecycle.statuses()
 	for i, r := range s.table.Replicas {

@@ -118,6 +118,43 @@ func TestServeReloads(t *testing.T) {
 	s.end(t)
 }
 
+// A replica that is set to cold in the file gets no more requests, and is up again
+// once it is put back; other memory takes a restart.
+func TestServeReloadsReplicas(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	text := strings.Replace(succeed(t, "scenario", "show", "tiny"), "\nserving:\n", "\nserving:\n  watch: 0s\n", 1)
+	put := func(changes ...string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(strings.NewReplacer(changes...).Replace(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	s := steerTiny(t, "--scenario", file)
+	reload := func(want, replica, state string) {
+		t.Helper()
+		if _, _, answer := s.operators.ask(t, "POST", "/admin/reload", ""); !strings.Contains(answer, want) {
+			t.Errorf("%s, want %s", answer, want)
+		}
+		found := regexp.MustCompile(`"name":"` + replica + `".*?"lifecycle":\{"state":"(\w+)"`)
+		var got []string
+		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			_, _, status := s.operators.ask(t, "GET", "/v1/gearshift/status", "")
+			if got = found.FindStringSubmatch(status); got != nil && got[1] == state {
+				return
+			}
+		}
+		t.Errorf("%s is %v, want %s", replica, got, state)
+	}
+	put("memory: 80%}", "memory: 80%, state: cold}")
+	reload(`"changed":["replicas.large@gpu0"],"need_restart":[]`, "large@gpu0", "cold")
+	put("memory: 80%}", "memory: 70%, state: cold}")
+	reload(`"changed":[],"need_restart":["replicas"]`, "large@gpu0", "cold")
+	put()
+	reload(`"changed":["replicas.large@gpu0"],"need_restart":[]`, "large@gpu0", "up")
+	s.end(t)
+}
+
 // reloading runs tiny with lines of its own in the serving section. Reload puts others
 // in their place, and wants something of the answer.
 func reloading(t *testing.T, lines string) (s *steered, reload func(lines, want string)) {

@@ -147,6 +147,29 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
+// atOnce is an actuator that is done with an action when it begins it.
+type atOnce struct{ c *lifecycle.Controller }
+
+func (a *atOnce) Act(x control.Action) error {
+	kinds := map[control.Verb]control.Kind{control.Load: control.Loaded, control.Unload: control.Unloaded, control.Sleep: control.Slept, control.Wake: control.Woken}
+	a.c.Observe(control.Event{Kind: kinds[x.Verb], Replica: x.Replica, Action: x})
+	return nil
+}
+
+// What the actuator does at once is followed at once, to the end.
+func TestActionsAtOnce(t *testing.T) {
+	l, a := fleet.NewLedger(catalogue(t)), &atOnce{}
+	a.c = lifecycle.New(l, a, lifecycle.Options{})
+	for _, s := range []fleet.State{fleet.Cold, fleet.Warm, fleet.Up, fleet.Warm, fleet.Cold, fleet.Up} {
+		if err := a.c.Want(tiny0, s, lifecycle.Order{}); err != nil {
+			t.Fatal(err)
+		}
+		if due := a.c.Wake(0); due != control.Never || l.State(tiny0) != s {
+			t.Errorf("the replica is %v, due at %v; want %v", l.State(tiny0), due, s)
+		}
+	}
+}
+
 // Of two controllers one acts on a replica, and the other leaves it alone and says so.
 func TestTwoControllers(t *testing.T) {
 	w := newWorld(t, lifecycle.Options{}, fleet.Up)

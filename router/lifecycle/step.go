@@ -135,10 +135,13 @@ func (c *Controller) act(i int, verb control.Verb, from fleet.State, now time.Du
 		c.fail(i, err)
 		r.verb, r.from, r.doubt = last.verb, last.from, last.doubt // what is in doubt still is
 	}
-	if r.phase != acting {
-		return control.Never
+	switch r.phase {
+	case acting:
+		return r.until
+	case ready: // the actuator was done at once
+		return c.step(i, now)
 	}
-	return r.until
+	return control.Never
 }
 
 // Observe implements [control.Controller]. Events of actions count for the action of

@@ -13,6 +13,7 @@ import (
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router"
+	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving"
 	"gearshift/serving/address"
@@ -40,6 +41,8 @@ type Steward struct {
 	seen string
 	// objectives may be asked for at any time.
 	objectives objectives
+	// states are those in which the file in force wants the replicas.
+	states []fleet.State
 	// changed are called when a reload has put new values in force; see [Steward.Watch].
 	changed []func(*scenario.Scenario)
 }
@@ -59,7 +62,7 @@ func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	w := &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log}
+	w := &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log, states: s.StatesIn(s)}
 	w.Watch(func(s *scenario.Scenario) { core.SetGate(Gate(s)) })
 	return w, nil
 }
@@ -116,7 +119,9 @@ func (w *Steward) Reread() (serving.Change, error) {
 	if err != nil {
 		return serving.Change{}, err
 	}
+	next.Keep(w.now)
 	change := serving.Change{Config: w.options.config(next), Applied: w.now.Changed(next), Left: w.now.Differences(next)}
+	states := w.placed(next, &change)
 	moved, err := w.moved(next, &change)
 	if err != nil {
 		return serving.Change{}, err
@@ -132,12 +137,25 @@ func (w *Steward) Reread() (serving.Change, error) {
 			endpoint.UpstreamConfig = next.Serving.Upstreams[w.upstreams[i].replica].UpstreamConfig
 			inForce.Serving.Upstreams[w.upstreams[i].replica] = endpoint
 		}
-		w.now = &inForce
+		w.now, w.states = &inForce, states
 		for _, f := range w.changed {
 			f(&inForce)
 		}
 	}
 	return change, nil
+}
+
+// placed is the states in which the file wants replicas now. Those that it wants otherwise
+// than before are in the change.
+func (w *Steward) placed(next *scenario.Scenario, change *serving.Change) []fleet.State {
+	states := w.now.StatesIn(next)
+	for i, s := range states {
+		if s != w.states[i] {
+			change.Places = append(change.Places, serving.Placed{Replica: i, State: s})
+			change.Applied = append(change.Applied, "replicas."+w.core.Table().Replicas[i].Name)
+		}
+	}
+	return states
 }
 
 // moved makes the upstreams anew that are elsewhere than before.

@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,46 @@ func TestWarningsOfTheCatalogue(t *testing.T) {
 	}
 	if warnings := warned(t, minimal(t, chat, families)); len(warnings) != 0 {
 		t.Errorf("%v", warnings)
+	}
+}
+
+// A file that leaves replicas out, or has them in another state, takes no restart for that; one
+// with others, or with other memory, does.
+func TestStatesInAnotherFile(t *testing.T) {
+	two := []string{"- {name: gpu0, memory: 8GiB}", "- {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}", "hosts: [gpu0], memory: 20%", "hosts: [gpu0, gpu1], memory: 20%"}
+	s := parse(t, minimal(t, two...))
+	for _, c := range []struct {
+		edits   []string
+		states  []fleet.State
+		restart string
+	}{
+		{nil, []fleet.State{fleet.Up, fleet.Up, fleet.Up}, ""},
+		{[]string{"hosts: [gpu0, gpu1]", "hosts: [gpu1]"}, []fleet.State{fleet.Cold, fleet.Up, fleet.Up}, ""},
+		{[]string{"memory: 80%}", "memory: 80%, state: warm}"}, []fleet.State{fleet.Up, fleet.Up, fleet.Warm}, ""},
+		{[]string{"memory: 20%}", "memory: 25%, state: cold}"}, []fleet.State{fleet.Cold, fleet.Cold, fleet.Up}, "replicas"},
+		{[]string{"hosts: [gpu0], memory: 80%", "hosts: [gpu0, gpu1], memory: 80%"}, []fleet.State{fleet.Up, fleet.Up, fleet.Up}, "replicas"},
+	} {
+		o := parse(t, minimal(t, append(slices.Clone(two), c.edits...)...))
+		if got := s.StatesIn(o); !slices.Equal(got, c.states) {
+			t.Errorf("%v: states %v, want %v", c.edits, got, c.states)
+		}
+		if got := strings.Join(s.Differences(o), " "); got != c.restart {
+			t.Errorf("%v: a restart for %q, want %q", c.edits, got, c.restart)
+		}
+	}
+}
+
+// What a file says of the engines of replicas that it lists goes before what was said before,
+// and the engines of the others stay where they are.
+func TestEnginesOfReplicasThatAreLeftOut(t *testing.T) {
+	upstreams := func(text string, urls string) string {
+		return strings.Replace(text, "training:\n", "serving:\n  backend: upstream\n  upstreams: {"+urls+"}\ntraining:\n", 1)
+	}
+	two := []string{"- {name: gpu0, memory: 8GiB}", "- {name: gpu0, memory: 8GiB}\n  - {name: gpu1, memory: 8GiB}", "hosts: [gpu0], memory: 20%", "hosts: [gpu0, gpu1], memory: 20%"}
+	was := parse(t, upstreams(minimal(t, two...), "small@gpu0: {url: 'http://a'}, small@gpu1: {url: 'http://b'}, large@gpu0: {url: 'http://c'}"))
+	is := parse(t, upstreams(minimal(t, append(two, "hosts: [gpu0, gpu1]", "hosts: [gpu1]")...), "small@gpu1: {url: 'http://d'}, large@gpu0: {url: 'http://c'}"))
+	is.Keep(was)
+	if u := is.Serving.Upstreams; len(u) != 3 || u["small@gpu0"].URL != "http://a" || u["small@gpu1"].URL != "http://d" {
+		t.Errorf("upstreams %v", u)
 	}
 }
