@@ -10,11 +10,7 @@ func (c *Config) SlowGPU(factor float64) {
 	profiles := make([]*profile.Profile, len(c.Profiles))
 	for i, p := range c.Profiles {
 		if slowed[p] == nil {
-			q := *p
-			q.Weights *= factor
-			q.Token *= factor
-			q.Context *= factor
-			slowed[p] = &q
+			slowed[p] = p.SlowerGPU(factor)
 		}
 		profiles[i] = slowed[p]
 	}

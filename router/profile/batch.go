@@ -14,7 +14,7 @@ type Batch struct {
 // NewBatch is a batch of so many sequences that hold so many tokens; of none it is
 // idle.
 func NewBatch(p *Profile, sequences, context int) Batch {
-	return Batch{Profile: p, Sequences: sequences, GPU: p.GPU(sequences, context), idle: sequences == 0}
+	return Batch{Profile: p, Sequences: sequences, GPU: p.decode(sequences, context), idle: sequences == 0}
 }
 
 // Beside is the time of a step beside neighbours, in milliseconds.

@@ -42,6 +42,12 @@ type Profile struct {
 	// take turns, such as three on two processors.
 	Crowding float64 `yaml:"crowding,omitempty"`
 
+	// Batches, if set, are the times of an engine that runs each batch to its end. Of the
+	// times above only Overhead, which is part of theirs, and Request have a meaning then;
+	// the others are 0. A step is a batch of so many sequences, of the first kind of input
+	// where none is said.
+	Batches *Batches `yaml:"-"`
+
 	// WeightBytes and ActivationBytes are taken before the KV cache gets the
 	// rest of a replica's memory; KVBytes is one cached token's.
 	WeightBytes     int64 `yaml:"weight_bytes"`
@@ -54,6 +60,22 @@ type Profile struct {
 func (p Profile) Slower(times float64) *Profile {
 	for _, ms := range []*float64{&p.LaunchFloor, &p.Weights, &p.Token, &p.Context, &p.Overhead, &p.Sequence, &p.Prompt} {
 		*ms *= times
+	}
+	if p.Batches != nil {
+		p.Batches = p.Batches.scaled(func(ms float64) float64 { return ms * times })
+	}
+	return &p
+}
+
+// SlowerGPU is the profile where the GPU part of each step takes so many times as long.
+func (p Profile) SlowerGPU(times float64) *Profile {
+	for _, ms := range []*float64{&p.Weights, &p.Token, &p.Context} {
+		*ms *= times
+	}
+	if p.Batches != nil {
+		p.Batches = p.Batches.scaled(func(ms float64) float64 {
+			return min(ms, p.Overhead) + max(0, ms-p.Overhead)*times
+		})
 	}
 	return &p
 }
@@ -90,6 +112,9 @@ func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, 
 // without interference; an engine that takes turns, though, loads the GPU for as long
 // as it waits for its own.
 func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, gpu float64) {
+	if p.Batches != nil {
+		return p.Batch(0, sequences, neighbours)
+	}
 	gpu = p.GPU(tokens, context)
 	ms = p.beside(gpu, sequences, neighbours)
 	if p.Crowding > 0 {
@@ -98,8 +123,12 @@ func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, 
 	return ms, gpu
 }
 
-// Prefill is the time of a step of one prompt of so many tokens, in milliseconds.
+// Prefill is the time of a step of one prompt of so many tokens, in milliseconds. Where
+// batches run to their end there is no such step.
 func (p *Profile) Prefill(tokens int, neighbours float64) float64 {
+	if p.Batches != nil {
+		return 0
+	}
 	return p.beside(p.GPU(max(1, tokens), 0), 1, neighbours) + p.Prompt
 }
 
@@ -130,6 +159,14 @@ func (p *Profile) alone(n, held int) (gpu, duty float64) {
 		duty = gpu / ms
 	}
 	return gpu, duty
+}
+
+// decode is the uncontended GPU part of a step of n sequences that hold so many tokens.
+func (p *Profile) decode(n, held int) float64 {
+	if p.Batches != nil {
+		return max(0, p.Batches.Time(0, n)-p.Overhead)
+	}
+	return p.GPU(n, held)
 }
 
 // KVTokens is how many tokens the KV cache holds in a replica of so many
