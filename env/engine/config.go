@@ -1,11 +1,15 @@
-// Package engine simulates continuous-batching inference engines and the hosts
-// that they share, one iteration at a time. It reads no clock: the simulator
-// hands it virtual time, the simulated backend wall-clock time.
+// Package engine simulates inference engines, which batch continuously or run each
+// batch to its end, and the hosts that they share, one iteration at a time. It reads
+// no clock: the simulator hands it virtual time, the simulated backend wall-clock
+// time.
 package engine
 
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"gearshift/router/profile"
 )
 
 // The schedulers of an engine.
@@ -31,7 +35,15 @@ type Config struct {
 	MaxSequences int `yaml:"max_sequences"`
 	// BlockTokens is the size of a KV-cache block.
 	BlockTokens int `yaml:"block_tokens"`
+	// BatchWindowMS is how long the first sequence of a batch that is not full waits for
+	// others, in ms, where batches run to their end. 0: an idle engine begins at once.
+	BatchWindowMS float64 `yaml:"batch_window_ms,omitempty"`
 }
+
+// maxWindowMS is the longest window, an hour.
+const maxWindowMS = 3_600_000
+
+func (c *Config) window() time.Duration { return profile.Duration(c.BatchWindowMS) }
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
@@ -50,5 +62,27 @@ func (c Config) Validate() error {
 	if c.MaxPrompts < 0 {
 		faults = append(faults, fmt.Errorf("max_prompts: %d must not be negative", c.MaxPrompts))
 	}
+	if err := c.checkWindow(); err != nil {
+		faults = append(faults, err)
+	}
 	return errors.Join(faults...)
+}
+
+func (c *Config) checkWindow() error {
+	if !(c.BatchWindowMS >= 0 && c.BatchWindowMS <= maxWindowMS) {
+		return fmt.Errorf("batch_window_ms: %v must be from 0 to %d, an hour", c.BatchWindowMS, maxWindowMS)
+	}
+	return nil
+}
+
+// validateBatching is Validate of what an engine that runs batches to their end keeps to.
+func (c *Config) validateBatching() error {
+	err := c.checkWindow()
+	if c.MaxSequences < 1 {
+		err = errors.Join(fmt.Errorf("max_sequences: %d must be at least 1", c.MaxSequences), err)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make engine: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // CopyFrom makes h an independent copy of o, reusing h's memory; profiles are
 // shared, as they are read-only. Observe stays h's own. The zero Host may be
@@ -42,7 +45,11 @@ func (q *deque) copyFrom(o *deque) {
 func (h *Host) Redraw(engine int, length func(id uint64, generated, most int) int) {
 	e := h.engines[engine]
 	redraw := func(q *sequence, generated int) {
-		q.output = length(q.id, generated, e.blocks*e.config.BlockTokens-q.prompt)
+		most := e.blocks*e.config.BlockTokens - q.prompt
+		if e.batching != nil {
+			most = math.MaxInt32 // there is no cache
+		}
+		q.output = length(q.id, generated, most)
 	}
 	for i := range e.running {
 		q := &e.running[i]

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"gearshift/router/profile"
 )
 
-// Engine is one replica's continuous-batching engine. A [Host] drives it: it
+// Engine is one replica's engine, which batches continuously, or where the profile
+// has Batches runs each batch to its end. A [Host] drives it: it
 // plans a step, lets its time pass, then applies it.
 //
 // A decode step advances every running sequence by one token, so nothing is
@@ -16,8 +18,11 @@ import (
 type Engine struct {
 	config  Config
 	profile *profile.Profile
-	blocks  int // KV blocks in all
-	free    int
+	// batching, if set, has it run batches to their end; the profile is then nil, and there
+	// are no blocks. A batch is one step of joining sequences.
+	batching *batching
+	blocks   int // KV blocks in all
+	free     int
 
 	waiting deque
 	running finishHeap
@@ -38,10 +43,13 @@ type Engine struct {
 
 // step is the iteration in progress.
 type step struct {
-	busy     bool
-	decoding bool       // the running sequences take part
-	tokens   int        // new tokens
-	joining  []sequence // their prefill completes in this step
+	busy bool
+	// gathering means that a batch waits for more sequences until then.
+	gathering bool
+	until     time.Duration
+	decoding  bool       // the running sequences take part
+	tokens    int        // new tokens
+	joining   []sequence // their prefill completes in this step
 	// partial is the sequence, if any, whose prefill goes on in a later step,
 	// with the first prefilled tokens done (chunked prefill only).
 	partial   sequence
@@ -64,8 +72,12 @@ func (s *step) duty() float64 {
 	return s.load
 }
 
-// New makes an idle engine with a KV cache of kvTokens, rounded down to blocks.
+// New makes an idle engine with a KV cache of kvTokens, rounded down to blocks. Of a
+// profile with Batches it is one of [NewBatching], without a cache.
 func New(c Config, p *profile.Profile, kvTokens int) (*Engine, error) {
+	if p.Batches != nil {
+		return NewBatching(c, p)
+	}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot make engine: %w", err)
 	}
@@ -83,6 +95,9 @@ func New(c Config, p *profile.Profile, kvTokens int) (*Engine, error) {
 // Fits says whether the sequence could run to its end with the whole cache to
 // itself. One that does not fit would wait for ever.
 func (e *Engine) Fits(s Sequence) bool {
+	if e.batching != nil {
+		return s.PromptTokens >= 0 && s.OutputTokens >= 0
+	}
 	return s.PromptTokens >= 1 && s.OutputTokens >= 1 && e.blocksFor(s.PromptTokens+s.OutputTokens) <= e.blocks
 }
 
@@ -99,7 +114,12 @@ func (e *Engine) Load() int {
 func (e *Engine) Waiting() int { return e.waiting.size }
 
 // CacheUsage is the share of the KV cache's blocks that sequences hold, 0 to 1.
-func (e *Engine) CacheUsage() float64 { return float64(e.blocks-e.free) / float64(e.blocks) }
+func (e *Engine) CacheUsage() float64 {
+	if e.blocks == 0 {
+		return 0
+	}
+	return float64(e.blocks-e.free) / float64(e.blocks)
+}
 
 // Preemptions counts the sequences sent back to be recomputed.
 func (e *Engine) Preemptions() uint64 { return e.preemptions }
@@ -115,14 +135,21 @@ func (e *Engine) blocksFor(tokens int) int {
 	return (tokens + e.config.BlockTokens - 1) / e.config.BlockTokens
 }
 
-func (e *Engine) submit(s Sequence) {
+func (e *Engine) submit(s Sequence, now time.Duration) {
 	e.held += s.PromptTokens
+	if e.batching != nil {
+		e.waiting.pushBack(batched(s, now))
+		return
+	}
 	e.waiting.pushBack(sequence{id: s.ID, prompt: s.PromptTokens, output: s.OutputTokens})
 }
 
 // begin plans the next step and returns its time in milliseconds, or false if
 // there is nothing to do.
-func (e *Engine) begin(neighbours float64) (ms float64, ok bool) {
+func (e *Engine) begin(neighbours float64, now time.Duration) (ms float64, ok bool) {
+	if e.batching != nil {
+		return e.beginBatch(neighbours, now)
+	}
 	s := &e.step
 	s.decoding, s.tokens = false, 0
 	if e.config.Scheduler == ChunkedPrefill {
@@ -151,6 +178,9 @@ func (e *Engine) begin(neighbours float64) (ms float64, ok bool) {
 // finish applies the step in progress and appends what it brought about, each
 // event a copy of like with its ID and Kind set.
 func (e *Engine) finish(dst []Event, like Event) []Event {
+	if e.batching != nil {
+		return e.finishBatch(dst, like)
+	}
 	s := &e.step
 	s.busy, s.load = false, 0
 	if s.decoding {

@@ -28,7 +28,11 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 		x := mix(identity(q.id) ^ place<<48)
 		x = mix(x ^ uint64(q.output)<<32 ^ uint64(generated))
 		// Which of two is the newer counts when one is preempted.
-		return mix(x ^ (e.admitted - q.order))
+		x = mix(x ^ (e.admitted - q.order))
+		if e.batching != nil { // when a batch begins may depend on when its first came
+			x = mix(mix(x^uint64(q.came())) ^ uint64(q.kind()))
+		}
+		return x
 	}
 	var sum uint64 // the running ones lie in a heap, whose layout is arbitrary
 	for i := range e.running {
@@ -48,6 +52,9 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 	}
 	if s.busy && s.decoding {
 		sum = mix(sum ^ 5)
+	}
+	if s.gathering {
+		sum = mix(sum ^ 6)
 	}
 	return mix(mix(sum^uint64(end)) ^ math.Float64bits(s.duty()))
 }

@@ -57,8 +57,8 @@ func (h *Host) Engine(i int) *Engine { return h.engines[i] }
 // idle engine begins a step at once. now must not lie before the last event.
 func (h *Host) Submit(engine int, s Sequence, now time.Duration) {
 	e := h.engines[engine]
-	e.submit(s)
-	if !e.step.busy {
+	e.submit(s, now)
+	if !e.step.busy || e.step.gathering {
 		h.begin(engine, now)
 		h.findNext()
 	}
@@ -66,7 +66,15 @@ func (h *Host) Submit(engine int, s Sequence, now time.Duration) {
 
 // Cancel removes a sequence: now if it waits, else at the end of the step in
 // progress. It is never Finished. False if the engine does not know it.
-func (h *Host) Cancel(engine int, id uint64) bool { return h.engines[engine].cancel(id) }
+func (h *Host) Cancel(engine int, id uint64) bool {
+	e := h.engines[engine]
+	known := e.cancel(id)
+	if e.step.gathering && e.waiting.size == 0 { // for nobody
+		e.step.gathering, e.step.busy = false, false
+		h.findNext()
+	}
+	return known
+}
 
 // Next is when the earliest step in progress ends; false if all are idle.
 func (h *Host) Next() (at time.Duration, ok bool) {
@@ -117,8 +125,12 @@ func (h *Host) begin(i int, now time.Duration) {
 		}
 	}
 	e := h.engines[i]
-	ms, ok := e.begin(neighbours)
+	ms, ok := e.begin(neighbours, now)
 	if !ok {
+		return
+	}
+	if e.step.gathering {
+		h.ends[i] = e.step.until
 		return
 	}
 	h.ends[i] = now + profile.Duration(ms*h.slowness.at(now))

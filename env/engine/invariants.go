@@ -6,6 +6,9 @@ import "fmt"
 // exceed capacity, and context, tokens held, block boundaries and sequence counts agree with
 // the running sequences. Tests run it after every step.
 func (e *Engine) CheckInvariants() error {
+	if e.batching != nil {
+		return e.checkBatching()
+	}
 	held, context, tokens := 0, 0, 0
 	boundary := make([]int, len(e.boundary))
 	for i := range e.running {
@@ -52,6 +55,33 @@ func (e *Engine) CheckInvariants() error {
 		if boundary[k] != e.boundary[k] {
 			return fmt.Errorf("block boundary %d: %d counted, %d kept", k, boundary[k], e.boundary[k])
 		}
+	}
+	return nil
+}
+
+// checkBatching is CheckInvariants where batches run to their end.
+func (e *Engine) checkBatching() error {
+	tokens, s := 0, &e.step
+	for i := range s.joining {
+		tokens += s.joining[i].prompt
+		if s.joining[i].kind() != s.joining[0].kind() {
+			return fmt.Errorf("a batch of kinds %d and %d", s.joining[0].kind(), s.joining[i].kind())
+		}
+	}
+	for i := range e.waiting.size {
+		tokens += e.waiting.at(i).prompt
+	}
+	switch {
+	case tokens != e.held:
+		return fmt.Errorf("tokens held: %d counted, %d kept", tokens, e.held)
+	case len(s.joining) > 0 && len(s.joining) > e.batching.limit(s.joining[0].kind()):
+		return fmt.Errorf("%d sequences run, at most %d may", len(s.joining), e.batching.limit(s.joining[0].kind()))
+	case s.busy == s.gathering && len(s.joining) > 0 || s.busy && !s.gathering && len(s.joining) == 0:
+		return fmt.Errorf("busy %t, gathering %t, with a batch of %d", s.busy, s.gathering, len(s.joining))
+	case !s.busy && e.Load() > 0:
+		return fmt.Errorf("idle with %d sequences", e.Load())
+	case s.gathering && e.waiting.size == 0:
+		return fmt.Errorf("gathers for nobody")
 	}
 	return nil
 }

@@ -1,10 +1,15 @@
 package engine
 
+import "time"
+
 // Sequence is one request as an engine sees it: it ends when OutputTokens have
 // been generated, the first of them by the prefill.
 type Sequence struct {
 	ID                         uint64
 	PromptTokens, OutputTokens int
+	// Kind is the kind of its input, by its index in the cost model of an engine that runs
+	// batches to their end. There, an answer may have no output tokens.
+	Kind int
 }
 
 // sequence is a Sequence inside an engine.
@@ -15,6 +20,20 @@ type sequence struct {
 	order          uint64 // of admission; the highest is the newest
 	joined         uint64 // the engine's decode count when it began to decode
 	finish         uint64 // the decode count at which it ends
+}
+
+// Where batches run to their end nothing decodes, and two of the fields have other uses:
+// a sequence is copied too often to be any longer.
+
+// came is when the sequence was submitted.
+func (q *sequence) came() time.Duration { return time.Duration(q.joined) }
+
+// kind is that of its input.
+func (q *sequence) kind() int { return int(q.finish) }
+
+// batched is the sequence for an engine that runs batches to their end.
+func batched(s Sequence, now time.Duration) sequence {
+	return sequence{id: s.ID, prompt: s.PromptTokens, output: s.OutputTokens, joined: uint64(now), finish: uint64(s.Kind)}
 }
 
 // before orders running sequences by their end, then by admission.
@@ -119,6 +138,14 @@ func (q *deque) popFront() sequence {
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.size--
 	return s
+}
+
+// drop forgets the first n.
+func (q *deque) drop(n int) {
+	if n > 0 {
+		q.head = (q.head + n) & (len(q.ring) - 1)
+		q.size -= n
+	}
 }
 
 // remove takes out the sequence with this ID, if it waits.

@@ -1,4 +1,4 @@
-// Package profile is the latency model of a variant on a host, and its memory:
+// Package profile is the latency models of a variant on a host, and its memory:
 // the numbers that the simulator steps by and that the heuristics predict with.
 package profile
 
