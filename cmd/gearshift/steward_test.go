@@ -139,7 +139,7 @@ func TestServeReloadsReplicas(t *testing.T) {
 		found := regexp.MustCompile(`"name":"` + replica + `".*?"lifecycle":\{"state":"(\w+)"`)
 		var got []string
 		for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			_, _, status := s.operators.ask(t, "GET", "/v1/gearshift/status", "")
+			_, _, status := s.ask(t, "GET", "/v1/gearshift/status", "")
 			if got = found.FindStringSubmatch(status); got != nil && got[1] == state {
 				return
 			}
