@@ -106,6 +106,9 @@ func (e *Environment) Redraw(length func(decision, task, generated int) int) {
 func (s *Simulator) redraw(length func(decision, task, generated int) int) {
 	draw := func(id uint64, generated, most int) int {
 		o := &s.jobs[id].outcome
+		if o.OutputTokens == 0 { // it has none, however long it is
+			return 1
+		}
 		o.OutputTokens = min(max(length(o.Decision, o.Request.Task, generated), generated+1), most)
 		return o.OutputTokens
 	}

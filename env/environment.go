@@ -206,7 +206,7 @@ func (e *Environment) note(a *workloads.Arrival) {
 
 // requestOf is what a policy may know of the arrival with this number.
 func (e *Environment) requestOf(a *workloads.Arrival, number int) fleet.Request {
-	return fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, Arrival: a.At}
+	return fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, FirstToken: a.FirstToken, Total: a.Total, Arrival: a.At}
 }
 
 // look makes the view of the present moment for the present request. In a large fleet

@@ -1,6 +1,10 @@
 package env
 
-import "gearshift/env/engine"
+import (
+	"time"
+
+	"gearshift/env/engine"
+)
 
 // outlook is what the requests on each host would earn if no other came, and how much
 // each of them has changed that by coming: its own utility, less what it takes from those
@@ -9,6 +13,7 @@ import "gearshift/env/engine"
 type outlook struct {
 	worth    []float64 // by host
 	imagined engine.Host
+	first    []time.Duration // by sequence ID, of those imagined
 	events   []engine.Event
 }
 
@@ -32,12 +37,19 @@ func (x *outlook) begin(s *Simulator, host int, o *Outcome) {
 // of plays the host to its end.
 func (x *outlook) of(s *Simulator, host int) (worth float64) {
 	x.imagined.CopyFrom(s.hosts[host])
+	x.first = append(x.first, make([]time.Duration, len(s.jobs)-len(x.first))...)
 	for _, ok := x.imagined.Next(); ok; _, ok = x.imagined.Next() {
 		x.events = x.imagined.Step(x.events[:0])
 		for _, e := range x.events {
-			if e.Kind == engine.Finished {
+			switch e.Kind {
+			case engine.FirstToken:
+				x.first[e.ID] = e.At // before the sequence ends, if it has not come already
+			case engine.Finished:
 				o := s.jobs[e.ID].outcome
 				o.Finished = e.At
+				if o.FirstToken == 0 {
+					o.FirstToken = x.first[e.ID]
+				}
 				worth += s.utility(&o)
 			}
 		}

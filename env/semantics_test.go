@@ -166,3 +166,45 @@ func TestWorkloadThatRunsBackIsRefused(t *testing.T) {
 		t.Error("a request before the one before it is taken")
 	}
 }
+
+// An answer without output tokens is there when its prompt has been computed; its latency
+// is the whole, and it is judged by the deadline for its end where there is one.
+func TestAnswersWithoutOutputTokens(t *testing.T) {
+	for _, total := range []time.Duration{0, time.Nanosecond, time.Hour} {
+		c := with(t, twoByTwo(t), func(_ int, task *fleet.Task) { task.Deadline, task.Total = time.Minute, total })
+		o := only(t, c, workloads.Arrival{At: time.Second, PromptTokens: 300})
+		if o.Latency() != o.Finished-time.Second || o.FirstToken != o.Finished || o.Latency() <= 0 {
+			t.Errorf("latency %v of an answer from 1s to %v, first token at %v", o.Latency(), o.Finished, o.FirstToken)
+		}
+		if want := total != time.Nanosecond; o.Met != want || (o.Utility > 0) != want {
+			t.Errorf("deadline %v for the end: met %v, utility %v", total, o.Met, o.Utility)
+		}
+	}
+}
+
+// Each deadline is held against its own time, to the nanosecond, and a request's own stands
+// in for its task's.
+func TestDeadlinesToTheFirstTokenAndTheEnd(t *testing.T) {
+	request := workloads.Arrival{At: time.Second, PromptTokens: 90, OutputTokens: 20}
+	took := only(t, twoByTwo(t), request).Took()
+	for _, c := range []struct {
+		name         string
+		first, total time.Duration // of the task
+		own          time.Duration // of the request to its first token
+		met          bool
+	}{
+		{"both", took.FirstToken, took.Total, 0, true},
+		{"first token late", took.FirstToken - 1, took.Total, 0, false},
+		{"end late", took.FirstToken, took.Total - 1, 0, false},
+		{"a request with more time", took.FirstToken - 1, took.Total, took.FirstToken, true},
+		{"a request with less", took.FirstToken, took.Total, took.FirstToken - 1, false},
+	} {
+		request.FirstToken = c.own
+		o := only(t, with(t, twoByTwo(t), func(_ int, task *fleet.Task) {
+			task.Deadline, task.FirstToken, task.Total, task.Decay = time.Hour, c.first, c.total, nil
+		}), request)
+		if o.Met != c.met || (o.Utility > 0) != c.met {
+			t.Errorf("%s: met %v, utility %v", c.name, o.Met, o.Utility)
+		}
+	}
+}

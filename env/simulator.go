@@ -25,7 +25,7 @@ type Outcome struct {
 	// Marginal is by how much the request changed what all on its host would earn if no
 	// other came ([Config.Marginal]): its own utility, less what it took from the others.
 	Marginal float64
-	Met      bool // the deadline held
+	Met      bool // its deadlines held
 	// Failed is whether its host was lost before the end. FirstToken, where
 	// there was none, and Finished are then the moment of the loss.
 	Failed bool
@@ -39,9 +39,18 @@ type Outcome struct {
 	Refused string
 }
 
-// Latency is the mean time per output token, queueing included (LBE-4).
-func (o *Outcome) Latency() time.Duration {
-	return (o.Finished - o.Request.Arrival) / time.Duration(o.OutputTokens)
+// Latency is the mean time per output token, queueing included (LBE-4); of an answer
+// without output tokens, the whole.
+func (o *Outcome) Latency() time.Duration { return o.Took().PerToken }
+
+// Took is how long the answer took.
+func (o *Outcome) Took() fleet.Times {
+	return fleet.Took(o.FirstToken-o.Request.Arrival, o.Finished-o.Request.Arrival, o.OutputTokens)
+}
+
+// Deadlines are those that hold for the answer of a request of the task.
+func (o *Outcome) Deadlines(t *fleet.Task) fleet.Deadlines {
+	return t.Deadlines(&o.Request).Of(o.OutputTokens)
 }
 
 // Simulator advances the engines of all hosts, one event per engine iteration, and
@@ -159,7 +168,8 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		return fmt.Errorf("request at %v lies before %v, where the simulation is", now, s.now)
 	}
 	p := s.place[replica]
-	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: outputTokens}
+	// An answer without output tokens is there when its prompt has been computed.
+	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: max(1, outputTokens)}
 	if !s.hosts[p.host].Engine(p.engine).Fits(q) {
 		return fmt.Errorf("request of %d prompt and %d output tokens can never fit the KV cache of replica %s",
 			q.PromptTokens, q.OutputTokens, s.table.Replicas[replica].Name)
@@ -270,14 +280,16 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	o.Finished = e.At
 	s.pace.last(e.ID, o)
 	o.Utility = s.utility(o)
-	j.lease.Settle(s.table.Tasks[o.Request.Task].Shortfall(o.Utility))
-	o.Met = o.Latency() <= s.table.Tasks[o.Request.Task].Allowed(o.Request.Deadline)
+	task := &s.table.Tasks[o.Request.Task]
+	j.lease.Settle(task.Shortfall(o.Utility))
+	o.Met = o.Deadlines(task).Met(o.Took())
 	s.outlook.end(s.place[o.Replica].host, o.Utility)
 	return *o, nil
 }
 
 func (s *Simulator) utility(o *Outcome) float64 {
-	return s.table.Tasks[o.Request.Task].Utility(o.Variant, o.Latency(), o.Request.Deadline)
+	task := &s.table.Tasks[o.Request.Task]
+	return task.Utility(o.Variant, o.Took(), o.Deadlines(task))
 }
 
 func (s *Simulator) checkHost(h int) error {

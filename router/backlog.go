@@ -105,7 +105,7 @@ func (b *Backlog[T]) Next(now time.Duration) *Waiter[T] {
 // settled tries an entry, unless the like of it has been tried in this pass.
 func (b *Backlog[T]) settled(e *queue.Entry[*Waiter[T]]) bool {
 	w := e.Value
-	if y := b.futile.like(w); y != nil {
+	if y := b.futile.like(b.table, w); y != nil {
 		w.Err = y.Err
 		return false
 	}
@@ -201,15 +201,19 @@ func (b *Backlog[T]) Due(now time.Duration) (at time.Duration, ok bool) {
 
 // patience is how long a request may wait.
 func (b *Backlog[T]) patience(r *fleet.Request) time.Duration {
-	patience := b.limits.MaxWait
+	patience, task := b.limits.MaxWait, &b.table.Tasks[r.Task]
 	if b.limits.Output > 0 {
-		allowed := b.table.Tasks[r.Task].Allowed(r.Deadline)
+		allowed := task.Allowed(r.Deadline)
 		if whole := float64(allowed) * b.limits.Output * b.limits.WaitShare; whole < float64(patience) {
 			patience = time.Duration(whole)
 		}
 	}
-	if r.FirstToken > 0 {
-		patience = min(patience, r.FirstToken)
+	d := task.Deadlines(r)
+	if d.FirstToken > 0 {
+		patience = min(patience, d.FirstToken)
+	}
+	if d.Total > 0 {
+		patience = min(patience, d.Total)
 	}
 	return patience
 }

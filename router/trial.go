@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"sync/atomic"
-	"time"
 
 	"gearshift/router/fleet"
 )
@@ -256,8 +255,8 @@ func (t *trial) fault(reason string) {
 // expect is the utility that the request would earn on the replica, by forecast.
 func (d *Decision) expect(replica int, r *fleet.Request) float64 {
 	task := &d.table.Tasks[r.Task]
-	pace := d.view.Forecasts[replica].Pace * float64(task.Allowed(r.Deadline))
-	return task.Utility(d.table.Replicas[replica].Variant, time.Duration(min(pace, math.MaxInt64)), r.Deadline)
+	deadlines := task.Deadlines(r)
+	return task.Utility(d.table.Replicas[replica].Variant, d.view.Forecasts[replica].Expects(deadlines), deadlines)
 }
 
 func (x *comparison) add(charge, theirs float64) {

@@ -212,7 +212,10 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	ms("ttft_ms", w.FirstToken)
 	ms("latency_ms", r.Latency)
 	ms("per_token_ms", r.PerToken)
-	ms("deadline_ms", t.Tasks[w.Request.Task].Allowed(w.Request.Deadline))
+	d := t.Tasks[w.Request.Task].Deadlines(&w.Request)
+	ms("deadline_ms", d.PerToken)
+	ms("first_token_deadline_ms", d.FirstToken)
+	ms("total_deadline_ms", d.Total)
 	if r.Judged {
 		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", short(r.Utility)))
 	}

@@ -101,9 +101,11 @@ type Work struct {
 	streams bool          // its tokens are seen as they come
 	spend   keys.Spend    // of its key's token budgets
 	told    bool          // its end is what its caller says of it
-	whole   time.Duration // when its client had all of the answer; zero if that is not known
-	tried   bool
-	ended   atomic.Bool
+	// tokenless says that its answer has no output tokens, so that none are not unknown.
+	tokenless bool
+	whole     time.Duration // when its client had all of the answer; zero if that is not known
+	tried     bool
+	ended     atomic.Bool
 }
 
 // Arrive stamps the request's arrival and number, and notes the arrival, once. The
@@ -245,16 +247,30 @@ func (w *Work) result(outcome Outcome, tokens int, finish time.Duration) Result 
 	case Failed, TimedOut, Panicked:
 		r.Judged = true
 	case Completed:
-		if tokens < 1 {
-			break
-		}
-		task := w.task()
-		// Several answers of one prompt come side by side: each has its share of the tokens.
-		r.PerToken = r.Latency / time.Duration(max(1, tokens/max(1, w.Request.Answers)))
-		r.Utility = task.Utility(w.Variant, r.PerToken, w.Request.Deadline)
-		r.Judged, r.Met = true, r.PerToken <= task.Allowed(w.Request.Deadline)
+		w.judge(&r)
 	}
 	return r
+}
+
+// judge holds a whole answer against its deadlines. One whose length is not known cannot
+// be held against one per token; one without output tokens need not be, where there is
+// another for its end.
+func (w *Work) judge(r *Result) {
+	task := w.task()
+	deadlines := task.Deadlines(&w.Request)
+	if w.tokenless {
+		deadlines = deadlines.Of(0)
+	}
+	if r.Tokens < 1 && deadlines.PerToken > 0 {
+		return
+	}
+	// Several answers of one prompt come side by side: each has its share of the tokens.
+	took := fleet.Took(w.FirstToken, r.Latency, max(1, r.Tokens/max(1, w.Request.Answers)))
+	if r.Tokens > 0 {
+		r.PerToken = took.PerToken
+	}
+	r.Utility = task.Utility(w.Variant, took, deadlines)
+	r.Judged, r.Met = true, deadlines.Met(took)
 }
 
 func (w *Work) task() *fleet.Task { return &w.adapter.router.Table().Tasks[w.Request.Task] }

@@ -71,6 +71,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	work := s.adapter.Arrive(k.fleet)
 	work.spend, work.prompt = spend, k.prompt
 	work.streams = e.generates && k.Stream
+	work.tokenless = !e.generates && !e.counts
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.

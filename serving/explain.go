@@ -23,10 +23,12 @@ type Explanation struct {
 	// is empty if there is nothing to say.
 	Why      string `json:"why,omitempty"`
 	Fallback string `json:"fallback,omitempty"`
-	// The request: its task, its deadline per output token, and an estimate of
-	// its prompt's length.
+	// The request: its task, its deadlines per output token, to the first of them and to
+	// the end of the answer, and an estimate of its prompt's length.
 	Task         string  `json:"task"`
 	DeadlineMS   float64 `json:"deadline_ms"`
+	FirstTokenMS float64 `json:"first_token_ms,omitempty"`
+	TotalMS      float64 `json:"total_ms,omitempty"`
 	PromptTokens int     `json:"prompt_tokens"`
 	// MinQuality is what it asks for at least; zero if any will do.
 	MinQuality float64 `json:"min_quality,omitempty"`
@@ -57,7 +59,11 @@ type Alternative struct {
 	// and Misses the deadlines missed by it, others' among them; nil where nobody
 	// forecasts.
 	PaceMS *float64 `json:"pace_ms,omitempty"`
-	Misses *float64 `json:"misses,omitempty"`
+	// FirstTokenMS and TotalMS are the times to the first token and to the end of the answer
+	// forecast there; nil without a deadline for them.
+	FirstTokenMS *float64 `json:"first_token_ms,omitempty"`
+	TotalMS      *float64 `json:"total_ms,omitempty"`
+	Misses       *float64 `json:"misses,omitempty"`
 	// Value is what a learned policy expects of it; nil of other policies.
 	Value *float64 `json:"value,omitempty"`
 }
@@ -100,16 +106,17 @@ func (x *explainer) Explained(values []float32, why string) {
 // Saw implements [router.Witness].
 func (x *explainer) Saw(v *fleet.View, c router.Choice) {
 	t, task := v.Table, &v.Table.Tasks[x.request.Task]
-	deadline := task.Allowed(x.request.Deadline)
+	deadlines := task.Deadlines(&x.request)
 	e := &Explanation{
 		Variant: t.Variants[c.Variant].Name, Replica: t.Replicas[c.Replica].Name, Policy: c.Policy,
 		Why: x.why, Fallback: c.Reason, Task: task.Name,
-		DeadlineMS: short(milliseconds(deadline)), PromptTokens: x.request.PromptTokens,
-		MinQuality: short(x.request.MinQuality), Rate: short(v.Rate),
+		DeadlineMS: short(milliseconds(deadlines.PerToken)), FirstTokenMS: short(milliseconds(deadlines.FirstToken)), TotalMS: short(milliseconds(deadlines.Total)),
+		PromptTokens: x.request.PromptTokens,
+		MinQuality:   short(x.request.MinQuality), Rate: short(v.Rate),
 		Alternatives: make([]Alternative, len(t.Variants)),
 	}
 	for m := range e.Alternatives {
-		e.Alternatives[m] = alternative(v, m, task.Quality[m], deadline)
+		e.Alternatives[m] = alternative(v, m, task.Quality[m], deadlines, task.Allowed(x.request.Deadline))
 		if !e.Alternatives[m].Available {
 			e.Alternatives[m].Unavailable = unavailable(x.ledger, x.request.Task, m)
 		}
@@ -121,7 +128,7 @@ func (x *explainer) Saw(v *fleet.View, c router.Choice) {
 	x.explanation = e
 }
 
-func alternative(v *fleet.View, variant int, quality float64, deadline time.Duration) Alternative {
+func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines, pace time.Duration) Alternative {
 	a := Alternative{
 		Variant: v.Table.Variants[variant].Name, Quality: short(quality),
 		Available: v.VariantAvailable(variant), InFlight: v.VariantInFlight(variant),
@@ -139,7 +146,14 @@ func alternative(v *fleet.View, variant int, quality float64, deadline time.Dura
 		}
 	}
 	if best >= 0 {
-		a.PaceMS, a.Misses = number(v.Forecasts[best].Pace*milliseconds(deadline)), number(v.Forecasts[best].Misses)
+		f := &v.Forecasts[best]
+		a.PaceMS, a.Misses = number(f.Pace*milliseconds(pace)), number(f.Misses)
+		if d.FirstToken > 0 {
+			a.FirstTokenMS = number(f.First * milliseconds(d.FirstToken))
+		}
+		if d.Total > 0 {
+			a.TotalMS = number(f.Total * milliseconds(d.Total))
+		}
 	}
 	return a
 }

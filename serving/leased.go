@@ -93,14 +93,15 @@ func (l *leased) add(key string, w *Work, maxTokens int, timeout time.Duration, 
 	return x.ID, leases.None
 }
 
-// end ends the lease for the key that took it, and returns its work. It reports false
-// if there is none, or it is another's.
-func (l *leased) end(id, key string, tokens int) (*Work, Result, bool) {
+// end ends the lease for the key that took it, and returns its work. Told notes on that what
+// the caller says of the answer, and returns its length. It reports false if there is no such
+// lease, or it is another's.
+func (l *leased) end(id, key string, told func(*Work) (tokens int)) (*Work, Result, bool) {
 	x, ok := l.set.End(id, key)
 	if !ok {
 		return nil, Result{}, false
 	}
-	r, ok := l.settleLease(x, Completed, min(tokens, x.Work.most), leaseEnded)
+	r, ok := l.settleLease(x, Completed, min(told(x.Work.Work), x.Work.most), leaseEnded)
 	return x.Work.Work, r, ok
 }
 

@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
@@ -15,6 +17,7 @@ type lifeBooks struct {
 	hedges      *prometheus.CounterVec // result
 	timeouts    *prometheus.CounterVec // phase
 	firstTokens *prometheus.CounterVec // variant, result
+	totals      *prometheus.CounterVec // variant, result
 }
 
 func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...label) *prometheus.CounterVec) *lifeBooks {
@@ -28,7 +31,8 @@ func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...labe
 		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
 		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", label{"result", []string{"won", "lost", "failed"}}),
 		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", label{"phase", phases[:]}),
-		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token that requests set, met and missed.", variantLabel(t), resultLabel),
+		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token, met and missed.", variantLabel(t), resultLabel),
+		totals:      counter("total_deadlines_total", "Deadlines for the end of answers, met and missed.", variantLabel(t), resultLabel),
 	}
 }
 
@@ -40,18 +44,26 @@ func (b *lifeBooks) retried(reason failure, sameVariant bool) {
 	b.retries.WithLabelValues(string(reason), to).Inc()
 }
 
-// settle enters ended work that has a deadline for its first token. One that
+// settle enters ended work that has a deadline for its first token or its end. One that
 // never came is missed, unless the client did not wait for it or is at fault.
 func (b *lifeBooks) settle(w *Work, r Result) {
-	if w.Request.FirstToken == 0 {
-		return
+	d, variant := b.table.Tasks[w.Request.Task].Deadlines(&w.Request), b.table.Variants[w.Variant].Name
+	excused := r.Outcome == Cancelled || r.Outcome == Refused || r.Outcome == Expired
+	enter := func(counts *prometheus.CounterVec, deadline, took time.Duration) {
+		switch {
+		case deadline == 0:
+		case took > 0 && took <= deadline:
+			counts.WithLabelValues(variant, "met").Inc()
+		case took > 0 || !excused:
+			counts.WithLabelValues(variant, "missed").Inc()
+		}
 	}
-	result := "missed"
-	switch {
-	case w.FirstToken > 0 && w.FirstToken <= w.Request.FirstToken:
-		result = "met"
-	case w.FirstToken == 0 && (r.Outcome == Cancelled || r.Outcome == Refused || r.Outcome == Expired):
-		return
+	if w.FirstToken > 0 || !w.told { // of a leased one nobody may have said when it came
+		enter(b.firstTokens, d.FirstToken, w.FirstToken)
 	}
-	b.firstTokens.WithLabelValues(b.table.Variants[w.Variant].Name, result).Inc()
+	if r.Outcome == Completed {
+		enter(b.totals, d.Total, r.Latency)
+	} else {
+		enter(b.totals, d.Total, 0)
+	}
 }

@@ -27,11 +27,12 @@ const (
 	headerExplain = "X-Gearshift-Explain"
 )
 
-// The headers that set deadlines, in milliseconds: per output token, and for the
-// first of them. The first one present counts.
+// The headers that set deadlines, in milliseconds: per output token, for the first of
+// them, and for the end of the answer. The first one present counts.
 var (
 	deadlineHeaders   = []string{"X-Llm-D-Slo-Tpot-Ms", "X-Slo-Tpot-Ms"}
 	firstTokenHeaders = []string{"X-Llm-D-Slo-Ttft-Ms", "X-Slo-Ttft-Ms"}
+	totalHeaders      = []string{"X-Gearshift-Total-Ms"}
 )
 
 // identify gives every answer the client's own request ID, or a new one.

@@ -80,7 +80,7 @@ func (w *Work) adopt(p *place) {
 	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.replica, p.variant, p.held, p.bound
 	*p = place{adapter: p.adapter}
 	task := w.task()
-	w.Lease.Settle(task.Shortfall(task.Utility(w.Variant, 0, 0))) // as if decided so
+	w.Lease.Settle(task.Shortfall(task.Utility(w.Variant, fleet.Times{}, fleet.Deadlines{}))) // as if decided so
 	w.moved()
 }
 

@@ -205,6 +205,9 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	if k.fleet.FirstToken, fault = deadline(h, firstTokenHeaders, "milliseconds until the first token"); fault != nil {
 		return k, fault
 	}
+	if k.fleet.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
+		return k, fault
+	}
 	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}

@@ -46,7 +46,7 @@ func TestFaultsOfRequests(t *testing.T) {
 		{"completions too", "POST", "/v1/completions", `{"model":"huge"}`, nil, 404, "model", "model_not_found", "huge"},
 		{"route: too many tokens", "POST", "/v1/gearshift/route", `{"prompt_tokens":3000000000}`, nil, 400, "prompt_tokens", "invalid_value", "nor above 16777216"},
 		{"route: unknown task", "POST", "/v1/gearshift/route", `{"task":"sing"}`, nil, 400, "task", "unknown_task", "sing"},
-		{"route: unknown member", "POST", "/v1/gearshift/route", `{"tusk":"chat"}`, nil, 400, "tusk", "unknown_member", `no "tusk" here; there are task, prompt_tokens, deadline_ms, max_tokens`},
+		{"route: unknown member", "POST", "/v1/gearshift/route", `{"tusk":"chat"}`, nil, 400, "tusk", "unknown_member", `no "tusk" here; there are task, prompt_tokens, deadline_ms, first_token_ms, total_ms, max_tokens`},
 		{"route: more quality than there is", "POST", "/v1/gearshift/route", `{"task":"copy"}`, []string{"x-gearshift-min-quality", "2"}, 400, "x-gearshift-min-quality", "quality_not_found", `"copy"`},
 		{"route: malformed", "POST", "/v1/gearshift/route", `{"task":chat}`, nil, 400, "", "invalid_json", "line 1, column 9 (byte 8)"},
 		{"route: no object", "POST", "/v1/gearshift/route", `"chat"`, nil, 400, "", "invalid_type", "must be a JSON object"},

@@ -15,9 +15,12 @@ import (
 
 // routeRequest is the body of POST /v1/gearshift/route.
 type routeRequest struct {
-	Task         string   `json:"task"`
-	PromptTokens int      `json:"prompt_tokens"`
+	Task         string `json:"task"`
+	PromptTokens int    `json:"prompt_tokens"`
+	// The deadlines: per output token, from arrival to the first token, and to the end.
 	DeadlineMS   *float64 `json:"deadline_ms"`
+	FirstTokenMS *float64 `json:"first_token_ms"`
+	TotalMS      *float64 `json:"total_ms"`
 	MaxTokens    int      `json:"max_tokens"`
 }
 
@@ -118,40 +121,86 @@ func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refus
 	if in.MaxTokens < 0 || in.MaxTokens > mostPromptTokens {
 		return r, bad(http.StatusBadRequest, "max_tokens", "invalid_value", fmt.Sprintf(`"max_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
-	if in.DeadlineMS != nil {
+	for _, d := range []struct {
+		key, unit string
+		ms        *float64
+		into      *time.Duration
+	}{
+		{"deadline_ms", "milliseconds per output token", in.DeadlineMS, &r.Deadline},
+		{"first_token_ms", "milliseconds until the first token", in.FirstTokenMS, &r.FirstToken},
+		{"total_ms", "milliseconds until the end of the answer", in.TotalMS, &r.Total},
+	} {
+		if d.ms == nil {
+			continue
+		}
 		var ok bool
-		if r.Deadline, ok = fromMilliseconds(*in.DeadlineMS); !ok {
-			return r, badDeadline("deadline_ms", fmt.Sprint(*in.DeadlineMS), "milliseconds per output token")
+		if *d.into, ok = fromMilliseconds(*d.ms); !ok {
+			return r, badDeadline(d.key, fmt.Sprint(*d.ms), d.unit)
 		}
 	}
 	return r, nil
 }
 
-// endRoute ends a lease of the route endpoint. With "output_tokens" its
-// latency is judged by the deadline. A key ends its own leases alone.
-func (s *Server) endRoute(c *gin.Context) {
-	var in struct {
-		OutputTokens int `json:"output_tokens"`
+// leaseReport is the body of the end of a lease: what its caller says of the answer.
+type leaseReport struct {
+	// OutputTokens is its length. Null is not known; zero is an answer that has none, such as
+	// an embedding.
+	OutputTokens *int `json:"output_tokens"`
+	// FirstTokenMS is the time from the lease to its first token. Null is not known.
+	FirstTokenMS *float64 `json:"first_token_ms"`
+}
+
+func (in leaseReport) fault() *refusal {
+	if in.OutputTokens != nil && *in.OutputTokens < 0 {
+		return bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
 	}
+	if in.FirstTokenMS != nil {
+		if _, ok := fromMilliseconds(*in.FirstTokenMS); !ok {
+			return bad(http.StatusBadRequest, "first_token_ms", "invalid_value", fmt.Sprintf(`"first_token_ms" is %v; it must be a positive number of milliseconds from the lease to the first token`, *in.FirstTokenMS))
+		}
+	}
+	return nil
+}
+
+// apply notes on the work of the lease what is said of it, and returns its length; zero is
+// not known, or none.
+func (in leaseReport) apply(w *Work) (tokens int) {
+	if in.FirstTokenMS != nil {
+		w.FirstToken, _ = fromMilliseconds(*in.FirstTokenMS)
+	}
+	if in.OutputTokens == nil {
+		return 0
+	}
+	w.tokenless = *in.OutputTokens == 0
+	return *in.OutputTokens
+}
+
+// endRoute ends a lease of the route endpoint. With "output_tokens" its
+// latency is judged by the deadlines. A key ends its own leases alone.
+func (s *Server) endRoute(c *gin.Context) {
+	var in leaseReport
 	fault := s.decode(c, &in)
-	if fault == nil && in.OutputTokens < 0 {
-		fault = bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
+	if fault == nil {
+		fault = in.fault()
 	}
 	if fault != nil {
 		s.refuse(c, fault)
 		return
 	}
-	w, r, ok := s.leases.end(c.Param("lease"), c.GetString(tenantKey), in.OutputTokens)
+	w, r, ok := s.leases.end(c.Param("lease"), c.GetString(tenantKey), in.apply)
 	if !ok {
 		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return
 	}
-	if in.OutputTokens > 0 { // the caller has seen the replica answer
+	if r.Tokens > 0 { // the caller has seen the replica answer
 		s.health.succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
 	out := gin.H{"latency_ms": milliseconds(r.Latency)}
 	if r.Judged {
-		out["per_token_ms"], out["deadline_met"], out["utility"] = milliseconds(r.PerToken), r.Met, r.Utility
+		out["deadline_met"], out["utility"] = r.Met, r.Utility
+		if r.Tokens > 0 {
+			out["per_token_ms"] = milliseconds(r.PerToken)
+		}
 	}
 	c.JSON(http.StatusOK, out)
 }

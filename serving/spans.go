@@ -29,27 +29,29 @@ const (
 	attrOutputTokens  = attribute.Key("gen_ai.usage.output_tokens")
 	attrFirstChunk    = attribute.Key("gen_ai.response.time_to_first_chunk") // seconds
 
-	attrRequestID = attribute.Key("gearshift.request_id")
-	attrTask      = attribute.Key("gearshift.task")
-	attrTenant    = attribute.Key("gearshift.tenant")
-	attrVariant   = attribute.Key("gearshift.variant")
-	attrReplica   = attribute.Key("gearshift.replica")
-	attrHost      = attribute.Key("gearshift.host")
-	attrPolicy    = attribute.Key("gearshift.policy")
-	attrFallback  = attribute.Key("gearshift.fallback")
-	attrOutcome   = attribute.Key("gearshift.outcome")
-	attrAttempt   = attribute.Key("gearshift.attempt")
-	attrAttempts  = attribute.Key("gearshift.attempts")
-	attrDeadline  = attribute.Key("gearshift.deadline_ms")  // per output token
-	attrPerToken  = attribute.Key("gearshift.per_token_ms") // from arrival to the end
-	attrMet       = attribute.Key("gearshift.deadline_met")
-	attrUtility   = attribute.Key("gearshift.utility")
-	attrWaited    = attribute.Key("gearshift.waited_ms") // for room
-	attrOverhead  = attribute.Key("gearshift.overhead_us")
-	attrPrompt    = attribute.Key("gearshift.prompt_tokens_estimate")
-	attrRate      = attribute.Key("gearshift.arrival_rate")
-	attrInFlight  = attribute.Key("gearshift.in_flight")
-	attrWhy       = attribute.Key("gearshift.why")
+	attrRequestID     = attribute.Key("gearshift.request_id")
+	attrTask          = attribute.Key("gearshift.task")
+	attrTenant        = attribute.Key("gearshift.tenant")
+	attrVariant       = attribute.Key("gearshift.variant")
+	attrReplica       = attribute.Key("gearshift.replica")
+	attrHost          = attribute.Key("gearshift.host")
+	attrPolicy        = attribute.Key("gearshift.policy")
+	attrFallback      = attribute.Key("gearshift.fallback")
+	attrOutcome       = attribute.Key("gearshift.outcome")
+	attrAttempt       = attribute.Key("gearshift.attempt")
+	attrAttempts      = attribute.Key("gearshift.attempts")
+	attrDeadline      = attribute.Key("gearshift.deadline_ms") // per output token
+	attrFirstDeadline = attribute.Key("gearshift.first_token_deadline_ms")
+	attrTotalDeadline = attribute.Key("gearshift.total_deadline_ms")
+	attrPerToken      = attribute.Key("gearshift.per_token_ms") // from arrival to the end
+	attrMet           = attribute.Key("gearshift.deadline_met")
+	attrUtility       = attribute.Key("gearshift.utility")
+	attrWaited        = attribute.Key("gearshift.waited_ms") // for room
+	attrOverhead      = attribute.Key("gearshift.overhead_us")
+	attrPrompt        = attribute.Key("gearshift.prompt_tokens_estimate")
+	attrRate          = attribute.Key("gearshift.arrival_rate")
+	attrInFlight      = attribute.Key("gearshift.in_flight")
+	attrWhy           = attribute.Key("gearshift.why")
 )
 
 // provider is what the conventions call who answers, as a client sees it.
@@ -179,7 +181,16 @@ func (a *Account) worth() []attribute.KeyValue {
 	w, r, t := a.Work, a.Result, a.server.table
 	list := []attribute.KeyValue{
 		attrResponseModel.String(t.Variants[w.Variant].Name), attrAttempts.Int(a.Attempts), attrOverhead.Int64(a.Overhead.Microseconds()),
-		attrPrompt.Int(w.Request.PromptTokens), attrDeadline.Float64(milliseconds(t.Tasks[w.Request.Task].Allowed(w.Request.Deadline))),
+		attrPrompt.Int(w.Request.PromptTokens),
+	}
+	d := t.Tasks[w.Request.Task].Deadlines(&w.Request)
+	for _, deadline := range []struct {
+		key attribute.Key
+		is  time.Duration
+	}{{attrDeadline, d.PerToken}, {attrFirstDeadline, d.FirstToken}, {attrTotalDeadline, d.Total}} {
+		if deadline.is > 0 {
+			list = append(list, deadline.key.Float64(milliseconds(deadline.is)))
+		}
 	}
 	if w.Waited > 0 {
 		list = append(list, attrWaited.Float64(milliseconds(w.Waited)))

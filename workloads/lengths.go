@@ -7,8 +7,10 @@ import (
 )
 
 // Lengths is the configuration of how many tokens a prompt or an output has.
-// Every length drawn is at least 1. The keys that belong to each distribution:
+// Every length drawn is at least 1, but for outputs that are none. The keys that belong to
+// each distribution:
 //
+//	none       for outputs alone: answers without output tokens, such as classes
 //	constant   value                 always that
 //	uniform    min, max              whole numbers from min to max, both included
 //	geometric  mean, [max]           1, 2, …; longer ones count as max
@@ -29,6 +31,7 @@ const MaxTokens = 10_000_000
 
 // distributions lists the keys of each, by name.
 var distributions = map[string][]string{
+	"none":      {},
 	"constant":  {"value"},
 	"uniform":   {"min", "max"},
 	"geometric": {"mean", "max"},

@@ -98,6 +98,7 @@ func (o Outputs) shape(declared Shape, room int) (Shape, error) {
 	s.Tasks = maps.Clone(declared.Tasks)
 	for task, own := range declared.Tasks {
 		switch {
+		case own.Output.Distribution == "none": // has none, however long those of others are
 		case o.Lengths.given():
 			own.Output = Lengths{}
 		case own.Output.given():

@@ -117,11 +117,11 @@ func (s Shape) Validate(tasks []fleet.Task) error {
 // ValidateLengths is Validate but for the names of tasks.
 func (s Shape) ValidateLengths() error {
 	var f faults
-	f.nest("prompt_tokens", s.Prompt.Validate())
+	f.nest("prompt_tokens", s.Prompt.validatePrompt())
 	f.nest("output_tokens", s.Output.Validate())
 	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
 		key, own := "task_lengths."+name, s.Tasks[name]
-		f.nest(key+".prompt_tokens", own.Prompt.validateOwn())
+		f.nest(key+".prompt_tokens", errors.Join(own.Prompt.validateOwn(), own.Prompt.notNone()))
 		f.nest(key+".output_tokens", own.Output.validateOwn())
 	}
 	return f.err()
@@ -138,6 +138,22 @@ func (l Lengths) validateOwn() error {
 		f.add("max", "missing; a task's own lengths need one")
 	}
 	return errors.Join(l.Validate(), f.err())
+}
+
+// validatePrompt is Validate of prompts, which have a token at least.
+func (l Lengths) validatePrompt() error {
+	if err := l.notNone(); err != nil {
+		return err
+	}
+	return l.Validate()
+}
+
+func (l Lengths) notNone() error {
+	var f faults
+	if l.Distribution == "none" {
+		f.add("distribution", "%q is for output_tokens alone; constant, uniform, geometric or lognormal would be right", l.Distribution)
+	}
+	return f.err()
 }
 
 // given says whether there are such lengths at all.

@@ -21,10 +21,11 @@ type Arrival struct {
 	At time.Duration
 	// Task is an index into the fleet's tasks.
 	Task int
-	// PromptTokens and OutputTokens are both at least 1.
+	// PromptTokens is at least 1, and OutputTokens too but for answers that have none.
 	PromptTokens, OutputTokens int
-	// Deadline per output token; zero stands for the task's own.
-	Deadline time.Duration
+	// Deadline per output token, FirstToken to the first of them and Total to the end of
+	// the answer; zero stands for the task's own.
+	Deadline, FirstToken, Total time.Duration
 	// Rate is the true arrival rate at that moment, per second; 0 where nobody
 	// knows it, as in a trace.
 	Rate float64

@@ -106,6 +106,7 @@ func beyond(s *scenario.Scenario, text string) (string, error) {
 // deadline is one in ms per output token, and the tasks that have it.
 type deadline struct {
 	ms    float64
+	none  bool // there is none, and the time is as long as one may be
 	tasks []string
 }
 
@@ -113,9 +114,10 @@ type deadline struct {
 func deadlinesOf(s *scenario.Scenario) []deadline {
 	var list []deadline
 	for _, t := range s.Tasks {
-		i := slices.IndexFunc(list, func(d deadline) bool { return d.ms == t.DeadlineMS })
+		ms := s.PaceMS(&t)
+		i := slices.IndexFunc(list, func(d deadline) bool { return d.ms == ms })
 		if i < 0 {
-			list = append(list, deadline{ms: t.DeadlineMS})
+			list = append(list, deadline{ms: ms, none: t.Unpaced()})
 			i = len(list) - 1
 		}
 		list[i].tasks = append(list[i].tasks, t.Name)
@@ -126,7 +128,11 @@ func deadlinesOf(s *scenario.Scenario) []deadline {
 
 // capacityTable shows each variant, once for the hosts where it does the same.
 func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
-	fmt.Fprintf(out, "\nIn time, with a deadline of %v ms per token (%s):\n", d.ms, strings.Join(d.tasks, ", "))
+	what := fmt.Sprintf("a deadline of %v ms per token", d.ms)
+	if d.none {
+		what = "no deadline but that to the first token, which is not counted here"
+	}
+	fmt.Fprintf(out, "\nIn time, with %s (%s):\n", what, strings.Join(d.tasks, ", "))
 	rows := capacityRows(s, d.ms)
 	width := len("replica")
 	for _, r := range rows {

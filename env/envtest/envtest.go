@@ -151,8 +151,15 @@ func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
 	if o.Degraded {
 		variant = o.Variant
 	}
-	latency := (o.Finished - d.request.Arrival) / time.Duration(o.OutputTokens)
-	return t.Tasks[d.request.Task].Utility(variant, latency, d.request.Deadline)
+	took := fleet.Times{FirstToken: o.FirstToken - d.request.Arrival, Total: o.Finished - d.request.Arrival}
+	task := &t.Tasks[d.request.Task]
+	deadlines := task.Deadlines(&d.request)
+	if o.OutputTokens > 0 {
+		took.PerToken = took.Total / time.Duration(o.OutputTokens)
+	} else if took.PerToken = took.Total; deadlines.Total > 0 {
+		deadlines.PerToken = 0
+	}
+	return task.Utility(variant, took, deadlines)
 }
 
 // checkEnd wants every decision ended and no further step possible.

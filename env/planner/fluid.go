@@ -100,6 +100,9 @@ func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 // tierStep is how finely a decay is resolved, as a share of the deadline.
 const tierStep, maxTiers = 0.0025, 400
 
+// paperDeadline is that at which decays by a share are defined, in ms; see [fleet.Task.Utility].
+const paperDeadline = 40
+
 // tiers resolves the decay of a task from above: within a tier, what is left at
 // its beginning.
 func tiers(t *fleet.Task) []tier {
@@ -107,17 +110,21 @@ func tiers(t *fleet.Task) []tier {
 	if decay == nil {
 		decay = fleet.Hard{}
 	}
-	deadline := float64(t.Deadline) / float64(time.Millisecond)
-	list := []tier{{t.Deadline.Seconds(), 1}}
+	pace := t.Allowed(0)
+	deadline := float64(pace) / float64(time.Millisecond)
+	if t.Deadline == 0 { // the pace is that of a deadline to the end, which decays by its share
+		deadline = paperDeadline
+	}
+	list := []tier{{pace.Seconds(), 1}}
 	for k := 1; k <= maxTiers; k++ {
 		begin := deadline * (1 + tierStep*float64(k-1))
 		left := decay.Factor(math.Nextafter(begin, math.Inf(1)), deadline)
 		if left <= 0 {
 			break
 		}
-		allowed := t.Deadline.Seconds() * (1 + tierStep*float64(k))
+		allowed := pace.Seconds() * (1 + tierStep*float64(k))
 		if k == maxTiers {
-			allowed = t.Deadline.Seconds() * 1e6 // whatever is left for ever
+			allowed = pace.Seconds() * 1e6 // whatever is left for ever
 		}
 		list = append(list, tier{allowed, left})
 	}

@@ -15,6 +15,7 @@ import (
 //
 //	time per token of the batch with it     ≤ Pace · deadline
 //	time to its first token                 ≤ Pace · its deadline, less its wait so far
+//	time to the end of its answer           ≤ Pace · its deadline
 //	peak use of the KV cache of that batch  ≤ KV
 //	requests of that batch                  ≤ Sequences
 //
@@ -24,7 +25,8 @@ import (
 // plenty of time must not take that of others. It is taken to where nothing is left of
 // a utility that decays softly. The first token, where the request has a deadline for
 // that, comes after the step under way, taken to be as long as one of that batch, and
-// the prefill of its prompt. The peak is what the batch is expected to hold at most if
+// the prefill of its prompt. The end is the view's forecast, where it has a deadline for
+// that. The peak is what the batch is expected to hold at most if
 // nothing more joins it.
 //
 // On a host where nothing is in flight there always is room: nobody is slowed, and
@@ -57,11 +59,13 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 		return false
 	}
 	task := &v.Table.Tasks[r.Task]
+	deadlines := task.Deadlines(r)
 	bound := task.Last(r.Deadline)
 	if tightest := v.Tightest(replica); tightest > 0 {
 		bound = min(bound, tightest)
 	}
-	step, prefill := v.Forecasts[replica].Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)*v.Slowdown(replica)
+	forecast := &v.Forecasts[replica]
+	step, prefill := forecast.Pace*milliseconds(task.Allowed(r.Deadline)), x.prefill(r, replica)*v.Slowdown(replica)
 	pace := step
 	if x.Output > 0 {
 		pace += float64(n) * (prefill / x.Output)
@@ -69,7 +73,10 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if pace > x.Pace*milliseconds(bound) {
 		return false
 	}
-	if left := r.FirstToken - (v.Now - r.Arrival); r.FirstToken > 0 && step+prefill > x.Pace*milliseconds(left) {
+	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.Pace*milliseconds(left) {
+		return false
+	}
+	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*milliseconds(deadlines.Total) > x.Pace*milliseconds(last) {
 		return false
 	}
 	return x.fill(v, r, replica) <= x.KV

@@ -15,10 +15,10 @@ type Request struct {
 	PromptTokens int
 	// Deadline per output token; zero stands for the task's own.
 	Deadline time.Duration
-	// FirstToken is the deadline of the answer's first token, since arrival; zero is
-	// none.
-	FirstToken time.Duration
-	Arrival    time.Duration
+	// FirstToken is the deadline of the answer's first token and Total that of its end,
+	// since arrival; zero stands for the task's own.
+	FirstToken, Total time.Duration
+	Arrival           time.Duration
 	// MinQuality is the least quality of an answer for the task that is taken. Zero
 	// takes any.
 	MinQuality float64

@@ -114,10 +114,13 @@ func (t *Table) faults() []error {
 		if len(task.Quality) != len(t.Variants) {
 			fault("task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(t.Variants))
 		}
-		if task.Deadline <= 0 {
+		if more := task.FirstToken > 0 || task.Total > 0; task.Deadline < 0 || task.Deadline == 0 && !(more && task.Pace > 0) {
 			fault("task %q has deadline %v; it must be positive", task.Name, task.Deadline)
 		}
 		t.gapFaults(&task, fault)
+		if task.FirstToken < 0 || task.Total < 0 {
+			fault("task %q has deadlines %v to the first token and %v in all; they must not be negative", task.Name, task.FirstToken, task.Total)
+		}
 	}
 	for _, r := range t.Replicas {
 		t.replicaFaults(&r, fault)

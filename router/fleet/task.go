@@ -9,13 +9,20 @@ import (
 	"time"
 )
 
-// Task is a class of requests: a deadline, how utility decays past it, a
+// Task is a class of requests: one or more deadlines, how utility decays past them, a
 // weight, and a row of the quality matrix.
 type Task struct {
 	Name string
 	// Deadline is the mean time allowed per output token, queueing included
-	// (finish − arrival divided by output tokens; LBE-4).
+	// (finish − arrival divided by output tokens; LBE-4). Zero is none: then there is
+	// another, and a Pace.
 	Deadline time.Duration
+	// FirstToken is the time allowed from arrival to the first token, and Total that to
+	// the end of the answer. Zero is none.
+	FirstToken, Total time.Duration
+	// Pace is the time per output token that forecasts and rules plan with where there
+	// is no Deadline. The utility does not depend on it.
+	Pace time.Duration
 	// Decay says what is left of the reward past the deadline. Nil is [Hard].
 	Decay Decay
 	// Weight multiplies the utility, for instance for paid users.
@@ -26,12 +33,6 @@ type Task struct {
 	// Without has a bit for each variant that does not answer the task, by index; their
 	// Quality is 0. Zero is none: all answer it.
 	Without uint64
-}
-
-// Utility is weight × decay(latency) × quality[variant] (Eq. 1). Latency is
-// per output token. A deadline of zero stands for the task's own.
-func (t *Task) Utility(variant int, latency, deadline time.Duration) float64 {
-	return t.Weight * t.factor(latency, t.Allowed(deadline)) * t.Quality[variant]
 }
 
 // Peak is the utility of the best answer in time.
@@ -47,33 +48,40 @@ func (t *Task) Shortfall(utility float64) float32 {
 	return float32(max(0, 1-utility/peak))
 }
 
-// Allowed is the deadline that holds for a request of the task: its own, or the
-// task's if it has none.
+// Allowed is the time per output token to plan with for a request of the task: its own
+// deadline, or the task's if it has none, or the task's pace.
 func (t *Task) Allowed(deadline time.Duration) time.Duration {
-	if deadline <= 0 {
+	switch {
+	case deadline > 0:
+		return deadline
+	case t.Deadline > 0:
 		return t.Deadline
 	}
-	return deadline
+	return t.Pace
+}
+
+// laster is a decay that knows the latency up to which something is left.
+type laster interface {
+	Last(deadline float64) float64
 }
 
 // Last is the latency per output token up to which something is left of the utility:
 // the deadline, or what a decay with a method Last(deadline) makes of it.
 func (t *Task) Last(deadline time.Duration) time.Duration {
 	allowed := t.Allowed(deadline)
-	if soft, ok := t.Decay.(interface {
-		Last(deadline float64) float64
-	}); ok {
+	if soft, ok := t.Decay.(laster); ok {
 		return time.Duration(soft.Last(milliseconds(allowed)) * float64(time.Millisecond))
 	}
 	return allowed
 }
 
-func (t *Task) factor(latency, deadline time.Duration) float64 {
+// factor is what the decay leaves, of times in milliseconds.
+func (t *Task) factor(latency, deadline float64) float64 {
 	decay := t.Decay
 	if decay == nil {
 		decay = Hard{}
 	}
-	return decay.Factor(milliseconds(latency), milliseconds(deadline))
+	return decay.Factor(latency, deadline)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -37,10 +37,10 @@ func TestDecay(t *testing.T) {
 		hard := Task{Weight: 1, Deadline: ms(test.deadline), Quality: []float64{1}}
 		soft := hard
 		soft.Decay = PaperSoft()
-		if got := hard.Utility(0, ms(test.latency), 0); got != test.hard {
+		if got := hard.Utility(0, Times{PerToken: ms(test.latency)}, hard.Deadlines(&Request{})); got != test.hard {
 			t.Errorf("hard %v at %v: %v, want %v", test.deadline, test.latency, got, test.hard)
 		}
-		if got := soft.Utility(0, ms(test.latency), 0); !near(got, test.soft) {
+		if got := soft.Utility(0, Times{PerToken: ms(test.latency)}, soft.Deadlines(&Request{})); !near(got, test.soft) {
 			t.Errorf("soft %v at %v: %v, want %v", test.deadline, test.latency, got, test.soft)
 		}
 	}
@@ -68,7 +68,7 @@ func TestUtility(t *testing.T) {
 		{2, ms(42), ms(32), 0},   // a shorter one
 		{2, ms(42), -1, 3 * .98}, // none
 	} {
-		if got := task.Utility(test.variant, test.latency, test.deadline); !near(got, test.want) {
+		if got := task.Utility(test.variant, Times{PerToken: test.latency}, task.Deadlines(&Request{Deadline: test.deadline})); !near(got, test.want) {
 			t.Errorf("utility of variant %d at %v of %v is %v, want %v", test.variant, test.latency, test.deadline, got, test.want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestPaperQuality(t *testing.T) {
 		var sum float64
 		for _, task := range tasks {
 			task.Weight, task.Deadline = 1, ms(40)
-			sum += task.Utility(variant, ms(40), 0)
+			sum += task.Utility(variant, Times{PerToken: ms(40)}, task.Deadlines(&Request{}))
 		}
 		if mean := sum / 4; !near(mean, want) {
 			t.Errorf("variant %d is worth %v, want %v", variant, mean, want)
@@ -158,7 +158,8 @@ func TestLast(t *testing.T) {
 		if last != c.want {
 			t.Errorf("%+v, deadline %v: last %v, want %v", c.decay, c.deadline, last, c.want)
 		}
-		if task.Utility(0, last+ms, c.deadline) != 0 || task.Utility(0, last-ms, c.deadline) <= 0 {
+		d := task.Deadlines(&Request{Deadline: c.deadline})
+		if task.Utility(0, Times{PerToken: last + ms}, d) != 0 || task.Utility(0, Times{PerToken: last - ms}, d) <= 0 {
 			t.Errorf("%+v, deadline %v: something is left after %v, or nothing before", c.decay, c.deadline, last)
 		}
 	}

@@ -63,8 +63,12 @@ func (v *View) Tightest(replica int) time.Duration {
 // Forecast is what a further request is expected to do on a replica.
 type Forecast struct {
 	// Pace is the time per output token of the batch that it would join, as a
-	// multiple of the request's deadline.
+	// multiple of what [Task.Allowed] says of the request.
 	Pace float64
+	// First is the time from its arrival to its first token, and Total that to the end
+	// of an answer of mean length, each as a multiple of the request's deadline for it;
+	// 0 where it has none.
+	First, Total float64
 	// Misses is the number of missed deadlines that it would add, its own and
 	// those of the requests that it slows.
 	Misses float64

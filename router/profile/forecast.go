@@ -23,7 +23,15 @@ import (
 // those of the batch it joins, and those of the batches on the same host that
 // it slows. A replica that is idle counts as a fraction of a request: to keep
 // it quick is worth something to those to come.
-type Forecaster struct{ profiles []*Profile }
+//
+// Where the request has a deadline to its first token or to the end of its answer, these
+// times are forecast too ([Profile.First], [Total]), its wait so far included, and its own
+// misses are those of any of its deadlines, each with that probability, as if they had
+// nothing to do with one another.
+type Forecaster struct {
+	profiles []*Profile
+	output   []float64 // mean lengths of answers by task; nil if they are not known
+}
 
 const (
 	missCentre = 0.95
@@ -36,6 +44,44 @@ const (
 // NewForecaster makes a forecaster of profiles by replica index.
 func NewForecaster(profiles []*Profile) *Forecaster { return &Forecaster{profiles: profiles} }
 
+// Expecting is the same forecaster for tasks whose answers have these mean lengths, in
+// tokens, by task.
+func (f *Forecaster) Expecting(output []float64) *Forecaster {
+	return &Forecaster{profiles: f.profiles, output: output}
+}
+
+// asked is what the hosts' forecasts are for.
+type asked struct {
+	prompt int
+	output float64 // mean length of an answer; 0 if not known
+	waited float64 // ms since the arrival
+	// Of what is allowed per token, to the first token and in all, the inverses in ms; the
+	// last two are 0 where there is no such deadline.
+	perDeadline, perFirst, perTotal float64
+}
+
+func (f *Forecaster) asked(v *fleet.View, r *fleet.Request) asked {
+	task := &v.Table.Tasks[r.Task]
+	a := asked{prompt: r.PromptTokens, perDeadline: 1 / milliseconds(task.Allowed(r.Deadline))}
+	d := task.Deadlines(r)
+	if !d.More() {
+		return a
+	}
+	a.waited = milliseconds(max(0, v.Now-r.Arrival))
+	if r.Task < len(f.output) {
+		a.output = f.output[r.Task]
+	}
+	if d.FirstToken > 0 {
+		a.perFirst = 1 / milliseconds(d.FirstToken)
+	}
+	if d.Total > 0 {
+		a.perTotal = 1 / milliseconds(d.Total)
+	}
+	return a
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 // Forecast writes the forecasts for r into v.Forecasts, reusing its memory. Those
 // of replicas that v is not a view of mean nothing.
 func (f *Forecaster) Forecast(v *fleet.View, r *fleet.Request) {
@@ -43,9 +89,9 @@ func (f *Forecaster) Forecast(v *fleet.View, r *fleet.Request) {
 	if len(v.Forecasts) != len(t.Replicas) {
 		v.Forecasts = make([]fleet.Forecast, len(t.Replicas))
 	}
-	deadline := float64(t.Tasks[r.Task].Allowed(r.Deadline)) / float64(time.Millisecond)
+	a := f.asked(v, r)
 	for _, h := range v.Hosts() {
-		f.host(v, t.ReplicasOn(h), r.PromptTokens, 1/deadline)
+		f.host(v, t.ReplicasOn(h), &a)
 	}
 }
 
@@ -69,7 +115,7 @@ func (l *load) missing(neighbours, perDeadline float64) float64 {
 
 // host fills in the forecasts of the replicas of one host. Duties are those of
 // engines alone, but for hosts where engines take turns.
-func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float64) {
+func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 	var room [8]load // more replicas on one host would allocate; to clear it costs time
 	loads := room[:0]
 	var duties float64
@@ -91,10 +137,13 @@ func (f *Forecaster) host(v *fleet.View, on []int, prompt int, perDeadline float
 	}
 	for k := range loads {
 		l := &loads[k]
-		l.misses = l.missing(duties-l.duty, perDeadline)
+		l.misses = l.missing(duties-l.duty, a.perDeadline)
 	}
 	for k, i := range on {
-		v.Forecasts[i] = join(loads, k, prompt, duties, crowded, perDeadline)
+		v.Forecasts[i] = join(loads, k, duties, crowded, a)
+		if a.perFirst > 0 || a.perTotal > 0 {
+			loads[k].begin(&v.Forecasts[i], a, v.Table.Replicas[i].KVTokens, duties-loads[k].duty)
+		}
 	}
 }
 
@@ -116,11 +165,11 @@ func settled(loads []load, joined int) (duties float64) {
 
 // join is the forecast for a request on the k-th replica of a host. Where engines
 // take turns it settles the duties anew.
-func join(loads []load, k, prompt int, duties float64, crowded bool, perDeadline float64) fleet.Forecast {
-	l := &loads[k]
-	n, held := l.n+1, l.held+prompt
+func join(loads []load, k int, duties float64, crowded bool, a *asked) fleet.Forecast {
+	l, perDeadline := &loads[k], a.perDeadline
+	n, held := l.n+1, l.held+a.prompt
 	if l.weight < 1 { // idle
-		n, held = 1, prompt
+		n, held = 1, a.prompt
 	}
 	gpu, duty := l.profile.alone(n, held)
 	if crowded {
@@ -141,6 +190,27 @@ func join(loads []load, k, prompt int, duties float64, crowded bool, perDeadline
 		}
 	}
 	return fleet.Forecast{Pace: pace, Misses: misses}
+}
+
+// begin adds the forecasts of the first token and of the end on a replica whose cache holds
+// so many tokens, and their misses.
+func (l *load) begin(f *fleet.Forecast, a *asked, kvTokens int, neighbours float64) {
+	j := Joining{Prompt: a.prompt, KVTokens: kvTokens, Output: a.output, Neighbours: neighbours}
+	if l.weight >= 1 { // not idle
+		j.Sequences, j.Held = l.n, l.held
+	}
+	first := a.waited + l.profile.First(j)*l.slow
+	own := miss(f.Pace)
+	in := 1 - own // the probability of being in time
+	if a.perFirst > 0 {
+		f.First = first * a.perFirst
+		in *= 1 - miss(f.First)
+	}
+	if a.perTotal > 0 {
+		f.Total = Total(first, f.Pace/a.perDeadline, a.output) * a.perTotal
+		in *= 1 - miss(f.Total)
+	}
+	f.Misses += 1 - in - own
 }
 
 // miss is the probability of a miss at a pace relative to the deadline. Most

@@ -60,7 +60,7 @@ func (d *Dashboard) decision(a *serving.Account) Decision {
 	x.Replica, x.Host = replica.Name, d.table.Hosts[replica.Host].Name
 	x.Policy, x.Fallback = w.Policy, w.Reason
 	x.WaitedMS = ms(w.Waited)
-	x.DeadlineMS = ms(task.Allowed(w.Request.Deadline))
+	x.DeadlineMS = ms(task.Deadlines(&w.Request).PerToken)
 	if !a.Ended() {
 		return x // what follows is still the request's own
 	}

@@ -73,7 +73,7 @@ func sameView(t *testing.T, got, want *fleet.View) {
 func TestFilesRotate(t *testing.T) {
 	table := testTable(t, 2)
 	s := testStore(t, testConfig(t), table)
-	s.files.most, s.files.keep = 4000, 3
+	s.files.most, s.files.keep = 4500, 3
 	other := s.config.Path[:len(s.config.Path)-len(".jsonl")] + "-mine.jsonl"
 	if err := os.WriteFile(other, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestFilesRotate(t *testing.T) {
 	}
 	paths = slices.DeleteFunc(paths, func(p string) bool { return p == other })
 	for _, p := range paths {
-		if body := text(t, p); len(body) > 4000 || !strings.HasPrefix(body, `{"gearshift_experience":1,`) {
+		if body := text(t, p); len(body) > 4500 || !strings.HasPrefix(body, `{"gearshift_experience":1,`) {
 			t.Errorf("%s: %d bytes that begin with %.40s", p, len(body), body)
 		}
 	}

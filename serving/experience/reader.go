@@ -188,7 +188,7 @@ func notNegative(l *line) error {
 		value int64
 	}{
 		{"at_ns", l.At}, {"arrival_ns", l.Arrival}, {"prompt_tokens", int64(l.PromptTokens)}, {"deadline_ns", l.Deadline},
-		{"first_token_deadline_ns", l.FirstWithin},
+		{"first_token_deadline_ns", l.FirstWithin}, {"total_deadline_ns", l.TotalWithin},
 		{"output_tokens", int64(l.OutputTokens)}, {"first_token_ns", l.FirstToken}, {"latency_ns", l.Latency}, {"per_token_ns", l.PerToken},
 	} {
 		if x.value < 0 {
@@ -226,7 +226,7 @@ func (l *line) row(task, variant, replica, end, endVariant int) Row {
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{
 			ID: l.ID, Task: task, PromptTokens: l.PromptTokens,
-			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), MinQuality: l.MinQuality, Session: l.Session, Answers: l.Answers, Variants: l.Allowed, Holding: l.Holding, Without: l.Without, Arrival: time.Duration(l.Arrival),
+			Deadline: time.Duration(l.Deadline), FirstToken: time.Duration(l.FirstWithin), Total: time.Duration(l.TotalWithin), MinQuality: l.MinQuality, Session: l.Session, Answers: l.Answers, Variants: l.Allowed, Holding: l.Holding, Without: l.Without, Arrival: time.Duration(l.Arrival),
 		},
 		View: fleet.View{
 			Now: time.Duration(l.At), InFlight: l.InFlight, ByTask: l.ByTask, Held: l.Held, Elsewhere: l.Others, Caps: l.Caps, Excess: l.Excess,

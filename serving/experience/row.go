@@ -64,7 +64,8 @@ type line struct {
 	Task         string    `json:"task"`
 	PromptTokens int       `json:"prompt_tokens"`
 	Deadline     int64     `json:"deadline_ns,omitempty"`             // none: the task's own
-	FirstWithin  int64     `json:"first_token_deadline_ns,omitempty"` // none: it has none
+	FirstWithin  int64     `json:"first_token_deadline_ns,omitempty"` // none: the task's own, if it has one
+	TotalWithin  int64     `json:"total_deadline_ns,omitempty"`       // none: the task's own, if it has one
 	MinQuality   float64   `json:"min_quality,omitempty"`             // none: any will do
 	Session      uint64    `json:"session,string,omitempty"`          // a hash, where sessions are kept together
 	Answers      int       `json:"answers,omitempty"`                 // made at once, where it is not one
@@ -110,7 +111,7 @@ func (r *Row) Known() bool { return r.Judged && !r.Told }
 func (h *Header) lineOf(r *Row) line {
 	l := line{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
-		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants, Holding: r.Request.Holding, Without: r.Request.Without,
+		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), TotalWithin: int64(r.Request.Total), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants, Holding: r.Request.Holding, Without: r.Request.Without,
 		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:], Recent: r.View.Recent.Known(),
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,

@@ -98,14 +98,14 @@ func (y *tally) add(o outcome) {
 		y.faults[o.fault]++
 		return
 	}
-	pace := o.total / time.Duration(o.tokens)
+	took, deadlines := fleet.Took(o.first, o.total, o.tokens), task.Deadlines(&fleet.Request{})
 	t.variants[o.variant]++
-	t.utility += task.Utility(y.table.VariantIndex(o.variant), pace, 0)
-	if pace <= task.Deadline {
+	t.utility += task.Utility(y.table.VariantIndex(o.variant), took, deadlines)
+	if deadlines.Met(took) {
 		t.met++
 	}
 	y.first = append(y.first, o.first)
-	y.pace = append(y.pace, pace)
+	y.pace = append(y.pace, took.PerToken)
 }
 
 func (y *tally) report() Report {

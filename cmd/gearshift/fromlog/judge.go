@@ -8,7 +8,6 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/logged"
-	"gearshift/router/profile"
 	"gearshift/workloads"
 )
 
@@ -40,7 +39,7 @@ func NewJudge(s *scenario.Scenario, log *logged.Log) (*Judge, error) {
 		return nil, err
 	}
 	j := &Judge{
-		scorer:   logged.NewScorer(log, profile.NewForecaster(s.Profiles()), balancer, len(s.Variants)),
+		scorer:   logged.NewScorer(log, s.Forecaster(), balancer, len(s.Variants)),
 		Replayer: logged.Replayer{Log: log, Fleet: fleet, Fits: s.SmallestCache(), Seed: workloads.Seed(workloads.Evaluation, 0)},
 	}
 	return j, nil

@@ -12,7 +12,6 @@ import (
 	"gearshift/router/admission"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/workloads"
 )
@@ -42,7 +41,7 @@ func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core,
 	panics := rate.Sometimes{First: 3, Interval: 10 * time.Second}
 	return router.New(router.Config{
 		Ledger: ledger, Fallback: fallback, Balancer: balancer,
-		Forecaster: profile.NewForecaster(s.Profiles()),
+		Forecaster: s.Forecaster(),
 		Gate:       Gate(s),
 		Seed:       workloads.Seed(workloads.Serving, 0),
 		OnPanic: func(name string, value any) { // of each request, maybe

@@ -69,8 +69,12 @@ func (s *Scenario) tasks() []fleet.Task {
 	tasks := make([]fleet.Task, len(s.Tasks))
 	for i, t := range s.Tasks {
 		tasks[i] = fleet.Task{
-			Name: t.Name, Deadline: profile.Duration(t.DeadlineMS), Decay: fleet.Hard{}, Weight: t.Weight,
+			Name: t.Name, Deadline: profile.Duration(t.DeadlineMS), FirstToken: profile.Duration(t.FirstTokenMS), Total: profile.Duration(t.TotalMS),
+			Decay: fleet.Hard{}, Weight: t.Weight,
 			Quality: make([]float64, len(s.Variants)),
+		}
+		if t.DeadlineMS == 0 {
+			tasks[i].Pace = profile.Duration(s.PaceMS(&t))
 		}
 		if t.Decay == Soft {
 			tasks[i].Decay = fleet.PaperSoft()
@@ -83,6 +87,20 @@ func (s *Scenario) tasks() []fleet.Task {
 		}
 	}
 	return tasks
+}
+
+// PaceMS is the time per output token to plan with for a task, in ms: its deadline, or else
+// what that for the whole answer comes to per token of its mean length. A first token alone
+// leaves those after it as long as they like.
+func (s *Scenario) PaceMS(t *Task) float64 {
+	switch {
+	case t.DeadlineMS > 0:
+		return t.DeadlineMS
+	case t.TotalMS > 0:
+		_, output := s.Workload.Of(t.Name)
+		return t.TotalMS / max(1, output.Expected())
+	}
+	return longestDeadline
 }
 
 func (s *Scenario) variants() []fleet.Variant {

@@ -88,11 +88,22 @@ func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
 	return ms + float64(n)*prefill
 }
 
-// meanDeadline is the deadline of the tasks in ms per output token, weighted by their
-// shares of the requests.
+// meanDeadline is what the tasks allow in ms per output token, weighted by their shares of
+// the requests. Tasks that allow any time have no say beside others.
 func (s *Scenario) meanDeadline() (ms float64) {
+	unpaced := 0.
 	for i, share := range s.Workload.Mix.Shares(s.tasks()) {
-		ms += share * s.Tasks[i].DeadlineMS
+		if t := &s.Tasks[i]; t.Unpaced() {
+			unpaced += share
+		} else {
+			ms += share * s.PaceMS(t)
+		}
+	}
+	if ms == 0 {
+		return longestDeadline
+	}
+	if unpaced > 0 {
+		ms /= 1 - unpaced
 	}
 	return ms
 }

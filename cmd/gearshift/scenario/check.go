@@ -152,9 +152,7 @@ func (c *checker) tasks() {
 	c.names("tasks", c.s.taskNames())
 	for i, t := range c.s.Tasks {
 		at := item("tasks", i)
-		if profile.Duration(min(t.DeadlineMS, longestDeadline)) <= 0 || t.DeadlineMS > longestDeadline {
-			c.judge(child(at, "deadline_ms"), "a deadline is above 0 ms and at most an hour, not %v", t.DeadlineMS)
-		}
+		c.deadlines(at, &t)
 		if t.Decay != Hard && t.Decay != Soft {
 			c.judge(child(at, "decay"), "unknown decay %q; want %s or %s", t.Decay, Hard, Soft)
 		}
@@ -162,6 +160,30 @@ func (c *checker) tasks() {
 			c.judge(child(at, "weight"), "a weight is above 0 and at most %d, not %v", int(maxWorth), t.Weight)
 		}
 		c.quality(child(at, "quality"), t.Quality)
+	}
+}
+
+// deadlines wants one at least of a task, and each within bounds.
+func (c *checker) deadlines(at string, t *Task) {
+	none := true
+	for _, d := range []struct {
+		key string
+		ms  float64
+	}{{"deadline_ms", t.DeadlineMS}, {"first_token_ms", t.FirstTokenMS}, {"total_ms", t.TotalMS}} {
+		key := child(at, d.key)
+		if _, given := c.lines[key]; !given && c.sound(key) {
+			continue
+		}
+		none = false
+		if profile.Duration(min(d.ms, longestDeadline)) <= 0 || d.ms > longestDeadline {
+			c.judge(key, "a deadline is above 0 ms and at most an hour, not %v", d.ms)
+		}
+	}
+	if none {
+		c.judge(child(at, "deadline_ms"), "missing; a task has a deadline per output token (deadline_ms), to the first of them (first_token_ms) or to the end of the answer (total_ms)")
+	}
+	if t.FirstTokenMS > 0 && t.TotalMS > 0 && t.FirstTokenMS > t.TotalMS {
+		c.judge(child(at, "first_token_ms"), "%v ms to the first token are more than the %v ms to the end of the answer (total_ms)", t.FirstTokenMS, t.TotalMS)
 	}
 }
 

@@ -56,10 +56,14 @@ type Scenario struct {
 
 // Task is a class of requests; see [fleet.Task].
 type Task struct {
-	Name       string  `yaml:"name"`
-	DeadlineMS float64 `yaml:"deadline_ms"` // per output token
-	Decay      string  `yaml:"decay"`       // Hard or Soft
-	Weight     float64 `yaml:"weight"`
+	Name string `yaml:"name"`
+	// The deadlines, of which a task has one at least: per output token, from arrival to
+	// the first token, and from arrival to the end of the answer. Zero is none.
+	DeadlineMS   float64 `yaml:"deadline_ms,omitempty"`
+	FirstTokenMS float64 `yaml:"first_token_ms,omitempty"`
+	TotalMS      float64 `yaml:"total_ms,omitempty"`
+	Decay        string  `yaml:"decay"` // Hard or Soft
+	Weight       float64 `yaml:"weight"`
 	// Quality is by variant name. A variant that is left out does not answer the task.
 	Quality map[string]float64 `yaml:"quality"`
 }
@@ -69,6 +73,10 @@ const (
 	Hard = "hard" // nothing past the deadline (LBE-2)
 	Soft = "soft" // 1 % less per ms past it, nothing from 10 % over (LBE-3)
 )
+
+// Unpaced reports whether the task's answers may take as long per output token as they
+// like: only the first of them has a deadline.
+func (t *Task) Unpaced() bool { return t.DeadlineMS == 0 && t.TotalMS == 0 }
 
 func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
 

@@ -23,12 +23,22 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	c := env.Config{
 		Table: s.Table(), Profiles: s.Profiles(), KVTokens: s.KVTokens(),
 		Slowdowns: s.slowdowns(), Engine: s.Engine, Balancer: balancer,
-		Forecaster: profile.NewForecaster(s.Profiles()),
+		Forecaster: s.Forecaster(),
 	}
 	if c.Slowdowns != nil {
 		s.declare(&c)
 	}
 	return c, nil
+}
+
+// Forecaster reckons with the profiles, and with each task's mean output.
+func (s *Scenario) Forecaster() *profile.Forecaster {
+	output := make([]float64, len(s.Tasks))
+	for i := range s.Tasks {
+		_, o := s.Workload.Of(s.Tasks[i].Name)
+		output[i] = o.Expected()
+	}
+	return profile.NewForecaster(s.Profiles()).Expecting(output)
 }
 
 // slowdowns are the hosts' own, or nil where no host has one.

@@ -139,6 +139,11 @@ const idle = 4
 // deadlines warns of those that no size can meet, and of those that every size meets.
 func (w *warner) deadlines() {
 	for i, t := range w.s.Tasks {
+		w.firstToken(i, &t)
+		if t.DeadlineMS == 0 {
+			w.total(i, &t)
+			continue
+		}
 		key := child(item("tasks", i), "deadline_ms")
 		least, most := math.Inf(1), 0.
 		places := w.s.places()
@@ -157,6 +162,30 @@ func (w *warner) deadlines() {
 			w.warn(key, "%v ms per output token: every size meets it at any load, the slowest takes %s ms in its largest batch; it is per token, not for the whole answer; want less than %s for the choice to matter",
 				t.DeadlineMS, plain(most), plain(most))
 		}
+	}
+}
+
+// firstToken warns of a deadline to the first token that the prompt alone takes longer than.
+func (w *warner) firstToken(i int, t *Task) {
+	prompt, _ := w.s.Workload.Of(t.Name)
+	least := math.Inf(1)
+	for _, p := range w.s.Profiles() {
+		least = min(least, p.Prefill(int(prompt.Expected()), 0))
+	}
+	if t.FirstTokenMS > 0 && least > t.FirstTokenMS {
+		w.warn(child(item("tasks", i), "first_token_ms"), "%v ms to the first token: not even a single request of a mean prompt meets it, the quickest size takes %s ms; want more than that", t.FirstTokenMS, plain(least))
+	}
+}
+
+// total warns of a deadline to the end of an answer that not even a single one meets.
+func (w *warner) total(i int, t *Task) {
+	_, output := w.s.Workload.Of(t.Name)
+	least, pace := math.Inf(1), w.s.PaceMS(t)
+	for _, c := range w.s.Capacities(pace) {
+		least = min(least, c.Alone)
+	}
+	if t.TotalMS > 0 && least > pace {
+		w.warn(child(item("tasks", i), "total_ms"), "%v ms to the end of the answer: not even a single request of mean length meets it, the quickest size takes %s ms; want more than that", t.TotalMS, plain(least*max(1, output.Expected())))
 	}
 }
 

@@ -45,7 +45,7 @@ func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (
 	by := s.Training.Objective
 	t := &Tape{
 		tasks: table.Tasks, credit: objective.NewCredit(by),
-		forecaster: profile.NewForecaster(s.Profiles()), places: spec.Places(),
+		forecaster: s.Forecaster(), places: spec.Places(),
 	}
 	if t.encoder, err = maker.Encoder(spec); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (t *Tape) reward(rows []experience.Row) []float64 {
 		task := &t.tasks[r.Request.Task]
 		earned := r.Utility
 		if !r.Known() {
-			earned = task.Utility(r.Variant, 0, 0)
+			earned = task.Utility(r.Variant, fleet.Times{}, fleet.Deadlines{})
 		}
 		t.credit.Decided(task.Peak())
 		t.credit.Ended(i, earned)

@@ -32,9 +32,10 @@ func (m *met) fill(t *fleet.Table) {
 		m.tpot = float64(m.last-m.first) / float64(time.Millisecond) / float64(m.tokens-1)
 	}
 	task := &t.Tasks[m.task]
-	pace := (m.last - m.arrival) / time.Duration(m.tokens)
-	m.inTime = pace <= task.Deadline
-	m.utility = task.Utility(m.variant, pace, 0)
+	took := fleet.Took(m.first-m.arrival, m.last-m.arrival, m.tokens)
+	deadlines := task.Deadlines(&fleet.Request{})
+	m.inTime = deadlines.Met(took)
+	m.utility = task.Utility(m.variant, took, deadlines)
 }
 
 // pinned sends each request where it was sent.

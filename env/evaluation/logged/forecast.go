@@ -3,7 +3,6 @@ package logged
 import (
 	"math"
 	"slices"
-	"time"
 
 	"gearshift/env"
 	"gearshift/router/fleet"
@@ -65,11 +64,14 @@ func quantiles(values []float64) []float64 {
 // utility is what the request is expected to be worth on the replica.
 func (e errors) utility(v *fleet.View, r *fleet.Request, replica int) float64 {
 	task, variant := &v.Table.Tasks[r.Task], v.Table.Replicas[replica].Variant
-	allowed := task.Allowed(r.Deadline)
+	deadlines := task.Deadlines(r)
 	var sum float64
 	for _, ratio := range e[variant] {
-		pace := min(ratio*v.Forecasts[replica].Pace, beyondAll)
-		sum += task.Utility(variant, time.Duration(pace*float64(allowed)), allowed)
+		forecast := v.Forecasts[replica]
+		for _, x := range []*float64{&forecast.Pace, &forecast.First, &forecast.Total} {
+			*x = min(ratio**x, beyondAll)
+		}
+		sum += task.Utility(variant, forecast.Expects(deadlines), deadlines)
 	}
 	return sum / float64(len(e[variant]))
 }

@@ -129,7 +129,8 @@ func (a *drawer) arrival(d *Decision, at time.Duration) workloads.Arrival {
 	}
 	prompt, output := workloads.Fit(max(1, d.Request.PromptTokens), output, a.fits)
 	return workloads.Arrival{
-		At: at, Task: d.Request.Task, Deadline: d.Request.Deadline,
+		At: at, Task: d.Request.Task,
+		Deadline: d.Request.Deadline, FirstToken: d.Request.FirstToken, Total: d.Request.Total,
 		PromptTokens: prompt, OutputTokens: output,
 		Rate: d.View.Smoothed[len(d.View.Smoothed)-1],
 	}

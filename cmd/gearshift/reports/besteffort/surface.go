@@ -10,7 +10,6 @@ import (
 	"gearshift/env/evaluation"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/router/profile"
 )
 
 // surface is a policy's choices over a full grid of loads, for the notebooks;
@@ -54,7 +53,7 @@ func (g surface) header() []string {
 
 // grid writes the rows of one policy.
 func (g surface) grid(out *csv.Writer, name string, d evaluation.Decider) error {
-	forecaster := profile.NewForecaster(g.scenario.Profiles())
+	forecaster := g.scenario.Forecaster()
 	scratch := make([]float32, d.Scratch())
 	counts := make([]int, len(g.scenario.Variants))
 	var err error
