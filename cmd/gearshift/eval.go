@@ -27,12 +27,12 @@ import (
 
 // evalOptions are the flags of eval.
 type evalOptions struct {
-	scenario, store, engine, format, out, trace string
-	policies, workloads, fromLog                []string
-	seeds, requests                             int
-	wide                                        bool
-	routers                                     env.Routers
-	tune                                        tuneOptions
+	scenario, store, engine, format, out, trace, judged string
+	policies, workloads, fromLog                        []string
+	seeds, requests                                     int
+	wide                                                bool
+	routers                                             env.Routers
+	tune                                                tuneOptions
 }
 
 func newEvalCommand() *cobra.Command {
@@ -99,6 +99,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
+	f.StringVar(&o.judged, "judged-by", "", "`SCENARIO` of the same tasks and sizes whose deadlines and qualities answers are judged by; decisions go by --scenario")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
 	fromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
 	tuneFlags(c, &o.tune)
@@ -175,6 +176,10 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	judge, err := judgedBy(s, o.judged)
+	if err != nil {
+		return err
+	}
 	o.defaults(s)
 	work, err := s.Evaluated(o.workloads, o.requests)
 	if err != nil {
@@ -207,7 +212,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	}
 	began := time.Now()
 	plan := evaluation.Plan{
-		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds),
+		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds), Judge: judge,
 		Objectives: evaluation.Beside(append(objectives, o.tune.For)...),
 		Clock:      func() time.Duration { return time.Since(began) },
 		Progress:   output.Counting(stderr, "evaluating"),

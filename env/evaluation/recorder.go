@@ -31,15 +31,19 @@ type tally struct {
 	share    []float64 // by variant
 	ttft     []float32 // ms, of the requests that were answered
 	tpot     []float32 // ms per output token, queueing included, of the same
+
+	deadlines met
 }
 
 // recorder gathers the outcomes of an episode, in the memory of the one before.
 type recorder struct {
 	objectives    []objective.Objective
+	judge         []fleet.Task // may be nil
 	table         *fleet.Table
 	utility, peak []float64 // by decision
 	ttft, tpot    []float32
 	met           int
+	deadlines     met
 	chosen        []int // by variant
 }
 
@@ -47,6 +51,7 @@ type recorder struct {
 func (r *recorder) begin(t *fleet.Table) {
 	*r = recorder{
 		objectives: r.objectives,
+		judge:      r.judge,
 		table:      t,
 		utility:    r.utility[:0], peak: r.peak[:0],
 		ttft: r.ttft[:0], tpot: r.tpot[:0],
@@ -54,13 +59,26 @@ func (r *recorder) begin(t *fleet.Table) {
 	}
 }
 
+// task is the one that answers to a request of that index are judged by.
+func (r *recorder) task(i int) *fleet.Task {
+	if r.judge != nil {
+		return &r.judge[i]
+	}
+	return &r.table.Tasks[i]
+}
+
 func (r *recorder) add(o *env.Outcome) {
+	task := r.task(o.Request.Task)
+	if r.judge != nil && !o.Failed {
+		d, took := o.Deadlines(task), o.Took()
+		o.Utility, o.Met = task.Utility(o.Variant, took, d), d.Met(took)
+	}
 	for len(r.utility) <= o.Decision {
 		r.utility = append(r.utility, 0)
 		r.peak = append(r.peak, 0)
 	}
 	r.utility[o.Decision] = o.Utility
-	r.peak[o.Decision] = r.table.Tasks[o.Request.Task].Peak()
+	r.peak[o.Decision] = task.Peak()
 	if !o.Failed { // no answer has come that had a time
 		r.ttft = append(r.ttft, milliseconds(o.FirstToken-o.Request.Arrival))
 		r.tpot = append(r.tpot, milliseconds(o.Latency()))
@@ -69,6 +87,7 @@ func (r *recorder) add(o *env.Outcome) {
 	if o.Met {
 		r.met++
 	}
+	r.deadlines.add(o, task)
 }
 
 func milliseconds(d time.Duration) float32 { return float32(d) / float32(time.Millisecond) }
@@ -82,6 +101,8 @@ func (r *recorder) tally() tally {
 		windows:  Windows(r.utility, r.peak),
 		ttft:     slices.Clone(r.ttft),
 		tpot:     slices.Clone(r.tpot),
+
+		deadlines: r.deadlines,
 	}
 	for _, o := range r.objectives {
 		out.values = append(out.values, o.Value(r.utility, r.peak))
@@ -169,6 +190,7 @@ func (r *tally) merge(o *tally) {
 	}
 	r.ttft = append(r.ttft, o.ttft...)
 	r.tpot = append(r.tpot, o.tpot...)
+	r.deadlines.merge(&o.deadlines)
 }
 
 // merged divides the sums of shares and means; counts stay sums.

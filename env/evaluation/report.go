@@ -71,6 +71,10 @@ func (r *Report) writeTable(w io.Writer) error {
 		mix = append(mix, v.Name)
 	}
 	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99", strings.Join(mix, "/"))
+	kinds := r.deadlineKinds()
+	for _, kind := range kinds {
+		fmt.Fprintf(t, "\t%s", strings.ToUpper(strings.ReplaceAll(kind, "_", " ")))
+	}
 	compared := slices.ContainsFunc(r.Results, func(x Result) bool { return x.BestRule != nil })
 	objectives := r.Objectives()
 	switch {
@@ -94,6 +98,9 @@ func (r *Report) writeTable(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t%.3f (%.3f–%.3f)\t%.1f%%\t%s\t%s\t%.0f/%.0f ms\t%.0f/%.0f ms",
 			x.Workload, x.Policy, x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, 100*x.DeadlineMet.Mean,
 			strings.Join(windows, " "), strings.Join(share, "/"), x.TPOT.P50, x.TPOT.P99, x.TTFT.P50, x.TTFT.P99)
+		for _, kind := range kinds {
+			fmt.Fprintf(t, "\t%s", x.Deadlines.share(kind))
+		}
 		if b := x.BestRule; b != nil {
 			fmt.Fprintf(t, "\t%+.4f (%+.4f to %+.4f), %s", b.Utility.Mean, b.Utility.Lo, b.Utility.Hi, b.Policy)
 		} else if compared {
@@ -150,6 +157,11 @@ func (r *Report) writeCSV(w io.Writer) error {
 		header = append(header, "share_"+v.Name)
 	}
 	header = append(header, "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "tpot_ms_p99", "sim_requests_per_s")
+	for _, kind := range r.deadlineKinds() {
+		for _, of := range []string{"mean", "lo", "hi"} {
+			header = append(header, kind+"_met_"+of)
+		}
+	}
 	for _, o := range r.Objectives() {
 		for _, of := range []string{"mean", "lo", "hi"} {
 			header = append(header, o.String()+"_"+of)
@@ -182,6 +194,13 @@ func (r *Report) csvRow(x Result) []string {
 		number(x.Share[v.Name])
 	}
 	number(x.TTFT.P50, x.TTFT.P99, x.TPOT.P50, x.TPOT.P99, x.SimRequestsPerS)
+	for _, kind := range r.deadlineKinds() {
+		var met Interval
+		if x.Deadlines != nil {
+			met = x.Deadlines.Met[kind]
+		}
+		number(met.Mean, met.Lo, met.Hi)
+	}
 	for _, o := range r.Objectives() {
 		value := x.By(o).Value
 		number(value.Mean, value.Lo, value.Hi)

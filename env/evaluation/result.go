@@ -15,7 +15,7 @@ type Result struct {
 	// Requests that the row rests on, over all seeds.
 	Requests    int      `json:"requests"`
 	Utility     Interval `json:"utility"`      // mean per request
-	DeadlineMet Interval `json:"deadline_met"` // share of requests
+	DeadlineMet Interval `json:"deadline_met"` // share of requests that met all of their deadlines
 	// Windows holds, for each level of peak performance, the mean number of
 	// windows a run at or above it (LBE-22).
 	Windows map[string]float64 `json:"windows"`
@@ -23,6 +23,9 @@ type Result struct {
 	Share map[string]float64 `json:"share"`
 	TTFT  Percentiles        `json:"ttft_ms"`
 	TPOT  Percentiles        `json:"tpot_ms"`
+	// Deadlines is how each kind of deadline was met; nil where none is but those per output
+	// token, whose share DeadlineMet is then.
+	Deadlines *Deadlines `json:"deadlines,omitempty"`
 	// SimRequestsPerS is the simulator's speed on all cores used; the one
 	// figure that differs between two runs of the same evaluation.
 	SimRequestsPerS float64 `json:"sim_requests_per_s"`
@@ -125,6 +128,7 @@ func (p *Plan) summarise(c *Contestant, workload string, runs []tally, speed flo
 		v.Value = Bootstrap(v.Runs)
 		r.Objectives = append(r.Objectives, v)
 	}
+	r.Deadlines = deadlines(runs)
 	r.TTFT, r.TPOT = percentiles(slices.Concat(ttft...)), percentiles(slices.Concat(tpot...))
 	return r
 }

@@ -93,6 +93,10 @@ type Plan struct {
 	Seeds       []uint64
 	// Objectives, beside mean utility, are what the results also tell the values of.
 	Objectives []objective.Objective
+	// Judge, if set, are the tasks by which answers are judged, by index, in place of the
+	// fleets' own: of policies for other deadlines than they were made for. What they decide
+	// by does not change.
+	Judge []fleet.Task
 	// Clock measures the simulator's speed. Nil leaves it unreported.
 	Clock func() time.Duration
 	// Observe, if set, may hook into the simulator of a run as it begins. Runs
@@ -212,7 +216,7 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 	runs := len(matches) * len(p.Seeds)
 	for range cores {
 		workers.Go(func() {
-			record := recorder{objectives: p.Objectives}
+			record := recorder{objectives: p.Objectives, judge: p.Judge}
 			for i := int(next.Add(1)) - 1; i < runs; i = int(next.Add(1)) - 1 {
 				matches[i/len(p.Seeds)].play(ctx, i%len(p.Seeds), &record)
 			}

@@ -8,8 +8,8 @@ import (
 )
 
 // The kinds of a Spec's candidates tell one replica from the others. [InFlight],
-// [LogInFlight], [KVUse], [Pace] and [Harm] are here those of the replica itself,
-// and take one scale.
+// [LogInFlight], [KVUse], [Pace], [Harm], [FirstToken] and [Total] are here those of the
+// replica itself, and take one scale.
 const (
 	// VariantOneHot is one number per variant, for the replica's; it takes no
 	// scale.
@@ -26,7 +26,7 @@ const (
 )
 
 // CandidateKinds lists all that a candidate's features may be.
-var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, Neighbours}
+var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, Neighbours}
 
 // Places says whether a policy with this Spec chooses a replica rather than a
 // variant: it has candidates.
@@ -73,7 +73,7 @@ func (s Spec) validateCandidate(f Feature) error {
 	switch f.Kind {
 	case VariantOneHot:
 		return checkScales(f, 0)
-	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, Neighbours:
+	case Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, Neighbours:
 		return checkScales(f, s.candidateWidth(f.Kind))
 	default:
 		return fmt.Errorf("unknown kind %q", f.Kind)
@@ -92,7 +92,7 @@ func (s Spec) boundTo() (tasks, variants bool) {
 			tasks = true
 		case TaskInFlight:
 			tasks, variants = true, true
-		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+		case InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
 			variants = true
 		}
 	}
@@ -133,6 +133,10 @@ func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request
 			put(forecast(v, replica).Pace / f.Scale[0])
 		case Harm:
 			put(max(0, forecast(v, replica).Misses) / f.Scale[0])
+		case FirstToken:
+			put(forecast(v, replica).First / f.Scale[0])
+		case Total:
+			put(forecast(v, replica).Total / f.Scale[0])
 		case Neighbours:
 			smaller, larger := neighbours(v, replica)
 			put(float64(smaller) / f.Scale[0])
@@ -151,7 +155,7 @@ func gain(task *fleet.Task, variant int) float64 {
 // forecast is the replica's, beyond all bounds where nobody forecasts.
 func forecast(v *fleet.View, replica int) fleet.Forecast {
 	if len(v.Forecasts) == 0 {
-		return fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1)}
+		return fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1), First: math.Inf(1), Total: math.Inf(1)}
 	}
 	return v.Forecasts[replica]
 }

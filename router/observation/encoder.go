@@ -120,6 +120,18 @@ func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request)
 			for m, scale := range f.Scale {
 				put(max(0, orBound(least(v, m, func(i int) float64 { return forecast(v, i).Misses }))) / scale)
 			}
+		case FirstToken:
+			for m, scale := range f.Scale {
+				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).First })) / scale)
+			}
+		case Total:
+			for m, scale := range f.Scale {
+				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).Total })) / scale)
+			}
+		case FirstTokenDeadline:
+			put(v.Table.Tasks[r.Task].Deadlines(r).FirstToken.Seconds() / f.Scale[0])
+		case TotalDeadline:
+			put(v.Table.Tasks[r.Task].Deadlines(r).Total.Seconds() / f.Scale[0])
 		case Rate:
 			put(v.Rate / f.Scale[0])
 		case LogRate:

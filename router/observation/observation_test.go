@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
@@ -91,13 +92,13 @@ func TestEncode(t *testing.T) {
 		Smoothed: fleet.SmoothedRates{6, 9},
 		Recent:   fleet.Shortfalls{0.5, 1, 0, 0.25, 62: 1},
 		Forecasts: []fleet.Forecast{
-			{}, {}, {Pace: 0.75, Misses: 0.5},
-			{Pace: 0.125, Misses: 3}, {}, {Pace: 0.5, Misses: 1},
-			{Pace: 0.25, Misses: -0.5}, {}, {Pace: 0.1, Misses: 0.1},
-			{}, {}, {Pace: 2, Misses: 2}},
+			{}, {}, {Pace: 0.75, Misses: 0.5, First: 0.5, Total: 3},
+			{Pace: 0.125, Misses: 3, First: 2}, {}, {Pace: 0.5, Misses: 1, First: 0.25, Total: 4},
+			{Pace: 0.25, Misses: -0.5, First: 1}, {}, {Pace: 0.1, Misses: 0.1},
+			{}, {}, {Pace: 2, Misses: 2, First: 3, Total: 9}},
 	}
 	v.Down[8] = true // the emptiest 6.7B
-	r := &fleet.Request{Task: 2}
+	r := &fleet.Request{Task: 2, FirstToken: 1500 * time.Millisecond, Total: 20 * time.Second}
 	for _, test := range []struct {
 		feature observation.Feature
 		want    []float64
@@ -113,6 +114,10 @@ func TestEncode(t *testing.T) {
 		// The quickest pace, and the least harm, need not be of one replica.
 		{observation.Feature{Kind: observation.Pace, Scale: []float64{1, 1, 2}}, []float64{0.125, observation.Bound, 0.25}},
 		{observation.Feature{Kind: observation.Harm, Scale: []float64{1, 1, 1}}, []float64{0, observation.Bound, 0.5}},
+		{observation.Feature{Kind: observation.FirstToken, Scale: []float64{1, 1, 0.5}}, []float64{1, observation.Bound, 0.5}},
+		{observation.Feature{Kind: observation.Total, Scale: []float64{1, 1, 2}}, []float64{0, observation.Bound, 1.5}},
+		{observation.Feature{Kind: observation.FirstTokenDeadline, Scale: []float64{3}}, []float64{0.5}},
+		{observation.Feature{Kind: observation.TotalDeadline, Scale: []float64{10}}, []float64{2}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{48}}, []float64{0.25}},
 		{observation.Feature{Kind: observation.Rate, Scale: []float64{0.01}}, []float64{observation.Bound}},
 		{observation.Feature{Kind: observation.LogRate, Scale: []float64{4}}, []float64{math.Log(13) / 4}},

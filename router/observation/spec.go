@@ -51,6 +51,15 @@ const (
 	// Harm is, per variant, the fewest misses that the request is forecast to
 	// add on an available replica ÷ scale.
 	Harm Kind = "harm"
+	// FirstToken is, per variant, the shortest forecast time to the first token on its
+	// available replicas, as a multiple of the deadline for it ÷ scale; 0 without one.
+	FirstToken Kind = "first-token"
+	// Total is the same of the time to the end of the answer.
+	Total Kind = "total"
+	// FirstTokenDeadline is the request's deadline to the first token in seconds ÷ scale, and
+	// TotalDeadline that to the end; 0 where it has none.
+	FirstTokenDeadline Kind = "first-token-deadline"
+	TotalDeadline      Kind = "total-deadline"
 	// Rate is the arrival rate per second ÷ scale (LBE-9).
 	Rate Kind = "rate"
 	// LogRate is log(1 + rate) ÷ scale, which tells low rates apart.
@@ -70,7 +79,7 @@ const (
 )
 
 // Kinds lists them all.
-var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, Shortfall}
+var Kinds = []Kind{Advice, TaskID, TaskOneHot, InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total, FirstTokenDeadline, TotalDeadline, Rate, LogRate, SmoothedRate, LogSmoothedRate, HostRate, LogHostRate, Shortfall}
 
 // Version is the version of the encoding's arithmetic. A change of it makes
 // every stored policy refuse to load rather than misread its inputs.
@@ -151,9 +160,9 @@ func (s Spec) validateFeature(f Feature) error {
 	}
 	switch f.Kind {
 	case TaskOneHot, Advice:
-	case TaskID, Rate, LogRate:
+	case TaskID, Rate, LogRate, FirstTokenDeadline, TotalDeadline:
 		want = 1
-	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+	case InFlight, TaskInFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
 		want = len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		want = len(fleet.RateHorizons)
@@ -203,7 +212,7 @@ func (s Spec) width(f Feature) int {
 		return len(s.Tasks)
 	case TaskInFlight:
 		return len(s.Variants) * len(s.Tasks)
-	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm:
+	case Advice, InFlight, LogInFlight, Shortest, KVUse, Pace, Harm, FirstToken, Total:
 		return len(s.Variants)
 	case SmoothedRate, LogSmoothedRate:
 		return len(fleet.RateHorizons)

@@ -18,7 +18,8 @@ const budgetWindow = 20
 // not count: its windows are lost already.
 //
 // There is a calm while all arrivals together would take at most the share c of the time of
-// the best variant (see [LeastWork]). Else the choice is that of [TaskAware].
+// the best variant (see [LeastWork]), and that is not forecast to miss a deadline to the first
+// token or to the end. Else the choice is that of [TaskAware].
 type Budget struct {
 	*TaskAware
 	budget, calm float64   // s · 20, c
@@ -70,13 +71,27 @@ func (p *Budget) Name() string { return p.name }
 // Decide implements router.Policy.
 func (p *Budget) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
 	best, next := p.best[r.Task], p.next[r.Task]
-	if v.RecentRate()*p.demand[r.Task][best] > p.calm || !v.VariantAvailable(best) {
+	if v.RecentRate()*p.demand[r.Task][best] > p.calm || !v.VariantAvailable(best) || p.misses(v, r, best) {
 		return p.TaskAware.Decide(v, r, scratch)
 	}
 	if next >= 0 && v.VariantAvailable(next) && p.spent(v)+p.cost[r.Task] <= p.budget {
 		return next
 	}
 	return best
+}
+
+// misses reports whether the variant is forecast to miss a deadline to the first token or to
+// the end wherever it is available.
+func (p *Budget) misses(v *fleet.View, r *fleet.Request, variant int) bool {
+	if d := v.Table.Tasks[r.Task].Deadlines(r); !d.More() {
+		return false
+	}
+	for _, i := range v.ReplicasOf(variant) {
+		if v.Available(i) && p.strain(v, r, i, p.neighbours(v, i, v.RecentRate())) <= 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // spent is what the requests of the window before this one fell short by together.

@@ -22,7 +22,9 @@ import (
 // where N is the largest batch that keeps the request's deadline and the KV
 // cache beside the host's busy neighbours. For a variant whose batches the
 // deadline bounds it is about 1 at n+1 = N, less where the cache does: that makes
-// work comparable across sizes, so that one bound can do for all.
+// work comparable across sizes, so that one bound can do for all. Where the request has a
+// deadline to its first token or to its end, its work is at least the share of that which
+// it is forecast to fill, of b.
 type LeastWork struct {
 	predictor
 	bound, weight float64 // b; w, in quality
@@ -83,7 +85,12 @@ func (p *LeastWork) least(v *fleet.View, r *fleet.Request, variant int) float64 
 	for _, i := range v.ReplicasOf(variant) {
 		if v.Available(i) {
 			outstanding, its := float64(v.InFlight[i]+1), deadline/v.Slowdown(i)
-			least = min(least, outstanding*p.share(v.Table, i, its, p.neighbours(v, i, 0))/its)
+			neighbours := p.neighbours(v, i, 0)
+			work := outstanding * p.share(v.Table, i, its, neighbours) / its
+			if strain := p.strain(v, r, i, neighbours); strain > 0 {
+				work = max(work, strain*p.bound)
+			}
+			least = min(least, work)
 		}
 	}
 	return least

@@ -23,7 +23,8 @@ import (
 //
 //	1 / (1 + exp((1 − time/deadline) / s))
 //
-// for the load will change before the request ends. Where the tokens, at their
+// for the load will change before the request ends. The request itself is as late as it is
+// forecast to be for whichever of its deadlines it fills most. Where the tokens, at their
 // expected peak, are more than the KV cache holds, requests wait until the
 // surplus is released, which a request makes up for only if it is long enough:
 // with outputs of geometric length it is late by its wait with probability
@@ -104,6 +105,9 @@ func (p *Priced) lossOn(v *fleet.View, r *fleet.Request, replica int, deadline f
 	time := p.tokenTime(v, replica, after, r.PromptTokens, neighbours)
 	own := p.late(time, p.kvPeak(v, replica, after), deadline)
 	weighed := v.Table.Tasks[r.Task].Weight * own
+	if pressed := p.pressed(v, r, replica, before, time, neighbours); pressed > time {
+		weighed = v.Table.Tasks[r.Task].Weight * p.late(pressed, p.kvPeak(v, replica, after), deadline)
+	}
 	if p.others == 0 {
 		return weighed
 	}

@@ -11,7 +11,8 @@ const DefaultFactor = 0.93
 
 // SlackFit chooses the largest variant whose predicted latency per output
 // token is within a factor of the request's deadline, and the smallest
-// available one if none is.
+// available one if none is. Deadlines to the first token and to the end count
+// alike, by the shares of them that are predicted to be filled.
 //
 // The prediction is for the variant's emptiest available replica, joined by
 // the request, at batch n:
@@ -124,7 +125,8 @@ func (p *SlackFit) predict(v *fleet.View, r *fleet.Request, replica int) float64
 			}
 		}
 	}
-	return p.tokenTime(v, replica, p.batch(int(v.InFlight[replica])+1), r.PromptTokens, neighbours)
+	time := p.tokenTime(v, replica, p.batch(int(v.InFlight[replica])+1), r.PromptTokens, neighbours)
+	return p.pressed(v, r, replica, running(v, replica), time, neighbours)
 }
 
 // batch is one of so many sequences of the mean context.

@@ -180,9 +180,11 @@ func (p *TaskAware) use(v *fleet.View, r *fleet.Request, variant int) float64 {
 	return ((1-foreseen)*float64(held) + foreseen*grown) / float64(size)
 }
 
-// latency is the predicted time per token of the request, in milliseconds.
+// latency is the predicted time per token of the request, in milliseconds, or what
+// its other deadlines make of it.
 func (p *TaskAware) latency(v *fleet.View, r *fleet.Request, variant int, rate float64) float64 {
 	return p.picked(v, r, variant, func(i int) float64 {
-		return p.tokenTime(v, i, running(v, i).joinedBy(r), r.PromptTokens, p.neighbours(v, i, rate))
+		b, neighbours := running(v, i), p.neighbours(v, i, rate)
+		return p.pressed(v, r, i, b, p.tokenTime(v, i, b.joinedBy(r), r.PromptTokens, neighbours), neighbours)
 	})
 }

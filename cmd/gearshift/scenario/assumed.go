@@ -130,7 +130,7 @@ func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 	}
 	rates := []float64{round(max(rate/2.5, 0.01), 2)}
 	smoothed := slices.Repeat(rates, len(fleet.RateHorizons))
-	return []observation.Feature{
+	features := []observation.Feature{
 		{Kind: observation.Advice, Rule: s.BestRule()},
 		{Kind: observation.TaskOneHot},
 		{Kind: observation.InFlight, Scale: s.batchScales()},
@@ -142,6 +142,29 @@ func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 		{Kind: observation.Rate, Scale: rates},
 		{Kind: observation.LogRate, Scale: []float64{1}},
 	}
+	return append(features, s.deadlineFeatures(ones)...)
+}
+
+// deadlineFeatures are of the first token and of the end of the answer, each where a task has
+// a deadline for it: what is forecast against it by variant, and how long it is.
+func (s *Scenario) deadlineFeatures(ones []float64) (features []observation.Feature) {
+	for _, kind := range []struct {
+		forecast, deadline observation.Kind
+		ms                 func(*Task) float64
+	}{
+		{observation.FirstToken, observation.FirstTokenDeadline, func(t *Task) float64 { return t.FirstTokenMS }},
+		{observation.Total, observation.TotalDeadline, func(t *Task) float64 { return t.TotalMS }},
+	} {
+		var longest float64
+		for i := range s.Tasks {
+			longest = max(longest, kind.ms(&s.Tasks[i]))
+		}
+		if longest > 0 {
+			features = append(features, observation.Feature{Kind: kind.forecast, Scale: ones},
+				observation.Feature{Kind: kind.deadline, Scale: []float64{round(longest/1000, 2)}})
+		}
+	}
+	return features
 }
 
 // batchScales is half of what a replica of each variant batches in time, at least 1:
