@@ -1,7 +1,9 @@
 package workloads
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +19,15 @@ type Departure struct {
 	GPU float64
 	// Lost is a host that is lost on the way.
 	Lost Loss
+	// Timeline is what else happens to the fleet, as written: further losses, and loads,
+	// unloads, sleeps, wakes, drains and their ends; see [Departure.Steps].
+	Timeline string
+	// Evidence is whether losses are known by what is seen of them, not at once.
+	Evidence bool
 }
+
+// Disturbs reports whether it changes which replicas are up.
+func (d Departure) Disturbs() bool { return d.Lost != (Loss{}) || d.Timeline != "" || d.Evidence }
 
 // Loss is a host that is lost in the midst of a run. The zero value is none.
 type Loss struct {
@@ -27,31 +37,72 @@ type Loss struct {
 }
 
 // departureForms is what the suffixes of a workload look like.
-const departureForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO]"
+const departureForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO] | " +
+	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +evidence"
 
-// suffixes of a workload, in the order in which they stand.
+// suffixes of a workload, in the order in which they are written. They are read in any.
 var suffixes = []struct {
 	sign  string
 	parse func(d *Departure, text string) error
 }{
-	{"+outputs:", func(d *Departure, text string) (err error) { d.Outputs, err = parseOutputs(text); return err }},
-	{"+gpu:", func(d *Departure, text string) (err error) { d.GPU, err = parseFactor(text); return err }},
-	{"+lost:", func(d *Departure, text string) (err error) { d.Lost, err = parseLoss(text); return err }},
+	{"+outputs:", func(d *Departure, text string) (err error) {
+		if d.Outputs != (Outputs{}) {
+			return errors.New("+outputs is there twice; want it once")
+		}
+		d.Outputs, err = parseOutputs(text)
+		return err
+	}},
+	{"+gpu:", func(d *Departure, text string) (err error) {
+		if d.GPU != 0 {
+			return errors.New("+gpu is there twice; want it once")
+		}
+		d.GPU, err = parseFactor(text)
+		return err
+	}},
+	{"+lost:", func(d *Departure, text string) error {
+		l, err := parseLoss(text)
+		if err == nil && d.Lost != (Loss{}) {
+			d.Timeline += "+lost:" + l.String()
+		} else {
+			d.Lost = l
+		}
+		return err
+	}},
+	{"+load:", step("load")}, {"+unload:", step("unload")}, {"+sleep:", step("sleep")},
+	{"+wake:", step("wake")}, {"+drain:", step("drain")}, {"+undrain:", step("undrain")},
+	{"+evidence", func(d *Departure, text string) error {
+		if text != "" {
+			return fmt.Errorf("+evidence takes nothing after it, got %q", text)
+		}
+		d.Evidence = true
+		return nil
+	}},
 }
 
 // parseDeparture takes the suffixes off the end of a workload.
 func parseDeparture(text string) (rest string, d Departure, err error) {
-	for i := len(suffixes) - 1; i >= 0; i-- {
-		at := strings.LastIndex(text, suffixes[i].sign)
-		if at < 0 {
-			continue
+	type suffix struct{ which, from, to int }
+	var found []suffix // the last first
+	for rest = text; ; {
+		last := suffix{from: -1, to: len(rest)}
+		for i := range suffixes {
+			if at := strings.LastIndex(rest, suffixes[i].sign); at > last.from {
+				last.which, last.from = i, at
+			}
 		}
-		if err := suffixes[i].parse(&d, text[at+len(suffixes[i].sign):]); err != nil {
+		if last.from < 0 {
+			break
+		}
+		found = append(found, last)
+		rest = rest[:last.from]
+	}
+	for _, x := range slices.Backward(found) {
+		s := suffixes[x.which]
+		if err := s.parse(&d, text[x.from+len(s.sign):x.to]); err != nil {
 			return text, Departure{}, err
 		}
-		text = text[:at]
 	}
-	return text, d, nil
+	return rest, d, nil
 }
 
 // String is the suffixes.
@@ -65,6 +116,10 @@ func (d Departure) String() string {
 	}
 	if d.Lost != (Loss{}) {
 		text += "+lost:" + d.Lost.String()
+	}
+	text += d.Timeline
+	if d.Evidence {
+		text += "+evidence"
 	}
 	return text
 }
@@ -111,10 +166,11 @@ func parseMoment(text string) (time.Duration, bool) {
 
 // String is the loss as parseLoss reads it.
 func (l Loss) String() string {
-	plain := func(t time.Duration) string { return strconv.FormatFloat(t.Seconds(), 'f', -1, 64) }
-	text := l.Host + "@" + plain(l.From) + "-"
+	text := l.Host + "@" + plainSeconds(l.From) + "-"
 	if l.To > 0 {
-		text += plain(l.To)
+		text += plainSeconds(l.To)
 	}
 	return text
 }
+
+func plainSeconds(t time.Duration) string { return strconv.FormatFloat(t.Seconds(), 'f', -1, 64) }

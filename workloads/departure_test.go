@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestParseDepartures(t *testing.T) {
 		"u1+lost:rack-1/gpu:0@0.5-":         {Form: "u1", Departure: Departure{Lost: Loss{"rack-1/gpu:0", 500 * time.Millisecond, 0}}},
 		"trace:a+b.csv@5+lost:gpu0@0-1":     {Form: "trace", File: "a+b.csv", Rate: 5, Departure: Departure{Lost: Loss{"gpu0", 0, time.Second}}},
 		"trace:arena@5+lengths+gpu:x2":      {Form: "trace", File: "arena", Rate: 5, Lengths: true, Departure: Departure{GPU: 2}},
-		"u1+outputs:x0.5+gpu:x2+lost:a@1-2": {Form: "u1", Departure: Departure{Outputs{Factor: 0.5}, 2, Loss{"a", time.Second, 2 * time.Second}}},
+		"u1+outputs:x0.5+gpu:x2+lost:a@1-2": {Form: "u1", Departure: Departure{Outputs: Outputs{Factor: 0.5}, GPU: 2, Lost: Loss{"a", time.Second, 2 * time.Second}}},
 	} {
 		got, err := Parse(text)
 		if err != nil || got != want {
@@ -57,7 +58,15 @@ func TestParseDepartureFaults(t *testing.T) {
 		"u1+lost:gpu0@2-1":           `"gpu0@2-1" is not a loss`,
 		"u1+lost:gpu0@2-2":           `"gpu0@2-2" is not a loss`,
 		"u1+lost:gpu0@1-2s":          `"gpu0@1-2s" is not a loss`,
-		"u1+lost:a@1-2+gpu:x2":       `"a@1-2+gpu:x2" is not a loss`, // they have an order
+		"u1+gpu:x2+gpu:x2":           "+gpu is there twice; want it once",
+		"u1+evidence:5":              `+evidence takes nothing after it, got ":5"`,
+		"u1+load:opt-6.7b@60":        `"opt-6.7b@60" is not a replica and a time such as +load:opt-6.7b@gpu0@60, in seconds`,
+		"u1+sleep:opt-6.7b@gpu0":     `"opt-6.7b@gpu0" is not a replica and a time such as +sleep:`,
+		"u1+drain:@gpu0@60":          `"@gpu0@60" is not a replica and a time such as +drain:`,
+		"u1+wake:a@b@-5":             `"a@b@-5" is not a replica`,
+		"u1+undrain:a@b@":            `"a@b@" is not a replica`,
+		"u1+unload:":                 `"" is not a replica`,
+		"u1+lost:a@1-2+lost:b@3":     `"b@3" is not a loss`,
 		"u1+later:5":                 "no workload is called that",
 		"trace:a+lengths+outputs:x2": "+lengths and +outputs contradict each other",
 		"+gpu:x2":                    "no workload is called that",
@@ -66,6 +75,30 @@ func TestParseDepartureFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || got != (Spec{}) {
 			t.Errorf("%q: %+v, error %v; want %q", text, got, err, want)
 		}
+	}
+}
+
+// Losses, loads and the like come in any order, and a timeline is in that of its times.
+func TestTimelines(t *testing.T) {
+	const text = "u1+load:opt-6.7b@gpu0@60+gpu:x2+lost:gpu1@5-9+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+evidence+drain:a@b@c@1"
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const canonical = "u1+gpu:x2+lost:gpu1@5-9+load:opt-6.7b@gpu0@60+unload:opt-6.7b@gpu0@7.5+lost:gpu2@20-+drain:a@b@c@1+evidence"
+	if again, err := Parse(canonical); err != nil || again != s || s.String() != canonical {
+		t.Errorf("prints as %s, which reads as %+v, %v", s, again, err)
+	}
+	wantSteps := []Step{{"drain", "a@b@c", time.Second}, {"unload", "opt-6.7b@gpu0", 7500 * time.Millisecond}, {"load", "opt-6.7b@gpu0", time.Minute}}
+	if got := s.Steps(); !slices.Equal(got, wantSteps) {
+		t.Errorf("steps %v, want %v", got, wantSteps)
+	}
+	wantLosses := []Loss{{"gpu1", 5 * time.Second, 9 * time.Second}, {"gpu2", 20 * time.Second, 0}}
+	if got := s.Losses(); !slices.Equal(got, wantLosses) || !s.Evidence || s.GPU != 2 || !s.Disturbs() {
+		t.Errorf("losses %v, want %v; %+v", got, wantLosses, s)
+	}
+	if _, err := s.Open(Settings{}, 1); err == nil {
+		t.Error("opened without a fleet")
 	}
 }
 

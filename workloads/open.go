@@ -128,10 +128,10 @@ func (s Spec) skipped(t *Trace) string {
 }
 
 // Open begins the workload under a seed, for those who have requests only: it
-// refuses a workload that asks for another fleet, with +gpu or +lost.
+// refuses a workload that asks for another fleet, with +gpu, +lost, +load and the like.
 func (s Spec) Open(settings Settings, seed uint64) (Stream, error) {
-	if s.GPU != 0 || s.Lost != (Loss{}) {
-		return nil, s.cannotOpen(errors.New("+gpu and +lost are for simulated fleets, in an evaluation"))
+	if s.GPU != 0 || s.Disturbs() {
+		return nil, s.cannotOpen(errors.New("+gpu and +lost are for simulated fleets, in an evaluation, as are +load and the like"))
 	}
 	open, err := s.Prepare(settings)
 	if err != nil {

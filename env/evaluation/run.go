@@ -179,6 +179,9 @@ func world(c *Contestant, w *Workload) (*env.Environment, error) {
 			return nil, err
 		}
 	}
+	if c.Open != nil && config.Controllers != nil {
+		return nil, errors.New("a planner cannot look ahead where replicas are loaded, drained and the like on the way, or losses are known by evidence; want another policy, or the workload without these")
+	}
 	return env.New(config)
 }
 

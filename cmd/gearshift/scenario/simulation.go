@@ -135,10 +135,15 @@ func (s *Scenario) departing(d workloads.Departure) func(*env.Config) error {
 			s.declare(c)
 			c.SlowGPU(d.GPU)
 		}
-		if d.Lost == (workloads.Loss{}) {
+		for _, l := range d.Losses() {
+			if err := c.Lose(l.Host, l.From, l.To); err != nil {
+				return err
+			}
+		}
+		if d.Timeline == "" && !d.Evidence {
 			return nil
 		}
-		return c.Lose(d.Lost.Host, d.Lost.From, d.Lost.To)
+		return s.disturb(c, d)
 	}
 }
 
