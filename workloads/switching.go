@@ -26,6 +26,8 @@ type Load struct {
 	// KnownShare of the episodes tell the policy the true rate, as some workloads
 	// do (LBE-19), in place of estimates. It is no part of the process.
 	KnownShare float64 `yaml:"known_share,omitempty"`
+	// Disturbances are what happens to the fleet meanwhile. They are no part of the process.
+	Disturbances Disturbances `yaml:"disturbances,omitempty"`
 }
 
 // Validate names every key that is out of bounds, as joined [KeyError].
@@ -54,6 +56,7 @@ func (l Load) Validate() error {
 	if !(l.KnownShare >= 0 && l.KnownShare <= 1) {
 		f.add("known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
 	}
+	l.Disturbances.validate(&f)
 	return f.err()
 }
 

@@ -149,3 +149,38 @@ func (s *Scenario) loadTimes(c *env.Config) []time.Duration {
 	}
 	return times
 }
+
+// Disturb has the episodes of a simulated fleet disturbed as the training load says, if it
+// does.
+func (s *Scenario) Disturb(c *env.Config) error {
+	d := s.Training.Load.Disturbances
+	if d.Share == 0 {
+		return nil
+	}
+	t := c.Table
+	if len(t.Hosts) < 2 {
+		return fmt.Errorf("training.load.disturbances: the fleet has %d host; want two at least, since one may be lost", len(t.Hosts))
+	}
+	c.LoadTimes = s.loadTimes(c)
+	c.DrawLosses = func(seed uint64) (losses []env.HostLoss) {
+		drawn, _ := d.Draw(t, seed)
+		for _, l := range drawn {
+			losses = append(losses, env.HostLoss(l))
+		}
+		return losses
+	}
+	c.Controllers = func(w env.World) []control.Controller {
+		_, steps := d.Draw(t, w.Seed)
+		if len(steps) == 0 {
+			return nil
+		}
+		var orders []order
+		for _, step := range steps {
+			i := slices.IndexFunc(t.Replicas, func(r fleet.Replica) bool { return r.Name == step.Replica })
+			orders = append(orders, order{step, i, verbs[step.Verb].to})
+		}
+		// What still drains or loads when its next step comes goes on with that.
+		return []control.Controller{&timeline{Controller: lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{}), orders: orders}}
+	}
+	return nil
+}

@@ -52,6 +52,9 @@ func NewEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config) (
 		return nil, err
 	}
 	config.Limit, config.Marginal = c.Episode, c.MarginalRewards
+	if err := s.Disturb(&config); err != nil {
+		return nil, err
+	}
 	tasks := config.Table.Tasks
 	config.Open = func(seed uint64) (workloads.Stream, error) {
 		return workloads.New(load, tasks, s.Workload, seed, workloads.Limit{})

@@ -99,3 +99,51 @@ func joinsOutcomes(t *testing.T, s *scenario.Scenario, slowdown float64) {
 		t.Error("an error of the environment is lost")
 	}
 }
+
+// In disturbed episodes replicas go down and come back, and requests fail with their hosts; each completes every decision
+// once, and none is disturbed unless that is asked for.
+func TestDisturbedEpisodes(t *testing.T) {
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const episode = 2000
+	play := func(seed uint64) (down int) {
+		e, err := NewEnvironment(s, s.Spec(), &rl.Config{Episode: episode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Reset(seed)
+		mask, completed := make([]bool, e.Actions()), 0
+		for n := range episode {
+			e.ActionMask(mask)
+			if slices.Contains(e.View().Down, true) {
+				down++
+			}
+			action := n % len(mask)
+			for !mask[action] {
+				action = (action + 1) % len(mask)
+			}
+			step := e.Step(action)
+			if e.Err() != nil {
+				t.Fatal(e.Err())
+			}
+			completed += len(step.Completed)
+		}
+		if completed != episode {
+			t.Errorf("%d of %d decisions completed", completed, episode)
+		}
+		return down
+	}
+	calm := play(3)
+	s.Training.Load.Disturbances = workloads.Disturbances{Share: 0.5, Calm: 30, Lasts: 30}
+	disturbed := 0
+	for seed := range uint64(6) {
+		if play(seed) > 0 {
+			disturbed++
+		}
+	}
+	if calm != 0 || disturbed == 0 || disturbed == 6 {
+		t.Errorf("%d of 6 episodes are disturbed, %d decisions of a calm one", disturbed, calm)
+	}
+}
