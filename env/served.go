@@ -257,14 +257,14 @@ func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outco
 	before := len(dst)
 	for {
 		at, busy := s.order.first()
-		x, due := s.agenda.first()
+		x, due := s.due()
 		switch {
 		case busy && at <= until && (!due || at <= x.at):
 			dst, err = s.runEngines(at, dst)
 			s.now = max(s.now, at)
 			room = len(dst) > before
 		case due && x.at <= until:
-			dst, err = s.do(s.agenda.take(), dst)
+			dst, err = s.do(x, dst)
 			room = true
 		default:
 			s.now = max(s.now, until)
