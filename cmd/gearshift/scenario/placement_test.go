@@ -150,9 +150,9 @@ func TestWarningsOfTheCatalogue(t *testing.T) {
 		edits     []string
 		key, says string
 	}{
-		"one task alone leaves a size out": {[]string{chat, chat + "\n  - {name: label, deadline_ms: 40, quality: {large: 1}}"}, "tasks[1].quality", "leaves out small, which answers every other task, so that no request of label goes to it"},
-		"nothing that answers is up":       {[]string{"memory: 20%}", "memory: 20%, state: cold}", "memory: 80%}", "memory: 80%, state: warm}"}, "tasks[0].name", "no replica that answers chat is up at the start"},
-		"a model for nobody":               {[]string{"tasks:\n", "models: [{name: spare, memory: 1GB}]\ntasks:\n"}, "models[0].name", "no variant runs spare"},
+		"one quality is left out":    {[]string{chat, chat + "\n  - {name: label, deadline_ms: 40, quality: {large: 1}}"}, "tasks[1].quality", "leaves out small alone, so that no request of label goes to it"},
+		"nothing that answers is up": {[]string{"memory: 20%}", "memory: 20%, state: cold}", "memory: 80%}", "memory: 80%, state: warm}"}, "tasks[0].name", "no replica that answers chat is up at the start"},
+		"a model for nobody":         {[]string{"tasks:\n", "models: [{name: spare, memory: 1GB}]\ntasks:\n"}, "models[0].name", "no variant runs spare"},
 	} {
 		warnings := warned(t, minimal(t, c.edits...))
 		if len(warnings) != 1 || warnings[0].Key != c.key || !strings.Contains(warnings[0].Message, c.says) {

@@ -2,21 +2,19 @@ package scenario
 
 import "gearshift/router/fleet"
 
-// gaps warns of a variant that one task alone leaves out, of several: it may have been
-// forgotten, and would once have been missing.
+// gaps warns of the one quality that a file leaves out, of all tasks and variants: it may have
+// been forgotten.
 func (w *warner) gaps() {
-	for _, v := range w.s.Variants {
-		var out []int
-		for i := range w.s.Tasks {
+	var task, variant, n int
+	for i := range w.s.Tasks {
+		for j, v := range w.s.Variants {
 			if !w.s.Tasks[i].answers(v.Name) {
-				out = append(out, i)
+				task, variant, n = i, j, n+1
 			}
 		}
-		if len(out) != 1 || len(w.s.Tasks) < 2 {
-			continue
-		}
-		t := w.s.Tasks[out[0]]
-		w.warn(child(item("tasks", out[0]), "quality"), "leaves out %s, which answers every other task, so that no request of %s goes to it; want its quality, unless that is meant", v.Name, t.Name)
+	}
+	if n == 1 {
+		w.warn(child(item("tasks", task), "quality"), "leaves out %s alone, so that no request of %s goes to it; want its quality, unless that is meant", w.s.Variants[variant].Name, w.s.Tasks[task].Name)
 	}
 }
 
