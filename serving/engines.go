@@ -111,7 +111,7 @@ func (s *Server) watchEngines() {
 	var sources []gauges.Source
 	for _, one := range s.servers() {
 		targets = append(targets, probes.Target{Server: one, Replicas: one.replicas, Models: one.models})
-		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models})
+		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models, Loaded: s.loaded})
 	}
 	metrics := newEngineMetrics(s)
 	if len(targets) > 0 {
@@ -121,7 +121,7 @@ func (s *Server) watchEngines() {
 		})
 		k.prober.OnList = func(t probes.Target, notes []string, contexts []int) {
 			for n, i := range t.Replicas {
-				if s.router.Ledger().Placed(i) != fleet.Up {
+				if !s.loaded(i) {
 					notes[n] = "" // that it lacks a model that is not loaded is no fault of it
 				}
 				k.listed(i, notes[n])
@@ -135,6 +135,9 @@ func (s *Server) watchEngines() {
 	s.engineMetrics = metrics
 	s.books.registry.MustRegister(metrics)
 }
+
+// loaded reports whether the replica is placed where it takes requests.
+func (s *Server) loaded(replica int) bool { return s.router.Ledger().Placed(replica) == fleet.Up }
 
 // startEngines begins to watch, until stopEngines.
 func (s *Server) startEngines() {

@@ -41,7 +41,11 @@ func TestLoadingUnderLoad(t *testing.T) {
 const loadingScenario = `name: loading
 tasks:
   - {name: chat, deadline_ms: 500, quality: {small: 0.6, medium: 0.8, large: 1}}
-variants: [{name: small}, {name: medium}, {name: large}]
+models:
+  - {name: small, memory: 37MiB, load_ms: 200}
+  - {name: medium, memory: 78MiB, load_ms: 300}
+  - {name: large, memory: 150MiB, load_ms: 400}
+variants: [{name: small, model: small}, {name: medium, model: medium}, {name: large, model: large}]
 hosts: [{name: cpu0, memory: 300MiB}, {name: cpu1, memory: 300MiB}]
 replicas:
   - {variant: small, hosts: [cpu0, cpu1], memory: 37MiB}
@@ -162,14 +166,14 @@ func (l *loading) unloadAndLoad(ctx context.Context, model, host string) {
 	pause(ctx, 200*time.Millisecond)
 }
 
-// lastLoad is how long the model's last load took: a second at first, at most ten.
+// lastLoad is how long the model's last load took, at most 10 s.
 func (l *loading) lastLoad(model string) time.Duration {
 	for _, w := range slices.Backward(l.windows) {
 		if w.load && w.model == model {
 			return min(w.to.Sub(w.from), 10*time.Second)
 		}
 	}
-	return time.Second
+	return 300 * time.Millisecond
 }
 
 // pause waits for the time, or for the end of the run.

@@ -197,7 +197,7 @@ func (o *replicaOrder) settled(ctx context.Context, name string) (serving.Replic
 		case err != nil:
 			return r, err
 		case r.Lifecycle.Error != "" && r.Lifecycle.Doing == "" && o.verb != "drain":
-			return r, fmt.Errorf("%s is %s: %s", name, stateOf(&r), r.Lifecycle.Error)
+			return r, fmt.Errorf("%s; it is %s", r.Lifecycle.Error, stateOf(&r))
 		case o.verb == "drain" && r.InFlight == 0, o.verb != "drain" && r.Lifecycle.Doing == "":
 			return r, nil
 		}

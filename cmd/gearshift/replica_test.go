@@ -97,7 +97,7 @@ func TestReplicaOrders(t *testing.T) {
 	do(`"state": "up"`, "load", small, "--format", "json")
 	do(small+" was up, is draining\n", "drain", small)
 	do(small+" was draining, is up\n", "undrain", small)
-	bad(large+" is cold: "+large+" was not loaded: the engine answers 400: failed to load 'large': model.onnx is damaged", "load", large, "--wait")
+	bad(large+" was not loaded: the engine answers 400: failed to load 'large': model.onnx is damaged; it is cold", "load", large, "--wait")
 	do("model.onnx is damaged", "ls")
 	bad("the router refuses: triton cannot put a model to sleep; it can load and unload", "sleep", small)
 	bad(`the router has no replica "nobody"; there are `, "load", "nobody")

@@ -87,7 +87,7 @@ func (e entry) reading() Reading {
 	case "UNLOADING": // it takes nothing, and has its memory still
 		return Reading{State: fleet.Draining}
 	}
-	if strings.EqualFold(e.Reason, "unloaded") {
+	if reason := strings.ToLower(e.Reason); reason == "unloaded" || reason == "not loaded" {
 		return Reading{State: fleet.Cold}
 	}
 	return Reading{State: fleet.Cold, Note: line(e.Reason)}

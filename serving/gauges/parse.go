@@ -22,6 +22,8 @@ var ErrNone = errors.New("no gauge of a known engine")
 type Reading struct {
 	signals.Reading
 	named bool // of the model that was asked for, by name
+	// unloaded says that there is none, since the model is not loaded.
+	unloaded bool
 }
 
 // longest line of a page that is read. A line above that ends the reading.
@@ -66,7 +68,7 @@ func Parse(page io.Reader, modelName string) (Reading, error) {
 	r := signals.Reading{Running: found[running].value, Waiting: found[waiting].value, KVUse: found[kvUse].value}
 	switch {
 	case named || r != signals.Reading{Running: -1, Waiting: -1, KVUse: -1}:
-		return Reading{r, named}, nil
+		return Reading{Reading: r, named: named}, nil
 	case fault != nil:
 		return Reading{}, fmt.Errorf("cannot read metrics: %w", fault)
 	}

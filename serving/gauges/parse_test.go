@@ -10,7 +10,7 @@ import (
 
 // said is a reading of these values, of the model by name or not.
 func said(running, waiting, kvUse float64, named bool) Reading {
-	return Reading{signals.Reading{Running: running, Waiting: waiting, KVUse: kvUse}, named}
+	return Reading{Reading: signals.Reading{Running: running, Waiting: waiting, KVUse: kvUse}, named: named}
 }
 
 func TestParse(t *testing.T) {

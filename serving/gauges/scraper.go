@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,9 @@ type Source struct {
 	Replicas []int
 	// Models are the names by which it knows the replicas' variants.
 	Models []string
+	// Loaded reports whether the replica's model is loaded: of one that is not, the server
+	// has nothing to say. Nil: all are.
+	Loaded func(replica int) bool
 }
 
 // Counts is what the router itself has on a replica: requests, and tokens that
@@ -160,6 +164,10 @@ func (s *Scraper) ask(ctx context.Context, t *tour) error {
 	}
 	after := s.counts(t)
 	for i, r := range readings {
+		if r.unloaded {
+			s.signals.Forget(t.Replicas[i : i+1])
+			continue
+		}
 		// Engines' gauges lag behind: only work that none of the router's own around that
 		// time explains is another's.
 		own := t.before[i].Most(before[i]).Most(after[i])
@@ -220,12 +228,20 @@ func (s *Scraper) readAt(ctx context.Context, t *tour, path string) ([]Reading, 
 func (t *tour) parse(page []byte) (readings []Reading, err error) {
 	readings = make([]Reading, len(t.Replicas))
 	for i, name := range t.Models {
-		if readings[i], err = Parse(bytes.NewReader(page), name); err != nil {
+		readings[i], err = Parse(bytes.NewReader(page), name)
+		if t.Loaded != nil && !t.Loaded(t.Replicas[i]) && (err != nil || !readings[i].named) {
+			readings[i] = Reading{unloaded: true}
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		if len(t.Replicas) > 1 && !readings[i].named {
 			return nil, fmt.Errorf("it runs %d replicas, and its gauges do not say which is %q", len(t.Replicas), name)
 		}
+	}
+	if !slices.ContainsFunc(readings, func(r Reading) bool { return !r.unloaded }) {
+		return nil, errors.New("none of its models is loaded")
 	}
 	return readings, nil
 }

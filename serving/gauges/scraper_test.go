@@ -101,6 +101,7 @@ func newRig(t *testing.T, replicas ...int) *rig {
 	}
 	r := &rig{engine: &engine{}, ledger: fleet.NewLedger(table)}
 	source := gauges.Source{Server: r.engine, Replicas: replicas, Models: []string{"small", "large"}[:len(replicas)]}
+	source.Loaded = func(i int) bool { return r.ledger.Placed(i) == fleet.Up }
 	start := time.Now()
 	clock := func() time.Duration { return time.Since(start) }
 	r.signals = signals.New(r.ledger)
@@ -264,6 +265,29 @@ func TestAServerOfSeveralReplicasMustSayWhich(t *testing.T) {
 		if g := r.signals.Signals()[1]; g.Others.InFlight != 3 {
 			t.Errorf("the other is corrected by %d, want 3", g.Others.InFlight)
 		}
+	})
+}
+
+// Of a model that is not loaded the page says nothing: those of the others count all the
+// same, and what it said before is taken back.
+func TestAModelThatIsNotLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 0, 1)
+		r.says("vllm:num_requests_running{model_name=\"small\"} 10\nvllm:num_requests_running{model_name=\"large\"} 3\n", nil)
+		wait()
+		r.ledger.Place(1, fleet.Cold)
+		r.says("vllm:num_requests_running{model_name=\"small\"} 12\n", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 12, 0)
+		if g := r.signals.Signals()[1]; g.Others.InFlight != 0 || !g.Stale {
+			t.Errorf("the other has %+v, want nothing", g)
+		}
+		r.ledger.Place(0, fleet.Cold) // and now none is
+		r.says("", nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.want(t, 0, 0)
 	})
 }
 
