@@ -198,6 +198,10 @@ func TestDocumentedMetrics(t *testing.T) {
 	if err != nil || len(pages) == 0 || len(guides) == 0 {
 		t.Fatalf("pages %v, guides %v, %v", pages, guides, err)
 	}
+	engine, err := os.ReadFile("engineserver/metrics.go") // which has metrics of its own
+	if err != nil {
+		t.Fatal(err)
+	}
 	named := regexp.MustCompile(`\b(?:gearshift|gen_ai_server)_\w+`)
 	for _, page := range append(pages, guides...) {
 		text, err := os.ReadFile(page)
@@ -205,6 +209,9 @@ func TestDocumentedMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range named.FindAllString(string(text), -1) {
+			if strings.HasPrefix(name, "gearshift_engine_m") && strings.Contains(string(engine), `"`+name) {
+				continue
+			}
 			if metrics[name] == nil && metrics[name+"_count"] == nil { // of a histogram there is no sample by its name
 				t.Errorf("%s: there is no metric %s", page, name)
 			}
