@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/agents"
@@ -319,6 +320,49 @@ func TestBadLifecycleOrders(t *testing.T) {
 			t.Errorf("status %d, %s: %s", w.Code, code, message)
 		}
 		g.stands(t, largeA, "up")
+	})
+}
+
+// A load that does not fit beside what is loaded is refused before its engine is asked,
+// with what is missing; once there is room it is followed.
+func TestALoadBeyondMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const gib = 1 << 30
+		replica := func(name string, variant int, initial fleet.State) fleet.Replica {
+			return fleet.Replica{Name: name, Variant: variant, Memory: int64(4+2*variant) * gib, Initial: initial}
+		}
+		table, err := fleet.NewTable(testTable(t).Tasks, []fleet.Variant{{Name: "small"}, {Name: "large"}},
+			[]fleet.Host{{Name: "a", Memory: 9 * gib}}, []fleet.Replica{replica("small@a", small, fleet.Cold), replica("large@a", large, fleet.Up)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		core, err := router.New(router.Config{Ledger: fleet.NewLedger(table), Fallback: fallback{}, Balancer: emptiest{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cold, loaded := newLoader("http://a", "UNAVAILABLE"), newLoader("http://b", "READY")
+		g := newRig(t, nil, withToken, func(o *serving.Options) {
+			o.Router, o.Backends = core, make([]serving.Backend, 2)
+			o.Config.Gauges.Interval, o.Config.Health.ProbeModels = 0, false
+			d, err := agents.DialectNamed("triton")
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Backends[0] = serving.Backend{Transport: cold, Lifecycle: d, Model: "small"}
+			o.Backends[1] = serving.Backend{Transport: loaded, Lifecycle: d, Model: "small"}
+		})
+		synctest.Wait()
+		g.ordered(t, "load", http.StatusInsufficientStorage, "host a has 9 GiB, 3 GiB of them free; small takes 4 GiB: 1 GiB are missing")
+		g.stands(t, 0, "cold")
+		if cold.is() != "UNAVAILABLE" {
+			t.Errorf("the engine was asked, and has the model %s", cold.is())
+		}
+		if w := g.order("POST", "/admin/replicas/large@a/unload?wait", ""); w.Code != http.StatusOK {
+			t.Fatalf("the unload: status %d, %s", w.Code, w.Body)
+		}
+		g.ordered(t, "load?wait", http.StatusOK, `"state":"up"`)
+		g.stands(t, 0, "up")
+		g.stands(t, 1, "cold")
 	})
 }
 
