@@ -30,7 +30,7 @@ type evalOptions struct {
 	scenario, store, engine, format, out, trace, judged string
 	policies, workloads, fromLog                        []string
 	seeds, requests                                     int
-	wide                                                bool
+	wide, asServed                                      bool
 	routers                                             env.Routers
 	tune                                                tuneOptions
 }
@@ -51,6 +51,10 @@ asks it to beat. They are played too, and the verdict is the last line. It is by
 that the policy was trained for. All rows show the values of the policies' objectives, and of
 the scenario's training.objective.
 
+With --as-served, requests wait for room, are degraded by the gate and are refused in the
+simulator as the router does it, by serving.overload. Those refused earn nothing, and are
+in all means.
+
 With --tune, every rule with parameters is tuned first: a search over them on training
 seeds of the same workloads, reported with its score, the mean over the workloads of what
 --tune-for names. The best of each rule is then evaluated together with the policies given.
@@ -67,7 +71,7 @@ Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.fromLog) > 0 {
-				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval")); err != nil {
+				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")); err != nil {
 					return err
 				}
 				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
@@ -96,6 +100,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.IntVar(&o.requests, "requests", 0, "in a run (default: the scenario's; the stable workload and schedules last their time instead)")
 	f.IntVar(&o.routers.Number, "routers", 1, "`N` that share the fleet, each of which counts its own requests alone")
 	f.DurationVar(&o.routers.Gauges, "gauge-interval", time.Second, "at which each of several routers reads the engines' gauges for the others' requests; 0s is never")
+	f.BoolVar(&o.asServed, "as-served", false, "requests wait, are degraded and refused as the router does it by the scenario's serving section (default: training.as_served)")
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
@@ -143,6 +148,12 @@ func (o *evalOptions) validate() error {
 	if i := slices.IndexFunc(o.policies, policies.IsPlanned); i >= 0 && o.routers.Number > 1 {
 		faults = append(faults, fmt.Errorf("--routers %d: a planner such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
 	}
+	if o.asServed && o.routers.Number > 1 {
+		faults = append(faults, fmt.Errorf("--as-served with --routers %d: requests wait in one router; want 1", o.routers.Number))
+	}
+	if i := slices.IndexFunc(o.policies, policies.IsPlanned); i >= 0 && o.asServed {
+		faults = append(faults, fmt.Errorf("--as-served: a planner such as %s plays copies of the simulator, which cannot be made while requests wait", o.policies[i]))
+	}
 	return errors.Join(append(faults, o.tune.validate())...)
 }
 
@@ -180,6 +191,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	s.Served = o.asServed
 	o.defaults(s)
 	work, err := s.Evaluated(o.workloads, o.requests)
 	if err != nil {

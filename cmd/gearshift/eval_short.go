@@ -30,6 +30,9 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	for _, o := range r.Objectives() {
 		rows[0] = append(rows[0], o.String())
 	}
+	if r.AsServed() {
+		rows[0] = append(rows[0], "REFUSED")
+	}
 	rows[0] = append(rows[0], "IN TIME", strings.Join(sizes, "/"))
 	for _, x := range r.ByWorkload() {
 		if slices.Contains(r.Headlines, x.Workload) {
@@ -89,6 +92,9 @@ func shortRow(x evaluation.Result, r *evaluation.Report) []string {
 	}
 	for _, o := range r.Objectives() {
 		row = append(row, fmt.Sprintf("%.3f", x.By(o).Value.Mean))
+	}
+	if x.Served != nil {
+		row = append(row, fmt.Sprintf("%.1f%%", 100*x.Served.RefusedShare()))
 	}
 	var share []string
 	for _, v := range r.Variants {

@@ -176,7 +176,7 @@ func (x flood) room(core *router.Core, now time.Duration, r *fleet.Request) bool
 	core.Ledger().View(now, &v)
 	profile.NewForecaster(x.scenario.Profiles()).Forecast(&v, r)
 	for i := range v.InFlight {
-		if v.Available(i) && live.Gate(x.scenario).Room(&v, r, i) {
+		if v.Available(i) && x.scenario.Gate().Room(&v, r, i) {
 			return true
 		}
 	}

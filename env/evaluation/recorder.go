@@ -31,6 +31,7 @@ type tally struct {
 	share    []float64 // by variant
 	ttft     []float32 // ms, of the requests that were answered
 	tpot     []float32 // ms per output token, queueing included, of the same
+	waits    waits     // as served
 
 	deadlines met
 }
@@ -40,11 +41,13 @@ type recorder struct {
 	objectives    []objective.Objective
 	judge         []fleet.Task // may be nil
 	table         *fleet.Table
-	utility, peak []float64 // by decision
+	utility, peak []float64 // by decision or, as served, by arrival
 	ttft, tpot    []float32
 	met           int
 	deadlines     met
 	chosen        []int // by variant
+	served        bool  // requests may wait, and be refused
+	waits         waits
 }
 
 // begin forgets the episode before.
@@ -69,16 +72,24 @@ func (r *recorder) task(i int) *fleet.Task {
 
 func (r *recorder) add(o *env.Outcome) {
 	task := r.task(o.Request.Task)
-	if r.judge != nil && !o.Failed {
+	if r.judge != nil && !o.Failed && o.Refused == "" {
 		d, took := o.Deadlines(task), o.Took()
 		o.Utility, o.Met = task.Utility(o.Variant, took, d), d.Met(took)
 	}
-	for len(r.utility) <= o.Decision {
+	at := o.Decision
+	if r.served {
+		at = int(o.Request.ID)
+		r.waits.add(o)
+	}
+	for len(r.utility) <= at {
 		r.utility = append(r.utility, 0)
 		r.peak = append(r.peak, 0)
 	}
-	r.utility[o.Decision] = o.Utility
-	r.peak[o.Decision] = task.Peak()
+	r.utility[at] = o.Utility
+	r.peak[at] = task.Peak()
+	if o.Refused != "" {
+		return
+	}
 	if !o.Failed { // no answer has come that had a time
 		r.ttft = append(r.ttft, milliseconds(o.FirstToken-o.Request.Arrival))
 		r.tpot = append(r.tpot, milliseconds(o.Latency()))
@@ -110,6 +121,8 @@ func (r *recorder) tally() tally {
 	for _, c := range r.chosen {
 		out.share = append(out.share, float64(c)/n)
 	}
+	out.waits = r.waits
+	out.waits.over(n)
 	return out
 }
 
@@ -191,6 +204,7 @@ func (r *tally) merge(o *tally) {
 	r.ttft = append(r.ttft, o.ttft...)
 	r.tpot = append(r.tpot, o.tpot...)
 	r.deadlines.merge(&o.deadlines)
+	r.waits.merge(&o.waits)
 }
 
 // merged divides the sums of shares and means; counts stay sums.
@@ -205,6 +219,7 @@ func (g *group) merged() []tally {
 		for v := range r.share {
 			r.share[v] /= n
 		}
+		r.waits.over(n)
 	}
 	return g.runs
 }

@@ -86,6 +86,9 @@ func (r *Report) writeTable(w io.Writer) error {
 	for _, o := range objectives {
 		fmt.Fprintf(t, "\t%v (95 %%)", o)
 	}
+	if r.AsServed() {
+		fmt.Fprint(t, "\tAS SERVED")
+	}
 	fmt.Fprintln(t)
 	for _, x := range r.ByWorkload() {
 		var windows, share []string
@@ -110,6 +113,9 @@ func (r *Report) writeTable(w io.Writer) error {
 			value := x.By(o).Value
 			fmt.Fprintf(t, "\t%.3f (%.3f–%.3f)", value.Mean, value.Lo, value.Hi)
 		}
+		if x.Served != nil {
+			fmt.Fprintf(t, "\t%v", x.Served)
+		}
 		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
@@ -130,6 +136,11 @@ func (r *Report) Objectives() []objective.Objective {
 		}
 	}
 	return Beside(all...)
+}
+
+// AsServed reports whether requests may have had to wait.
+func (r *Report) AsServed() bool {
+	return slices.ContainsFunc(r.Results, func(x Result) bool { return x.Served != nil })
 }
 
 // ByWorkload is all rows, the opponents' too, grouped so that policies on the same workload
@@ -166,6 +177,9 @@ func (r *Report) writeCSV(w io.Writer) error {
 		for _, of := range []string{"mean", "lo", "hi"} {
 			header = append(header, o.String()+"_"+of)
 		}
+	}
+	if r.AsServed() {
+		header = append(header, "refused", "degraded", "waited", "wait_ms_p50", "wait_ms_p99")
 	}
 	if err := c.Write(header); err != nil {
 		return err
@@ -204,6 +218,9 @@ func (r *Report) csvRow(x Result) []string {
 	for _, o := range r.Objectives() {
 		value := x.By(o).Value
 		number(value.Mean, value.Lo, value.Hi)
+	}
+	if s := x.Served; s != nil {
+		number(s.RefusedShare(), s.Degraded, s.Waited, s.Wait.P50, s.Wait.P99)
 	}
 	return row
 }

@@ -36,6 +36,9 @@ type Result struct {
 	BestRule *Versus `json:"vs_best_rule,omitempty"`
 	// Objectives are the values of those that the plan asks for beside mean utility.
 	Objectives []Valued `json:"objectives,omitempty"`
+	// Served is what became of requests that may have to wait; nil where each is begun at
+	// its arrival.
+	Served *Served `json:"as_served,omitempty"`
 	// Rule is whether the policy is one that is written down, not learned.
 	Rule bool `json:"-"`
 	// Objective is what the policy was trained for.
@@ -129,6 +132,9 @@ func (p *Plan) summarise(c *Contestant, workload string, runs []tally, speed flo
 		r.Objectives = append(r.Objectives, v)
 	}
 	r.Deadlines = deadlines(runs)
+	if c.Fleet.AsServed != nil {
+		r.Served = servedOf(runs)
+	}
 	r.TTFT, r.TPOT = percentiles(slices.Concat(ttft...)), percentiles(slices.Concat(tpot...))
 	return r
 }

@@ -172,6 +172,9 @@ func (p *Plan) Playable() error {
 
 // world is the contestant's fleet under the workload.
 func world(c *Contestant, w *Workload) (*env.Environment, error) {
+	if c.Open != nil && c.Fleet.AsServed != nil {
+		return nil, errors.New("it plays copies of the environment, and one as served, whose requests wait, cannot be copied")
+	}
 	config := c.Fleet
 	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
 	if w.Depart != nil {
@@ -280,6 +283,7 @@ func perSecond(n int, d time.Duration) float64 {
 // play is what one episode comes to. Begun, if not nil, is told of its beginning.
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table)
+	r.served = c.Fleet.AsServed != nil
 	if err := play(ctx, c, w, seed, observer{begun: begun, ended: r.add}); err != nil {
 		return tally{}, err
 	}

@@ -20,7 +20,8 @@ type Sample struct {
 	PerToken               time.Duration // latency by output tokens, queueing included
 }
 
-// Samples plays one run and returns its requests in order of arrival.
+// Samples plays one run and returns its requests in order of arrival or, as
+// served, those that were begun in the order of that.
 func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sample, error) {
 	var samples []Sample
 	err := play(ctx, c, w, seed, observer{
@@ -32,6 +33,9 @@ func Samples(ctx context.Context, c *Contestant, w *Workload, seed uint64) ([]Sa
 			})
 		},
 		ended: func(o *env.Outcome) {
+			if o.Refused != "" {
+				return
+			}
 			s := &samples[o.Decision]
 			s.Variant, s.Replica, s.OutputTokens = o.Variant, o.Replica, o.OutputTokens
 			s.FirstToken, s.Finished = o.FirstToken, o.Finished

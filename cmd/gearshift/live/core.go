@@ -9,10 +9,8 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
-	"gearshift/router/admission"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving"
 	"gearshift/workloads"
 )
 
@@ -42,7 +40,7 @@ func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core,
 	return router.New(router.Config{
 		Ledger: ledger, Fallback: fallback, Balancer: balancer,
 		Forecaster: s.Forecaster(),
-		Gate:       Gate(s),
+		Gate:       s.Gate(),
 		Seed:       workloads.Seed(workloads.Serving, 0),
 		OnPanic: func(name string, value any) { // of each request, maybe
 			panics.Do(func() { log.Error("a policy panicked", "policy", name, "panic", value) })
@@ -56,16 +54,4 @@ func NewDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Mon
 		Table: t, Profiles: s.Profiles(), Sequences: s.Engine.MaxSequences,
 		Chunked: s.Engine.Scheduler == engine.ChunkedPrefill, Log: log,
 	})
-}
-
-// Gate says where a request may be begun; nil if the scenario sheds nothing.
-func Gate(s *scenario.Scenario) router.Gate {
-	o := s.Serving.Server.Overload
-	if o.Shed == serving.ShedNever {
-		return nil
-	}
-	return admission.Rule{
-		Pace: o.Pace, KV: o.KV, Output: s.Lengths().Output,
-		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
-	}
 }

@@ -63,7 +63,7 @@ func NewSteward(o Options, s *scenario.Scenario, core *router.Core, log *slog.Lo
 		return nil, err
 	}
 	w := &Steward{options: o, now: s, core: core, maker: maker, source: source, store: newGuardedStore(source), piped: files.IsPipe(o.Scenario), log: log, states: s.StatesIn(s)}
-	w.Watch(func(s *scenario.Scenario) { core.SetGate(Gate(s)) })
+	w.Watch(func(s *scenario.Scenario) { core.SetGate(s.Gate()) })
 	return w, nil
 }
 

@@ -52,6 +52,8 @@ type Scenario struct {
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
+	// Served is AsServed for this run of a command, which is not the file's business.
+	Served bool `yaml:"-"`
 }
 
 // Task is a class of requests; see [fleet.Task].
@@ -152,6 +154,9 @@ type Evaluation struct {
 type Training struct {
 	// Objective is what policies are trained, tuned and judged for.
 	Objective objective.Objective `yaml:"objective,omitempty"`
+	// AsServed has requests wait, be degraded and be refused in the simulator as the router
+	// does it, by its serving section: where policies are trained, tuned and judged.
+	AsServed bool `yaml:"as_served,omitempty"`
 	// Observation and Load follow from the fleet where they are left out.
 	Observation []observation.Feature `yaml:"observation,omitempty"`
 	// Candidate is that of the preset in use; see [Scenario.Trained].

@@ -7,10 +7,13 @@ import (
 	"gearshift/env"
 	"gearshift/env/engine"
 	"gearshift/env/evaluation"
+	"gearshift/router"
+	"gearshift/router/admission"
 	"gearshift/router/balance"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
+	"gearshift/serving"
 	"gearshift/workloads"
 )
 
@@ -28,7 +31,28 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	if c.Slowdowns != nil {
 		s.declare(&c)
 	}
+	if s.Served || s.Training.AsServed {
+		c.Table, c.AsServed = s.ServingTable(), s.asServed()
+	}
 	return c, nil
+}
+
+// asServed is how requests wait and are refused in the simulator as in the router.
+func (s *Scenario) asServed() *env.AsServed {
+	server := &s.Serving.Server
+	return &env.AsServed{Gate: s.Gate(), Limits: server.Overload.Limits(s.Lengths().Output, server.RetryAfter)}
+}
+
+// Gate says where a request may be begun; nil if the scenario sheds nothing.
+func (s *Scenario) Gate() router.Gate {
+	o := s.Serving.Server.Overload
+	if o.Shed == serving.ShedNever {
+		return nil
+	}
+	return admission.Rule{
+		Pace: o.Pace, KV: o.KV, Output: s.Lengths().Output,
+		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
+	}
 }
 
 // Forecaster reckons with the profiles, and with each task's mean output.

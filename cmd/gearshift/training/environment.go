@@ -124,6 +124,9 @@ func (t *Environment) Step(action int) rl.Step {
 	t.completed = t.completed[:0]
 	for i := range step.Info.Outcomes {
 		o := &step.Info.Outcomes[i]
+		if o.Refused != "" { // it had no decision
+			continue
+		}
 		t.credit.Ended(o.Decision, t.earned(o))
 	}
 	for decision, reward := range t.credit.Known(step.Terminated || step.Truncated) {
