@@ -14,7 +14,9 @@ import (
 
 	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/env/evaluation"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
@@ -133,13 +135,44 @@ func (x flood) slowDown(t *testing.T, table *fleet.Table, list []serving.Backend
 
 func (x flood) requests() int { return int(x.rate * x.length.Seconds()) }
 
-// send sends each request at its time and waits for all answers.
-func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock serving.Clock, f *flooded) {
+// start is the seed of the arrivals.
+func (x flood) start() uint64 { return cmp.Or(x.seed, workloads.Seed(workloads.Serving, 0)) }
+
+// open begins the arrivals of a seed.
+func (x flood) open(seed uint64) (workloads.Stream, error) {
 	spec := workloads.Spec{Form: "poisson", Rate: x.rate}
 	if x.trace != "" {
 		spec.Form, spec.File = "trace", x.trace
 	}
-	stream, err := spec.Open(x.scenario.Settings(x.requests()), cmp.Or(x.seed, workloads.Seed(workloads.Serving, 0)))
+	return spec.Open(x.scenario.Settings(x.requests()), seed)
+}
+
+// simulated is what the simulator says of the same requests, as served.
+func (x flood) simulated(t *testing.T) evaluation.Result {
+	t.Helper()
+	s := *x.scenario
+	s.Served = true
+	source, err := local.Source(x.store, local.Native)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := policies.Contestant(&s, source, x.policy, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := evaluation.Plan{
+		Contestants: []evaluation.Contestant{c}, Workloads: []evaluation.Workload{{Name: "flood", Open: x.open}}, Seeds: []uint64{x.start()},
+	}
+	results, err := plan.Evaluate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results[0]
+}
+
+// send sends each request at its time and waits for all answers.
+func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock serving.Clock, f *flooded) {
+	stream, err := x.open(x.start())
 	if err != nil {
 		t.Fatal(err)
 	}

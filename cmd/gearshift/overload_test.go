@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -83,11 +84,36 @@ func TestOverload(t *testing.T) {
 			t.Errorf("utility of %.2f a second, at %g requests a second the policy earns %.2f", got, rate, want)
 		}
 	}
+	x.agrees(t, f)
 	for after := range f.retry {
 		if n, err := strconv.Atoi(after); err != nil || n < 1 || n > 60 {
 			t.Errorf("Retry-After %q", after)
 		}
 	}
+}
+
+// agrees compares what came of the requests with what the simulator says of them, as served:
+// one pipeline decides in both.
+func (x flood) agrees(t *testing.T, f *flooded) {
+	t.Helper()
+	r := x.simulated(t)
+	n := float64(x.requests())
+	if live := f.utility / n; math.Abs(r.Utility.Mean/live-1) > 0.03 {
+		t.Errorf("utility per request %.4f on the server, %.4f in the simulator: not within 3 %%", live, r.Utility.Mean)
+	}
+	shares := map[string]float64{}
+	for reason, n := range f.sheds {
+		shares[strings.TrimPrefix(strings.TrimPrefix(reason, "429 "), "503 ")] += float64(n)
+	}
+	for reason := range r.Served.Refused {
+		shares[reason] += 0
+	}
+	for reason, shed := range shares {
+		if live, simulated := shed/n, r.Served.Refused[reason]; math.Abs(live-simulated) > 0.03 {
+			t.Errorf("refused (%s): %.3f on the server, %.3f in the simulator: not within .03", reason, live, simulated)
+		}
+	}
+	t.Logf("as served in the simulator: utility %.4f, on the server %.4f; %v", r.Utility.Mean, f.utility/n, r.Served)
 }
 
 // report is a row of the table in docs/overload.md.
@@ -121,5 +147,7 @@ func TestOverloadTable(t *testing.T) {
 		f := x.run(t)
 		perSecond, met := earns(t, "titan-rtx-opt", x.store, x.policy, rate, x.requests())
 		t.Log(x.report(f), fmt.Sprintf("eval: %.1f a second, %.1f %% in time", perSecond, 100*met))
+		served := x.simulated(t)
+		t.Logf("as served: %.1f a second, %.1f %% in time; %v", served.Utility.Mean*x.rate, 100*served.DeadlineMet.Mean, served.Served)
 	}
 }
