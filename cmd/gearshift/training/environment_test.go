@@ -32,6 +32,10 @@ func TestEnvironmentJoinsOutcomes(t *testing.T) {
 	slowed.Hosts[0].Slowdown = &scenario.Slowdown{Min: 2, Max: 2, MeanS: 1}
 	joinsOutcomes(t, steady, 1)
 	joinsOutcomes(t, slowed, 2)
+	served := tiny(t)
+	served.Training.AsServed = true
+	served.Training.Load.MinRate, served.Training.Load.MaxRate = 300, 900 // so that requests are refused
+	joinsOutcomes(t, served, 1)
 }
 
 func tiny(t *testing.T) *scenario.Scenario {
