@@ -43,14 +43,14 @@ func (m *met) add(o *env.Outcome, t *fleet.Task) {
 			continue
 		}
 		m.asked[i]++
-		if x[0] <= x[1] && !o.Failed {
+		if x[0] <= x[1] && !o.Failed && o.Refused == "" {
 			m.held[i]++
 		}
 	}
 	if !d.More() {
 		return
 	}
-	if m.more = true; !o.Failed && o.OutputTokens > 1 {
+	if m.more = true; !o.Failed && o.Refused == "" && o.OutputTokens > 1 {
 		m.next = append(m.next, milliseconds(o.Finished-o.FirstToken)/float32(o.OutputTokens-1))
 	}
 }

@@ -87,6 +87,7 @@ func (r *recorder) add(o *env.Outcome) {
 	}
 	r.utility[at] = o.Utility
 	r.peak[at] = task.Peak()
+	r.deadlines.add(o, task)
 	if o.Refused != "" {
 		return
 	}
@@ -98,7 +99,6 @@ func (r *recorder) add(o *env.Outcome) {
 	if o.Met {
 		r.met++
 	}
-	r.deadlines.add(o, task)
 }
 
 func milliseconds(d time.Duration) float32 { return float32(d) / float32(time.Millisecond) }
