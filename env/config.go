@@ -139,3 +139,18 @@ func (c *Config) validate() error {
 	}
 	return nil
 }
+
+// kinds are the kinds of the tasks' input, by replica and task, as the profiles number
+// them; nil of a replica whose profile has none.
+func (c *Config) kinds() [][]int {
+	list := make([][]int, len(c.Profiles))
+	for r, p := range c.Profiles {
+		if p.Batches == nil {
+			continue
+		}
+		for _, t := range c.Table.Tasks {
+			list[r] = append(list[r], max(0, p.Batches.Kind(t.Kind))) // of one without times, which is not sent there
+		}
+	}
+	return list
+}

@@ -60,6 +60,7 @@ type Simulator struct {
 	hosts []*engine.Host
 	order hostHeap
 	place []place // by replica
+	kinds [][]int // of the tasks' input, by replica and task; nil where its engine has none
 	now   time.Duration
 	jobs  []job // by sequence ID; slots are reused
 	free  []uint64
@@ -115,6 +116,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 		}
 		s.hosts = append(s.hosts, engine.NewHost(engines...))
 	}
+	s.kinds = c.kinds()
 	s.order = newHostHeap(s.hosts)
 	s.stands, s.evidence = make([]stand, len(c.Table.Replicas)), c.Evidence
 	for i, r := range c.Table.Replicas {
@@ -179,6 +181,9 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	} else {
 		q.ID = uint64(len(s.jobs))
 		s.jobs = append(s.jobs, job{})
+	}
+	if kinds := s.kinds[replica]; kinds != nil {
+		q.Kind = kinds[r.Task]
 	}
 	s.jobs[q.ID] = job{
 		lease: lease,

@@ -89,6 +89,11 @@ func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	if len(shape.Tasks) > 0 {
 		return nil, errors.New("cannot bound: workload.task_lengths: requests of all tasks are reckoned with as equally long; without that key it works")
 	}
+	for i, p := range c.Profiles {
+		if p.Batches != nil {
+			return nil, fmt.Errorf("cannot bound: replica %s runs batches to their end, which the bound does not know; profiles by token would be right", c.Table.Replicas[i].Name)
+		}
+	}
 	c.Profiles = c.Quickest()
 	f := &Fluid{config: c, load: newLoad(shape), shares: shape.Mix.Shares(c.Table.Tasks)}
 	for i := range c.Table.Tasks {

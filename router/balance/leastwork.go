@@ -9,7 +9,7 @@ import "gearshift/router/fleet"
 //
 //	(in flight + 1) · step(N) / N
 //
-// where N requests of the mean length fill the KV cache, and busy neighbours on the
+// where N requests of the mean length fill the KV cache, or are the largest batch, and busy neighbours on the
 // host slow the step. Work is counted on each replica and priced by its own variant's
 // profile: a host with many requests of a small model may still have the least of a
 // large one's. Replicas whose KV cache is crowded come last, the fullest at the end.
@@ -72,6 +72,9 @@ func (b LeastWork) work(v *fleet.View, replica int) float64 {
 	batch := fullBatch
 	if size := v.Table.Replicas[replica].KVTokens; size > 0 && b.Context > 0 {
 		batch = max(1, int(float64(size)/b.Context))
+	}
+	if b.Profiles[replica].Batches != nil {
+		batch = b.Profiles[replica].Most(0)
 	}
 	step, _ := b.Profiles[replica].Step(batch, batch, int(float64(batch)*b.Context), b.neighbours(v, replica))
 	return float64(v.InFlight[replica]+1) * v.Slowdown(replica) * step / float64(batch)

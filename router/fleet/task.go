@@ -13,6 +13,9 @@ import (
 // weight, and a row of the quality matrix.
 type Task struct {
 	Name string
+	// Kind is the kind of its requests' input, for profiles that have times by it. Empty
+	// stands for the only one there is.
+	Kind string
 	// Deadline is the mean time allowed per output token, queueing included
 	// (finish − arrival divided by output tokens; LBE-4). Zero is none: then there is
 	// another, and a Pace.

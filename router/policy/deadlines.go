@@ -28,7 +28,11 @@ func (p *predictor) others(v *fleet.View, r *fleet.Request, replica int, b batch
 		share = first / milliseconds(d.FirstToken)
 	}
 	if d.Total > 0 {
-		share = max(share, profile.Total(first, time, p.lengths.Output)/milliseconds(d.Total))
+		total := first // of an answer in one piece
+		if p.profiles[replica].Batches == nil {
+			total = profile.Total(first, time, p.lengths.Output)
+		}
+		share = max(share, total/milliseconds(d.Total))
 	}
 	return share
 }

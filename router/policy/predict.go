@@ -130,6 +130,9 @@ func (p *predictor) foresee(t *fleet.Table, b float64) {
 	for i := range t.Replicas {
 		ms, duty := p.profiles[i].Step(1, 1, int(p.lengths.Context), 0)
 		alone := p.lengths.Output * ms / 1000 // seconds that a request takes
+		if p.profiles[i].Batches != nil {
+			alone = ms / 1000
+		}
 		p.busy = append(p.busy, b*alone/float64(len(t.ReplicasOf(t.Replicas[i].Variant))))
 		p.alone = append(p.alone, duty)
 	}
@@ -172,10 +175,15 @@ func (p *predictor) neighbours(v *fleet.View, replica int, rate float64) float64
 
 // tokenTime is the time per output token of a batch: a decode step, and the
 // share in it of the prefills, each as long as the prompt's, by which the batch
-// renews itself once in Output steps. An empty batch takes no time.
+// renews itself once in Output steps. An empty batch takes no time. Where batches run to
+// their end it is the time until the last of the requests is answered, of the first kind of
+// input, for each token.
 func (p *predictor) tokenTime(v *fleet.View, replica int, b batch, prompt int, neighbours float64) float64 {
 	if b.requests == 0 {
 		return 0
+	}
+	if p.profiles[replica].Batches != nil {
+		return p.profiles[replica].Answer(0, b.requests-1, neighbours) / max(1, p.lengths.Output) * v.Slowdown(replica)
 	}
 	ms, _ := p.profiles[replica].Step(b.requests, b.requests, b.held, neighbours)
 	if p.lengths.Output > 0 {
@@ -217,10 +225,13 @@ func (p *predictor) full(t *fleet.Table, replica int, deadline, neighbours float
 	if size := t.Replicas[replica].KVTokens; size > 0 && p.lengths.Context > 0 {
 		most = min(most, int(float64(size)/p.lengths.Context))
 	}
+	if p.profiles[replica].Batches != nil {
+		most = p.profiles[replica].Most(0)
+	}
 	fits, not := 1, most+1 // the largest known to fit, or one; the smallest known not to
 	for fits+1 < not {
 		n := (fits + not) / 2
-		if ms, _ := p.profiles[replica].Step(n, n, int(float64(n)*p.lengths.Context), neighbours); ms <= deadline {
+		if p.step(replica, n, neighbours) <= deadline {
 			fits = n
 		} else {
 			not = n
@@ -232,8 +243,16 @@ func (p *predictor) full(t *fleet.Table, replica int, deadline, neighbours float
 // share is a request's share of the time per token of a full batch.
 func (p *predictor) share(t *fleet.Table, replica int, deadline, neighbours float64) float64 {
 	n := p.full(t, replica, deadline, neighbours)
+	return p.step(replica, n, neighbours) / float64(n)
+}
+
+// step is the time per output token of a batch of n sequences of mean context.
+func (p *predictor) step(replica, n int, neighbours float64) float64 {
 	ms, _ := p.profiles[replica].Step(n, n, int(float64(n)*p.lengths.Context), neighbours)
-	return ms / float64(n)
+	if p.profiles[replica].Batches != nil {
+		ms /= max(1, p.lengths.Output)
+	}
+	return ms
 }
 
 // allowed is the request's deadline in milliseconds per output token.

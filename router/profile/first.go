@@ -20,7 +20,12 @@ type Joining struct {
 // With answers of geometric length, a batch of n sequences that holds so many tokens
 // releases, in each step, one part in Output of them. What it lacks for the prompt is
 // therefore there after lacking ÷ held × Output steps.
+//
+// Where batches run to their end it is the time until the answer is there.
 func (p *Profile) First(j Joining) float64 {
+	if p.Batches != nil {
+		return p.Answer(0, j.Sequences, j.Neighbours)
+	}
 	ms := p.Prefill(j.Prompt, j.Neighbours)
 	if j.Sequences == 0 {
 		return ms

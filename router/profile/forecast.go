@@ -28,6 +28,9 @@ import (
 // times are forecast too ([Profile.First], [Total]), its wait so far included, and its own
 // misses are those of any of its deadlines, each with that probability, as if they had
 // nothing to do with one another.
+//
+// Where batches run to their end, the pace is by the time until the answer is there: what is
+// left of the batch under way, the batches before its own, and its own ([Profile.Answer]).
 type Forecaster struct {
 	profiles []*Profile
 	output   []float64 // mean lengths of answers by task; nil if they are not known
@@ -53,6 +56,7 @@ func (f *Forecaster) Expecting(output []float64) *Forecaster {
 // asked is what the hosts' forecasts are for.
 type asked struct {
 	prompt int
+	kind   string  // of input
 	output float64 // mean length of an answer; 0 if not known
 	waited float64 // ms since the arrival
 	// Of what is allowed per token, to the first token and in all, the inverses in ms; the
@@ -62,15 +66,15 @@ type asked struct {
 
 func (f *Forecaster) asked(v *fleet.View, r *fleet.Request) asked {
 	task := &v.Table.Tasks[r.Task]
-	a := asked{prompt: r.PromptTokens, perDeadline: 1 / milliseconds(task.Allowed(r.Deadline))}
+	a := asked{prompt: r.PromptTokens, kind: task.Kind, perDeadline: 1 / milliseconds(task.Allowed(r.Deadline))}
 	d := task.Deadlines(r)
+	if r.Task < len(f.output) {
+		a.output = f.output[r.Task]
+	}
 	if !d.More() {
 		return a
 	}
 	a.waited = milliseconds(max(0, v.Now-r.Arrival))
-	if r.Task < len(f.output) {
-		a.output = f.output[r.Task]
-	}
 	if d.FirstToken > 0 {
 		a.perFirst = 1 / milliseconds(d.FirstToken)
 	}
@@ -122,7 +126,9 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 	crowded := false
 	for _, i := range on {
 		l := load{profile: f.profiles[i], n: int(v.InFlight[i]), held: int(v.Held[i]), weight: float64(v.InFlight[i]), slow: v.Slowdown(i)}
-		if l.n > 0 {
+		if l.profile.Batches != nil {
+			l.batched(a, l.n)
+		} else if l.n > 0 {
 			l.gpu, l.duty = l.profile.alone(l.n, l.held)
 		} else {
 			l.n, l.held, l.weight = 1, idleContext, idleWeight
@@ -140,6 +146,13 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 		l.misses = l.missing(duties-l.duty, a.perDeadline)
 	}
 	for k, i := range on {
+		if loads[k].profile.Batches != nil {
+			v.Forecasts[i] = joinBatches(loads, k, int(v.InFlight[i]), v.Slowdown(i), duties, crowded, a)
+			if a.perFirst > 0 || a.perTotal > 0 {
+				beginBatches(&v.Forecasts[i], a)
+			}
+			continue
+		}
 		v.Forecasts[i] = join(loads, k, duties, crowded, a)
 		if a.perFirst > 0 || a.perTotal > 0 {
 			loads[k].begin(&v.Forecasts[i], a, v.Table.Replicas[i].KVTokens, duties-loads[k].duty)

@@ -69,7 +69,7 @@ func (s *Scenario) tasks() []fleet.Task {
 	tasks := make([]fleet.Task, len(s.Tasks))
 	for i, t := range s.Tasks {
 		tasks[i] = fleet.Task{
-			Name: t.Name, Deadline: profile.Duration(t.DeadlineMS), FirstToken: profile.Duration(t.FirstTokenMS), Total: profile.Duration(t.TotalMS),
+			Name: t.Name, Kind: t.Kind, Deadline: profile.Duration(t.DeadlineMS), FirstToken: profile.Duration(t.FirstTokenMS), Total: profile.Duration(t.TotalMS),
 			Decay: fleet.Hard{}, Weight: t.Weight,
 			Quality: make([]float64, len(s.Variants)),
 		}
@@ -147,7 +147,8 @@ func (m *LatencyModel) on(host string) bool {
 	return false
 }
 
-// KVTokens is how many tokens each replica's KV cache holds, by its index.
+// KVTokens is how many tokens each replica's KV cache holds, by its index; 0 where batches
+// run to their end, without one.
 func (s *Scenario) KVTokens() []int {
 	var tokens []int
 	profiles := s.Profiles()
@@ -160,15 +161,15 @@ func (s *Scenario) KVTokens() []int {
 // SmallestCache is the tokens that any replica can hold, as placed and alone on its
 // host, where static policies are evaluated.
 func (s *Scenario) SmallestCache() int {
-	smallest := slices.Min(s.KVTokens())
+	least := smallest(s.KVTokens())
 	for _, v := range s.Variants {
 		alone, err := s.Alone(v.Name)
 		if err != nil {
 			panic(err) // the variant is the scenario's own
 		}
-		smallest = min(smallest, slices.Min(alone.KVTokens()))
+		least = min(least, smallest(alone.KVTokens()))
 	}
-	return smallest
+	return least
 }
 
 // Alone is the same scenario with the replicas of one variant only, each with the
@@ -213,14 +214,14 @@ func (s *Scenario) elsewhere(variant string) []string {
 			others = append(others, p.Hosts...)
 		}
 	}
-	least := slices.Min(s.KVTokens())
+	least := smallest(s.KVTokens())
 	for _, h := range s.Hosts {
 		models := s.modelsFor(variant, h.Name)
 		if len(models) == 0 || slices.Contains(own, h.Name) || !slices.Contains(others, h.Name) {
 			continue
 		}
 		memory := s.Evaluation.StaticMemory.Of(h.Memory)
-		if s.Models[models[0]].KVTokens(int64(memory), s.Engine.BlockTokens) >= least {
+		if s.Models[models[0]].holds(int64(memory), least, s.Engine.BlockTokens) {
 			found = append(found, h.Name)
 		}
 	}

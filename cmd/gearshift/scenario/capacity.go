@@ -45,6 +45,10 @@ func (s *Scenario) Capacities(deadlineMS float64) []Capacity {
 	profiles, tokens, mean := s.Profiles(), s.KVTokens(), s.meanRequest()
 	list := make([]Capacity, len(profiles))
 	for i, p := range profiles {
+		if p.Batches != nil {
+			list[i] = s.batchCapacity(p, s.Engine, mean, deadlineMS)
+			continue
+		}
 		list[i] = capacity(p, s.Engine, tokens[i], mean, deadlineMS)
 	}
 	return list

@@ -26,6 +26,7 @@ func check(r *report, s *Scenario) {
 	c.hosts()
 	c.weights()
 	c.models()
+	c.kinds()
 	c.own("engine", s.Engine.Validate())
 	c.placements()
 	c.engine()

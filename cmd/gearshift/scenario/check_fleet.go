@@ -32,13 +32,14 @@ func (c *checker) models() {
 		for j, host := range m.Hosts {
 			c.hostRef(item(child(at, "hosts"), j), host)
 		}
-		c.costs(at, &m.Profile)
+		c.costs(at, m)
 		c.overlap(i)
 	}
 }
 
 // costs checks the numbers of a latency model.
-func (c *checker) costs(at string, p *profile.Profile) {
+func (c *checker) costs(at string, m *LatencyModel) {
+	p := &m.Profile
 	eachField(reflect.ValueOf(p).Elem(), func(name string, v reflect.Value, _ bool) {
 		switch ms := strings.HasSuffix(name, "_ms"); {
 		case v.CanFloat() && v.Float() < 0 || v.CanInt() && v.Int() < 0:
@@ -49,6 +50,10 @@ func (c *checker) costs(at string, p *profile.Profile) {
 			c.judge(child(at, name), "a ratio is at most %d, not %v", maxRatio, v)
 		}
 	})
+	if m.tabled() {
+		c.batches(at, m)
+		return
+	}
 	if p.KVBytes == 0 || p.KVBytes > maxKVBytes {
 		c.judge(child(at, "kv_bytes_per_token"), "a cached token takes at least 1 byte and at most %d, not %d", maxKVBytes, p.KVBytes)
 	}
@@ -227,6 +232,9 @@ func (c *checker) tooSmall(p *profile.Profile, memory Bytes) string {
 		return fmt.Sprintf("its weights and activations need %v, and the KV cache comes on top", need)
 	}
 	block := c.s.Engine.BlockTokens
+	if p.Batches != nil { // it has no cache
+		return ""
+	}
 	if block < 1 || block > maxBlockTokens || p.KVBytes < 1 || p.KVBytes > maxKVBytes || !c.sound("engine.block_tokens") {
 		return "" // said of their own keys
 	}
@@ -270,7 +278,7 @@ func (c *checker) engine() {
 	if e.MaxPrompts > 0 && e.Scheduler == engine.ChunkedPrefill {
 		c.judge("engine.max_prompts", "has no meaning with %s", engine.ChunkedPrefill)
 	}
-	if e.Scheduler != engine.PrefillFirst || e.MaxBatchTokens < 1 || !c.lengthsSound() {
+	if e.Scheduler != engine.PrefillFirst || c.s.tabled() || e.MaxBatchTokens < 1 || !c.lengthsSound() {
 		return
 	}
 	if most, _ := c.s.Workload.Longest(); e.MaxBatchTokens < most {

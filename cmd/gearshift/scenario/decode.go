@@ -119,7 +119,14 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 			d.breaks(child(key, meant))
 		}
 	}
+	spares := func(string) bool { return false }
+	if x, ok := v.Addr().Interface().(sparing); ok {
+		spares = func(name string) bool { return x.spares(given, name) }
+	}
 	for _, name := range required {
+		if spares(name) {
+			continue
+		}
 		if at := child(key, name); n.Kind == yaml.MappingNode && !given[name] {
 			d.unreadable(at, "missing; it has no default")
 		}

@@ -59,6 +59,8 @@ type Scenario struct {
 // Task is a class of requests; see [fleet.Task].
 type Task struct {
 	Name string `yaml:"name"`
+	// Kind is the kind of its requests' input, for profiles with times by it.
+	Kind string `yaml:"kind,omitempty"`
 	// The deadlines, of which a task has one at least: per output token, from arrival to
 	// the first token, and from arrival to the end of the answer. Zero is none.
 	DeadlineMS   float64 `yaml:"deadline_ms,omitempty"`
@@ -131,6 +133,10 @@ type LatencyModel struct {
 	Variant         string   `yaml:"variant"`
 	Hosts           []string `yaml:"hosts,flow,omitempty"` // empty: every host
 	profile.Profile `yaml:",inline"`
+	// BatchMS is the time of a batch in ms by its size, and Kinds by the kind of input too:
+	// either stands in the place of the times by token. See [profile.Batches].
+	BatchMS map[string]float64            `yaml:"batch_ms,flow,omitempty"`
+	Kinds   map[string]map[string]float64 `yaml:"kinds,flow,omitempty"`
 }
 
 // Evaluation is how policies are judged.

@@ -205,7 +205,7 @@ func (w *warner) caches() {
 	for i, c := range w.s.Capacities(longestDeadline) {
 		p := w.s.places()[i]
 		key := memoryKey(p)
-		if c.Most > 1 || said[key] || w.s.Engine.MaxSequences == 1 {
+		if c.Most > 1 || c.KVTokens == 0 || said[key] || w.s.Engine.MaxSequences == 1 {
 			continue
 		}
 		said[key] = true
