@@ -23,6 +23,8 @@ func candidates() []observation.Feature {
 		{Kind: observation.KVUse, Scale: []float64{0.5}},
 		{Kind: observation.Pace, Scale: []float64{2}},
 		{Kind: observation.Harm, Scale: []float64{4}},
+		{Kind: observation.FirstToken, Scale: []float64{2}},
+		{Kind: observation.Total, Scale: []float64{4}},
 		{Kind: observation.Neighbours, Scale: []float64{20, 4}},
 	}
 }
@@ -52,7 +54,7 @@ func loaded(table *fleet.Table) *fleet.View {
 	}
 	copy(v.InFlight[3:6], []int32{7, 3, 2})
 	v.Held[4] = 2824
-	v.Forecasts[4] = fleet.Forecast{Pace: 0.5, Misses: 1}
+	v.Forecasts[4] = fleet.Forecast{Pace: 0.5, First: 1.5, Total: 3, Misses: 1}
 	v.Forecasts[0] = fleet.Forecast{Pace: 0.25, Misses: -0.5}
 	for i := 9; i < 12; i++ {
 		v.Down[i] = true // the last host
@@ -64,7 +66,7 @@ func TestEncodeCandidates(t *testing.T) {
 	table := conformance.Fleet(0)
 	e := placing(t, table, hostRate())
 	s := e.Spec()
-	if s.Dim() != 3 || s.Own() != 13 || s.Inputs() != 16 || s.Outputs() != 1 || e.Dim() != 3+12*13 {
+	if s.Dim() != 3 || s.Own() != 15 || s.Inputs() != 18 || s.Outputs() != 1 || e.Dim() != 3+12*15 {
 		t.Errorf("sizes %d, %d, %d, %d, %d", s.Dim(), s.Own(), s.Inputs(), s.Outputs(), e.Dim())
 	}
 	v, r := loaded(table), &fleet.Request{Task: 0}
@@ -75,11 +77,11 @@ func TestEncodeCandidates(t *testing.T) {
 		// Three of four hosts are up.
 		"rates": {got[:3], []float32{4, 1, 9. / 3 / 4}},
 		// 1.3B on the second host, beside 7 on the smaller and 2 on the larger.
-		"replica 4": {got[3+4*13:][:13], []float32{1, 0, 1, 0, 0.78 / 2, 0.33 / 0.5, 0.3, log(3), 0.25 / 0.5, 0.25, 0.25, 7. / 20, 2. / 4}},
+		"replica 4": {got[3+4*15:][:15], []float32{1, 0, 1, 0, 0.78 / 2, 0.33 / 0.5, 0.3, log(3), 0.25 / 0.5, 0.25, 0.25, 0.75, 0.75, 7. / 20, 2. / 4}},
 		// The smallest gains over nothing smaller; harm below zero is none.
-		"replica 0": {got[3:][:13], []float32{1, 1, 0, 0, 0.45 / 2, 0, 0, 0, 0, 0.125, 0, 0, 0}},
+		"replica 0": {got[3:][:15], []float32{1, 1, 0, 0, 0.45 / 2, 0, 0, 0, 0, 0.125, 0, 0, 0, 0, 0}},
 		// Down; the task's best answer.
-		"replica 11": {got[3+11*13:][:13], []float32{0, 0, 0, 1, 0.5, 0.22 / 0.5, 0, 0, 0, 0, 0, 0, 0}},
+		"replica 11": {got[3+11*15:][:15], []float32{0, 0, 0, 1, 0.5, 0.22 / 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
 		for i := range x.want {
 			if d := x.got[i] - x.want[i]; !(d < 1e-6 && d > -1e-6) {
