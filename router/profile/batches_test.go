@@ -94,8 +94,8 @@ func TestBatchBesideNeighbours(t *testing.T) {
 			t.Errorf("a batch of %d beside %v takes %v ms, %v of them on the GPU; want %v and %v", x.n, x.neighbours, ms, gpu, x.wantMS, x.wantGPU)
 		}
 		// Those that know of steps alone hear the same.
-		if ms, gpu := p.Time(x.n, x.n, 100, x.neighbours); ms != x.wantMS || gpu != x.wantGPU {
-			t.Errorf("as a step, a batch of %d takes %v ms, %v on the GPU", x.n, ms, gpu)
+		if ms, duty := p.Step(x.n, x.n, 100, x.neighbours); ms != x.wantMS || duty != x.wantGPU/x.wantMS {
+			t.Errorf("as a step, a batch of %d takes %v ms at a duty of %v", x.n, ms, duty)
 		}
 	}
 	if p.Prefill(100, 0) != 0 {

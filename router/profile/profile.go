@@ -100,7 +100,12 @@ func (p *Profile) GPU(tokens, context int) float64 {
 // it: the share of the step that loads the GPU, which its neighbours feel.
 // Neighbours is the sum of the duties of the host's other busy engines.
 func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, duty float64) {
-	ms, gpu := p.Time(tokens, sequences, context, neighbours)
+	var gpu float64
+	if p.Batches != nil {
+		ms, gpu = p.Batch(0, sequences, neighbours)
+	} else {
+		ms, gpu = p.Time(tokens, sequences, context, neighbours)
+	}
 	if ms > 0 {
 		duty = gpu / ms
 	}
@@ -110,11 +115,9 @@ func (p *Profile) Step(tokens, sequences, context int, neighbours float64) (ms, 
 // Time is as Step, with what of the step loads the GPU in place of the duty, which
 // is that part's share: a division that most callers never need. It is the GPU part
 // without interference; an engine that takes turns, though, loads the GPU for as long
-// as it waits for its own.
+// as it waits for its own. It is of profiles by token alone, being where a simulation
+// spends its time.
 func (p *Profile) Time(tokens, sequences, context int, neighbours float64) (ms, gpu float64) {
-	if p.Batches != nil {
-		return p.Batch(0, sequences, neighbours)
-	}
 	gpu = p.GPU(tokens, context)
 	ms = p.beside(gpu, sequences, neighbours)
 	if p.Crowding > 0 {
