@@ -144,15 +144,16 @@ func (s *Simulator) power(host int, at time.Duration) {
 	s.agenda.change(func(x *item) bool { return x.what != actionEnds || s.place[x.index].host != host })
 	for _, r := range s.table.ReplicasOn(host) {
 		x := &s.stands[r]
-		if x.is == fleet.Loading || x.is == fleet.Warm {
-			x.is = fleet.Cold
-			if !x.acting {
-				s.tell(control.Event{At: at, Kind: control.Changed, Replica: r, State: fleet.Cold, Reason: "host lost"})
-			}
-		}
+		changed := x.acting || x.is == fleet.Loading || x.is == fleet.Warm
 		if x.acting {
 			x.acting = false
 			s.tell(control.Event{At: at, Kind: control.ActionFailed, Replica: r, Action: x.action, Reason: "host lost"})
+		}
+		// An action that has failed leaves the replica as it was before, for those who
+		// ordered it; what came of it is cold.
+		if changed {
+			x.is = fleet.Cold
+			s.tell(control.Event{At: at, Kind: control.Changed, Replica: r, State: fleet.Cold, Reason: "host lost"})
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (s *Simulator) tellAnswers(outcomes []Outcome) {
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		s.tell(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.Request.Arrival})
+		s.tell(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.sent()})
 	}
 }
 
@@ -142,6 +142,6 @@ func (s *Simulator) broken(id uint64, at time.Duration) (Outcome, error) {
 	if j.refused {
 		kind = control.Refused
 	}
-	s.tell(control.Event{At: at, Kind: kind, Replica: o.Replica, Began: o.Request.Arrival})
+	s.tell(control.Event{At: at, Kind: kind, Replica: o.Replica, Began: o.sent()})
 	return *o, nil
 }

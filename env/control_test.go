@@ -11,6 +11,7 @@ import (
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/health"
+	"gearshift/router/lifecycle"
 )
 
 // script acts at given times and notes what it observes. It places what it acts on.
@@ -178,6 +179,56 @@ func TestALossEndsLoads(t *testing.T) {
 	}
 	if strings.Contains(got, "11s loaded") {
 		t.Errorf("a load outlived its host: %s", got)
+	}
+}
+
+// orders has the lifecycle's controller follow an order at a time.
+type orders struct {
+	*lifecycle.Controller
+	at     time.Duration
+	target fleet.State
+}
+
+// Wake implements [control.Controller].
+func (o *orders) Wake(now time.Duration) time.Duration {
+	if now < o.at {
+		return min(o.Controller.Wake(now), o.at)
+	}
+	if o.at > 0 {
+		o.at = 0
+		if err := o.Want(1, o.target, lifecycle.Order{Force: true}); err != nil {
+			panic(err)
+		}
+	}
+	return o.Controller.Wake(now)
+}
+
+// A host that is lost while a replica there falls asleep or wakes leaves it cold, and the
+// ledger knows: no request goes there once the host is back.
+func TestALossDuringAnActionLeavesTheReplicaCold(t *testing.T) {
+	s := time.Second
+	for _, x := range []struct{ initial, target fleet.State }{{fleet.Up, fleet.Warm}, {fleet.Warm, fleet.Up}} {
+		c := twoByTwo(t)
+		c.Initial = []fleet.State{fleet.Up, x.initial, fleet.Up, fleet.Up}
+		c.WakeTimes = []time.Duration{s, s, s, s}
+		c.Losses = []env.HostLoss{{Host: 1, From: 10 * s, To: 12 * s}}
+		var ledger *fleet.Ledger
+		c.Controllers = func(w env.World) []control.Controller {
+			ledger = w.Ledger
+			return []control.Controller{&orders{lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{}), 9500 * time.Millisecond, x.target}}
+		}
+		for _, o := range playLosses(t, c, func(e *env.Environment) {
+			if at := e.Arrival().At; at > 12*s && !e.View().Down[1] {
+				t.Fatalf("from %v to %v: at %v it takes requests", x.initial, x.target, at)
+			}
+		}) {
+			if o.Failed && o.Request.Arrival > 12*s {
+				t.Errorf("from %v to %v: failed after the loss: %+v", x.initial, x.target, o)
+			}
+		}
+		if placed := ledger.Placed(1); placed != fleet.Cold {
+			t.Errorf("from %v to %v: it is placed %v, and nothing is loaded", x.initial, x.target, placed)
+		}
 	}
 }
 

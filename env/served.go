@@ -46,7 +46,6 @@ type served struct {
 type beginning struct {
 	replica  int
 	deadline time.Duration // that it keeps there
-	waited   time.Duration
 	degraded bool
 }
 
@@ -235,7 +234,7 @@ func (s *served) begun(decision int, c *router.Choice) {
 	r := &s.env.request
 	b := beginning{
 		replica: c.Replica, deadline: router.Promise(&s.env.config.Table.Tasks[r.Task], r, c.Pace),
-		waited: s.now - r.Arrival, degraded: c.Policy == router.Degraded,
+		degraded: c.Policy == router.Degraded,
 	}
 	s.bounds[b.replica].Add(b.deadline)
 	s.begins = append(s.begins[:decision], b)
@@ -247,7 +246,7 @@ func (s *served) ended(outcomes []Outcome) {
 		o := &outcomes[i]
 		b := &s.begins[o.Decision]
 		s.bounds[b.replica].Remove(b.deadline)
-		o.Waited, o.Degraded = b.waited, b.degraded
+		o.Degraded = b.degraded
 	}
 }
 

@@ -48,6 +48,9 @@ func (o *Outcome) Took() fleet.Times {
 	return fleet.Took(o.FirstToken-o.Request.Arrival, o.Finished-o.Request.Arrival, o.OutputTokens)
 }
 
+// sent is when the request was sent to its replica.
+func (o *Outcome) sent() time.Duration { return o.Request.Arrival + o.Waited }
+
 // Deadlines are those that hold for the answer of a request of the task.
 func (o *Outcome) Deadlines(t *fleet.Task) fleet.Deadlines {
 	return t.Deadlines(&o.Request).Of(o.OutputTokens)
@@ -189,7 +192,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		lease: lease,
 		outcome: Outcome{
 			Decision: decision, Request: r, OutputTokens: outputTokens,
-			Variant: s.table.Replicas[replica].Variant, Replica: replica,
+			Variant: s.table.Replicas[replica].Variant, Replica: replica, Waited: now - r.Arrival,
 		},
 	}
 	s.now = now

@@ -55,7 +55,8 @@ func (s *Set) Wake(now time.Duration) time.Duration {
 		if m := &s.members[i]; m.due <= now {
 			// An event that comes while it is awake makes it due again.
 			m.due = Never
-			m.due = min(m.due, max(m.controller.Wake(now), now+1))
+			next := max(m.controller.Wake(now), now+1)
+			m.due = min(m.due, next)
 		}
 	}
 	return s.Next()

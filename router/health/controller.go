@@ -45,16 +45,16 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 }
 
 // note takes in one event as evidence of the replica. A heartbeat is a probe that the
-// host makes of itself. Events do not say when a request was sent: all count.
+// host makes of itself.
 func (c *Controller) note(e control.Event, i int) {
 	var changes []Change
 	switch e.Kind {
 	case control.Refused:
-		changes = c.Failed(i, Connect, e.At, e.At)
+		changes = c.Failed(i, Connect, e.Began, e.At)
 	case control.Broken:
-		changes = c.Failed(i, Broken, e.At, e.At)
+		changes = c.Failed(i, Broken, e.Began, e.At)
 	case control.Answered:
-		changes = c.Succeeded(i, e.At, e.At)
+		changes = c.Succeeded(i, e.Began, e.At)
 	case control.ProbeFailed, control.Missed:
 		changes = c.Probed(i, Unsound, e.At)
 	case control.ProbePassed, control.Heartbeat:

@@ -22,7 +22,7 @@ func TestTheMonitorAsAController(t *testing.T) {
 		t.Fatalf("woken next at %v though nothing has happened", next)
 	}
 	for range 5 {
-		c.Observe(control.Event{At: time.Second, Kind: control.Broken, Replica: 1})
+		c.Observe(control.Event{At: time.Second, Began: time.Second, Kind: control.Broken, Replica: 1})
 	}
 	if r.takes(1) == 0 || len(log) > 0 {
 		t.Fatal("it has acted without being woken")
@@ -36,7 +36,7 @@ func TestTheMonitorAsAController(t *testing.T) {
 	}
 	c.Wake(next)
 	for range 2 {
-		c.Observe(control.Event{At: next, Kind: control.Answered, Replica: 1})
+		c.Observe(control.Event{At: next, Began: next, Kind: control.Answered, Replica: 1})
 	}
 	c.Wake(next)
 	want := []string{"1 ejected 1s", "1 half_open " + fmt.Sprint(next.Truncate(time.Second)), "1 slow_start " + fmt.Sprint(next.Truncate(time.Second))}
@@ -62,5 +62,24 @@ func TestMissedHeartbeatsAreProbesThatFail(t *testing.T) {
 	c.Wake(10 * time.Second)
 	if s := r.Standings()[2]; s.State != health.HalfOpen {
 		t.Errorf("after a heartbeat it is %v", s.State)
+	}
+}
+
+// What becomes of requests that were sent before the trials says nothing of how the
+// replica is now: neither an end nor a failure of theirs counts.
+func TestEventsOfRequestsFromBeforeTheTrials(t *testing.T) {
+	r := newRig(t, 3)
+	c := &health.Controller{Monitor: r.Monitor}
+	for range 5 {
+		c.Observe(control.Event{At: time.Second, Began: time.Second, Kind: control.Broken, Replica: 1})
+	}
+	trials := c.Wake(time.Second)
+	c.Wake(trials)
+	for _, kind := range []control.Kind{control.Broken, control.Answered, control.Refused, control.Answered} {
+		c.Observe(control.Event{At: trials + time.Second, Began: time.Second, Kind: kind, Replica: 1})
+		c.Wake(trials + time.Second)
+		if s := r.Standings()[1]; s.State != health.HalfOpen {
+			t.Fatalf("after a request from before that was %v it is %v", kind, s.State)
+		}
 	}
 }
