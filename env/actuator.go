@@ -119,23 +119,11 @@ func (s *Simulator) stop(replica int) {
 	s.outlook.revise(s, p.host)
 }
 
-// endOf maps a verb to the event and the state in which its success ends.
-var endOf = map[control.Verb]struct {
-	kind control.Kind
-	is   fleet.State
-}{
-	control.Load:   {control.Loaded, fleet.Up},
-	control.Unload: {control.Unloaded, fleet.Cold},
-	control.Sleep:  {control.Slept, fleet.Warm},
-	control.Wake:   {control.Woken, fleet.Up},
-}
-
 // complete ends the action under way on a replica.
 func (s *Simulator) complete(replica int, at time.Duration) {
 	x := &s.stands[replica]
-	end := endOf[x.action.Verb]
-	x.acting, x.is = false, end.is
-	s.tell(control.Event{At: at, Kind: end.kind, Replica: replica, Action: x.action})
+	x.acting, x.is = false, x.action.Verb.State()
+	s.tell(control.Event{At: at, Kind: x.action.Verb.Done(), Replica: replica, Action: x.action})
 }
 
 // power ends what is under way on the engines of a host that is lost, and with it what

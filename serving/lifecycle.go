@@ -186,12 +186,9 @@ func (x *lifecycles) order(replica int, v control.Verb, level int) (begun bool, 
 	return begun, err
 }
 
-// targets are where the verbs lead.
-var targets = map[control.Verb]fleet.State{control.Load: fleet.Up, control.Unload: fleet.Cold, control.Sleep: fleet.Warm, control.Wake: fleet.Up}
-
 // want is order within the runner.
 func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) {
-	placed, target, name := x.ledger.Placed(replica), targets[v], x.name(replica)
+	placed, target, name := x.ledger.Placed(replica), v.State(), x.name(replica)
 	needed := v
 	if v == control.Load && placed == fleet.Warm {
 		needed = control.Wake

@@ -48,7 +48,7 @@ func newLifecycleMetrics(s *Server) *lifecycleMetrics {
 // begin has the counts of a replica stand at zero.
 func (m *lifecycleMetrics) begin(replica string) {
 	m.unread.WithLabelValues(replica)
-	for verb := range targets {
+	for _, verb := range []control.Verb{control.Load, control.Unload, control.Sleep, control.Wake} {
 		m.seconds.WithLabelValues(verb.String())
 		for _, result := range []string{"success", "failure"} {
 			m.actions.WithLabelValues(replica, verb.String(), result)

@@ -15,16 +15,13 @@ import (
 // its replica is placed at once, and gets requests or none from then on.
 type placing struct{ *lifecycles }
 
-// ends are the events that an action ends with.
-var ends = map[control.Verb]control.Kind{control.Load: control.Loaded, control.Unload: control.Unloaded, control.Sleep: control.Slept, control.Wake: control.Woken}
-
 // Act implements [control.Actuator]. The controller is the one that acts.
 func (p placing) Act(a control.Action) error {
 	if p.actuator.Driven(a.Replica) {
 		return p.actuator.Act(a)
 	}
 	host := p.server.table.Replicas[a.Replica].Host
-	p.controller.Observe(control.Event{At: p.server.clock(), Kind: ends[a.Verb], Replica: a.Replica, Host: host, Action: a})
+	p.controller.Observe(control.Event{At: p.server.clock(), Kind: a.Verb.Done(), Replica: a.Replica, Host: host, Action: a})
 	return nil
 }
 

@@ -94,6 +94,19 @@ var verbs = [...]string{"load", "unload", "sleep", "wake", "activate", "notify"}
 // String is the verb as it is written.
 func (v Verb) String() string { return name(verbs[:], uint8(v), "verb") }
 
+// ends are what successful actions come to, by verb.
+var ends = [...]struct {
+	done Kind
+	is   fleet.State
+}{Load: {Loaded, fleet.Up}, Unload: {Unloaded, fleet.Cold}, Sleep: {Slept, fleet.Warm}, Wake: {Woken, fleet.Up}}
+
+// Done is the kind of the event that says that an action has succeeded. The verb is one that
+// engines are told: Load, Unload, Sleep or Wake.
+func (v Verb) Done() Kind { return ends[v].done }
+
+// State is the one that such a successful action leaves the replica in.
+func (v Verb) State() fleet.State { return ends[v].is }
+
 func name(names []string, i uint8, of string) string {
 	if int(i) < len(names) {
 		return names[i]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gearshift/router/control"
+	"gearshift/router/fleet"
 )
 
 // every wakes at each multiple of a period, and once more as soon as it has seen an event.
@@ -125,6 +126,21 @@ func TestWords(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestEndsOfActions(t *testing.T) {
+	for _, x := range []struct {
+		verb control.Verb
+		done control.Kind
+		is   fleet.State
+	}{
+		{control.Load, control.Loaded, fleet.Up}, {control.Unload, control.Unloaded, fleet.Cold},
+		{control.Sleep, control.Slept, fleet.Warm}, {control.Wake, control.Woken, fleet.Up},
+	} {
+		if x.verb.Done() != x.done || x.verb.State() != x.is {
+			t.Errorf("%v ends with %v and leaves the replica %v", x.verb, x.verb.Done(), x.verb.State())
 		}
 	}
 }

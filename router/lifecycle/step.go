@@ -155,7 +155,7 @@ func (c *Controller) Observe(e control.Event) {
 	switch e.Kind {
 	case control.Loaded, control.Unloaded, control.Slept, control.Woken:
 		switch r := &c.replicas[i]; {
-		case c.answers(e) && kindOf[r.verb] == e.Kind:
+		case c.answers(e) && r.verb.Done() == e.Kind:
 			c.done(i)
 		case e.Action.Epoch == 0 || e.Action.Epoch == r.doubt:
 			c.changed(i, stateAfter[e.Kind])
@@ -177,16 +177,11 @@ func (c *Controller) answers(e control.Event) bool {
 	return r.phase == acting && (e.Action.Epoch == 0 || e.Action.Epoch == r.since)
 }
 
-var (
-	kindOf = map[control.Verb]control.Kind{
-		control.Load: control.Loaded, control.Unload: control.Unloaded,
-		control.Sleep: control.Slept, control.Wake: control.Woken,
-	}
-	stateAfter = map[control.Kind]fleet.State{
-		control.Loaded: fleet.Up, control.Unloaded: fleet.Cold,
-		control.Slept: fleet.Warm, control.Woken: fleet.Up,
-	}
-)
+// stateAfter is the state that an event reports of the replica.
+var stateAfter = map[control.Kind]fleet.State{
+	control.Loaded: control.Load.State(), control.Unloaded: control.Unload.State(),
+	control.Slept: control.Sleep.State(), control.Woken: control.Wake.State(),
+}
 
 // done follows an action that has succeeded.
 func (c *Controller) done(i int) {
@@ -195,7 +190,7 @@ func (c *Controller) done(i int) {
 		r.phase, r.loaded, r.begun = ready, true, false
 		return
 	}
-	after := stateAfter[kindOf[r.verb]]
+	after := r.verb.State()
 	if after == fleet.Up && r.target == fleet.Up {
 		c.ledger.SetDrained(i, false)
 	}

@@ -1,3 +1,6 @@
+// Package agents tells engines what controllers decide: it loads, unloads, puts to sleep and
+// wakes their models in the dialect of each kind of engine, asks them for the states of their
+// models, and wakes controllers when they are due.
 package agents
 
 import (
@@ -210,7 +213,7 @@ func (a *Actuator) act(x control.Action, o Order) {
 	ctx, cancel := context.WithTimeout(a.ctx, a.options.Config.limit(x.Verb))
 	err := r.Dialect.Do(ctx, r.Engine, r.Model, o)
 	if err == nil {
-		err = a.confirm(ctx, r, goal[x.Verb])
+		err = a.confirm(ctx, r, x.Verb.State())
 	}
 	cancel()
 	now := a.options.Clock()
@@ -231,7 +234,7 @@ func (a *Actuator) act(x control.Action, o Order) {
 		return
 	}
 	a.options.Ended(x, now-began, err)
-	e := control.Event{At: now, Kind: done[x.Verb], Replica: x.Replica, Host: r.Host, Action: x}
+	e := control.Event{At: now, Kind: x.Verb.Done(), Replica: x.Replica, Host: r.Host, Action: x}
 	if err != nil {
 		e.Kind, e.Reason = control.ActionFailed, err.Error()
 	}
@@ -240,11 +243,6 @@ func (a *Actuator) act(x control.Action, o Order) {
 		a.Poll(x.Replica)
 	}
 }
-
-var (
-	goal = map[control.Verb]fleet.State{control.Load: fleet.Up, control.Unload: fleet.Cold, control.Sleep: fleet.Warm, control.Wake: fleet.Up}
-	done = map[control.Verb]control.Kind{control.Load: control.Loaded, control.Unload: control.Unloaded, control.Sleep: control.Slept, control.Wake: control.Woken}
-)
 
 // confirming is how often an engine that has answered is asked whether it is done: Triton
 // unloads, and vLLM's older servers sleep, after they have answered.

@@ -341,7 +341,7 @@ func TestSleepLevels(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if all := b.take(); len(all) != 1 || all[0].Kind != done[v] {
+			if all := b.take(); len(all) != 1 || all[0].Kind != v.Done() {
 				t.Errorf("%v: events %v", v, all)
 			}
 			var got []string

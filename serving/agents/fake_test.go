@@ -18,7 +18,6 @@ type engine struct {
 	err     error // instead of an answer
 	mu      sync.Mutex
 	asked   []string // METHOD path?query body
-	header  http.Header
 }
 
 // Ask implements [Engine].
