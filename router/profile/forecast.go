@@ -155,9 +155,23 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 		}
 		v.Forecasts[i] = join(loads, k, duties, crowded, a)
 		if a.perFirst > 0 || a.perTotal > 0 {
-			loads[k].begin(&v.Forecasts[i], a, v.Table.Replicas[i].KVTokens, duties-loads[k].duty)
+			neighbours := duties - loads[k].duty
+			if crowded { // join has them settle anew, with the request
+				neighbours = beside(loads, k)
+			}
+			loads[k].begin(&v.Forecasts[i], a, v.Table.Replicas[i].KVTokens, neighbours)
 		}
 	}
+}
+
+// beside is the sum of the duties of the loads other than k.
+func beside(loads []load, k int) (duties float64) {
+	for j := range loads {
+		if j != k {
+			duties += loads[j].duty
+		}
+	}
+	return duties
 }
 
 // settled works out the duties of the loads where engines take turns, and their sum.

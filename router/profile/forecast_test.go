@@ -2,6 +2,7 @@ package profile_test
 
 import (
 	"testing"
+	"time"
 
 	"gearshift/router/conformance"
 	"gearshift/router/fleet"
@@ -153,6 +154,31 @@ func TestForecastWhereEnginesTakeTurns(t *testing.T) {
 		if got, want := 40*v.Forecasts[i].Pace, steps[k]; got < 0.999*want || got > 1.001*want {
 			t.Errorf("replica %d is forecast a step of %v ms; they come to %v", i, got, want)
 		}
+	}
+}
+
+// Where engines take turns, an idle one's first token waits for those that are busy.
+func TestForecastOfTheFirstTokenWhereEnginesTakeTurns(t *testing.T) {
+	v, profiles := turns()
+	idle := v.Table.ReplicasOn(0)[0]
+	for i := range profiles {
+		profiles[i].Token = 0.1
+	}
+	request := &fleet.Request{PromptTokens: 90, FirstToken: time.Second}
+	first := func(busy int32) float64 {
+		for _, i := range v.Table.ReplicasOn(0) {
+			v.InFlight[i] = busy
+		}
+		v.InFlight[idle] = 0
+		profile.NewForecaster(profiles).Forecast(v, request)
+		return v.Forecasts[idle].First * 1000
+	}
+	alone, beside := profiles[idle].Prefill(90, 0), profiles[idle].Prefill(90, 1.5)
+	if got := first(0); got < 0.999*alone || got > 1.001*alone {
+		t.Errorf("%v ms on an idle host, want %v", got, alone)
+	}
+	if got := first(3); got < beside {
+		t.Errorf("%v ms beside two busy engines, want %v at least; alone it is %v", got, beside, alone)
 	}
 }
 
