@@ -85,6 +85,9 @@ func (e *Engine) classifyAll(r *http.Request, inputs []Input) ([]float32, error)
 	return slices.Concat(rows...), errors.Join(errs...)
 }
 
+// maxRows bounds the rows of a request, each of which has a goroutine.
+const maxRows = 4096
+
 // rows makes an input of each row of the batch.
 func (e *Engine) rows(q *backend.InferenceRequest) ([]Input, error) {
 	n := -1
@@ -96,6 +99,9 @@ func (e *Engine) rows(q *backend.InferenceRequest) ([]Input, error) {
 	}
 	if n < 1 {
 		return nil, fmt.Errorf("there is nothing to classify; want one or more of the inputs %s, %s, %s and %s", textInput, tokenInput, imageInput, audioInput)
+	}
+	if n > maxRows {
+		return nil, fmt.Errorf("a request of %d rows; at most %d are classified at once", n, maxRows)
 	}
 	inputs := make([]Input, n)
 	image, audio := q.Input(imageInput), q.Input(audioInput)

@@ -106,3 +106,14 @@ func TestInferRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A request of very many rows is refused before anything is computed.
+func TestInferTakesSoManyRows(t *testing.T) {
+	e := start(t, &fake{}, config())
+	n := maxRows + 1
+	ids := tensor("input_ids", "INT64", fmt.Sprintf("[%d,1]", n), list(7, n))
+	status, text := infer(t, e, `{"inputs":[`+ids+`]}`)
+	if status != http.StatusBadRequest || !strings.Contains(text, "4097 rows; at most 4096") {
+		t.Errorf("%d %s", status, text)
+	}
+}
