@@ -20,7 +20,7 @@ func TestProfileFitRefuses(t *testing.T) {
 	fail(t, []string{"profile", "fit", "--requests", realLog, "--kv-tokens", "64"}, "does not fit into a KV cache of 64")
 	fail(t, []string{"profile", "fit", "--requests", realLog, "--date", "today"}, "--date", "YYYY-MM-DD")
 	fail(t, []string{"profile", "fit", "--requests", realLog, "more"}, "more")
-	fail(t, []string{"profile", "fitt"}, `unknown command "fitt"`, "fit, measure")
+	fail(t, []string{"profile", "fitt"}, `unknown command "fitt"`, "fit, gpu, measure")
 }
 
 // firstRows is a file with the first rows of the real log.
