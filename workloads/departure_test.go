@@ -67,7 +67,8 @@ func TestParseDepartureFaults(t *testing.T) {
 		"u1+undrain:a@b@":            `"a@b@" is not a replica`,
 		"u1+unload:":                 `"" is not a replica`,
 		"u1+lost:a@1-2+lost:b@3":     `"b@3" is not a loss`,
-		"u1+later:5":                 "no workload is called that",
+		"u1+later:5":                 `"+later" is no suffix`,
+		"u1+load":                    `"+load" is no suffix`,
 		"trace:a+lengths+outputs:x2": "+lengths and +outputs contradict each other",
 		"+gpu:x2":                    "no workload is called that",
 	} {

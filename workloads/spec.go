@@ -83,9 +83,20 @@ func parse(text string) (Spec, error) {
 			err = errors.New("+lengths and +outputs contradict each other")
 		}
 	default:
-		err = errors.New("no workload is called that")
+		err = unknownForm(form)
 	}
 	return s, err
+}
+
+// unknownForm is the error for a form that does not exist. What follows a
+// workload that does exist is a suffix, so the suffix is named.
+func unknownForm(form string) error {
+	if name, suffix, more := strings.Cut(form, "+"); more && name != "" {
+		if _, err := parse(name); err == nil {
+			return fmt.Errorf("%q is no suffix", "+"+suffix)
+		}
+	}
+	return errors.New("no workload is called that")
 }
 
 // parseMMPP reads the rates and mean lengths of calm and bursts.
