@@ -68,11 +68,13 @@ func (s *Simulator) Act(a control.Action) error {
 // begin begins an action and returns how long it takes.
 func (s *Simulator) begin(a control.Action) (time.Duration, error) {
 	x := &s.stands[a.Replica]
-	switch {
-	case a.Verb == control.Load && x.is == fleet.Cold:
+	if a.Verb == control.Load && x.is == fleet.Cold || a.Verb == control.Wake && x.is == fleet.Warm {
 		if lack := s.lack(a.Replica); lack > 0 {
 			return 0, fmt.Errorf("its host lacks %d bytes of memory", lack)
 		}
+	}
+	switch {
+	case a.Verb == control.Load && x.is == fleet.Cold:
 		x.is = fleet.Loading
 		return s.loads[a.Replica], nil
 	case a.Verb == control.Wake && x.is == fleet.Warm:
@@ -92,8 +94,8 @@ func (s *Simulator) begin(a control.Action) (time.Duration, error) {
 	return 0, fmt.Errorf("it is %v", x.is)
 }
 
-// lack is how many bytes the host of a cold replica has too few to load it, as far as the
-// table says.
+// lack is how many bytes the host of a replica has too few to load or wake it, as far as the
+// table says. One that sleeps takes none, as the lifecycle's controller has it by default.
 func (s *Simulator) lack(replica int) int64 {
 	host := s.place[replica].host
 	if s.table.Hosts[host].Memory == 0 {
@@ -101,7 +103,7 @@ func (s *Simulator) lack(replica int) int64 {
 	}
 	taken := s.table.MemoryOf(replica)
 	for _, r := range s.table.ReplicasOn(host) {
-		if r != replica && s.stands[r].is != fleet.Cold {
+		if is := s.stands[r].is; r != replica && is != fleet.Cold && is != fleet.Warm {
 			taken += s.table.MemoryOf(r)
 		}
 	}

@@ -252,6 +252,27 @@ func TestLoadsKeepToMemory(t *testing.T) {
 	})
 }
 
+// A replica that sleeps leaves its memory to others, and wakes once there is room for it.
+func TestSleepersGiveTheirMemoryBack(t *testing.T) {
+	s := time.Second
+	c, _ := scripted(t, map[time.Duration]control.Action{s: {Verb: control.Wake, Replica: 2}, 2 * s: {Verb: control.Sleep, Replica: 0}, 4 * s: {Verb: control.Wake, Replica: 2}},
+		map[time.Duration]string{s: "cannot wake large@a: its host lacks 10 bytes of memory"})
+	table, err := fleet.NewTable(c.Table.Tasks, []fleet.Variant{{Name: "small"}, {Name: "large", Model: 1}},
+		[]fleet.Host{{Name: "a", Memory: 100}, {Name: "b"}}, c.Table.Replicas, fleet.Model{Name: "s", Memory: 40}, fleet.Model{Name: "l", Memory: 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Table, c.Encoder = table, nil
+	c.WakeTimes = []time.Duration{s, s, s, s}
+	c.Initial = []fleet.State{fleet.Up, fleet.Up, fleet.Warm, fleet.Up}
+	playLosses(t, c, func(e *env.Environment) {
+		v, at := e.View(), e.Arrival().At
+		if v.Down[2] != (at < 5*s) || v.Down[0] != (at >= 2*s) {
+			t.Fatalf("at %v down are %v", at, v.Down)
+		}
+	})
+}
+
 // The environment keeps its contract under controllers: requests end once, the same seed
 // repeats, and the invariants hold.
 func TestContractWithControllers(t *testing.T) {
