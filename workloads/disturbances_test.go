@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gearshift/router/fleet"
 )
@@ -25,12 +26,13 @@ func fourHosts(t *testing.T) *fleet.Table {
 // and with the means asked for.
 func TestDisturbances(t *testing.T) {
 	d, table := Disturbances{Share: 0.4, Calm: 60, Lasts: 30}, fourHosts(t)
+	loads := make([]time.Duration, 4)
 	var disturbed, losses, steps, n int
 	var lasts float64
 	hosts := map[int]int{}
 	for seed := range uint64(500) {
-		l, s := d.Draw(table, seed)
-		again, sameSteps := d.Draw(table, seed)
+		l, s := d.Draw(table, loads, seed)
+		again, sameSteps := d.Draw(table, loads, seed)
 		if !reflect.DeepEqual(l, again) || !slices.Equal(s, sameSteps) {
 			t.Fatalf("seed %d repeats in another way", seed)
 		}
@@ -57,7 +59,7 @@ func TestDisturbances(t *testing.T) {
 	if mean := lasts / float64(n); math.Abs(mean-31) > 1 {
 		t.Errorf("they last %.1f s", mean)
 	}
-	if l, s := (Disturbances{}).Draw(table, 3); len(l)+len(s) > 0 {
+	if l, s := (Disturbances{}).Draw(table, loads, 3); len(l)+len(s) > 0 {
 		t.Error("none are asked for")
 	}
 }

@@ -162,15 +162,21 @@ func (s *Scenario) Disturb(c *env.Config) error {
 		return fmt.Errorf("training.load.disturbances: the fleet has %d host; want two at least, since one may be lost", len(t.Hosts))
 	}
 	c.LoadTimes = s.loadTimes(c)
+	loads := slices.Clone(c.LoadTimes)
+	for i, r := range t.Replicas {
+		if m := t.ModelOf(r.Variant); m >= 0 && t.Models[m].Load > 0 {
+			loads[i] = t.Models[m].Load
+		}
+	}
 	c.DrawLosses = func(seed uint64) (losses []env.HostLoss) {
-		drawn, _ := d.Draw(t, seed)
+		drawn, _ := d.Draw(t, loads, seed)
 		for _, l := range drawn {
 			losses = append(losses, env.HostLoss(l))
 		}
 		return losses
 	}
 	c.Controllers = func(w env.World) []control.Controller {
-		_, steps := d.Draw(t, w.Seed)
+		_, steps := d.Draw(t, loads, w.Seed)
 		if len(steps) == 0 {
 			return nil
 		}

@@ -104,6 +104,42 @@ func joinsOutcomes(t *testing.T, s *scenario.Scenario, slowdown float64) {
 	}
 }
 
+// On the smallest fleet that can be disturbed there is always something to choose.
+func TestDisturbancesLeaveSomethingUp(t *testing.T) {
+	s, err := scenario.Load("titan-rtx-opt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Hosts, s.Replicas = s.Hosts[:2], s.Replicas[2:3]
+	s.Replicas[0].Hosts = []string{s.Hosts[0].Name, s.Hosts[1].Name}
+	s.Training.Load.Disturbances = workloads.Disturbances{Share: 1, Calm: 5, Lasts: 30}
+	const episode = 2000
+	e, err := NewEnvironment(s, s.Spec(), &rl.Config{Episode: episode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, down := make([]bool, e.Actions()), 0
+	for seed := range uint64(8) {
+		e.Reset(seed)
+		for range episode {
+			if slices.Contains(e.View().Down, true) {
+				down++
+			}
+			e.ActionMask(mask)
+			action := slices.Index(mask, true)
+			if action < 0 {
+				t.Fatalf("seed %d: nothing is up at %v", seed, e.Arrival().At)
+			}
+			if e.Step(action); e.Err() != nil {
+				t.Fatal(e.Err())
+			}
+		}
+	}
+	if down == 0 {
+		t.Error("nothing was ever down")
+	}
+}
+
 // In disturbed episodes replicas go down and come back, and requests fail with their hosts; each completes every decision
 // once, and none is disturbed unless that is asked for.
 func TestDisturbedEpisodes(t *testing.T) {
