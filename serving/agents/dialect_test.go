@@ -63,6 +63,8 @@ func TestRefusals(t *testing.T) {
 		{"vllm", Order{Verb: control.Wake}, ""},
 		{"gearshift", Order{Verb: control.Load}, ""},
 		{"gearshift", Order{Verb: control.Sleep, Level: 1}, ""},
+		{"gearshift", Order{Verb: control.Sleep, Level: 3}, "gearshift engine has no sleep level 3; want 1, which"},
+		{"gearshift", Order{Verb: control.Wake}, ""},
 		{"gearshift", Order{Verb: control.Activate}, "gearshift engine cannot activate a model"},
 		{"ollama", Order{Verb: control.Sleep, Level: 1}, "ollama cannot put a model to sleep; it can load and unload"},
 		{"ollama", Order{Verb: control.Unload}, ""},

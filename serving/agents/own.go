@@ -22,8 +22,13 @@ func (own) Refuses(o Order) error {
 	switch o.Verb {
 	case control.Load, control.Unload:
 		return triton{}.Refuses(o)
-	case control.Sleep, control.Wake:
-		return vllm{}.Refuses(o)
+	case control.Sleep:
+		if o.Level != 1 && o.Level != 2 {
+			return fmt.Errorf("gearshift engine has no sleep level %d; want 1, which keeps the weights in memory, or 2, which keeps nothing", o.Level)
+		}
+		return nil
+	case control.Wake:
+		return nil
 	}
 	return fmt.Errorf("gearshift engine cannot %v a model; it can load, unload, sleep and wake", o.Verb)
 }

@@ -160,11 +160,11 @@ func readConfig(dir string) (c modelConfig, err error) {
 	}
 	path := filepath.Join(dir, "config.json")
 	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, &file)
-	}
 	if err != nil {
 		return c, fmt.Errorf("cannot read model: %w", err)
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return c, fmt.Errorf("cannot read model: %s: it is not the JSON of a model's configuration: %w", path, err)
 	}
 	c.Context = max(file.Positions, file.Older)
 	if text := unquote(file.Memory); text != "" {
