@@ -22,7 +22,7 @@ const DefaultLoad = 10 * time.Second
 
 // wakeShare is how much shorter waking is than loading where the configuration has no time
 // for it: weights come from the host's memory instead of a disk.
-const wakeShare = 10
+const wakeShare = 20
 
 // actionTimes are how long loads take, by replica, and sleep and wake.
 func (c *Config) actionTimes() (loads, wakes []time.Duration) {

@@ -118,14 +118,14 @@ func TestUnloadAndLoad(t *testing.T) {
 	}
 }
 
-// Sleep and wake take a tenth of a load.
+// Sleep and wake take a twentieth of a load.
 func TestSleepAndWake(t *testing.T) {
 	c, controller := scripted(t, map[time.Duration]control.Action{
 		8 * time.Second: {Verb: control.Sleep, Replica: 2}, 9 * time.Second: {Verb: control.Wake, Replica: 2},
 	}, nil)
 	playLosses(t, c, func(e *env.Environment) {
 		at := e.Arrival().At
-		if down := at >= 8*time.Second && at < 9300*time.Millisecond; e.View().Down[2] != down {
+		if down := at >= 8*time.Second && at < 9150*time.Millisecond; e.View().Down[2] != down {
 			t.Fatalf("at %v down: %t, want %t", at, e.View().Down[2], down)
 		}
 	})
@@ -135,7 +135,7 @@ func TestSleepAndWake(t *testing.T) {
 			got = append(got, s)
 		}
 	}
-	if want := "[8.3s slept of 2 9.3s woken of 2]"; fmt.Sprint(got) != want {
+	if want := "[8.15s slept of 2 9.15s woken of 2]"; fmt.Sprint(got) != want {
 		t.Errorf("observed %q, want %q", got, want)
 	}
 }
