@@ -88,7 +88,7 @@ func stateOf(r *serving.ReplicaStatus) string {
 func noteOf(r *serving.ReplicaStatus) string {
 	var notes []string
 	for _, note := range []string{r.Lifecycle.Error, r.Lifecycle.Note, r.Note} {
-		if note != "" {
+		if note != "" && !strings.Contains(strings.Join(notes, "; "), note) { // an engine's reason is in the order's error too
 			notes = append(notes, note)
 		}
 	}
@@ -158,6 +158,9 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 			return err
 		}
 	}
+	if err := o.unfollowed(&after); err != nil {
+		return err
+	}
 	if o.format == "json" {
 		return output.JSON(c.OutOrStdout(), map[string]any{"before": before, "after": after, "took_s": time.Since(began).Seconds()})
 	}
@@ -167,6 +170,15 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s was %s, is %s%s\n", name, stateOf(&before), stateOf(&after), took)
 	return err
+}
+
+// unfollowed is the error of a load or a wake that leaves the replica down: one that is
+// placed as loaded has nothing to do, yet takes no requests while its engine is not reached.
+func (o *replicaOrder) unfollowed(r *serving.ReplicaStatus) error {
+	if o.verb != "load" && o.verb != "wake" || r.Lifecycle.State != "down" || r.Lifecycle.Doing != "" {
+		return nil
+	}
+	return fmt.Errorf("%s is down, and no %s brings it up: its engine has to answer the router's probes first (%s)", r.Name, o.verb, noteOf(r))
 }
 
 // replica asks for the state of one replica.
