@@ -152,13 +152,16 @@ func gain(task *fleet.Task, variant int) float64 {
 	return max(0, task.Weight*(task.Quality[variant]-task.Quality[variant-1]))
 }
 
-// forecast is the replica's, beyond all bounds where nobody forecasts.
-func forecast(v *fleet.View, replica int) fleet.Forecast {
+// forecast is the replica's, beyond all bounds where nobody forecasts. Read-only.
+func forecast(v *fleet.View, replica int) *fleet.Forecast {
 	if len(v.Forecasts) == 0 {
-		return fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1), First: math.Inf(1), Total: math.Inf(1)}
+		return &unknown
 	}
-	return v.Forecasts[replica]
+	return &v.Forecasts[replica]
 }
+
+// unknown stands for every forecast where nobody forecasts. It is not changed.
+var unknown = fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1), First: math.Inf(1), Total: math.Inf(1)}
 
 // neighbours counts the requests in flight on the replica's host, on smaller
 // variants than its own and on larger ones.

@@ -153,7 +153,7 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 			}
 			continue
 		}
-		v.Forecasts[i] = join(loads, k, duties, crowded, a)
+		v.Forecasts[i] = join(loads, k, a.prompt, duties, crowded, a.perDeadline)
 		if a.perFirst > 0 || a.perTotal > 0 {
 			neighbours := duties - loads[k].duty
 			if crowded { // join has them settle anew, with the request
@@ -192,11 +192,11 @@ func settled(loads []load, joined int) (duties float64) {
 
 // join is the forecast for a request on the k-th replica of a host. Where engines
 // take turns it settles the duties anew.
-func join(loads []load, k int, duties float64, crowded bool, a *asked) fleet.Forecast {
-	l, perDeadline := &loads[k], a.perDeadline
-	n, held := l.n+1, l.held+a.prompt
+func join(loads []load, k, prompt int, duties float64, crowded bool, perDeadline float64) fleet.Forecast {
+	l := &loads[k]
+	n, held := l.n+1, l.held+prompt
 	if l.weight < 1 { // idle
-		n, held = 1, a.prompt
+		n, held = 1, prompt
 	}
 	gpu, duty := l.profile.alone(n, held)
 	if crowded {
