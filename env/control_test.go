@@ -158,7 +158,7 @@ func TestActuatorRefuses(t *testing.T) {
 }
 
 // A host that is lost takes with it what loads and sleeps there: it is cold when the host is
-// back, and a load begins anew.
+// back, and a load begins again.
 func TestALossEndsLoads(t *testing.T) {
 	s := time.Second
 	c, controller := scripted(t, map[time.Duration]control.Action{

@@ -179,7 +179,7 @@ func (b *Backlog[T]) Expire(now time.Duration, over []*Waiter[T]) []*Waiter[T] {
 	return over
 }
 
-// Empty removes one, whoever it is; nil if none waits.
+// Empty removes any one; nil if none waits.
 func (b *Backlog[T]) Empty() *Waiter[T] {
 	e := b.queue.Take(func(*queue.Entry[*Waiter[T]]) bool { return true })
 	if e == nil {

@@ -19,18 +19,18 @@ func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 }
 
 // again is choose after d.view has changed: the variant stays, if it can, and
-// the replica is picked anew.
+// the replica is picked again.
 func (d *Decision) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
 	if d.policy.placer != nil || choice.Fallback || !d.view.VariantAvailable(choice.Variant) {
-		return d.anew(choice.Trial, pinned, r, random)
+		return d.fromScratch(choice.Trial, pinned, r, random)
 	}
 	d.settle(&choice, r, random)
 	return choice
 }
 
-// anew chooses from scratch. A trial that has no answer now leaves it to the
+// fromScratch chooses as if nothing had been chosen. A trial that has no answer now leaves it to the
 // policy in charge.
-func (d *Decision) anew(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
+func (d *Decision) fromScratch(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
 	choice := d.choose(pinned, r, random)
 	if charge := &d.lineup.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && choice.Reason != ReasonContext && d.policy != charge {
 		d.policy = charge

@@ -11,7 +11,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// attempts bounds how often a replica is picked anew because others took places
+// attempts bounds how often a replica is picked again because others took places
 // meanwhile. Each time at least one of them has got its own, so it takes a crowd
 // to come near it. The last attempt takes the place whatever others did.
 const attempts = 64
@@ -40,7 +40,7 @@ type Config struct {
 //
 // Requests are decided side by side, each on a view of its own. What comes at
 // once is the last step: a place is taken only if no other has been on that host
-// since the view. If one has, the replica is picked anew, on what is now; the variant
+// since the view. If one has, the replica is picked again, on what is now; the variant
 // stays as decided a few microseconds before. So requests that come at the same moment
 // spread as the balancer says, and wait for no lock but the ledger's.
 type Core struct {

@@ -105,7 +105,7 @@ func (l *line) refused(err error, k claim) error {
 }
 
 func (l *line) wait(ctx context.Context, x *waiter) error {
-	x.work.tried = true // it is late by now, whoever tries it first
+	x.work.tried = true // it is late by now, whichever goroutine tries it first
 	if err := l.join(x); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (l *line) join(x *waiter) error {
 }
 
 // leave takes the request out because its context has ended. If it has been answered
-// meanwhile, that counts: a place that it has got is given back by whoever finds the
+// meanwhile, that counts: a place that it has got is given back by the goroutine that finds the
 // context over.
 func (l *line) leave(ctx context.Context, x *waiter) error {
 	l.mu.Lock()

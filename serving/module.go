@@ -37,11 +37,11 @@ type Access uint8
 
 // The kinds of access. The zero value is the strictest.
 const (
-	AdminToken Access = iota // admin listener: whoever has the admin token
+	AdminToken Access = iota // admin listener: callers with the admin token
 	AdminRead                // admin listener: as AdminToken; without a token set, this machine too. For what changes nothing
-	AdminOpen                // admin listener: whoever can connect. For what holds no data
-	ClientKey                // clients' port: whoever has an API key, where keys are required
-	ClientOpen               // clients' port: whoever can connect
+	AdminOpen                // admin listener: anyone who can connect. For what holds no data
+	ClientKey                // clients' port: callers with an API key, where keys are required
+	ClientOpen               // clients' port: anyone who can connect
 )
 
 // admin reports whether the endpoint is on the admin listener.

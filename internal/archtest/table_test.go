@@ -25,7 +25,7 @@ var table = []room{
 	{"router/queue", nil,
 		"an order of what waits, whatever that is: it reads no clock and holds no lock, so that simulator and server share it"},
 	{"router/signals", []string{"router/fleet"},
-		"what engines say of themselves corrects the ledger, whoever asked: a server or a simulator"},
+		"what engines say of themselves corrects the ledger, in a server as in a simulator"},
 	{"router/observation", []string{"router/fleet"},
 		"the simulator and the live router encode through it, so it may know neither"},
 	{"router/profile", []string{"router/fleet"},

@@ -115,7 +115,7 @@ func name(names []string, i uint8, of string) string {
 }
 
 // Action is one change of a replica. Epoch is the placement's that it was decided
-// on: whoever acts refuses one that is older than another that it has seen, so that a
+// on: an actuator refuses one that is older than another that it has seen, so that a
 // controller that was cut off does not undo the work of its successor.
 type Action struct {
 	Verb    Verb

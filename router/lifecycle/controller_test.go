@@ -126,7 +126,7 @@ func TestUndrain(t *testing.T) {
 	w.acted(0, 0, 0)
 }
 
-// Whoever undrains a replica behind the controller's back loses no request.
+// An undrain that bypasses the controller loses no request.
 func TestUndrainedByHand(t *testing.T) {
 	w := newWorld(t, lifecycle.Options{})
 	first, _ := w.ledger.Begin(small0, 0)

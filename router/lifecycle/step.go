@@ -71,7 +71,7 @@ func (c *Controller) stepDraining(i int, now time.Duration) time.Duration {
 		c.settle(i, fleet.Up, fmt.Errorf("%s was not %s: %d of its requests have not ended after %v", c.table.Replicas[i].Name, participle[verb], n, c.patience(r)))
 		return control.Never
 	}
-	// From here on its placement keeps requests away, whoever undrains it.
+	// From here on its placement keeps requests away, even if it is undrained.
 	if !c.claim(i, fleet.Draining) {
 		return control.Never
 	}

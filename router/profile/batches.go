@@ -30,7 +30,7 @@ const MaxBatch = 4096
 // An engine that pads a batch to the next larger size that it was compiled for takes
 // that size's time; its table lists the first of each stretch too, as in
 // {1: 5, 2: 8, 4: 8}. The largest size measured is the largest batch that runs: beyond
-// it nobody knows the time, nor whether it fits the memory.
+// it the time is not known, nor whether it fits the memory.
 type Batches struct {
 	kinds []string // sorted
 	ms    [][]float64

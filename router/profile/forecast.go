@@ -156,7 +156,7 @@ func (f *Forecaster) host(v *fleet.View, on []int, a *asked) {
 		v.Forecasts[i] = join(loads, k, a.prompt, duties, crowded, a.perDeadline)
 		if a.perFirst > 0 || a.perTotal > 0 {
 			neighbours := duties - loads[k].duty
-			if crowded { // join has them settle anew, with the request
+			if crowded { // join has them settle again, with the request
 				neighbours = beside(loads, k)
 			}
 			loads[k].begin(&v.Forecasts[i], a, v.Table.Replicas[i].KVTokens, neighbours)

@@ -1,6 +1,6 @@
 // Package signals holds what engines say of their load, with its age, and corrects
 // the ledger by the work that they have besides the router's own. It reads no clock
-// and asks nobody: whoever reads gauges passes the readings in, with their times.
+// and asks nobody: the reader of the gauges passes the readings in, with their times.
 package signals
 
 import (

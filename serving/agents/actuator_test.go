@@ -319,7 +319,7 @@ func TestNotes(t *testing.T) {
 }
 
 // A wake that ends a sleep of level 2 has the weights read again; after another hand's,
-// of which nobody knows the level, too.
+// of which the level is not known, too.
 func TestSleepLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asleep := false

@@ -8,7 +8,7 @@ import (
 	"gearshift/serving"
 )
 
-// Profiles serves /debug/pprof/ to whoever has the admin token. It implements
+// Profiles serves /debug/pprof/ to callers with the admin token. It implements
 // [serving.Module].
 type Profiles struct{}
 

@@ -49,7 +49,7 @@ func newServer(t *testing.T) *serving.Server {
 	return s
 }
 
-// Profiles are for whoever has the token, on the admin listener alone, and without the
+// Profiles are for callers with the token, on the admin listener alone, and without the
 // command line.
 func TestProfilesNeedTheToken(t *testing.T) {
 	s := newServer(t)

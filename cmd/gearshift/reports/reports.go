@@ -48,7 +48,7 @@ type Program struct {
 	// Train stores the policy, unless one of the same ingredients is stored, and
 	// returns its reference.
 	Train func(context.Context, Training) (ref string, err error)
-	// Counting counts what is being done for whoever watches; it may return nil.
+	// Counting counts what is being done for those who watch; it may return nil.
 	Counting func(what string) func(done, total int)
 }
 

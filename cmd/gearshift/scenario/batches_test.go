@@ -39,7 +39,7 @@ func TestTablesByBatch(t *testing.T) {
 	if ms, gpu := small.Batch(image, 6, 0); ms != 9 || gpu != 8 {
 		t.Errorf("a batch of 6 takes %v ms, %v on the GPU, want 9 and 8", ms, gpu)
 	}
-	// Half of the requests are texts. Whoever joins a running batch waits for it.
+	// Half of the requests are texts. A request that joins a running batch waits for it.
 	for i, c := range s.Capacities(60) {
 		if r := table.Replicas[i]; r.Variant == 2 && (c.Alone != 17 || c.Batch != 3 || c.Pace != 2*(34+22)/2) {
 			t.Errorf("%s: %+v", r.Name, c)

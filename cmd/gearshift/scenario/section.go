@@ -12,7 +12,7 @@ import (
 // docs/scenario.md describes each. A key without a default, and without omitempty in its tag,
 // is required where the section is given.
 //
-// Whoever adds a section adds an entry to [sections], and reads it with [Of].
+// To add a section, add an entry to [sections], and read it with [Of].
 type section[T any] struct {
 	// key is where the section stands, as "evaluation" or "serving.policies".
 	key string

@@ -8,7 +8,7 @@ import (
 	"gearshift/workloads"
 )
 
-// Loads, drains and the like reach the fleet that is simulated, whoever plays on it: a
+// Loads, drains and the like reach the fleet that is simulated, whatever policy plays on it: a
 // replica less costs the large model deadlines, and a replica that comes brings some.
 func TestTimelinesReachTheFleet(t *testing.T) {
 	s := load(t, "titan-rtx-opt")
