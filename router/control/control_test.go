@@ -110,6 +110,20 @@ func TestTimeGoesOn(t *testing.T) {
 	}
 }
 
+func TestRouseMakesAllDue(t *testing.T) {
+	var log []string
+	a, b := &every{name: "a", period: 10, log: &log}, &idle{}
+	s := control.NewSet(a, b)
+	s.Wake(0)
+	s.Rouse(4)
+	if s.Next() != 4 || len(a.seen) != 0 {
+		t.Errorf("due at %v after %d events, want 4ns without any", s.Next(), len(a.seen))
+	}
+	if next := s.Wake(4); next != 10 || b.woken != 2 {
+		t.Errorf("next at %v; the idle one woken %d times, want 10ns and twice", next, b.woken)
+	}
+}
+
 func TestAnEmptySetIsNeverDue(t *testing.T) {
 	var s control.Set
 	s.Observe(control.Event{At: 5})

@@ -39,6 +39,14 @@ func (s *Set) Observe(e Event) {
 	}
 }
 
+// Rouse makes all of them due now, where something that they wait for may have come
+// without an event.
+func (s *Set) Rouse(now time.Duration) {
+	for i := range s.members {
+		s.members[i].due = min(s.members[i].due, now)
+	}
+}
+
 // Next is when the earliest of them is due, or [Never].
 func (s *Set) Next() time.Duration {
 	next := Never

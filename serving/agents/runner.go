@@ -14,10 +14,10 @@ type Runner struct {
 	// lock.
 	After func()
 
-	clock       func() time.Duration
-	controllers []control.Controller
+	clock func() time.Duration
 
-	mu    sync.Mutex // protects the controllers, and what follows
+	mu    sync.Mutex // protects what follows
+	set   *control.Set
 	ended bool
 	nudge chan struct{}
 	stop  chan struct{}
@@ -27,7 +27,7 @@ type Runner struct {
 // NewRunner makes a Runner, which begins with [Runner.Start]. Events that come before are
 // kept by the controllers.
 func NewRunner(clock func() time.Duration, controllers ...control.Controller) *Runner {
-	return &Runner{clock: clock, controllers: controllers, nudge: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &Runner{clock: clock, set: control.NewSet(controllers...), nudge: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // Start begins to wake the controllers, until [Runner.Stop].
@@ -48,11 +48,7 @@ func (r *Runner) Stop() {
 // Observe hands an event to the controllers, and has them woken. It is called from any
 // goroutine.
 func (r *Runner) Observe(e control.Event) {
-	r.Do(func() {
-		for _, c := range r.controllers {
-			c.Observe(e)
-		}
-	})
+	r.Do(func() { r.set.Observe(e) })
 }
 
 // Do calls f while no controller is at work, and has them woken after it: f may tell them
@@ -108,10 +104,7 @@ func (r *Runner) run() {
 func (r *Runner) wake() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	next := control.Never
 	now := r.clock()
-	for _, c := range r.controllers {
-		next = min(next, c.Wake(now))
-	}
-	return next
+	r.set.Rouse(now)
+	return r.set.Wake(now)
 }
