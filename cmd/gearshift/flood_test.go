@@ -190,12 +190,15 @@ func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clo
 			if w.status == http.StatusOK {
 				return
 			}
+			refused := clock()
+			room := x.room(core, refused, &fleet.Request{Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At})
+			time.Sleep(time.Nanosecond) // until who makes room at this moment has said so
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.sheds[fmt.Sprint(w.status, " ", w.header.Get("X-Gearshift-Reason"))]++
 			f.retry[w.header.Get("Retry-After")]++
 			// Room that came at this moment, as the refusal did, is the next one's.
-			if now := clock(); f.freed < now && x.room(core, now, &fleet.Request{Task: a.Task, PromptTokens: a.PromptTokens, Arrival: a.At}) {
+			if room && f.freed < refused {
 				f.withRoom++
 			}
 		})

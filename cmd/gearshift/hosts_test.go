@@ -216,23 +216,33 @@ func TestAHostDiesUnderLoad(t *testing.T) {
 		slowStart time.Duration
 	}{{"least-harm", 10 * time.Second}, {"smallest-batch", 10 * time.Second}, {"smallest-batch", 0}} {
 		t.Run(fmt.Sprintf("%s/slow_start=%v", c.balancer, c.slowStart), func(t *testing.T) {
-			// How soon a death shows depends on how much is under way at that moment.
+			// How soon a death shows, and how much goes to a host that returns, depend on
+			// what is under way at that moment, and so on the order of goroutines.
 			var ejected []time.Duration
+			var bursts []float64
 			for _, kills := range []time.Duration{4 * time.Second, 4100 * time.Millisecond, 4200 * time.Millisecond} {
 				synctest.Test(t, func(t *testing.T) {
-					ejected = append(ejected, aHostDies(t, newDrive(t, c.balancer, c.slowStart), kills, c.slowStart > 0))
+					after, burst := aHostDies(t, newDrive(t, c.balancer, c.slowStart), kills)
+					ejected, bursts = append(ejected, after), append(bursts, burst)
 				})
 			}
 			slices.Sort(ejected)
 			if ejected[1] > 200*time.Millisecond {
 				t.Errorf("ejected %v after the host died, in the median of %v", ejected[1], ejected)
 			}
+			// A quarter is its due; chance and the flow to other variants add to it.
+			if slices.Sort(bursts); c.slowStart > 0 && bursts[1] > 0.4 {
+				t.Errorf("the host that came back got %.2f of a variant's requests, want at most .4 in the median", bursts)
+			} else if c.slowStart == 0 && bursts[2] < 0.5 {
+				t.Errorf("without slow start the host that came back got %.2f of a variant's requests, want half of them once", bursts)
+			}
 		})
 	}
 }
 
-// aHostDies returns how long the dead host's replicas were taken for up.
-func aHostDies(t *testing.T, d *drive, kills time.Duration, slow bool) (ejected time.Duration) {
+// aHostDies returns how long the dead host's replicas were taken for up, and the largest
+// share of a variant's requests that one of them got in half a second after its return.
+func aHostDies(t *testing.T, d *drive, kills time.Duration) (ejected time.Duration, burst float64) {
 	const rate, tokens = 120, 40
 	const victim = 3
 	const revives, ends = 14 * time.Second, 30 * time.Second
@@ -256,17 +266,13 @@ func aHostDies(t *testing.T, d *drive, kills time.Duration, slow bool) (ejected 
 	if back < 0.95*level {
 		t.Errorf("utility %.2f/s from 2 s after the kill, want 95 %% of %.2f/s", back, level)
 	}
-	burst, name := d.burst(victim, revives)
-	// A quarter is its due; chance and the flow to other variants add to it.
-	if slow && burst > 0.4 || !slow && burst < 0.5 {
-		t.Errorf("%s got %.0f %% of its variant's requests in half a second after its return", name, 100*burst)
-	}
+	burst = d.burst(victim, revives)
 	t.Logf("ejected %v after the host died; utility %.2f/s from 2 s on, %.2f/s at the level of three hosts, %.2f/s once it is back; at most %.0f %% of a variant's requests went to the host that came back",
 		ejected, back, level, d.utility(ends-5*time.Second, ends), 100*burst)
 	if n := d.core.Ledger().InFlight(); n != 0 {
 		t.Errorf("%d in flight at the end", n)
 	}
-	return ejected
+	return ejected, burst
 }
 
 // isUp says whether any replica of the host takes requests.
@@ -277,7 +283,7 @@ func (d *drive) isUp(host int) bool {
 
 // burst is the largest share that a replica of the host had of the requests to
 // its variant in half a second, after the time from.
-func (d *drive) burst(host int, from time.Duration) (most float64, name string) {
+func (d *drive) burst(host int, from time.Duration) (most float64) {
 	const span, fewest = 500 * time.Millisecond, 15
 	for _, i := range d.table.ReplicasOn(host) {
 		its, all := map[time.Duration]int{}, map[time.Duration]int{}
@@ -291,10 +297,10 @@ func (d *drive) burst(host int, from time.Duration) (most float64, name string) 
 			}
 		}
 		for at, n := range all {
-			if share := float64(its[at]) / float64(n); n >= fewest && share > most {
-				most, name = share, d.table.Replicas[i].Name
+			if share := float64(its[at]) / float64(n); n >= fewest {
+				most = max(most, share)
 			}
 		}
 	}
-	return most, name
+	return most
 }

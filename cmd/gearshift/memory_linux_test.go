@@ -209,7 +209,8 @@ func ordinary(ctx context.Context, t *testing.T, addr string, idle bool) (took [
 
 // TestBulkLeavesRoomForOrdinaryRequests: 200 anonymous clients send bodies of 8 MiB,
 // quick and slow, with and without their length. The router stays below 1 GiB, and
-// answers everybody else. GEARSHIFT_BULK_SECONDS makes it longer.
+// answers everybody else. GEARSHIFT_BULK_SECONDS makes it longer, and a
+// measurement of how long ordinary requests take.
 func TestBulkLeavesRoomForOrdinaryRequests(t *testing.T) {
 	length := 4 * time.Second
 	if s, err := strconv.Atoi(os.Getenv("GEARSHIFT_BULK_SECONDS")); err == nil {
@@ -234,7 +235,7 @@ func TestBulkLeavesRoomForOrdinaryRequests(t *testing.T) {
 	for i := range 200 {
 		all.Go(func() { flood.run(ctx, i) })
 	}
-	p.serves(ctx, t, addr, false)
+	p.serves(ctx, t, addr, false, os.Getenv("GEARSHIFT_BULK_SECONDS") != "")
 	all.Wait()
 	t.Logf("bulk: %v", flood)
 	if !flood.all(outcomes) {
@@ -243,9 +244,10 @@ func TestBulkLeavesRoomForOrdinaryRequests(t *testing.T) {
 	p.stop(t)
 }
 
-// serves asks the process ordinary requests until the context ends, which it must answer
-// in time and in less than 1 GiB.
-func (p *process) serves(ctx context.Context, t *testing.T, addr string, idle bool) {
+// serves asks the process ordinary requests until the context ends, each of which it must
+// answer, in less than 1 GiB. Timed wants the answers within a second as well, which says
+// something of the router only where the machine has nothing else to do.
+func (p *process) serves(ctx context.Context, t *testing.T, addr string, idle, timed bool) {
 	t.Helper()
 	took := ordinary(ctx, t, addr, idle)
 	hwm, p99 := p.hwm(t), took[len(took)*99/100]
@@ -254,9 +256,7 @@ func (p *process) serves(ctx context.Context, t *testing.T, addr string, idle bo
 	if hwm >= 1<<30 {
 		t.Errorf("the router took %d MiB, want less than 1 GiB", hwm>>20)
 	}
-	// Where the engines, which are in the same process, work for a crowd as fast as they
-	// can, the time is theirs.
-	if !idle && p99 >= time.Second {
+	if timed && p99 >= time.Second {
 		t.Errorf("ordinary requests took %v at the 99th percentile, want less than a second", p99)
 	}
 }
@@ -287,7 +287,8 @@ func crowd(t *testing.T, addr, text string, clients int) {
 
 // TestCrowdsLeaveRoomForOrdinaryRequests: clients that only connect, that send half a
 // header of 60 KiB, that announce 8 MiB and send nothing, or that ask for long answers and
-// never read them. GEARSHIFT_CROWD makes them more than a thousand.
+// never read them. GEARSHIFT_CROWD makes them more than a thousand, and
+// measures as the test of bulk does.
 func TestCrowdsLeaveRoomForOrdinaryRequests(t *testing.T) {
 	clients := 1000
 	if n, err := strconv.Atoi(os.Getenv("GEARSHIFT_CROWD")); err == nil {
@@ -313,7 +314,10 @@ func TestCrowdsLeaveRoomForOrdinaryRequests(t *testing.T) {
 			crowd(t, addr, text, n)
 			ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 			defer stop()
-			p.serves(ctx, t, addr, name == "never read") // which fills the fleet as well
+			// Clients that never read fill the fleet as well, and the engines, which are in the
+			// same process, work for them as fast as they can: the time is theirs.
+			idle := name == "never read"
+			p.serves(ctx, t, addr, idle, !idle && os.Getenv("GEARSHIFT_CROWD") != "")
 			p.kill()
 		})
 	}
