@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures three decoders on this machine's accelerator, and fits profiles and a
-# scenario to what was measured: docs/measuring.md, "Measuring a GPU". DEVICE=cpu tries
+# scenario to what was measured: docs/profiling.md, "Measuring a GPU". DEVICE=cpu tries
 # it on tiny shapes, BUDGET is the seconds that measuring may take, OUT the folder for
 # the results, DIR one on the disk to load from, PYTHON a Python with PyTorch. With
 # "test", tests the script.

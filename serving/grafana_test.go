@@ -222,7 +222,7 @@ func TestDocumentedMetrics(t *testing.T) {
 // The documentation names each reason for which a request is not begun.
 func TestDocumentedReasons(t *testing.T) {
 	g := newRig(t, says(http.StatusOK, jsonType, fine))
-	page, err := os.ReadFile("../docs/seeing.md")
+	page, err := os.ReadFile("../docs/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestDocumentedReasons(t *testing.T) {
 	}
 	for _, m := range reasons {
 		if !strings.Contains(string(page), "`"+m[1]+"`") {
-			t.Errorf("seeing.md does not name %s", m[1])
+			t.Errorf("observability.md does not name %s", m[1])
 		}
 	}
 }

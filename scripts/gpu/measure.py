@@ -3,7 +3,7 @@
 
 Decode steps by batch and context and prefill by length, alone and beside one and two busy
 neighbours in processes of their own; loads from disk and from host memory; sleep and wake.
-`gearshift profile gpu TABLE` fits profiles to the table. docs/measuring.md has its columns.
+`gearshift profile gpu TABLE` fits profiles to the table. docs/profiling.md has its columns.
 """
 
 import argparse
