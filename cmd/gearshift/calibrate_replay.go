@@ -11,7 +11,7 @@ import (
 	"os"
 	"text/tabwriter"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/validation"
 	"gearshift/serving/measure"
@@ -161,7 +161,7 @@ func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
 
 func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace string) error {
 	var out bytes.Buffer
-	processors := machine.Processors(validation.Upstreams(c.scenario)...)
+	processors := hostinfo.Processors(validation.Upstreams(c.scenario)...)
 	before := processors()
 	if err := c.command(ctx, &out, "replay", "--url", url, "--scenario", c.at("scenario.yaml"), "--trace", trace, "--lengths", "--duration", c.replay.String(), "--format", "json"); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	}
 	for _, t := range turns {
 		if t.Stolen > measure.MostStolen {
-			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, machine.StolenWords(t.Stolen))
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, hostinfo.StolenWords(t.Stolen))
 		}
 	}
 }

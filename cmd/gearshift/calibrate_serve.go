@@ -10,8 +10,8 @@ import (
 	"os"
 	"time"
 
-	"gearshift/cmd/gearshift/live"
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/cmd/gearshift/serverapp"
 )
 
 // serveWith starts a router with a policy on a port of its own, and waits until it
@@ -30,8 +30,8 @@ func (c *calibration) serveWith(ctx context.Context, file, policy string) (url s
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- live.Serve(ctx, live.Options{
-			Scenario: file, Store: c.at(storeName), Engine: local.Native, Policy: policy, Addr: addr, Admin: "off", Version: version, Remedy: remedy,
+		ended <- serverapp.Serve(ctx, serverapp.Options{
+			Scenario: file, Store: c.at(storeName), Engine: onnxruntime.Native, Policy: policy, Addr: addr, Admin: "off", Version: version, Remedy: remedy,
 		}, log)
 	}()
 	stop = func() {

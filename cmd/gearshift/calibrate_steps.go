@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/scenarioedit"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/cmd/gearshift/validation"
 )
@@ -130,7 +130,7 @@ func (c *calibration) servers(ctx context.Context) (of func(replica int) string,
 // servePatiently starts a router that neither refuses a request nor lets it wait,
 // however late it would be: the simulator does not, and a measurement must not.
 func (c *calibration) servePatiently(ctx context.Context, file, policy string) (string, func(), error) {
-	text, err := adapt.Patient(c.at(file))
+	text, err := scenarioedit.Patient(c.at(file))
 	if err != nil {
 		return "", nil, err
 	}
@@ -146,7 +146,7 @@ func (c *calibration) joinProfiles(context.Context) error {
 	for _, name := range c.profileFiles() {
 		files = append(files, c.at(name))
 	}
-	text, err := adapt.Profiles(c.at("input.yaml"), files)
+	text, err := scenarioedit.Profiles(c.at("input.yaml"), files)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"os"
 
-	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/scenarioedit"
 	"gearshift/env/evaluation"
 )
 
@@ -44,7 +44,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 		err = json.Unmarshal(text, &found)
 	}
 	if err == nil {
-		text, err = adapt.Rules(measured, found.Best)
+		text, err = scenarioedit.Rules(measured, found.Best)
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 )
 
@@ -25,8 +25,8 @@ func (c *calibration) conclude() {
 	if err != nil {
 		return
 	}
-	if v, ok := judging.Stored(entry); ok {
-		fmt.Fprintf(c.stdout, "in the simulator: %s", judging.Conclusion(v, judging.PromotionIn(store.Path)))
+	if v, ok := gate.Stored(entry); ok {
+		fmt.Fprintf(c.stdout, "in the simulator: %s", gate.Conclusion(v, gate.PromotionIn(store.Path)))
 		fmt.Fprintf(c.stdout, "then serve it: gearshift serve --scenario %s --store %s\n", c.at("scenario.yaml"), store.Path)
 	}
 }

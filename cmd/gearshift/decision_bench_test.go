@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/live"
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/router/nn"
@@ -22,10 +22,10 @@ import (
 // the end of the lease, with four networks of random weights and 40 requests in
 // flight: run natively, and by ONNX Runtime.
 func BenchmarkDecision(b *testing.B) {
-	b.Run("native", func(b *testing.B) { decide(b, local.Native) })
+	b.Run("native", func(b *testing.B) { decide(b, onnxruntime.Native) })
 	b.Run("ONNX", func(b *testing.B) {
 		needONNX(b)
-		decide(b, local.ONNX)
+		decide(b, onnxruntime.ONNX)
 	})
 }
 
@@ -34,7 +34,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
+	core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	source, err := local.Source("", engine)
+	source, err := onnxruntime.Source("", engine)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/cmd/gearshift/judging"
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/gate"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -203,7 +203,7 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
 		}
 	}
-	source, err := local.Source(o.store, o.engine)
+	source, err := onnxruntime.Source(o.store, o.engine)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objectiv
 func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
 	var rules []evaluation.Contestant
 	for _, o := range objectivesOf(list) {
-		more, err := judging.Opponents(s, o)
+		more, err := gate.Opponents(s, o)
 		if err != nil {
 			return nil, err
 		}

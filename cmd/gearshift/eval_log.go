@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/fromlog"
-	"gearshift/cmd/gearshift/judging"
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/gate"
+	"gearshift/cmd/gearshift/logdata"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -25,18 +25,18 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	read, err := fromlog.Read(s, o.fromLog)
+	read, err := logdata.Read(s, o.fromLog)
 	if err != nil {
 		return err
 	}
-	log := fromlog.Decisions(read)
-	report := logged.Report{Scenario: s.Name, Log: logged.Summarise(log, s.Table().Variants), Variants: s.Table().Variants, Notes: fromlog.Remarks(s, read)}
+	log := logdata.Decisions(read)
+	report := logged.Report{Scenario: s.Name, Log: logged.Summarise(log, s.Table().Variants), Variants: s.Table().Variants, Notes: logdata.Remarks(s, read)}
 	report.Log.Files, report.Log.SHA256 = read.Files, read.Hash
-	table, err := fromlog.Table(s, read)
+	table, err := logdata.Table(s, read)
 	if err != nil {
 		return err
 	}
-	source, err := local.Source(o.store, o.engine)
+	source, err := onnxruntime.Source(o.store, o.engine)
 	if err != nil {
 		return err
 	}
@@ -44,14 +44,14 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	j, err := fromlog.NewJudge(s, log)
+	j, err := logdata.NewJudge(s, log)
 	if err != nil {
 		return err
 	}
 	if err := makeReports(o.out); err != nil {
 		return err
 	}
-	var list []fromlog.Named
+	var list []logdata.Named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
 		d, err := decider(source, maker, ref, s, &report.Notes)
 		if err != nil && len(o.policies) == 0 { // nobody asked for it
@@ -61,14 +61,14 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(list, func(n fromlog.Named) bool { return n.Name == d.Name() }) {
-			list = append(list, fromlog.Named{Name: d.Name(), Decider: d})
+		if !slices.ContainsFunc(list, func(n logdata.Named) bool { return n.Name == d.Name() }) {
+			list = append(list, logdata.Named{Name: d.Name(), Decider: d})
 		}
 	}
 	if err := j.Fill(ctx, list, &report, output.Counting(stderr, "evaluating")); err != nil {
 		return err
 	}
-	report.Assumptions = fromlog.Assumptions(log, report.Log.Simulated != nil)
+	report.Assumptions = logdata.Assumptions(log, report.Log.Simulated != nil)
 	unwritten := writeReports(&report, o.out, "eval")
 	if o.format == "csv" { // which has no place for them
 		for _, a := range append(slices.Clone(report.Assumptions), report.Notes...) {
@@ -92,7 +92,7 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 			refs = append(refs, name)
 		}
 	}
-	return append(refs, judging.OpponentRefs(s, objective.Utility)...)
+	return append(refs, gate.OpponentRefs(s, objective.Utility)...)
 }
 
 // decider is the policy of the reference, on the whole fleet also if it is static.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/env/evaluation"
 )
@@ -72,7 +72,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 		if err != nil {
 			continue
 		}
-		stored, ok := judging.Stored(entry)
+		stored, ok := gate.Stored(entry)
 		if !ok {
 			continue
 		}
@@ -80,7 +80,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 			b.WriteString("gearshift policy promote uses the stored comparison: ")
 			writeVerdict(&b, stored)
 		}
-		b.WriteString(judging.Next(stored, judging.PromotionIn(store.Path)))
+		b.WriteString(gate.Next(stored, gate.PromotionIn(store.Path)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

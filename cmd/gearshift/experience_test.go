@@ -20,9 +20,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/fromlog"
-	"gearshift/cmd/gearshift/live"
+	"gearshift/cmd/gearshift/logdata"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/env/engine"
 	"gearshift/env/evaluation/logged"
@@ -41,7 +41,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 	path := filepath.Join(t.TempDir(), "experience.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := live.NewCore(s, log)
+		core, err := serverapp.NewCore(s, log)
 		if err == nil {
 			err = choose(core)
 		}
@@ -53,7 +53,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 		config := s.Serving.Config()
 		config.Experience.Path = path
 		options := serving.Options{Config: config, Router: core, Backends: backends, Log: log}
-		begin, end, err := live.LogExperience(&options, s)
+		begin, end, err := serverapp.LogExperience(&options, s)
 		if err == nil {
 			err = begin()
 		}
@@ -131,7 +131,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 	for _, places := range []bool{false, true} {
 		live := &spy{encoder: encoderOf(t, s, s.ServingTable(), places), seen: map[uint64][]float32{}}
 		path := logOf(t, s, 200, 10, func(c *router.Core) error { return c.SetPolicy(live) })
-		log, err := fromlog.Read(s, []string{path})
+		log, err := logdata.Read(s, []string{path})
 		if err != nil {
 			t.Fatal(err)
 		}

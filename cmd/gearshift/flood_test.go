@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/live"
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/env/evaluation"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -73,18 +73,18 @@ func (x flood) run(t *testing.T) *flooded {
 	f := &flooded{variants: map[string]int{}, sheds: map[string]int{}, retry: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := live.NewCore(x.scenario, log)
+		core, err := serverapp.NewCore(x.scenario, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steward, err := live.NewSteward(live.Options{Policy: x.policy, Store: x.store, Engine: local.Native}, x.scenario, core, log)
+		steward, err := serverapp.NewSteward(serverapp.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := steward.Choose(); err != nil {
 			t.Fatal(err)
 		}
-		backends, closeBackends, err := live.NewBackends(x.scenario, core.Table())
+		backends, closeBackends, err := serverapp.NewBackends(x.scenario, core.Table())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func (x flood) run(t *testing.T) *flooded {
 		clock := serving.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
-			Drift: live.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
+			Drift: serverapp.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func (x flood) slowDown(t *testing.T, table *fleet.Table, list []serving.Backend
 	for i, p := range profiles {
 		profiles[i] = p.Slower(x.slow)
 	}
-	engines, err := live.NewSimulated(x.scenario, table, profiles)
+	engines, err := serverapp.NewSimulated(x.scenario, table, profiles)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (x flood) simulated(t *testing.T) evaluation.Result {
 	t.Helper()
 	s := *x.scenario
 	s.Served = true
-	source, err := local.Source(x.store, local.Native)
+	source, err := onnxruntime.Source(x.store, onnxruntime.Native)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
@@ -119,7 +119,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 		t.Fatal(err)
 	}
 	s.Serving.Balancer = balancer
-	core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
+	core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 	if err := core.SetPolicy(rule); err != nil {
 		t.Fatal(err)
 	}
-	engines, closeEngines, err := live.NewBackends(s, core.Table())
+	engines, closeEngines, err := serverapp.NewBackends(s, core.Table())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@
 //   - to key: lock, which has changes of the file wait for one another
 //   - to policy, lease and replica: operator, which controls a running router
 //
-// The folders hold what a scenario is, and what makes others of it (adapt); what policies
-// are named, how they are trained, how well they do (judging) and how much better they could
-// be (bound); a router that runs (live), and what this process computes for it by ONNX Runtime
-// (local); what logged requests tell (fromlog), the machine that measures, what becomes of
+// The folders hold what a scenario is, and what makes others of it (scenarioedit); what policies
+// are named, how they are trained, how well they do (gate) and how much better they could
+// be (bound); a router that runs (serverapp), and what this process computes for it by ONNX Runtime
+// (onnxruntime); what logged requests tell (logdata), the machine that measures (hostinfo), what becomes of
 // measurements (profiling), the validation of what is running, the paper's report, and how
 // results are written (output).
 package main
@@ -29,7 +29,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -147,7 +147,7 @@ func storeFlag(c *cobra.Command, to *string) {
 }
 
 func engineFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "engine", local.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
+	c.Flags().StringVar(to, "engine", onnxruntime.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
 }
 
 // fromLogFlag is the flag of the commands that read logged experience. A shell

@@ -8,7 +8,7 @@ import (
 	"net"
 	"slices"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/engineserver"
 )
@@ -45,7 +45,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 		return err
 	}
 	c.Log = slog.New(slog.NewTextHandler(stderr, nil))
-	source, err := local.NewRepository(local.Repository{
+	source, err := onnxruntime.NewRepository(onnxruntime.Repository{
 		Dir: o.local.repository, Folders: o.local.paths, Seed: o.seed,
 		Options: scenario.Local{
 			Threads: o.local.threads, Provider: o.local.provider, Context: o.local.length,
@@ -59,10 +59,10 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer local.RoomForModels(len(models) + 1)() // one that loads beside them
+	defer onnxruntime.RoomForModels(len(models) + 1)() // one that loads beside them
 	c.Source, c.Load = source, o.load
 	for _, path := range o.local.paths {
-		c.Load = append(c.Load, local.ModelName(path))
+		c.Load = append(c.Load, onnxruntime.ModelName(path))
 	}
 	server, err := engineserver.New(c)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 )
@@ -61,7 +61,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 
 // tableShowsObjectives checks that a report has the value of each row that the stored
 // comparison has.
-func tableShowsObjectives(t *testing.T, r evaluation.Report, held judging.HeldOut) {
+func tableShowsObjectives(t *testing.T, r evaluation.Report, held gate.HeldOut) {
 	t.Helper()
 	found := 0
 	for _, x := range append(r.Results, r.Opponents...) {

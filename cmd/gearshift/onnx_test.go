@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 )
 
 // needONNX skips the test where there is no ONNX Runtime to test with.
 func needONNX(t testing.TB) {
 	t.Helper()
-	if local.ONNXRuntime() == "not in this build (tag onnx)" {
+	if onnxruntime.ONNXRuntime() == "not in this build (tag onnx)" {
 		t.Skip("this build lacks the tag onnx")
 	}
 	if os.Getenv("GEARSHIFT_ONNXRUNTIME") != "" {

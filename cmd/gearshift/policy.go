@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/policy"
@@ -78,7 +78,7 @@ func (o *promotion) run(c *cobra.Command, store *checkpoints.Store, ref string) 
 		return err
 	}
 	if entry.Rule == "" && !o.force {
-		if err := judging.Admit(entry, judging.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
+		if err := gate.Admit(entry, gate.PromotionIn(store.Path), c.ErrOrStderr()); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 		if err == nil && entry.Rule == "" {
 			var c *checkpoints.Checkpoint
 			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read is of no use
-				err = judging.Bound(c, entry)
+				err = gate.Bound(c, entry)
 			}
 		}
 		return entry, err

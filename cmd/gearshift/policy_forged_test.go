@@ -10,7 +10,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
 )
@@ -22,9 +22,9 @@ func glowing(t *testing.T) json.RawMessage {
 	for _, w := range policies.JudgedBy {
 		utility[w] = evaluation.Interval{Mean: 1, Lo: 1, Hi: 1}
 	}
-	s := judging.Standing{Seeds: 4, HeldOut: judging.HeldOut{
+	s := gate.Standing{Seeds: 4, HeldOut: gate.HeldOut{
 		Seeds: 10, BestRule: "slackfit", Margin: evaluation.Interval{Mean: 0.5, Lo: 0.4, Hi: 0.6},
-		Policies: []judging.HeldRow{{Policy: "policy", Utility: utility}, {Policy: "slackfit", Utility: utility}},
+		Policies: []gate.HeldRow{{Policy: "policy", Utility: utility}, {Policy: "slackfit", Utility: utility}},
 	}}
 	text, err := json.Marshal(s)
 	if err != nil {

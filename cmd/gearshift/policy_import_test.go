@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/scenario"
 )
 
@@ -32,8 +32,8 @@ func TestImportedPolicyIsJudged(t *testing.T) {
 		if m := got.Meta; m.Preset != "imported" || m.AdviceMargin != 0 || m.Seen != nil || m.ScenarioHash != s.Hash() || m.SpecHash != spec.Hash() {
 			t.Errorf("%s: it is described as %+v", c.preset, m)
 		}
-		var evaluation judging.Standing
-		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != judging.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
+		var evaluation gate.Standing
+		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != gate.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
 			t.Errorf("%s: evaluation %+v (%v)", c.preset, evaluation, err)
 		}
 		if code, _, stderr := gearshift(t, "policy", "promote", "foreign", "--store", store); code != 1 || !strings.Contains(stderr, "on 10 held-out seeds") {

@@ -9,7 +9,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/objective"
 )
 
@@ -51,7 +51,7 @@ func TestPolicyExportKeepsTheObjective(t *testing.T) {
 	succeed(t, "policy", "export", "near", "--store", path, "--onnx", file)
 	succeed(t, "policy", "import", file, "--scenario", "tiny", "--store", path, "--name", "back")
 	m := show(t, path, "back").Meta
-	var standing judging.Standing
+	var standing gate.Standing
 	if err := json.Unmarshal(m.Evaluation, &standing); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -93,8 +93,8 @@ promote can judge it.`,
 			ref := checkpoints.Ref{Name: o.name, Version: version}
 			fmt.Fprintf(c.OutOrStdout(), "stored policy %s in %s: layers %v, scenario %s, preset %s\n", ref, to.Path, policy.Network.Sizes, policy.Meta.Scenario, policy.Meta.Preset)
 			policies.TellRemoved(c.OutOrStdout(), ref.Name, removed, policies.TooOld)
-			if v, ok := judging.Stored(checkpoints.Entry{Name: ref.Name, Version: version, Meta: policy.Meta}); ok {
-				fmt.Fprint(c.OutOrStdout(), judging.Conclusion(v, judging.PromotionIn(to.Path)))
+			if v, ok := gate.Stored(checkpoints.Entry{Name: ref.Name, Version: version, Meta: policy.Meta}); ok {
+				fmt.Fprint(c.OutOrStdout(), gate.Conclusion(v, gate.PromotionIn(to.Path)))
 			}
 			return nil
 		},
@@ -187,7 +187,7 @@ func evaluateAgain(ctx context.Context, c *checkpoints.Checkpoint, s *scenario.S
 	if aimed.Training.Objective, err = policies.Objective(c.Meta); err != nil {
 		return err
 	}
-	judge, err := judging.New(&aimed, c.Meta.Spec)
+	judge, err := gate.New(&aimed, c.Meta.Spec)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/env/evaluation"
@@ -100,7 +100,7 @@ func summaries(entries []checkpoints.Entry) []summary {
 			Policy: e.Ref().String(), Aliases: e.Aliases, Rule: e.Rule, Forced: e.Forced, Scenario: e.Meta.Scenario,
 			Preset: e.Meta.Preset, Objective: e.Meta.Objective, Seed: e.Meta.Seed, Decisions: e.Meta.Decisions, Created: e.Created, SHA256: e.Digest,
 		}
-		if v, ok := judging.Stored(e); ok {
+		if v, ok := gate.Stored(e); ok {
 			x.Verdict, x.Word = &v, v.Word()
 		}
 		list = append(list, x)
@@ -121,7 +121,7 @@ func listShort(w io.Writer, entries []checkpoints.Entry) error {
 	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
 	for _, e := range entries {
 		stands := e.Rule
-		if v, ok := judging.Stored(e); ok {
+		if v, ok := gate.Stored(e); ok {
 			stands = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
 			if !v.Objective.IsZero() {
 				stands += fmt.Sprintf(" (%s)", v.Objective)
@@ -275,14 +275,14 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 
 // showStanding is the stored comparison with rules.
 func showStanding(b *strings.Builder, e checkpoints.Entry) error {
-	v, ok := judging.Stored(e)
+	v, ok := gate.Stored(e)
 	if !ok {
 		if e.Rule == "" {
 			b.WriteString("not compared with rules\n")
 		}
 		return nil
 	}
-	var s judging.Standing
+	var s gate.Standing
 	if err := json.Unmarshal(e.Meta.Evaluation, &s); err != nil {
 		return err
 	}

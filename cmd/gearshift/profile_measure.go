@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
@@ -161,7 +161,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	if err := o.writable(); err != nil {
 		return err
 	}
-	c.Processors = machine.Processors(append([]measure.Target{c.Target}, c.Neighbours...)...)
+	c.Processors = hostinfo.Processors(append([]measure.Target{c.Target}, c.Neighbours...)...)
 	watched := output.IsTerminal(stderr)
 	if watched {
 		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/cmd/gearshift/adapt"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/scenarioedit"
 	"gearshift/workloads"
 )
 
@@ -59,7 +59,7 @@ A URL alone is the first host's server; the others' are taken to be on the ports
 follow, as "gearshift engine" serves them.`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := adapt.Upstreams(args[0], at)
+			text, err := scenarioedit.Upstreams(args[0], at)
 			return printed(c, text, err)
 		},
 	}
@@ -82,7 +82,7 @@ stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken
   gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
 		Args: one,
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := adapt.Profiles(args[0], from)
+			text, err := scenarioedit.Profiles(args[0], from)
 			return printed(c, text, err)
 		},
 	}

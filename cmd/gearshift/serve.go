@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/serverapp"
 )
 
 func newServeCommand() *cobra.Command {
-	o := live.Options{Version: version, Remedy: remedy}
+	o := serverapp.Options{Version: version, Remedy: remedy}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the scenario's fleet behind an OpenAI-compatible endpoint",
@@ -19,7 +19,7 @@ the best of the scenario's evaluation.rules does.
 
 Policies: ` + policies.Forms,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return live.Serve(c.Context(), o, c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error { return serverapp.Serve(c.Context(), o, c.ErrOrStderr()) },
 	}
 	scenarioFlag(c, &o.Scenario)
 	storeFlag(c, &o.Store)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/env/evaluation"
@@ -30,7 +30,7 @@ func mistaken(t *testing.T, world, s *scenario.Scenario) env.Config {
 // decides is the stored policy or rule as it decides for the scenario.
 func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Network {
 	t.Helper()
-	source, err := local.Source(store, local.Native)
+	source, err := onnxruntime.Source(store, onnxruntime.Native)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"gearshift/cmd/gearshift/live"
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/serverapp"
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
@@ -157,7 +157,7 @@ func TestASlowEngineLosesTraffic(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Serving.Balancer = balancer
-				core, err := live.NewCore(s, slog.New(slog.DiscardHandler))
+				core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
@@ -177,7 +177,7 @@ func (o *validateOptions) keep(profiles []*profiling.Profile) error {
 
 // routersPolicy is the policy of the reference, from the store of the flags.
 func (o *validateOptions) routersPolicy(s *scenario.Scenario, t *fleet.Table, ref string, notes *[]string) (policy.Network, error) {
-	source, err := local.Source(o.store, o.engine)
+	source, err := onnxruntime.Source(o.store, o.engine)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/env/evaluation"
 	"gearshift/env/objective"
 )
 
 // standing is the comparison that a stored policy carries.
-func standing(t *testing.T, store, ref string) judging.HeldOut {
+func standing(t *testing.T, store, ref string) gate.HeldOut {
 	t.Helper()
 	r, err := checkpoints.ParseRef(ref)
 	if err != nil {
@@ -27,7 +27,7 @@ func standing(t *testing.T, store, ref string) judging.HeldOut {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s judging.Standing
+	var s gate.Standing
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 		}
 	}
 	s := scenarioOf(t, file)
-	rules, err := judging.Opponents(s, objective.Utility)
+	rules, err := gate.Opponents(s, objective.Utility)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gearshift/cmd/gearshift/local"
+	"gearshift/cmd/gearshift/onnxruntime"
 )
 
 // version is the release that the tree belongs to.
@@ -20,7 +20,7 @@ func newVersionCommand() *cobra.Command {
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "gearshift %s%s, %s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			fmt.Fprintln(out, "training:     ", trainingStack)
-			fmt.Fprintln(out, "onnx runtime: ", local.ONNXRuntime())
+			fmt.Fprintln(out, "onnx runtime: ", onnxruntime.ONNXRuntime())
 		},
 	}
 }

@@ -166,7 +166,7 @@ var table = []room{
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},
 		"how results are written is the same for all commands: it does not know what it writes"},
-	{"cmd/gearshift/adapt", []string{
+	{"cmd/gearshift/scenarioedit", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/fleet", "router/observation", "env/evaluation"},
 		"a scenario is edited as text: what goes in comes from the command"},
 	{"cmd/gearshift/draft", []string{
@@ -178,24 +178,24 @@ var table = []room{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
 		"env", "env/objective", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
-	{"cmd/gearshift/judging", []string{
+	{"cmd/gearshift/gate", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/output", "router/nn", "router/observation", "router/policy", "workloads",
 		"env", "env/objective", "env/evaluation", "checkpoints"},
 		"a policy is judged in the same way whoever asks, trainer, importer or operator: it learns nothing"},
-	{"cmd/gearshift/local", []string{
+	{"cmd/gearshift/onnxruntime", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
 		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models", "serving/repository"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
-	{"cmd/gearshift/live", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/local",
+	{"cmd/gearshift/serverapp", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
 		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
-	{"cmd/gearshift/fromlog", []string{
+	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
 		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},
 	{"cmd/gearshift/training", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/judging", "cmd/gearshift/fromlog", "cmd/gearshift/output",
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/logdata", "cmd/gearshift/output",
 		"router/fleet", "router/nn", "router/observation", "router/policy", "router/profile", "workloads",
 		"env", "env/objective", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
 		"a run joins the learner with simulator, judge and store: it serves nobody, and a build that only serves leaves it out"},
@@ -208,7 +208,7 @@ var table = []room{
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
-	{"cmd/gearshift/machine", []string{"serving/measure"},
+	{"cmd/gearshift/hostinfo", []string{"serving/measure"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
 	{"cmd/gearshift/enginetest", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},
@@ -216,11 +216,11 @@ var table = []room{
 	{"cmd/gearshift/gputable", nil,
 		"a raw table is read and checked: what is fitted to it is its user's business"},
 	{"cmd/gearshift/profiling", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/machine", "cmd/gearshift/gputable", "router/profile", "env/engine", "env/fit", "env/fit/steady", "env/fit/contention",
+		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/hostinfo", "cmd/gearshift/gputable", "router/profile", "env/engine", "env/fit", "env/fit/steady", "env/fit/contention",
 		"env/evaluation/report", "serving/measure"},
 		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
 	{"cmd/gearshift/validation", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/machine", "cmd/gearshift/profiling", "router/fleet", "router/policy", "router/profile", "workloads",
+		"cmd/gearshift/scenario", "cmd/gearshift/hostinfo", "cmd/gearshift/profiling", "router/fleet", "router/policy", "router/profile", "workloads",
 		"env", "env/evaluation", "env/fit", "serving/measure", "serving/setting"},
 		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"internal/race", nil,

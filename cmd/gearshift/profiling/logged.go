@@ -5,7 +5,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/env/fit"
@@ -32,7 +32,7 @@ type Logged struct {
 // Words are what a log does not tell of its engine.
 type Words struct {
 	Variant        string // "": measured
-	Machine, Model string // "": [machine.Unsaid]
+	Machine, Model string // "": [hostinfo.Unsaid]
 	Date           string // YYYY-MM-DD; "": today
 }
 
@@ -46,7 +46,7 @@ func OfLog(f *fit.Fitted, w Words) Logged {
 	}
 	return Logged{
 		Profiles: []scenario.LatencyModel{{Variant: or(w.Variant, "measured"), Profile: f.Profile}},
-		Date:     or(w.Date, time.Now().UTC().Format(time.DateOnly)), Machine: or(w.Machine, machine.Unsaid), Served: or(w.Model, machine.Unsaid),
+		Date:     or(w.Date, time.Now().UTC().Format(time.DateOnly)), Machine: or(w.Machine, hostinfo.Unsaid), Served: or(w.Model, hostinfo.Unsaid),
 		Log: f.Log, Requests: f.Requests, Engine: f.Engine, KVTokens: f.KVTokens,
 		Intervals: f.Intervals, Held: f.Held, Errors: f.Errors, Explained: f.Explained, Fits: f.Fits,
 	}

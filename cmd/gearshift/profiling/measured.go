@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
@@ -97,7 +97,7 @@ func Of(m *measure.Measurement, o Options) (*Profile, error) {
 		p.Measured.Date = time.Now().UTC().Format(time.DateOnly)
 	}
 	if p.Measured.Machine == "" {
-		p.Measured.Machine = machine.Of(m.Target.URL)
+		p.Measured.Machine = hostinfo.Of(m.Target.URL)
 	}
 	for _, n := range m.Neighbours {
 		p.Measured.Neighbours = append(p.Measured.Neighbours, n.Model+" at "+n.URL)
@@ -230,7 +230,7 @@ func (p *Profile) Warn(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
 	}
 	if m.Stolen > measure.MostStolen {
-		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", machine.StolenWords(m.Stolen), m.Model)
+		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", hostinfo.StolenWords(m.Stolen), m.Model)
 	}
 	if len(m.Held) > 0 {
 		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly tells %s of %s\n", strings.Join(m.Held, ", "), m.Model)

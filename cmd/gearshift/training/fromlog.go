@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/fromlog"
+	"gearshift/cmd/gearshift/logdata"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
@@ -56,7 +56,7 @@ func FromLog(ctx context.Context, o Options, presetGiven bool, stdout, stderr io
 	if err := r.store.Writable(); err != nil {
 		return err
 	}
-	for _, note := range fromlog.Remarks(r.scenario, r.read) {
+	for _, note := range logdata.Remarks(r.scenario, r.read) {
 		fmt.Fprintln(stderr, "note:", note)
 	}
 	if err := r.calibrate(ctx); err != nil {
@@ -103,12 +103,12 @@ func newLogRun(o Options, presetGiven bool) (*logRun, error) {
 	if r.run, err = newRunOn(o, s); err != nil {
 		return nil, err
 	}
-	if r.read, err = fromlog.Read(s, o.FromLog); err != nil {
+	if r.read, err = logdata.Read(s, o.FromLog); err != nil {
 		return nil, err
 	}
 	r.train, r.held = split(r.read, logHeldOut)
-	summary := logged.Summarise(fromlog.Decisions(r.train), s.Table().Variants)
-	if r.traced = fromlog.NotReplayable(&summary) == ""; r.traced {
+	summary := logged.Summarise(logdata.Decisions(r.train), s.Table().Variants)
+	if r.traced = logdata.NotReplayable(&summary) == ""; r.traced {
 		r.meta.OwnEpisodes = false // all networks replay the log from the same requests on
 	}
 	return r, r.size()
@@ -119,7 +119,7 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 	if r.fleet, err = r.scenario.Simulation(); err != nil || !r.traced {
 		return err
 	}
-	j, err := fromlog.NewJudge(r.scenario, fromlog.Decisions(r.train))
+	j, err := logdata.NewJudge(r.scenario, logdata.Decisions(r.train))
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error)
 		e, err := NewEnvironment(r.scenario, r.meta.Spec, &own)
 		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.Seed, n) }, err
 	}
-	log := fromlog.Decisions(r.train)
+	log := logdata.Decisions(r.train)
 	fits := r.scenario.SmallestCache()
 	config := r.fleet
 	config.Limit = r.config.Episode
@@ -321,7 +321,7 @@ func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t Outcome, err e
 	if !r.traced || r.held.Len() == 0 {
 		return t, nil
 	}
-	j, err := fromlog.NewJudge(r.scenario, fromlog.Decisions(r.held))
+	j, err := logdata.NewJudge(r.scenario, logdata.Decisions(r.held))
 	if err != nil {
 		return t, err
 	}

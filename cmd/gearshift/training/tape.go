@@ -3,7 +3,7 @@ package training
 import (
 	"slices"
 
-	"gearshift/cmd/gearshift/fromlog"
+	"gearshift/cmd/gearshift/logdata"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/objective"
 	"gearshift/rl"
@@ -34,7 +34,7 @@ type Tape struct {
 
 // NewTape makes a tape of the log for the Spec, as the scenario's policies observe.
 func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*Tape, error) {
-	table, err := fromlog.Table(s, log)
+	table, err := logdata.Table(s, log)
 	if err != nil {
 		return nil, err
 	}

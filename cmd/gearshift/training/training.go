@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
-	"gearshift/cmd/gearshift/judging"
+	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -56,7 +56,7 @@ type run struct {
 	store    *checkpoints.Store
 	members  []*member
 	saving   sync.Mutex
-	judge    *judging.Judge
+	judge    *gate.Judge
 	meta     checkpoints.Meta
 	ended    *checkpoints.Entry // what a run with nothing left to do has stored
 }
@@ -90,7 +90,7 @@ func newRunOn(o Options, s *scenario.Scenario) (*run, error) {
 		Preset: o.Preset, Config: encoded, Seed: o.Seed, OwnEpisodes: preset.Members > 1,
 		Objective: policies.Aim(s.Training.Objective),
 	}
-	if r.judge, err = judging.New(r.scenario, spec); err != nil {
+	if r.judge, err = gate.New(r.scenario, spec); err != nil {
 		return nil, err
 	}
 	if err := r.addMembers(); err != nil {
@@ -272,7 +272,7 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 // conclude prints how the policy that was stored compares with the best rule, if it was
 // compared, and what to do next.
 func (r *run) conclude(stdout io.Writer, ref checkpoints.Ref) {
-	if v, ok := judging.Stored(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {
-		fmt.Fprint(stdout, judging.Conclusion(v, judging.PromotionIn(r.store.Path)))
+	if v, ok := gate.Stored(checkpoints.Entry{Name: ref.Name, Version: ref.Version, Meta: r.meta}); ok {
+		fmt.Fprint(stdout, gate.Conclusion(v, gate.PromotionIn(r.store.Path)))
 	}
 }

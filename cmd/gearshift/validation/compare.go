@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/serving/measure"
 )
 
@@ -52,7 +52,7 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 // doubt notes a run during which much of the processors' time was stolen.
 func (l *live) doubt(run Run) {
 	if run.Stolen > measure.MostStolen {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, machine.StolenWords(run.Stolen)))
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, hostinfo.StolenWords(run.Stolen)))
 	}
 }
 

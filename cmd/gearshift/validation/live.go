@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/cmd/gearshift/machine"
+	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env"
 	"gearshift/router/fleet"
@@ -143,7 +143,7 @@ func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.machine = machine.Processors(append(Upstreams(l.scenario), targets...)...)
+	l.machine = hostinfo.Processors(append(Upstreams(l.scenario), targets...)...)
 	if l.client, err = measure.NewClient(ctx, targets, o.Seed, nil); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,85 @@
+// Package hostinfo is the machine that measures: which it is, whether a server is on it,
+// and what its processors did meanwhile.
+package hostinfo
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gearshift/serving/measure"
+)
+
+// Unsaid stands for what nobody said of a machine or a model.
+const Unsaid = "not said"
+
+// Of describes this machine, if the engine at the URL is on it; else it is [Unsaid].
+func Of(address string) string {
+	if !here(address) {
+		return Unsaid
+	}
+	return this()
+}
+
+// here says whether the server at the URL is on this machine, as far as the URL
+// tells.
+func here(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	host, ip := u.Hostname(), net.ParseIP(u.Hostname())
+	name, err := os.Hostname()
+	return host == "localhost" || ip != nil && ip.IsLoopback() || err == nil && host == name
+}
+
+// Processors reads what this machine's processors did, if all of the targets are on it
+// and its system tells; else nothing.
+func Processors(targets ...measure.Target) func() measure.Processors {
+	if slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) }) {
+		return func() measure.Processors { return measure.Processors{} }
+	}
+	return measure.ReadProcessors
+}
+
+// StolenWords says, for a note, who took this share of the processors' time, 0 to 1.
+func StolenWords(share float64) string {
+	return fmt.Sprintf("the host of this virtual machine gave %.0f %% of its processors to others", 100*share)
+}
+
+// this is this machine by its processor, cores, memory and system, as far as it tells.
+func this() string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	if model := field("/proc/cpuinfo", "model name", ":"); model != "" {
+		parts = append([]string{model}, parts...)
+	}
+	if kB, err := strconv.ParseFloat(strings.TrimSuffix(field("/proc/meminfo", "MemTotal", ":"), " kB"), 64); err == nil {
+		parts = append(parts, fmt.Sprintf("%.1f GiB", kB/(1<<20)))
+	}
+	system := runtime.GOOS + "/" + runtime.GOARCH
+	if name := field("/etc/os-release", "PRETTY_NAME", "="); name != "" {
+		system = strings.Trim(name, `"`) + ", " + system
+	}
+	return strings.Join(append(parts, system), ", ")
+}
+
+// field is the value of the first line of a file that begins with the key.
+func field(path, key, separator string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), separator); ok && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
