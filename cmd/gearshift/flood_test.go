@@ -77,11 +77,11 @@ func (x flood) run(t *testing.T) *flooded {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steward, err := serverapp.NewSteward(serverapp.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
+		reloader, err := serverapp.NewReloader(serverapp.Options{Policy: x.policy, Store: x.store, Engine: onnxruntime.Native}, x.scenario, core, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := steward.Choose(); err != nil {
+		if err := reloader.Choose(); err != nil {
 			t.Fatal(err)
 		}
 		backends, closeBackends, err := serverapp.NewBackends(x.scenario, core.Table())

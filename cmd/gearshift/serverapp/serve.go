@@ -98,7 +98,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	if err != nil {
 		return err
 	}
-	w, err := NewSteward(o, s, core, log)
+	w, err := NewReloader(o, s, core, log)
 	if err != nil {
 		return err
 	}
