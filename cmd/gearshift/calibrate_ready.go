@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 )
 
 // engineSteps ask the engines.
@@ -58,18 +58,18 @@ func (c *calibration) enginesAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: caller.Transport()}
+	client := &http.Client{Transport: loadgen.Transport()}
 	defer client.CloseIdleConnections()
 	var faults []error
 	var said []string // of a server that stands for several replicas once
 	for _, r := range c.scenario.Table().Replicas {
 		at := c.scenario.Serving.Upstreams[r.Name]
-		base, ok := caller.Base(at.URL)
+		base, ok := loadgen.Base(at.URL)
 		if !ok {
 			faults = append(faults, fmt.Errorf("serving.upstreams.%s: %q is not the URL of a server", r.Name, at.URL))
 			continue
 		}
-		server := caller.Server{URL: base, Key: key, Purpose: "measure"}
+		server := loadgen.Server{URL: base, Key: key, Purpose: "measure"}
 		_, err := server.Model(ctx, client, cmp.Or(at.Model, c.scenario.Variants[r.Variant].Name))
 		if err == nil || slices.Contains(said, err.Error()) {
 			continue

@@ -14,7 +14,7 @@ import (
 	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/validation"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/serving/replay"
 )
 
@@ -207,7 +207,7 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 		}
 	}
 	for _, t := range turns {
-		if t.Stolen > measure.MostStolen {
+		if t.Stolen > loadgen.MostStolen {
 			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: %s\n", t.Policy, t.Repetition, hostinfo.StolenWords(t.Stolen))
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"gearshift/cmd/gearshift/draft"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 )
 
 // initOptions are the flags of init.
@@ -183,7 +183,7 @@ func (o *initOptions) unlock(list []discovery.Target) error {
 
 // discover asks all engines, and says all that is wrong with them.
 func (o *initOptions) discover(ctx context.Context, targets []discovery.Target) (*draft.Fleet, error) {
-	transport := caller.Transport()
+	transport := loadgen.Transport()
 	defer transport.CloseIdleConnections()
 	asker := discovery.Asker{Client: &http.Client{Transport: transport}, Timeout: o.timeout, Probe: o.probe}
 	var engines []draft.Engine

@@ -16,7 +16,7 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // measureOptions are the flags of profile measure.
@@ -78,8 +78,8 @@ func (o *measureOptions) flags(c *cobra.Command) {
 }
 
 // config is what to measure.
-func (o *measureOptions) config() (measure.Config, error) {
-	c := measure.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.profile.Seed}
+func (o *measureOptions) config() (loadgen.Config, error) {
+	c := loadgen.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.profile.Seed}
 	if o.url == "" {
 		return c, errors.New("--url URL is missing: the engine to measure, such as http://127.0.0.1:8000/v1")
 	}
@@ -87,7 +87,7 @@ func (o *measureOptions) config() (measure.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Target, err = measure.Parse(o.url); err != nil {
+	if c.Target, err = loadgen.Parse(o.url); err != nil {
 		return c, fmt.Errorf("--url %w", err)
 	}
 	if o.model != "" {
@@ -95,7 +95,7 @@ func (o *measureOptions) config() (measure.Config, error) {
 	}
 	c.Target.Key = key
 	for _, text := range o.neighbours {
-		n, err := measure.Parse(text)
+		n, err := loadgen.Parse(text)
 		if err != nil {
 			return c, fmt.Errorf("--neighbour %w", err)
 		}
@@ -161,12 +161,12 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	if err := o.writable(); err != nil {
 		return err
 	}
-	c.Processors = hostinfo.Processors(append([]measure.Target{c.Target}, c.Neighbours...)...)
+	c.Processors = hostinfo.Processors(append([]loadgen.Target{c.Target}, c.Neighbours...)...)
 	watched := output.IsTerminal(stderr)
 	if watched {
-		c.Progress = func(p measure.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }
+		c.Progress = func(p loadgen.Progress) { fmt.Fprint(stderr, "\r\x1b[K", progressLine(p)) }
 	}
-	m, err := measure.Run(ctx, c)
+	m, err := loadgen.Run(ctx, c)
 	if watched {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
@@ -209,7 +209,7 @@ func (o *measureOptions) writable() error {
 }
 
 // progressLine is one line, in which a bar of twenty marks shows the time.
-func progressLine(p measure.Progress) string {
+func progressLine(p loadgen.Progress) string {
 	const marks = 20
 	full := int(min(1, p.Elapsed.Seconds()/p.Of.Seconds()) * marks)
 	return fmt.Sprintf("[%s%s] %v of %v, round %d, %d of %d: %s", strings.Repeat("#", full), strings.Repeat(".", marks-full),
@@ -217,7 +217,7 @@ func progressLine(p measure.Progress) string {
 }
 
 // write writes what the flags ask for, each file whole or not at all.
-func (o *measureOptions) write(p *profiling.Profile, m *measure.Measurement, stdout io.Writer) error {
+func (o *measureOptions) write(p *profiling.Profile, m *loadgen.Measurement, stdout io.Writer) error {
 	text, err := p.Text()
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // What the flags leave open of a model's memory is that of the scenario's profile.
@@ -93,7 +93,7 @@ func TestMeasureWaitsForAColdEngine(t *testing.T) {
 		}
 		fmt.Fprintf(w, `data: {"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":4}}`+"\n\ndata: [DONE]\n\n", words)
 	})
-	if _, err := measure.NewClient(t.Context(), []measure.Target{{URL: url}}, 0, nil); err != nil {
+	if _, err := loadgen.NewClient(t.Context(), []loadgen.Target{{URL: url}}, 0, nil); err != nil {
 		t.Error(err)
 	}
 }

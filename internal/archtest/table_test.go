@@ -110,12 +110,10 @@ var table = []room{
 		"which models are loaded is a matter of states and bytes: what loads and computes them meets it through interfaces"},
 	{"serving/engineserver", []string{"router/fleet", "serving/wire", "serving/backend", "serving/repository"},
 		"it stands in for an inference server, and knows no router"},
-	{"serving/caller", []string{"serving/wire", "serving/address", "serving/setting"},
-		"a client knows a server by its URL: what is measured of an answer is its user's business"},
-	{"serving/replay", []string{"router/fleet", "workloads", "serving/caller", "serving/wire"},
+	{"serving/loadgen", []string{"serving/wire", "serving/address", "serving/setting"},
+		"a client knows a server by its URL: it times what comes back, and knows no model of it"},
+	{"serving/replay", []string{"router/fleet", "workloads", "serving/loadgen", "serving/wire"},
 		"it is a client: it knows a server by its URL, and takes requests where the simulator takes them"},
-	{"serving/measure", []string{"serving/caller", "serving/wire"},
-		"it is a client of an engine: it times what comes back, and knows no model of it"},
 	{"serving/listing", nil,
 		"it parses a list of models, and sends no request"},
 	{"serving/complaint", []string{"serving/wire"},
@@ -172,7 +170,7 @@ var table = []room{
 	{"cmd/gearshift/draft", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "router/profile", "env/engine"},
 		"it makes a scenario from facts, and asks no engine"},
-	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/caller"},
+	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/loadgen"},
 		"it asks engines and returns facts; draft makes the scenario"},
 	{"cmd/gearshift/policies", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
@@ -208,7 +206,7 @@ var table = []room{
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
-	{"cmd/gearshift/hostinfo", []string{"serving/measure"},
+	{"cmd/gearshift/hostinfo", []string{"serving/loadgen"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
 	{"cmd/gearshift/enginetest", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env/engine", "serving/wire", "serving/backend"},
@@ -217,11 +215,11 @@ var table = []room{
 		"a raw table is read and checked: what is fitted to it is its user's business"},
 	{"cmd/gearshift/profiling", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/hostinfo", "cmd/gearshift/gputable", "router/profile", "env/engine", "env/fit", "env/fit/steady", "env/fit/contention",
-		"env/evaluation/report", "serving/measure"},
+		"env/evaluation/report", "serving/loadgen"},
 		"what was measured or logged becomes a profile in the same way whoever did so: it asks no engine"},
 	{"cmd/gearshift/validation", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/hostinfo", "cmd/gearshift/profiling", "router/fleet", "router/policy", "router/profile", "workloads",
-		"env", "env/evaluation", "env/fit", "serving/measure", "serving/setting"},
+		"env", "env/evaluation", "env/fit", "serving/loadgen", "serving/setting"},
 		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
@@ -15,7 +15,7 @@ import (
 // answers, that it has the model and, of a router, that its scenario has the tasks that are
 // asked for and no size that answers could not be judged by.
 func (r *run) check(ctx context.Context) error {
-	if _, err := r.server.Model(ctx, r.client, r.Model); errors.Is(err, caller.ErrKey) {
+	if _, err := r.server.Model(ctx, r.client, r.Model); errors.Is(err, loadgen.ErrKey) {
 		return fmt.Errorf("%w (--api-key-env NAME)", err)
 	} else if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
@@ -50,13 +50,13 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = 10 * time.Minute
 	}
-	base, ok := caller.Base(c.URL)
+	base, ok := loadgen.Base(c.URL)
 	if !ok {
 		return Report{}, fmt.Errorf("cannot replay to %q: want the URL of a server, such as http://127.0.0.1:8080", c.URL)
 	}
 	r := &run{
-		Config: c, server: caller.Server{URL: base, Key: c.Key, Purpose: "replay to"},
-		client: &http.Client{Transport: caller.Transport()}, tally: newTally(c.Table),
+		Config: c, server: loadgen.Server{URL: base, Key: c.Key, Purpose: "replay to"},
+		client: &http.Client{Transport: loadgen.Transport()}, tally: newTally(c.Table),
 	}
 	defer r.client.CloseIdleConnections()
 	if err := r.check(ctx); err != nil {
@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // run is a replay under way.
 type run struct {
 	Config
-	server caller.Server
+	server loadgen.Server
 	client *http.Client
 	start  time.Time
 
@@ -87,7 +87,7 @@ func (r *run) send(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		a, ok := r.Requests.Next()
-		if !ok || !caller.Await(ctx, timer, a.At-time.Since(r.start)) {
+		if !ok || !loadgen.Await(ctx, timer, a.At-time.Since(r.start)) {
 			break
 		}
 		r.mu.Lock()

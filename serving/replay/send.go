@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 	"gearshift/serving/wire"
 	"gearshift/workloads"
 )
@@ -54,7 +54,7 @@ func fault(err error) string {
 	var (
 		op      *net.OpError
 		timeout interface{ Timeout() bool }
-		refusal *caller.Refusal
+		refusal *loadgen.Refusal
 	)
 	switch {
 	case errors.As(err, &refusal):
@@ -76,7 +76,7 @@ func (r *run) exchange(ctx context.Context, a workloads.Arrival, o *outcome) err
 	if err != nil {
 		return err
 	}
-	response, err := caller.Do(r.client, request)
+	response, err := loadgen.Do(r.client, request)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/draft"
-	"gearshift/serving/caller"
+	"gearshift/serving/loadgen"
 )
 
 // Target is an engine to ask.
@@ -153,7 +153,7 @@ func (e *engine) fault(tried string, err error) error {
 	if errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s is not an OpenAI-compatible server: the answer of GET %s is not a list of models", e.target.URL, tried)
 	}
-	return fmt.Errorf("%s does not answer: tried GET %s: %w", e.target.URL, tried, caller.Plain(err))
+	return fmt.Errorf("%s does not answer: tried GET %s: %w", e.target.URL, tried, loadgen.Plain(err))
 }
 
 // statusError is an answer that is no success.

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // Unsaid stands for what nobody said of a machine or a model.
@@ -41,11 +41,11 @@ func here(address string) bool {
 
 // Processors reads what this machine's processors did, if all of the targets are on it
 // and its system tells; else nothing.
-func Processors(targets ...measure.Target) func() measure.Processors {
-	if slices.ContainsFunc(targets, func(t measure.Target) bool { return !here(t.URL) }) {
-		return func() measure.Processors { return measure.Processors{} }
+func Processors(targets ...loadgen.Target) func() loadgen.Processors {
+	if slices.ContainsFunc(targets, func(t loadgen.Target) bool { return !here(t.URL) }) {
+		return func() loadgen.Processors { return loadgen.Processors{} }
 	}
-	return measure.ReadProcessors
+	return loadgen.ReadProcessors
 }
 
 // StolenWords says, for a note, who took this share of the processors' time, 0 to 1.

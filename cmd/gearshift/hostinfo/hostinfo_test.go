@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 func TestHere(t *testing.T) {
@@ -27,8 +27,8 @@ func TestHere(t *testing.T) {
 
 // One target elsewhere, and what the processors here did tells nothing.
 func TestProcessorsElsewhere(t *testing.T) {
-	read := Processors(measure.Target{URL: "http://127.0.0.1:8000/v1"}, measure.Target{URL: "http://192.0.2.1:8000/v1"})
-	if got := read(); got != (measure.Processors{}) {
+	read := Processors(loadgen.Target{URL: "http://127.0.0.1:8000/v1"}, loadgen.Target{URL: "http://192.0.2.1:8000/v1"})
+	if got := read(); got != (loadgen.Processors{}) {
 		t.Errorf("processors %+v", got)
 	}
 }

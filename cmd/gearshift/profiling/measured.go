@@ -20,7 +20,7 @@ import (
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
 	"gearshift/router/profile"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // Profile is a measured profile as it is written: the entry of a scenario, and where it
@@ -75,7 +75,7 @@ type Options struct {
 }
 
 // Of fits the profile to what was measured. It fails where that is too little to fit.
-func Of(m *measure.Measurement, o Options) (*Profile, error) {
+func Of(m *loadgen.Measurement, o Options) (*Profile, error) {
 	neighbours, err := fitNeighbours(m, o)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func Of(m *measure.Measurement, o Options) (*Profile, error) {
 
 // steadySamples are those of the engine measured. What its neighbours did becomes
 // their duty: the share of the time in which they load the machine.
-func steadySamples(m *measure.Measurement, neighbours []*steady.Fitted) []steady.Sample {
+func steadySamples(m *loadgen.Measurement, neighbours []*steady.Fitted) []steady.Sample {
 	var list []steady.Sample
 	for i := range m.Samples {
 		if s := &m.Samples[i]; s.Engine == 0 {
@@ -121,12 +121,12 @@ func steadySamples(m *measure.Measurement, neighbours []*steady.Fitted) []steady
 	return list
 }
 
-func steadySample(s *measure.Sample) steady.Sample {
+func steadySample(s *loadgen.Sample) steady.Sample {
 	return steady.Sample{Cell: s.Cell, Prefill: s.Prefill, Queued: s.Queued, Tokens: s.Tokens, Sequences: s.Sequences, Context: s.Context, MS: s.MS}
 }
 
 // fitNeighbours fits profiles to what was measured of the neighbours alone.
-func fitNeighbours(m *measure.Measurement, o Options) ([]*steady.Fitted, error) {
+func fitNeighbours(m *loadgen.Measurement, o Options) ([]*steady.Fitted, error) {
 	var list []*steady.Fitted
 	for i, n := range m.Neighbours {
 		var samples []steady.Sample
@@ -147,7 +147,7 @@ func fitNeighbours(m *measure.Measurement, o Options) ([]*steady.Fitted, error) 
 // duty is the share of the time in which the work of an engine under load loads the
 // machine. Where neighbours crowd each other that is all but the overhead: one that
 // waits for its turn counts too.
-func duty(p *profile.Profile, a measure.Activity, crowded bool) float64 {
+func duty(p *profile.Profile, a loadgen.Activity, crowded bool) float64 {
 	if crowded {
 		overhead := a.Steps*(p.Overhead+a.Sequences*p.Sequence) + a.Prefills*(p.Overhead+p.Sequence+p.Prompt)
 		return max(0, 1-overhead/1e3)
@@ -158,7 +158,7 @@ func duty(p *profile.Profile, a measure.Activity, crowded bool) float64 {
 
 // dutyRange is how much less or more the neighbours' duty may be than was fitted
 // with, as far as their own profiles are uncertain.
-func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high float64) {
+func dutyRange(m *loadgen.Measurement, neighbours []*steady.Fitted) (low, high float64) {
 	low, high = 1, 1
 	crowded := len(neighbours) > 1
 	for i, n := range neighbours {
@@ -183,7 +183,7 @@ func dutyRange(m *measure.Measurement, neighbours []*steady.Fitted) (low, high f
 
 // simulateAlone simulates the requests that came while no neighbour was loaded, by
 // the scheduler that comes closer. It is nil if there are none.
-func simulateAlone(f *steady.Fitted, records []measure.Record) *simulatedCheck {
+func simulateAlone(f *steady.Fitted, records []loadgen.Record) *simulatedCheck {
 	var requests []fit.Request
 	longest := 0
 	for _, r := range records {
@@ -229,7 +229,7 @@ func (p *Profile) Warn(stderr io.Writer) {
 	for _, fault := range m.Faults {
 		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", m.Model, fault)
 	}
-	if m.Stolen > measure.MostStolen {
+	if m.Stolen > loadgen.MostStolen {
 		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", hostinfo.StolenWords(m.Stolen), m.Model)
 	}
 	if len(m.Held) > 0 {
@@ -277,7 +277,7 @@ func shorten(n *yaml.Node) {
 }
 
 // RequestLog is a log of requests, JSON lines, which [fit.ReadLog] reads.
-func RequestLog(records []measure.Record) ([]byte, error) {
+func RequestLog(records []loadgen.Record) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	for _, r := range records {

@@ -18,12 +18,12 @@ import (
 	"gearshift/env/fit"
 	"gearshift/env/fit/steady"
 	"gearshift/router/profile"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
 // measuredOf measures a variant of a scenario beside others, in no time.
-func measuredOf(t *testing.T, ref, model string, neighbours ...string) (*Profile, *measure.Measurement, *scenario.Scenario) {
+func measuredOf(t *testing.T, ref, model string, neighbours ...string) (*Profile, *loadgen.Measurement, *scenario.Scenario) {
 	t.Helper()
 	s, err := scenario.Load(ref)
 	if err != nil {
@@ -32,18 +32,18 @@ func measuredOf(t *testing.T, ref, model string, neighbours ...string) (*Profile
 	known := modelOf(s, model)
 	o := Options{Variant: model, WeightBytes: known.WeightBytes, ActivationBytes: known.ActivationBytes, KVBytes: known.KVBytes, Resamples: 100}
 	var p *Profile
-	var m *measure.Measurement
+	var m *loadgen.Measurement
 	synctest.Test(t, func(t *testing.T) {
 		engines := enginetest.New(t, s)
 		defer engines.Close()
-		c := measure.Config{
-			Target: measure.Target{URL: "http://127.0.0.1", Model: model}, Transport: engines,
+		c := loadgen.Config{
+			Target: loadgen.Target{URL: "http://127.0.0.1", Model: model}, Transport: engines,
 			Batches: []int{1, 4, 16}, Prompts: []int{16, 64, 256, 512}, Output: 16, Time: time.Minute,
 		}
 		for _, n := range neighbours {
-			c.Neighbours = append(c.Neighbours, measure.Target{URL: "http://127.0.0.1", Model: n})
+			c.Neighbours = append(c.Neighbours, loadgen.Target{URL: "http://127.0.0.1", Model: n})
 		}
-		if m, err = measure.Run(t.Context(), c); err != nil {
+		if m, err = loadgen.Run(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -146,9 +146,9 @@ func TestTheWayCountsWhereAMeasurementIsSimulated(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Profile.Request = 3
-	var records []measure.Record
+	var records []loadgen.Record
 	for i, r := range requests {
-		records = append(records, measure.Record{
+		records = append(records, loadgen.Record{
 			ID: r.ID, PromptTokens: r.PromptTokens, OutputTokens: r.OutputTokens, Beside: 3,
 			Arrival: r.Arrival, First: times[i].First + 0.003, Last: times[i].Last + 0.003,
 		})
@@ -201,13 +201,13 @@ func TestASessionMeasuresInRounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m *measure.Measurement
+	var m *loadgen.Measurement
 	synctest.Test(t, func(t *testing.T) {
 		engines := enginetest.New(t, s)
 		defer engines.Close()
-		session, err := measure.Begin(t.Context(), measure.Config{
-			Target: measure.Target{URL: "http://127.0.0.1", Model: "small"}, Transport: engines,
-			Neighbours: []measure.Target{{URL: "http://127.0.0.1", Model: "large"}},
+		session, err := loadgen.Begin(t.Context(), loadgen.Config{
+			Target: loadgen.Target{URL: "http://127.0.0.1", Model: "small"}, Transport: engines,
+			Neighbours: []loadgen.Target{{URL: "http://127.0.0.1", Model: "large"}},
 			Batches:    []int{1, 4}, Prompts: []int{16, 64}, Output: 16,
 		})
 		if err != nil {

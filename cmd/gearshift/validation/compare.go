@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gearshift/cmd/gearshift/hostinfo"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // run is what is said of a load of the replicas in all cases.
@@ -51,7 +51,7 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 
 // doubt notes a run during which much of the processors' time was stolen.
 func (l *live) doubt(run Run) {
-	if run.Stolen > measure.MostStolen {
+	if run.Stolen > loadgen.MostStolen {
 		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, hostinfo.StolenWords(run.Stolen)))
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"gearshift/env"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 	Stretch bool
 	Volley  int // requests at once that measure how slow the machine is; 0: none
 	Turns   int // of measuring the profiles and sending the loads; 0: the scenario's profiles are judged
-	// Batches and Prompts are what a turn measures, as [measure.Config] has them.
+	// Batches and Prompts are what a turn measures, as [loadgen.Config] has them.
 	Batches, Prompts []int
 	Time             time.Duration // to send requests for, at each load
 	Seed             uint64
@@ -72,7 +72,7 @@ func (o *Options) validate() error {
 	if o.Turns > 0 && o.URL != "" {
 		return errors.New("--turns has no meaning with --url: a router's policy reckons with the profiles that it has")
 	}
-	if c := (measure.Config{Batches: o.Batches, Prompts: o.Prompts, Output: measuredOutput}); o.Turns > 0 {
+	if c := (loadgen.Config{Batches: o.Batches, Prompts: o.Prompts, Output: measuredOutput}); o.Turns > 0 {
 		if err := c.ValidateLoads(); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
@@ -105,15 +105,15 @@ type live struct {
 	fleet    env.Config
 	settings workloads.Settings
 	rates    []float64 // by replica: load 1
-	client   *measure.Client
+	client   *loadgen.Client
 	by       http.RoundTripper // of what is measured; nil is HTTP's own
-	machine  func() measure.Processors
+	machine  func() loadgen.Processors
 	sets     [][]int // of replicas that are loaded together
 	targets  []int   // by replica; −1 for those that are not asked
 	router   int     // the target that is the router, or −1
 	program  Program
 	progress func(string)
-	paces    map[string][]float64 // by variant and turn, how slow; see [measure.Measurement.Slowness]
+	paces    map[string][]float64 // by variant and turn, how slow; see [loadgen.Measurement.Slowness]
 	runs     int
 	sending  int // runs sent so far
 	out      Report
@@ -144,7 +144,7 @@ func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 		return nil, err
 	}
 	l.machine = hostinfo.Processors(append(Upstreams(l.scenario), targets...)...)
-	if l.client, err = measure.NewClient(ctx, targets, o.Seed, nil); err != nil {
+	if l.client, err = loadgen.NewClient(ctx, targets, o.Seed, nil); err != nil {
 		return nil, err
 	}
 	defer l.client.Close()
@@ -175,7 +175,7 @@ func newLive(o Options) (*live, error) {
 	}
 	l := &live{
 		Options: o, scenario: s, settings: s.Settings(0), router: -1,
-		machine: func() measure.Processors { return measure.Processors{} }, progress: func(string) {},
+		machine: func() loadgen.Processors { return loadgen.Processors{} }, progress: func(string) {},
 	}
 	if err := l.simulate(); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func newLive(o Options) (*live, error) {
 
 // aims are the servers to be asked: those of the replicas that runs load, and the
 // router.
-func (l *live) aims() (targets []measure.Target, err error) {
+func (l *live) aims() (targets []loadgen.Target, err error) {
 	t := l.fleet.Table
 	l.targets = slices.Repeat([]int{-1}, len(t.Replicas))
 	l.sets = l.loaded()
@@ -218,7 +218,7 @@ func (l *live) aims() (targets []measure.Target, err error) {
 		targets = append(targets, target)
 	}
 	if l.URL != "" && l.wants(Policy) {
-		target, err := measure.Parse(l.URL)
+		target, err := loadgen.Parse(l.URL)
 		if err != nil {
 			return nil, fmt.Errorf("--url %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
@@ -34,7 +34,7 @@ func validateInProcess(t *testing.T, l *live) {
 		engines := enginetest.New(t, running)
 		defer engines.Close()
 		l.by = engines
-		if l.client, err = measure.NewClient(t.Context(), targets, 0, engines); err != nil {
+		if l.client, err = loadgen.NewClient(t.Context(), targets, 0, engines); err != nil {
 			t.Fatal(err)
 		}
 		if err = l.play(t.Context()); err != nil {
@@ -167,8 +167,8 @@ func TestLiveRepeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, now := 0, measure.Processors{}
-	l.machine = func() measure.Processors { // 30 %, 10 % and 20 % stolen
+	read, now := 0, loadgen.Processors{}
+	l.machine = func() loadgen.Processors { // 30 %, 10 % and 20 % stolen
 		now.All += 50
 		if read++; read%2 == 0 {
 			now.Stolen += []float64{15, 5, 10}[read/2-1]

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // pacerVolley is how many requests at once a [Pacer] sends.
@@ -28,7 +28,7 @@ func (l *live) pacer(ctx context.Context) (*Pacer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.client, err = measure.NewClient(ctx, targets, l.Seed, l.by); err != nil {
+	if l.client, err = loadgen.NewClient(ctx, targets, l.Seed, l.by); err != nil {
 		return nil, err
 	}
 	return &Pacer{live: l}, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/workloads"
 )
 
@@ -45,7 +45,7 @@ func (l *live) send(ctx context.Context, run Run, list []sending) (*sent, error)
 		if best == nil || s.stolen < best.stolen {
 			best = s
 		}
-		if best.stolen <= measure.MostStolen {
+		if best.stolen <= loadgen.MostStolen {
 			break
 		}
 	}
@@ -53,10 +53,10 @@ func (l *live) send(ctx context.Context, run Run, list []sending) (*sent, error)
 }
 
 func (l *live) sendOnce(ctx context.Context, list []sending) (*sent, error) {
-	var orders []measure.Order
+	var orders []loadgen.Order
 	var tasks, replicas []int
 	for _, a := range list {
-		order := measure.Order{At: a.At, Target: a.target, Prompt: a.PromptTokens, Output: a.OutputTokens}
+		order := loadgen.Order{At: a.At, Target: a.target, Prompt: a.PromptTokens, Output: a.OutputTokens}
 		if a.replica < 0 {
 			order.Task = l.fleet.Table.Tasks[a.Task].Name
 		}
@@ -86,7 +86,7 @@ type sent struct {
 	before, after map[int]float64
 }
 
-func sentOf(t *fleet.Table, tasks, replicas []int, answers []measure.Answer) *sent {
+func sentOf(t *fleet.Table, tasks, replicas []int, answers []loadgen.Answer) *sent {
 	order := make([]int, len(answers))
 	for i := range order {
 		order[i] = i

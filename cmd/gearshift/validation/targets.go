@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 	"gearshift/serving/setting"
 )
 
 // server is where a replica is asked.
-func (l *live) server(replica int) (target measure.Target, err error) {
+func (l *live) server(replica int) (target loadgen.Target, err error) {
 	r := &l.fleet.Table.Replicas[replica]
 	url, model, key := l.Upstreams, l.fleet.Table.Variants[r.Variant].Name, ""
 	if url == "" {
@@ -22,7 +22,7 @@ func (l *live) server(replica int) (target measure.Target, err error) {
 			}
 		}
 	}
-	if target, err = measure.Parse(url); err != nil {
+	if target, err = loadgen.Parse(url); err != nil {
 		return target, fmt.Errorf("replica %s: %w", r.Name, err)
 	}
 	target.Model, target.Key = model, key
@@ -31,10 +31,10 @@ func (l *live) server(replica int) (target measure.Target, err error) {
 
 // Upstreams are the servers of a scenario's replicas, of which it has none where the
 // router computes.
-func Upstreams(s *scenario.Scenario) (list []measure.Target) {
+func Upstreams(s *scenario.Scenario) (list []loadgen.Target) {
 	if s.Serving.Backend == scenario.Upstream {
 		for _, at := range s.Serving.Upstreams {
-			list = append(list, measure.Target{URL: at.URL})
+			list = append(list, loadgen.Target{URL: at.URL})
 		}
 	}
 	return list

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"gearshift/cmd/gearshift/profiling"
-	"gearshift/serving/measure"
+	"gearshift/serving/loadgen"
 )
 
 // measuredOutput is how many tokens each answer has whose steps are timed.
@@ -54,9 +54,9 @@ func (l *live) inTurns(ctx context.Context) error {
 
 // turn measures each variant alone just before it is loaded for the first time, and beside
 // the others just before one of their loads together, and sends every load once.
-func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Session, turns [][]*sent) error {
+func (l *live) turn(ctx context.Context, turn int, sessions map[int]*loadgen.Session, turns [][]*sent) error {
 	var begun, waiting []int // variants measured alone, and those not yet beside others
-	sample := func(variants []int, words string, half func(*measure.Session, context.Context) error) error {
+	sample := func(variants []int, words string, half func(*loadgen.Session, context.Context) error) error {
 		for _, v := range variants {
 			l.progress(fmt.Sprintf("turn %d of %d: measuring %s%s", turn+1, l.Turns, l.fleet.Table.Variants[v].Name, words))
 			if err := half(sessions[v], ctx); err != nil {
@@ -68,12 +68,12 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*measure.Ses
 	beside := func(n int) error {
 		now := waiting[:n]
 		waiting = waiting[n:]
-		return sample(now, " beside others", (*measure.Session).Beside)
+		return sample(now, " beside others", (*loadgen.Session).Beside)
 	}
 	for i, set := range l.sets {
 		fresh := l.variants(set, begun)
 		begun, waiting = append(begun, fresh...), append(waiting, fresh...)
-		if err := sample(fresh, "", (*measure.Session).Alone); err != nil {
+		if err := sample(fresh, "", (*loadgen.Session).Alone); err != nil {
 			return err
 		}
 		together := len(set) > 1
@@ -109,15 +109,15 @@ func (l *live) variants(replicas, others []int) (list []int) {
 
 // sessions begin the measurement of each variant that is loaded, by its index, beside
 // the others of its host.
-func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
+func (l *live) sessions(ctx context.Context) (map[int]*loadgen.Session, error) {
 	t := l.fleet.Table
-	list := map[int]*measure.Session{}
+	list := map[int]*loadgen.Session{}
 	for _, r := range slices.Concat(l.sets...) {
 		v := t.Replicas[r].Variant
 		if list[v] != nil {
 			continue
 		}
-		c := measure.Config{
+		c := loadgen.Config{
 			Batches: l.Batches, Prompts: l.Prompts, Output: measuredOutput,
 			Seed: l.Seed<<8 + uint64(v), Transport: l.by, Processors: l.machine,
 		}
@@ -135,7 +135,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 			}
 			c.Neighbours = append(c.Neighbours, at)
 		}
-		if list[v], err = measure.Begin(ctx, c); err != nil {
+		if list[v], err = loadgen.Begin(ctx, c); err != nil {
 			delete(list, v)
 			return list, err
 		}
@@ -144,7 +144,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*measure.Session, error) {
 }
 
 // adopt has the fleet run by the profiles measured.
-func (l *live) adopt(sessions map[int]*measure.Session) error {
+func (l *live) adopt(sessions map[int]*loadgen.Session) error {
 	for i := range l.scenario.Models {
 		m := &l.scenario.Models[i]
 		s := sessions[l.fleet.Table.VariantIndex(m.Variant)]
@@ -192,7 +192,7 @@ const resamples = 200
 
 // quiet leaves out the turns during which much was stolen, unless there are no others.
 func quiet(turns []*sent) []*sent {
-	kept := slices.DeleteFunc(slices.Clone(turns), func(s *sent) bool { return s.stolen > measure.MostStolen })
+	kept := slices.DeleteFunc(slices.Clone(turns), func(s *sent) bool { return s.stolen > loadgen.MostStolen })
 	if len(kept) == 0 {
 		return turns
 	}

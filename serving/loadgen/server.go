@@ -1,7 +1,4 @@
-// Package caller is a client of OpenAI-compatible servers, for those who measure
-// them from outside: it asks a server for its models and for streamed answers, and
-// leaves it to them what to make of an answer.
-package caller
+package loadgen
 
 import (
 	"bytes"

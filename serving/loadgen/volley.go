@@ -1,4 +1,4 @@
-package measure
+package loadgen
 
 import (
 	"cmp"
@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"gearshift/serving/caller"
 )
 
 // Sample is what a step of an engine took, as seen from outside.
@@ -45,7 +43,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
-	if !caller.Await(ctx, time.NewTimer(rest), rest) {
+	if !Await(ctx, time.NewTimer(rest), rest) {
 		return context.Cause(ctx)
 	}
 	before := r.processors()

@@ -1,4 +1,4 @@
-package measure
+package loadgen
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"gearshift/serving/caller"
 )
 
 // Config is a measurement.
@@ -244,7 +242,7 @@ func (r *run) timed(f func() error) error {
 // begin asks each target for its models and how it counts tokens.
 func begin(ctx context.Context, c Config, targets []Target) (*run, error) {
 	if c.Transport == nil {
-		c.Transport = caller.Transport()
+		c.Transport = Transport()
 	}
 	r := &run{
 		Config: c, client: &http.Client{Transport: c.Transport}, start: time.Now(),

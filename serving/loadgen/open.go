@@ -1,4 +1,4 @@
-package measure
+package loadgen
 
 import (
 	"context"
@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"gearshift/serving/caller"
 )
 
 // Order is a request to be sent at a time, to one of several targets.
@@ -58,7 +56,7 @@ func (c *Client) Send(ctx context.Context, orders []Order) ([]Answer, error) {
 	defer timer.Stop()
 	for i, o := range orders {
 		text := c.run.prompt(c.run.words[o.Target].count(o.Prompt))
-		if !caller.Await(ctx, timer, o.At-since()) {
+		if !Await(ctx, timer, o.At-since()) {
 			break
 		}
 		all.Go(func() {

@@ -1,4 +1,4 @@
-package measure
+package loadgen
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving/caller"
 	"gearshift/serving/wire"
 )
 
@@ -35,7 +34,7 @@ func Parse(text string) (Target, error) {
 	if address, model, named := strings.Cut(text, "="); named {
 		t.URL, t.Model = address, model
 	}
-	base, ok := caller.Base(t.URL)
+	base, ok := Base(t.URL)
 	if !ok {
 		return t, fmt.Errorf("%q: want the URL of an engine, such as http://127.0.0.1:8101/v1, or URL=MODEL", text)
 	}
@@ -47,8 +46,8 @@ func Parse(text string) (Target, error) {
 // one too many. Others may do.
 var ErrRefused = errors.New("refused")
 
-func (t *Target) server() caller.Server {
-	return caller.Server{URL: t.URL, Key: t.Key, Purpose: "measure"}
+func (t *Target) server() Server {
+	return Server{URL: t.URL, Key: t.Key, Purpose: "measure"}
 }
 
 // heard is what came back of a request, in times since the measurement's start.
@@ -67,8 +66,8 @@ func (t *Target) ask(ctx context.Context, client *http.Client, since func() time
 		return heard{}, err
 	}
 	h := heard{sent: since()}
-	response, err := caller.Do(client, request)
-	var refusal *caller.Refusal
+	response, err := Do(client, request)
+	var refusal *Refusal
 	if errors.As(err, &refusal) {
 		return h, t.refused(refusal)
 	}
@@ -161,7 +160,7 @@ func hasContent(line []byte) bool {
 }
 
 // refused is an answer that is no success.
-func (t *Target) refused(r *caller.Refusal) error {
+func (t *Target) refused(r *Refusal) error {
 	why := r.Status
 	if r.Message != "" {
 		why += ": " + oneLine(r.Message)
@@ -179,7 +178,7 @@ func (t *Target) gone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("the engine at %s went away: %w", t.URL, caller.Plain(err))
+	return fmt.Errorf("the engine at %s went away: %w", t.URL, Plain(err))
 }
 
 func oneLine(text string) string {
