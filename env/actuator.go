@@ -8,8 +8,9 @@ import (
 	"gearshift/router/fleet"
 )
 
-// stand is how a replica's engine is, whatever the ledger says of it.
-type stand struct {
+// engineState is the true state of a replica's engine. The ledger may say something else,
+// since routers learn of failures late.
+type engineState struct {
 	is     fleet.State // Up: it runs. Cold, Loading or Warm: it does not
 	acting bool
 	action control.Action // the last one
@@ -20,11 +21,11 @@ type stand struct {
 // time for it.
 const DefaultLoad = 10 * time.Second
 
-// wakeShare is how much shorter waking is than loading where the configuration has no time
-// for it: weights come from the host's memory instead of a disk.
+// wakeShare is how many times as fast as a load a wake is where the configuration has no
+// time for it: weights come from the host's memory instead of a disk.
 const wakeShare = 20
 
-// actionTimes are how long loads take, by replica, and sleep and wake.
+// actionTimes returns how long a load takes, and how long sleep and wake take, by replica.
 func (c *Config) actionTimes() (loads, wakes []time.Duration) {
 	loads, wakes = make([]time.Duration, len(c.Table.Replicas)), make([]time.Duration, len(c.Table.Replicas))
 	for i, r := range c.Table.Replicas {
@@ -41,14 +42,15 @@ func (c *Config) actionTimes() (loads, wakes []time.Duration) {
 	return loads, wakes
 }
 
-// Act implements [control.Actuator]. The action ends after the time that it takes, and the
-// controllers observe that.
+// Act implements [control.Actuator]. It begins the action; the controllers observe its end
+// after the time that it takes. It refuses an action of an older epoch than one that it has
+// seen, on a host that is lost, or on a replica with an action under way.
 func (s *Simulator) Act(a control.Action) error {
-	if a.Replica < 0 || a.Replica >= len(s.stands) {
-		return fmt.Errorf("there is no replica %d: the fleet has %d, counted from 0", a.Replica, len(s.stands))
+	if a.Replica < 0 || a.Replica >= len(s.engineStates) {
+		return fmt.Errorf("there is no replica %d: the fleet has %d, counted from 0", a.Replica, len(s.engineStates))
 	}
-	x, name := &s.stands[a.Replica], s.table.Replicas[a.Replica].Name
-	switch host := s.place[a.Replica].host; {
+	x, name := &s.engineStates[a.Replica], s.table.Replicas[a.Replica].Name
+	switch host := s.locations[a.Replica].host; {
 	case a.Epoch < x.seen:
 		return fmt.Errorf("cannot %v %s: the order is of epoch %d, and one of %d came before it", a.Verb, name, a.Epoch, x.seen)
 	case lost(s.losses, host, s.now):
@@ -65,9 +67,9 @@ func (s *Simulator) Act(a control.Action) error {
 	return nil
 }
 
-// begin begins an action and returns how long it takes.
+// begin changes the engine's state for the action, and returns how long the action takes.
 func (s *Simulator) begin(a control.Action) (time.Duration, error) {
-	x := &s.stands[a.Replica]
+	x := &s.engineStates[a.Replica]
 	if a.Verb == control.Load && x.is == fleet.Cold || a.Verb == control.Wake && x.is == fleet.Warm {
 		if lack := s.lack(a.Replica); lack > 0 {
 			return 0, fmt.Errorf("its host lacks %d bytes of memory", lack)
@@ -89,61 +91,62 @@ func (s *Simulator) begin(a control.Action) (time.Duration, error) {
 		s.stop(a.Replica)
 		return 0, nil
 	case a.Verb > control.Wake:
-		return 0, fmt.Errorf("a simulated engine does not know that")
+		return 0, fmt.Errorf("simulated engines know load, unload, sleep and wake alone")
 	}
 	return 0, fmt.Errorf("it is %v", x.is)
 }
 
-// lack is how many bytes the host of a replica has too few to load or wake it, as far as the
-// table says. One that sleeps takes none, as the lifecycle's controller has it by default.
+// lack returns how many bytes of memory the replica's host is short of to load or wake it;
+// zero where the table does not say how much the host has. A replica that sleeps takes
+// none, which is also what the lifecycle's controller assumes by default.
 func (s *Simulator) lack(replica int) int64 {
-	host := s.place[replica].host
+	host := s.locations[replica].host
 	if s.table.Hosts[host].Memory == 0 {
 		return 0
 	}
 	taken := s.table.MemoryOf(replica)
 	for _, r := range s.table.ReplicasOn(host) {
-		if is := s.stands[r].is; r != replica && is != fleet.Cold && is != fleet.Warm {
+		if is := s.engineStates[r].is; r != replica && is != fleet.Cold && is != fleet.Warm {
 			taken += s.table.MemoryOf(r)
 		}
 	}
 	return max(0, taken-s.table.Hosts[host].Memory)
 }
 
-// stop has what the replica's engine runs break at once.
+// stop breaks at once all requests that wait or run on the replica's engine.
 func (s *Simulator) stop(replica int) {
-	p := s.place[replica]
+	p := s.locations[replica]
 	s.hosts[p.host].Stop(p.engine, func(id uint64) {
 		s.breaking++
 		s.agenda.add(item{at: s.now, what: requestBreaks, index: int(id)})
 	})
 	s.order.fix(p.host)
-	s.outlook.revise(s, p.host)
+	s.marginal.revise(s, p.host)
 }
 
-// complete ends the action under way on a replica.
+// complete ends the action under way on a replica, and reports it to the controllers.
 func (s *Simulator) complete(replica int, at time.Duration) {
-	x := &s.stands[replica]
+	x := &s.engineStates[replica]
 	x.acting, x.is = false, x.action.Verb.State()
-	s.tell(control.Event{At: at, Kind: x.action.Verb.Done(), Replica: replica, Action: x.action})
+	s.observe(control.Event{At: at, Kind: x.action.Verb.Done(), Replica: replica, Action: x.action})
 }
 
-// power ends what is under way on the engines of a host that is lost, and with it what
-// slept there: they are cold when it is back. Those that ran are up again then.
-func (s *Simulator) power(host int, at time.Duration) {
-	s.agenda.change(func(x *item) bool { return x.what != actionEnds || s.place[x.index].host != host })
+// powerOff changes the engines of a host that is lost. Those that loaded or slept become
+// cold, and stay so when the host is back; those that ran are up again then.
+func (s *Simulator) powerOff(host int, at time.Duration) {
+	s.agenda.change(func(x *item) bool { return x.what != actionEnds || s.locations[x.index].host != host })
 	for _, r := range s.table.ReplicasOn(host) {
-		x := &s.stands[r]
+		x := &s.engineStates[r]
 		changed := x.acting || x.is == fleet.Loading || x.is == fleet.Warm
 		if x.acting {
 			x.acting = false
-			s.tell(control.Event{At: at, Kind: control.ActionFailed, Replica: r, Action: x.action, Reason: "host lost"})
+			s.observe(control.Event{At: at, Kind: control.ActionFailed, Replica: r, Action: x.action, Reason: "host lost"})
 		}
-		// An action that has failed leaves the replica as it was before, for those who
-		// ordered it; what came of it is cold.
+		// To its controller a failed action leaves the replica as it was before. The engine
+		// is cold in truth, so that is reported too.
 		if changed {
 			x.is = fleet.Cold
-			s.tell(control.Event{At: at, Kind: control.Changed, Replica: r, State: fleet.Cold, Reason: "host lost"})
+			s.observe(control.Event{At: at, Kind: control.Changed, Replica: r, State: fleet.Cold, Reason: "host lost"})
 		}
 	}
 }

@@ -7,22 +7,23 @@ import (
 	"gearshift/router/control"
 )
 
-// agenda is what is due at times that no engine sets: losses of hosts and their returns,
-// readings of gauges, fading beliefs. Engines have a heap of their own, in which hosts run
-// by themselves from one item of the agenda to the next. It is a binary heap.
+// agenda holds what is due at times that no engine sets: losses of hosts and their returns,
+// readings of gauges, fading beliefs. It is a binary heap. Engines have another heap, since
+// each host runs by itself from one item of the agenda to the next.
 type agenda struct{ items []item }
 
-// item is one of them.
+// item is one entry of the agenda.
 type item struct {
 	at   time.Duration
 	what what
-	// index says which: of a loss its place among the losses, of a return or a probe the host, of
-	// an action the replica, of a request its sequence ID, of gauges the router.
+	// index names what it is about: the index of a loss among the losses; of a return or a
+	// probe, the host; of an action, the replica; of a request, its sequence ID; of gauges,
+	// the router.
 	index int
 }
 
-// what is due. At equal times the lower comes first, so that runs repeat exactly, and
-// after the engines' events of that time.
+// what is the sort of an item. At equal times the lower comes first, so that runs repeat
+// exactly, and all come after the engines' events of that time.
 type what uint8
 
 const (
@@ -36,12 +37,12 @@ const (
 	beliefsFade
 )
 
-// before orders items.
+// before reports whether x is due before y.
 func (x item) before(y item) bool {
 	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.what, y.what), cmp.Compare(x.index, y.index)) < 0
 }
 
-// first is the item that is due next.
+// first returns the item that is due next, and false if there is none.
 func (a *agenda) first() (item, bool) {
 	if len(a.items) == 0 {
 		return item{}, false
@@ -84,7 +85,8 @@ func (a *agenda) sink(i int) {
 	}
 }
 
-// change calls f for each item, which it may change, and keeps those of which f says so.
+// change calls f for each item, which f may change, and keeps those for which f returns
+// true.
 func (a *agenda) change(f func(x *item) (keep bool)) {
 	kept := a.items[:0]
 	for _, x := range a.items {
@@ -128,19 +130,19 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 }
 
 // putOff moves what only the next arrival sees to the last moment before it, which is
-// until. Of several readings of a router's gauges the last alone counts. Beliefs fade
-// with the arrival itself: so they are the same whether or not anything else divides the
-// time before it, as a host's engines run by themselves from one item to the next, and the
-// tokens of one host are then noted before those of another.
+// until. Of several readings of a router's gauges the last alone counts. Beliefs fade with
+// the arrival itself. Otherwise they would depend on how other items divide the time before
+// it: hosts run one after the other from one item to the next, and the tokens of one host
+// are noted before those of another.
 func (s *Simulator) putOff(until time.Duration) {
-	if s.crew == nil && s.pace == nil {
+	if s.routers == nil && s.drift == nil {
 		return
 	}
 	s.agenda.change(func(x *item) bool {
 		switch {
 		case x.at > until:
 		case x.what == gaugesRead:
-			x.at += (until - x.at) / s.crew.Gauges * s.crew.Gauges
+			x.at += (until - x.at) / s.routers.Gauges * s.routers.Gauges
 		case x.what == beliefsFade:
 			x.at = until
 		}
@@ -148,10 +150,11 @@ func (s *Simulator) putOff(until time.Duration) {
 	})
 }
 
-// due is what is due next.
+// due returns the next item: the agenda's first, or the controllers' wake if that is
+// earlier.
 func (s *Simulator) due() (item, bool) {
 	x, ok := s.agenda.first()
-	if s.controllers == nil {
+	if s.controllers == nil { // spares the comparison, on the path of every event
 		return x, ok
 	}
 	if wake := (item{at: s.wakeDue(), what: controllersWake}); wake.at != control.Never && (!ok || wake.before(x)) {
@@ -160,7 +163,8 @@ func (s *Simulator) due() (item, bool) {
 	return x, ok
 }
 
-// do brings about what is due next.
+// do carries out the item, which is the next that is due, and appends the requests that it
+// ends to dst.
 func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
 	s.now = max(s.now, x.at)
 	if x.what == controllersWake {
@@ -182,11 +186,11 @@ func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
 	case hostBack:
 		s.markLoss(x.index, x.at)
 	case gaugesRead:
-		s.crew.scrape(s, x.index)
-		x.at += s.crew.Gauges
+		s.routers.scrape(s, x.index)
+		x.at += s.routers.Gauges
 		s.agenda.add(x)
 	case beliefsFade:
-		s.agenda.add(item{at: s.pace.fade(x.at), what: beliefsFade})
+		s.agenda.add(item{at: s.drift.fade(x.at), what: beliefsFade})
 	}
 	return dst, nil
 }
@@ -194,7 +198,7 @@ func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.change(func(x *item) bool { return x.what != gaugesRead && x.what != beliefsFade }) // nobody looks any more
+	s.agenda.change(func(x *item) bool { return x.what != gaugesRead && x.what != beliefsFade }) // no decision follows that would read them
 	for s.began != s.ended {
 		at, busy := s.order.first()
 		x, due := s.due()

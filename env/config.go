@@ -1,6 +1,8 @@
-// Package env is the simulated world that policies train and are judged in: a
+// Package env simulates the fleet that policies train and are judged in. It is a
 // discrete-event simulator of hosts with co-resident engines, and over it a
-// gym-style environment whose steps are routing decisions.
+// Gymnasium-style environment whose steps are routing decisions. It reads no clock, and
+// draws no random number that does not follow from a seed, so that an episode repeats
+// bit for bit.
 package env
 
 import (
@@ -16,30 +18,31 @@ import (
 	"gearshift/workloads"
 )
 
-// Balancer chooses the replica of a variant, or −1 if none is available.
-// random is a fresh random number for those that need one.
+// Balancer chooses the replica of a variant, or −1 if none is available. Pick gets a fresh
+// random number, so that a balancer that needs chance holds no state.
 type Balancer interface {
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
-// Forecaster reckons what a request would do on each replica, and writes it into
+// Forecaster estimates how a request would fare on each replica, and writes that into
 // v.Forecasts.
 type Forecaster interface {
 	Forecast(v *fleet.View, r *fleet.Request)
 }
 
-// Config is what an [Environment] simulates.
+// Config describes what an [Environment] simulates.
 type Config struct {
 	Table *fleet.Table
 	// Profiles and KVTokens describe each replica of the table, by its index.
 	Profiles []*profile.Profile
 	KVTokens []int
-	// Declared, if set, are the profiles that policies reckon with, where engines may
-	// differ from them. Then views tell how slow each replica is by the pace of its answers, as
-	// they do in a router that serves streams, unless there are several.
+	// Declared, if set, are the profiles that policies plan with, where the engines may
+	// differ from them. Views then say how slow each replica is, estimated from the token
+	// times of its answers, as in a router that serves streams. Several routers do not
+	// estimate it.
 	Declared []*profile.Profile
-	// Slowdowns, if set, say of each host how its pace changes. It does so in the same way
-	// in every episode of a seed, whatever is decided.
+	// Slowdowns, if set, are the perturbations of each host's speed. They are the same in
+	// every episode of a seed, whatever is decided, so that policies can be compared.
 	Slowdowns []engine.Slowdown
 	Engine    engine.Config
 	Balancer  Balancer
@@ -50,43 +53,41 @@ type Config struct {
 	Encoder *observation.Encoder
 	// Open starts the workload of one episode.
 	Open func(seed uint64) (workloads.Stream, error)
-	// KnownRate gives the policy the workload's true rate in place of the
-	// estimate (LBE-19).
+	// KnownRate gives the policy the workload's true rate instead of the estimate
+	// (LBE-19).
 	KnownRate bool
-	// Losses are the hosts that are lost in the midst of every episode.
+	// Losses are the hosts that are lost during every episode.
 	Losses []HostLoss
-	// DrawLosses, if set, are those of the episode of a seed, in place of Losses.
+	// DrawLosses, if set, returns the losses of the episode of a seed. It replaces Losses.
 	DrawLosses func(seed uint64) []HostLoss
-	// Controllers, if set, makes those that act on their own time in one episode. There is
-	// one router then.
-	Controllers func(w World) []control.Controller
-	// Initial are the states of replicas at the start: Up, Cold or Warm. Nil is as the table
-	// has them.
+	// Controllers, if set, makes the controllers of one episode. There is one router then.
+	Controllers func(a ControlAccess) []control.Controller
+	// Initial are the states of replicas at the start: Up, Cold or Warm. Nil takes those of
+	// the table.
 	Initial []fleet.State
-	// LoadTimes are how long the replicas take to load, where the table has no model that
-	// says so, and WakeTimes how long to sleep and wake. Nil is [DefaultLoad], and a tenth of
-	// the load's time.
+	// LoadTimes are how long the replicas take to load, where the table's model has no
+	// time. WakeTimes are how long sleep and wake take. Nil is [DefaultLoad], and a
+	// twentieth of the load's time.
 	LoadTimes, WakeTimes []time.Duration
-	// Evidence has failures known by what is seen of them. The zero value has them known at
-	// once.
+	// Evidence sets how failures become known. The zero value makes them known at once.
 	Evidence Evidence
-	// Routers share the fleet, where there are several.
+	// Routers sets how many routers share the fleet. The zero value is one.
 	Routers Routers
-	// AsServed, if set, has requests wait and be refused as the live router does it.
+	// AsServed, if set, makes requests wait and be refused as in the router that serves.
 	AsServed *AsServed
 	// Limit truncates an episode after so many decisions. Zero is no limit.
 	Limit int
-	// Marginal has outcomes tell theirs.
+	// Marginal fills in [Outcome.Marginal].
 	Marginal bool
 	// Check verifies the simulator's invariants after every event.
 	Check bool
 }
 
-// Steady forgets that the pace of hosts changes, as where what was measured of an engine
-// is held against what its profile says.
+// Steady removes the perturbations of the hosts' speed. Measurements of an engine are
+// compared with its profile that way, since the profile knows none.
 func (c *Config) Steady() { c.Slowdowns, c.Declared = nil, nil }
 
-// Quickest is the profile of each replica at the quickest pace of its host.
+// Quickest returns the profile of each replica when its host is at its fastest.
 func (c *Config) Quickest() []*profile.Profile {
 	if c.Slowdowns == nil {
 		return c.Profiles
@@ -140,16 +141,16 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// kinds are the kinds of the tasks' input, by replica and task, as the profiles number
-// them; nil of a replica whose profile has none.
-func (c *Config) kinds() [][]int {
+// inputKinds returns the kinds of the tasks' input, by replica and task, as the profiles
+// number them; nil for a replica whose profile has none.
+func (c *Config) inputKinds() [][]int {
 	list := make([][]int, len(c.Profiles))
 	for r, p := range c.Profiles {
 		if p.Batches == nil {
 			continue
 		}
 		for _, t := range c.Table.Tasks {
-			list[r] = append(list[r], max(0, p.Batches.Kind(t.Kind))) // of one without times, which is not sent there
+			list[r] = append(list[r], max(0, p.Batches.Kind(t.Kind))) // a kind without times is 0: such a task is not sent there
 		}
 	}
 	return list

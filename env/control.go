@@ -8,18 +8,18 @@ import (
 	"gearshift/router/fleet"
 )
 
-// World is what the controllers of an episode act on.
-type World struct {
+// ControlAccess is what the controllers of an episode read and act through.
+type ControlAccess struct {
 	Ledger   *fleet.Ledger
 	Actuator control.Actuator
 	// Seed is the episode's.
 	Seed uint64
-	// Fail ends the episode with an error, for what a controller was told to do and
-	// cannot.
+	// Fail ends the episode with an error. A controller calls it if it cannot carry out its
+	// configuration.
 	Fail func(error)
 }
 
-// Evidence is how a failure becomes known where it is not known at once.
+// Evidence sets how a failure becomes known where it is not known at once.
 type Evidence struct {
 	// Probe is how often each host is probed. It is above zero where evidence is asked for.
 	Probe time.Duration
@@ -29,7 +29,7 @@ type Evidence struct {
 
 func (v Evidence) on() bool { return v.Probe > 0 }
 
-// checkControl names what cannot be of the configuration of controllers.
+// checkControl reports each setting of the controllers that cannot hold.
 func (c *Config) checkControl(fault func(format string, args ...any)) {
 	if n := len(c.Table.Replicas); c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n {
 		fault("%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
@@ -41,21 +41,22 @@ func (c *Config) checkControl(fault func(format string, args ...any)) {
 		fault("controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
 	}
 	if c.Evidence.on() && c.Controllers == nil {
-		fault("evidence of failures needs a controller that makes something of it")
+		fault("evidence of failures needs a controller that acts on it")
 	}
 }
 
-// command begins the episode's controllers and the probes that some of them go by.
-func (s *Simulator) command(c *Config, l *fleet.Ledger, seed uint64) {
+// startControllers makes the episode's controllers, and schedules the probes that some of
+// them use.
+func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 	for _, l := range s.ledgers {
-		for i, x := range s.stands {
+		for i, x := range s.engineStates {
 			l.Place(i, x.is)
 		}
 	}
 	if c.Controllers == nil {
 		return
 	}
-	s.controllers = control.NewSet(c.Controllers(World{Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err }})...)
+	s.controllers = control.NewSet(c.Controllers(ControlAccess{Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err }})...)
 	for h := range s.hosts {
 		if c.Evidence.on() { // one after the other, as a server's are
 			s.agenda.add(item{at: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.hosts)), what: hostProbed, index: h})
@@ -63,7 +64,7 @@ func (s *Simulator) command(c *Config, l *fleet.Ledger, seed uint64) {
 	}
 }
 
-// wakeDue is when the controllers are to be woken, if there are any.
+// wakeDue returns when the controllers are to be woken; control.Never if there are none.
 func (s *Simulator) wakeDue() time.Duration {
 	if s.controllers == nil {
 		return control.Never
@@ -74,48 +75,49 @@ func (s *Simulator) wakeDue() time.Duration {
 	return control.Never
 }
 
-// tell has the controllers observe an event on the replica.
-func (s *Simulator) tell(e control.Event) {
+// observe reports an event on the replica to the controllers.
+func (s *Simulator) observe(e control.Event) {
 	if s.controllers == nil {
 		return
 	}
-	e.Host = s.place[e.Replica].host
+	e.Host = s.locations[e.Replica].host
 	s.controllers.Observe(e)
 }
 
-// tellAnswers has the controllers observe the answers among outcomes.
-func (s *Simulator) tellAnswers(outcomes []Outcome) {
+// observeAnswers reports the outcomes to the controllers as answers.
+func (s *Simulator) observeAnswers(outcomes []Outcome) {
 	if s.controllers == nil {
 		return
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		s.tell(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.sent()})
+		s.observe(control.Event{At: o.Finished, Kind: control.Answered, Replica: o.Replica, Began: o.sent()})
 	}
 }
 
-// probe asks each replica of a host whether it is well.
+// probe probes each replica of a host and reports the results to the controllers.
 func (s *Simulator) probe(host int, at time.Duration) {
 	for _, r := range s.table.ReplicasOn(host) {
 		switch {
 		case lost(s.losses, host, at):
-			s.tell(control.Event{At: at, Kind: control.ProbeFailed, Replica: r, Reason: "nobody is there"})
-		case s.stands[r].is == fleet.Up:
-			s.tell(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
+			s.observe(control.Event{At: at, Kind: control.ProbeFailed, Replica: r, Reason: "nobody is there"})
+		case s.engineStates[r].is == fleet.Up:
+			s.observe(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
 		}
 	}
 	s.agenda.add(item{at: at + s.evidence.Probe, what: hostProbed, index: host})
 }
 
-// unreachable reports that no request gets through to the replica: its host is lost, and
-// not everybody knows, or its engine does not run.
+// unreachable reports whether no request gets through to the replica: its engine does not
+// run, or its host is lost and the routers may not know that yet.
 func (s *Simulator) unreachable(replica int, at time.Duration) bool {
-	return s.stands[replica].is != fleet.Up || s.evidence.on() && lost(s.losses, s.place[replica].host, at)
+	return s.engineStates[replica].is != fleet.Up || s.evidence.on() && lost(s.losses, s.locations[replica].host, at)
 }
 
-// refuse has a request break that nothing takes.
+// refuse makes a request break that its replica does not take: at once, or on a lost host
+// after the time that a connection takes to fail.
 func (s *Simulator) refuse(id uint64, replica int, now time.Duration) {
-	if lost(s.losses, s.place[replica].host, now) {
+	if lost(s.losses, s.locations[replica].host, now) {
 		now += s.evidence.Connect
 	}
 	s.jobs[id].refused = true
@@ -123,7 +125,7 @@ func (s *Simulator) refuse(id uint64, replica int, now time.Duration) {
 	s.agenda.add(item{at: now, what: requestBreaks, index: int(id)})
 }
 
-// broken ends a request as failed at a time.
+// broken ends a request as failed at a time, and returns its outcome.
 func (s *Simulator) broken(id uint64, at time.Duration) (Outcome, error) {
 	j := &s.jobs[id]
 	o := &j.outcome
@@ -137,11 +139,11 @@ func (s *Simulator) broken(id uint64, at time.Duration) (Outcome, error) {
 	if o.FirstToken == 0 {
 		o.FirstToken = at
 	}
-	s.pace.last(id, o)
+	s.drift.last(id, o)
 	kind := control.Broken
 	if j.refused {
 		kind = control.Refused
 	}
-	s.tell(control.Event{At: at, Kind: kind, Replica: o.Replica, Began: o.sent()})
+	s.observe(control.Event{At: at, Kind: kind, Replica: o.Replica, Began: o.sent()})
 	return *o, nil
 }

@@ -16,7 +16,7 @@ import (
 
 // script acts at given times and notes what it observes. It places what it acts on.
 type script struct {
-	env.World
+	env.ControlAccess
 	acts   map[time.Duration]control.Action
 	refuse map[time.Duration]string // errors that are expected
 	seen   []string
@@ -69,8 +69,8 @@ func scripted(t *testing.T, acts map[time.Duration]control.Action, refuse map[ti
 	var last *script
 	c := twoByTwo(t)
 	c.LoadTimes = []time.Duration{time.Second, time.Second, 3 * time.Second, 3 * time.Second}
-	c.Controllers = func(w env.World) []control.Controller {
-		last = &script{World: w, acts: map[time.Duration]control.Action{}, refuse: refuse, t: t}
+	c.Controllers = func(w env.ControlAccess) []control.Controller {
+		last = &script{ControlAccess: w, acts: map[time.Duration]control.Action{}, refuse: refuse, t: t}
 		for at, a := range acts {
 			last.acts[at] = a
 		}
@@ -150,7 +150,7 @@ func TestActuatorRefuses(t *testing.T) {
 		8 * s: {Verb: control.Load, Replica: 2}, 9 * s: {Verb: control.Unload, Replica: 2}, 13 * s: {Verb: control.Unload, Replica: 3},
 	}, map[time.Duration]string{
 		1 * s: "cannot load small@a: it is up", 2 * s: "cannot wake small@b: it is up", 3 * s: "there is no replica 9: the fleet has 4, counted from 0",
-		4 * s: "cannot notify small@a: a simulated engine does not know that", 6 * s: "the order is of epoch 6, and one of 7 came before it",
+		4 * s: "cannot notify small@a: simulated engines know load, unload, sleep and wake alone", 6 * s: "the order is of epoch 6, and one of 7 came before it",
 		9 * s: "cannot unload large@a: load is under way there", 13 * s: "cannot unload large@b: host b cannot be reached",
 	})
 	c.Losses = []env.HostLoss{{Host: 1, From: 12 * s, To: 15 * s}}
@@ -213,7 +213,7 @@ func TestALossDuringAnActionLeavesTheReplicaCold(t *testing.T) {
 		c.WakeTimes = []time.Duration{s, s, s, s}
 		c.Losses = []env.HostLoss{{Host: 1, From: 10 * s, To: 12 * s}}
 		var ledger *fleet.Ledger
-		c.Controllers = func(w env.World) []control.Controller {
+		c.Controllers = func(w env.ControlAccess) []control.Controller {
 			ledger = w.Ledger
 			return []control.Controller{&orders{lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{}), 9500 * time.Millisecond, x.target}}
 		}
@@ -298,7 +298,7 @@ func witnessed(t *testing.T, from, to time.Duration) (env.Config, *[]string) {
 	c := twoByTwo(t)
 	c.Losses = []env.HostLoss{{Host: 1, From: from, To: to}}
 	c.Evidence = env.Evidence{Probe: 2 * time.Second, Connect: connect}
-	c.Controllers = func(w env.World) []control.Controller {
+	c.Controllers = func(w env.ControlAccess) []control.Controller {
 		config := health.DefaultConfig()
 		config.Failures, config.FailureShare = 0, 0 // what broke at the loss is no evidence; what finds nobody is
 		m := health.New(config, w.Ledger, make([]string, len(c.Table.Replicas)), w.Seed)

@@ -9,17 +9,19 @@ import (
 	"gearshift/workloads"
 )
 
-// Config is what the environment was made of.
+// Config returns what the environment was made of.
 func (e *Environment) Config() Config { return e.config }
 
-// CopyFrom makes e an independent copy of o in the midst of its episode, reusing
-// e's memory: the same actions lead to bit-equal steps, and neither disturbs the
-// other. A stream cannot be copied, so the requests after the present one come
-// from rest; give it those that o will meet, others to try another future, or
-// none to end with the present request. Observers and controllers are not copied, nor the
-// Outcomes of the last step; and of replicas that are slower than declared (Declared)
-// the copy keeps to what has been noticed so far. The zero Environment may be copied into.
-// One as served (Config.AsServed) cannot be copied, since the requests that wait cannot.
+// CopyFrom makes e an independent copy of o during its episode, reusing e's memory: the
+// same actions lead to bit-equal steps, and neither disturbs the other. The zero
+// Environment may be copied into.
+//
+// A stream cannot be copied, so the requests after the present one come from rest. Pass
+// those that o will meet, others to try another future, or none to end with the present
+// request. Observers, controllers and the Outcomes of the last step are not copied. Where
+// replicas are slower than declared (Config.Declared), the copy keeps the estimates so far
+// and makes no new ones. An environment as served (Config.AsServed) cannot be copied, since
+// its waiting requests cannot.
 func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	if o.served != nil {
 		panic("env: an environment as served cannot be copied")
@@ -31,17 +33,17 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 		e.sim, e.ledger, e.random = new(Simulator), new(fleet.Ledger), new(rand.PCG)
 	}
 	ledgerOf := func(int) *fleet.Ledger { return e.ledger }
-	if o.crew == nil {
+	if o.routers == nil {
 		e.ledger.CopyFrom(o.ledger)
 	} else {
-		if e.crew = into.crew; e.crew == nil {
-			e.crew = new(crew)
+		if e.routers = into.routers; e.routers == nil {
+			e.routers = new(routerReplicas)
 		}
-		e.crew.copyFrom(o.crew)
-		e.ledger, ledgerOf = e.crew.ledger(o.decisions), e.crew.ledger
+		e.routers.copyFrom(o.routers)
+		e.ledger, ledgerOf = e.routers.ledger(o.decisions), e.routers.ledger
 	}
 	e.sim.copyFrom(o.sim, ledgerOf)
-	e.sim.join(e.ledger, e.crew)
+	e.sim.join(e.ledger, e.routers)
 	*e.random = *o.random
 	if e.decide = into.decide; e.decide == nil {
 		e.decide = new(router.Decision)
@@ -51,8 +53,8 @@ func (e *Environment) CopyFrom(o *Environment, rest workloads.Stream) {
 	e.outcomes = into.outcomes[:0]
 }
 
-// copyFrom makes s an independent copy of o whose leases are those of the ledger
-// that each decision was made on, a copy of o's.
+// copyFrom makes s an independent copy of o. Its leases are on ledgerOf(decision), a copy
+// of the ledger that the decision was made on.
 func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Ledger) {
 	into := *s
 	*s = *o
@@ -71,12 +73,12 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 		s.jobs[i].lease = s.jobs[i].lease.On(ledgerOf(s.jobs[i].outcome.Decision))
 	}
 	s.free = append(into.free[:0], o.free...)
-	s.pace, s.outlook, s.crew, s.controllers = nil, nil, nil, nil
-	s.stands = append(into.stands[:0], o.stands...)
+	s.drift, s.marginal, s.routers, s.controllers = nil, nil, nil, nil
+	s.engineStates = append(into.engineStates[:0], o.engineStates...)
 	s.ledgers = into.ledgers[:0]
 	s.agenda = into.agenda
 	s.agenda.copyFrom(&o.agenda)
-	if o.pace != nil {
+	if o.drift != nil {
 		s.agenda.change(func(x *item) bool { return x.what != beliefsFade })
 	}
 	s.event = into.event[:0]
@@ -89,12 +91,12 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 	q.index = append(q.index[:0], o.index...)
 }
 
-// Redraw gives the present request, and each that has not ended, another output
-// length, as length returns it for the request's decision, its task and the tokens
-// that it has generated: a state that looks the same to all who do not know the lengths.
-// One that has to be longer, since it still runs, or shorter to fit the KV cache,
-// is taken as the nearest that may be. Losses of hosts that are still to come
-// will not come.
+// Redraw gives the present request, and each that has not ended, another output length:
+// what length returns for the request's decision, its task and the tokens that it has
+// generated. To a policy, which does not know the lengths, the state looks the same. A
+// length below what the request has generated, or beyond the KV cache, becomes the nearest
+// possible one. Losses of hosts that are still to come are removed, since no policy could
+// know them either.
 func (e *Environment) Redraw(length func(decision, task, generated int) int) {
 	e.sim.losses = e.sim.losses[:e.sim.nextLoss]
 	e.sim.agenda.change(func(x *item) bool { return x.what != hostLost })
@@ -106,7 +108,7 @@ func (e *Environment) Redraw(length func(decision, task, generated int) int) {
 func (s *Simulator) redraw(length func(decision, task, generated int) int) {
 	draw := func(id uint64, generated, most int) int {
 		o := &s.jobs[id].outcome
-		if o.OutputTokens == 0 { // it has none, however long it is
+		if o.OutputTokens == 0 { // an answer without output tokens stays one
 			return 1
 		}
 		o.OutputTokens = min(max(length(o.Decision, o.Request.Task, generated), generated+1), most)

@@ -5,7 +5,8 @@ import (
 	"gearshift/router/fleet"
 )
 
-// newDecision is the router's pipeline, in which the environment's caller decides.
+// newDecision makes the router's pipeline without a policy: the environment's caller
+// decides.
 func newDecision(c *Config) (*router.Decision, error) {
 	d := router.Config{
 		Ledger: fleet.NewLedger(c.Table), Balancer: balancer{c.Balancer}, Forecaster: c.Forecaster,
@@ -17,7 +18,7 @@ func newDecision(c *Config) (*router.Decision, error) {
 	return router.NewDecision(d)
 }
 
-// balancer is one as the router has it.
+// balancer adds the name that the router asks of a balancer.
 type balancer struct{ Balancer }
 
 // Name implements [router.Balancer].

@@ -26,26 +26,26 @@ import (
 // still in flight run to their end, with no further arrivals, and are part of
 // the last step's Outcomes.
 //
-// Place is a step, too, for policies that choose the replica themselves.
+// Place is a step too, for policies that choose the replica themselves.
 //
-// As served (Config.AsServed) requests wait for room: a decision is then on one that can
-// be begun, at the time at which it can. Requests that are refused have no decision and
-// are Outcomes without utility. Those that wait at a truncation are left out, as the
-// present one is.
+// As served (Config.AsServed), requests wait for room. A decision is then on a request that
+// can begin, at the time at which it can. Refused requests have no decision and are
+// Outcomes without utility. Requests that wait at a truncation are left out, as the present
+// one is.
 //
-// Where hosts are lost (Config.Losses), the requests on them end as failed, and
-// the mask forbids what has no replica left.
+// Where hosts are lost (Config.Losses), the requests on them end as failed, and the mask
+// forbids variants that have no replica left.
 //
 // An Environment is not safe for concurrent use.
 type Environment struct {
-	config Config
-	sim    *Simulator
-	ledger *fleet.Ledger
-	stream workloads.Stream
-	random *rand.PCG // for the balancer
-	seed   uint64    // of the episode
-	crew   *crew     // nil of a single router; else ledger is the present one's
-	served *served   // nil where each request is begun at its arrival
+	config  Config
+	sim     *Simulator
+	ledger  *fleet.Ledger
+	stream  workloads.Stream
+	random  *rand.PCG       // for the balancer
+	seed    uint64          // of the episode
+	routers *routerReplicas // nil of a single router; else ledger is the present one's
+	served  *served         // nil where each request is begun at its arrival
 
 	decide      *router.Decision
 	request     fleet.Request
@@ -57,8 +57,8 @@ type Environment struct {
 	outcomes    []Outcome
 }
 
-// Info is what a step tells beside the observation and reward. Its slice is
-// valid until the next call.
+// Info is what a step reports besides the observation and the reward. Its slice is valid
+// until the next call.
 type Info struct {
 	// Elapsed is the time between this decision and the next one; on the last
 	// step of a terminated episode, until the last request ended.
@@ -66,8 +66,7 @@ type Info struct {
 	Outcomes []Outcome // requests that ended since the last step, in order
 }
 
-// Step is the answer of [Environment.Step]. The observation is valid until the
-// next call.
+// Step is the result of [Environment.Step]. The observation is valid until the next call.
 type Step struct {
 	Observation []float32
 	Reward      float64
@@ -92,13 +91,13 @@ func New(c Config) (*Environment, error) {
 	return e, nil
 }
 
-// Actions is the size of the action space: actions are 0 … Actions−1.
+// Actions returns the size of the action space: actions are 0 … Actions−1.
 func (e *Environment) Actions() int { return len(e.config.Table.Variants) }
 
-// Dim is the length of an observation; its values lie in [0, observation.Bound].
+// Dim returns the length of an observation; its values lie in [0, observation.Bound].
 func (e *Environment) Dim() int { return len(e.observation) }
 
-// Bounds of the observation space, the same for each of its values.
+// Bounds returns the bounds of the observation space, the same for each of its values.
 func (e *Environment) Bounds() (low, high float32) { return 0, observation.Bound }
 
 // ActionMask writes which actions are allowed now; len(dst) is Actions.
@@ -108,30 +107,31 @@ func (e *Environment) ActionMask(dst []bool) {
 	}
 }
 
-// View is what a policy may know at the present decision. Read-only, valid
+// View returns what a policy may know at the present decision. It is read-only and valid
 // until the next call.
 func (e *Environment) View() *fleet.View { return e.decide.View() }
 
-// Request is the request to be routed. Read-only, valid until the next call.
+// Request returns the request to be routed. It is read-only and valid until the next call.
 func (e *Environment) Request() *fleet.Request { return &e.request }
 
-// Arrival is the request to be routed as the workload made it, with what no
-// policy may know: its output length and the true arrival rate.
+// Arrival returns the request to be routed as the workload made it, with what no policy may
+// know: its output length and the true arrival rate.
 func (e *Environment) Arrival() workloads.Arrival { return e.arrival }
 
-// Simulator is the present episode's; observers hook in here after Reset.
+// Simulator returns the present episode's simulator. Observers are attached to it after
+// Reset, which makes a new one.
 func (e *Environment) Simulator() *Simulator { return e.sim }
 
-// InFlight is how many requests are under way, by the ledgers of all routers.
+// InFlight returns how many requests are under way, by the ledgers of all routers.
 func (e *Environment) InFlight() int {
-	if e.crew != nil {
-		return e.crew.inFlight()
+	if e.routers != nil {
+		return e.routers.inFlight()
 	}
 	return e.ledger.InFlight()
 }
 
-// ErrNoRequest is what Reset returns of a workload that ends before a request comes:
-// a low rate may leave a whole run without any.
+// ErrNoRequest is returned by Reset for a workload that ends before its first request. A
+// low rate may leave a whole run without any.
 var ErrNoRequest = errors.New("cannot start an episode: the workload has no request")
 
 // Reset starts a new episode and returns the observation of its first request.
@@ -150,16 +150,16 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	}
 	e.sim, e.stream = sim, stream
 	e.ledger = fleet.NewLedger(e.config.Table)
-	sim.watch(newPace(&e.config, e.ledger))
+	sim.watch(newDriftFeed(&e.config, e.ledger))
 	for h, s := range e.config.Slowdowns {
 		sim.hosts[h].SlowDown(s, seed+uint64(h)<<32)
 	}
-	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream of its own
+	e.random = rand.NewPCG(seed, 0x62616c616e6365) // a stream apart from the workload's
 	e.seed = seed
-	e.crew = newCrew(e.config.Routers, e.config.Table, seed)
-	e.sim.join(e.ledger, e.crew)
-	e.crew.schedule(&e.sim.agenda)
-	e.sim.command(&e.config, e.ledger, seed)
+	e.routers = newRouterReplicas(e.config.Routers, e.config.Table, seed)
+	e.sim.join(e.ledger, e.routers)
+	e.routers.schedule(&e.sim.agenda)
+	e.sim.startControllers(&e.config, e.ledger, seed)
 	e.decisions, e.over = 0, false
 	e.served = newServed(e)
 	arrival, ok := stream.Next()
@@ -182,21 +182,21 @@ func (e *Environment) Reset(seed uint64) ([]float32, error) {
 	return e.observation, nil
 }
 
-// arrive makes the arrival the present decision.
+// arrive makes the arrival the present request, and observes it.
 func (e *Environment) arrive(a workloads.Arrival) {
 	e.note(&a)
 	e.arrival, e.now = a, a.At
 	e.request = e.requestOf(&a, e.decisions)
-	if err := e.look(a.At); err != nil && e.config.Forecaster != nil { // nothing can take it
+	if err := e.look(a.At); err != nil && e.config.Forecaster != nil { // no replica can take it; the observation needs the forecasts anyway
 		e.config.Forecaster.Forecast(e.decide.View(), &e.request)
 	}
 	e.observe()
 }
 
-// note has the ledger hear of the arrival.
+// note counts the arrival in the ledger of the router that it comes to.
 func (e *Environment) note(a *workloads.Arrival) {
-	if e.crew != nil {
-		e.ledger = e.crew.next(e.sim)
+	if e.routers != nil {
+		e.ledger = e.routers.next(e.sim)
 	}
 	if e.config.KnownRate {
 		e.ledger.DeclareRate(a.Rate)
@@ -204,13 +204,13 @@ func (e *Environment) note(a *workloads.Arrival) {
 	e.ledger.Arrive(a.At)
 }
 
-// requestOf is what a policy may know of the arrival with this number.
+// requestOf returns what a policy may know of the arrival with this number.
 func (e *Environment) requestOf(a *workloads.Arrival, number int) fleet.Request {
 	return fleet.Request{ID: uint64(number), Task: a.Task, PromptTokens: a.PromptTokens, Deadline: a.Deadline, FirstToken: a.FirstToken, Total: a.Total, Arrival: a.At}
 }
 
-// look makes the view of the present moment for the present request. In a large fleet
-// it is of a sample, unless the observation lists all replicas.
+// look brings the view up to date for the present request. The view of a large fleet is of
+// a sample of hosts, unless the observation lists all replicas.
 func (e *Environment) look(now time.Duration) error {
 	e.decide.On(e.ledger, e.holder())
 	whole := e.config.Encoder != nil && e.config.Encoder.Spec().Places()
@@ -224,20 +224,21 @@ func (e *Environment) observe() {
 	}
 }
 
-// holder knows the tokens that requests hold, of all or of the present router's.
+// holder returns what knows the tokens that requests hold: all of them, or those of the
+// present router.
 func (e *Environment) holder() fleet.Holder {
 	switch {
-	case e.crew != nil:
-		return e.crew
+	case e.routers != nil:
+		return e.routers
 	case e.served != nil:
 		return e.served
 	}
 	return e.sim
 }
 
-// Step routes the present request to the variant and runs until the next one
-// arrives; the balancer picks the replica. It is an error to step before Reset or
-// after the episode's end, or with an action that the mask forbids.
+// Step routes the present request to the variant, on the replica that the balancer picks,
+// and runs until the next request arrives. It is an error to step before Reset, after the
+// episode's end, or with an action that the mask forbids.
 func (e *Environment) Step(action int) (Step, error) {
 	if e.over {
 		return Step{}, errOver
@@ -255,8 +256,8 @@ func (e *Environment) Step(action int) (Step, error) {
 	return e.run(choice)
 }
 
-// Place is Step with the replica chosen by the caller, who needs no balancer. The
-// replica must be available in the view.
+// Place is Step with the replica chosen by the caller instead of the balancer. The replica
+// must be available in the view.
 func (e *Environment) Place(replica int) (Step, error) {
 	if e.over {
 		return Step{}, errOver
@@ -280,8 +281,8 @@ func (e *Environment) Place(replica int) (Step, error) {
 
 var errOver = errors.New("cannot step: the episode is over; call Reset")
 
-// run sends the present request where it has been given a place, and runs until the
-// next arrives.
+// run submits the present request to the chosen replica, and runs until the next one
+// arrives.
 func (e *Environment) run(choice router.Choice) (Step, error) {
 	if err := e.dispatch(choice); err != nil {
 		return Step{}, fmt.Errorf("cannot step: %w", err)
@@ -307,7 +308,7 @@ func (e *Environment) run(choice router.Choice) (Step, error) {
 	return e.report(Step{}, next.At-since), nil
 }
 
-// runServed is run where requests wait: until the next can be begun.
+// runServed is run for an environment as served: it runs until the next request can begin.
 func (e *Environment) runServed(since time.Duration) (Step, error) {
 	s := e.served
 	outcomes, ok, err := s.advance(append(e.outcomes, s.early...))

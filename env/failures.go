@@ -10,25 +10,24 @@ import (
 	"gearshift/router/fleet"
 )
 
-// HostLoss is a host that is lost in the midst of an episode. At From, whatever
-// waits or runs on it ends as failed, with no utility: like the clients of a
-// machine that crashes, nobody tries those requests again. Its replicas are
-// down in the ledger from From on and until To, when they are back, empty.
-// What an engine does at From itself is done before the loss.
+// HostLoss is the loss of a host during an episode. At From, all that waits or runs on it
+// ends as failed, with no utility; the requests are not tried again. Its replicas are down
+// in the ledger from From until To, when they are back and empty. What an engine does at
+// From itself comes before the loss.
 type HostLoss struct {
 	// Host is an index of the table.
 	Host int
-	// From and To are times since the episode began. To of zero is never: the
-	// host is lost for good.
+	// From and To are times since the episode began. A To of zero is never: the host is
+	// lost for good.
 	From, To time.Duration
 }
 
-// holds says whether the host is down at that time.
+// holds reports whether the host is down at that time.
 func (l *HostLoss) holds(at time.Duration) bool {
 	return at >= l.From && (l.To == 0 || at < l.To)
 }
 
-// lost says whether one of the losses keeps the host down at that time.
+// lost reports whether one of the losses keeps the host down at that time.
 func lost(losses []HostLoss, host int, at time.Duration) bool {
 	return slices.ContainsFunc(losses, func(l HostLoss) bool { return l.Host == host && l.holds(at) })
 }
@@ -46,8 +45,8 @@ func (c *Config) Lose(host string, from, to time.Duration) error {
 	return fmt.Errorf("no host %q; there are %s", host, strings.Join(names, ", "))
 }
 
-// checkLosses names every loss that cannot be, and those that leave no replica
-// to route to: an environment has to have an action at each arrival.
+// checkLosses reports every loss that cannot be, and each that leaves no replica to route
+// to: an environment needs an action at each arrival.
 func checkLosses(losses []HostLoss, t *fleet.Table) error {
 	var faults []error
 	for i := range losses {
@@ -64,14 +63,14 @@ func checkLosses(losses []HostLoss, t *fleet.Table) error {
 	return errors.Join(faults...)
 }
 
-// byStart is the losses in the order in which they begin.
+// byStart returns the losses in the order in which they begin.
 func byStart(losses []HostLoss) []HostLoss {
 	ordered := slices.Clone(losses)
 	slices.SortStableFunc(ordered, func(a, b HostLoss) int { return int(min(1, max(-1, a.From-b.From))) })
 	return ordered
 }
 
-// lose brings about the loss at an index and appends the requests that it ends.
+// lose carries out the loss with that index, and appends the requests that it ends to dst.
 func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 	l := &s.losses[i]
 	s.nextLoss++
@@ -86,17 +85,17 @@ func (s *Simulator) lose(i int, dst []Outcome) ([]Outcome, error) {
 			dst = append(dst, o)
 		}
 	})
-	s.power(l.Host, l.From)
+	s.powerOff(l.Host, l.From)
 	s.order.fix(l.Host)
-	s.outlook.lose(l.Host)
+	s.marginal.lose(l.Host)
 	if err == nil && s.check {
 		err = s.checkHost(l.Host)
 	}
 	return dst, err
 }
 
-// markLoss sets in the ledgers whether the replicas on the host are up at that time, unless
-// that is to be found out.
+// markLoss sets in the ledgers whether the replicas on the host are up at that time. With
+// [Evidence] it does nothing: the controllers find out.
 func (s *Simulator) markLoss(host int, at time.Duration) {
 	if s.evidence.on() {
 		return

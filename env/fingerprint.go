@@ -1,9 +1,9 @@
 package env
 
-// Fingerprint is a hash of what the engines hold and do, down to each token and
-// the ends of the steps in progress. Two ways of the same episode with the same
-// fingerprint at the same request have met: the same actions lead both to the
-// same end from there on, but for a chance of one in 2⁶⁴.
+// Fingerprint returns a hash of what the engines hold and do, down to each token and the
+// ends of the steps in progress. If two runs of one episode have the same fingerprint at
+// the same request, the same actions lead both to the same end from there on, except with a
+// probability of 2⁻⁶⁴. Searches use that to drop duplicates.
 func (e *Environment) Fingerprint() uint64 {
 	s := e.sim
 	var sum uint64

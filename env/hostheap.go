@@ -17,7 +17,7 @@ type hostHeap struct {
 	hosts []*engine.Host
 	at    []time.Duration // by host
 	heap  []int           // hosts
-	index []int           // by host: its place in heap
+	index []int           // by host: its position in heap
 }
 
 func newHostHeap(hosts []*engine.Host) hostHeap {

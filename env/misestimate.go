@@ -2,9 +2,9 @@ package env
 
 import "gearshift/router/profile"
 
-// SlowGPU makes the GPU part of every step take factor times as long as the
-// profiles say: what happens where they are estimated wrong. Rules and policies
-// made of the profiles as declared keep those.
+// SlowGPU makes the GPU part of every step take factor times as long as the profiles say,
+// to show what a wrong estimate does. Rules and policies that were made of the declared
+// profiles keep those.
 func (c *Config) SlowGPU(factor float64) {
 	slowed := map[*profile.Profile]*profile.Profile{} // replicas may share one
 	profiles := make([]*profile.Profile, len(c.Profiles))
@@ -17,9 +17,9 @@ func (c *Config) SlowGPU(factor float64) {
 	c.Profiles = profiles
 }
 
-// SlowVariants makes the engines of each variant so many times as slow as the
-// profiles say, by the variant's index. Rules and policies made of the profiles as
-// declared keep those.
+// SlowVariants makes the engines of each variant slower than the profiles say, by the
+// factor at the variant's index. Rules and policies that were made of the declared profiles
+// keep those.
 func (c *Config) SlowVariants(factors []float64) {
 	profiles := make([]*profile.Profile, len(c.Profiles))
 	for i, p := range c.Profiles {

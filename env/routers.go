@@ -9,17 +9,17 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Routers is how many routers share the fleet, and what they know of each other's
-// requests. The zero value is one router, which sees them all.
+// Routers sets how many routers share the fleet, and what they know of each other's
+// requests. The zero value is one router, which sees all requests.
 type Routers struct {
-	// Number of routers. Each request comes to one of them, drawn at random as a
-	// load balancer before them does. A router counts its own requests and their
-	// tokens alone. It knows how many they are, and estimates the rate at which
-	// requests come to all by that at which they come to it.
+	// Number is how many routers there are. Each request comes to one of them, drawn at
+	// random as by a load balancer in front. A router counts only its own requests and
+	// their tokens. It knows the number of routers, and multiplies its own arrival rate by
+	// it to estimate the rate of all.
 	Number int
-	// Gauges is how often each router reads the engines' gauges, one after the
-	// other: requests, and tokens in the KV cache. Until it does so again, it takes
-	// what it found beside its own for what others have there. Zero is never.
+	// Gauges is how often each router reads the engines' gauges: requests, and tokens in
+	// the KV cache. The routers take turns. Until its next reading a router takes what the
+	// gauges show beyond its own requests for the requests of the others. Zero is never.
 	Gauges time.Duration
 }
 
@@ -30,29 +30,29 @@ func (r Routers) validate() error {
 	return nil
 }
 
-// crew is several routers, each with a ledger of its own requests, which gauges
-// correct as they do in the live router.
-type crew struct {
+// routerReplicas are several routers that share the fleet, each with a ledger of its own
+// requests. Gauges correct the ledgers as in the router that serves.
+type routerReplicas struct {
 	Routers
 	table   *fleet.Table
 	ledgers []*fleet.Ledger
 	of      []int32   // router, by decision
 	held    []int     // tokens of the present router's requests, by replica
 	others  []int     // the same of one that reads
-	random  *rand.PCG // who gets the next request
+	random  *rand.PCG // draws the router of the next request
 }
 
-// crewStream sets the draws of routers apart from others of a seed.
-const crewStream = 0x726f7574657273
+// routerStream sets the draws of routers apart from others of a seed.
+const routerStream = 0x726f7574657273
 
-func newCrew(r Routers, t *fleet.Table, seed uint64) *crew {
+func newRouterReplicas(r Routers, t *fleet.Table, seed uint64) *routerReplicas {
 	if r.Number < 2 {
 		return nil
 	}
-	c := &crew{
+	c := &routerReplicas{
 		Routers: r, table: t,
 		held: make([]int, len(t.Replicas)), others: make([]int, len(t.Replicas)),
-		random: rand.NewPCG(seed, crewStream),
+		random: rand.NewPCG(seed, routerStream),
 	}
 	for range r.Number {
 		l := fleet.NewLedger(t)
@@ -62,16 +62,17 @@ func newCrew(r Routers, t *fleet.Table, seed uint64) *crew {
 	return c
 }
 
-// join has the simulator show to the ledger, or to those of several routers, what is up.
-func (s *Simulator) join(l *fleet.Ledger, c *crew) {
-	s.crew, s.ledgers = c, append(s.ledgers[:0], l)
+// join makes the simulator write which replicas are up into the ledger, or into those of
+// several routers.
+func (s *Simulator) join(l *fleet.Ledger, c *routerReplicas) {
+	s.routers, s.ledgers = c, append(s.ledgers[:0], l)
 	if c != nil {
 		s.ledgers = append(s.ledgers[:0], c.ledgers...)
 	}
 }
 
 // next draws the router of the next request, and returns its ledger.
-func (c *crew) next(s *Simulator) *fleet.Ledger {
+func (c *routerReplicas) next(s *Simulator) *fleet.Ledger {
 	router := int32(rand.New(c.random).IntN(c.Number))
 	c.of = append(c.of, router)
 	c.count(s, router, c.held)
@@ -79,10 +80,10 @@ func (c *crew) next(s *Simulator) *fleet.Ledger {
 }
 
 // Held implements fleet.Holder: the tokens of the present router's own requests.
-func (c *crew) Held(replica int) int { return c.held[replica] }
+func (c *routerReplicas) Held(replica int) int { return c.held[replica] }
 
 // count writes the tokens that the router's requests hold, by replica.
-func (c *crew) count(s *Simulator, router int32, into []int) {
+func (c *routerReplicas) count(s *Simulator, router int32, into []int) {
 	clear(into)
 	s.each(func(o *Outcome, generated int) {
 		if c.of[o.Decision] == router {
@@ -92,7 +93,7 @@ func (c *crew) count(s *Simulator, router int32, into []int) {
 }
 
 // schedule puts each router's first reading of the gauges on the agenda: they take turns.
-func (c *crew) schedule(a *agenda) {
+func (c *routerReplicas) schedule(a *agenda) {
 	if c == nil || c.Gauges == 0 {
 		return
 	}
@@ -101,9 +102,9 @@ func (c *crew) schedule(a *agenda) {
 	}
 }
 
-// scrape corrects a router's ledger by the gauges of now, as the live router does:
-// by what an engine has beside the router's own.
-func (c *crew) scrape(s *Simulator, router int) {
+// scrape corrects a router's ledger by the gauges as they are now: what an engine has beyond
+// the router's own requests belongs to other routers.
+func (c *routerReplicas) scrape(s *Simulator, router int) {
 	c.count(s, int32(router), c.others)
 	l := c.ledgers[router]
 	for i := range c.table.Replicas {
@@ -116,13 +117,14 @@ func (c *crew) scrape(s *Simulator, router int) {
 	}
 }
 
-// ledger is that of the router that a decision was made by, or the last one by then.
-func (c *crew) ledger(decision int) *fleet.Ledger {
+// ledger returns the ledger of the router that made a decision, or that of the latest
+// decision if this one is still to come.
+func (c *routerReplicas) ledger(decision int) *fleet.Ledger {
 	return c.ledgers[c.of[min(decision, len(c.of)-1)]]
 }
 
-// inFlight is the number of leases on all routers' ledgers.
-func (c *crew) inFlight() int {
+// inFlight returns the number of leases on all routers' ledgers.
+func (c *routerReplicas) inFlight() int {
 	var sum int
 	for _, l := range c.ledgers {
 		sum += l.InFlight()
@@ -130,7 +132,7 @@ func (c *crew) inFlight() int {
 	return sum
 }
 
-func (c *crew) copyFrom(o *crew) {
+func (c *routerReplicas) copyFrom(o *routerReplicas) {
 	into := *c
 	*c = *o
 	c.ledgers = into.ledgers
@@ -150,14 +152,13 @@ func (c *crew) copyFrom(o *crew) {
 	*c.random = *o.random
 }
 
-// engineOf is a replica's engine.
+// engineOf returns a replica's engine.
 func (s *Simulator) engineOf(replica int) *engine.Engine {
-	p := s.place[replica]
+	p := s.locations[replica]
 	return s.hosts[p.host].Engine(p.engine)
 }
 
-// each calls f for each request that is not ended, with the tokens that it has
-// generated.
+// each calls f for each request that has not ended, with the tokens that it has generated.
 func (s *Simulator) each(f func(o *Outcome, generated int)) {
 	for h := range s.hosts {
 		for i := range s.table.ReplicasOn(h) {

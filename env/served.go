@@ -9,21 +9,20 @@ import (
 	"gearshift/workloads"
 )
 
-// AsServed has requests wait for room, be degraded and be refused as the live router
-// does it, by the same code. A decision is then on a request that can be begun, at the
-// time at which it can; those that are refused never come to one, and are outcomes of
-// their own.
+// AsServed makes requests wait for room, be degraded and be refused as in the router that
+// serves, by the same code. A decision is then on a request that can begin, at the time at
+// which it can. Refused requests have no decision, and are outcomes without one.
 type AsServed struct {
-	// Gate says where a request may be begun. Nil: wherever there is a place.
+	// Gate decides where a request may begin. Nil allows each replica with a free place.
 	Gate router.Gate
-	// Limits bound the waiting. Clients of the simulator do not come again.
+	// Limits bound the waiting. Simulated clients do not retry.
 	Limits router.Limits
 }
 
-// served is what waits in an episode as served. The time between two decisions is a
-// loop of passes through the backlog: at each arrival, whenever a request has ended or
-// a replica comes or goes, and when the backlog asks for it. A pass pauses at each
-// request that can be begun, for its decision.
+// served holds the waiting requests of an episode as served. The time between two decisions
+// is a loop of passes through the backlog: at each arrival, whenever a request has ended or
+// a replica comes or goes, and when the backlog asks for one. A pass pauses at each request
+// that can begin, for its decision.
 type served struct {
 	env     *Environment
 	backlog *router.Backlog[*arrived]
@@ -31,25 +30,25 @@ type served struct {
 	begins  []beginning     // by decision
 	free    []*arrived
 
-	next     workloads.Arrival // that comes next, unless over is set
+	next     workloads.Arrival // the next arrival, unless over is set
 	over     bool
 	arrivals int
 	now      time.Duration
 
 	passing  bool     // a pass is under way
-	newcomer *arrived // whose arrival began it; nil of another pass
+	newcomer *arrived // the request whose arrival began the pass; nil for other passes
 	expired  []*router.Waiter[*arrived]
 	early    []Outcome // before the first decision
 }
 
-// beginning is how a request was begun.
+// beginning records how a request was begun, until it ends.
 type beginning struct {
 	replica  int
-	deadline time.Duration // that it keeps there
+	deadline time.Duration // counted among the replica's bounds
 	degraded bool
 }
 
-// arrived is a request without a decision.
+// arrived is a request that has no decision yet.
 type arrived struct {
 	router.Waiter[*arrived]
 	request fleet.Request
@@ -67,29 +66,29 @@ func newServed(e *Environment) *served {
 	return s
 }
 
-// Held and Tightest implement [fleet.Holder] and [fleet.Bounder].
+// Held implements [fleet.Holder].
 func (s *served) Held(replica int) int { return s.env.sim.Held(replica) }
 
-// Tightest is that of the deadlines of the requests on a replica.
+// Tightest implements [fleet.Bounder]: the tightest deadline of the requests on a replica.
 func (s *served) Tightest(replica int) time.Duration { return s.bounds[replica].Tightest() }
 
-// try looks whether the request can be begun now. If so the environment's view is of
-// this moment, for its decision.
+// try reports with an error that the request cannot begin now. Without one the
+// environment's view is of this moment, ready for the decision.
 func (s *served) try(a *arrived) error {
 	s.env.request = a.request
 	return s.env.look(s.now)
 }
 
-// start is the way to the first decision. It reports false if there is none.
+// start runs to the first decision. It reports false if there is none.
 func (s *served) start(first workloads.Arrival) (ok bool, err error) {
 	s.next = first
 	s.early, ok, err = s.advance(nil)
 	return ok, err
 }
 
-// advance lets time pass until a request can be begun, and makes it the environment's
-// present one. It reports false if none is left. Requests that end or are refused
-// meanwhile are appended to dst.
+// advance runs until a request can begin, and makes it the environment's present one. It
+// reports false if none is left. Requests that end or are refused meanwhile are appended to
+// dst.
 func (s *served) advance(dst []Outcome) (_ []Outcome, ok bool, err error) {
 	for {
 		var a *arrived
@@ -110,7 +109,8 @@ func (s *served) advance(dst []Outcome) (_ []Outcome, ok bool, err error) {
 	}
 }
 
-// pass goes on with a pass: to the next request that can be begun, or to its end.
+// pass continues a pass: to the next request that can begin, which it returns, or to the
+// end of the pass.
 func (s *served) pass(dst []Outcome) (*arrived, []Outcome) {
 	for w := s.backlog.Next(s.now); w != nil; w = s.backlog.Next(s.now) {
 		w.Value.settled = true
@@ -134,11 +134,12 @@ func (s *served) pass(dst []Outcome) (*arrived, []Outcome) {
 	return s.stay(a, dst)
 }
 
-// stay decides on a newcomer that the pass has not begun.
+// stay decides about a newcomer that the pass has not begun: it waits, is refused, or is
+// returned because it can begin.
 func (s *served) stay(a *arrived, dst []Outcome) (*arrived, []Outcome) {
-	settled, displaced, refusal := s.backlog.Stay(&a.Waiter, s.now)
-	if displaced != nil {
-		dst = s.refuse(displaced.Value, dst)
+	settled, evicted, refusal := s.backlog.Stay(&a.Waiter, s.now)
+	if evicted != nil {
+		dst = s.refuse(evicted.Value, dst)
 	}
 	switch {
 	case refusal != nil:
@@ -151,7 +152,7 @@ func (s *served) stay(a *arrived, dst []Outcome) (*arrived, []Outcome) {
 	return nil, s.refuse(a, dst)
 }
 
-// wait lets time pass until a pass is due, and begins it, or until the next arrival.
+// wait runs until a pass is due, and begins it, or until the next arrival.
 func (s *served) wait(dst []Outcome) (*arrived, []Outcome, error) {
 	at, waiting := s.backlog.Due(s.now)
 	arrives := !s.over && (!waiting || s.next.At <= at)
@@ -178,8 +179,8 @@ func (s *served) wait(dst []Outcome) (*arrived, []Outcome, error) {
 	return nil, dst, nil
 }
 
-// arrive takes in the next request. It is returned if it need not wait: nobody does,
-// and there is room. Otherwise it joins those who wait, which takes a pass.
+// arrive takes in the next request. It returns the request if it need not wait: no other
+// waits, and there is room. Otherwise the request joins the backlog, and a pass begins.
 func (s *served) arrive(dst []Outcome) (*arrived, []Outcome, error) {
 	a := s.fresh()
 	s.env.note(&a.arrival)
@@ -199,7 +200,7 @@ func (s *served) arrive(dst []Outcome) (*arrived, []Outcome, error) {
 	return nil, dst, nil
 }
 
-// fresh is the next request.
+// fresh makes the next arrival a request without a decision.
 func (s *served) fresh() *arrived {
 	var a *arrived
 	if n := len(s.free); n > 0 {
@@ -213,14 +214,15 @@ func (s *served) fresh() *arrived {
 	return a
 }
 
-// present makes the request, at which the view has just looked, the present one.
+// present makes the request, for which the view was just brought up to date, the
+// environment's present one.
 func (s *served) present(a *arrived) {
 	s.env.request, s.env.arrival, s.env.now = a.request, a.arrival, s.now
 	s.env.observe()
 	s.free = append(s.free, a)
 }
 
-// refuse appends the outcome of a request that is not begun.
+// refuse appends the outcome of a request that is refused.
 func (s *served) refuse(a *arrived, dst []Outcome) []Outcome {
 	s.free = append(s.free, a)
 	return append(dst, Outcome{
@@ -229,7 +231,8 @@ func (s *served) refuse(a *arrived, dst []Outcome) []Outcome {
 	})
 }
 
-// begun notes what is to be known of the request of a decision until it ends.
+// begun records how the request of a decision was begun, and adds its deadline to the
+// replica's bounds.
 func (s *served) begun(decision int, c *router.Choice) {
 	r := &s.env.request
 	b := beginning{
@@ -240,7 +243,8 @@ func (s *served) begun(decision int, c *router.Choice) {
 	s.begins = append(s.begins[:decision], b)
 }
 
-// ended completes the outcomes of requests that have ended, and forgets their deadlines.
+// ended completes the outcomes of requests that have ended, and removes their deadlines
+// from the bounds.
 func (s *served) ended(outcomes []Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -250,8 +254,8 @@ func (s *served) ended(outcomes []Outcome) {
 	}
 }
 
-// advanceToRoom is Advance that returns with the first requests that end, and with
-// what the agenda brings: there may be room then.
+// advanceToRoom is Advance that also returns as soon as requests end or an item of the
+// agenda is carried out: there may be room then, which room reports.
 func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outcome, room bool, err error) {
 	before := len(dst)
 	for {

@@ -22,83 +22,88 @@ type Outcome struct {
 	FirstToken   time.Duration // when it came; likewise Finished
 	Finished     time.Duration
 	Utility      float64
-	// Marginal is by how much the request changed what all on its host would earn if no
-	// other came ([Config.Marginal]): its own utility, less what it took from the others.
+	// Marginal is by how much the request changed what all requests on its host would earn
+	// if no other came: its own utility, less what it took from the others. It is zero
+	// unless [Config.Marginal] is set.
 	Marginal float64
 	Met      bool // its deadlines held
-	// Failed is whether its host was lost before the end. FirstToken, where
-	// there was none, and Finished are then the moment of the loss.
+	// Failed is whether its replica was lost or stopped before the end. FirstToken, where
+	// there was none, and Finished are then the moment of that.
 	Failed bool
-	// Waited is from its arrival to its decision, or to its refusal. It is zero but as
-	// served ([Config.AsServed]), and so are the others below.
+	// Waited is the time from its arrival to its decision, or to its refusal. It is zero
+	// unless as served ([Config.AsServed]), and so are the fields below.
 	Waited time.Duration
-	// Degraded is whether the gate had another variant answer it than was chosen.
+	// Degraded is whether the gate gave it to another variant than was chosen.
 	Degraded bool
-	// Refused is why it was not begun, as router.Refused has it; empty of all others. It
-	// had no decision (−1), variant or replica; Finished is then the moment of its refusal.
+	// Refused is the reason of its refusal, one of the router's Refused constants; empty if
+	// it was not refused. A refused request has no decision, variant or replica (−1), and
+	// Finished is the moment of its refusal.
 	Refused string
 }
 
-// Latency is the mean time per output token, queueing included (LBE-4); of an answer
-// without output tokens, the whole.
+// Latency returns the mean time per output token, queueing included (LBE-4), or the whole
+// time of an answer without output tokens.
 func (o *Outcome) Latency() time.Duration { return o.Took().PerToken }
 
-// Took is how long the answer took.
+// Took returns how long the answer took.
 func (o *Outcome) Took() fleet.Times {
 	return fleet.Took(o.FirstToken-o.Request.Arrival, o.Finished-o.Request.Arrival, o.OutputTokens)
 }
 
-// sent is when the request was sent to its replica.
+// sent returns when the request was sent to its replica.
 func (o *Outcome) sent() time.Duration { return o.Request.Arrival + o.Waited }
 
-// Deadlines are those that hold for the answer of a request of the task.
+// Deadlines returns the deadlines of the request, which is of the task, for an answer of
+// this length.
 func (o *Outcome) Deadlines(t *fleet.Task) fleet.Deadlines {
 	return t.Deadlines(&o.Request).Of(o.OutputTokens)
 }
 
-// Simulator advances the engines of all hosts, one event per engine iteration, and
-// between them what is on the agenda.
+// Simulator advances the engines of all hosts, one event per engine iteration, and between
+// them the items of the agenda.
 type Simulator struct {
-	table *fleet.Table
-	hosts []*engine.Host
-	order hostHeap
-	place []place // by replica
-	kinds [][]int // of the tasks' input, by replica and task; nil where its engine has none
-	now   time.Duration
-	jobs  []job // by sequence ID; slots are reused
-	free  []uint64
-	event []engine.Event
-	check bool
-	began int
-	ended int
+	table      *fleet.Table
+	hosts      []*engine.Host
+	order      hostHeap
+	locations  []location // by replica
+	inputKinds [][]int    // of the tasks' input, by replica and task; nil where its engine has none
+	now        time.Duration
+	jobs       []job // by sequence ID; slots are reused
+	free       []uint64
+	event      []engine.Event
+	check      bool
+	began      int
+	ended      int
 
-	pace    *pace    // may be nil
-	outlook *outlook // may be nil
-	crew    *crew    // may be nil
+	drift    *driftFeed      // may be nil
+	marginal *marginalReward // may be nil
+	routers  *routerReplicas // may be nil
 
 	agenda   agenda
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
-	// ledgers are those of all routers, which show what is up; empty where nobody routes.
+	// ledgers are those of all routers, into which the simulator writes what is up; empty
+	// without routers.
 	ledgers []*fleet.Ledger
 
-	controllers  *control.Set // nil where nobody controls
-	fault        error        // what a controller could not do
+	controllers  *control.Set // nil without controllers
+	fault        error        // that a controller has reported
 	evidence     Evidence
-	stands       []stand         // by replica
+	engineStates []engineState   // by replica
 	loads, wakes []time.Duration // by replica, what these take; read-only
 	breaking     int             // requests that have broken, and not ended yet
 	reached      time.Duration   // how far the engines have got
 }
 
-// place is where a replica's engine is.
-type place struct{ host, engine int }
+// location is where a replica's engine is: its host, and its index among the host's
+// engines.
+type location struct{ host, engine int }
 
 // job is a request on an engine.
 type job struct {
 	outcome Outcome
 	lease   fleet.Lease
-	refused bool // by a replica that nobody is at
+	refused bool // by a replica whose engine does not run or cannot be reached
 }
 
 // NewSimulator makes idle engines for every replica of the configuration.
@@ -106,7 +111,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := &Simulator{table: c.Table, place: make([]place, len(c.Table.Replicas)), check: c.Check, outlook: newOutlook(c), losses: byStart(c.Losses)}
+	s := &Simulator{table: c.Table, locations: make([]location, len(c.Table.Replicas)), check: c.Check, marginal: newMarginalReward(c), losses: byStart(c.Losses)}
 	for h := range c.Table.Hosts {
 		var engines []*engine.Engine
 		for _, r := range c.Table.ReplicasOn(h) {
@@ -114,17 +119,17 @@ func NewSimulator(c *Config) (*Simulator, error) {
 			if err != nil {
 				return nil, fmt.Errorf("replica %s: %w", c.Table.Replicas[r].Name, err)
 			}
-			s.place[r] = place{h, len(engines)}
+			s.locations[r] = location{h, len(engines)}
 			engines = append(engines, e)
 		}
 		s.hosts = append(s.hosts, engine.NewHost(engines...))
 	}
-	s.kinds = c.kinds()
+	s.inputKinds = c.inputKinds()
 	s.order = newHostHeap(s.hosts)
-	s.stands, s.evidence = make([]stand, len(c.Table.Replicas)), c.Evidence
+	s.engineStates, s.evidence = make([]engineState, len(c.Table.Replicas)), c.Evidence
 	for i, r := range c.Table.Replicas {
-		if s.stands[i].is = r.Initial; c.Initial != nil {
-			s.stands[i].is = c.Initial[i]
+		if s.engineStates[i].is = r.Initial; c.Initial != nil {
+			s.engineStates[i].is = c.Initial[i]
 		}
 	}
 	s.loads, s.wakes = c.actionTimes()
@@ -134,14 +139,14 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	return s, nil
 }
 
-// Now is the time of the last event or arrival.
+// Now returns the time of the last event or arrival.
 func (s *Simulator) Now() time.Duration { return s.now }
 
-// Host is the simulated host of that index in the table.
+// Host returns the simulated host with that index in the table.
 func (s *Simulator) Host(i int) *engine.Host { return s.hosts[i] }
 
-// Slowdown is how many times as long as the profiles say steps take that begin now, in
-// the mean over the hosts.
+// Slowdown returns how many times as long as in the profiles a step takes that begins now,
+// as a mean over the hosts.
 func (s *Simulator) Slowdown() float64 {
 	var sum float64
 	for _, h := range s.hosts {
@@ -150,19 +155,18 @@ func (s *Simulator) Slowdown() float64 {
 	return sum / float64(len(s.hosts))
 }
 
-// Held is the number of tokens that the requests on a replica hold there; see
-// [fleet.View].
+// Held returns how many tokens the requests on a replica hold there; see [fleet.View].
 func (s *Simulator) Held(replica int) int {
 	return s.engineOf(replica).Held()
 }
 
-// Each calls f for each request that is not ended, with its decision's number
-// and the tokens that it has generated.
+// Each calls f for each request that has not ended, with its decision's number and the
+// tokens that it has generated.
 func (s *Simulator) Each(f func(decision, generated int)) {
 	s.each(func(o *Outcome, generated int) { f(o.Decision, generated) })
 }
 
-// InFlight is the number of requests submitted and not ended.
+// InFlight returns the number of requests submitted and not ended.
 func (s *Simulator) InFlight() int { return s.began - s.ended }
 
 // Submit starts a request on a replica at time now, which must not lie before
@@ -172,7 +176,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 	if now < s.now {
 		return fmt.Errorf("request at %v lies before %v, where the simulation is", now, s.now)
 	}
-	p := s.place[replica]
+	p := s.locations[replica]
 	// An answer without output tokens is there when its prompt has been computed.
 	q := engine.Sequence{PromptTokens: max(1, r.PromptTokens), OutputTokens: max(1, outputTokens)}
 	if !s.hosts[p.host].Engine(p.engine).Fits(q) {
@@ -185,7 +189,7 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		q.ID = uint64(len(s.jobs))
 		s.jobs = append(s.jobs, job{})
 	}
-	if kinds := s.kinds[replica]; kinds != nil {
+	if kinds := s.inputKinds[replica]; kinds != nil {
 		q.Kind = kinds[r.Task]
 	}
 	s.jobs[q.ID] = job{
@@ -202,12 +206,13 @@ func (s *Simulator) Submit(decision int, r fleet.Request, outputTokens, replica 
 		return nil
 	}
 	s.hosts[p.host].Submit(p.engine, q, now)
-	s.outlook.begin(s, p.host, &s.jobs[q.ID].outcome)
+	s.marginal.begin(s, p.host, &s.jobs[q.ID].outcome)
 	s.order.fix(p.host)
 	return nil
 }
 
-// lostRequests is the error of requests that nothing will end.
+// lostRequests returns the error for requests that no event will end, which is a bug of the
+// simulator.
 func (s *Simulator) lostRequests() error {
 	return fmt.Errorf("simulator lost requests: %d began, %d ended", s.began, s.ended)
 }
@@ -225,24 +230,25 @@ func (s *Simulator) runEngines(until time.Duration, dst []Outcome) ([]Outcome, e
 		s.reached = max(s.reached, until)
 	}
 	s.sort(dst[before:])
-	s.tellAnswers(dst[before:])
+	s.observeAnswers(dst[before:])
 	return dst, nil
 }
 
-// sort puts the outcomes of hosts that have run one after the other in order of the
-// ends, and then of the hosts.
+// sort orders outcomes by their ends, and at equal times by their hosts. The hosts have run
+// one after the other, so the outcomes come host by host.
 func (s *Simulator) sort(outcomes []Outcome) {
 	if len(outcomes) < 2 {
 		return
 	}
 	slices.SortStableFunc(outcomes, func(a, b Outcome) int {
-		return cmp.Or(cmp.Compare(a.Finished, b.Finished), cmp.Compare(s.place[a.Replica].host, s.place[b.Replica].host))
+		return cmp.Or(cmp.Compare(a.Finished, b.Finished), cmp.Compare(s.locations[a.Replica].host, s.locations[b.Replica].host))
 	})
 }
 
-// run processes one host's events up to and including time until. Hosts meet only
-// where requests arrive, so each goes there by itself, which spares the heap; an
-// observer is shown one event at a time, across the hosts.
+// run processes one host's events up to and including time until. Hosts affect one another
+// only through arrivals, so each runs to the next one by itself, which spares the heap. With
+// an observer it processes a single event, so that the observer sees events in order across
+// the hosts.
 func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, error) {
 	host, last := s.hosts[h], s.now
 	for at, ok := host.Next(); ok && at <= until; at, ok = host.Next() {
@@ -254,7 +260,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 		for _, e := range s.event {
 			if e.Kind == engine.FirstToken {
 				s.jobs[e.ID].outcome.FirstToken = e.At
-				s.pace.first(e.ID, &s.jobs[e.ID].outcome)
+				s.drift.first(e.ID, &s.jobs[e.ID].outcome)
 				continue
 			}
 			o, err := s.end(e)
@@ -263,7 +269,7 @@ func (s *Simulator) run(h int, until time.Duration, dst []Outcome) ([]Outcome, e
 			}
 			dst = append(dst, o)
 		}
-		s.pace.advance(s, h, at)
+		s.drift.advance(s, h, at)
 		if s.check {
 			if err := s.checkHost(h); err != nil {
 				return dst, err
@@ -286,12 +292,12 @@ func (s *Simulator) end(e engine.Event) (Outcome, error) {
 	s.free = append(s.free, e.ID)
 	o := &j.outcome
 	o.Finished = e.At
-	s.pace.last(e.ID, o)
+	s.drift.last(e.ID, o)
 	o.Utility = s.utility(o)
 	task := &s.table.Tasks[o.Request.Task]
 	j.lease.Settle(task.Shortfall(o.Utility))
 	o.Met = o.Deadlines(task).Met(o.Took())
-	s.outlook.end(s.place[o.Replica].host, o.Utility)
+	s.marginal.end(s.locations[o.Replica].host, o.Utility)
 	return *o, nil
 }
 

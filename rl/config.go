@@ -41,7 +41,7 @@ type Config struct {
 	// of the actions (Wang et al. 2016, eq. 9), which share the hidden layers.
 	Dueling bool `yaml:"dueling,omitempty" json:"dueling,omitempty"`
 
-	// Members is how many networks are trained, each on its own in a world of its
+	// Members is how many networks are trained, each on its own in an environment of its
 	// own; the policy acts by their mean. 0 stands for 1.
 	Members int `yaml:"members,omitempty" json:"members,omitempty"`
 	// Environments is how many a network learns from at a time. With several, each

@@ -8,10 +8,10 @@ import (
 	"gearshift/router/nn"
 )
 
-// Tape is decisions that were taken elsewhere, as an environment whose actions
-// stand: Step is called with Action's answer. Reset(n) begins its n-th episode.
-// Their ends are truncations, unless nothing can follow by the nature of the task.
-type Tape interface {
+// Recording is an environment of decisions that were taken elsewhere: Step is always called
+// with what Action returns. Reset(n) begins its n-th episode. An episode's end is a
+// truncation, unless nothing can follow by the nature of the task.
+type Recording interface {
 	Env
 	Episodes() int
 	// Action is the one taken on the last observation.
@@ -27,11 +27,11 @@ type Tape interface {
 type Offline struct {
 	// Config's hidden layers, batch, discount, returns, centring, target, loss and
 	// final learning rate count. Transitions are drawn uniformly.
-	Config  Config
-	Seed    uint64 // of exploration and sampling
-	Learner Learner
-	Rows    Rows
-	Tape    Tape
+	Config    Config
+	Seed      uint64 // of exploration and sampling
+	Learner   Learner
+	Rows      Rows
+	Recording Recording
 	// Simulated is explored for so many decisions, by the learner's own network but
 	// for a share Epsilon that is random. EpisodeSeed gives the seeds of its episodes.
 	Simulated   Env
@@ -49,7 +49,7 @@ type OfflineResult struct {
 	Recorded, Explored int
 }
 
-// ErrNothingRecorded says that the tape holds no transition whose reward is known.
+// ErrNothingRecorded says that the recording holds no transition whose reward is known.
 var ErrNothingRecorded = errors.New("no recorded decision is followed by another and has a known reward")
 
 // offline is the memory of a run.
@@ -58,7 +58,7 @@ type offline struct {
 	o            Offline
 	recorded     *Replay
 	upper, lower *Batch // the halves of the trainer's batch
-	tape         *world
+	recording    *environment
 }
 
 // LearnOffline runs o. Its numbers follow from what is in o alone.
@@ -106,7 +106,7 @@ func newOffline(o Offline) (*offline, error) {
 	inputs := o.Rows.dim(o.Learner.Act())
 	r := &offline{
 		trainer: t, o: o, recorded: o.Config.newReplay(inputs),
-		tape: &world{env: o.Tape, joiner: newJoiner(inputs, o.Config.NStep, o.Config.leastDiscount())},
+		recording: &environment{env: o.Recording, joiner: newJoiner(inputs, o.Config.NStep, o.Config.leastDiscount())},
 	}
 	half := o.Config.Batch / 2
 	r.upper, r.lower = t.batch.part(0, half, inputs), t.batch.part(half, o.Config.Batch, inputs)
@@ -126,14 +126,14 @@ func (b *Batch) part(from, to, inputs int) *Batch {
 	}
 }
 
-// play moves what is on the tape into replay.
+// play moves the recording's transitions into replay.
 func (r *offline) play(ctx context.Context) error {
 	actions := r.run.Rows.actions(r.run.Learner.Act())
-	for n := range r.o.Tape.Episodes() {
+	for n := range r.o.Recording.Episodes() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w := r.tape
+		w := r.recording
 		w.joiner.reset()
 		w.episode.Actions = w.episode.Actions[:0]
 		w.observation = w.env.Reset(uint64(n))
@@ -141,7 +141,7 @@ func (r *offline) play(ctx context.Context) error {
 			return err
 		}
 		for {
-			a := r.o.Tape.Action()
+			a := r.o.Recording.Action()
 			if a < 0 || a >= actions {
 				return fmt.Errorf("%w: action %d of %d", ErrEnvironment, a, actions)
 			}
@@ -160,7 +160,7 @@ func (r *offline) play(ctx context.Context) error {
 
 // explore takes decisions in the simulator.
 func (r *offline) explore(ctx context.Context) error {
-	w := r.worlds[0]
+	w := r.environments[0]
 	if err := r.nextEpisode(w); err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func (b *bandit) Step(action int) rl.Step {
 	return rl.Step{Observation: []float32{1}, Elapsed: time.Second, Truncated: b.n == 50, Completed: b.completed[:]}
 }
 
-// tape is a record of one episode after another.
-type tape struct {
+// recording holds the decisions of one episode after another.
+type recording struct {
 	episodes [][]record
 	episode  []record
 	at       int
@@ -42,13 +42,13 @@ type record struct {
 	unknown bool
 }
 
-func (t *tape) Episodes() int { return len(t.episodes) }
-func (t *tape) Reset(n uint64) []float32 {
+func (t *recording) Episodes() int { return len(t.episodes) }
+func (t *recording) Reset(n uint64) []float32 {
 	t.episode, t.at = t.episodes[n], 0
 	return []float32{1}
 }
-func (t *tape) Action() int { return t.episode[t.at].action }
-func (t *tape) Step(int) rl.Step {
+func (t *recording) Action() int { return t.episode[t.at].action }
+func (t *recording) Step(int) rl.Step {
 	r := t.episode[t.at]
 	s := rl.Step{Observation: []float32{1}, Elapsed: time.Second, Truncated: t.at+1 == len(t.episode)}
 	if !r.unknown {
@@ -70,7 +70,7 @@ func offlineRun(t *testing.T, centred bool, episodes ...[]record) rl.Offline {
 		t.Fatal(err)
 	}
 	return rl.Offline{
-		Config: cfg, Seed: 1, Learner: learner, Tape: &tape{episodes: episodes},
+		Config: cfg, Seed: 1, Learner: learner, Recording: &recording{episodes: episodes},
 		Simulated: &bandit{worth: []float64{0.5, 0.4, 0.3}}, Decisions: 300, Epsilon: 0.5,
 		EpisodeSeed: func(episode uint64) uint64 { return episode }, Steps: 3000,
 	}

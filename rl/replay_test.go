@@ -303,7 +303,7 @@ func TestTruncationBootstrapsTerminationDoesNot(t *testing.T) {
 			run:    Run{Config: Config{Discount: Discount{TimeConstant: 15}}, EpisodeSeed: func(k uint64) uint64 { return k }, Learner: oneInput{}},
 			replay: NewReplay(10, 1, false),
 		}
-		w := &world{env: &onePlace{terminates: terminates}, joiner: newJoiner(1, 1, 0)}
+		w := &environment{env: &onePlace{terminates: terminates}, joiner: newJoiner(1, 1, 0)}
 		if err := tr.nextEpisode(w); err != nil {
 			t.Fatal(err)
 		}

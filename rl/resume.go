@@ -11,7 +11,7 @@ import (
 // begin starts the first episodes, or puts everything back to where p was saved.
 func (t *trainer) begin(p *Progress) error {
 	if p == nil {
-		for _, w := range t.worlds {
+		for _, w := range t.environments {
 			if err := t.nextEpisode(w); err != nil {
 				return err
 			}
@@ -21,7 +21,7 @@ func (t *trainer) begin(p *Progress) error {
 	if err := t.restore(p); err != nil {
 		return err
 	}
-	for i, w := range t.worlds {
+	for i, w := range t.environments {
 		if err := t.replayEpisode(w, p.Episodes[i]); err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (t *trainer) restore(p *Progress) error {
 	if p.Decisions > t.end {
 		return fmt.Errorf("it has %d decisions, the run %d", p.Decisions, t.run.Config.Decisions)
 	}
-	n := len(t.worlds)
+	n := len(t.environments)
 	if len(p.Episodes) != n {
 		return fmt.Errorf("it is of %d environments, the run of %d", len(p.Episodes), n)
 	}
@@ -91,9 +91,9 @@ func (t *trainer) network(what string, data []byte) (*nn.MLP, error) {
 	return m, nil
 }
 
-// replayEpisode plays a world's present episode again, up to where it was, which
+// replayEpisode plays an environment's present episode again, up to where it was, which
 // puts the environment and the transitions still held back in place.
-func (t *trainer) replayEpisode(w *world, e Episode) error {
+func (t *trainer) replayEpisode(w *environment, e Episode) error {
 	w.episode.Number = e.Number
 	if err := t.reset(w); err != nil {
 		return err

@@ -88,10 +88,10 @@ func Train(ctx context.Context, r Run, from *Progress) (Result, error) {
 	return t.result(), err
 }
 
-// train is the loop: collect, store, learn, log. Several worlds step while the
+// train is the loop: collect, store, learn, log. Several environments step while the
 // network learns from what was stored before. With one it learns after storing.
 func (t *trainer) train(ctx context.Context) error {
-	several := len(t.worlds) > 1
+	several := len(t.environments) > 1
 	if t.validateDue() { // interrupted in the middle of it
 		if err := t.log(); err != nil {
 			return err
@@ -102,18 +102,18 @@ func (t *trainer) train(ctx context.Context) error {
 			return fmt.Errorf("training interrupted after %d decisions: %w", t.p.Decisions, err)
 		}
 
-		// Collect: one decision in each world, ε-greedy on the online network.
-		for _, w := range t.worlds {
+		// Collect: one decision in each environment, ε-greedy on the online network.
+		for _, w := range t.environments {
 			t.decide(w)
 		}
 		if !several {
-			t.worlds[0].step()
-		} else if err := stepAll(t.worlds, t.learn); err != nil {
+			t.environments[0].step()
+		} else if err := stepAll(t.environments, t.learn); err != nil {
 			return err
 		}
 
 		// Store: what completed goes into replay, joined to its transition.
-		for _, w := range t.worlds {
+		for _, w := range t.environments {
 			if err := t.store(w, t.replay); err != nil {
 				return err
 			}
@@ -137,9 +137,9 @@ func (t *trainer) train(ctx context.Context) error {
 	return nil
 }
 
-// learn takes the gradient steps that follow the latest decisions, one of each world.
+// learn takes the gradient steps that follow the latest decisions, one of each environment.
 func (t *trainer) learn() error {
-	for d := t.p.Decisions - len(t.worlds) + 1; d <= t.p.Decisions; d++ {
+	for d := t.p.Decisions - len(t.environments) + 1; d <= t.p.Decisions; d++ {
 		if !t.learnDue(d) {
 			continue
 		}

@@ -19,18 +19,18 @@ const (
 // for the encoded parts, which save fills in.
 type trainer struct {
 	run         Run
-	end, stop   int // decisions, in whole rounds of the worlds
+	end, stop   int // decisions, in whole rounds of the environments
 	reportEvery int
 	p           Progress
 
 	explorationSource, samplingSource *rand.PCG
 	exploration, sampling             *rand.Rand
 
-	worlds   []*world
-	episodes uint64 // begun
-	replay   *Replay
-	batch    *Batch
-	best     *nn.MLP // nil before the first validation
+	environments []*environment
+	episodes     uint64 // begun
+	replay       *Replay
+	batch        *Batch
+	best         *nn.MLP // nil before the first validation
 	// average of the online weights; nil where none is kept.
 	average *nn.MLP
 	// seen is the largest value of each input since exploration has ended; nil
@@ -70,7 +70,7 @@ func newTrainer(r Run) (*trainer, error) {
 		t.average = network.Clone()
 	}
 	for _, env := range r.Envs {
-		t.worlds = append(t.worlds, &world{env: env, joiner: newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount())})
+		t.environments = append(t.environments, &environment{env: env, joiner: newJoiner(inputs, r.Config.NStep, r.Config.leastDiscount())})
 	}
 	t.end = t.rounds(r.Config.Decisions)
 	if t.stop = t.end; r.Stop > 0 {
@@ -85,17 +85,17 @@ func newTrainer(r Run) (*trainer, error) {
 }
 
 // rounds is the least number of decisions, not below the given one, that ends a
-// round of one decision in each world.
+// round of one decision in each environment.
 func (t *trainer) rounds(decisions int) int {
-	n := len(t.worlds)
+	n := len(t.environments)
 	return (decisions + n - 1) / n * n
 }
 
 // passed tells whether the latest round has reached a multiple of every.
-func (t *trainer) passed(every int) bool { return t.p.Decisions%every < len(t.worlds) }
+func (t *trainer) passed(every int) bool { return t.p.Decisions%every < len(t.environments) }
 
-// decide takes the world's next decision, ε-greedy on the online network.
-func (t *trainer) decide(w *world) {
+// decide takes the environment's next decision, ε-greedy on the online network.
+func (t *trainer) decide(w *environment) {
 	t.note(w.observation)
 	w.take(t.choose(w.observation, t.run.Config.Epsilon.At(t.p.Decisions, t.run.Config.Decisions)))
 	t.p.Decisions++
@@ -188,7 +188,7 @@ func (t *trainer) save() error {
 // encode fills in the encoded parts of the progress.
 func (t *trainer) encode() error {
 	t.p.Episodes = t.p.Episodes[:0]
-	for _, w := range t.worlds {
+	for _, w := range t.environments {
 		t.p.Episodes = append(t.p.Episodes, w.episode)
 	}
 	var errs [6]error

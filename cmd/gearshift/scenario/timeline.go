@@ -125,7 +125,7 @@ func (s *Scenario) disturb(c *env.Config, d workloads.Departure) error {
 		return nil
 	}
 	n := len(c.Table.Replicas)
-	c.Controllers = func(w env.World) (list []control.Controller) {
+	c.Controllers = func(w env.ControlAccess) (list []control.Controller) {
 		if len(orders) > 0 {
 			list = append(list, &timeline{Controller: lifecycle.New(w.Ledger, w.Actuator, lifecycle.Options{}), orders: orders, fail: w.Fail})
 		}
@@ -175,7 +175,7 @@ func (s *Scenario) Disturb(c *env.Config) error {
 		}
 		return losses
 	}
-	c.Controllers = func(w env.World) []control.Controller {
+	c.Controllers = func(w env.ControlAccess) []control.Controller {
 		_, steps := d.Draw(t, loads, w.Seed)
 		if len(steps) == 0 {
 			return nil

@@ -210,7 +210,7 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 		return rl.OfflineResult{}, err
 	}
 	result, err := rl.LearnOffline(ctx, rl.Offline{
-		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Tape: tape,
+		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Recording: tape,
 		Simulated: simulated, EpisodeSeed: seed, Decisions: r.explore, Epsilon: logExploration, Steps: r.steps,
 	})
 	if simulated.Err() != nil {

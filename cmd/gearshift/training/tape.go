@@ -97,7 +97,7 @@ func (t *Tape) Transitions() (n int) {
 	return n
 }
 
-// Episodes implements [rl.Tape].
+// Episodes implements [rl.Recording].
 func (t *Tape) Episodes() int { return len(t.stretches) }
 
 // Reset implements [rl.Env].
@@ -141,7 +141,7 @@ func (t *Tape) observe() []float32 {
 	return t.observation
 }
 
-// Action implements [rl.Tape].
+// Action implements [rl.Recording].
 func (t *Tape) Action() int {
 	if t.places {
 		return t.episode[t.at].Replica

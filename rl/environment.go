@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// world is one environment of a run, with what is held of its present episode.
-type world struct {
+// environment is one environment of a run, with what is held of its present episode.
+type environment struct {
 	env         Env
 	joiner      *joiner
 	episode     Episode
@@ -17,32 +17,32 @@ type world struct {
 }
 
 // take holds the transition that an action begins; step is to follow.
-func (w *world) take(action int32) {
+func (w *environment) take(action int32) {
 	w.joiner.begin(w.observation, action)
 	w.episode.Actions = append(w.episode.Actions, action)
 }
 
 // step carries out the action taken.
-func (w *world) step() {
+func (w *environment) step() {
 	w.answer = w.env.Step(int(w.episode.Actions[len(w.episode.Actions)-1]))
 	w.observation = w.answer.Observation
 }
 
 // over says whether the latest decision was the episode's last.
-func (w *world) over() bool { return w.answer.Terminated || w.answer.Truncated }
+func (w *environment) over() bool { return w.answer.Terminated || w.answer.Truncated }
 
-// stepAll steps the worlds on as many cores as there are, this goroutine's once it
-// has done what there is to do meanwhile, whose error it returns. As worlds share
+// stepAll steps the environments on as many cores as there are, this goroutine's once it
+// has done what there is to do meanwhile, whose error it returns. As environments share
 // nothing, it makes no difference who steps which.
-func stepAll(worlds []*world, meanwhile func() error) error {
+func stepAll(environments []*environment, meanwhile func() error) error {
 	var taken atomic.Int64
 	work := func() {
-		for i := taken.Add(1); i <= int64(len(worlds)); i = taken.Add(1) {
-			worlds[i-1].step()
+		for i := taken.Add(1); i <= int64(len(environments)); i = taken.Add(1) {
+			environments[i-1].step()
 		}
 	}
 	var others sync.WaitGroup
-	for range min(len(worlds), runtime.GOMAXPROCS(0)) - 1 {
+	for range min(len(environments), runtime.GOMAXPROCS(0)) - 1 {
 		others.Go(work)
 	}
 	err := meanwhile()
@@ -51,9 +51,9 @@ func stepAll(worlds []*world, meanwhile func() error) error {
 	return err
 }
 
-// store ends the world's latest transition and moves those that completed to
+// store ends the environment's latest transition and moves those that completed to
 // replay. A nil replay drops them, as when an episode is played again.
-func (t *trainer) store(w *world, replay *Replay) error {
+func (t *trainer) store(w *environment, replay *Replay) error {
 	if err := t.checkObservation(w); err != nil {
 		return err
 	}
@@ -74,22 +74,22 @@ func (t *trainer) store(w *world, replay *Replay) error {
 	return nil
 }
 
-// nextEpisode begins the first episode that no world has had.
-func (t *trainer) nextEpisode(w *world) error {
+// nextEpisode begins the first episode that no environment has had.
+func (t *trainer) nextEpisode(w *environment) error {
 	w.episode.Number = t.episodes
 	t.episodes++
 	return t.reset(w)
 }
 
-// reset begins the world's present episode.
-func (t *trainer) reset(w *world) error {
+// reset begins the environment's present episode.
+func (t *trainer) reset(w *environment) error {
 	w.joiner.reset()
 	w.episode.Actions = w.episode.Actions[:0]
 	w.observation = w.env.Reset(t.run.EpisodeSeed(w.episode.Number))
 	return t.checkObservation(w)
 }
 
-func (t *trainer) checkObservation(w *world) error {
+func (t *trainer) checkObservation(w *environment) error {
 	if want := t.run.Rows.dim(t.run.Learner.Act()); len(w.observation) != want {
 		return fmt.Errorf("%w: an observation of %d numbers, the network takes %d", ErrEnvironment, len(w.observation), want)
 	}

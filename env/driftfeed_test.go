@@ -45,7 +45,7 @@ func slowed(t *testing.T) env.Config {
 }
 
 // The large model's steps are the GPU's, the small one's hardly.
-func TestViewsTellOfSlowReplicas(t *testing.T) {
+func TestViewsReportSlowReplicas(t *testing.T) {
 	for i, s := range slowdowns(t, slowed(t)) {
 		if large := i >= 2; large && !(s > 1.35 && s < 1.55) || !large && s != 1 {
 			t.Errorf("replica %d takes %v times as long as its profile says", i, s)
@@ -53,7 +53,7 @@ func TestViewsTellOfSlowReplicas(t *testing.T) {
 	}
 }
 
-func TestViewsDoNotTellOfSlowReplicas(t *testing.T) {
+func TestViewsDoNotReportSlowReplicas(t *testing.T) {
 	asDeclared, unwatched, several := slowed(t), slowed(t), slowed(t)
 	asDeclared.Profiles = asDeclared.Declared
 	unwatched.Declared = nil

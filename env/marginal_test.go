@@ -58,7 +58,7 @@ func TestMarginalsAddUp(t *testing.T) {
 
 // One that comes alone has its own utility. One that makes another late is charged for that
 // one, which keeps what it would have earned.
-func TestMarginalsChargeWhoeverComesLater(t *testing.T) {
+func TestMarginalsChargeTheLaterRequest(t *testing.T) {
 	c := twoByTwo(t)
 	c.Marginal = true
 	const long = 20
