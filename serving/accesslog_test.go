@@ -162,7 +162,7 @@ func TestAccessLinesCanBeSampledOrOff(t *testing.T) {
 // Which requests get a line may change while the server runs.
 func TestReloadOfTheAccessLog(t *testing.T) {
 	w := &ward{}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withReloader(w))
 	for _, c := range []struct {
 		access string
 		sample float64

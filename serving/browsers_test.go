@@ -240,7 +240,7 @@ func TestNamesOnALoopbackAddress(t *testing.T) {
 // TestCORSChangesWhileServing: origins and names are taken over by a reload.
 func TestCORSChangesWhileServing(t *testing.T) {
 	w := &ward{}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withReloader(w))
 	allowed := func() string {
 		return g.do("GET", "/v1/models", "", "Origin", page).Header().Get("Access-Control-Allow-Origin")
 	}

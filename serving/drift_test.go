@@ -167,7 +167,7 @@ func TestDrift(t *testing.T) {
 func TestReloadOfDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
-		d := newDrifting(t, stewarded(w), func(o *serving.Options) { w.change.Config = o.Config })
+		d := newDrifting(t, withReloader(w), func(o *serving.Options) { w.change.Config = o.Config })
 		d.slow = true
 		for _, correct := range []bool{true, false, true} {
 			w.change.Config.Drift.Correct = correct

@@ -210,7 +210,7 @@ func TestFaultsOfForms(t *testing.T) {
 func TestUpstreamsThatMoveAreAskedAgain(t *testing.T) {
 	var asked []string
 	w := &ward{}
-	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), stewarded(w))
+	g := newRig(t, nil, fleetOf(&asked, says(404, jsonType, `{"detail":"Not Found"}`), good, good), withReloader(w))
 	g.do("POST", "/tokenize", lesser["/tokenize"])
 	w.change.Applied = []string{"serving.upstreams.small@a.url"}
 	if _, err := g.Reload("test"); err != nil {

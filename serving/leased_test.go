@@ -14,6 +14,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
+	"gearshift/serving/trial"
 )
 
 const routePath = "/v1/gearshift/route"
@@ -223,7 +224,7 @@ func TestLeasesExpireByTheirForecast(t *testing.T) {
 
 func TestTheRouteEndpointCanBeOff(t *testing.T) {
 	w := &ward{}
-	g := newRig(t, nil, stewarded(w))
+	g := newRig(t, nil, withReloader(w))
 	r := g.route(t, `{"prompt_tokens":1}`)
 	w.change.Config.Leases.Enabled = false
 	if out, err := g.Reload("test"); err != nil || len(out.NeedRestart) != 0 {
@@ -293,10 +294,10 @@ func TestLeaseMetrics(t *testing.T) {
 // answers that the router saw.
 func TestToldOutcomesDecideNoCanary(t *testing.T) {
 	h := &hand{}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(&ward{policies: map[string]router.Policy{"other": chooses(large)}}),
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(&ward{policies: map[string]router.Policy{"other": chooses(large)}}),
 		func(o *serving.Options) {
 			o.Clock = h.clock
-			o.Config.Trial = serving.TrialConfig{Rollback: true, MinRequests: 30}
+			o.Config.Trial = trial.Config{Rollback: true, MinRequests: 30}
 		})
 	if w := g.order("POST", "/admin/policy/canary", `{"policy":"other","share":0.5}`); w.Code != http.StatusOK {
 		t.Fatalf("status %d, %s", w.Code, w.Body)
@@ -314,7 +315,7 @@ func TestToldOutcomesDecideNoCanary(t *testing.T) {
 	if now.Trial == nil {
 		t.Fatalf("clients ended the trial: %+v", now.Last)
 	}
-	if m := now.Trial.Measured; m.Trial.Requests != 0 || m.InCharge.Requests != 0 || m.Verdict != "undecided" || m.Told != 400 {
+	if m := now.Trial.Measured; m.Trial.Requests != 0 || m.InCharge.Requests != 0 || m.Verdict != "undecided" || m.Reported != 400 {
 		t.Errorf("measured %+v", m)
 	}
 }

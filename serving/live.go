@@ -48,9 +48,9 @@ func (s *Server) begins() error {
 		return err
 	}
 	s.keyless = prometheus.NewCounter(prometheus.CounterOpts{Name: "gearshift_unauthorized_total", Help: "Requests without a valid API key."})
-	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s})
+	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
 	r := s.books.registry
-	return errors.Join(r.Register(s.keyless), r.Register(keyCollector{s}), r.Register(drainCollector{s}), r.Register(trialCollector{s}))
+	return errors.Join(r.Register(s.keyless), r.Register(keyCollector{s}), r.Register(drainCollector{s}), r.Register(s.trials))
 }
 
 // tellKeys says who may ask.

@@ -296,7 +296,7 @@ func TestAServerWithoutCompletionsStaysForChats(t *testing.T) {
 func TestAReloadOfUpstreamsAsksForTheirModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
-		g, engines := newEngines(t, stewarded(w))
+		g, engines := newEngines(t, withReloader(w))
 		time.Sleep(10 * time.Second)
 		wrong := `{"data":[{"id":"other"}]}`
 		engines[0].models.Store(&wrong)

@@ -17,7 +17,7 @@ import (
 func TestReloadPlacesReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
-		g := newRig(t, takes(time.Second), withToken, stewarded(w))
+		g := newRig(t, takes(time.Second), withToken, withReloader(w))
 		synctest.Wait()
 		answered := make(chan int, 1)
 		go func() { answered <- g.do("POST", chat, ask).Code }()
@@ -58,7 +58,7 @@ func TestReloadThatCannotPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
 		e := newLoader("http://a", "UNAVAILABLE")
-		g := newRig(t, takes(time.Second), withToken, stewarded(w), drivenBy(t, e, "triton"))
+		g := newRig(t, takes(time.Second), withToken, withReloader(w), drivenBy(t, e, "triton"))
 		g.stands(t, smallOnA, "cold")
 		g.ordered(t, "load", http.StatusAccepted, `"target":"up"`)
 		synctest.Wait()

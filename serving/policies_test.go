@@ -17,6 +17,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/trial"
 )
 
 // known is a policy of any name that wants one variant.
@@ -27,7 +28,7 @@ type known struct {
 
 func (k known) Name() string { return k.name }
 
-// candidates are the policies that a steward knows in these tests.
+// candidates are the policies that a reloader knows in these tests.
 func candidates() map[string]router.Policy {
 	return map[string]router.Policy{
 		"wants@3": chooses(small), "next": known{large, "next@4"}, "next@4": known{large, "next@4"},
@@ -36,9 +37,9 @@ func candidates() map[string]router.Policy {
 }
 
 // policies asks how the policies stand.
-func (g *rig) policies(t *testing.T) serving.Policies {
+func (g *rig) policies(t *testing.T) trial.Policies {
 	t.Helper()
-	var p serving.Policies
+	var p trial.Policies
 	if w := g.order("GET", "/admin/policy", ""); w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	} else if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
@@ -48,13 +49,13 @@ func (g *rig) policies(t *testing.T) serving.Policies {
 }
 
 // obeys gives an order that must succeed.
-func (g *rig) obeys(t *testing.T, order, body string) serving.Policies {
+func (g *rig) obeys(t *testing.T, order, body string) trial.Policies {
 	t.Helper()
 	w := g.order("POST", "/admin/policy/"+order, body)
 	if w.Code != http.StatusOK {
 		t.Fatalf("%s %s: status %d, %s", order, body, w.Code, w.Body)
 	}
-	var p serving.Policies
+	var p trial.Policies
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func (g *rig) obeys(t *testing.T, order, body string) serving.Policies {
 // newest.
 func TestNameAloneIsTheOneOnTrial(t *testing.T) {
 	w := &ward{policies: candidates()}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	g.obeys(t, "shadow", `{"policy":"next"}`)
 	w.policies["next"] = known{large, "next@5"}
 	if p := g.obeys(t, "canary", `{"policy":"store:next","share":0.5}`); p.Trial.Policy != "next@4" {
@@ -82,7 +83,7 @@ func TestNameAloneIsTheOneOnTrial(t *testing.T) {
 // A trial may end by itself, for being worse, while an order to promote it is looked at.
 func TestATrialThatHasEndedIsNotPromoted(t *testing.T) {
 	w := &ward{policies: candidates()}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	g.obeys(t, "shadow", `{"policy":"next"}`)
 	w.admits = func() { g.core.EndTrial() }
 	if answer := g.order("POST", "/admin/policy/promote", ""); answer.Code != http.StatusConflict || !strings.Contains(answer.Body.String(), "no_trial") {
@@ -97,7 +98,7 @@ func TestATrialThatHasEndedIsNotPromoted(t *testing.T) {
 // back. Answers say who chose.
 func TestPolicyIsTakenOverGradually(t *testing.T) {
 	w := &ward{policies: candidates()}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	by := func(n int) map[string]int {
 		chose := map[string]int{}
 		for range n {
@@ -126,7 +127,7 @@ func TestPolicyIsTakenOverGradually(t *testing.T) {
 	if p.InCharge != "wants@3" || p.Trial == nil || p.Trial.Policy != "next@4" || p.Trial.State != "shadow" || p.Trial.Compared != 40 || p.Trial.Agreed != 0 {
 		t.Fatalf("%+v, trial %+v", p, p.Trial)
 	}
-	if want := []serving.PairedChoice{{InCharge: "small", Trial: "large", Requests: 40}}; !slices.Equal(p.Trial.Tasks[0].Choices, want) {
+	if want := []trial.PairedChoice{{InCharge: "small", Trial: "large", Requests: 40}}; !slices.Equal(p.Trial.Tasks[0].Choices, want) {
 		t.Errorf("choices %+v", p.Trial.Tasks[0].Choices)
 	}
 	if m := p.Trial.Measured; m.InCharge.Requests != 40 || m.Trial.Requests != 0 || m.InCharge.Utility != 0.5 {
@@ -198,7 +199,7 @@ func TestPolicyOrdersAreRefused(t *testing.T) {
 		{"shadow", `{"policy":"` + strings.Repeat("x", 1<<17) + `"}`, http.StatusBadRequest, "invalid_order", "too large"},
 	} {
 		w := &ward{policies: candidates(), banned: "next@4"}
-		g := newRig(t, nil, withToken, stewarded(w))
+		g := newRig(t, nil, withToken, withReloader(w))
 		answer := g.order("POST", "/admin/policy/"+c.order, c.body)
 		message, _, _, code := readError(t, answer.Body.Bytes())
 		if answer.Code != c.status || code != c.code || !strings.Contains(message, c.says) {
@@ -210,7 +211,7 @@ func TestPolicyOrdersAreRefused(t *testing.T) {
 	}
 	g := newRig(t, nil, withToken)
 	if answer := g.order("POST", "/admin/policy/promote", ""); answer.Code != http.StatusNotImplemented {
-		t.Errorf("without a steward: status %d", answer.Code)
+		t.Errorf("without a reloader: status %d", answer.Code)
 	}
 }
 
@@ -218,7 +219,7 @@ func TestPolicyOrdersAreRefused(t *testing.T) {
 // and the answer says so.
 func TestPromoteWithAReasonAndWithoutAStore(t *testing.T) {
 	w := &ward{policies: candidates(), banned: "next@4"}
-	g := newRig(t, nil, withToken, stewarded(w))
+	g := newRig(t, nil, withToken, withReloader(w))
 	w.fault = errors.New("the store is read-only")
 	p := g.obeys(t, "promote", `{"policy":"next","reason":"a canary did well"}`)
 	if p.InCharge != "next@4" || !strings.Contains(p.Note, "next@4 routes until a restart: the store is read-only") || p.Last.Why != "a canary did well" {
@@ -257,8 +258,8 @@ func TestCanaryEndsItself(t *testing.T) {
 				start := time.Now()
 				pace := [2]time.Duration{10 * time.Millisecond, 10 * time.Millisecond}
 				pace[c.slow] = time.Second
-				g := newRig(t, earns(testTable(t), pace), withToken, stewarded(&ward{policies: candidates()}), func(o *serving.Options) {
-					o.Config.Trial = serving.TrialConfig{Rollback: c.wanted, MinRequests: 30}
+				g := newRig(t, earns(testTable(t), pace), withToken, withReloader(&ward{policies: candidates()}), func(o *serving.Options) {
+					o.Config.Trial = trial.Config{Rollback: c.wanted, MinRequests: 30}
 					o.Clock = func() time.Duration { return time.Since(start) }
 				})
 				g.obeys(t, "canary", `{"policy":"next","share":0.5}`)
@@ -286,7 +287,7 @@ func TestMeasuredComparison(t *testing.T) {
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
 		now.Add(takes.Load())
 		return says(http.StatusOK, jsonType, fine)(r)
-	}), withToken, stewarded(w), func(o *serving.Options) {
+	}), withToken, withReloader(w), func(o *serving.Options) {
 		o.Clock = func() time.Duration { return time.Duration(now.Load()) }
 	})
 	before := g.do("POST", "/v1/gearshift/route", "{}")
@@ -335,7 +336,7 @@ func TestMeasuredComparison(t *testing.T) {
 func TestTrialCountsAnewBesideAnother(t *testing.T) {
 	w := &ward{policies: candidates()}
 	w.policies["third"] = known{small, "third@1"}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	g.obeys(t, "canary", `{"policy":"next","share":0.5}`)
 	for range 40 {
 		g.do("POST", chat, ask)
@@ -355,14 +356,14 @@ func TestPoliciesSayWhatTheyWereTrainedFor(t *testing.T) {
 	aims := func(o *serving.Options) {
 		o.Objective = func(policy string) string { return map[string]string{"next@4": "near-peak"}[policy] }
 	}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w), aims)
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w), aims)
 	if p := g.obeys(t, "shadow", `{"policy":"next"}`); p.Objective != "" || p.Trial.Objective != "near-peak" {
 		t.Errorf("%+v, on trial %+v", p, p.Trial)
 	}
 	if p := g.obeys(t, "promote", ""); p.InCharge != "next@4" || p.Objective != "near-peak" {
 		t.Errorf("%+v", p)
 	}
-	plain := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(&ward{policies: candidates()}))
+	plain := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(&ward{policies: candidates()}))
 	if text := plain.order("POST", "/admin/policy/shadow", `{"policy":"next"}`).Body.String(); strings.Contains(text, "objective") || !strings.Contains(text, "next@4") {
 		t.Errorf("%s", text)
 	}

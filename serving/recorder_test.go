@@ -218,7 +218,7 @@ func TestExperienceFaults(t *testing.T) {
 func TestPoliciesAreSteeredBesideARecorder(t *testing.T) {
 	with, read := recording(t, nil)
 	w := &ward{policies: candidates()}
-	g := newRig(t, says(200, jsonType, fine), withToken, stewarded(w), with)
+	g := newRig(t, says(200, jsonType, fine), withToken, withReloader(w), with)
 	g.obeys(t, "canary", `{"policy":"next","share":1}`)
 	g.do("POST", chat, ask)
 	g.obeys(t, "promote", "")

@@ -12,58 +12,28 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 )
 
-// Steward sees to what lies beyond the server: the scenario's file, and the store
+// Reloader has what lies beyond the server: the scenario's file, and the store
 // of policies. Its methods are called one at a time.
-type Steward interface {
+type Reloader interface {
+	trial.Source
 	// Files are those whose change is worth a reload.
 	Files() []string
 	// Reread reads the configuration as it was at the start.
 	Reread() (Change, error)
 	// Newer is the policy to route by if that has changed since the start, the
-	// last call and the last Promoted; nil if it has not. Back says that a rollback
+	// last call and the last Record; nil if it has not. Back says that a rollback
 	// elsewhere put it there: nothing leads back to what that has taken away.
 	Newer() (p router.Policy, back bool, err error)
-	// Policy loads the policy that ref names, a rule or a stored one, whose name
-	// then tells its version: the newest if ref does not.
-	Policy(ref string) (router.Policy, error)
-	// Admit says why the policy of the name must not be put in charge, or returns
-	// nil. A reason overrules what its stored evaluation says.
-	Admit(name, reason string) error
-	// Record has the store remember that the policy of the name is in production.
-	// No name is the fallback's.
-	Record(name, reason string) error
-	// Restore is Record after a rollback: nothing leads back to what that has taken away.
-	Restore(name string) error
 }
 
-// seats is a router whose policies can be changed, as of a [router.Core].
-type seats interface {
-	SetPolicy(p router.Policy) error
-	Try(p router.Policy, share float64) error
-	EndTrial() bool
-	Promote() error
-	Rollback() error
-	Earlier() (name string, ok bool)
-	Trial() (router.Trial, bool)
-}
-
-// seatsOf is where policies of the router take their places, which a [Recorder] leaves
-// as it is; nil if the router has none.
-func seatsOf(r Router) seats {
-	if recorder, ok := r.(*Recorder); ok {
-		r = recorder.Router
-	}
-	s, _ := r.(seats)
-	return s
-}
-
-// Change is a configuration read anew.
+// Change is a configuration that was read again.
 type Change struct {
 	Config Config
-	// Applied names what Commit puts in force, beside what is in Config, and Left
+	// Applied names what Commit puts in force in addition to Config, and Left
 	// what takes a restart, by their keys.
 	Applied, Left []string
 	// Places are the replicas that are wanted in another state than before.
@@ -97,12 +67,10 @@ const (
 	policyPart = "policy"
 )
 
-// Who wants something done, where it is no signal: a file that changed, an operator,
-// or the comparison of a policy on trial.
+// Who wants something done, where it is no signal: a file that changed, or an operator.
 const (
 	byFile  = "file"
 	byAdmin = "admin"
-	byTrial = "trial"
 )
 
 // reloads counts what reloads came to.
@@ -127,7 +95,7 @@ func newReloads(r prometheus.Registerer) (*reloads, error) {
 	return x, errors.Join(r.Register(x.total), r.Register(x.success))
 }
 
-// Reload reads the files anew, and puts in force what has changed in them: the
+// Reload reads the files again, and puts in force what has changed in them: the
 // configuration, with keys and certificates, and the policy. On an error the last
 // good one of the part stays. Requests in flight go on as they began. By says who
 // wants it, for the log.
@@ -155,11 +123,11 @@ func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
 	}
 	s.reloads.success.WithLabelValues(part).Set(1)
 	if part == configPart {
-		tell := s.log.Info
+		log := s.log.Info
 		if by == byFile && len(out.Changed)+len(out.NeedRestart) == 0 {
-			tell = s.log.Debug
+			log = s.log.Debug
 		}
-		tell("reloaded", "by", by, "changed", strings.Join(out.Changed, " "), "need_restart", strings.Join(out.NeedRestart, " "))
+		log("reloaded", "by", by, "changed", strings.Join(out.Changed, " "), "need_restart", strings.Join(out.NeedRestart, " "))
 	}
 	return nil
 }
@@ -168,9 +136,9 @@ func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
 func (s *Server) reloadConfig(out *Reloaded) error {
 	now := s.live.Load()
 	change := Change{Config: now.config}
-	if s.steward != nil {
+	if s.reloader != nil {
 		var err error
-		if change, err = s.steward.Reread(); err != nil {
+		if change, err = s.reloader.Reread(); err != nil {
 			return err
 		}
 	}
@@ -213,7 +181,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	return nil
 }
 
-// takeOver has what goes by more than a look at the settings take them in.
+// takeOver passes the settings on to the parts that keep what they derived from them.
 func (s *Server) takeOver(before *Config) {
 	s.line.follow()
 	s.memory.follow(s.settings())
@@ -225,40 +193,20 @@ func (s *Server) takeOver(before *Config) {
 
 // reloadPolicy puts the policy in charge that should be by now.
 func (s *Server) reloadPolicy(out *Reloaded) error {
-	if s.steward == nil || s.seats == nil {
+	if s.reloader == nil || policySetOf(s.router) == nil {
 		return nil
 	}
-	next, back, err := s.steward.Newer()
+	next, back, err := s.reloader.Newer()
 	if err != nil || next == nil {
 		return err
 	}
 	before := s.router.PolicyName()
-	s.trial.mu.Lock()
-	if back {
-		err = s.seats.Rollback()
-	}
-	if err == nil {
-		err = s.setPolicy(next) // after a rollback the same one, as the store has it
-	}
-	s.trial.mu.Unlock()
-	if err != nil {
+	if err := s.trials.Replace(next, back); err != nil {
 		return err
 	}
 	s.log.Info("another policy routes", "policy", s.router.PolicyName(), "before", before)
 	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
-	return nil
-}
-
-// setPolicy puts a policy in charge. A trial goes on beside it, counting from zero: what
-// it has earned beside another says nothing here. The trial's lock is held.
-func (s *Server) setPolicy(p router.Policy) error {
-	if err := s.seats.SetPolicy(p); err != nil {
-		return err
-	}
-	if s.trial.on.Load() {
-		s.trial.begin(s.clock())
-	}
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 func steeredEngines(t *testing.T, change ...func(*serving.Options)) (*rig, []*asked, func(func(*serving.Config))) {
 	t.Helper()
 	w := &ward{}
-	g, engines := newEngines(t, append(change, stewarded(w))...)
+	g, engines := newEngines(t, append(change, withReloader(w))...)
 	return g, engines, func(f func(*serving.Config)) {
 		t.Helper()
 		f(&w.change.Config)

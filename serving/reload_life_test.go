@@ -18,7 +18,7 @@ func TestReloadOfTheBudgetOfRetries(t *testing.T) {
 		var asked []string
 		status := http.StatusOK
 		backend := transport(func(r *http.Request) (*http.Response, error) { return says(status, jsonType, fine)(r) })
-		g := newRig(t, nil, fleetOf(&asked, backend, backend, backend), stewarded(w), func(o *serving.Options) {
+		g := newRig(t, nil, fleetOf(&asked, backend, backend, backend), withReloader(w), func(o *serving.Options) {
 			o.Config.Retries = serving.Retries{Max: 5, BudgetMin: 3, BudgetWindow: 10 * time.Second}
 			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0 // all stay up
 			w.change.Config = o.Config
@@ -65,7 +65,7 @@ func TestReloadOfTheBudgetOfRetries(t *testing.T) {
 func TestReloadOfTheTimeOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
-		g := newRig(t, nil, stewarded(w))
+		g := newRig(t, nil, withReloader(w))
 		lease := func(expires string) {
 			t.Helper()
 			if w := g.do("POST", "/v1/gearshift/route", "{}"); !strings.Contains(w.Body.String(), `"expires_s":`+expires+`}`) {
@@ -122,7 +122,7 @@ func TestAFaultInOneKeyKeepsAllOthersOut(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &ward{}
-				g, engines := newEngines(t, stewarded(w))
+				g, engines := newEngines(t, withReloader(w))
 				c := &w.change.Config
 				c.Classes = []serving.Class{{Name: "new"}}
 				c.LeaseTimeout, c.Log.Access, c.Health.ProbePath = 7*time.Second, serving.AccessAll, "/new"

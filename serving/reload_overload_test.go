@@ -19,7 +19,7 @@ const objective = "x-llm-d-inference-objective"
 func reloads(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)) (*crowd, func(func(*serving.Config))) {
 	t.Helper()
 	w := &ward{}
-	c := overloaded(t, rt, append(change, stewarded(w))...)
+	c := overloaded(t, rt, append(change, withReloader(w))...)
 	return c, func(f func(*serving.Config)) {
 		t.Helper()
 		f(&w.change.Config)
@@ -180,7 +180,7 @@ func TestReloadOfClassesWhileSomeWait(t *testing.T) {
 // ends in one way, and no place is lost.
 func TestACrowdLosesNothingThroughReloads(t *testing.T) {
 	w := &ward{}
-	g := newRig(t, lasting(100*time.Microsecond), stewarded(w))
+	g := newRig(t, lasting(100*time.Microsecond), withReloader(w))
 	var clients sync.WaitGroup
 	for n := range 20 {
 		clients.Go(func() {

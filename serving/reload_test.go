@@ -18,7 +18,7 @@ import (
 	"gearshift/serving/keys"
 )
 
-// ward is a steward made of values.
+// ward is a reloader made of values.
 type ward struct {
 	files  []string
 	change serving.Change
@@ -72,12 +72,12 @@ func (w *ward) Record(name, reason string) error {
 
 func (w *ward) Restore(name string) error { return w.Record("again "+name, "") }
 
-// stewarded makes a server with the steward, whose configuration is the default
+// withReloader makes a server with the reloader, whose configuration is the default
 // one at first.
-func stewarded(w *ward) func(*serving.Options) {
+func withReloader(w *ward) func(*serving.Options) {
 	return func(o *serving.Options) {
 		w.change.Config = o.Config
-		o.Steward = w
+		o.Reloader = w
 	}
 }
 
@@ -95,7 +95,7 @@ func (g *rig) metric(t *testing.T, series string) string {
 
 func TestReloadTakesOverWhatItCan(t *testing.T) {
 	w := &ward{newer: chooses(large)}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	committed := 0
 	w.change.Config.MaxBody = 40
 	w.change.Config.DefaultTask = "copy"
@@ -139,7 +139,7 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 		file + ":2: not JSON":                  func(*ward) { appendTo(t, file, "oops\n") },
 	} {
 		w := &ward{}
-		g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), stewarded(w))
+		g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), withReloader(w))
 		good, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestReloadKeepsTheLastGood(t *testing.T) {
 func TestReloadKeepsTheLimits(t *testing.T) {
 	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
 	w := &ward{}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withKeys(file), withReloader(w))
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func appendTo(t *testing.T, file, text string) {
 // reload alone.
 func TestReloadOfAPolicyThatCannotRoute(t *testing.T) {
 	w := &ward{newer: misfit{}}
-	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, stewarded(w))
+	g := newRig(t, says(http.StatusOK, jsonType, fine), withToken, withReloader(w))
 	w.change.Config.MaxBody = 40
 	answer := g.order("POST", "/admin/reload", "")
 	if message, _, _, _ := readError(t, answer.Body.Bytes()); answer.Code != http.StatusUnprocessableEntity || !strings.Contains(message, `cannot use policy "misfit@1": made for another fleet`) {
@@ -246,7 +246,7 @@ func TestReloadLeavesRequestsInFlightAlone(t *testing.T) {
 	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {Concurrency: 1}})
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{}
-		g := newRig(t, takes(10*time.Second), withKeys(file), stewarded(w))
+		g := newRig(t, takes(10*time.Second), withKeys(file), withReloader(w))
 		header := []string{"Authorization", "Bearer " + secrets["alice"]}
 		done := make(chan int)
 		go func() { done <- g.do("POST", chat, ask, header...).Code }()
@@ -265,7 +265,7 @@ func TestReloadLeavesRequestsInFlightAlone(t *testing.T) {
 }
 
 // Files are taken once they stand still, by look alone: keys, certificate, and
-// what the steward names. What is behind a link counts, not the link.
+// what the reloader names. What is behind a link counts, not the link.
 func TestWatch(t *testing.T) {
 	file, secrets := keysFile(t, map[string]keys.Limits{"alice": {}})
 	dir := t.TempDir()
@@ -276,7 +276,7 @@ func TestWatch(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{files: []string{link}}
-		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), stewarded(w), func(o *serving.Options) { o.Config.Watch = time.Second })
+		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), withReloader(w), func(o *serving.Options) { o.Config.Watch = time.Second })
 		w.change.Config = serving.DefaultConfig()
 		w.change.Config.KeysFile = file
 		_, stop, ended := serve(t, g)
@@ -314,7 +314,7 @@ func TestWatch(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if !strings.Contains(g.logs.String(), "serving.max_body") {
-			t.Errorf("the change of the steward's file was not taken: %s", g.logs)
+			t.Errorf("the change of the reloader's file was not taken: %s", g.logs)
 		}
 		if n := strings.Count(g.logs.String(), "reloaded"); n > 4 { // with the first look, at the level of debugging
 			t.Errorf("%d reloads: %s", n, g.logs)
@@ -340,7 +340,7 @@ func TestWatchComparesContent(t *testing.T) {
 	put("max_body: 50\n", past)
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{files: []string{scenario}}
-		g := newRig(t, says(http.StatusOK, jsonType, fine), stewarded(w), func(o *serving.Options) { o.Config.Watch = time.Second })
+		g := newRig(t, says(http.StatusOK, jsonType, fine), withReloader(w), func(o *serving.Options) { o.Config.Watch = time.Second })
 		_, stop, ended := serve(t, g)
 		time.Sleep(5 * time.Second)
 		reloads := func() int {

@@ -77,7 +77,7 @@ func (s *Server) adminRoutes() []route {
 		tokened(http.MethodGet, "/admin/replicas", s.tellReplicas),
 		tokened(http.MethodPost, "/admin/replicas/{replica...}/drain", s.orderReplica(true)),
 		tokened(http.MethodPost, "/admin/replicas/{replica...}/undrain", s.orderReplica(false)),
-		tokened(http.MethodGet, "/admin/policy", s.tellPolicies),
+		tokened(http.MethodGet, "/admin/policy", s.listPolicies),
 		tokened(http.MethodPost, "/admin/policy/{order}", s.orderPolicy),
 		tokened(http.MethodGet, "/admin/leases", s.tellLeases),
 		tokened(http.MethodDelete, "/admin/leases", s.revokeLeases),

@@ -27,6 +27,7 @@ import (
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
 	"gearshift/serving/lastcall"
+	"gearshift/serving/trial"
 )
 
 // AutoModel is the name of the model by which the policy chooses.
@@ -82,9 +83,9 @@ type Options struct {
 	// Drift compares live answers with the replicas' profiles, and belongs to the
 	// server from then on. Nil: nobody does.
 	Drift *drift.Monitor
-	// Steward sees to files and policies. Without one, only the files that the
-	// configuration names are read anew.
-	Steward Steward
+	// Reloader has the scenario's file and the policies. Without one, only the files that
+	// the configuration names are read again.
+	Reloader Reloader
 	// Objective reports what the policy of a name was trained for; empty if that is mean
 	// utility, or unknown. It is called from any goroutine. Nil: no policy's is told.
 	Objective func(policy string) string
@@ -131,11 +132,9 @@ type Server struct {
 	live      atomic.Pointer[live] // what may change while running
 	keyless   prometheus.Counter   // requests without a valid key
 	files     files.Guard          // of those that are read again
-	steward   Steward              // may be nil
-	objective func(policy string) string
-	seats     seats // the router's; nil if they cannot change
+	reloader  Reloader             // may be nil
 	reloads   *reloads
-	trial     trialRecord
+	trials    *trial.Trials
 
 	reloading sync.Mutex // one order at a time
 	created   int64      // Unix time, for the list of models
@@ -168,15 +167,11 @@ func New(o Options) (*Server, error) {
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
 		clock: o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
 		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, created: time.Now().Unix(),
-		drain: drain{ordered: make(chan struct{})}, steward: o.Steward, drift: o.Drift, objective: o.Objective,
+		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader, drift: o.Drift,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
 	}
-	if s.objective == nil {
-		s.objective = func(string) string { return "" }
-	}
-	s.seats = seatsOf(o.Router)
 	if s.table.VariantIndex(AutoModel) >= 0 {
 		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
@@ -189,6 +184,7 @@ func New(o Options) (*Server, error) {
 	s.started = s.clock()
 	s.adapter = NewAdapter(s.router, s.clock)
 	s.books = newBooks(s.router, s.clock)
+	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}

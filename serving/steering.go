@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gearshift/serving/remote"
+	"gearshift/serving/trial"
 )
 
 // Steering is what operators set for clients and for themselves, beside the
@@ -32,7 +33,7 @@ type Steering struct {
 	// Watch is how often files are looked at for changes; zero is never.
 	Watch time.Duration `yaml:"watch"`
 	// Trial is what happens to a policy on trial without an order.
-	Trial TrialConfig `yaml:"trial"`
+	Trial trial.Config `yaml:"trial"`
 }
 
 // What [Steering] can say of metrics.
@@ -49,7 +50,7 @@ const (
 func DefaultSteering() Steering {
 	return Steering{
 		Metrics: MetricsKey, MaxHeader: 64 << 10, HeaderTimeout: 10 * time.Second,
-		Watch: time.Second, Trial: TrialConfig{MinRequests: 500},
+		Watch: time.Second, Trial: trial.Config{MinRequests: 500},
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // watched are the files whose change is worth a reload.
 func (s *Server) watched() []string {
 	list := s.live.Load().files()
-	if s.steward != nil {
-		list = append(list, s.steward.Files()...)
+	if s.reloader != nil {
+		list = append(list, s.reloader.Files()...)
 	}
 	return list
 }

@@ -19,6 +19,7 @@ import (
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving"
 	"gearshift/serving/setting"
+	"gearshift/serving/trial"
 )
 
 // operator gives orders to a router that runs, through its admin API.
@@ -109,7 +110,7 @@ type policyOrder struct {
 
 // order gives an order about policies, and prints how they stand after it.
 func (o *operator) order(c *cobra.Command, order string, body policyOrder) error {
-	var now serving.Policies
+	var now trial.Policies
 	if err := o.ask(c.Context(), http.MethodPost, "/admin/policy/"+order, body, &now); err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func newPolicyStatus() *cobra.Command {
 			if format != "text" && format != "json" {
 				return fmt.Errorf("--format %q: want text or json", format)
 			}
-			var now serving.Policies
+			var now trial.Policies
 			if err := o.ask(c.Context(), http.MethodGet, "/admin/policy", nil, &now); err != nil {
 				return err
 			}
@@ -186,7 +187,7 @@ func newPolicyStatus() *cobra.Command {
 }
 
 // writePolicies tells people how the policies of a router stand.
-func writePolicies(w io.Writer, p *serving.Policies) error {
+func writePolicies(w io.Writer, p *trial.Policies) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "in charge: %s\n", trainedFor(p.InCharge, p.Objective))
 	if p.Earlier != nil {
@@ -214,7 +215,7 @@ func trainedFor(policy, objective string) string {
 	return policy + " (for " + objective + ")"
 }
 
-func writeTrial(b *strings.Builder, t *serving.TrialReport) {
+func writeTrial(b *strings.Builder, t *trial.Report) {
 	fmt.Fprintf(b, "on trial:  %s, %s", trainedFor(t.Policy, t.Objective), t.State)
 	if t.Share > 0 {
 		fmt.Fprintf(b, " of %g %% of the requests", 100*t.Share)
@@ -235,7 +236,7 @@ func writeTrial(b *strings.Builder, t *serving.TrialReport) {
 		fmt.Fprintf(b, "  utility measured:    in charge %.4f of %d, trial %.4f of %d: %+.4f (%+.4f to %+.4f), %s\n",
 			m.InCharge.Utility, m.InCharge.Requests, m.Trial.Utility, m.Trial.Requests, m.Difference, m.Low, m.High, m.Verdict)
 	}
-	if n := t.Measured.Told; n > 0 {
+	if n := t.Measured.Reported; n > 0 {
 		fmt.Fprintf(b, "  not measured:        %d leases, whose outcome only their holders know\n", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"gearshift/serving"
+	"gearshift/serving/trial"
 )
 
 // data is what the page gets each second: the whole status, and of the rest what
@@ -24,7 +25,7 @@ type data struct {
 	Variants []string         `json:"variants"`
 	Tasks    []taskData       `json:"tasks"`
 	Status   serving.Status   `json:"status"`
-	Policies serving.Policies `json:"policies"`
+	Policies trial.Policies   `json:"policies"`
 	Seconds  []secondData     `json:"seconds"`
 	Recent   []Decision       `json:"decisions"`
 	Revision uint64           `json:"revision"`
@@ -38,7 +39,7 @@ type taskData struct {
 
 // Data is what the page shows, to be encoded as JSON. The query has the last second ("second") and the
 // last revision ("revision") that the page knows.
-func (d *Dashboard) Data(status serving.Status, policies serving.Policies, query url.Values) any {
+func (d *Dashboard) Data(status serving.Status, policies trial.Policies, query url.Values) any {
 	now := d.now()
 	from, _ := strconv.ParseInt(query.Get("second"), 10, 64)
 	revision, _ := strconv.ParseUint(query.Get("revision"), 10, 64)

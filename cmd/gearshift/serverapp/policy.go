@@ -15,7 +15,7 @@ import (
 	"gearshift/router/policy"
 )
 
-// Newer implements [serving.Steward].
+// Newer implements [serving.Reloader].
 func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	entry, err := r.wanted()
 	if err != nil || entry.Digest == "" || identity(entry) == r.seen {
@@ -168,7 +168,7 @@ func (r *Reloader) Choose() error {
 	return err
 }
 
-// Policy implements [serving.Steward].
+// Policy implements [serving.Reloader].
 func (r *Reloader) Policy(ref string) (router.Policy, error) {
 	if ref == "" {
 		return nil, fmt.Errorf("no policy named; want %s", policies.Forms)
@@ -182,7 +182,7 @@ func (r *Reloader) Policy(ref string) (router.Policy, error) {
 	return r.load(ref) // which says what is wrong with others
 }
 
-// Admit implements [serving.Steward]. A rule needs no evaluation: it is what
+// Admit implements [serving.Reloader]. A rule needs no evaluation: it is what
 // others are held against.
 func (r *Reloader) Admit(name, reason string) error {
 	if policy.IsRule(name) || strings.TrimSpace(reason) != "" {
@@ -213,7 +213,7 @@ func (r *Reloader) starts(name string) bool {
 	return name == "" && err == nil && wanted.Digest == ""
 }
 
-// Record implements [serving.Steward].
+// Record implements [serving.Reloader].
 func (r *Reloader) Record(name, reason string) error {
 	return r.remember(name, func(e checkpoints.Entry) error {
 		if reason = strings.TrimSpace(reason); reason == "" {
@@ -223,7 +223,7 @@ func (r *Reloader) Record(name, reason string) error {
 	})
 }
 
-// Restore implements [serving.Steward].
+// Restore implements [serving.Reloader].
 func (r *Reloader) Restore(name string) error {
 	if name == "" && !r.starts(name) { // the fallback routes
 		if err := r.store.Withdraw(); err != nil || r.options.Policy == "" {

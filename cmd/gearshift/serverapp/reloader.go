@@ -23,7 +23,7 @@ import (
 )
 
 // Reloader sees to the scenario's file and the store of policies of a router that
-// runs. It implements [serving.Steward].
+// runs. It implements [serving.Reloader].
 type Reloader struct {
 	options Options
 	now     *scenario.Scenario // what is in force
@@ -82,7 +82,7 @@ func (o Options) config(s *scenario.Scenario) serving.Config {
 	return config
 }
 
-// Files implements [serving.Steward].
+// Files implements [serving.Reloader].
 func (r *Reloader) Files() []string {
 	var list []string
 	if !r.piped && !slices.Contains(workloads.ScenarioNames(), r.options.Scenario) {
@@ -113,7 +113,7 @@ func (r *Reloader) reread() (*scenario.Scenario, error) {
 	return scenario.Parse(name, text)
 }
 
-// Reread implements [serving.Steward].
+// Reread implements [serving.Reloader].
 func (r *Reloader) Reread() (serving.Change, error) {
 	next, err := r.reread()
 	if err != nil {

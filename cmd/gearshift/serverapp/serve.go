@@ -120,7 +120,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer traces.close(log)
 	options := serving.Options{
 		Config: config, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
-		AdminToken: setting.Env(config.Admin.TokenEnv), Steward: w, OutputTokens: s.Lengths().Output,
+		AdminToken: setting.Env(config.Admin.TokenEnv), Reloader: w, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, core.Table(), log), Memory: memoryLimit(log), Files: fileLimit(),
 		Objective: w.objectives.objective,
 	}
