@@ -88,7 +88,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: &requests}
+	config := replay.Config{URL: o.url, Model: o.model, Key: key, Table: s.Table(), Requests: requests}
 	config.Progress = replayed(stderr, len(requests), requests[len(requests)-1].At)
 	report, err := replay.Run(ctx, config)
 	if output.IsTerminal(stderr) {

@@ -39,9 +39,9 @@ func every(step time.Duration, n int, from time.Duration) []time.Duration {
 // and after the first one's last, is left out.
 func TestSteady(t *testing.T) {
 	const ms = time.Millisecond
-	answers := []heard{
-		{prompt: 10, output: 20, tokens: append(every(50*ms, 5, 0), every(10*ms, 15, 210*ms)...)},
-		{prompt: 30, output: 10, tokens: every(10*ms, 10, 220*ms)},
+	answers := []Answer{
+		{Prompt: 10, Output: 20, Pieces: append(every(50*ms, 5, 0), every(10*ms, 15, 210*ms)...)},
+		{Prompt: 30, Output: 10, Pieces: every(10*ms, 10, 220*ms)},
 	}
 	var s Sample
 	from, to, err := s.steady(answers)
@@ -53,19 +53,19 @@ func TestSteady(t *testing.T) {
 		t.Errorf("%+v, want 10 ms and a context of %g", s, want)
 	}
 	// What joining takes lies before the first token that the others have with the last one.
-	answers[0].tokens = append(every(50*ms, 5, 0), every(10*ms, 15, 240*ms)...)
-	answers[1].tokens = append(every(ms, 1, 220*ms), every(10*ms, 9, 240*ms)...)
+	answers[0].Pieces = append(every(50*ms, 5, 0), every(10*ms, 15, 240*ms)...)
+	answers[1].Pieces = append(every(ms, 1, 220*ms), every(10*ms, 9, 240*ms)...)
 	s = Sample{}
 	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-100/9.0) > 1e-9 {
 		t.Errorf("joining takes a step of 20 ms among nine: %+v, %v", s, err)
 	}
 	// Pieces of several tokens each are as many steps.
-	answers[1].output = 30
+	answers[1].Output = 30
 	s = Sample{}
 	if _, _, err := s.steady(answers); err != nil || math.Abs(s.MS-100/27.0) > 1e-9 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, _, err := new(Sample).steady([]heard{{output: 9, tokens: every(ms, 9, 0)}, {output: 9, tokens: every(ms, 9, 20*ms)}}); err == nil {
+	if _, _, err := new(Sample).steady([]Answer{{Output: 9, Pieces: every(ms, 9, 0)}, {Output: 9, Pieces: every(ms, 9, 20*ms)}}); err == nil {
 		t.Error("requests that never ran together give a sample")
 	}
 }
@@ -73,9 +73,9 @@ func TestSteady(t *testing.T) {
 // First tokens one after the other are those of prompts that each have a step.
 func TestQueued(t *testing.T) {
 	const ms = time.Millisecond
-	at := func(firsts ...time.Duration) (list []heard) {
+	at := func(firsts ...time.Duration) (list []Answer) {
 		for _, f := range firsts {
-			list = append(list, heard{prompt: 10, tokens: []time.Duration{f}})
+			list = append(list, Answer{Prompt: 10, Pieces: []time.Duration{f}})
 		}
 		return list
 	}
@@ -97,9 +97,9 @@ func TestQueued(t *testing.T) {
 // A neighbour's activity counts steps in part, where they reach over the time.
 func TestActivity(t *testing.T) {
 	const ms = time.Millisecond
-	var answers []*heard
+	var answers []*Answer
 	for range 4 {
-		answers = append(answers, &heard{prompt: 10, output: 11, sent: 0, tokens: every(40*ms, 11, 100*ms)})
+		answers = append(answers, &Answer{Prompt: 10, Output: 11, Sent: 0, Pieces: every(40*ms, 11, 100*ms)})
 	}
 	a := activity(1, answers, 10, 120*ms, 200*ms)
 	if math.Abs(a.Steps-25) > 1e-9 || a.Sequences != 4 || a.Prefills != 0 {

@@ -15,7 +15,7 @@ type load struct {
 	windows []window
 
 	mu      sync.Mutex // protects all below
-	answers map[int][]*heard
+	answers map[int][]*Answer
 	failed  error
 }
 
@@ -28,7 +28,7 @@ type window struct {
 // beside calls f while the neighbours named are under load. All of them decode
 // before it begins, and are idle when it has ended.
 func (r *run) beside(ctx context.Context, engines []int, f func(*load) error) error {
-	l := &load{run: r, answers: map[int][]*heard{}}
+	l := &load{run: r, answers: map[int][]*Answer{}}
 	if len(engines) == 0 {
 		return f(l)
 	}
@@ -74,7 +74,7 @@ func (l *load) loop(ctx context.Context, engine int, first func()) {
 	for ctx.Err() == nil {
 		text := r.prompt(r.words[engine].count(r.Prompts[0]))
 		h, err := r.targets[engine].ask(ctx, r.client, r.since, text, loadOutput, first)
-		if len(h.tokens) > 0 {
+		if len(h.Pieces) > 0 {
 			l.mu.Lock()
 			l.answers[engine] = append(l.answers[engine], &h)
 			l.mu.Unlock()
@@ -107,21 +107,21 @@ func (l *load) fill() {
 
 // activity is what came of an engine's answers from one time to another. Prompts of
 // answers that were cut short are taken to be as long as they were meant to be.
-func activity(engine int, answers []*heard, prompt int, from, to time.Duration) Activity {
+func activity(engine int, answers []*Answer, prompt int, from, to time.Duration) Activity {
 	a := Activity{Engine: engine}
 	var tokens, running, context float64
 	for _, h := range answers {
 		long, each := prompt, 1.0
-		if h.output > 0 {
-			long, each = h.prompt, float64(h.output)/float64(len(h.tokens))
+		if h.Output > 0 {
+			long, each = h.Prompt, float64(h.Output)/float64(len(h.Pieces))
 		}
-		within := overlap(h.sent, h.tokens[0], from, to)
+		within := overlap(h.Sent, h.Pieces[0], from, to)
 		a.Prefills += within
 		a.PrefillTokens += within * float64(long)
-		running += max(0, min(h.tokens[len(h.tokens)-1], to)-max(h.tokens[0], from)).Seconds()
-		for i, at := range h.tokens[1:] {
+		running += max(0, min(h.Pieces[len(h.Pieces)-1], to)-max(h.Pieces[0], from)).Seconds()
+		for i, at := range h.Pieces[1:] {
 			// A step that begins before the time or ends after it counts in part.
-			within := each * overlap(h.tokens[i], at, from, to)
+			within := each * overlap(h.Pieces[i], at, from, to)
 			tokens += within
 			context += within * (float64(long) + each*float64(i+1))
 		}

@@ -9,22 +9,43 @@ import (
 	"time"
 )
 
+// OpenLoop begins n requests, each at its time, whether those before have been answered or not,
+// and waits for all of them. It begins none after the end of the context.
+func OpenLoop(ctx context.Context, since func() time.Duration, n int, at func(i int) time.Duration, send func(i int)) {
+	var all sync.WaitGroup
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i := range n {
+		if !await(ctx, timer, at(i)-since()) {
+			break
+		}
+		all.Go(func() { send(i) })
+	}
+	all.Wait()
+}
+
+// await waits for so long; false if the context ends meanwhile.
+func await(ctx context.Context, timer *time.Timer, wait time.Duration) bool {
+	timer.Reset(wait)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// Clock starts a clock: the function that it returns says how long ago that was.
+func Clock() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
 // Order is a request to be sent at a time, to one of several targets.
 type Order struct {
 	At             time.Duration
 	Target         int
 	Task           string // for a router; empty says none
 	Prompt, Output int    // tokens wanted
-}
-
-// Answer is what came of an order. Times are from the beginning.
-type Answer struct {
-	PromptTokens, OutputTokens int
-	Sent, First, Last          time.Duration
-	// Variant and Policy are what a router says of its choice.
-	Variant, Policy string
-	// Refused says that it was answered with an error; all else is zero then but Sent.
-	Refused bool
 }
 
 // Client sends orders to targets whose tokenizers it has learned.
@@ -43,40 +64,26 @@ func NewClient(ctx context.Context, targets []Target, seed uint64, by http.Round
 // Close lets the connections go.
 func (c *Client) Close() { c.run.client.CloseIdleConnections() }
 
-// Send sends each order at its time, whether answers keep up or not, and waits for
-// all answers. It fails if an engine goes away or the context ends.
+// Send sends each order at its time, in an [OpenLoop]. It fails if an engine goes away or the
+// context ends.
 func (c *Client) Send(ctx context.Context, orders []Order) ([]Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	answers := make([]Answer, len(orders))
-	begin := time.Now()
-	since := func() time.Duration { return time.Since(begin) }
-	var all sync.WaitGroup
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	texts := make([]string, len(orders))
 	for i, o := range orders {
-		text := c.run.prompt(c.run.words[o.Target].count(o.Prompt))
-		if !Await(ctx, timer, o.At-since()) {
-			break
-		}
-		all.Go(func() {
-			t := c.run.targets[o.Target]
-			t.task = o.Task
-			h, err := t.ask(ctx, c.run.client, since, text, o.Output, nil)
-			switch {
-			case errors.Is(err, ErrRefused):
-				answers[i] = Answer{Sent: h.sent, Refused: true}
-			case err != nil:
-				cancel(err)
-			default:
-				answers[i] = Answer{
-					PromptTokens: h.prompt, OutputTokens: h.output, Sent: h.sent, First: h.tokens[0], Last: h.tokens[len(h.tokens)-1],
-					Variant: h.header.Get("X-Gearshift-Variant"), Policy: h.header.Get("X-Gearshift-Policy"),
-				}
-			}
-		})
+		texts[i] = c.run.prompt(c.run.words[o.Target].count(o.Prompt))
 	}
-	all.Wait()
+	since := Clock()
+	OpenLoop(ctx, since, len(orders), func(i int) time.Duration { return orders[i].At }, func(i int) {
+		t := c.run.targets[orders[i].Target]
+		t.task = orders[i].Task
+		var err error
+		answers[i], err = t.ask(ctx, c.run.client, since, texts[i], orders[i].Output, nil)
+		if answers[i].Refused = errors.Is(err, ErrRefused); err != nil && !answers[i].Refused {
+			cancel(err)
+		}
+	})
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("cannot go on: %w", err)
 	}

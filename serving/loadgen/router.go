@@ -23,7 +23,7 @@ func (s Server) Router(ctx context.Context, client *http.Client) (Router, bool) 
 	if err != nil {
 		return Router{}, false
 	}
-	response, err := Do(client, request)
+	response, err := do(client, request)
 	if err != nil {
 		return Router{}, false
 	}

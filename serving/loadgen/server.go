@@ -93,10 +93,8 @@ func (s Server) models(ctx context.Context, client *http.Client) ([]string, erro
 	return names, nil
 }
 
-// Chat is a request for a streamed answer of so many tokens. Task, if not empty, is
-// for a router.
-func (s Server) Chat(ctx context.Context, model, task, prompt string, tokens int) (*http.Request, error) {
-	body, err := wire.Chat(model, prompt, tokens)
+func (s Server) chat(ctx context.Context, q Question) (*http.Request, error) {
+	body, err := wire.Chat(q.Model, q.Prompt, q.Tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +103,8 @@ func (s Server) Chat(ctx context.Context, model, task, prompt string, tokens int
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if task != "" {
-		request.Header.Set("X-Gearshift-Task", task)
+	if q.Task != "" {
+		request.Header.Set("X-Gearshift-Task", q.Task)
 	}
 	return request, nil
 }
@@ -140,16 +138,6 @@ func Plain(err error) error {
 	return err
 }
 
-// Await waits for so long; false if the context ends meanwhile.
-func Await(ctx context.Context, timer *time.Timer, wait time.Duration) bool {
-	timer.Reset(wait)
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
 // Refusal is an answer that is no success.
 type Refusal struct {
 	StatusCode int
@@ -169,9 +157,9 @@ func (r *Refusal) Error() string {
 	return kind
 }
 
-// Do sends the request. What is answered in another way than with success is an
+// do sends the request. What is answered in another way than with success is an
 // error, a [*Refusal].
-func Do(client *http.Client, request *http.Request) (*http.Response, error) {
+func do(client *http.Client, request *http.Request) (*http.Response, error) {
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err

@@ -72,11 +72,7 @@ func TestRefusal(t *testing.T) {
 		{502, "", `<html>`, Refusal{502, "502 Bad Gateway", "", "", false}, "status 502"},
 	} {
 		s, asked := answers(t, c.status, c.header, c.body)
-		request, err := s.Chat(t.Context(), "a", "task", "hello", 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Do(http.DefaultClient, request)
+		_, err := s.Ask(t.Context(), http.DefaultClient, Clock(), Question{Model: "a", Task: "task", Prompt: "hello", Tokens: 3})
 		var got *Refusal
 		if !errors.As(err, &got) || *got != c.want || err.Error() != c.kind {
 			t.Errorf("%s: %+v, %v; want %+v, %s", c.body, got, err, c.want, c.kind)

@@ -1,18 +1,12 @@
 package loadgen
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"gearshift/serving/wire"
 )
 
 // Target is an engine that answers for a model.
@@ -50,113 +44,22 @@ func (t *Target) server() Server {
 	return Server{URL: t.URL, Key: t.Key, Purpose: "measure"}
 }
 
-// heard is what came back of a request, in times since the measurement's start.
-type heard struct {
-	prompt, output int // tokens, by the engine's usage
-	sent           time.Duration
-	tokens         []time.Duration // when each piece of content came
-	end            time.Duration
-	header         http.Header
-}
-
-// ask sends a request for so many tokens and reads the answer to its end.
-func (t *Target) ask(ctx context.Context, client *http.Client, since func() time.Duration, prompt string, tokens int, first func()) (heard, error) {
-	request, err := t.server().Chat(ctx, t.Model, t.task, prompt, tokens)
-	if err != nil {
-		return heard{}, err
-	}
-	h := heard{sent: since()}
-	response, err := Do(client, request)
+// ask sends a request for so many tokens. An answer that does not say what it holds cannot be
+// measured, and is an error.
+func (t *Target) ask(ctx context.Context, client *http.Client, since func() time.Duration, prompt string, tokens int, first func()) (Answer, error) {
+	a, err := t.server().Ask(ctx, client, since, Question{Model: t.Model, Task: t.task, Prompt: prompt, Tokens: tokens, First: first})
 	var refusal *Refusal
-	if errors.As(err, &refusal) {
-		return h, t.refused(refusal)
+	switch {
+	case errors.As(err, &refusal):
+		return a, t.refused(refusal)
+	case err != nil:
+		return a, t.gone(ctx, err)
+	case len(a.Pieces) == 0:
+		return a, fmt.Errorf("cannot measure %s: an answer of %s has no content", t.URL, t.Model)
+	case a.Prompt == 0 || a.Output == 0:
+		return a, fmt.Errorf("cannot measure %s: it does not tell the tokens of an answer (usage, with stream_options.include_usage)", t.URL)
 	}
-	if err != nil {
-		return h, t.gone(ctx, err)
-	}
-	defer response.Body.Close()
-	h.header = response.Header
-	if err := h.read(response.Body, since, first); err != nil {
-		return h, t.gone(ctx, err)
-	}
-	h.end = since()
-	if len(h.tokens) == 0 {
-		return h, fmt.Errorf("cannot measure %s: an answer of %s has no content", t.URL, t.Model)
-	}
-	if h.prompt == 0 || h.output == 0 {
-		return h, fmt.Errorf("cannot measure %s: it does not tell the tokens of an answer (usage, with stream_options.include_usage)", t.URL)
-	}
-	return h, nil
-}
-
-// read takes the stream in, line by line, and notes when content comes.
-func (h *heard) read(body io.Reader, since func() time.Duration, first func()) error {
-	meter := wire.NewMeter(true)
-	lines := bufio.NewReaderSize(body, 64<<10)
-	begun := time.Duration(-1)
-	for pieces, stated := 0, false; ; {
-		line, err := lines.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			return errors.New("a line of the answer is too long")
-		}
-		before := meter.Begun()
-		_, _ = meter.Write(line)
-		content := false
-		if h.usage(line) {
-			before, stated, content = true, true, hasContent(line)
-		} else if !stated {
-			content = meter.Tokens() > pieces
-			pieces = meter.Tokens()
-		} else {
-			content = hasContent(line)
-		}
-		if !before && meter.Begun() {
-			begun = since()
-		}
-		if content {
-			if len(h.tokens) == 0 && first != nil {
-				first()
-			}
-			h.tokens = append(h.tokens, since())
-		}
-		if err == io.EOF {
-			meter.Close()
-			if meter.Failed() || !meter.Finished() {
-				return errors.New("an answer broke off")
-			}
-			if len(h.tokens) == 0 && begun >= 0 { // an answer of special tokens, which have no text
-				h.tokens = append(h.tokens, begun)
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// usage takes in the counts of tokens, and says whether the event has them: the
-// last one has, and of some engines each.
-func (h *heard) usage(line []byte) bool {
-	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok || !bytes.Contains(line, []byte(`"usage"`)) {
-		return false
-	}
-	var event struct {
-		Usage *wire.Usage `json:"usage"`
-	}
-	if json.Unmarshal(data, &event) != nil || event.Usage == nil {
-		return false
-	}
-	h.prompt, h.output = event.Usage.PromptTokens, event.Usage.CompletionTokens
-	return true
-}
-
-// hasContent says whether an event has content, whatever else it has.
-func hasContent(line []byte) bool {
-	alone := wire.NewMeter(true)
-	_, _ = alone.Write(line)
-	return alone.Started()
+	return a, nil
 }
 
 // refused is an answer that is no success.

@@ -43,7 +43,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 	if c.dropped {
 		return nil
 	}
-	if !Await(ctx, time.NewTimer(rest), rest) {
+	if !await(ctx, time.NewTimer(rest), rest) {
 		return context.Cause(ctx)
 	}
 	before := r.processors()
@@ -78,7 +78,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 // beside neighbours one after the other, of which those count that come once the engine
 // has run among these for long enough. It returns what they tell in the mean, the time
 // that this is of, and the last answers.
-func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers []heard, err error) {
+func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers []Answer, err error) {
 	settled := r.since()
 	until := settled
 	if len(c.Loaded) > 0 {
@@ -112,10 +112,10 @@ func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers
 }
 
 // tell fills in what the answers say, and of which time.
-func (s *Sample) tell(c *Cell, answers []heard) (from, to time.Duration, err error) {
+func (s *Sample) tell(c *Cell, answers []Answer) (from, to time.Duration, err error) {
 	if c.Output == 1 {
 		s.first(answers[0])
-		return answers[0].sent, answers[0].tokens[0], nil
+		return answers[0].Sent, answers[0].Pieces[0], nil
 	}
 	return s.steady(answers)
 }
@@ -127,10 +127,10 @@ func (r *run) drop(c *Cell, why error) {
 }
 
 // volley sends a cell's requests at once and waits for all answers.
-func (r *run) volley(ctx context.Context, c *Cell) ([]heard, error) {
+func (r *run) volley(ctx context.Context, c *Cell) ([]Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	answers := make([]heard, c.Batch)
+	answers := make([]Answer, c.Batch)
 	var all sync.WaitGroup
 	for i := range answers {
 		text := r.prompt(r.words[c.Engine].count(c.Prompt))
@@ -147,24 +147,24 @@ func (r *run) volley(ctx context.Context, c *Cell) ([]heard, error) {
 }
 
 // first is the time to the first token.
-func (s *Sample) first(h heard) {
-	s.Prefill, s.Tokens, s.Sequences = true, h.prompt, 1
-	s.MS = milliseconds(h.tokens[0] - h.sent)
+func (s *Sample) first(h Answer) {
+	s.Prefill, s.Tokens, s.Sequences = true, h.Prompt, 1
+	s.MS = milliseconds(h.Pieces[0] - h.Sent)
 }
 
 // queued is the step of a prompt behind others: what lies between the first tokens of
 // requests sent together, where the engine takes one prompt at a time.
-func queued(answers []heard) (s Sample, ok bool) {
+func queued(answers []Answer) (s Sample, ok bool) {
 	const fewest = 4
 	if len(answers) < fewest {
 		return s, false
 	}
 	var firsts []time.Duration
-	tokens, soonest := 0, answers[0].tokens[0]-answers[0].sent
+	tokens, soonest := 0, answers[0].Pieces[0]-answers[0].Sent
 	for _, h := range answers {
-		firsts = append(firsts, h.tokens[0])
-		tokens += h.prompt
-		soonest = min(soonest, h.tokens[0]-h.sent)
+		firsts = append(firsts, h.Pieces[0])
+		tokens += h.Prompt
+		soonest = min(soonest, h.Pieces[0]-h.Sent)
 	}
 	slices.Sort(firsts)
 	var gaps []time.Duration
@@ -194,44 +194,44 @@ const fewestSteps = 3
 // until the first of them ends: then all of them decode, and nothing else runs. It is
 // timed by the tokens of that last request: those of the others begin a step later, and
 // would leave out what the engine took to have it join.
-func (s *Sample) steady(answers []heard) (from, to time.Duration, err error) {
-	from, to = answers[0].tokens[0], answers[0].tokens[len(answers[0].tokens)-1]
+func (s *Sample) steady(answers []Answer) (from, to time.Duration, err error) {
+	from, to = answers[0].Pieces[0], answers[0].Pieces[len(answers[0].Pieces)-1]
 	for _, h := range answers[1:] {
-		from, to = max(from, h.tokens[0]), min(to, h.tokens[len(h.tokens)-1])
+		from, to = max(from, h.Pieces[0]), min(to, h.Pieces[len(h.Pieces)-1])
 	}
 	s.Sequences, s.Tokens = len(answers), len(answers)
 	for _, h := range answers {
-		first, _ := slices.BinarySearch(h.tokens, from)
-		last, at := slices.BinarySearch(h.tokens, to)
+		first, _ := slices.BinarySearch(h.Pieces, from)
+		last, at := slices.BinarySearch(h.Pieces, to)
 		if !at {
 			last--
 		}
 		// Of engines that hold pieces of characters back, a piece is some tokens.
-		each := float64(h.output) / float64(len(h.tokens))
+		each := float64(h.Output) / float64(len(h.Pieces))
 		steps := float64(last-first) * each
 		if steps < fewestSteps {
 			return 0, 0, notAtOnce(len(answers))
 		}
-		if h.tokens[0] == from {
-			s.MS = milliseconds(h.tokens[last]-from) / steps
+		if h.Pieces[0] == from {
+			s.MS = milliseconds(h.Pieces[last]-from) / steps
 		}
-		s.Context += float64(h.prompt) + each*(float64(first+last)/2+0.5)
+		s.Context += float64(h.Prompt) + each*(float64(first+last)/2+0.5)
 	}
 	return from, to, nil
 }
 
 // record keeps the requests for the log.
-func (r *run) record(c *Cell, answers []heard) {
+func (r *run) record(c *Cell, answers []Answer) {
 	var names []string
 	for _, n := range c.Loaded {
 		names = append(names, r.targets[n].Model)
 	}
 	// Of requests sent at the same moment, the first that gets in comes first.
-	slices.SortStableFunc(answers, func(a, b heard) int { return cmp.Compare(a.tokens[0], b.tokens[0]) })
+	slices.SortStableFunc(answers, func(a, b Answer) int { return cmp.Compare(a.Pieces[0], b.Pieces[0]) })
 	for _, h := range answers {
 		r.out.Requests = append(r.out.Requests, Record{
-			ID: fmt.Sprint(len(r.out.Requests)), PromptTokens: h.prompt, OutputTokens: h.output,
-			Arrival: h.sent.Seconds(), First: h.tokens[0].Seconds(), Last: h.tokens[len(h.tokens)-1].Seconds(),
+			ID: fmt.Sprint(len(r.out.Requests)), PromptTokens: h.Prompt, OutputTokens: h.Output,
+			Arrival: h.Sent.Seconds(), First: h.Pieces[0].Seconds(), Last: h.Pieces[len(h.Pieces)-1].Seconds(),
 			Beside: c.Batch - 1, Neighbours: names,
 		})
 	}

@@ -29,10 +29,10 @@ func (r *run) learnWords(ctx context.Context, engine int) error {
 		if err != nil {
 			return err
 		}
-		tokens[i] = h.prompt
+		tokens[i] = h.Prompt
 		const atOnce = 0.02 // of the time to the first token
-		decoding := h.tokens[len(h.tokens)-1] - h.tokens[0]
-		streams = streams || h.output < 2 || float64(decoding) >= atOnce*float64(h.tokens[0]-h.sent)
+		decoding := h.Pieces[len(h.Pieces)-1] - h.Pieces[0]
+		streams = streams || h.Output < 2 || float64(decoding) >= atOnce*float64(h.Pieces[0]-h.Sent)
 	}
 	if !streams {
 		return fmt.Errorf("cannot measure %s: it does not stream, all tokens come at once", r.targets[engine].URL)

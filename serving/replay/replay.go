@@ -5,8 +5,12 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +29,8 @@ type Config struct {
 	Key string
 	// Table has the tasks, by which answers are judged, and the variants.
 	Table *fleet.Table
-	// Requests says what to send when; it must end.
-	Requests workloads.Stream
+	// Requests are what to send, in the order of their times.
+	Requests workloads.Given
 	// Timeout bounds each request. Zero is 10 minutes.
 	Timeout time.Duration
 	// Progress, if not nil, is called about once a second, and at the end.
@@ -71,32 +75,108 @@ type run struct {
 	Config
 	server loadgen.Server
 	client *http.Client
-	start  time.Time
+	since  func() time.Duration // the start
 
 	mu    sync.Mutex // protects all below
 	tally *tally
 	sent  int
 }
 
-// send is the open loop: each request leaves at its time.
-func (r *run) send(ctx context.Context) {
-	var requests sync.WaitGroup
-	r.start = time.Now()
-	stop := r.report(ctx)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		a, ok := r.Requests.Next()
-		if !ok || !loadgen.Await(ctx, timer, a.At-time.Since(r.start)) {
-			break
-		}
-		r.mu.Lock()
-		r.sent++
-		r.mu.Unlock()
-		requests.Go(func() { r.one(ctx, a) })
+// check asks the server for what the replay rests on, before anything is sent: that it
+// answers, that it has the model and, of a router, that its scenario has the tasks that are
+// asked for and no size that answers could not be judged by.
+func (r *run) check(ctx context.Context) error {
+	if _, err := r.server.Model(ctx, r.client, r.Model); errors.Is(err, loadgen.ErrKey) {
+		return fmt.Errorf("%w (--api-key-env NAME)", err)
+	} else if err != nil {
+		return err
 	}
-	requests.Wait()
+	router, ok := r.server.Router(ctx, r.client)
+	if !ok {
+		return nil
+	}
+	r.tally.policy = router.Policy
+	for i, task := range r.Table.Tasks {
+		if r.asksFor(i) && !slices.Contains(router.Tasks, task.Name) {
+			return fmt.Errorf("cannot replay to %s: it has no task %q of the scenario; it has %s: give the scenario that it serves with --scenario",
+				r.server.URL, task.Name, strings.Join(router.Tasks, ", "))
+		}
+	}
+	for _, variant := range router.Variants {
+		if r.Table.VariantIndex(variant) < 0 {
+			return fmt.Errorf("cannot replay to %s: it serves the size %q, which the scenario does not have; give the scenario that it serves", r.server.URL, variant)
+		}
+	}
+	return nil
+}
+
+// asksFor reports whether there are requests of the task.
+func (r *run) asksFor(task int) bool {
+	return slices.ContainsFunc(r.Requests, func(a workloads.Arrival) bool { return a.Task == task })
+}
+
+// send sends each request at its time.
+func (r *run) send(ctx context.Context) {
+	r.since = loadgen.Clock()
+	stop := r.report(ctx)
+	list := r.Requests
+	loadgen.OpenLoop(ctx, r.since, len(list), func(i int) time.Duration { return list[i].At }, func(i int) { r.one(ctx, &list[i]) })
 	stop()
+}
+
+// one sends a request and enters how it went. Requests that the end of the
+// whole replay cut short are left out.
+func (r *run) one(ctx context.Context, a *workloads.Arrival) {
+	r.mu.Lock()
+	r.sent++
+	r.mu.Unlock()
+	timed, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	answer, err := r.server.Ask(timed, r.client, r.since, loadgen.Question{
+		Model: r.Model, Task: r.Table.Tasks[a.Task].Name, Tokens: a.OutputTokens,
+		Prompt: strings.TrimSuffix(strings.Repeat("word ", a.PromptTokens), " "),
+	})
+	o := outcome{
+		task: a.Task, variant: answer.Header.Get("X-Gearshift-Variant"), tokens: answer.Tokens,
+		first: max(0, answer.First()-a.At), total: answer.End - a.At, late: answer.Sent - a.At, ended: r.since(),
+	}
+	if o.variant == "" {
+		o.variant = r.Model
+	}
+	switch {
+	case answer.Header != nil && r.Table.VariantIndex(o.variant) < 0:
+		o.fault = "answer names no known variant"
+	case err != nil:
+		o.fault = fault(err)
+	case o.tokens == 0:
+		o.fault = brokenOff
+	}
+	if ctx.Err() != nil && o.fault != "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.add(o)
+}
+
+const brokenOff = "answer broke off"
+
+// fault sorts errors into few kinds.
+func fault(err error) string {
+	var (
+		op      *net.OpError
+		timeout interface{ Timeout() bool }
+		refusal *loadgen.Refusal
+	)
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "cannot connect"
+	}
+	return brokenOff
 }
 
 // report calls Progress until the function that it returns is called.
@@ -127,7 +207,7 @@ func (r *run) report(ctx context.Context) (stop func()) {
 
 func (r *run) progress() {
 	r.mu.Lock()
-	p := Progress{Elapsed: time.Since(r.start), Sent: r.sent, Answered: r.tally.answered()}
+	p := Progress{Elapsed: r.since(), Sent: r.sent, Answered: r.tally.answered()}
 	r.mu.Unlock()
 	r.Progress(p)
 }

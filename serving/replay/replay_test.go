@@ -47,12 +47,12 @@ func testTable(t *testing.T) *fleet.Table {
 
 // arrivals are requests a millisecond apart: of each task in turn, each one
 // token longer than the one before.
-func arrivals(n int) *workloads.Given {
+func arrivals(n int) workloads.Given {
 	l := make(workloads.Given, n)
 	for i := range l {
 		l[i] = workloads.Arrival{At: time.Duration(i) * time.Millisecond, Task: i % 2, PromptTokens: 3, OutputTokens: i + 1}
 	}
-	return &l
+	return l
 }
 
 // router is a server that knows the models and leaves completions to a
@@ -270,9 +270,9 @@ func TestTheEndOfTheContextEndsTheReplay(t *testing.T) {
 		}
 		stream(w, "small", tokens, done)
 	})
-	l := *arrivals(4)
+	l := arrivals(4)
 	l[3].At = time.Hour
-	r, err := Run(ctx, Config{URL: server.URL, Table: testTable(t), Requests: &l})
+	r, err := Run(ctx, Config{URL: server.URL, Table: testTable(t), Requests: l})
 	// The first may or may not have been answered by then; the others were cut.
 	if err != nil || r.Requests > 1 || len(r.Errors) != 0 {
 		t.Errorf("report %+v, %v", r, err)

@@ -56,6 +56,19 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 }
 
+// outcome is one answer as the client saw it. Times are from the moment at
+// which the request was due.
+type outcome struct {
+	task    int
+	variant string
+	tokens  int
+	first   time.Duration // until some content
+	total   time.Duration
+	late    time.Duration // by which the request left after it was due
+	ended   time.Duration // since the replay's start
+	fault   string        // empty: the answer came whole
+}
+
 // tally gathers outcomes.
 type tally struct {
 	table  *fleet.Table

@@ -99,17 +99,17 @@ func sentOf(t *fleet.Table, tasks, replicas []int, answers []loadgen.Answer) *se
 			s.refused++
 			continue
 		}
-		m := met{task: tasks[i], tokens: a.OutputTokens, arrival: a.Sent, first: a.First, last: a.Last}
+		m := met{task: tasks[i], tokens: a.Output, arrival: a.Sent, first: a.First(), last: a.Last()}
 		if replicas[i] >= 0 {
 			m.variant = t.Replicas[replicas[i]].Variant
 		} else {
-			m.variant = max(0, t.VariantIndex(a.Variant))
-			s.policies[a.Policy]++
+			m.variant = max(0, t.VariantIndex(a.Header.Get("X-Gearshift-Variant")))
+			s.policies[a.Header.Get("X-Gearshift-Policy")]++
 		}
 		m.fill(t)
 		s.measured = append(s.measured, m)
 		s.replicas = append(s.replicas, replicas[i])
-		s.arrivals = append(s.arrivals, workloads.Arrival{At: a.Sent, Task: tasks[i], PromptTokens: a.PromptTokens, OutputTokens: a.OutputTokens})
+		s.arrivals = append(s.arrivals, workloads.Arrival{At: a.Sent, Task: tasks[i], PromptTokens: a.Prompt, OutputTokens: a.Output})
 	}
 	return s
 }
