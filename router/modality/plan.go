@@ -1,0 +1,167 @@
+package modality
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gearshift/router/solve"
+)
+
+// Mode says which deadlines a plan keeps.
+type Mode string
+
+const (
+	// PrefixSafe keeps the deadline of every job of the plan, and is the default.
+	PrefixSafe Mode = "prefix-safe"
+	// Literal is the paper's program as written (MOSEL-28): jobs start with their best
+	// strategy; for each one that would be late, in order, strategies are chosen again for
+	// it and all before it, by its deadline alone. A job that is made late thereby stays.
+	Literal Mode = "literal"
+)
+
+// Job is several requests that are to be answered by a deadline, with a floor for their
+// mean quality.
+type Job struct {
+	ID         string  `json:"id"`
+	Size       int     `json:"size"`
+	MinQuality float64 `json:"min_quality"`
+	Deadline   float64 `json:"deadline"` // absolute
+}
+
+// Step is what a plan does with a job.
+type Step struct {
+	Job      int // index among those planned
+	Strategy int // index in the table's front of the job's size
+	Finish   float64
+}
+
+// Plan is the jobs that are kept, in the order in which they run, and those that are
+// dropped, as indices.
+type Plan struct {
+	Steps     []Step
+	Dropped   []int
+	Objective float64 // sum of the qualities of all requests kept
+}
+
+// Planner plans queues. It keeps its memory from one plan to the next, allocates only where
+// a queue is longer than those before, and is not safe for concurrent use.
+type Planner struct {
+	table  *Table
+	mode   Mode
+	chain  solve.Chain
+	items  []solve.Item
+	first  []int // by item, the index of its fastest strategy in its size's front
+	order  []int
+	kept   []int
+	picks  []int
+	chosen []int // literal: the strategies so far, by item
+}
+
+// NewPlanner makes a planner of the table's strategies.
+func NewPlanner(t *Table, mode Mode) (*Planner, error) {
+	if mode != PrefixSafe && mode != Literal {
+		return nil, fmt.Errorf("cannot make planner: mode %q; want %q or %q", mode, PrefixSafe, Literal)
+	}
+	return &Planner{table: t, mode: mode}, nil
+}
+
+// Check reports what makes a plan of the job impossible at any time.
+func (t *Table) Check(j *Job) error {
+	switch {
+	case j.Size < 1:
+		return fmt.Errorf("job %q: size: %d must be at least 1", j.ID, j.Size)
+	case j.Size > t.Longest():
+		return fmt.Errorf("job %q: size: %d is above the longest batch of any option, %d; split the job", j.ID, j.Size, t.Longest())
+	case j.Size > t.Sizes():
+		return fmt.Errorf("job %q: size: %d is above the table's largest, %d", j.ID, j.Size, t.Sizes())
+	case j.MinQuality != j.MinQuality || j.Deadline != j.Deadline:
+		return fmt.Errorf("job %q: min_quality and deadline must be numbers", j.ID)
+	}
+	if _, ok := t.fastest(j); !ok {
+		f := t.fronts[j.Size]
+		if len(f) == 0 {
+			return fmt.Errorf("job %q: size: no batches of the options add up to %d", j.ID, j.Size)
+		}
+		return fmt.Errorf("job %q: min_quality: %g is above what any option gives; the best of a job of %d is %g",
+			j.ID, j.MinQuality, j.Size, f[len(f)-1].Value/float64(j.Size))
+	}
+	return nil
+}
+
+// fastest is the fastest strategy that meets the job's floor.
+func (t *Table) fastest(j *Job) (int, bool) {
+	size := float64(j.Size)
+	// The tolerance is of the mean; the front has sums.
+	return t.fronts[j.Size].At((j.MinQuality-solve.Tolerance)*size + solve.Tolerance)
+}
+
+// Plan plans the jobs, which [Table.Check] has passed, from the time on at which the
+// worker is free. Jobs run in order of deadline, equal ones as given. A job is dropped only
+// where no plan that keeps those kept before it can keep it. The result is valid until the
+// next call.
+func (p *Planner) Plan(free float64, jobs []Job, plan *Plan) {
+	plan.Steps, plan.Dropped, plan.Objective = plan.Steps[:0], plan.Dropped[:0], 0
+	p.sort(jobs)
+	p.items, p.first, p.kept = p.items[:0], p.first[:0], p.kept[:0]
+	if p.mode == Literal {
+		p.literal(free, jobs, plan)
+	} else {
+		p.prefixSafe(free, jobs, plan)
+	}
+	at := free
+	for k, i := range p.kept {
+		strategy := p.first[k] + p.picks[k]
+		s := p.table.fronts[jobs[i].Size][strategy]
+		at += s.Cost
+		plan.Objective += s.Value
+		plan.Steps = append(plan.Steps, Step{Job: i, Strategy: strategy, Finish: at})
+	}
+}
+
+// sort sets the order of the jobs.
+func (p *Planner) sort(jobs []Job) {
+	p.order = p.order[:0]
+	for i := range jobs {
+		p.order = append(p.order, i)
+	}
+	slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
+}
+
+// add lets the job be one of the items, with the strategies that meet its floor.
+func (p *Planner) add(i int, j *Job, budget float64) {
+	first, _ := p.table.fastest(j)
+	p.items = append(p.items, solve.Item{Front: p.table.fronts[j.Size][first:], Budget: budget})
+	p.first, p.kept = append(p.first, first), append(p.kept, i)
+}
+
+// drop takes back the last one.
+func (p *Planner) drop(plan *Plan) {
+	last := len(p.kept) - 1
+	plan.Dropped = append(plan.Dropped, p.kept[last])
+	p.items, p.first, p.kept = p.items[:last], p.first[:last], p.kept[:last]
+}
+
+// prefixSafe keeps every job that can be kept with those kept before it, which is to be
+// seen by everybody's fastest strategy, and then solves for the most quality.
+func (p *Planner) prefixSafe(free float64, jobs []Job, plan *Plan) {
+	var fastest float64
+	for _, i := range p.order {
+		budget := jobs[i].Deadline - free
+		p.add(i, &jobs[i], budget)
+		cost := p.items[len(p.items)-1].Front[0].Cost
+		if fastest+cost > budget+solve.Tolerance {
+			p.drop(plan)
+			continue
+		}
+		fastest += cost
+	}
+	p.solve()
+}
+
+// solve chooses strategies for the items, whose budgets can hold.
+func (p *Planner) solve() bool {
+	p.picks = slices.Grow(p.picks[:0], len(p.items))[:len(p.items)]
+	_, ok := p.chain.Solve(p.items, p.picks)
+	return ok
+}

@@ -1,0 +1,154 @@
+package modality
+
+import (
+	"fmt"
+	"slices"
+
+	"gearshift/router/solve"
+)
+
+// Mixing says whether the requests of one job may use different combinations.
+type Mixing string
+
+// The ways to mix. Mixed is the default; uniform is what the paper's limitations describe
+// (MOSEL-17).
+const (
+	Mixed   Mixing = "mixed"
+	Uniform Mixing = "uniform"
+)
+
+// Table is, for each size of a job, all strategies that are worth considering: of each
+// the time and the sum of the requests' qualities. A strategy splits a job into batches,
+// each of another combination, which run one after the other (MOSEL-5, 6). It is made
+// once, before requests come, and is safe for concurrent use.
+type Table struct {
+	options []Option
+	mixing  Mixing
+	fronts  []solve.Front // by size
+	// levels[k] are the nodes of strategies of the first k+1 options, by size. A node of a
+	// front is one of the last level.
+	levels [][][]node
+}
+
+// node is a strategy: what it adds to one of fewer options.
+type node struct {
+	cost, value float64
+	from        int32 // index of that among the nodes of the level below and the remaining size
+	batch       int32 // requests of the level's option
+}
+
+// NewTable makes the table for jobs of 1 to size requests. A size above the longest batch
+// is an error.
+func NewTable(options []Option, mixing Mixing, size int) (*Table, error) {
+	if err := validate(options); err != nil {
+		return nil, fmt.Errorf("cannot make table of strategies: %w", err)
+	}
+	if mixing != Mixed && mixing != Uniform {
+		return nil, fmt.Errorf("cannot make table of strategies: mixing %q; want %q or %q", mixing, Mixed, Uniform)
+	}
+	t := &Table{options: options, mixing: mixing}
+	if most := t.Longest(); size > most {
+		return nil, fmt.Errorf("cannot make table of strategies: a size of %d is above the longest batch, %d", size, most)
+	}
+	t.build(size)
+	return t, nil
+}
+
+// Longest is the size of the longest batch of any option.
+func (t *Table) Longest() (most int) {
+	for i := range t.options {
+		most = max(most, len(t.options[i].Latency))
+	}
+	return most
+}
+
+// Sizes is the largest size that the table has strategies for.
+func (t *Table) Sizes() int { return len(t.fronts) - 1 }
+
+// Options are those of the table, which must not be changed.
+func (t *Table) Options() []Option { return t.options }
+
+// Front returns the strategies for a job of so many requests, by rising time, with the sum
+// of qualities as value. It must not be changed, and is empty only where no combination of
+// batches has that size.
+func (t *Table) Front(size int) solve.Front { return t.fronts[size] }
+
+// Batches writes into dst how many requests of the job each option answers under a
+// strategy of [Table.Front], and returns it.
+func (t *Table) Batches(size, strategy int, dst []int) []int {
+	dst = slices.Grow(dst[:0], len(t.options))[:len(t.options)]
+	at := int32(strategy)
+	for k := len(t.options) - 1; k >= 0; k-- {
+		n := t.levels[k][size][at]
+		dst[k], at = int(n.batch), n.from
+		size -= int(n.batch)
+	}
+	return dst
+}
+
+// build works out the fronts by dynamic programming over the options: a strategy of k
+// options is one of the first k−1 for fewer requests, and a batch of the k-th. What is
+// slower and no better than another one of its level and size leads nowhere.
+func (t *Table) build(size int) {
+	below := make([][]node, size+1)
+	below[0] = []node{{}}
+	var m merger
+	for k := range t.options {
+		level := make([][]node, size+1)
+		for n := range level {
+			level[n] = slices.Clone(m.level(&t.options[k], below, n, t.mixing))
+		}
+		t.levels = append(t.levels, level)
+		below = level
+	}
+	t.fronts = make([]solve.Front, size+1)
+	for n, nodes := range below {
+		for _, p := range nodes {
+			t.fronts[n] = append(t.fronts[n], solve.Point{Cost: p.cost, Value: p.value})
+		}
+	}
+}
+
+// merger makes one level of one size.
+type merger struct{ merged, spare []node }
+
+// level returns the strategies for n requests once the option is there too. It is valid
+// until the next call.
+func (m *merger) level(o *Option, below [][]node, n int, mixing Mixing) []node {
+	m.merged = append(m.merged[:0], below[n]...)
+	for i := range m.merged {
+		m.merged[i].from, m.merged[i].batch = int32(i), 0
+	}
+	for batch := 1; batch <= min(n, len(o.Latency)); batch++ {
+		if mixing == Uniform && batch < n {
+			continue
+		}
+		m.add(below[n-batch], o.Latency[batch-1], o.Quality*float64(batch), int32(batch))
+	}
+	return m.merged
+}
+
+// same is the difference that sums in another order may have.
+const same = 1e-12
+
+// add merges what a batch makes of the nodes into those merged so far.
+func (m *merger) add(nodes []node, cost, value float64, batch int32) {
+	old, out := m.merged, m.spare[:0]
+	for i, j := 0, 0; i < len(old) || j < len(nodes); {
+		var p node
+		if j == len(nodes) || i < len(old) && old[i].cost <= nodes[j].cost+cost {
+			p = old[i]
+			i++
+		} else {
+			p = node{nodes[j].cost + cost, nodes[j].value + value, int32(j), batch}
+			j++
+		}
+		switch last := len(out) - 1; {
+		case last < 0 || p.value > out[last].value+same && p.cost > out[last].cost+same:
+			out = append(out, p)
+		case p.value > out[last].value+same: // in the same time
+			out[last] = p
+		}
+	}
+	m.merged, m.spare = out, old
+}
