@@ -1,0 +1,243 @@
+// Package modality is the command group `gearshift modality`: which inputs of a multimodal
+// model the requests of jobs use.
+package modality
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/router/modality"
+)
+
+// queue is the input of a plan. Times are absolute, in one unit throughout.
+type queue struct {
+	FreeAt  float64           `json:"free_at"`
+	Mode    modality.Mode     `json:"mode"`
+	Mixing  modality.Mixing   `json:"mixing"`
+	Options []modality.Option `json:"options"`
+	Jobs    []modality.Job    `json:"jobs"`
+}
+
+// Planned is the output of a plan.
+type Planned struct {
+	Objective float64      `json:"objective"` // sum of mean quality × size over the jobs kept
+	Jobs      []PlannedJob `json:"jobs"`      // in the order in which they run
+	Dropped   []string     `json:"dropped"`
+	MS        float64      `json:"ms"` // that planning took
+}
+
+// PlannedJob is what a plan does with a job.
+type PlannedJob struct {
+	ID       string         `json:"id"`
+	Strategy map[string]int `json:"strategy"` // requests by option
+	Quality  float64        `json:"quality"`  // mean of its requests
+	Finish   float64        `json:"finish"`
+}
+
+// NewCommand returns the command group.
+func NewCommand() *cobra.Command {
+	group := &cobra.Command{
+		Use:   "modality",
+		Short: "Plan which inputs of a multimodal model are used",
+		Long: `A multimodal model need not see every input. These commands plan which ones the requests
+of jobs use, so that each job keeps its quality floor and its deadline.`,
+		Example: "  gearshift modality plan --in queue.json",
+	}
+	group.AddCommand(newPlanCommand())
+	return group
+}
+
+func newPlanCommand() *cobra.Command {
+	var path string
+	command := &cobra.Command{
+		Use:   "plan --in FILE.json",
+		Short: "Print the best plan of a queue of jobs as JSON",
+		Long: `Reads a queue of jobs and prints the plan that keeps as many of them, in order of
+deadline, as can be kept, at the highest sum of qualities: for each job how many of its
+requests each combination of inputs answers, in at most one batch of a combination.
+
+The input has the combinations ("options", each with the quality of its answers and the
+time of a batch of 1, 2, … requests) and the jobs, with absolute deadlines, all in one
+unit of time. free_at is when the worker is free. mode is "prefix-safe", the default,
+which keeps the deadline of every job of the plan, or "literal", the paper's program,
+which may make one job late for the sake of another. mixing is "mixed", the default, or
+"uniform", where all requests of a job use the same inputs.`,
+		Example: `  gearshift modality plan --in queue.json
+  echo '{"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
+                     {"name": "both", "quality": 0.80, "latency": [60, 120]}],
+         "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}' | gearshift modality plan --in -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, name, err := read(path, c.InOrStdin())
+			if err != nil {
+				return fmt.Errorf("cannot plan: %w", err)
+			}
+			planned, err := Plan(text)
+			if err != nil {
+				return fmt.Errorf("cannot plan: %s: %w", name, err)
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			out.SetIndent("", "  ")
+			return out.Encode(planned)
+		},
+	}
+	command.Flags().StringVar(&path, "in", "", "`file` with the queue as JSON; - is standard input")
+	_ = command.MarkFlagRequired("in")
+	return command
+}
+
+// mostInput bounds the input.
+const mostInput = 64 << 20
+
+func read(path string, stdin io.Reader) (text []byte, name string, err error) {
+	if name = path; path == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, name, err
+		}
+		defer f.Close()
+		stdin = f
+	}
+	text, err = io.ReadAll(io.LimitReader(stdin, mostInput+1))
+	if err == nil && len(text) > mostInput {
+		err = fmt.Errorf("%s: larger than %d MiB", name, mostInput>>20)
+	}
+	return text, name, err
+}
+
+// Plan plans the queue of a JSON text.
+func Plan(text []byte) (*Planned, error) {
+	var q queue
+	if err := decode(text, &q); err != nil {
+		return nil, err
+	}
+	if q.Mode == "" {
+		q.Mode = modality.PrefixSafe
+	}
+	if q.Mixing == "" {
+		q.Mixing = modality.Mixed
+	}
+	table, err := q.table()
+	if err != nil {
+		return nil, err
+	}
+	planner, err := modality.NewPlanner(table, q.Mode)
+	if err != nil {
+		return nil, err
+	}
+	var plan modality.Plan
+	began := time.Now()
+	planner.Plan(q.FreeAt, q.Jobs, &plan)
+	return q.planned(table, &plan, time.Since(began)), nil
+}
+
+// table checks the queue, and makes the table of the sizes that it has.
+func (q *queue) table() (*modality.Table, error) {
+	seen := map[string]bool{}
+	largest, longest := 1, 0
+	for i := range q.Options {
+		longest = max(longest, len(q.Options[i].Latency))
+	}
+	for i := range q.Jobs {
+		j := &q.Jobs[i]
+		switch {
+		case j.ID == "":
+			return nil, fmt.Errorf("jobs[%d]: id is missing", i)
+		case seen[j.ID]:
+			return nil, fmt.Errorf("jobs[%d]: the id %q is there twice", i, j.ID)
+		}
+		seen[j.ID] = true
+		largest = max(largest, min(j.Size, longest))
+	}
+	table, err := modality.NewTable(q.Options, q.Mixing, largest)
+	if err != nil {
+		return nil, err
+	}
+	for i := range q.Jobs {
+		if err := table.Check(&q.Jobs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return table, nil
+}
+
+// planned is the plan in names.
+func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Duration) *Planned {
+	p := &Planned{
+		Objective: plan.Objective, Jobs: []PlannedJob{}, Dropped: []string{},
+		MS: float64(took.Nanoseconds()) / float64(time.Millisecond),
+	}
+	for _, s := range plan.Steps {
+		j := &q.Jobs[s.Job]
+		job := PlannedJob{
+			ID: j.ID, Strategy: map[string]int{}, Finish: s.Finish,
+			Quality: table.Front(j.Size)[s.Strategy].Value / float64(j.Size),
+		}
+		for k, n := range table.Batches(j.Size, s.Strategy, nil) {
+			if n > 0 {
+				job.Strategy[q.Options[k].Name] = n
+			}
+		}
+		p.Jobs = append(p.Jobs, job)
+	}
+	for _, i := range plan.Dropped {
+		p.Dropped = append(p.Dropped, q.Jobs[i].ID)
+	}
+	return p
+}
+
+// decode reads the text, of which every key must be known, and names the line of a fault.
+func decode(text []byte, q *queue) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(q)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			return fmt.Errorf("line %d: there is more than one JSON value", line(text, d.InputOffset()))
+		}
+		return nil
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty; want an object with options and jobs")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("line %d: the JSON ends before it is complete", line(text, int64(len(text))))
+	case errors.As(err, &syntax):
+		return fmt.Errorf("line %d: no JSON: %s", line(text, syntax.Offset), syntax.Error())
+	case errors.As(err, &kind):
+		return fmt.Errorf("line %d: %s: got a %s, want a %s", line(text, kind.Offset), kind.Field, kind.Value, kindName(kind))
+	case unknown:
+		return fmt.Errorf("line %d: unknown key %s", line(text, int64(bytes.Index(text, []byte(field)))), field)
+	}
+	return err
+}
+
+func kindName(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "float64", "int":
+		return "number" + map[bool]string{true: " without fraction"}[e.Type.Kind().String() == "int"]
+	case "slice":
+		return "list"
+	case "struct":
+		return "object"
+	}
+	return e.Type.Kind().String()
+}
+
+// line is that of an offset, from 1.
+func line(text []byte, offset int64) int {
+	return 1 + bytes.Count(text[:min(max(0, offset), int64(len(text)))], []byte("\n"))
+}

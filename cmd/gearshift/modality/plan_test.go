@@ -1,0 +1,92 @@
+package modality
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const figure2 = `{"free_at": 20,
+ "options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
+             {"name": "video", "quality": 0.70, "latency": [30, 60]},
+             {"name": "both", "quality": 0.80, "latency": [60, 120]}],
+ "jobs": [{"id": "3", "size": 2, "min_quality": 0.68, "deadline": 150},
+          {"id": "2", "size": 2, "min_quality": 0.71, "deadline": 140}]}`
+
+// run runs the command on the text and returns what it prints.
+func run(t *testing.T, text string) (string, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "queue.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	c := NewCommand()
+	c.SetArgs([]string{"plan", "--in", path})
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.Execute()
+	if err != nil {
+		return strings.ReplaceAll(err.Error(), path, "queue.json"), err
+	}
+	return out.String(), nil
+}
+
+// TestPlanOfFigure2: the paper's example, its jobs given in the wrong order.
+func TestPlanOfFigure2(t *testing.T) {
+	text, err := run(t, figure2)
+	if err != nil {
+		t.Fatal(text)
+	}
+	var p Planned
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(p.Objective-2.84) > 1e-9 || len(p.Jobs) != 2 || len(p.Dropped) != 0 || p.MS <= 0 {
+		t.Fatalf("%s", text)
+	}
+	second, third := p.Jobs[0], p.Jobs[1]
+	if second.ID != "2" || second.Strategy["both"] != 1 || second.Strategy["audio"] != 1 || math.Abs(second.Quality-0.735) > 1e-9 || second.Finish != 100 {
+		t.Errorf("second job: %+v", second)
+	}
+	if third.ID != "3" || third.Strategy["video"] != 1 || third.Strategy["audio"] != 1 || third.Finish != 150 {
+		t.Errorf("third job: %+v", third)
+	}
+	text, err = run(t, strings.Replace(figure2, `"free_at"`, `"mixing": "uniform", "free_at"`, 1))
+	if err != nil || !strings.Contains(text, `"dropped": [`) || !strings.Contains(text, `"3"`) {
+		t.Errorf("uniform: %s", text)
+	}
+}
+
+func TestBadQueues(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{`"free_at": 20`, `"free_at": "now"`, `line 1: free_at: got a string, want a number`},
+		{`"deadline": 150`, `"dead_line": 150`, `line 5: unknown key "dead_line"`},
+		{`"size": 2, "min_quality": 0.68`, `"size": 3, "min_quality": 0.68`, `job "3": size: 3 is above the longest batch of any option, 2; split the job`},
+		{`"size": 2, "min_quality": 0.68`, `"size": 0, "min_quality": 0.68`, `job "3": size: 0 must be at least 1`},
+		{`"size": 2, "min_quality": 0.68`, `"size": 1.5, "min_quality": 0.68`, `line 5: jobs.size: got a number 1.5, want a number without fraction`},
+		{`0.68`, `0.9`, `job "3": min_quality: 0.9 is above what any option gives; the best of a job of 2 is 0.8`},
+		{`"id": "3"`, `"id": "2"`, `jobs[1]: the id "2" is there twice`},
+		{`"id": "3", `, ``, `jobs[0]: id is missing`},
+		{`"name": "video"`, `"name": "audio"`, `cannot make table of strategies: options[1]: the name "audio" is there twice`},
+		{`[30, 60]`, `[30, -60]`, `cannot make table of strategies: options[1] "video": latency: -60, of a batch of 2, must be above 0`},
+		{`[30, 60]`, `[]`, `cannot make table of strategies: options[1] "video": latency: the list is empty; it needs the time of a batch of 1, 2, … requests`},
+		{`"free_at"`, `"mode": "fast", "free_at"`, `cannot make planner: mode "fast"; want "prefix-safe" or "literal"`},
+		{`"free_at"`, `"mixing": "none", "free_at"`, `cannot make table of strategies: mixing "none"; want "mixed" or "uniform"`},
+		{`140}]}`, `140}]`, `line 6: the JSON ends before it is complete`},
+		{`140}]}`, `140}]} {}`, `line 6: there is more than one JSON value`},
+	} {
+		got, err := run(t, strings.Replace(figure2, c.from, c.to, 1))
+		if want := "cannot plan: queue.json: " + c.want; err == nil || got != want {
+			t.Errorf("%s:\n got %s\nwant %s", c.to, got, want)
+		}
+	}
+	if got, err := run(t, ""); err == nil || got != "cannot plan: queue.json: it is empty; want an object with options and jobs" {
+		t.Errorf("empty: %s", got)
+	}
+}
