@@ -270,7 +270,7 @@ func TestCanaryEndsItself(t *testing.T) {
 				if (p.Trial == nil) != c.ends {
 					t.Errorf("trial %+v, last order %+v", p.Trial, p.Last)
 				}
-				if c.ends && (p.InCharge != "wants@3" || p.Last.By != "trial" || !strings.Contains(p.Last.Why, "beside the policy in charge, over 50 requests") ||
+				if c.ends && (p.InCharge != "wants@3" || p.Last.By != "trial" || !strings.Contains(p.Last.Why, "compared with the policy in charge, over 50 requests") ||
 					!strings.Contains(g.logs.String(), p.Last.Why)) {
 					t.Errorf("%+v, %+v", p, p.Last)
 				}

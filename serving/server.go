@@ -24,9 +24,9 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving/abilities"
 	"gearshift/serving/agents"
+	"gearshift/serving/draingrace"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
-	"gearshift/serving/lastcall"
 	"gearshift/serving/trial"
 )
 
@@ -252,8 +252,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.on()
 	end := func() { _ = l.Close() }
-	if last := lastcall.Wrap(l); last != nil {
-		l, end = last, last.End
+	if graceful := draingrace.Wrap(l); graceful != nil {
+		l, end = graceful, graceful.End
 	}
 	go func() { failed <- s.serveOn(server, s.limited(l, encrypted), encrypted, clientCertificate) }()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)

@@ -1,4 +1,4 @@
-// Package agents tells engines what controllers decide: it loads, unloads, puts to sleep and
+// Package agents passes to engines what controllers decide: it loads, unloads, puts to sleep and
 // wakes their models in the dialect of each kind of engine, asks them for the states of their
 // models, and wakes controllers when they are due.
 package agents
@@ -42,7 +42,7 @@ type Config struct {
 	PollInterval time.Duration `yaml:"poll_interval"`
 	// PollTimeout bounds such a question.
 	PollTimeout time.Duration `yaml:"poll_timeout"`
-	// LoadTimeout bounds a load, and ActionTimeout whatever else an engine is told to do.
+	// LoadTimeout bounds a load, and ActionTimeout any other order to an engine.
 	LoadTimeout   time.Duration `yaml:"load_timeout"`
 	ActionTimeout time.Duration `yaml:"action_timeout"`
 }
@@ -87,9 +87,9 @@ type Options struct {
 	Placed func(replica int) fleet.State
 	// Observe gets each event, from any goroutine.
 	Observe func(control.Event)
-	// Ended is told how each action ended, and how long it took. Nil is nobody.
+	// Ended is called with how each action ended, and how long it took. It may be nil.
 	Ended func(a control.Action, took time.Duration, err error)
-	// Polled is told how each question for states ended. Nil is nobody.
+	// Polled is called with how each question for states ended. It may be nil.
 	Polled func(replicas []int, err error)
 }
 
@@ -150,7 +150,7 @@ func (a *Actuator) SetLevel(replica, level int) {
 }
 
 // Note says in words what is to be known of the replica's state, such as why its engine
-// has not told it; empty if there is nothing.
+// has not reported it; empty if there is nothing.
 func (a *Actuator) Note(replica int) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

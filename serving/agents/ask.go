@@ -27,7 +27,7 @@ const maxAnswer = 4 << 20
 // refusal is an engine's answer that is no success.
 type refusal struct {
 	status int
-	// said is the engine's own words, on one line; empty if it has none.
+	// said is the engine's own message, on one line; empty if it has none.
 	said string
 }
 

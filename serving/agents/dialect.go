@@ -19,7 +19,7 @@ type Reading struct {
 	unknown bool
 }
 
-// Dialect is how engines of one kind are told to load and unload models, and asked for
+// Dialect is how engines of one kind are ordered to load and unload models, and asked for
 // their states. Each method returns once the engine has answered.
 type Dialect interface {
 	// Name is the dialect's name in scenarios.

@@ -78,7 +78,7 @@ func (a *Actuator) Poll(replica int) {
 	}
 }
 
-// poll asks a server, and tells of the replicas whose states are not what the router
+// poll asks a server, and reports the replicas whose states are not what the router
 // takes them for. What was asked before an action ended says nothing after it.
 func (a *Actuator) poll(s *server) {
 	before := a.turns(s.replicas)

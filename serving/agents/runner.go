@@ -51,7 +51,7 @@ func (r *Runner) Observe(e control.Event) {
 	r.Do(func() { r.set.Observe(e) })
 }
 
-// Do calls f while no controller is at work, and has them woken after it: f may tell them
+// Do calls f while no controller is at work, and has them woken after it: f may report to them
 // something.
 func (r *Runner) Do(f func()) {
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 )
 
 // Get asks the server for a path of its own, such as /health or /v1/models, with its key. It
-// makes a connection for that, so that it also tells whether one can be made. The
+// makes a connection for that, so that it also shows whether one can be made. The
 // caller closes the body.
 func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error) {
 	return u.Ask(ctx, http.MethodGet, path, nil)

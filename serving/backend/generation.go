@@ -15,12 +15,12 @@ import (
 // Generation is one answer on its way through an engine. Its pieces are what the
 // tokens add to the text, one for each; a piece may be empty.
 type Generation interface {
-	// ID tells the engine's answers apart.
+	// ID identifies the answer among the engine's.
 	ID() uint64
 	// Wait returns once there are more than the given pieces, or the answer has
 	// ended, and why if it ended short.
 	Wait(pieces int) (now int, done bool, err error)
-	// Piece is the i-th, which Wait has told of.
+	// Piece is the i-th, which Wait has counted.
 	Piece(i int) string
 	// Finish is why the answer ended, "stop" or "length". Usage counts the
 	// tokens. Both hold once the answer has ended.

@@ -121,7 +121,7 @@ func (h *host) progress(id uint64, generated int) {
 	}
 }
 
-// end takes the job out of the books. The caller holds h.mu.
+// end removes the job from the counts. The caller holds h.mu.
 func (h *host) end(j *job, err error, at time.Duration) {
 	delete(h.jobs, j.id)
 	j.done, j.err = true, err
@@ -148,7 +148,7 @@ func (h *host) length() int {
 	return max(1, h.draw(h.random))
 }
 
-// submit puts the job in its engine's waiting line. fits is false if the
+// submit puts the job in its engine's queue. fits is false if the
 // engine's cache could never hold it.
 func (h *host) submit(j *job) (fits bool, err error) {
 	h.mu.Lock()

@@ -93,7 +93,7 @@ func (l *link) exchange(r *http.Request, body io.Reader) (*http.Response, error)
 		case err != nil:
 			return nil, err
 		case response.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errors.New("the server switched to a protocol that nobody asked for")
+			return nil, errors.New("the server switched to a protocol that was not asked for")
 		case response.StatusCode < http.StatusContinue: // none that HTTP has: nothing need follow
 			return nil, fmt.Errorf("the server's status %q is not one of HTTP", response.Status)
 		case response.StatusCode >= http.StatusOK:
@@ -196,7 +196,7 @@ func (b *linkBody) end() {
 }
 
 // Close implements [io.Closer]. Before the end of the answer it breaks the
-// connection, which tells the server to stop. It may be called during a Read.
+// connection, which makes the server stop. It may be called during a Read.
 func (b *linkBody) Close() error {
 	if b.done.Swap(true) {
 		return nil

@@ -26,7 +26,7 @@ const (
 // plain sends requests to one server by plain HTTP/1.1, on the goroutine that
 // asks. An [http.Transport] has two goroutines more for each connection, through
 // which every request and answer goes; to a router in front of a quick server
-// that is a good part of what it costs. Requests of other kinds are otherwise's.
+// that is a good part of what it costs. Other requests go to otherwise.
 //
 // A request that a kept connection has lost, see [lost], is sent again on a new one.
 type plain struct {
@@ -37,7 +37,7 @@ type plain struct {
 
 	mu    sync.Mutex  // protects all below
 	idle  []*link     // the last used is the last
-	sweep *time.Timer // closes those that nobody has used; nil if there are none
+	sweep *time.Timer // closes those that have not been used; nil if there are none
 }
 
 // direct says that plain can send to the server: no TLS and no proxy.
@@ -114,7 +114,7 @@ func because(ctx context.Context, err error) error {
 }
 
 // kept is the connection used last of those that wait, if there is one. A server may
-// have closed it meanwhile, or have said something that nobody asked for, as HAProxy
+// have closed it meanwhile, or have said something unasked, as HAProxy
 // does before it closes: that must not be taken for an answer.
 func (t *plain) kept() (*link, bool) {
 	for {

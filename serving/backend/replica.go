@@ -15,7 +15,7 @@ type replica struct {
 	engine int // of the host
 	index  int // of the table
 	model  string
-	kept   *library
+	kept   *responseStore
 }
 
 // order is what a simulated engine heeds in a request. Sampling parameters and

@@ -25,7 +25,7 @@ type SimulatedConfig struct {
 	OutputTokens func(*rand.Rand) int
 	// Seed of the lengths drawn.
 	Seed uint64
-	// Observe, if set, is told of each answer as it ends. It is called under a
+	// Observe, if set, is called with each answer as it ends. It is called under a
 	// lock, and must neither wait nor call the backend.
 	Observe func(Span)
 }
@@ -59,7 +59,7 @@ func NewSimulated(c SimulatedConfig) (*Simulated, error) {
 				s.hosts = append(s.hosts, of)
 			}
 			model := c.Table.Variants[c.Table.Replicas[r].Variant].Name
-			s.replicas[r] = replica{host: of, engine: len(engines), index: r, model: model, kept: newLibrary()}
+			s.replicas[r] = replica{host: of, engine: len(engines), index: r, model: model, kept: newResponseStore()}
 			engines = append(engines, c.Engines[r])
 		}
 		if of != nil {

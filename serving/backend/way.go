@@ -58,7 +58,7 @@ func (w *way) header(h http.Header) http.Header {
 	return out
 }
 
-// appendHeader writes the same as lines, but for those of framing.
+// appendHeader writes the same as lines, except those of framing.
 func (w *way) appendHeader(out []byte, h http.Header) ([]byte, error) {
 	var err error
 	for name, values := range h {

@@ -15,7 +15,7 @@ import (
 // Kind says what an error is about.
 type Kind uint8
 
-// The kinds.
+// What an error may be about.
 const (
 	// Other: something else, or unknown.
 	Other Kind = iota

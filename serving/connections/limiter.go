@@ -73,9 +73,9 @@ func (l *Limiter) Waiting() int {
 
 // Listener is l with its connections admitted. One that is refused is sent the refusal,
 // if there is one, and closed. Of encrypted ones each byte of a header may be much of one;
-// see [Limiter.Hold] for what it was. Told hears of each refusal; it must not block.
-func (l *Limiter) Listener(inner net.Listener, encrypted bool, refusal []byte, told func(reason string)) net.Listener {
-	return &listener{inner, l, encrypted, refusal, told}
+// see [Limiter.Hold] for what it was. Refused is called with each refusal; it must not block.
+func (l *Limiter) Listener(inner net.Listener, encrypted bool, refusal []byte, refused func(reason string)) net.Listener {
+	return &listener{inner, l, encrypted, refusal, refused}
 }
 
 type listener struct {
@@ -84,7 +84,7 @@ type listener struct {
 
 	encrypted bool
 	refusal   []byte
-	told      func(reason string)
+	refused   func(reason string)
 }
 
 // Accept implements [net.Listener].
@@ -102,7 +102,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			c.encrypted = l.encrypted
 			return c, nil
 		}
-		l.told(reason)
+		l.refused(reason)
 		if l.refusal != nil { // it fits the socket's empty buffer, so this does not wait
 			_ = inner.SetWriteDeadline(time.Now().Add(time.Second))
 			_, _ = inner.Write(l.refusal)
@@ -117,7 +117,7 @@ const (
 	ReasonAddress = "address"
 )
 
-// admit counts a connection, and names one to close in its place if there is no room
+// admit counts a connection, and names one to close instead if there is no room
 // for both. It returns none, but the reason, where there is no room at all.
 func (l *Limiter) admit(inner net.Conn) (c *Conn, reason string, victim *Conn) {
 	from, bounded := addressOf(inner.RemoteAddr())
@@ -222,13 +222,13 @@ type queue struct {
 	length      int
 }
 
-// member is a connection's place in a queue.
+// member links a connection to its neighbours in a queue.
 type member struct {
 	waits        bool
 	before, next *Conn
 }
 
-func (q *queue) place(c *Conn) *member {
+func (q *queue) member(c *Conn) *member {
 	if q.own {
 		return &c.in[1]
 	}
@@ -236,11 +236,11 @@ func (q *queue) place(c *Conn) *member {
 }
 
 func (q *queue) push(c *Conn) {
-	*q.place(c) = member{waits: true, before: q.last}
+	*q.member(c) = member{waits: true, before: q.last}
 	if q.last == nil {
 		q.first = c
 	} else {
-		q.place(q.last).next = c
+		q.member(q.last).next = c
 	}
 	q.last = c
 	q.length++
@@ -248,21 +248,21 @@ func (q *queue) push(c *Conn) {
 
 // remove takes a connection out, if it is in.
 func (q *queue) remove(c *Conn) {
-	m := *q.place(c)
+	m := *q.member(c)
 	if !m.waits {
 		return
 	}
 	if m.before == nil {
 		q.first = m.next
 	} else {
-		q.place(m.before).next = m.next
+		q.member(m.before).next = m.next
 	}
 	if m.next == nil {
 		q.last = m.before
 	} else {
-		q.place(m.next).before = m.before
+		q.member(m.next).before = m.before
 	}
-	*q.place(c) = member{}
+	*q.member(c) = member{}
 	q.length--
 }
 

@@ -26,7 +26,7 @@ type About struct {
 type Dashboard struct {
 	table *fleet.Table
 	about About
-	boot  int64 // tells one life of the router from the next
+	boot  int64 // distinguishes one run of the router from the next
 	now   func() time.Time
 
 	explained *rate.Limiter // decisions kept with their explanation

@@ -14,8 +14,8 @@ import (
 // data is what the page gets each second: the whole status, and of the rest what
 // is new to it.
 type data struct {
-	// Boot tells one life of the router from the next: with another, the page
-	// begins anew.
+	// Boot distinguishes one run of the router from the next: with another, the page
+	// begins again.
 	Boot  int64 `json:"boot"`
 	NowMS int64 `json:"now_ms"` // Unix time
 	About About `json:"about"`

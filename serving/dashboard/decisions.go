@@ -8,7 +8,7 @@ import (
 
 // Decision is a request as the page shows it.
 type Decision struct {
-	// Number tells decisions apart; Revision grows with each change of any.
+	// Number identifies a decision; Revision grows with each change of any.
 	Number   uint64 `json:"number"`
 	Revision uint64 `json:"revision"`
 	// AtMS is the arrival, in ms of Unix time.

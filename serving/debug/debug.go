@@ -22,7 +22,7 @@ func (Profiles) Join(*serving.Server) serving.Parts {
 
 func profile(w http.ResponseWriter, r *http.Request) {
 	switch r.PathValue("profile") {
-	case "cmdline": // it may hold what is nobody's business
+	case "cmdline": // it may hold secrets
 		serving.NotFound(w, r)
 	case "profile":
 		pprof.Profile(w, r)

@@ -146,7 +146,7 @@ func (t trouble) pass(w http.ResponseWriter, r *http.Request, response *http.Res
 			_ = control.Flush()
 			return t.end(r)
 		}
-		// A recorder in place of a connection has no deadlines.
+		// A recorder instead of a connection has no deadlines.
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if _, err := w.Write(buffer[:n]); err != nil {
 			return err

@@ -2,7 +2,7 @@
 // ones or others, behind the HTTP interface of vLLM, metrics' names included. Models are
 // loaded and unloaded by Triton's repository API, and put to sleep as vLLM does it. To a router it is
 // a server like any other, so that serving can be tried, and tested, across real
-// connections without a GPU. It can be told to misbehave; see [Faults].
+// connections without a GPU. It misbehaves on demand; see [Faults].
 package engineserver
 
 import (
@@ -131,7 +131,7 @@ func (s *Server) Close() {
 	closeSource(s.source)
 }
 
-// closeSource frees what a source has beside its models, if anything.
+// closeSource frees what a source has in addition to its models, if anything.
 func closeSource(source repository.Source) {
 	if c, ok := source.(io.Closer); ok {
 		_ = c.Close()

@@ -157,7 +157,7 @@ func (s *Server) showFaults(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, s.faults.current())
 }
 
-// setFaults puts the body's faults in the place of all there were.
+// setFaults replaces all faults with the body's.
 func (s *Server) setFaults(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 4<<10))
 	var f Faults

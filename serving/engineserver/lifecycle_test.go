@@ -202,8 +202,8 @@ func TestLoadFaults(t *testing.T) {
 	died := 0
 	withRig(t, func(c *Config) { withModels(c); c.Memory = 0; c.Die = func() { died++ } }, func(r *rig) {
 		r.expect("POST", "/fault", "fail_loading", http.StatusOK)
-		r.expect("POST", "/v2/repository/models/large/load", "", http.StatusBadRequest, "as it was told to")
-		r.is("READY", "UNAVAILABLE the load fails, as it was told to")
+		r.expect("POST", "/v2/repository/models/large/load", "", http.StatusBadRequest, "as its faults say")
+		r.is("READY", "UNAVAILABLE the load fails, as its faults say")
 		r.expect("POST", chat, ask, http.StatusOK)
 
 		r.expect("POST", "/fault", "hang_loading", http.StatusOK)

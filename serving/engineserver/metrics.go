@@ -106,7 +106,7 @@ var (
 	waitingDesc     = prometheus.NewDesc("vllm:num_requests_waiting", "Requests waiting.", labels, engineLabel)
 	cacheDesc       = prometheus.NewDesc("vllm:kv_cache_usage_perc", "Share of the KV cache in use; 1 is all.", labels, engineLabel)
 	oldCacheDesc    = prometheus.NewDesc("vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc under its older name.", labels, engineLabel)
-	preemptionsDesc = prometheus.NewDesc("vllm:num_preemptions_total", "Requests sent back to be computed anew.", labels, engineLabel)
+	preemptionsDesc = prometheus.NewDesc("vllm:num_preemptions_total", "Requests sent back to be computed again.", labels, engineLabel)
 	cacheConfigDesc = prometheus.NewDesc("vllm:cache_config_info", "The KV cache: its blocks, and their size in tokens.", []string{"block_size", "num_gpu_blocks", "model_name"}, engineLabel)
 	generatedDesc   = prometheus.NewDesc("vllm:generation_tokens_total", "Tokens generated.", labels, engineLabel)
 )

@@ -19,8 +19,8 @@ func (s *Server) routeRepository() {
 	s.mux.HandleFunc("POST /v2/repository/index", s.authorised(s.index))
 	s.mux.HandleFunc("POST /v2/repository/models/{model}/load", s.authorised(s.loadModel))
 	s.mux.HandleFunc("POST /v2/repository/models/{model}/unload", s.authorised(s.unloadModel))
-	s.mux.HandleFunc("GET /v2/health/live", s.live)
-	s.mux.HandleFunc("GET /v2/health/ready", s.live)
+	s.mux.HandleFunc("GET /v2/health/live", s.running)
+	s.mux.HandleFunc("GET /v2/health/ready", s.running)
 	s.mux.HandleFunc("GET /v2", s.authorised(s.serverMetadata))
 	for _, model := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 		s.mux.HandleFunc("GET "+model, s.authorised(s.modelMetadata))
@@ -129,9 +129,9 @@ func (s *Server) unloadModel(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// live says whether the server takes requests. That a model is loading, asleep or
+// running reports whether the server takes requests. That a model is loading, asleep or
 // damaged takes nothing from the others, and so the server is ready all the same.
-func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+func (s *Server) running(w http.ResponseWriter, r *http.Request) {
 	well := !s.faults.current().Sick
 	status := http.StatusOK
 	if !well {

@@ -20,14 +20,14 @@ type trouble struct {
 	variety int
 }
 
-// before does what comes in the place of an answer, or ahead of it. False says
+// before does what comes instead of an answer, or ahead of it. False says
 // that no answer follows.
 func (t trouble) before(w http.ResponseWriter, r *http.Request) bool {
 	switch t.kind {
 	case "refuse":
 		reset(w)
 	case "error":
-		fail(w, http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "engine_error", Message: "the engine failed, as it was told to"})
+		fail(w, http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Code: "engine_error", Message: "the engine failed, as its faults say"})
 	case "hang":
 		<-r.Context().Done()
 	case "garbage":
@@ -58,12 +58,12 @@ func (f faultySource) Load(ctx context.Context, m repository.Model, observe func
 	switch f.faults.current().Loading {
 	case DieLoading:
 		f.die()
-		return nil, errors.New("the process ends, as it was told to")
+		return nil, errors.New("the process ends, as its faults say")
 	case HangLoading:
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	case FailLoading:
-		return nil, errors.New("the load fails, as it was told to")
+		return nil, errors.New("the load fails, as its faults say")
 	}
 	return f.Source.Load(ctx, m, observe)
 }
@@ -80,7 +80,7 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// babbles are what comes in the place of an answer, by content type.
+// babbles are what comes instead of an answer, by content type.
 var babbles = []struct{ media, text string }{
 	{"text/html", "<html><body><h1>It works!</h1></body></html>"},
 	{"application/json", `{"choices": [{"message": {"cont`},

@@ -54,18 +54,18 @@ var names = [quantities][]string{
 }
 
 // known finds a gauge by its name, as plain has it.
-var known = func() map[string]place {
-	m := map[string]place{}
+var known = func() map[string]position {
+	m := map[string]position{}
 	for q, list := range names {
 		for rank, name := range list {
-			m[plain(name)] = place{quantity(q), rank}
+			m[plain(name)] = position{quantity(q), rank}
 		}
 	}
 	return m
 }()
 
-// place is a gauge's in names.
-type place struct {
+// position is that of a gauge in names.
+type position struct {
 	quantity quantity
 	rank     int
 }

@@ -151,8 +151,8 @@ func sum(series []*dto.Metric, modelName string, mean bool) (value float64, ours
 	return counted.total(mean), named.n() > 0, all.n() > 0
 }
 
-// origin is what tells a series from those of other schedulers. SGLang's ranks of
-// one tensor have the same requests, and may each tell of them; and whole is false
+// origin distinguishes a series from those of other schedulers. SGLang's ranks of
+// one tensor have the same requests, and may each report them; and whole is false
 // of the requests of one priority, which those of none hold too.
 func origin(m *dto.Metric) (scheduler string, whole bool) {
 	for _, label := range m.GetLabel() {

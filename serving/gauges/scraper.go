@@ -54,26 +54,26 @@ type Source struct {
 // they hold there.
 type Counts func(replica int) signals.Count
 
-// Told is told of a server when its gauges are read for the first time, or again
+// Reported is called with a server when its gauges are read for the first time, or again
 // after they were stale; and when they have gone stale, or cannot be read from
 // the start, with the last error.
-type Told func(s Source, fresh bool, err error)
+type Reported func(s Source, fresh bool, err error)
 
 // Scraper reads the gauges of engines, and corrects the ledger by the work that
-// they have beside the router's own.
+// they have in addition to the router's own.
 type Scraper struct {
-	config  Config
-	clock   func() time.Duration
-	signals *signals.Monitor
-	own     Counts
-	told    Told
+	config   Config
+	clock    func() time.Duration
+	signals  *signals.Monitor
+	own      Counts
+	reported Reported
 
-	tours []tour
-	ended sync.WaitGroup
+	rounds []round
+	ended  sync.WaitGroup
 }
 
-// tour is the asking of one server, by one goroutine.
-type tour struct {
+// round is how one server is asked, by one goroutine.
+type round struct {
 	Source
 	random *rand.Rand
 	missed int    // in a row
@@ -88,13 +88,13 @@ type tour struct {
 
 // New makes a Scraper that passes what it reads to the monitor. The clock gives the readings
 // their age. The seed is that of the jitter.
-func New(c Config, m *signals.Monitor, sources []Source, own Counts, clock func() time.Duration, seed uint64, told Told) *Scraper {
+func New(c Config, m *signals.Monitor, sources []Source, own Counts, clock func() time.Duration, seed uint64, reported Reported) *Scraper {
 	s := &Scraper{
-		config: c, clock: clock, signals: m, own: own, told: told,
-		tours: make([]tour, len(sources)),
+		config: c, clock: clock, signals: m, own: own, reported: reported,
+		rounds: make([]round, len(sources)),
 	}
 	for i, source := range sources {
-		s.tours[i] = tour{Source: source, random: rand.New(rand.NewPCG(seed, uint64(i))), before: make([]signals.Count, len(source.Replicas))}
+		s.rounds[i] = round{Source: source, random: rand.New(rand.NewPCG(seed, uint64(i))), before: make([]signals.Count, len(source.Replicas))}
 	}
 	return s
 }
@@ -102,21 +102,21 @@ func New(c Config, m *signals.Monitor, sources []Source, own Counts, clock func(
 // Start begins to read. It goes on until the context ends; [Scraper.Wait] waits
 // for that.
 func (s *Scraper) Start(ctx context.Context) {
-	for i := range s.tours {
-		t := &s.tours[i]
+	for i := range s.rounds {
+		t := &s.rounds[i]
 		if s.config.Interval == 0 {
 			s.forget(t)
 			continue
 		}
-		s.ended.Go(func() { s.tour(ctx, t) })
+		s.ended.Go(func() { s.round(ctx, t) })
 	}
 }
 
 // Set changes the configuration of a Scraper that does not run.
 func (s *Scraper) Set(c Config) {
 	s.config = c
-	for i := range s.tours {
-		s.tours[i].path = ""
+	for i := range s.rounds {
+		s.rounds[i].path = ""
 	}
 }
 
@@ -124,9 +124,9 @@ func (s *Scraper) Set(c Config) {
 // from what was read.
 func (s *Scraper) Wait() { s.ended.Wait() }
 
-// tour asks one server until the context ends. One without gauges is asked less
+// round asks one server, at intervals, until the context ends. One without gauges is asked less
 // and less often; what it said before goes stale on time.
-func (s *Scraper) tour(ctx context.Context, t *tour) {
+func (s *Scraper) round(ctx context.Context, t *round) {
 	due := s.clock() + time.Duration(t.random.Float64()*float64(s.config.Interval))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -150,13 +150,13 @@ func (s *Scraper) tour(ctx context.Context, t *tour) {
 }
 
 // pause until the server is asked again, give or take a tenth.
-func (s *Scraper) pause(t *tour) time.Duration {
+func (s *Scraper) pause(t *round) time.Duration {
 	times := 1 << min(max(0, t.missed-given), 10)
 	return time.Duration((0.9 + 0.2*t.random.Float64()) * float64(s.config.Interval) * float64(min(times, rarest)))
 }
 
 // ask reads the gauges once, and corrects each replica of the server by them.
-func (s *Scraper) ask(ctx context.Context, t *tour) error {
+func (s *Scraper) ask(ctx context.Context, t *round) error {
 	before := s.counts(t)
 	readings, err := s.read(ctx, t)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Scraper) ask(ctx context.Context, t *tour) error {
 }
 
 // read finds the page and reads it. A server that has one without gauges is asked for
-// that which may have them, and from then on first: nobody else should miss the former.
-func (s *Scraper) read(ctx context.Context, t *tour) ([]Reading, error) {
+// that which may have them, and from then on first: no other request should delay the former.
+func (s *Scraper) read(ctx context.Context, t *round) ([]Reading, error) {
 	if t.path != "" {
 		if readings, err := s.readAt(ctx, t, t.path); err == nil {
 			return readings, nil
@@ -205,7 +205,7 @@ func (s *Scraper) read(ctx context.Context, t *tour) ([]Reading, error) {
 // looksElsewhere says after the error whether the gauges may stand elsewhere: the page is none of
 // gauges, or is not there. A server without the page has mostly none at all, and is seldom asked
 // for others.
-func (t *tour) looksElsewhere(err error) bool {
+func (t *round) looksElsewhere(err error) bool {
 	var missing noPage
 	if errors.As(err, &missing) {
 		t.lacking++
@@ -216,7 +216,7 @@ func (t *tour) looksElsewhere(err error) bool {
 }
 
 // readAt reads the page at the path.
-func (s *Scraper) readAt(ctx context.Context, t *tour, path string) ([]Reading, error) {
+func (s *Scraper) readAt(ctx context.Context, t *round, path string) ([]Reading, error) {
 	page, err := s.page(ctx, t.Server, path)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (s *Scraper) readAt(ctx context.Context, t *tour, path string) ([]Reading, 
 }
 
 // parse reads the page for each replica of the server.
-func (t *tour) parse(page []byte) (readings []Reading, err error) {
+func (t *round) parse(page []byte) (readings []Reading, err error) {
 	readings = make([]Reading, len(t.Replicas))
 	for i, name := range t.Models {
 		readings[i], err = Parse(bytes.NewReader(page), name)
@@ -271,7 +271,7 @@ func (s *Scraper) page(ctx context.Context, server Server, path string) ([]byte,
 }
 
 // counts are the router's own on the server's replicas.
-func (s *Scraper) counts(t *tour) []signals.Count {
+func (s *Scraper) counts(t *round) []signals.Count {
 	own := make([]signals.Count, len(t.Replicas))
 	for i, r := range t.Replicas {
 		own[i] = s.own(r)
@@ -280,17 +280,17 @@ func (s *Scraper) counts(t *tour) []signals.Count {
 }
 
 // note keeps count of scrapes that failed.
-func (s *Scraper) note(t *tour, err error) {
+func (s *Scraper) note(t *round, err error) {
 	t.err = err
 	if err != nil {
 		if t.missed++; t.missed == given && !t.read {
-			s.told(t.Source, false, err)
+			s.reported(t.Source, false, err)
 		}
 		return
 	}
 	if t.missed, t.read = 0, true; !t.fresh {
 		t.fresh = true
-		s.told(t.Source, true, nil)
+		s.reported(t.Source, true, nil)
 	}
 }
 
@@ -300,7 +300,7 @@ const given = 3
 
 // expire takes back the corrections of a reading that has become too old. It
 // returns when the present one will be.
-func (s *Scraper) expire(t *tour) time.Duration {
+func (s *Scraper) expire(t *round) time.Duration {
 	if !t.fresh {
 		return math.MaxInt64
 	}
@@ -308,12 +308,12 @@ func (s *Scraper) expire(t *tour) time.Duration {
 		return stale
 	}
 	s.forget(t)
-	s.told(t.Source, false, t.err)
+	s.reported(t.Source, false, t.err)
 	return math.MaxInt64
 }
 
 // forget takes back the corrections by a server's gauges, if there are any.
-func (s *Scraper) forget(t *tour) {
+func (s *Scraper) forget(t *round) {
 	if !t.fresh {
 		return
 	}

@@ -65,7 +65,7 @@ func (h *Holder) Reserve(now time.Time, tokens int64) (s Spend, wait time.Durati
 // Reserved is what was set aside.
 func (s Spend) Reserved() int64 { return s.tokens }
 
-// End gives back what was set aside, and books what was used.
+// End gives back what was set aside, and counts what was used.
 func (s Spend) End(now time.Time, used int64) {
 	if s.of == nil {
 		return

@@ -122,7 +122,7 @@ func HashOf(secret string) Hash { return sha256.Sum256([]byte(secret)) }
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler]. The error does not repeat
-// the text, which might be a secret at the wrong place.
+// the text, which might be a secret in the wrong place.
 func (h *Hash) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(h[:], text[:min(len(text), 2*sha256.Size)]); err != nil || n != len(h) || len(text) != 2*sha256.Size {
 		return errors.New("sha256: want the 64 hexadecimal digits of a key's hash; gearshift key new writes them")
@@ -130,7 +130,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// prefix tells what a secret is for whoever finds it, people or scanners.
+// prefix says what a secret is to people and scanners that find it.
 const prefix = "gs-"
 
 // New makes a key, and the secret that it is the hash of, which is kept nowhere.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Ring is all keys in force. It does not change; a new one takes its place. Its
+// Ring is all keys in force. It does not change; a new one replaces it. Its
 // methods may be called from any goroutine.
 type Ring struct {
 	holders []*Holder
@@ -94,7 +94,7 @@ func (h *Holder) Begin(clock func() time.Duration) (v Verdict, wait time.Duratio
 	return v, wait
 }
 
-// begin asks for the place first, so that a request without one costs nothing of
+// begin takes a place first, so that a request without one costs nothing of
 // the rate.
 func (h *Holder) begin(now time.Duration) (Verdict, time.Duration) {
 	if h.limits.Concurrency > 0 && h.inFlight >= h.limits.Concurrency {

@@ -55,7 +55,7 @@ func ParseSize(text string) (Size, error) {
 	return s, nil
 }
 
-// blockParameters are those of the layers, but for biases and norms: next to all.
+// blockParameters are those of the layers, except biases and norms: next to all.
 func (s Size) blockParameters() int { return 12 * s.Layers * s.Width * s.Width }
 
 func isName(s string) bool {
@@ -71,7 +71,7 @@ func isName(s string) bool {
 // 1 : 2 : 4. The weights of none stay in a processor's cache, as those of no language
 // model stay in a GPU's: a step reads them from memory each time. One that has them
 // in its cache takes a third less when it has computed nothing else for a while, and no
-// latency model tells when that is.
+// latency model says when that is.
 func Decoders() []Size {
 	return []Size{{"small", 8, 448}, {"medium", 10, 576}, {"large", 12, 768}}
 }
@@ -124,7 +124,7 @@ func makeFamily(ctx context.Context, dir string, o Options, done func(string, in
 	return nil
 }
 
-// writeFolder writes the files beside the folder and then puts them in its place.
+// writeFolder writes the files next to the folder and then replaces it.
 func writeFolder(folder string, files map[string][]byte, force bool) error {
 	if _, err := os.Stat(folder); err == nil && !force {
 		return fmt.Errorf("cannot write model: %s already exists; --force replaces it", folder)

@@ -74,7 +74,7 @@ func (e *AsleepError) Error() string {
 	return fmt.Sprintf("the model %q is asleep at level %d; POST /wake_up wakes it", e.Name, e.Level)
 }
 
-// MemoryError says that a model does not fit beside the others.
+// MemoryError says that a model does not fit with the others.
 type MemoryError struct {
 	Name               string
 	Need, Free, Memory int64    // bytes

@@ -22,7 +22,7 @@ type operation struct {
 // loads says that the operation brings a model up: an unload cancels it.
 func (o *operation) loads() bool { return o.name == "load" || strings.HasPrefix(o.name, "wake") }
 
-// wait is how the operation ended, or why nobody waits for it any longer.
+// wait is how the operation ended, or why it is no longer waited for.
 func (o *operation) wait(ctx context.Context) error {
 	select {
 	case <-o.done:
@@ -196,7 +196,7 @@ func (r *Repository) takeSlot(ctx context.Context) error {
 	}
 }
 
-// observer tells the repository's user of the model's answers.
+// observer reports the model's answers to the repository's user.
 func (r *Repository) observer(name string) func(backend.Span) {
 	if r.config.Observe == nil {
 		return func(backend.Span) {}

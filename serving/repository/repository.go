@@ -1,6 +1,6 @@
 // Package repository manages the models of an inference server: which of them are
 // loaded, how much memory they take, and which operation is in progress on each. It
-// loads models beside those that answer, drains a model before it is unloaded, and puts
+// loads models while others answer, drains a model before it is unloaded, and puts
 // models to sleep. Where models come from is a [Source]'s business.
 package repository
 
@@ -122,7 +122,7 @@ type Config struct {
 	Source Source
 	// Memory bounds what all models take together, in bytes. Zero is no bound.
 	Memory int64
-	// Observe, if set, is told of each answer as it ends, with its model's name. It
+	// Observe, if set, is called with each answer as it ends, with its model's name. It
 	// must neither wait nor call the repository.
 	Observe func(model string, s backend.Span)
 	// Log gets nothing if nil.

@@ -33,7 +33,7 @@ func Key(name string) (string, error) {
 }
 
 // CheckKey refuses a key with white space or control characters within. The error says
-// nothing of the key but the place.
+// nothing of the key except the position.
 func CheckKey(key string) error {
 	i := -1
 	for _, r := range key {

@@ -39,7 +39,7 @@ type Provider struct{ *sdk.TracerProvider }
 const instrumentation = "gearshift/serving"
 
 // New makes the provider that the configuration and the environment ask for, the
-// zero one if they name no collector. What cannot be sent is told to the log, now
+// zero one if they name no collector. What cannot be sent is reported in the log, now
 // and then; requests never wait for it.
 func New(ctx context.Context, config Config, log *slog.Logger) (Provider, error) {
 	if !asked(config) {

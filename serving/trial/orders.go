@@ -137,7 +137,7 @@ func (t *Trials) promote(ref, reason string) (note string, err error) {
 	return t.remembered(p.Name(), t.source.Record(p.Name(), reason)), nil
 }
 
-// remembered is a note where the store could not be told what is in charge, by which a
+// remembered is a note where the store could not record what is in charge, by which a
 // restart routes. That it could not is no reason to undo the order.
 func (t *Trials) remembered(name string, err error) (note string) {
 	if err != nil {
@@ -148,7 +148,7 @@ func (t *Trials) remembered(name string, err error) (note string) {
 }
 
 // rollBack ends the trial, or else puts the earlier policy back in charge. A ref
-// must be the policy that this takes away, so that a late order harms nobody.
+// must be the policy that this takes away, so that a late order does no harm.
 func (t *Trials) rollBack(ref string) (note string, err error) {
 	now, onTrial := t.policies.Trial()
 	goes := t.inCharge()

@@ -103,7 +103,7 @@ func (t *Trials) Ended(e Ended) {
 		return
 	}
 	if m := r.measured(z999); m.High < 0 {
-		t.endTrial(byTrial, fmt.Sprintf("utility %.4f (%.4f to %.4f) beside the policy in charge, over %d requests", m.Difference, m.Low, m.High, r.trial.requests))
+		t.endTrial(byTrial, fmt.Sprintf("utility %.4f (%.4f to %.4f) compared with the policy in charge, over %d requests", m.Difference, m.Low, m.High, r.trial.requests))
 	}
 }
 

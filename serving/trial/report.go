@@ -8,18 +8,18 @@ import (
 // how they compare.
 type Policies struct {
 	// InCharge routes what the trial does not. Earlier is what a rollback would put
-	// in its place; null if there is none, empty if that is the fallback.
+	// in charge instead; null if there is none, empty if that is the fallback.
 	InCharge string `json:"in_charge"`
 	// Objective is what the one in charge was trained for; left out if that is mean utility.
 	Objective string  `json:"objective,omitempty"`
 	Earlier   *string `json:"earlier"`
 	Trial     *Report `json:"trial"`
 	Last      *Order  `json:"last_order"`
-	// Note tells what else is to be known after an order.
+	// Note is what else is to be known after an order.
 	Note string `json:"note,omitempty"`
 }
 
-// Report is how the policy on trial fares beside the one in charge.
+// Report is how the policy on trial fares compared with the one in charge.
 type Report struct {
 	Policy string `json:"policy"`
 	// Objective is what it was trained for; left out if that is mean utility.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Buffer is the memory of a body. The memory serves another once nobody holds the
-// Buffer any more: fresh memory for each long prompt costs more than all that is
-// done with it. Of a Buffer that nobody releases it does not; nothing else is lost.
+// Buffer is the memory of a body. The memory serves another body once the last holder has
+// released the Buffer: fresh memory for each long prompt costs more than all that is
+// done with it. One that is never released only loses that.
 type Buffer struct {
 	bytes   []byte
 	memory  *memory // that bytes are in; nil if it serves nobody else

@@ -3,7 +3,7 @@ package wire
 import "encoding/json"
 
 // Chat is the body of a streamed chat request with that prompt, whose answer has so
-// many tokens and tells its usage: what those send who measure a server.
+// many tokens and states its usage: what those send who measure a server.
 func Chat(model, prompt string, tokens int) ([]byte, error) {
 	var b struct {
 		Model         string     `json:"model"`

@@ -6,7 +6,7 @@ import (
 )
 
 // betweenNeighbours says of a field that it is of one connection only (RFC 9110,
-// 7.6.1), or describes a body which each server frames anew. The name is as it
+// 7.6.1), or describes a body which each server frames for itself. The name is as it
 // stands in a header that was read.
 func betweenNeighbours(name string) bool {
 	switch name {

@@ -105,7 +105,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ends looks at the first and last byte of an answer in one piece: they tell what is no
+// ends looks at the first and last byte of an answer in one piece: they show what is no
 // object before it has all come, and where it is too long to be kept.
 func (m *Meter) ends(p []byte) {
 	if !m.some {
@@ -133,7 +133,7 @@ func (m *Meter) keep(p []byte) {
 	m.pending = append(m.pending, p...)
 }
 
-// Close tells the Meter that the answer has ended. Once is enough.
+// Close ends the answer. Once is enough.
 func (m *Meter) Close() {
 	if m.closed {
 		return

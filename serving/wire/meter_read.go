@@ -149,7 +149,7 @@ func whole(value []byte) (n int) {
 
 // choice takes in a choice, of which some engines say the same twice: its content, which
 // is text of a completion, a chat's message, or anything but the role in an event's
-// delta; and why it ended, if it tells. Old servers of Ollama have "" until then.
+// delta; and why it ended, if it says. Old servers of Ollama have "" until then.
 func (m *Meter) choice(choice []byte) {
 	n, index, over := 0, 0, false
 	Members(choice, func(key []byte, start, end int) bool {

@@ -55,7 +55,7 @@ const (
 	promptParts
 )
 
-// part is the member's place among the parts; false if it does not belong to a prompt.
+// part is the member's index among the parts; false if it does not belong to a prompt.
 func part(key string) (int, bool) {
 	switch key {
 	case "messages", "prompt", "input":

@@ -12,7 +12,7 @@ import (
 type Request struct {
 	// Body is the text as it came.
 	Body   []byte
-	buffer *Buffer // that Body is in; nil if it is nobody else's
+	buffer *Buffer // that Body is in; nil if it is the request's own
 	// Model is empty if the body names none.
 	Model string
 	// Task is metadata.task, empty if there is none, or if it is no string: metadata is
@@ -83,7 +83,7 @@ func (r *Request) member(key []byte, value []byte, at span) error {
 	case "stream":
 		r.Stream = string(value) == "true"
 	case "previous_response_id":
-		r.Previous, _ = text(value) // elsewhere a member that nobody knows
+		r.Previous, _ = text(value) // elsewhere an unknown member
 	case "store":
 		r.Unstored = string(value) == "false"
 	default:
@@ -153,7 +153,7 @@ func valid(body []byte) (seen, error) {
 }
 
 // malformed says where text that is not JSON stops being it. The decoder alone
-// knows the place, so it runs only on text already found broken.
+// knows the position, so it runs only on text already found broken.
 func malformed(body []byte) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return Error{Type: InvalidRequest, Code: "invalid_json", Message: "the body is empty; it must be a JSON object"}

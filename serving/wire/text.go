@@ -11,7 +11,7 @@ import (
 // closed within a Read.
 type Text struct {
 	pieces [][]byte
-	buffer *Buffer // nil: the pieces are nobody else's
+	buffer *Buffer // nil: the pieces are its own
 
 	mu   sync.Mutex // protects all below
 	next int        // the piece to go on with

@@ -48,7 +48,7 @@ type Config struct {
 	// MaxBatch bounds how many are computed together; the rest wait, first come
 	// first served.
 	MaxBatch int
-	// Observe, if set, is told of each answer as it ends. It must neither wait
+	// Observe, if set, is called with each answer as it ends. It must neither wait
 	// nor call the engine.
 	Observe func(backend.Span)
 }
@@ -87,7 +87,7 @@ func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 	case t.Size() != l.Vocabulary:
 		return nil, fmt.Errorf("the tokenizer does not match the model: it has %d tokens, the model %d", t.Size(), l.Vocabulary)
 	case len(c.Labels) != l.Labels:
-		return nil, fmt.Errorf("there are %d labels, and the model tells %d apart", len(c.Labels), l.Labels)
+		return nil, fmt.Errorf("there are %d labels, and the model distinguishes %d", len(c.Labels), l.Labels)
 	case c.MaxBatch < 1:
 		return nil, fmt.Errorf("at least 1 must be computed at once, not %d", c.MaxBatch)
 	case c.SamplingRate < 1:

@@ -9,7 +9,7 @@ import (
 	"gearshift/serving/backend/tokenizer"
 )
 
-// Folder is what lies beside a classifier's model file.
+// Folder is what lies next to a classifier's model file.
 type Folder struct {
 	Tokenizer    *tokenizer.Tokenizer
 	Labels       []string

@@ -123,7 +123,7 @@ func media(name, form, text string, read func([]byte) ([]float32, error)) ([]flo
 	return values, nil
 }
 
-// answer tells the likeliest label, and how likely each is.
+// answer has the likeliest label, and how likely each is.
 func (e *Engine) answer(j *job) *answer {
 	a := &answer{
 		ID: fmt.Sprintf("classify-%012x", j.id), Object: "list", Created: time.Now().Unix(), Model: e.config.Name,

@@ -33,7 +33,7 @@ type Config struct {
 	KVTokens int
 	// Seed of the draws of requests that name none.
 	Seed uint64
-	// Observe, if set, is told of each answer as it ends, from the engine's
+	// Observe, if set, is called with each answer as it ends, from the engine's
 	// goroutines. It must neither wait nor call the engine.
 	Observe func(backend.Span)
 }
@@ -110,7 +110,7 @@ func (e *Engine) endAll(err error) {
 	e.waiting = nil
 }
 
-// submit puts the sequence in the line.
+// submit puts the sequence in the queue.
 func (e *Engine) submit(s *sequence) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"gearshift/serving/backend/tokenizer"
 )
 
-// Folder is what lies beside a model file: config.json and tokenizer.json.
+// Folder is what lies next to a model file: config.json and tokenizer.json.
 type Folder struct {
 	Tokenizer *tokenizer.Tokenizer
 	// Context is how many tokens the model was made for.

@@ -118,7 +118,7 @@ func (s *sequence) signal() {
 	}
 }
 
-// end takes the sequence out of the books. Its row leaves the batch before the
+// end removes the sequence from the counts. Its row leaves the batch before the
 // next step. The caller holds e.mu.
 func (e *Engine) end(s *sequence, finish wire.Optional, err error) {
 	if s.done {

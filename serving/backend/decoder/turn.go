@@ -14,7 +14,7 @@ var errNoNumbers = errors.New("none of its logits is a number")
 func (e *Engine) turn() error {
 	stay, gone := e.sweep()
 	var join []Row
-	// No more than the batch holds: answers of one token leave at once, and a line of
+	// No more than the batch holds: answers of one token leave at once, and a queue of
 	// them would keep those that run waiting for good.
 	for range e.config.MaxSequences {
 		s := e.admit()
@@ -34,7 +34,7 @@ func (e *Engine) turn() error {
 }
 
 // sweep takes ended sequences off the batch, and returns the rows that stay. The
-// last takes the place of one that goes, so that few rows move.
+// last replaces one that goes, so that few rows move.
 func (e *Engine) sweep() (stay []int, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *Engine) sweep() (stay []int, gone bool) {
 	return stay, len(stay) < before
 }
 
-// admit takes the first that waits off the line, if it may begin now.
+// admit takes the first that waits off the queue, if it may begin now.
 func (e *Engine) admit() *sequence {
 	e.mu.Lock()
 	defer e.mu.Unlock()

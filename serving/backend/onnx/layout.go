@@ -75,7 +75,7 @@ func readLayout(path string, data []byte, size int64) (*layout, error) {
 	if l.inPlace, err = onnxfile.Uses(data, "GroupQueryAttention"); err != nil {
 		return nil, err
 	}
-	for _, suffix := range []string{"_data", ".data"} { // weights beside the model, by Optimum and by ONNX Runtime's builder
+	for _, suffix := range []string{"_data", ".data"} { // weights next to the model, by Optimum and by ONNX Runtime's builder
 		if info, err := os.Stat(path + suffix); err == nil {
 			l.fileBytes += info.Size()
 		}

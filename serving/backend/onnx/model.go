@@ -79,7 +79,7 @@ func open(path string, o Options) (*Model, error) {
 		return nil, err
 	}
 	if o.MaxBytes > 0 && m.layout.fileBytes > o.MaxBytes {
-		return nil, fmt.Errorf("its %d bytes, with the weights beside it, exceed the declared memory of %d", m.layout.fileBytes, o.MaxBytes)
+		return nil, fmt.Errorf("its %d bytes, with its weights, exceed the declared memory of %d", m.layout.fileBytes, o.MaxBytes)
 	}
 	options, err := newOptions(o)
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *chain) merge(p pair) {
 	c.find(c.prev[p.begin])
 }
 
-// pairs is a heap by rank, then place.
+// pairs is a heap by rank, then position.
 type pairs []pair
 
 func (p pairs) Len() int { return len(p) }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package lastcall
+package draingrace
 
 // refuseNew does nothing: there is no way to.
 func refuseNew(uintptr) {}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package lastcall
+package draingrace
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package lastcall
+package draingrace
 
 import (
 	"math"

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package lastcall
+package draingrace
 
 import "net"
 

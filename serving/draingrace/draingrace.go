@@ -1,9 +1,9 @@
-// Package lastcall ends listening without losing who has connected already.
+// Package draingrace ends listening without losing who has connected already.
 //
 // A system completes connections before a server accepts them, and resets those that have not
 // been accepted when the listener closes: their clients may have sent a request, which is
 // lost.
-package lastcall
+package draingrace
 
 import (
 	"errors"
