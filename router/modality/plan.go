@@ -44,15 +44,15 @@ type Plan struct {
 	Objective float64 // sum of the qualities of all requests kept
 }
 
-// Planner plans queues. It keeps its memory from one plan to the next, allocates only where
-// a queue is longer than those before, and is not safe for concurrent use.
+// Planner is the policy that plans queues exactly; the paper calls it optimized. It keeps
+// its memory from one plan to the next, and allocates only where a queue is longer than
+// those before.
 type Planner struct {
-	table  *Table
+	queue
 	mode   Mode
 	chain  solve.Chain
 	items  []solve.Item
 	first  []int // by item, the index of its fastest strategy in its size's front
-	order  []int
 	kept   []int
 	picks  []int
 	chosen []int // literal: the strategies so far, by item
@@ -63,7 +63,7 @@ func NewPlanner(t *Table, mode Mode) (*Planner, error) {
 	if mode != PrefixSafe && mode != Literal {
 		return nil, fmt.Errorf("cannot make planner: mode %q; want %q or %q", mode, PrefixSafe, Literal)
 	}
-	return &Planner{table: t, mode: mode}, nil
+	return &Planner{queue: queue{table: t}, mode: mode}, nil
 }
 
 // Check reports what makes a plan of the job impossible at any time.
@@ -101,8 +101,7 @@ func (t *Table) fastest(j *Job) (int, bool) {
 // where no plan that keeps those kept before it can keep it. The result is valid until the
 // next call.
 func (p *Planner) Plan(free float64, jobs []Job, plan *Plan) {
-	plan.Steps, plan.Dropped, plan.Objective = plan.Steps[:0], plan.Dropped[:0], 0
-	p.sort(jobs)
+	p.begin(jobs, plan)
 	p.items, p.first, p.kept = p.items[:0], p.first[:0], p.kept[:0]
 	if p.mode == Literal {
 		p.literal(free, jobs, plan)
@@ -111,21 +110,13 @@ func (p *Planner) Plan(free float64, jobs []Job, plan *Plan) {
 	}
 	at := free
 	for k, i := range p.kept {
-		strategy := p.first[k] + p.picks[k]
-		s := p.table.fronts[jobs[i].Size][strategy]
-		at += s.Cost
-		plan.Objective += s.Value
-		plan.Steps = append(plan.Steps, Step{Job: i, Strategy: strategy, Finish: at})
+		at = p.keep(i, &jobs[i], p.first[k]+p.picks[k], at, plan)
 	}
 }
 
-// sort sets the order of the jobs.
-func (p *Planner) sort(jobs []Job) {
-	p.order = p.order[:0]
-	for i := range jobs {
-		p.order = append(p.order, i)
-	}
-	slices.SortStableFunc(p.order, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
+// byDeadline sorts indices of jobs; equal deadlines stay as they are.
+func byDeadline(order []int, jobs []Job) {
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
 }
 
 // add lets the job be one of the items, with the strategies that meet its floor.
@@ -163,5 +154,8 @@ func (p *Planner) prefixSafe(free float64, jobs []Job, plan *Plan) {
 func (p *Planner) solve() bool {
 	p.picks = slices.Grow(p.picks[:0], len(p.items))[:len(p.items)]
 	_, ok := p.chain.Solve(p.items, p.picks)
+	if !ok {
+		clear(p.picks) // the fastest of each
+	}
 	return ok
 }

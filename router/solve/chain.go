@@ -63,7 +63,7 @@ func (c *Chain) Solve(items []Item, picks []int) (value float64, ok bool) {
 		}
 	}
 	copy(picks, c.picks)
-	return c.best, true
+	return c.best, !math.IsInf(c.best, -1)
 }
 
 // round runs the program with at most so many states a layer and keeps its solution if
