@@ -90,33 +90,3 @@ func (q *hostHeap) copyFrom(o *hostHeap, hosts []*engine.Host) {
 	q.heap = append(q.heap[:0], o.heap...)
 	q.index = append(q.index[:0], o.index...)
 }
-
-// Redraw gives the present request, and each that has not ended, another output length:
-// what length returns for the request's decision, its task and the tokens that it has
-// generated. To a policy, which does not know the lengths, the state looks the same. A
-// length below what the request has generated, or beyond the KV cache, becomes the nearest
-// possible one. Losses of hosts that are still to come are removed, since no policy could
-// know them either.
-func (e *Environment) Redraw(length func(decision, task, generated int) int) {
-	e.sim.losses = e.sim.losses[:e.sim.nextLoss]
-	e.sim.agenda.change(func(x *item) bool { return x.what != hostLost })
-	e.config.Losses = e.sim.losses
-	e.arrival.OutputTokens = max(1, length(e.decisions, e.arrival.Task, 0))
-	e.sim.redraw(length)
-}
-
-func (s *Simulator) redraw(length func(decision, task, generated int) int) {
-	draw := func(id uint64, generated, most int) int {
-		o := &s.jobs[id].outcome
-		if o.OutputTokens == 0 { // an answer without output tokens stays one
-			return 1
-		}
-		o.OutputTokens = min(max(length(o.Decision, o.Request.Task, generated), generated+1), most)
-		return o.OutputTokens
-	}
-	for h := range s.hosts {
-		for i := range s.table.ReplicasOn(h) {
-			s.hosts[h].Redraw(i, draw)
-		}
-	}
-}

@@ -100,42 +100,6 @@ func TestCopyGoesOnAlike(t *testing.T) {
 	}
 }
 
-// A redrawn copy knows of no loss of a host that is still to come, and of those
-// that have begun.
-func TestRedrawForgetsLosses(t *testing.T) {
-	c := twoByTwo(t)
-	arrivals := *poisson(1, 10, 100)
-	c.Losses = []env.HostLoss{{Host: 0, From: arrivals[90].At, To: 0}, {Host: 1, From: arrivals[30].At, To: arrivals[60].At}}
-	c.Open = of(arrivals...)
-	e := make2(t, c)
-	if _, err := e.Reset(1); err != nil {
-		t.Fatal(err)
-	}
-	playOn(t, e, make([]int, 40))
-	var into env.Environment
-	rest := arrivals[41:]
-	into.CopyFrom(e, &rest)
-	into.Redraw(func(_, _, _ int) int { return 50 })
-	if !into.View().Down[1] || into.View().Down[0] {
-		t.Errorf("down: %v", into.View().Down)
-	}
-	playOn(t, &into, make([]int, 30))
-	if into.View().Down[1] {
-		t.Error("the host that was down does not come back")
-	}
-	for _, step := range playOn(t, &into, make([]int, 30)).steps {
-		for _, o := range step.Info.Outcomes {
-			if o.Failed {
-				t.Fatalf("decision %d fails by a loss that nobody foresaw", o.Decision)
-			}
-		}
-	}
-	playOn(t, e, make([]int, 55)) // the original still has both
-	if !e.View().Down[0] {
-		t.Error("the original forgot its losses")
-	}
-}
-
 // Fingerprints are equal where histories have met, whatever they were before,
 // and nowhere else: after them equal actions lead to equal outcomes.
 func TestFingerprint(t *testing.T) {
@@ -185,48 +149,6 @@ func TestCopyAllocatesNothing(t *testing.T) {
 	var into env.Environment
 	if n := testing.AllocsPerRun(20, func() { into.CopyFrom(e, nil) }); n != 0 {
 		t.Errorf("%v allocations per copy", n)
-	}
-}
-
-// Requests whose lengths are drawn anew end with those lengths; tokens that are
-// there already stay, so no length is below them.
-func TestRedraw(t *testing.T) {
-	for _, scheduler := range []string{engine.PrefillFirst, engine.ChunkedPrefill} {
-		c := twoByTwo(t)
-		c.Engine.Scheduler = scheduler
-		e := make2(t, c)
-		if _, err := e.Reset(2); err != nil {
-			t.Fatal(err)
-		}
-		playOn(t, e, randomActions(rand.New(rand.NewPCG(1, 1)), 150))
-		want, tasks := map[int]int{}, map[int]int{}
-		most := 0
-		e.Redraw(func(decision, task, generated int) int {
-			length := 1 + decision*7%400
-			tasks[decision] = task
-			want[decision] = max(length, generated+1)
-			most = max(most, generated)
-			return length
-		})
-		if now := e.Arrival().OutputTokens; now != want[150] || now == 0 {
-			t.Errorf("the present request has %d tokens, want %d", now, want[150])
-		}
-		delete(want, 150)
-		outcomes, err := e.Simulator().Drain(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(want) < 20 || most < 20 || len(outcomes) != len(want) {
-			t.Fatalf("%d redrawn, %d ended, at most %d tokens generated before: too easy a test", len(want), len(outcomes), most)
-		}
-		for _, o := range outcomes {
-			if o.OutputTokens != want[o.Decision] {
-				t.Errorf("decision %d ends with %d tokens, want %d", o.Decision, o.OutputTokens, want[o.Decision])
-			}
-			if o.Request.Task != tasks[o.Decision] {
-				t.Errorf("decision %d of task %d is redrawn as one of %d", o.Decision, o.Request.Task, tasks[o.Decision])
-			}
-		}
 	}
 }
 

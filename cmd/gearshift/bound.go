@@ -23,42 +23,33 @@ import (
 
 // boundOptions are the flags of bound.
 type boundOptions struct {
-	scenario, store, format  string
-	policies, workloads      []string
-	seeds, requests          int
-	horizon, samplingHorizon time.Duration
-	passes, samples          int
-	margin                   float64
-	fluidOnly                bool
+	scenario, store, format string
+	policies, workloads     []string
+	seeds, requests         int
+	horizon                 time.Duration
+	passes                  int
+	fluidOnly               bool
 }
 
 func newBoundCommand() *cobra.Command {
-	o := boundOptions{
-		horizon: planner.DefaultHorizon, passes: 1, policies: []string{"threshold", "slackfit"},
-		samplingHorizon: planner.DefaultSamplingOptions().Horizon, margin: planner.DefaultSamplingOptions().Margin,
-	}
+	o := boundOptions{horizon: planner.DefaultHorizon, passes: 1, policies: []string{"threshold", "slackfit"}}
 	c := &cobra.Command{
 		Use:   "bound",
 		Short: "Measure how much better a policy could be",
-		Long: `Play policies, and planners that have them as their base, on workloads over the
-evaluation seeds: a clairvoyant, which tries each choice on the true future, and
-with --samples a planner that tries it on sampled futures and knows no more than a
-router may. Beside them stands the fluid bound, which no policy can exceed at a
-steady rate; where the rate is not known, or the workload departs from the scenario
-(+outputs, +gpu, +lost), there is none. docs/planner.md says what each of them means.
+		Long: `Play policies on workloads over the evaluation seeds, and over each a clairvoyant,
+which tries each choice on the true future before it makes it. Next to them stands the
+fluid bound, which no policy can exceed at a steady rate. Where the rate is not known, or
+the workload departs from the scenario (+outputs, +gpu, +lost), there is none.
+docs/planner.md explains each of them.
 
 Policies:   ` + policies.Forms + `
 Workloads:  ` + workloads.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var idle error
 			if o.fluidOnly {
-				idle = refuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes", "samples", "sample-horizon", "margin")
-			} else if o.samples == 0 {
-				idle = refuseFlags(c.Flags(), "without --samples", "sample-horizon", "margin")
-			}
-			if idle != nil {
-				return idle
+				if err := refuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes"); err != nil {
+					return err
+				}
 			}
 			return runBound(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -72,9 +63,6 @@ Workloads:  ` + workloads.Forms,
 	f.IntVar(&o.requests, "requests", 3000, "in a run (the stable workload lasts its phase instead)")
 	f.DurationVar(&o.horizon, "horizon", o.horizon, "of the clairvoyant: how much of the future has arrivals")
 	f.IntVar(&o.passes, "passes", o.passes, "of the clairvoyant over each episode, each improving on the one before")
-	f.IntVar(&o.samples, "samples", 0, "futures that the planner looks at for each choice, at most (0: no planner)")
-	f.DurationVar(&o.samplingHorizon, "sample-horizon", o.samplingHorizon, "of the planner's futures")
-	f.Float64Var(&o.margin, "margin", o.margin, "standard errors by which the planner must see an advantage over its base")
 	f.BoolVar(&o.fluidOnly, "fluid", false, "the fluid bound alone, which takes no simulation")
 	f.StringVar(&o.format, "format", "table", "table, json")
 	return c
@@ -89,12 +77,8 @@ func (o *boundOptions) validate() error {
 		return fmt.Errorf("--requests %d: at least 1 is needed", o.requests)
 	case o.passes < 1:
 		return fmt.Errorf("--passes %d: at least 1 is needed", o.passes)
-	case o.samples < 0:
-		return fmt.Errorf("--samples %d is negative", o.samples)
-	case o.horizon < 0 || o.samplingHorizon < 0:
-		return fmt.Errorf("a horizon of %v lies in the past", min(o.horizon, o.samplingHorizon))
-	case !(o.margin >= 0):
-		return fmt.Errorf("--margin %v is not a number from 0 up", o.margin)
+	case o.horizon < 0:
+		return fmt.Errorf("a horizon of %v lies in the past", o.horizon)
 	case !slices.Contains([]string{"table", "json"}, o.format):
 		return fmt.Errorf("--format %q: want one of table, json", o.format)
 	}
@@ -124,11 +108,6 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 		return err
 	}
 	notesOf(work, stderr)
-	if o.samples > 0 {
-		if err := policies.SampledOn(s, o.workloads); err != nil {
-			return fmt.Errorf("--samples %d: %w", o.samples, err)
-		}
-	}
 	if o.fluidOnly {
 		o.policies = nil
 	}
@@ -173,13 +152,13 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 	return report.writeTable(stdout)
 }
 
-// reference is a policy and the base that it stands beside.
+// reference is a policy, and the base that it belongs to.
 type reference struct {
 	base       string
 	contestant evaluation.Contestant
 }
 
-// references is each policy on the whole fleet, followed by its planners.
+// references is each policy on the whole fleet, followed by its clairvoyant.
 func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]reference, error) {
 	var list []reference
 	for _, ref := range o.policies {
@@ -190,11 +169,6 @@ func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]ref
 		list = append(list,
 			reference{base.Name, base},
 			reference{base.Name, policies.Clairvoyant(base, planner.ClairvoyantOptions{Horizon: o.horizon, Passes: o.passes})})
-		if o.samples > 0 {
-			options := policies.SamplingOptions(s)
-			options.Horizon, options.Samples, options.Margin = o.samplingHorizon, o.samples, o.margin
-			list = append(list, reference{base.Name, policies.Sampling(base, options)})
-		}
 	}
 	return list, nil
 }

@@ -15,7 +15,7 @@ func boundOf(t *testing.T, cores int) boundReport {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--policy", "static:large",
 		"--workload", "poisson:6", "--workload", "gamma:6,2", "--requests", "60", "--seeds", "2",
-		"--passes", "2", "--samples", "8", "--sample-horizon", "2s", "--format", "json")
+		"--passes", "2", "--format", "json")
 	var r boundReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
@@ -29,14 +29,14 @@ func boundOf(t *testing.T, cores int) boundReport {
 	return r
 }
 
-// Each policy stands beside its planners, which do better, and beside the fluid
+// Each policy stands next to its clairvoyant, which does better, and to the fluid
 // bound of the workloads whose rates are known; on one core as on two.
 func TestBound(t *testing.T) {
 	r := boundOf(t, 2)
 	if again := boundOf(t, 1); !reflect.DeepEqual(r, again) {
 		t.Errorf("on two cores %+v\non one %+v", r, again)
 	}
-	if len(r.Rows) != 2*3*2 || r.Seeds != 2 || r.Scenario != "tiny" {
+	if len(r.Rows) != 2*2*2 || r.Seeds != 2 || r.Scenario != "tiny" {
 		t.Fatalf("%d rows of %d seeds of %s", len(r.Rows), r.Seeds, r.Scenario)
 	}
 	base := map[string]float64{}
@@ -70,7 +70,6 @@ func TestNoFluidBoundOfDepartures(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	fail(t, []string{"bound", "--scenario", "tiny", "--fluid", "--policy", "slackfit"}, "--policy has no meaning with --fluid")
-	fail(t, []string{"bound", "--scenario", "tiny", "--margin", "2"}, "--margin has no meaning without --samples")
 	fail(t, []string{"bound", "--scenario", "tiny", "--fluid", "--workload", "stable+outputs:x0.5"}, "no bound on stable+outputs:x0.5", "neither +outputs nor")
 }
 
@@ -82,19 +81,19 @@ func TestBoundOfASweep(t *testing.T) {
 	}
 }
 
-// Planners stand among other policies in an evaluation.
-func TestEvalOfPlanners(t *testing.T) {
+// Clairvoyants stand among other policies in an evaluation.
+func TestEvalOfClairvoyants(t *testing.T) {
 	out := succeed(t, "eval", "--scenario", "tiny", "--policy", "threshold:8", "--policy", "clairvoyant:threshold:8@5s",
 		"--workload", "poisson:4", "--requests", "40", "--seeds", "1", "--format", "csv")
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.Contains(lines[2], "clairvoyant:threshold:8@5s,") {
 		t.Errorf("eval prints\n%s", out)
 	}
-	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "planner:"}, "planner:", "REF")
+	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "clairvoyant:"}, "clairvoyant:", "REF")
 }
 
 func TestBoundRefuses(t *testing.T) {
 	for flag, value := range map[string]string{
-		"--seeds": "0", "--requests": "0", "--passes": "0", "--samples": "-1", "--margin": "-1", "--format": "csv",
+		"--seeds": "0", "--requests": "0", "--passes": "0", "--format": "csv",
 	} {
 		fail(t, []string{"bound", "--scenario", "tiny", flag, value}, flag)
 	}

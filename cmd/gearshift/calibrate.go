@@ -236,8 +236,8 @@ func (c *calibration) playable() error {
 			continue
 		}
 		switch {
-		case policies.IsPlanned(ref):
-			err = fmt.Errorf("policy %q: a planner cannot be served; want %s", ref, policies.Forms)
+		case policies.IsClairvoyant(ref):
+			err = fmt.Errorf("policy %q: a clairvoyant cannot be served; want %s", ref, policies.Forms)
 		case policy.IsRule(ref):
 			_, err = maker.Parse(ref)
 		default:

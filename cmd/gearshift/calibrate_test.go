@@ -49,7 +49,7 @@ func TestCalibrateRefuses(t *testing.T) {
 	for _, w := range []string{"u9", "stable", "u1+gpu:x2", "trace:none.jsonl"} {
 		fail(t, on("--workload", w), "--workload "+w)
 	}
-	for _, ref := range []string{"static:huge", "slackfit:x", "planner:slackfit", "mine"} {
+	for _, ref := range []string{"static:huge", "slackfit:x", "clairvoyant:slackfit", "mine"} {
 		fail(t, on("--policy", ref), "--policy "+ref)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/nn"
-	"gearshift/workloads"
 )
 
 // storeOf makes a store with an untrained policy of a scenario.
@@ -78,7 +76,7 @@ func TestEvalRefuses(t *testing.T) {
 	fail(t, []string{"eval", "--scenario", "tiny", "--gauge-interval", "-1s"}, "--gauge-interval -1s is negative")
 	fail(t, []string{"eval", "--scenario", "tiny", "--gauge-interval", "2s"}, "--gauge-interval has no meaning with one router; see --routers")
 	fail(t, []string{"eval", "--scenario", "tiny", "--tune-for", "near-peak"}, "--tune-for has no meaning without --tune")
-	fail(t, []string{"eval", "--scenario", "tiny", "--routers", "2", "--policy", "planner:slackfit"}, "sees the whole fleet; want 1")
+	fail(t, []string{"eval", "--scenario", "tiny", "--routers", "2", "--policy", "clairvoyant:slackfit"}, "sees the whole fleet; want 1")
 	fail(t, []string{"eval", "--scenario", "tiny", "--policy", "mine", "--store", filepath.Join(t.TempDir(), "none.db")}, "none.db", "gearshift train")
 	over := edited(t, "tiny", "memory: 80%", "memory: 90%")
 	fail(t, []string{"scenario", "check", over}, "edited.yaml:", "replicas", "memory")
@@ -140,46 +138,19 @@ func TestEvalShowsWhatItCannotWrite(t *testing.T) {
 	}
 }
 
-// What is wrong with a planner is said before anything is played.
-func TestPlannersAreCheckedFirst(t *testing.T) {
+// What is wrong with a clairvoyant is said before anything is played.
+func TestClairvoyantsAreCheckedFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nothing can be played
 	for ref, want := range map[string]string{
 		"clairvoyant:slackfit@-1s": "a horizon of -1s lies in the past", "clairvoyant:slackfit@1s,-1": "-1 passes",
-		"planner:slackfit@1s,0": "0 samples; at least 1", "planner:slackfit@1s,2,NaN": "a margin of NaN", "planner:slackfit@1s,2,-1": "a margin of -1",
+		"clairvoyant:slackfit@1s,2,3": "not a number",
 	} {
 		var stdout, stderr strings.Builder
 		args := []string{"eval", "--scenario", "tiny", "--seeds", "1", "--policy", "slackfit", "--policy", ref}
 		if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), ref) || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%s: exit code %d: %s", ref, code, stderr.String())
 		}
-	}
-}
-
-// On engines that are slower than their profiles a planner on samples would know so.
-func TestPlannersOnSamplesGoByTheProfiles(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nothing can be played
-	for _, args := range [][]string{{"eval", "--policy", "planner:slackfit"}, {"bound", "--samples", "8"}} {
-		var stdout, stderr strings.Builder
-		all := append(args, "--scenario", "tiny", "--workload", "u1", "--workload", "u1+gpu:x1.25")
-		if code := run(ctx, all, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `on "u1+gpu:x1.25" a planner on samples would know`) {
-			t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
-		}
-	}
-	text, err := workloads.Scenario("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow := filepath.Join(t.TempDir(), "slow.yaml")
-	text = bytes.Replace(text, []byte("memory: 8GiB"), []byte("memory: 8GiB, slowdown: {min: 1, max: 2, mean_s: 20}"), 1)
-	if err := os.WriteFile(slow, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr strings.Builder
-	args := []string{"bound", "--samples", "8", "--scenario", slow, "--workload", "u1"}
-	if code := run(ctx, args, &stdout, &stderr); code != 1 || !strings.Contains(stderr.String(), `with the slowdown of host "gpu0" a planner on samples would know`) {
-		t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 	}
 }
 

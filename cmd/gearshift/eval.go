@@ -66,7 +66,7 @@ then run on the whole fleet, static ones too, and are judged by mean utility, wh
 were trained for.
 
 Policies:   ` + policies.Forms + `
-            ` + policies.PlannedForms + `
+            ` + policies.ClairvoyantForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -145,14 +145,14 @@ func (o *evalOptions) validate() error {
 	if o.routers.Gauges < 0 {
 		faults = append(faults, fmt.Errorf("--gauge-interval %v is negative; 0s is never", o.routers.Gauges))
 	}
-	if i := slices.IndexFunc(o.policies, policies.IsPlanned); i >= 0 && o.routers.Number > 1 {
-		faults = append(faults, fmt.Errorf("--routers %d: a planner such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
+	if i := slices.IndexFunc(o.policies, policies.IsClairvoyant); i >= 0 && o.routers.Number > 1 {
+		faults = append(faults, fmt.Errorf("--routers %d: a clairvoyant such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
 	}
 	if o.asServed && o.routers.Number > 1 {
 		faults = append(faults, fmt.Errorf("--as-served with --routers %d: requests wait in one router; want 1", o.routers.Number))
 	}
-	if i := slices.IndexFunc(o.policies, policies.IsPlanned); i >= 0 && o.asServed {
-		faults = append(faults, fmt.Errorf("--as-served: a planner such as %s plays copies of the simulator, which cannot be made while requests wait", o.policies[i]))
+	if i := slices.IndexFunc(o.policies, policies.IsClairvoyant); i >= 0 && o.asServed {
+		faults = append(faults, fmt.Errorf("--as-served: a clairvoyant such as %s plays copies of the simulator, which cannot be made while requests wait", o.policies[i]))
 	}
 	return errors.Join(append(faults, o.tune.validate())...)
 }
@@ -198,11 +198,6 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	notesOf(work, stderr)
-	if i := slices.IndexFunc(o.policies, policies.IsSampled); i >= 0 {
-		if err := policies.SampledOn(s, o.workloads); err != nil {
-			return fmt.Errorf("cannot use policy %q: %w", o.policies[i], err)
-		}
-	}
 	source, err := onnxruntime.Source(o.store, o.engine)
 	if err != nil {
 		return err

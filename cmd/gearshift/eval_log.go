@@ -97,8 +97,8 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 
 // decider is the policy of the reference, on the whole fleet also if it is static.
 func decider(source *policies.Source, m *policy.Maker, ref string, s *scenario.Scenario, notes *[]string) (policy.Network, error) {
-	if policies.IsPlanned(ref) {
-		return nil, fmt.Errorf("policy %q: a planner looks into the simulator, and has no choice on a logged view; want %s", ref, policies.Forms)
+	if policies.IsClairvoyant(ref) {
+		return nil, fmt.Errorf("policy %q: a clairvoyant looks into the simulator, and has no choice on a logged view; want %s", ref, policies.Forms)
 	}
 	if stored, ok := source.Rule(ref); ok && !policy.IsRule(ref) {
 		ref = stored

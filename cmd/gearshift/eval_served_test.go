@@ -40,7 +40,7 @@ func TestEvalAsServed(t *testing.T) {
 		t.Errorf("the CSV:\n%s", csv)
 	}
 	fail(t, append(args, "--as-served", "--routers", "2"), "--as-served with --routers 2", "want 1")
-	fail(t, append(args, "--as-served", "--policy", "planner:slackfit@5s"), "--as-served", "planner:slackfit@5s")
+	fail(t, append(args, "--as-served", "--policy", "clairvoyant:slackfit@5s"), "--as-served", "clairvoyant:slackfit@5s")
 }
 
 // The key of the scenario does what the flag does.

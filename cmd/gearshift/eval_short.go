@@ -65,7 +65,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 	var b strings.Builder
 	for _, v := range verdicts {
 		ref, err := checkpoints.ParseRef(v.Policy)
-		if err != nil { // a planner
+		if err != nil { // a clairvoyant
 			continue
 		}
 		entry, err := store.Lookup(ref)

@@ -61,7 +61,7 @@ func TestPlacementCarriesOver(t *testing.T) {
 	if u := utility["one placing@1"]; u < max(utility["one static:small"], utility["one static:large"])+0.03 || utility["two placing@1"] < u {
 		t.Errorf("%v", utility)
 	}
-	fail(t, []string{"eval", "--scenario", "tiny", "--store", store, "--policy", "planner:placing"}, "placing", "chooses replicas")
+	fail(t, []string{"eval", "--scenario", "tiny", "--store", store, "--policy", "clairvoyant:placing"}, "placing", "chooses replicas")
 }
 
 // A stored policy that places serves.

@@ -39,7 +39,7 @@ type Contestant struct {
 	Name    string
 	Decider Decider
 	// Open, if set, makes a decider for each run in place of Decider: one that
-	// looks at the environment that it decides for, as a planner does. It is
+	// looks at the environment that it decides for, as a clairvoyant does. It is
 	// called after the reset with the run's seed.
 	Open func(e *env.Environment, r Run) (Decider, error)
 	// Fleet holds all of the environment but its workload.
@@ -183,7 +183,7 @@ func world(c *Contestant, w *Workload) (*env.Environment, error) {
 		}
 	}
 	if c.Open != nil && config.Controllers != nil {
-		return nil, errors.New("a planner cannot look ahead where replicas are loaded, drained and the like on the way, or losses are known by evidence; want another policy, or the workload without these")
+		return nil, errors.New("a clairvoyant cannot look ahead where replicas are loaded, drained and the like on the way, or losses are known by evidence; want another policy, or the workload without these")
 	}
 	return env.New(config)
 }

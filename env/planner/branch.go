@@ -20,10 +20,10 @@ type branch struct {
 	err     error     // why the branch leads nowhere
 }
 
-// begin makes b the way that e takes with the action; t holds the requests.
-func (b *branch) begin(e *env.Environment, t *tape, action int) {
+// begin makes b the way that e takes with the action; all holds the requests.
+func (b *branch) begin(e *env.Environment, all *recording, action int) {
 	b.first = int(e.Request().ID)
-	b.rest = reader{t, b.first + 1}
+	b.rest = reader{all, b.first + 1}
 	b.env.CopyFrom(e, &b.rest)
 	b.rewards, b.marks = b.rewards[:0], b.marks[:0]
 	b.tail, b.over, b.met, b.err = 0, false, false, nil

@@ -32,53 +32,53 @@ func newLoad(shape workloads.Shape) load {
 // patterns; above, neighbours do not slow each other, which bounds all the same.
 const maxPatterned = 6
 
-// replica is what a replica's pace depends on.
+// replica is what the throughput of a replica depends on.
 type replica struct {
 	variant, kv, limit int
-	others             float64 // replicas on the host beside it
+	others             float64 // other replicas on the host
 	profile            *profile.Profile
 	engine             engine.Config
 }
 
-// classes groups the hosts and finds their paces.
+// classes groups the hosts and finds their throughputs.
 func classes(c *env.Config, l load) []class {
-	var kinds [][]replica
+	var known [][]replica
 	var list []class
 	for h := range c.Table.Hosts {
-		var kind []replica
+		var host []replica
 		others := float64(len(c.Table.ReplicasOn(h)) - 1)
 		for _, r := range c.Table.ReplicasOn(h) {
-			kind = append(kind, replica{c.Table.Replicas[r].Variant, c.KVTokens[r], c.Table.Replicas[r].Limit, others, c.Profiles[r], c.Engine})
+			host = append(host, replica{c.Table.Replicas[r].Variant, c.KVTokens[r], c.Table.Replicas[r].Limit, others, c.Profiles[r], c.Engine})
 		}
-		same := slices.IndexFunc(kinds, func(k []replica) bool { return slices.Equal(k, kind) })
+		same := slices.IndexFunc(known, func(k []replica) bool { return slices.Equal(k, host) })
 		if same < 0 {
-			same = len(kinds)
-			kinds, list = append(kinds, kind), append(list, newClass(kind, l))
+			same = len(known)
+			known, list = append(known, host), append(list, newClass(host, l))
 		}
 		list[same].hosts++
 	}
 	return list
 }
 
-func newClass(kind []replica, l load) class {
+func newClass(host []replica, l load) class {
 	var c class
-	for i := range kind {
-		c.replicas = append(c.replicas, carrier{kind[i].variant})
+	for i := range host {
+		c.replicas = append(c.replicas, carrier{host[i].variant})
 	}
-	all := 1<<len(kind) - 1
-	if len(kind) > maxPatterned {
-		c.patterns = append(c.patterns, paces(kind, func(int) (bool, float64) { return true, 0 }, l))
+	all := 1<<len(host) - 1
+	if len(host) > maxPatterned {
+		c.patterns = append(c.patterns, throughputs(host, func(int) (bool, float64) { return true, 0 }, l))
 		return c
 	}
 	for pattern := 1; pattern <= all; pattern++ {
 		busy := func(i int) bool { return pattern>>i&1 == 1 }
-		least := make([]float64, len(kind))
-		for i := range kind {
+		least := make([]float64, len(host))
+		for i := range host {
 			if busy(i) {
-				least[i] = kind[i].leastDuty(l)
+				least[i] = host[i].leastDuty(l)
 			}
 		}
-		c.patterns = append(c.patterns, paces(kind, func(i int) (bool, float64) {
+		c.patterns = append(c.patterns, throughputs(host, func(i int) (bool, float64) {
 			var neighbours float64
 			for j := range least {
 				if j != i {
@@ -91,12 +91,12 @@ func newClass(kind []replica, l load) class {
 	return c
 }
 
-// paces is the pace of each replica that is busy, beside neighbours of that duty.
-func paces(kind []replica, busy func(i int) (bool, float64), l load) []pace {
-	list := make([]pace, len(kind))
-	for i := range kind {
+// throughputs is that of each replica that is busy, next to neighbours of that duty.
+func throughputs(host []replica, busy func(i int) (bool, float64), l load) []throughput {
+	list := make([]throughput, len(host))
+	for i := range host {
 		if ok, neighbours := busy(i); ok {
-			list[i] = kind[i].pace(neighbours, l)
+			list[i] = host[i].throughput(neighbours, l)
 		}
 	}
 	return list
@@ -112,10 +112,10 @@ func (r *replica) batch(l load) int {
 	return most
 }
 
-// pace is the requests per second that leave the replica at each batch size.
-func (r *replica) pace(neighbours float64, l load) pace {
+// throughput returns the requests per second that leave the replica at each batch size.
+func (r *replica) throughput(neighbours float64, l load) throughput {
 	prefill := r.prefill(l)
-	list := make(pace, r.batch(l))
+	list := make(throughput, r.batch(l))
 	for i := range list {
 		n := i + 1
 		step, _ := r.profile.Step(n, n, int(float64(n)*l.context), neighbours)

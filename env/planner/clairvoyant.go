@@ -46,17 +46,17 @@ func (o ClairvoyantOptions) validate() error {
 //
 // The way of the action taken is, from the next request on, the way of the
 // base's choice there. So it is kept and extended by the few requests that come
-// into the horizon, and of n actions only n − 1 are simulated anew, each until it
+// into the horizon, and of n actions only n − 1 are simulated again, each until it
 // meets the base's way again. If the horizon holds the whole episode, each choice
 // keeps all that was gained before: then no pass is worse than the one before it,
 // nor the first than the base. Not so where the engines are other than declared: what
 // would be noticed of them in a future is not simulated.
 type Clairvoyant struct {
-	real    *env.Environment
-	base    Decider
-	horizon time.Duration
-	tape    *tape
-	scratch []float32
+	real      *env.Environment
+	base      Decider
+	horizon   time.Duration
+	recording *recording
+	scratch   []float32
 
 	trunk, other, best *branch // trunk is the base's way
 	ready              bool    // trunk has the way of the last choice
@@ -83,9 +83,9 @@ func NewClairvoyant(e *env.Environment, seed uint64, base Decider, o Clairvoyant
 	}
 	return &Clairvoyant{
 		real: e, base: base, horizon: o.Horizon,
-		tape:    &tape{stream: stream},
-		scratch: make([]float32, base.Scratch()),
-		trunk:   new(branch), other: new(branch), best: new(branch),
+		recording: &recording{stream: stream},
+		scratch:   make([]float32, base.Scratch()),
+		trunk:     new(branch), other: new(branch), best: new(branch),
 	}, nil
 }
 
@@ -106,7 +106,7 @@ func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 		if action == own || !v.VariantAvailable(action) {
 			continue
 		}
-		c.other.begin(c.real, c.tape, action)
+		c.other.begin(c.real, c.recording, action)
 		c.other.extend(c.base, c.scratch, until, c.trunk)
 		c.other.finish(&c.drained, &c.outcomes)
 		value, ok := c.other.value(c.trunk)
@@ -126,14 +126,14 @@ func (c *Clairvoyant) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {
 }
 
 // follow makes trunk begin at the decision: with what is left of it if it is
-// the way that led here, else anew.
+// the way that led here, else from its beginning.
 func (c *Clairvoyant) follow(decision, own int) {
 	// What is believed of slow replicas stands still in a simulated future, so the base
 	// may choose otherwise here than it did there.
 	led := c.ready && c.trunk.err == nil && decision == c.trunk.first+1 && c.real.Config().Declared == nil
 	c.ready = true
 	if !led {
-		c.trunk.begin(c.real, c.tape, own)
+		c.trunk.begin(c.real, c.recording, own)
 		return
 	}
 	c.trunk.forget(decision)

@@ -56,15 +56,15 @@ type Fluid struct {
 type class struct {
 	hosts    float64
 	replicas []carrier
-	patterns [][]pace // by pattern of busy replicas, by replica; nil where idle
+	patterns [][]throughput // by pattern of busy replicas, by replica; nil where idle
 }
 
 // carrier is one replica of a class.
 type carrier struct{ variant int }
 
-// pace is what a replica can do in a pattern, by batch size from 1: requests per
+// throughput is what a replica can do in a pattern, by batch size from 1: requests per
 // second.
-type pace []float64
+type throughput []float64
 
 // tier is a latency per token that is allowed, in seconds, and what share of
 // the quality is left at most above the tier before.
@@ -80,7 +80,7 @@ type Bound struct {
 }
 
 // NewFluid prepares the bound for a fleet and what its requests look like. The
-// configuration needs no workload. Hosts whose pace changes are taken to be at their
+// configuration needs no workload. Hosts whose speed changes are taken to be at their
 // quickest.
 func NewFluid(c env.Config, shape workloads.Shape) (*Fluid, error) {
 	if err := shape.Validate(c.Table.Tasks); err != nil {
@@ -115,21 +115,21 @@ func tiers(t *fleet.Task) []tier {
 	if decay == nil {
 		decay = fleet.Hard{}
 	}
-	pace := t.Allowed(0)
-	deadline := float64(pace) / float64(time.Millisecond)
-	if t.Deadline == 0 { // the pace is that of a deadline to the end, which decays by its share
+	perToken := t.Allowed(0)
+	deadline := float64(perToken) / float64(time.Millisecond)
+	if t.Deadline == 0 { // that is a share of a deadline to the end, which decays by its share
 		deadline = paperDeadline
 	}
-	list := []tier{{pace.Seconds(), 1}}
+	list := []tier{{perToken.Seconds(), 1}}
 	for k := 1; k <= maxTiers; k++ {
 		begin := deadline * (1 + tierStep*float64(k-1))
 		left := decay.Factor(math.Nextafter(begin, math.Inf(1)), deadline)
 		if left <= 0 {
 			break
 		}
-		allowed := pace.Seconds() * (1 + tierStep*float64(k))
+		allowed := perToken.Seconds() * (1 + tierStep*float64(k))
 		if k == maxTiers {
-			allowed = pace.Seconds() * 1e6 // whatever is left for ever
+			allowed = perToken.Seconds() * 1e6 // whatever is left for ever
 		}
 		list = append(list, tier{allowed, left})
 	}

@@ -1,18 +1,18 @@
-// Package planner holds upper references for routing policies: deciders that
-// simulate each choice forward before they make it, on the true future
-// ([Clairvoyant]) or on sampled ones ([Sampling]), and a bound on what any
-// policy can reach in the fluid limit ([Fluid]).
+// Package planner holds upper references for routing policies: a decider that
+// simulates each choice forward on the true future before it makes it
+// ([Clairvoyant]), and a bound on what any policy can reach in the fluid limit
+// ([Fluid]).
 //
-// The deciders look at the environment that they decide for, so each is made
-// for one run of it. They read no clock, and their randomness is seeded: the
-// same run gives the same choices.
+// A clairvoyant looks at the environment that it decides for, so each is made
+// for one run of it. It reads no clock and draws nothing at random: the same run
+// gives the same choices.
 package planner
 
 import (
 	"gearshift/router/fleet"
 )
 
-// Decider chooses a variant for a request. A planner is one, and needs one as
+// Decider chooses a variant for a request. A clairvoyant is one, and needs one as
 // its base: the policy that is taken to route everything after the request in
 // question. Decide must be pure; it has scratch of length Scratch.
 type Decider interface {

@@ -71,11 +71,6 @@ var shape = workloads.Shape{
 // bursts opens episodes of so many requests that come in bursts.
 func bursts(t testing.TB, c env.Config, requests int) func(uint64) (workloads.Stream, error) {
 	t.Helper()
-	return burstsOf(t, c, shape, requests)
-}
-
-func burstsOf(t testing.TB, c env.Config, shape workloads.Shape, requests int) func(uint64) (workloads.Stream, error) {
-	t.Helper()
 	process, err := workloads.NewGamma(5, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -248,35 +243,14 @@ func TestTiesGoToTheBase(t *testing.T) {
 	if got, _ := play(t, e, clairvoyant(t, e, 1, limit(4), planner.ClairvoyantOptions{Horizon: 5 * time.Second})); !slices.Equal(got, own) {
 		t.Errorf("with nothing to gain the clairvoyant chooses %v, its base %v", got, own)
 	}
-	e = begin(t, c, 1)
-	if got, _ := play(t, e, sampling(t, e, limit(4), options())); !slices.Equal(got, own) {
-		t.Errorf("with nothing to gain the planner chooses %v, its base %v", got, own)
-	}
 }
 
-func TestPlannersRefuse(t *testing.T) {
+func TestClairvoyantRefuses(t *testing.T) {
 	c := pair(t)
 	c.Open = bursts(t, c, 10)
 	e := begin(t, c, 1)
 	for _, o := range []planner.ClairvoyantOptions{{Horizon: -1}, {Passes: -1}} {
 		if _, err := planner.NewClairvoyant(e, 1, limit(4), o); err == nil {
-			t.Errorf("%+v is taken", o)
-		}
-	}
-	for _, change := range []func(*planner.SamplingOptions){
-		func(o *planner.SamplingOptions) { o.Horizon = -1 },
-		func(o *planner.SamplingOptions) { o.Samples = 0 },
-		func(o *planner.SamplingOptions) { o.Least = 1 },
-		func(o *planner.SamplingOptions) { o.Margin = -1 },
-		func(o *planner.SamplingOptions) { o.Rates.Least = 0 },
-		func(o *planner.SamplingOptions) { o.Rates.Most = o.Rates.Least / 2 },
-		func(o *planner.SamplingOptions) { o.Rates.Phase = 0 },
-		func(o *planner.SamplingOptions) { o.Shape.Output.Distribution = "cauchy" },
-		func(o *planner.SamplingOptions) { o.Shape.Tasks = map[string]workloads.TaskLengths{"poem": {}} },
-	} {
-		o := options()
-		change(&o)
-		if _, err := planner.NewSampling(e, 1, limit(4), o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}

@@ -78,15 +78,15 @@ func (f *Fluid) addAnswers(p *program, variant int, tasks []int, capacity, time 
 // of each replica that is busy in it.
 func (c *class) addPatterns(p *program, capacity, time []int) {
 	whole := p.row(c.hosts)
-	for _, paces := range c.patterns {
+	for _, throughputs := range c.patterns {
 		pattern := column{entries: []entry{{whole, 1}}}
-		for r, pace := range paces {
-			if pace == nil {
+		for r, throughput := range throughputs {
+			if throughput == nil {
 				continue
 			}
 			busy := p.row(0) // the replica is busy no longer than the pattern lasts
 			pattern.entries = append(pattern.entries, entry{busy, -1})
-			for i, requests := range pace {
+			for i, requests := range throughput {
 				p.columns = append(p.columns, column{entries: []entry{
 					{busy, 1}, {capacity[r], -requests}, {time[r], float64(i + 1)},
 				}})

@@ -67,7 +67,7 @@ var table = []room{
 	{"env/fit/contention", []string{"env/fit"},
 		"a law of contention is found from steps alone and beside others: it knows no latency model and no table"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
-		"a planner is a decider that simulates: it takes any base through its own interface, and no learner"},
+		"a clairvoyant is a decider that simulates: it takes any base through its own interface, and no learner"},
 	{"env/evaluation/report", nil,
 		"a page of tables and figures knows nothing of what was measured: whoever measured fills it"},
 	{"rl", []string{"router/nn"},

@@ -1,5 +1,5 @@
 // Package bound reckons how much better a policy could be: the fluid bound on
-// workloads, and how policies and planners do on the same requests, with the time that
+// workloads, and how policies and clairvoyants do on the same requests, with the time that
 // their decisions take.
 package bound
 

@@ -10,7 +10,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Row is how a policy, or a planner over it, did on a workload.
+// Row is how a policy, or a clairvoyant over it, did on a workload.
 type Row struct {
 	Base     string              `json:"base"` // the caller's to fill
 	Policy   string              `json:"policy"`

@@ -1,5 +1,5 @@
 // Package policies finds what references name for a scenario's fleet: rules, stored
-// policies, and planners over either. For an evaluation it makes contestants of them,
+// policies, and clairvoyants over either. For an evaluation it makes contestants of them,
 // and it searches for the best parameters of the rules.
 package policies
 
@@ -36,8 +36,8 @@ func Contestants(s *scenario.Scenario, source *Source, refs []string, warn func(
 
 // Contestant is the policy that one reference names.
 func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
-	if IsPlanned(ref) {
-		return plannedContestant(s, source, ref, warn)
+	if IsClairvoyant(ref) {
+		return clairvoyantContestant(s, source, ref, warn)
 	}
 	fleet, err := s.Simulation()
 	if err != nil {
