@@ -16,7 +16,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
 	"gearshift/serving/engineserver"
-	"gearshift/serving/setting"
 	"gearshift/workloads"
 )
 
@@ -93,20 +92,6 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 	c.FaultSeed, c.Memory, c.Load = o.seed, int64(o.memory), o.load
 	c.Key, err = keyFrom(o.key)
 	return c, err
-}
-
-// keyFrom is the key in the environment variable that --api-key-env names, if it names one.
-func keyFrom(variable string) (key string, err error) {
-	if variable == "" {
-		return "", nil
-	}
-	if key, err = setting.Key(variable); err != nil {
-		return "", fmt.Errorf("--api-key-env: %w", err)
-	}
-	if key == "" {
-		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
-	}
-	return key, err
 }
 
 func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error {

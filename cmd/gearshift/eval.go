@@ -114,20 +114,6 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 // mostRouters is what a simulation bears: each keeps a ledger of the whole fleet.
 const mostRouters = 1000
 
-// mostSeeds is what memory bears: all that each run came to is kept to the end.
-const mostSeeds = 100_000
-
-// checkSeeds says whether so many runs can be made.
-func checkSeeds(flag string, n int) error {
-	switch {
-	case n < 1:
-		return fmt.Errorf("%s %d: at least 1 is needed", flag, n)
-	case n > mostSeeds:
-		return fmt.Errorf("%s %d: at most %d are possible", flag, n, mostSeeds)
-	}
-	return nil
-}
-
 func (o *evalOptions) validate() error {
 	var faults []error
 	if !slices.Contains(evaluation.Formats, o.format) {

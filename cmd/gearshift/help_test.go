@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/cli"
 )
 
 // commands are all that are shown.
@@ -21,7 +23,7 @@ func commands(c *cobra.Command) (list []*cobra.Command) {
 	return list
 }
 
-// Every command has an example that it understands, and stands in a group.
+// Every command has an example that it understands, and is in a group, which has one too.
 func TestEveryCommandHasAnExample(t *testing.T) {
 	for _, c := range commands(newRoot()) {
 		if c.Example == "" {
@@ -49,8 +51,20 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 			t.Errorf("%s is in no group", c.CommandPath())
 		}
 	}
+	for _, s := range sections {
+		found, rest, err := newRoot().Find(strings.Fields(s.Example))
+		if err == nil {
+			err = found.ParseFlags(rest)
+		}
+		if err != nil || found.GroupID != s.ID && found.Parent().GroupID != s.ID {
+			t.Errorf("the example of %s is not of its commands: %s (%v)", s.Title, s.Example, err)
+		}
+	}
 	help := succeed(t, "--help")
-	for _, want := range []string{"Start:", "Operate:", "Measure:", "Examples:\n  gearshift init --engine"} {
+	for _, want := range []string{
+		"Start, for example gearshift init", "Operate, for example gearshift policy", "Measure, for example gearshift profile",
+		"Research, for example gearshift workload", "Examples:\n  gearshift init --engine",
+	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("help has no %q", want)
 		}
@@ -120,29 +134,13 @@ func TestHelpFitsATerminal(t *testing.T) {
 		args := append(strings.Fields(c.CommandPath())[1:], "--help")
 		for line := range strings.Lines(succeed(t, args...)) {
 			line = strings.TrimSuffix(line, "\n")
-			if n := utf8.RuneCountInString(line); n > helpWidth && !strings.HasPrefix(line, "  gearshift ") && !strings.Contains(line, t.TempDir()) {
+			if n := utf8.RuneCountInString(line); n > cli.HelpWidth && !strings.HasPrefix(line, "  gearshift ") && !strings.Contains(line, t.TempDir()) {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
 			}
 		}
 	}
 	if help := succeed(t, "policy", "--help"); strings.Contains(help, "gearshift policy\n") {
 		t.Errorf("policy alone does nothing, and is a usage: %s", help)
-	}
-}
-
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("word ", 25) + "end"
-	for _, c := range []struct{ text, start, indent string }{
-		{long, "word", ""}, {"Forms:  " + long, "Forms:", "        "}, {"    " + long, "    word", "    "}, {"two words: " + long, "two", ""},
-	} {
-		lines := strings.Split(wrap("a\n"+c.text+"\nb"), "\n")
-		if len(lines) != 4 || lines[0] != "a" || lines[3] != "b" || !strings.HasPrefix(lines[1], c.start) || len(lines[1]) > helpWidth ||
-			!strings.HasPrefix(lines[2], c.indent+"word") || strings.Join(strings.Fields(strings.Join(lines[1:3], " ")), " ") != strings.Join(strings.Fields(c.text), " ") {
-			t.Errorf("%q: %q", c.text, lines)
-		}
-	}
-	if solid := strings.Repeat("x", 150); wrap(solid) != solid {
-		t.Errorf("a word was broken: %q", wrap(solid))
 	}
 }
 

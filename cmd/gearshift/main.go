@@ -23,13 +23,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -77,100 +75,25 @@ writes one from engines that run.`,
 ` + trainingExample + `  gearshift serve --scenario walk/scenario.yaml --store walk/policies.db
   gearshift eval --scenario mine.yaml --policy slackfit --workload u1`,
 		Version: version + revision(), PersistentPreRunE: prepare,
-		Args: cobra.ArbitraryArgs, RunE: noSubcommand, DisableFlagsInUseLine: true,
+		Args: cobra.ArbitraryArgs, RunE: cli.NoSubcommand, DisableFlagsInUseLine: true,
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetFlagErrorFunc(flagFault)
+	root.SetFlagErrorFunc(cli.FlagFault)
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newReplicaCommand(), newWorkloadCommand(),
 		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
 	)
-	arrange(root)
+	cli.Arrange(root, sections, listed)
 	return root
 }
 
-// prepare is done before every command.
+// prepare runs before every command.
 func prepare(c *cobra.Command, _ []string) error {
-	if err := missingFlags(c); err != nil {
+	if err := cli.MissingFlags(c); err != nil {
 		return err
 	}
-	makeDataFolder(c)
+	cli.MakeDataFolder(c)
 	return nil
-}
-
-// group is a command that is nothing without one of its subcommands.
-func group(name, short string, subcommands ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, RunE: noSubcommand, DisableFlagsInUseLine: true}
-	c.AddCommand(subcommands...)
-	return c
-}
-
-// noSubcommand runs a group of commands that was given none of them.
-func noSubcommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return c.Help()
-	}
-	var names []string
-	for _, sub := range c.Commands() {
-		if !sub.Hidden {
-			names = append(names, sub.Name())
-		}
-	}
-	there := meant(c, args[0], names)
-	if there == "" {
-		there = "there"
-	}
-	return fmt.Errorf("unknown command %q for %q; %s are %s", args[0], c.CommandPath(), there, strings.Join(names, ", "))
-}
-
-// one takes exactly the argument that the command's use names.
-func one(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("expected 1 argument, got %d: want gearshift %s", len(args), strings.TrimPrefix(c.UseLine(), "gearshift "))
-	}
-	return nil
-}
-
-// The flags that several commands share.
-const (
-	defaultScenario = "titan-rtx-opt"
-)
-
-func scenarioFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "scenario", defaultScenario, "built-in `name or file` of the scenario")
-}
-
-func storeFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "store", defaultStore(), storeUsage)
-}
-
-func engineFlag(c *cobra.Command, to *string) {
-	c.Flags().StringVar(to, "engine", onnxruntime.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
-}
-
-// fromLogFlag is the flag of the commands that read logged experience. A shell
-// makes arguments of the files that a pattern stands for after the first.
-func fromLogFlag(c *cobra.Command, to *[]string, usage string) {
-	c.Flags().StringArrayVar(to, "from-log", nil, usage)
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(*to) == 0 {
-			return cobra.NoArgs(c, args)
-		}
-		*to = append(*to, args...)
-		return nil
-	}
-}
-
-// refuseFlags says which of the flags were given that mean nothing as things are, such
-// as "with --from-log".
-func refuseFlags(f *pflag.FlagSet, as string, names ...string) error {
-	var faults []error
-	for _, name := range names {
-		if f.Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s has no meaning %s", name, as))
-		}
-	}
-	return errors.Join(faults...)
 }

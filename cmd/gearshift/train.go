@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/env/objective"
 )
@@ -68,8 +69,7 @@ and stored as a new version of it; it is said how that one does beside the old.`
 	scenarioFlag(c, &o.Scenario)
 	storeFlag(c, &o.Store)
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
-	f.Var(objectiveFlag{&by}, "objective", "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective, or utility)")
-	f.Lookup("objective").DefValue = "" // which is the scenario's
+	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective, or utility)")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
@@ -25,8 +26,7 @@ func tuneFlags(c *cobra.Command, o *tuneOptions) {
 	f.BoolVar(&o.on, "tune", false, "search for the best parameters of each rule first, on training seeds, and evaluate those rules too")
 	f.IntVar(&o.Seeds, "tune-seeds", 4, "training runs of each workload that a point of the search takes")
 	f.IntVar(&o.Trials, "tune-trials", 150, "points of the search for each rule at most")
-	f.Var(objectiveFlag{&o.For}, "tune-for", "what is best: an `OBJECTIVE`, "+objective.Forms+" (default: the scenario's training.objective, or utility)")
-	f.Lookup("tune-for").DefValue = "" // which is the scenario's
+	cli.ObjectiveFlag(f, &o.For, "tune-for", "what is best: an `OBJECTIVE`, "+objective.Forms+" (default: the scenario's training.objective, or utility)")
 }
 
 // aim fills in what the flag leaves open: what is best for the scenario.

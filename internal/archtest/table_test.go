@@ -190,6 +190,8 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
 		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models", "serving/repository"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
+	{"cmd/gearshift/cli", []string{"cmd/gearshift/scenario", "cmd/gearshift/onnxruntime", "env/objective", "serving/setting"},
+		"flags and help have one form in all commands: it knows no command"},
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/serving/setting"
+)
+
+// DefaultScenario is the scenario of a command without --scenario.
+const DefaultScenario = "titan-rtx-opt"
+
+// ScenarioFlag adds --scenario.
+func ScenarioFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "scenario", DefaultScenario, "built-in `name or file` of the scenario")
+}
+
+// StoreFlag adds --store.
+func StoreFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "store", DefaultStore(), StoreUsage)
+}
+
+// EngineFlag adds --engine.
+func EngineFlag(c *cobra.Command, to *string) {
+	c.Flags().StringVar(to, "engine", onnxruntime.Native, "what runs the networks of stored policies: native, or onnx for ONNX Runtime")
+}
+
+// FromLogFlag adds --from-log to a command that reads logged experience. With it, the command
+// takes arguments as further files: a shell expands a pattern into the flag's value and arguments.
+func FromLogFlag(c *cobra.Command, to *[]string, usage string) {
+	c.Flags().StringArrayVar(to, "from-log", nil, usage)
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(*to) == 0 {
+			return cobra.NoArgs(c, args)
+		}
+		*to = append(*to, args...)
+		return nil
+	}
+}
+
+// RefuseFlags returns an error for each named flag that was given though it has no meaning.
+// As says why, such as "with --from-log".
+func RefuseFlags(f *pflag.FlagSet, as string, names ...string) error {
+	var faults []error
+	for _, name := range names {
+		if f.Changed(name) {
+			faults = append(faults, fmt.Errorf("--%s has no meaning %s", name, as))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// mostSeeds is the most seeds that fit in memory: the results of each run are kept to the end.
+const mostSeeds = 100_000
+
+// CheckSeeds returns an error if the value of a flag is not a number of runs that can be made.
+func CheckSeeds(flag string, n int) error {
+	switch {
+	case n < 1:
+		return fmt.Errorf("%s %d: at least 1 is needed", flag, n)
+	case n > mostSeeds:
+		return fmt.Errorf("%s %d: at most %d are possible", flag, n, mostSeeds)
+	}
+	return nil
+}
+
+// KeyFrom returns the key in the environment variable that --api-key-env names, or "" if the
+// flag names none.
+func KeyFrom(variable string) (key string, err error) {
+	if variable == "" {
+		return "", nil
+	}
+	if key, err = setting.Key(variable); err != nil {
+		return "", fmt.Errorf("--api-key-env: %w", err)
+	}
+	if key == "" {
+		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
+	}
+	return key, err
+}
