@@ -147,6 +147,10 @@ gpu-test: ## Test the script of `make gpu` on the processor; needs PyTorch (PYTH
 benchstat: ## Compare the benchmarks of a commit with those of HEAD (OLD=commit BENCH=pattern PKG=folder)
 	@BENCHSTAT=$(BENCHSTAT) BENCH='$(BENCH)' scripts/benchstat.sh "$(OLD)"
 
+.PHONY: oracle
+oracle: ## Hold plans against an exact solver, HiGHS, which it installs (PLANS=300)
+	GEARSHIFT_ORACLE=$(or $(PLANS),300) go test ./router/modality -count=1 -run HiGHS -v -timeout 30m
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=regexp)
 	@TIME='$(TIME)' FUZZ='$(FUZZ)' scripts/fuzz.sh

@@ -74,6 +74,16 @@ check_node_client() {
 		say "it could not be installed: the test with the official openai client will fail."
 }
 
+# HiGHS is the exact solver that plans of modalities are held against.
+check_oracle() {
+	local dir=router/modality/oracle
+	command -v npm >/dev/null || return 0 # check_node_client has said so
+	[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ] && return
+	say "installing the highs npm package in $dir"
+	npm ci --prefix $dir --loglevel error --no-audit --no-fund ||
+		say "it could not be installed: the test of plans against HiGHS will fail."
+}
+
 # Chromium clicks through the dashboard in a test, driven by an npm package.
 check_browser() {
 	local dir=serving/dashboard/browser
@@ -153,6 +163,7 @@ peers)
 proxies) check_proxies ;;
 *)
 	check_node_client
+	check_oracle
 	check_browser
 	check_onnxruntime
 	;;
