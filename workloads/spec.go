@@ -29,12 +29,12 @@ type Spec struct {
 	Lengths bool
 	// Zero is whether requests of the trace without tokens are kept, with one token.
 	Zero bool
-	Departure
+	Perturbation
 }
 
 // Forms is what Parse accepts, for messages and help texts.
 const Forms = "stable[:RATE] | u1 | u2 | u2-uniform | short-bursts | long-bursts | clusters | poisson:RATE | gamma:RATE,CV | weibull:RATE,CV | mmpp:LOW,HIGH,CALM_S,BURST_S | " +
-	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: " + departureForms
+	"schedule:RATExS,RATExS,… | trace:FILE[@RATE][+lengths][+zero], FILE being azure-code, arena or a path; and at the end of any: " + perturbationForms
 
 // Parse reads a workload as [Forms] lists them. Rates are per second. The error
 // is one line that says what is wrong and what is accepted.
@@ -47,12 +47,12 @@ func Parse(text string) (Spec, error) {
 }
 
 func parse(text string) (Spec, error) {
-	text, departure, err := parseDeparture(text)
+	text, perturbation, err := parsePerturbation(text)
 	if err != nil {
 		return Spec{}, err
 	}
 	form, rest, given := strings.Cut(text, ":")
-	s := Spec{Form: form, Departure: departure}
+	s := Spec{Form: form, Perturbation: perturbation}
 	switch form {
 	case "u1", "u2", "u2-uniform", "short-bursts", "long-bursts", "clusters":
 		if given {
@@ -150,7 +150,7 @@ func parseCV(text string) (float64, error) {
 }
 
 // String is the workload in the form that [Parse] reads.
-func (s Spec) String() string { return s.base() + s.Departure.String() }
+func (s Spec) String() string { return s.base() + s.Perturbation.String() }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

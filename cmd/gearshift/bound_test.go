@@ -62,7 +62,7 @@ func TestBound(t *testing.T) {
 
 // The fluid bound is of the scenario as declared: where a workload departs from it
 // there is none.
-func TestNoFluidBoundOfDepartures(t *testing.T) {
+func TestNoFluidBoundOfPerturbations(t *testing.T) {
 	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--requests", "40", "--seeds", "1", "--horizon", "0s", "--format", "json",
 		"--workload", "poisson:6", "--workload", "poisson:6+outputs:x0.5", "--workload", "poisson:6+gpu:x0.5", "--workload", "stable:6+gpu:x2")
 	var r boundReport

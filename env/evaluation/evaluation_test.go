@@ -366,7 +366,7 @@ func TestPlacersAreFollowed(t *testing.T) {
 // What cannot begin is said before anything is played, of a plan and of a search.
 func TestRunsThatCannotBeginAreRefusedFirst(t *testing.T) {
 	p := plan(t)
-	p.Workloads[1].Depart = func(fleet *env.Config) error { return fleet.Lose("gpu", time.Second, 0) }
+	p.Workloads[1].Perturb = func(fleet *env.Config) error { return fleet.Lose("gpu", time.Second, 0) }
 	p.Observe = func(r evaluation.Run, _ *env.Environment) { t.Errorf("%+v is played", r) }
 	if _, err := p.Evaluate(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "cannot evaluate small on fast: ") || !strings.HasSuffix(err.Error(), "no replica is left") {
 		t.Errorf("a plan: %v", err)

@@ -56,9 +56,9 @@ type Workload struct {
 	Name      string
 	KnownRate bool // the policy is told the true rate (LBE-19)
 	Open      func(seed uint64) (workloads.Stream, error)
-	// Depart, if set, changes the fleet that it is played on, such as by the
+	// Perturb, if set, changes the fleet that it is played on, such as by the
 	// loss of a host; what deciders were made of stays.
-	Depart func(fleet *env.Config) error
+	Perturb func(fleet *env.Config) error
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
@@ -177,8 +177,8 @@ func world(c *Contestant, w *Workload) (*env.Environment, error) {
 	}
 	config := c.Fleet
 	config.Open, config.KnownRate, config.Encoder = w.Open, w.KnownRate, nil
-	if w.Depart != nil {
-		if err := w.Depart(&config); err != nil {
+	if w.Perturb != nil {
+		if err := w.Perturb(&config); err != nil {
 			return nil, err
 		}
 	}

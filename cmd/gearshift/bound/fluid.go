@@ -46,7 +46,7 @@ func Fluid(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload
 		if err != nil {
 			return nil, err
 		}
-		if spec.Departure != (workloads.Departure{}) || slices.Contains(rates, 0) {
+		if spec.Perturbation != (workloads.Perturbation{}) || slices.Contains(rates, 0) {
 			continue
 		}
 		utility, err := f.Over(rates)

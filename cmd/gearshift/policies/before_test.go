@@ -114,7 +114,7 @@ func (x *episode) play(t *testing.T) string {
 	if x.change != nil {
 		x.change(&config)
 	}
-	if err := work[0].Depart(&config); err != nil {
+	if err := work[0].Perturb(&config); err != nil {
 		t.Fatal(err)
 	}
 	maker, err := s.Maker(config.Table)

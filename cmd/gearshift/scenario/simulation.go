@@ -138,9 +138,9 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 			if _, err := open(0); err != nil { // what only a stream finds out
 				return nil, err
 			}
-			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Depart: s.departing(one.Departure), Note: note}
+			w := evaluation.Workload{Name: one.String(), KnownRate: one.TrueRate(), Open: open, Perturb: s.perturbed(one.Perturbation), Note: note}
 			fleet := env.Config{Table: s.Table(), Profiles: s.Profiles()}
-			if err := w.Depart(&fleet); err != nil {
+			if err := w.Perturb(&fleet); err != nil {
 				return nil, fmt.Errorf("cannot play workload %q: %w", one, err)
 			}
 			if spec.Sweep() {
@@ -152,8 +152,8 @@ func (s *Scenario) Evaluated(names []string, requests int) ([]evaluation.Workloa
 	return list, nil
 }
 
-// departing changes a fleet as the workload asks, whose profiles stay declared.
-func (s *Scenario) departing(d workloads.Departure) func(*env.Config) error {
+// perturbed changes a fleet as the workload asks, whose profiles stay declared.
+func (s *Scenario) perturbed(d workloads.Perturbation) func(*env.Config) error {
 	return func(c *env.Config) error {
 		if d.GPU != 0 {
 			s.declare(c)

@@ -106,7 +106,7 @@ const probeEvery = 2 * time.Second
 
 // disturb has a simulated fleet change as the workload says: its steps go through the
 // lifecycle that the server has, and evidence through its health monitor.
-func (s *Scenario) disturb(c *env.Config, d workloads.Departure) error {
+func (s *Scenario) disturb(c *env.Config, d workloads.Perturbation) error {
 	orders, initial, err := s.orders(d.Steps(), c.Table)
 	if err != nil {
 		return err

@@ -41,11 +41,11 @@ func played(t *testing.T, s *scenario.Scenario, rule string, requests, seeds int
 	return results
 }
 
-// A departure reaches the fleet that is simulated, and neither the contestant's
+// A perturbation reaches the fleet that is simulated, and neither the contestant's
 // own nor the workloads beside it: a host less or a slower GPU costs the large
 // model deadlines, a faster one gains some, and the plain workload is what it is
 // when it stands alone.
-func TestDeparturesReachTheFleet(t *testing.T) {
+func TestPerturbationsReachTheFleet(t *testing.T) {
 	s := load(t, "titan-rtx-opt")
 	met := func(names ...string) (all []float64) {
 		for _, r := range played(t, s, "static:opt-6.7b", 600, 1, names...) {
@@ -59,7 +59,7 @@ func TestDeparturesReachTheFleet(t *testing.T) {
 		t.Errorf("deadlines met: %.3f with a host lost, %.3f slower, %.3f quicker, %.3f as declared", lost, slow, quick, alone)
 	}
 	if all[3] != alone {
-		t.Errorf("deadlines met: %v beside departures, %v alone", all[3], alone)
+		t.Errorf("deadlines met: %v with perturbations, %v alone", all[3], alone)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestSlowGPUsAreNoticed(t *testing.T) {
 	}
 }
 
-func TestDeparturesThatCannotBe(t *testing.T) {
+func TestPerturbationsThatCannotBe(t *testing.T) {
 	s := load(t, "tiny")
 	if _, err := s.Evaluated([]string{"u1+lost:gpu1@5-"}, 10); err == nil ||
 		err.Error() != `cannot play workload "u1+lost:gpu1@5-": no host "gpu1"; there are gpu0` {
@@ -91,7 +91,7 @@ func TestDeparturesThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.Open = list[0].Open
-	if err := list[0].Depart(&config); err != nil {
+	if err := list[0].Perturb(&config); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := env.New(config); err == nil || !strings.Contains(err.Error(), "no replica is left") {

@@ -8,21 +8,21 @@ import (
 )
 
 // Suffixes parse, print as they were, and stand behind any workload.
-func TestParseDepartures(t *testing.T) {
+func TestParsePerturbations(t *testing.T) {
 	lognormal := Outputs{Lengths: Lengths{Distribution: "lognormal", Mean: 256, CV: 1.2}}
 	for text, want := range map[string]Spec{
-		"u1+outputs:x2":                     {Form: "u1", Departure: Departure{Outputs: Outputs{Factor: 2}}},
-		"u2+outputs:lognormal,256,1.2":      {Form: "u2", Departure: Departure{Outputs: lognormal}},
-		"stable+outputs:geometric,100":      {Form: "stable", Departure: Departure{Outputs: Outputs{Lengths: Lengths{Distribution: "geometric", Mean: 100}}}},
-		"stable:4+outputs:uniform,10,90":    {Form: "stable", Rate: 4, Departure: Departure{Outputs: Outputs{Lengths: Lengths{Distribution: "uniform", Min: 10, Max: 90}}}},
-		"clusters+outputs:constant,64":      {Form: "clusters", Departure: Departure{Outputs: Outputs{Lengths: Lengths{Distribution: "constant", Value: 64}}}},
-		"u1+gpu:x1.25":                      {Form: "u1", Departure: Departure{GPU: 1.25}},
-		"u1+gpu:x0.75":                      {Form: "u1", Departure: Departure{GPU: 0.75}},
-		"u1+lost:gpu0@60-120":               {Form: "u1", Departure: Departure{Lost: Loss{"gpu0", time.Minute, 2 * time.Minute}}},
-		"u1+lost:rack-1/gpu:0@0.5-":         {Form: "u1", Departure: Departure{Lost: Loss{"rack-1/gpu:0", 500 * time.Millisecond, 0}}},
-		"trace:a+b.csv@5+lost:gpu0@0-1":     {Form: "trace", File: "a+b.csv", Rate: 5, Departure: Departure{Lost: Loss{"gpu0", 0, time.Second}}},
-		"trace:arena@5+lengths+gpu:x2":      {Form: "trace", File: "arena", Rate: 5, Lengths: true, Departure: Departure{GPU: 2}},
-		"u1+outputs:x0.5+gpu:x2+lost:a@1-2": {Form: "u1", Departure: Departure{Outputs: Outputs{Factor: 0.5}, GPU: 2, Lost: Loss{"a", time.Second, 2 * time.Second}}},
+		"u1+outputs:x2":                     {Form: "u1", Perturbation: Perturbation{Outputs: Outputs{Factor: 2}}},
+		"u2+outputs:lognormal,256,1.2":      {Form: "u2", Perturbation: Perturbation{Outputs: lognormal}},
+		"stable+outputs:geometric,100":      {Form: "stable", Perturbation: Perturbation{Outputs: Outputs{Lengths: Lengths{Distribution: "geometric", Mean: 100}}}},
+		"stable:4+outputs:uniform,10,90":    {Form: "stable", Rate: 4, Perturbation: Perturbation{Outputs: Outputs{Lengths: Lengths{Distribution: "uniform", Min: 10, Max: 90}}}},
+		"clusters+outputs:constant,64":      {Form: "clusters", Perturbation: Perturbation{Outputs: Outputs{Lengths: Lengths{Distribution: "constant", Value: 64}}}},
+		"u1+gpu:x1.25":                      {Form: "u1", Perturbation: Perturbation{GPU: 1.25}},
+		"u1+gpu:x0.75":                      {Form: "u1", Perturbation: Perturbation{GPU: 0.75}},
+		"u1+lost:gpu0@60-120":               {Form: "u1", Perturbation: Perturbation{Lost: Loss{"gpu0", time.Minute, 2 * time.Minute}}},
+		"u1+lost:rack-1/gpu:0@0.5-":         {Form: "u1", Perturbation: Perturbation{Lost: Loss{"rack-1/gpu:0", 500 * time.Millisecond, 0}}},
+		"trace:a+b.csv@5+lost:gpu0@0-1":     {Form: "trace", File: "a+b.csv", Rate: 5, Perturbation: Perturbation{Lost: Loss{"gpu0", 0, time.Second}}},
+		"trace:arena@5+lengths+gpu:x2":      {Form: "trace", File: "arena", Rate: 5, Lengths: true, Perturbation: Perturbation{GPU: 2}},
+		"u1+outputs:x0.5+gpu:x2+lost:a@1-2": {Form: "u1", Perturbation: Perturbation{Outputs: Outputs{Factor: 0.5}, GPU: 2, Lost: Loss{"a", time.Second, 2 * time.Second}}},
 	} {
 		got, err := Parse(text)
 		if err != nil || got != want {
@@ -34,7 +34,7 @@ func TestParseDepartures(t *testing.T) {
 	}
 }
 
-func TestParseDepartureFaults(t *testing.T) {
+func TestParsePerturbationFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"u1+outputs:2":               `outputs "2": distribution: "2" is not known`,
 		"u1+outputs:x":               `"x" is not a factor such as x1.25`,

@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,9 +10,9 @@ import (
 	"time"
 )
 
-// Departure is how a workload departs from what the scenario declares, and so
+// Perturbation is how a workload differs from what the scenario declares, and so
 // from what policies were made for. The zero value does not.
-type Departure struct {
+type Perturbation struct {
 	// Outputs are other output lengths.
 	Outputs Outputs
 	// GPU is how many times as long the GPU part of each step truly takes as the
@@ -20,14 +21,14 @@ type Departure struct {
 	// Lost is a host that is lost on the way.
 	Lost Loss
 	// Timeline is what else happens to the fleet, as written: further losses, and loads,
-	// unloads, sleeps, wakes, drains and their ends; see [Departure.Steps].
+	// unloads, sleeps, wakes, drains and their ends; see [Perturbation.Steps].
 	Timeline string
 	// Evidence is whether losses are known by what is seen of them, not at once.
 	Evidence bool
 }
 
 // Disturbs reports whether it changes which replicas are up.
-func (d Departure) Disturbs() bool { return d.Lost != (Loss{}) || d.Timeline != "" || d.Evidence }
+func (p Perturbation) Disturbs() bool { return p.Lost != (Loss{}) || p.Timeline != "" || p.Evidence }
 
 // Loss is a host that is lost in the midst of a run. The zero value is none.
 type Loss struct {
@@ -36,51 +37,51 @@ type Loss struct {
 	From, To time.Duration
 }
 
-// departureForms is what the suffixes of a workload look like.
-const departureForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO] | " +
+// perturbationForms is what the suffixes of a workload look like.
+const perturbationForms = "+outputs:xFACTOR or +outputs:DISTRIBUTION,… | +gpu:xFACTOR | +lost:HOST@FROM-[TO] | " +
 	"+load: or +unload: or +sleep: or +wake: or +drain: or +undrain:VARIANT@HOST@SECONDS | +evidence"
 
 // suffixes of a workload, in the order in which they are written. They are read in any.
 var suffixes = []struct {
 	sign  string
-	parse func(d *Departure, text string) error
+	parse func(p *Perturbation, text string) error
 }{
-	{"+outputs:", func(d *Departure, text string) (err error) {
-		if d.Outputs != (Outputs{}) {
+	{"+outputs:", func(p *Perturbation, text string) (err error) {
+		if p.Outputs != (Outputs{}) {
 			return errors.New("+outputs is there twice; want it once")
 		}
-		d.Outputs, err = parseOutputs(text)
+		p.Outputs, err = parseOutputs(text)
 		return err
 	}},
-	{"+gpu:", func(d *Departure, text string) (err error) {
-		if d.GPU != 0 {
+	{"+gpu:", func(p *Perturbation, text string) (err error) {
+		if p.GPU != 0 {
 			return errors.New("+gpu is there twice; want it once")
 		}
-		d.GPU, err = parseFactor(text)
+		p.GPU, err = parseFactor(text)
 		return err
 	}},
-	{"+lost:", func(d *Departure, text string) error {
+	{"+lost:", func(p *Perturbation, text string) error {
 		l, err := parseLoss(text)
-		if err == nil && d.Lost != (Loss{}) {
-			d.Timeline += "+lost:" + l.String()
+		if err == nil && p.Lost != (Loss{}) {
+			p.Timeline += "+lost:" + l.String()
 		} else {
-			d.Lost = l
+			p.Lost = l
 		}
 		return err
 	}},
 	{"+load:", step("load")}, {"+unload:", step("unload")}, {"+sleep:", step("sleep")},
 	{"+wake:", step("wake")}, {"+drain:", step("drain")}, {"+undrain:", step("undrain")},
-	{"+evidence", func(d *Departure, text string) error {
+	{"+evidence", func(p *Perturbation, text string) error {
 		if text != "" {
 			return fmt.Errorf("+evidence takes nothing after it, got %q", text)
 		}
-		d.Evidence = true
+		p.Evidence = true
 		return nil
 	}},
 }
 
-// parseDeparture takes the suffixes off the end of a workload.
-func parseDeparture(text string) (rest string, d Departure, err error) {
+// parsePerturbation takes the suffixes off the end of a workload.
+func parsePerturbation(text string) (rest string, p Perturbation, err error) {
 	type suffix struct{ which, from, to int }
 	var found []suffix // the last first
 	for rest = text; ; {
@@ -98,27 +99,27 @@ func parseDeparture(text string) (rest string, d Departure, err error) {
 	}
 	for _, x := range slices.Backward(found) {
 		s := suffixes[x.which]
-		if err := s.parse(&d, text[x.from+len(s.sign):x.to]); err != nil {
-			return text, Departure{}, err
+		if err := s.parse(&p, text[x.from+len(s.sign):x.to]); err != nil {
+			return text, Perturbation{}, err
 		}
 	}
-	return rest, d, nil
+	return rest, p, nil
 }
 
 // String is the suffixes.
-func (d Departure) String() string {
+func (p Perturbation) String() string {
 	var text string
-	if d.Outputs != (Outputs{}) {
-		text += "+outputs:" + d.Outputs.String()
+	if p.Outputs != (Outputs{}) {
+		text += "+outputs:" + p.Outputs.String()
 	}
-	if d.GPU != 0 {
-		text += "+gpu:x" + number(d.GPU)
+	if p.GPU != 0 {
+		text += "+gpu:x" + number(p.GPU)
 	}
-	if d.Lost != (Loss{}) {
-		text += "+lost:" + d.Lost.String()
+	if p.Lost != (Loss{}) {
+		text += "+lost:" + p.Lost.String()
 	}
-	text += d.Timeline
-	if d.Evidence {
+	text += p.Timeline
+	if p.Evidence {
 		text += "+evidence"
 	}
 	return text
@@ -174,3 +175,60 @@ func (l Loss) String() string {
 }
 
 func plainSeconds(t time.Duration) string { return strconv.FormatFloat(t.Seconds(), 'f', -1, 64) }
+
+// Step is one change of a replica at a time.
+type Step struct {
+	// Verb is load, unload, sleep, wake, drain or undrain.
+	Verb string
+	// Replica is named VARIANT@HOST.
+	Replica string
+	// At is the time since the workload began.
+	At time.Duration
+}
+
+// String is the step as it is written in a workload.
+func (s Step) String() string { return s.Verb + ":" + s.Replica + "@" + plainSeconds(s.At) }
+
+// step reads "opt-6.7b@gpu0@60", and writes it into the timeline.
+func step(verb string) func(p *Perturbation, text string) error {
+	return func(p *Perturbation, text string) error {
+		at := max(0, strings.LastIndexByte(text, '@'))
+		variant, host, _ := strings.Cut(text[:at], "@")
+		moment, ok := parseMoment(strings.TrimPrefix(text[at:], "@"))
+		if variant == "" || host == "" || !ok {
+			return fmt.Errorf("%q is not a replica and a time such as +%s:opt-6.7b@gpu0@60, in seconds", text, verb)
+		}
+		p.Timeline += "+" + Step{Verb: verb, Replica: text[:at], At: moment}.String()
+		return nil
+	}
+}
+
+// Steps are those of the timeline in order of their times.
+func (p Perturbation) Steps() (steps []Step) {
+	for _, text := range strings.Split(p.Timeline, "+") {
+		verb, rest, _ := strings.Cut(text, ":")
+		at := strings.LastIndexByte(rest, '@')
+		if verb == "lost" || at < 0 {
+			continue
+		}
+		moment, _ := parseMoment(rest[at+1:])
+		steps = append(steps, Step{Verb: verb, Replica: rest[:at], At: moment})
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
+	return steps
+}
+
+// Losses are all hosts that are lost.
+func (p Perturbation) Losses() (losses []Loss) {
+	if p.Lost != (Loss{}) {
+		losses = append(losses, p.Lost)
+	}
+	for _, text := range strings.Split(p.Timeline, "+") {
+		if rest, ok := strings.CutPrefix(text, "lost:"); ok {
+			if l, err := parseLoss(rest); err == nil { // as it was when it was written
+				losses = append(losses, l)
+			}
+		}
+	}
+	return losses
+}
