@@ -9,15 +9,16 @@ import (
 	"gearshift/router/queue"
 )
 
-// Backlog is the requests that wait because no replica has room for them now: the
-// order in which they are begun, how long each may wait, and who is refused. It holds
-// no lock and reads no clock: its owner passes times in, calls it from one goroutine
-// at a time, and answers the requests that it returns.
+// Backlog holds the requests that wait because no replica has room for them now. It decides
+// in which order they begin, how long each may wait, and which are refused. It holds no
+// lock and reads no clock, so that a server and a simulator can share it: its owner passes
+// times in, calls it from one goroutine at a time, and answers the requests that it
+// returns.
 //
-// A pass begins what can be begun: [Backlog.Pass], then [Backlog.Next] until that
-// returns nil. A pass is due when there may be more room than before, and at
-// [Backlog.Due]. Those whose time is over leave with [Backlog.Expire] after it. For a
-// newcomer [Backlog.Join] comes before the pass and [Backlog.Stay] after it.
+// A pass begins what can begin: [Backlog.Pass], then [Backlog.Next] until that returns nil.
+// A pass is due when there may be more room than before, and at [Backlog.Due]. After it,
+// [Backlog.Expire] removes the requests whose time is over. For a new request, call
+// [Backlog.Join] before the pass and [Backlog.Stay] after it.
 type Backlog[T any] struct {
 	limits Limits
 	table  *fleet.Table
@@ -27,17 +28,17 @@ type Backlog[T any] struct {
 	futile futile[T] // of the pass
 }
 
-// Limits are what bounds the waiting.
+// Limits bound the waiting.
 type Limits struct {
-	// MaxQueue is how many requests wait at most. Zero: none does.
+	// MaxQueue is how many requests may wait. Zero is none.
 	MaxQueue int
-	// MaxWait is how long each waits at most.
+	// MaxWait is how long each may wait.
 	MaxWait time.Duration
-	// WaitShare of the time that the whole of a mean answer may take bounds it too,
-	// if Output, its mean tokens, is known.
+	// WaitShare bounds the wait to that share of the time that a whole answer of mean
+	// length may take. Output is that length in tokens; zero is unknown, and no such bound.
 	WaitShare, Output float64
-	// RetryAfter and MaxRetryAfter are the least and the most time that a refused
-	// client is asked to stay away.
+	// RetryAfter and MaxRetryAfter are the least and the most time after which a refused
+	// client is asked to retry.
 	RetryAfter, MaxRetryAfter time.Duration
 }
 
@@ -46,48 +47,51 @@ type Waiter[T any] struct {
 	// Value is the owner's.
 	Value   T
 	Request *fleet.Request
-	// Variant is what it may be begun on; below zero the policy decides.
+	// Variant is the one that it is pinned to; below zero the policy decides.
 	Variant int
-	// Class is an index of the Backlog's classes, and Tenant whose request it is.
+	// Class is its priority class, an index of the Backlog's classes. Tenant is the client
+	// that it is counted for.
 	Class  int
 	Tenant string
-	// Err is what the last try to begin it said.
+	// Err is the result of the last try to begin it.
 	Err error
 
 	entry queue.Entry[*Waiter[T]]
 }
 
-// Recheck is how often what waits is tried though nothing has happened: what a policy
-// or a gate goes by may change without an event.
+// Recheck is how often waiting requests are tried though no event has come: the inputs of a
+// policy or a gate may change without one.
 const Recheck = 100 * time.Millisecond
 
-// NewBacklog makes a Backlog in which nothing waits. Try begins a request if there is
-// room for it, and says with an error as of [Core.Route] that there is none.
+// NewBacklog makes an empty Backlog. Try begins a request if there is room for it, and
+// otherwise returns an error of [Core.Route].
 func NewBacklog[T any](t *fleet.Table, classes []queue.Class, l Limits, try func(*Waiter[T]) error) *Backlog[T] {
 	return &Backlog[T]{limits: l, table: t, try: try, queue: queue.New[*Waiter[T]](classes, l.MaxQueue)}
 }
 
-// Set changes classes and limits; see [queue.Queue.Set]. Those who wait keep their
-// places and the time that they were given.
+// Set changes classes and limits; see [queue.Queue.Set]. Requests that wait already keep
+// their positions and deadlines.
 func (b *Backlog[T]) Set(classes []queue.Class, l Limits) {
 	b.limits = l
 	b.queue.Set(classes, l.MaxQueue)
 }
 
-// Len is how many wait.
+// Len returns how many requests wait.
 func (b *Backlog[T]) Len() int { return b.queue.Len() }
 
-// Waiting is how many of a class wait.
+// Waiting returns how many requests of a class wait.
 func (b *Backlog[T]) Waiting(class int) int { return b.queue.Waiting(class) }
 
-// Scarce reports whether an error of a try says that the fleet is short of room, for now.
+// Scarce reports whether an error of a try means that the fleet has no room now, so that it
+// is worth to wait.
 func Scarce(err error) bool { return errors.Is(err, ErrSaturated) || errors.Is(err, ErrLate) }
 
 // Pass begins a pass.
 func (b *Backlog[T]) Pass() { b.futile = b.futile[:0] }
 
-// Next takes the first, in order, that need not wait any more: with Err nil it has
-// been begun, otherwise it cannot be. It is nil once the pass is over.
+// Next removes and returns the first request, in order, that need not wait any more: it has
+// begun if Err is nil, and otherwise cannot begin at all. It returns nil once the pass is
+// over.
 func (b *Backlog[T]) Next(now time.Duration) *Waiter[T] {
 	if b.queue.Len() == 0 {
 		return nil
@@ -102,7 +106,8 @@ func (b *Backlog[T]) Next(now time.Duration) *Waiter[T] {
 	return e.Value
 }
 
-// settled tries an entry, unless the like of it has been tried in this pass.
+// settled reports whether an entry need not wait any more. It tries the entry, unless one
+// that asks for no more has failed in this pass.
 func (b *Backlog[T]) settled(e *queue.Entry[*Waiter[T]]) bool {
 	w := e.Value
 	if y := b.futile.like(b.table, w); y != nil {
@@ -116,8 +121,8 @@ func (b *Backlog[T]) settled(e *queue.Entry[*Waiter[T]]) bool {
 	return false
 }
 
-// Join puts a newcomer among those who wait, unless they are too many. In any case a
-// pass is due, and then Stay.
+// Join adds a new request to the queue, unless that is full. In both cases a pass is due,
+// and then Stay.
 func (b *Backlog[T]) Join(w *Waiter[T]) {
 	w.entry = queue.Entry[*Waiter[T]]{
 		Value: w, Class: w.Class, Tenant: w.Tenant,
@@ -129,17 +134,18 @@ func (b *Backlog[T]) Join(w *Waiter[T]) {
 	}
 }
 
-// Stay decides on a newcomer that the pass has not begun. A refusal says why it may
-// not wait. Otherwise it waits, or with settled set it has been begun, or cannot be, by
-// its Err. One who waited before may have to make way for it: that is displaced.
-func (b *Backlog[T]) Stay(w *Waiter[T], now time.Duration) (settled bool, displaced *Waiter[T], refusal error) {
+// Stay decides about a new request that the pass has not begun. A refusal means that it may
+// not wait, and says why. Settled means that it has begun, or cannot begin at all: see its
+// Err. Otherwise it waits. If the queue was full, a request that waited is evicted for it;
+// the owner has to answer that one.
+func (b *Backlog[T]) Stay(w *Waiter[T], now time.Duration) (settled bool, evicted *Waiter[T], refusal error) {
 	if w.entry.Waits() {
 		if b.tooLong(w, 0, now) && b.queue.Remove(&w.entry) {
 			return false, nil, b.Refusal(w, now)
 		}
 		return false, nil, nil
 	}
-	// Nobody makes way for one that there is room for though not for the others, or
+	// Evict no request for one that can begin now, although the others cannot, or for one
 	// that would wait in vain.
 	if w.Err = b.try(w); !Scarce(w.Err) {
 		return true, nil, nil
@@ -152,25 +158,27 @@ func (b *Backlog[T]) Stay(w *Waiter[T], now time.Duration) (settled bool, displa
 		return false, nil, b.refuse(RefusedFull, w.Class, w.Tenant, now)
 	}
 	if e != nil {
-		displaced = e.Value
-		displaced.Err = b.refuse(RefusedDisplaced, displaced.Class, displaced.Tenant, now)
+		evicted = e.Value
+		evicted.Err = b.refuse(RefusedEvicted, evicted.Class, evicted.Tenant, now)
 	}
-	return false, displaced, nil
+	return false, evicted, nil
 }
 
-// tooLong reports whether the request will not have its turn in time, by the rate at
-// which requests are begun. Own is how many of those ahead the queue does not know: the
-// request, if it does not wait.
+// tooLong reports whether the request's turn will come too late, by the rate at which
+// requests begin. Own is 1 for a request that is not in the queue, which counts itself
+// otherwise.
 func (b *Backlog[T]) tooLong(w *Waiter[T], own int, now time.Duration) bool {
-	ahead := b.queue.Ahead(w.Class, w.Tenant, w.entry.Until) + own // itself among them
+	ahead := b.queue.Ahead(w.Class, w.Tenant, w.entry.Until) + own // the request included
 	wait, known := b.drain.Wait(ahead, now)
 	return known && now+wait > w.entry.Until
 }
 
-// Leave takes out one whose client has left. It reports false if it does not wait any more.
+// Leave removes a request whose client has gone. It reports false if the request does not
+// wait any more.
 func (b *Backlog[T]) Leave(w *Waiter[T]) bool { return b.queue.Remove(&w.entry) }
 
-// Expire removes those whose time is over; Err of each is its refusal.
+// Expire removes the requests whose time is over and appends them to over. The Err of each
+// is its refusal.
 func (b *Backlog[T]) Expire(now time.Duration, over []*Waiter[T]) []*Waiter[T] {
 	for _, e := range b.queue.Expire(now) {
 		e.Value.Err = b.Refusal(e.Value, now)
@@ -179,7 +187,8 @@ func (b *Backlog[T]) Expire(now time.Duration, over []*Waiter[T]) []*Waiter[T] {
 	return over
 }
 
-// Empty removes any one; nil if none waits.
+// Empty removes and returns the next request in order, or nil if none waits. A server that
+// stops empties its queue with it.
 func (b *Backlog[T]) Empty() *Waiter[T] {
 	e := b.queue.Take(func(*queue.Entry[*Waiter[T]]) bool { return true })
 	if e == nil {
@@ -188,8 +197,8 @@ func (b *Backlog[T]) Empty() *Waiter[T] {
 	return e.Value
 }
 
-// Due is when the next pass is due if nothing happens before; false if nothing waits.
-// It comes after the last call at each moment.
+// Due returns when the next pass is due if no event comes before, and false if nothing
+// waits. Call it last at each moment: without waiting requests it resets the measured rate.
 func (b *Backlog[T]) Due(now time.Duration) (at time.Duration, ok bool) {
 	until, ok := b.queue.Next()
 	if !ok {
@@ -199,7 +208,7 @@ func (b *Backlog[T]) Due(now time.Duration) (at time.Duration, ok bool) {
 	return max(now+time.Millisecond, min(until, now+Recheck)), true
 }
 
-// patience is how long a request may wait.
+// patience returns how long a request may wait: no longer than its deadlines allow.
 func (b *Backlog[T]) patience(r *fleet.Request) time.Duration {
 	patience, task := b.limits.MaxWait, &b.table.Tasks[r.Task]
 	if b.limits.Output > 0 {
@@ -218,7 +227,7 @@ func (b *Backlog[T]) patience(r *fleet.Request) time.Duration {
 	return patience
 }
 
-// Refusal refuses a request by what the last try to begin it said.
+// Refusal returns the refusal of a request, for the reason of the last try to begin it.
 func (b *Backlog[T]) Refusal(w *Waiter[T], now time.Duration) Refusal {
 	return b.refuse(Refused(w.Err), w.Class, w.Tenant, now)
 }
@@ -228,7 +237,8 @@ func (b *Backlog[T]) refuse(reason string, class int, tenant string, now time.Du
 	return Refusal{reason, b.drain.RetryAfter(ahead, now, b.limits.RetryAfter, b.limits.MaxRetryAfter)}
 }
 
-// Refusal is why a request is not begun under load, and when its client should come again.
+// Refusal is the error of a request that is refused under load. After is when its client
+// should retry.
 type Refusal struct {
 	Reason string // one of the Refused constants
 	After  time.Duration
@@ -236,16 +246,18 @@ type Refusal struct {
 
 func (e Refusal) Error() string { return fmt.Sprintf("refused under load: %s", e.Reason) }
 
-// Why a request is refused. They are few and fixed, so they can label a metric.
+// Reasons for which a request is refused. They are few and fixed, so they can label a
+// metric.
 const (
 	RefusedLate      = "deadline"   // no replica could answer it in time
-	RefusedFull      = "queue_full" // too many wait
-	RefusedDisplaced = "displaced"  // one with more claim took its place in the queue
+	RefusedFull      = "queue_full" // too many requests wait
+	RefusedEvicted   = "displaced"  // a request that comes before it needed its place in a full queue
 	RefusedSaturated = "saturated"  // every replica that could answer is full
-	RefusedNoReplica = "no_replica" // none that could answer is up
+	RefusedNoReplica = "no_replica" // no replica that could answer is up
 )
 
-// Refused is the reason by an error of [Core.Route]; empty if that is of another kind.
+// Refused returns the reason that an error of [Core.Route] stands for, or "" if it stands
+// for none.
 func Refused(err error) string {
 	var refused Refusal
 	switch {

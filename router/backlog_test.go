@@ -53,15 +53,15 @@ func (x *waiting) join(w *router.Waiter[string]) string {
 	if begun := x.pass(); strings.Contains(begun, w.Value) {
 		return "begun"
 	}
-	settled, displaced, refusal := x.Stay(w, x.now)
+	settled, evicted, refusal := x.Stay(w, x.now)
 	var refused router.Refusal
 	switch {
 	case settled:
 		return "begun"
 	case errors.As(refusal, &refused):
 		return refused.Reason
-	case displaced != nil:
-		return "displaces " + displaced.Value
+	case evicted != nil:
+		return "evicts " + evicted.Value
 	}
 	return "waits"
 }
@@ -146,14 +146,14 @@ func TestBacklogRefusesWhatWouldWaitInVain(t *testing.T) {
 	}
 }
 
-func TestAFullBacklogDisplaces(t *testing.T) {
+func TestAFullBacklogEvicts(t *testing.T) {
 	x := newWaiting(t, router.Limits{MaxQueue: 2, MaxWait: time.Second})
 	x.want(x.join(request("a", 5)), "waits")
 	x.want(x.join(request("b", 5)), "waits")
 	x.want(x.join(request("c", 5)), router.RefusedFull)
 	urgent := request("d", 5)
 	urgent.Class = 1
-	x.want(x.join(urgent), "displaces b")
+	x.want(x.join(urgent), "evicts b")
 	x.room = 3
 	x.want(x.join(request("e", 5)), "begun")
 	if x.Len() != 0 {

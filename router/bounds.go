@@ -9,9 +9,9 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Promise is the latency per token from which on a request of the task is worth
-// nothing, to be kept where it was begun at that forecast pace; zero if the forecast
-// was longer: then there is nothing to keep.
+// Promise returns the latency per token beyond which the request is worth nothing, which
+// later requests on its replica must not push it past. It returns zero if the forecast pace
+// at its start was beyond that already: then there is nothing to protect.
 func Promise(task *fleet.Task, r *fleet.Request, pace float64) time.Duration {
 	last := task.Last(r.Deadline)
 	if pace*float64(task.Allowed(r.Deadline)) > float64(last) {
@@ -20,14 +20,14 @@ func Promise(task *fleet.Task, r *fleet.Request, pace float64) time.Duration {
 	return last
 }
 
-// Bounds are the deadlines that the requests on one replica can hold. Few differ: they
-// are the tasks', but for requests that bring their own. The zero value has none. Its
-// methods may be called from any goroutine.
+// Bounds counts the deadlines that the requests on one replica can still meet. Few differ:
+// most are the tasks', the others come with requests. The zero value has none. Its methods
+// may be called from any goroutine.
 type Bounds struct {
 	least atomic.Int64 // the tightest; 0 without any
 
-	mu    sync.Mutex // protects all below
-	kinds []bound
+	mu     sync.Mutex // protects counts
+	counts []bound
 }
 
 // bound is how many requests have a deadline.
@@ -36,7 +36,8 @@ type bound struct {
 	requests int
 }
 
-// Tightest of the deadlines; zero if there is none.
+// Tightest returns the tightest deadline, or zero if there is none. It takes no lock, since
+// decisions read it.
 func (b *Bounds) Tightest() time.Duration { return time.Duration(b.least.Load()) }
 
 // Add counts a deadline; zero is none.
@@ -47,10 +48,10 @@ func (b *Bounds) Add(deadline time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := b.find(deadline); i >= 0 {
-		b.kinds[i].requests++
+		b.counts[i].requests++
 		return
 	}
-	b.kinds = append(b.kinds, bound{deadline, 1})
+	b.counts = append(b.counts, bound{deadline, 1})
 	b.settle()
 }
 
@@ -62,19 +63,19 @@ func (b *Bounds) Remove(deadline time.Duration) {
 	if i < 0 {
 		return
 	}
-	if b.kinds[i].requests--; b.kinds[i].requests == 0 {
-		b.kinds = slices.Delete(b.kinds, i, i+1)
+	if b.counts[i].requests--; b.counts[i].requests == 0 {
+		b.counts = slices.Delete(b.counts, i, i+1)
 		b.settle()
 	}
 }
 
 func (b *Bounds) find(deadline time.Duration) int {
-	return slices.IndexFunc(b.kinds, func(k bound) bool { return k.deadline == deadline })
+	return slices.IndexFunc(b.counts, func(k bound) bool { return k.deadline == deadline })
 }
 
 func (b *Bounds) settle() {
 	var least time.Duration
-	for _, k := range b.kinds {
+	for _, k := range b.counts {
 		if least == 0 || k.deadline < least {
 			least = k.deadline
 		}

@@ -2,9 +2,9 @@ package router
 
 import "gearshift/router/fleet"
 
-// choose picks variant and replica from d.view, on which at least one replica
-// is available (of the pinned variant, if there is one). It always succeeds:
-// where a policy or the balancer fails, what stands behind it chooses.
+// choose picks variant and replica from d.view, on which at least one replica is available
+// (of the pinned variant, if there is one). It always succeeds: where the policy fails, the
+// fallback decides, and where the balancer fails, the emptiest replica is taken.
 func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	choice := Choice{Variant: pinned, Replica: -1, Policy: Pinned}
 	if pinned < 0 {
@@ -18,8 +18,8 @@ func (d *Decision) choose(pinned int, r *fleet.Request, random uint64) Choice {
 	return choice
 }
 
-// again is choose after d.view has changed: the variant stays, if it can, and
-// the replica is picked again.
+// again is choose after d.view has changed. It keeps the variant, if that is still
+// available, and picks the replica again.
 func (d *Decision) again(choice Choice, pinned int, r *fleet.Request, random uint64) Choice {
 	if d.policy.placer != nil || choice.Fallback || !d.view.VariantAvailable(choice.Variant) {
 		return d.fromScratch(choice.Trial, pinned, r, random)
@@ -28,22 +28,22 @@ func (d *Decision) again(choice Choice, pinned int, r *fleet.Request, random uin
 	return choice
 }
 
-// fromScratch chooses as if nothing had been chosen. A trial that has no answer now leaves it to the
-// policy in charge.
+// fromScratch chooses as if nothing had been chosen. If the policy on trial has no answer
+// now, the policy in charge decides.
 func (d *Decision) fromScratch(trial bool, pinned int, r *fleet.Request, random uint64) Choice {
 	choice := d.choose(pinned, r, random)
-	if charge := &d.lineup.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && choice.Reason != ReasonContext && d.policy != charge {
+	if charge := &d.policies.policy; choice.Fallback && choice.Reason != ReasonFloor && choice.Reason != ReasonLimited && choice.Reason != ReasonContext && d.policy != charge {
 		d.policy = charge
 		choice = d.choose(pinned, r, random)
 	}
 	choice.Trial = trial
-	if d.lineup.trial != nil { // the other policy has not been asked again
+	if d.policies.trial != nil { // unknown: the other policy has not been asked again
 		choice.Propensity = 0
 	}
 	return choice
 }
 
-// settle completes the choice by the replica.
+// settle completes the choice with a replica of its variant.
 func (d *Decision) settle(choice *Choice, r *fleet.Request, random uint64) {
 	choice.Replica = d.pick(r, choice.Variant, random)
 	if choice.Replica >= 0 {
@@ -56,8 +56,8 @@ func (d *Decision) settle(choice *Choice, r *fleet.Request, random uint64) {
 	}
 }
 
-// ask asks the policy, then the fallback, then takes the first variant that is
-// available. The replica is −1 unless who decided is a Placer.
+// ask asks the policy, then the fallback, then takes the first variant that is available.
+// The replica is −1 unless a Placer has decided.
 func (d *Decision) ask(r *fleet.Request) Choice {
 	variant, replica, reason := d.decide(d.policy, r)
 	if reason == "" {
@@ -77,13 +77,13 @@ func (d *Decision) ask(r *fleet.Request) Choice {
 
 // decide asks one policy. Reason is empty if its answer can be followed; the
 // replica is −1 where the balancer is to choose it.
-func (d *Decision) decide(s *seat, r *fleet.Request) (variant, replica int, reason string) {
+func (d *Decision) decide(s *boundPolicy, r *fleet.Request) (variant, replica int, reason string) {
 	if s.policy == nil {
 		return -1, -1, ReasonMissing
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			if s.told == nil || !s.told.Swap(true) {
+			if s.panicReported == nil || !s.panicReported.Swap(true) {
 				d.panicked(s.name, value)
 			}
 			variant, replica, reason = -1, -1, ReasonPanic
@@ -105,9 +105,8 @@ func (d *Decision) decide(s *seat, r *fleet.Request) (variant, replica int, reas
 	return variant, -1, reason
 }
 
-// place is decide for a Placer. A placement that cannot be followed is the
-// policy's failure, not the balancer's: what it says of the variant is not
-// trusted either.
+// place is decide for a Placer. A placement that cannot be followed is the policy's
+// failure, not the balancer's: its variant is not trusted either.
 func (d *Decision) place(p Placer, r *fleet.Request, scratch []float32) (variant, replica int, reason string) {
 	replica = p.Place(&d.view, r, scratch)
 	switch {
@@ -121,9 +120,8 @@ func (d *Decision) place(p Placer, r *fleet.Request, scratch []float32) (variant
 	return d.table.Replicas[replica].Variant, replica, ""
 }
 
-// pick asks the balancer, unless only one replica can answer: that is available, or the
-// view would have been hopeless. It returns −1 unless the answer is an available
-// replica of the variant.
+// pick asks the balancer, unless only one replica can answer, which is then available. It
+// returns −1 if the balancer's answer is not an available replica of the variant.
 func (d *Decision) pick(r *fleet.Request, variant int, random uint64) (replica int) {
 	if r.Only > 0 {
 		return r.Only - 1
@@ -148,8 +146,8 @@ func (x *rules) panicked(name string, value any) {
 	}
 }
 
-// emptiest is the first available replica of the variant with the fewest
-// requests in flight.
+// emptiest returns the first available replica of the variant with the fewest requests in
+// flight, or −1 if none is available.
 func emptiest(v *fleet.View, variant int) int {
 	shortest := v.Shortest(variant)
 	for _, i := range v.ReplicasOf(variant) {

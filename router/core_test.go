@@ -114,17 +114,17 @@ func TestRouteTakesAndGivesBackAPlace(t *testing.T) {
 	}
 }
 
-// notes keeps what a witness was shown.
+// notes keeps what an observer was shown.
 type notes struct {
 	inFlight []int32
 	choice   router.Choice
 }
 
-func (n *notes) Saw(v *fleet.View, c router.Choice) {
+func (n *notes) Observe(v *fleet.View, c router.Choice) {
 	n.inFlight, n.choice = slices.Clone(v.InFlight), c
 }
 
-func TestAWitnessSeesWhatTheChoiceWentBy(t *testing.T) {
+func TestAnObserverSeesTheViewOfTheChoice(t *testing.T) {
 	core := newCore(t, 0, nil)
 	setPolicy(t, core, static(t, core.Table(), 2))
 	var seen notes
@@ -142,7 +142,7 @@ func TestAWitnessSeesWhatTheChoiceWentBy(t *testing.T) {
 		}
 	}
 	if choice, err := core.Route(0, &fleet.Request{}, 0, nil); err != nil || choice.Policy != router.Pinned {
-		t.Errorf("a pinned variant without a witness: %+v, %v", choice, err)
+		t.Errorf("a pinned variant without an observer: %+v, %v", choice, err)
 	}
 	if _, err := core.Route(3, &fleet.Request{}, 0, nil); !errors.Is(err, router.ErrUnknownVariant) {
 		t.Errorf("a variant beyond the table: %v", err)
@@ -224,7 +224,7 @@ func TestFallback(t *testing.T) {
 			t.Errorf("want a fallback for %q, got %+v", test.reason, choice)
 		}
 		if test.reason == router.ReasonPanic && (len(panics) != 2 || panics[0] != "broken") {
-			t.Errorf("told of the panic: %v", panics)
+			t.Errorf("reported panics: %v", panics)
 		}
 		choice.Lease.End()
 	}

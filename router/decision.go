@@ -7,49 +7,49 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Decision takes one request at a time through the pipeline, in two steps:
-// [Decision.Look] brings a view up to date, and [Decision.Take] or [Decision.Place]
-// completes what is decided on it, and takes the place. [Core.Route] is both, around
-// a policy. A simulator, whose caller decides in between, has a Decision of its own.
-// It is used by one goroutine at a time.
+// Decision takes one request at a time through the pipeline, in two steps. [Decision.Look]
+// brings a view up to date; [Decision.Take] or [Decision.Place] completes what is decided on
+// it, and takes the place. [Core.Route] does both, with a policy in between. A simulator,
+// whose caller decides in between, has a Decision of its own. A Decision is used by one
+// goroutine at a time.
 type Decision struct {
 	*rules
-	ledger  *fleet.Ledger
-	held    fleet.Holder // asked for what is held before each view; nil if others do that
-	lineup  *lineup
-	policy  *seat // in charge of this request
-	view    fleet.View
-	scratch []float32
+	ledger   *fleet.Ledger
+	held     fleet.Holder // asked for the tokens held before each view; nil if the ledger is kept up to date otherwise
+	policies *policySet
+	policy   *boundPolicy // decides this request
+	view     fleet.View
+	scratch  []float32
 }
 
-// NewDecision makes a Decision without a policy. It needs a Balancer and, for the
-// table, a Ledger; Fallback and Seed are not used.
+// NewDecision makes a Decision without a policy. It needs a Balancer and, for its table, a
+// Ledger. It does not use Fallback and Seed.
 func NewDecision(c Config) (*Decision, error) {
 	if c.Ledger == nil || c.Balancer == nil {
 		return nil, errors.New("cannot make a decision: it needs a ledger and a balancer")
 	}
 	rules := c.rules()
-	return &Decision{rules: &rules, ledger: c.Ledger, lineup: &lineup{gate: c.Gate}}, nil
+	return &Decision{rules: &rules, ledger: c.Ledger, policies: &policySet{gate: c.Gate}}, nil
 }
 
-// On has the Decision look at this ledger, which is told what requests hold before
-// each view.
+// On makes the Decision look at the ledger l, into which it writes before each view the
+// tokens that held reports.
 func (d *Decision) On(l *fleet.Ledger, held fleet.Holder) { d.ledger, d.held = l, held }
 
 // CopyFrom makes d decide as o does, on another ledger, and copies its view.
 func (d *Decision) CopyFrom(o *Decision, l *fleet.Ledger, held fleet.Holder) {
-	d.rules, d.lineup = o.rules, o.lineup
+	d.rules, d.policies = o.rules, o.policies
 	d.On(l, held)
 	d.view.CopyFrom(&o.view)
 }
 
-// View is what Look has seen: what a policy may know. Read-only.
+// View returns what Look has seen: what a policy may know. It is read-only.
 func (d *Decision) View() *fleet.View { return &d.view }
 
-// Look brings the view up to date for the request. Of a large fleet it is a sample,
-// drawn by the number given, unless whole is set or nothing of that has a place. The
-// error is [Core.Route]'s for a request that cannot be begun now; the view is up to
-// date also then, but for the forecasts.
+// Look brings the view up to date for the request. The view of a large fleet is of a sample
+// of hosts, drawn by the number sample, unless whole is set or no replica of the sample has
+// a free place. If the request cannot begin now, Look returns an error of [Core.Route]; the
+// view is up to date then too, except for the forecasts.
 func (d *Decision) Look(r *fleet.Request, now time.Duration, sample uint64, whole bool) error {
 	d.sample(r, sample)
 	if whole {
@@ -58,10 +58,9 @@ func (d *Decision) Look(r *fleet.Request, now time.Duration, sample uint64, whol
 	return d.look(-1, r, now)
 }
 
-// Take routes the request of the last Look to a variant that is available in the view,
-// as Route does if its policy decides so: raised to the quality floor, on the
-// balancer's replica, degraded if that has no room by the gate. The caller must end
-// the lease.
+// Take routes the request of the last Look to a variant that is available in the view, like
+// Route after its policy has chosen it: raised to the quality floor, on the balancer's
+// replica, degraded if the gate sees no room there. The caller must end the lease.
 func (d *Decision) Take(variant int, r *fleet.Request, random uint64) (Choice, error) {
 	choice := Choice{Variant: variant, Replica: -1, Propensity: 1}
 	d.raise(&choice, r)
@@ -69,8 +68,8 @@ func (d *Decision) Take(variant int, r *fleet.Request, random uint64) (Choice, e
 	return d.taken(choice, r)
 }
 
-// Place is Take for a replica that is available in the view, as of a policy that is a
-// [Placer].
+// Place is Take for a replica that is available in the view, like Route after a [Placer]
+// has chosen it.
 func (d *Decision) Place(replica int, r *fleet.Request, random uint64) (Choice, error) {
 	choice := Choice{Variant: d.table.Replicas[replica].Variant, Replica: replica, Propensity: 1}
 	if d.raise(&choice, r); choice.Replica < 0 {
@@ -86,9 +85,9 @@ func (d *Decision) taken(choice Choice, r *fleet.Request) (Choice, error) {
 	return choice, nil
 }
 
-// take puts the choice where it has room by the gate, and takes the place. It reports
-// false if another has been there since the view, unless it is the last attempt: a
-// place that is there is better than none.
+// take moves the choice to where the gate sees room, and takes the place. It reports false
+// if another request has taken one on that host since the view. On the last attempt it
+// takes the place nonetheless, if it is free: that is better than to refuse.
 func (d *Decision) take(choice *Choice, pinned int, r *fleet.Request, last bool) bool {
 	d.admit(choice, pinned, r)
 	lease, ok := d.ledger.BeginOn(&d.view, choice.Replica, r.Task)
@@ -105,16 +104,16 @@ func (d *Decision) take(choice *Choice, pinned int, r *fleet.Request, last bool)
 	return true
 }
 
-// sample makes the view one of a sample, but for a request of a session, whose
-// replica may be on any host.
+// sample makes the view one of a sample, except for a request of a session, whose replica
+// may be on any host.
 func (d *Decision) sample(r *fleet.Request, random uint64) {
 	if d.view.Sample(d.table, random); r.Session != 0 {
 		d.view.Whole()
 	}
 }
 
-// look brings the view up to date. The error says why no replica can take
-// the request. A sample with no place for it makes way for the whole fleet.
+// look brings the view up to date, and returns an error if no replica can take the request.
+// A sample without room for it is replaced by the whole fleet.
 func (d *Decision) look(pinned int, r *fleet.Request, now time.Duration) error {
 	d.read(r, now)
 	err := d.survey(pinned, r)
@@ -128,8 +127,8 @@ func (d *Decision) look(pinned int, r *fleet.Request, now time.Duration) error {
 	return err
 }
 
-// read fills the view from the ledger, which is told first what is held, if anybody
-// is to be asked.
+// read fills the view from the ledger, after it has written into that the tokens that are
+// held, if d.held knows them.
 func (d *Decision) read(r *fleet.Request, now time.Duration) {
 	if d.held != nil {
 		d.ledger.HoldEach(d.view.Replicas(), d.held)
@@ -138,7 +137,8 @@ func (d *Decision) read(r *fleet.Request, now time.Duration) {
 	d.view.Restrict(r)
 }
 
-// survey fills in the view's forecasts, unless nothing of it can take the request.
+// survey fills in the view's forecasts. It returns an error if no replica of the view can
+// take the request; then there may be no forecasts.
 func (d *Decision) survey(pinned int, r *fleet.Request) error {
 	if err := d.hopeless(pinned, r); err != nil {
 		return err
@@ -152,8 +152,8 @@ func (d *Decision) survey(pinned int, r *fleet.Request) error {
 	return nil
 }
 
-// hopeless says why no replica can take the request, or returns nil if one
-// can. A pinned variant below zero stands for any that reaches the quality floor.
+// hopeless returns an error if no replica can take the request, by states and places alone.
+// A pinned variant below zero stands for any that reaches the quality floor.
 func (d *Decision) hopeless(pinned int, r *fleet.Request) error {
 	up := false
 	for _, i := range d.view.Replicas() {

@@ -2,36 +2,36 @@ package router
 
 import "gearshift/router/fleet"
 
-// Explainer is what a policy adds if it can tell what it goes by. Explain
-// returns what each variant is worth to it, NaN where it has no value, and in a
-// few fixed words why it chooses as it does. The values may lie in scratch. It
-// is bound as Decide is, on the same view and request.
+// Explainer is implemented by a policy that can explain its choices. Explain returns the
+// value that the policy gives to each variant, NaN where it gives none, and the reason of
+// its choice in a few fixed words. The values may lie in scratch. The rules of Decide hold
+// for Explain too, on the same view and request.
 type Explainer interface {
 	Explain(v *fleet.View, r *fleet.Request, scratch []float32) (values []float32, why string)
 }
 
-// Inquirer is what a [Witness] adds if it wants to know what the policy went by.
-// Explained is called before Saw, if the policy in charge decided the request
-// and is an [Explainer]. The values are the router's again when it returns.
+// ExplanationObserver is implemented by an [Observer] that wants explanations.
+// ObserveExplanation is called before Observe, if the policy decided the request itself and
+// is an [Explainer]. The values are valid until it returns.
 //
-// In a crowd the variant may have been decided on a view some microseconds
-// older than that explained and shown.
-type Inquirer interface {
-	Explained(values []float32, why string)
+// Where many requests come at once, the variant may have been decided on a view some
+// microseconds older than the one explained and shown.
+type ExplanationObserver interface {
+	ObserveExplanation(values []float32, why string)
 }
 
-// show tells the witness of a choice whose place is taken.
-func (d *Decision) show(w Witness, choice Choice, r *fleet.Request) {
-	if q, ok := w.(Inquirer); ok && d.policy.explainer != nil && choice.Policy == d.policy.name {
+// show shows the observer a choice whose place is taken.
+func (d *Decision) show(o Observer, choice Choice, r *fleet.Request) {
+	if q, ok := o.(ExplanationObserver); ok && d.policy.explainer != nil && choice.Policy == d.policy.name {
 		if values, why, ok := d.explain(r); ok {
-			q.Explained(values, why)
+			q.ObserveExplanation(values, why)
 		}
 	}
-	w.Saw(&d.view, choice)
+	o.Observe(&d.view, choice)
 }
 
-// explain asks the policy. One that panics has nothing to say: its place is
-// taken, and an explanation must not lose it.
+// explain asks the policy for an explanation. A panic is only reported: the request's place
+// is taken, and an explanation must not lose it.
 func (d *Decision) explain(r *fleet.Request) (values []float32, why string, ok bool) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -43,7 +43,7 @@ func (d *Decision) explain(r *fleet.Request) (values []float32, why string, ok b
 	return values, why, true
 }
 
-// room is a scratch buffer for the policy.
+// room returns a scratch buffer for the policy.
 func (d *Decision) room(p Policy) []float32 {
 	need := max(0, p.Scratch())
 	if need > len(d.scratch) {

@@ -2,9 +2,9 @@ package router
 
 import "gearshift/router/fleet"
 
-// raise replaces a variant that may not answer the request, cannot hold it or is below its quality
-// floor by one that does. There is one, or the view would have been hopeless or late. It is
-// not the policy's own choice, and tells nothing of how likely that would have been.
+// raise replaces a variant that may not answer the request, cannot hold its prompt or is
+// below its quality floor. There is another one, or look would have failed. Since that is
+// not the policy's own choice, its propensity is 0.
 func (d *Decision) raise(choice *Choice, r *fleet.Request) {
 	if d.table.Reaches(r, choice.Variant) {
 		return
@@ -27,8 +27,8 @@ func (d *Decision) raise(choice *Choice, r *fleet.Request) {
 	}
 }
 
-// nearest is the variant nearest to the one chosen that may answer and has room: the
-// next smaller ones come before larger ones, which cost more than the choice.
+// nearest returns the variant nearest to the one chosen that may answer and has room. It
+// prefers smaller ones to larger ones, which cost more than the choice.
 func (d *Decision) nearest(chosen int, r *fleet.Request) int {
 	for v := chosen - 1; v >= 0; v-- {
 		if d.takes(v, r) {
@@ -43,8 +43,8 @@ func (d *Decision) nearest(chosen int, r *fleet.Request) int {
 	return -1
 }
 
-// reaching is the first variant of the table, which is the quickest, that reaches the
-// floor and has room: a place, and the gate's word if there is one.
+// reaching returns the first variant of the table, which is the fastest, that reaches the
+// floor and has room.
 func (d *Decision) reaching(r *fleet.Request) int {
 	for v := range d.table.Variants {
 		if d.takes(v, r) {
@@ -54,12 +54,13 @@ func (d *Decision) reaching(r *fleet.Request) int {
 	return -1
 }
 
-// takes reports whether the variant reaches the floor and has room.
+// takes reports whether the variant reaches the floor and has room: a free place, which the
+// gate allows if there is one.
 func (d *Decision) takes(v int, r *fleet.Request) bool {
 	if !d.table.Reaches(r, v) {
 		return false
 	}
-	if d.lineup.gate == nil {
+	if d.policies.gate == nil {
 		return d.view.VariantAvailable(v)
 	}
 	return d.roomiest(v, r) >= 0

@@ -9,13 +9,14 @@ import (
 	"gearshift/router/fleet"
 )
 
-// futile remembers what there was no room for, so that the like of it is not tried
-// again: room only shrinks during a pass.
+// futile holds the requests of a pass for which there was no room. Similar ones need not be
+// tried: room only shrinks during a pass. That keeps a pass over a long queue cheap.
 type futile[T any] []*Waiter[T]
 
-// like is one of the same task and choice of variants, or replica, as x that asked for no more, or
-// nil. There is no room for x if there is one. Where no place was free, what it asked of
-// one is nothing to the matter; a lease that ends meanwhile lets none go ahead of it.
+// like returns a failed request with the same task and the same choice of variants or
+// replica as x that asked for no more than x, or nil. If there is one, there is no room for
+// x either. Where no place was free at all, how much it asked for does not matter. A lease
+// that ends during the pass must not let a later request go ahead of an earlier one.
 func (f futile[T]) like(t *fleet.Table, x *Waiter[T]) *Waiter[T] {
 	r := x.Request
 	for _, y := range f {
@@ -30,8 +31,8 @@ func (f futile[T]) like(t *fleet.Table, x *Waiter[T]) *Waiter[T] {
 	return nil
 }
 
-// looser reports whether deadline a gives more time than b; zero is the task's own, which
-// is taken to be equal to none but itself.
+// looser reports whether deadline a may give more time than b. Zero is the task's own
+// deadline, which is compared with no other.
 func looser(a, b time.Duration) bool { return a != b && (a == 0 || b == 0 || a > b) }
 
 // sooner reports whether request a of the task has no more time than b, to its first token
@@ -41,7 +42,7 @@ func sooner(task *fleet.Task, a, b *fleet.Request) bool {
 	return due(a, of.FirstToken) <= due(b, than.FirstToken) && due(a, of.Total) <= due(b, than.Total)
 }
 
-// due is when the deadline of the request is; never without one.
+// due returns when the deadline of the request is; math.MaxInt64 without one.
 func due(r *fleet.Request, deadline time.Duration) time.Duration {
 	if deadline == 0 || deadline > math.MaxInt64-r.Arrival {
 		return math.MaxInt64

@@ -2,27 +2,27 @@ package router
 
 import "gearshift/router/fleet"
 
-// Gate says where a request may be begun: whether an answer on the replica, which
-// is available, would be worth the place, now. It goes by forecasts if the Core has
-// a forecaster. It is pure, allocates nothing, and is shared by goroutines.
+// Gate decides where a request may begin. Room reports whether an answer on the replica,
+// which is available, would be worth the place now. It may use the view's forecasts. It is
+// pure, allocates nothing, and is shared by goroutines.
 //
-// Where the chosen replica has no room by the gate, one that has takes its place:
-// of the same variant, else of the next smaller ones, else of larger ones. If none
-// has, the request is not begun, with [ErrLate].
+// Where the gate sees no room on the chosen replica, another one is taken: of the same
+// variant, else of the next smaller ones, else of larger ones. If there is none, the
+// request does not begin, with [ErrLate].
 type Gate interface {
 	Room(v *fleet.View, r *fleet.Request, replica int) bool
 }
 
-// fits is the gate's word on a replica, of which it is not asked if that is not
-// available, or cannot answer the request.
+// fits reports whether the replica is available, can answer the request and has room by the
+// gate.
 func (d *Decision) fits(r *fleet.Request, replica int) bool {
-	return d.view.Available(replica) && d.table.Serves(r, replica) && d.lineup.gate.Room(&d.view, r, replica)
+	return d.view.Available(replica) && d.table.Serves(r, replica) && d.policies.gate.Room(&d.view, r, replica)
 }
 
-// late says that no replica of the view has room by the gate. A pinned variant
-// below zero stands for any.
+// late reports whether no replica of the view has room by the gate. A pinned variant below
+// zero stands for any.
 func (d *Decision) late(pinned int, r *fleet.Request) bool {
-	if d.lineup.gate == nil {
+	if d.policies.gate == nil {
 		return false
 	}
 	for _, i := range d.view.Replicas() {
@@ -33,10 +33,10 @@ func (d *Decision) late(pinned int, r *fleet.Request) bool {
 	return true
 }
 
-// admit puts a replica with room by the gate in the place of one without. There is
-// one, or the view would have been late.
+// admit replaces a replica on which the gate sees no room by one on which it does. There is
+// one, or look would have failed with ErrLate.
 func (d *Decision) admit(choice *Choice, pinned int, r *fleet.Request) {
-	if d.lineup.gate == nil || d.fits(r, choice.Replica) {
+	if d.policies.gate == nil || d.fits(r, choice.Replica) {
 		return
 	}
 	replica := d.roomy(choice.Variant, pinned, r)
@@ -57,9 +57,9 @@ func (d *Decision) admit(choice *Choice, pinned int, r *fleet.Request) {
 	}
 }
 
-// roomy is a replica with room by the gate: of the variant, else of the nearest
-// smaller one, else of the nearest larger one. It is −1 if none has, or none of
-// the pinned variant if there is one.
+// roomy returns a replica with room by the gate: of the variant, else of the nearest
+// smaller one, else of the nearest larger one. If a variant is pinned, only its replicas
+// count. It returns −1 if there is none.
 func (d *Decision) roomy(variant, pinned int, r *fleet.Request) int {
 	if pinned >= 0 {
 		return d.roomiest(pinned, r)
@@ -77,7 +77,7 @@ func (d *Decision) roomy(variant, pinned int, r *fleet.Request) int {
 	return -1
 }
 
-// roomiest is, of the variant's replicas with room by the gate, the one with the
+// roomiest returns, of the variant's replicas with room by the gate, the one with the
 // fewest requests in flight, or −1.
 func (d *Decision) roomiest(variant int, r *fleet.Request) int {
 	best := -1

@@ -1,7 +1,7 @@
-// Package router turns a request into a lease on one replica, in one atomic
-// call: the view of the fleet, the policy that chooses the variant, the
-// balancer that chooses its replica, and the place taken there. It knows no
-// HTTP and reads no clock, so a server and a test drive it alike.
+// Package router turns a request into a lease on one replica, in one call: it views the
+// fleet, asks the policy for the variant and the balancer for the replica, and takes a place
+// there. It knows no HTTP and reads no clock, so a server, a simulator and a test use it
+// alike.
 package router
 
 import (
@@ -12,99 +12,96 @@ import (
 
 // Policy chooses the variant that answers a request.
 //
-// Decide is pure: it depends on nothing but its arguments and what the policy
-// was built from, changes neither view nor request, and allocates nothing. It
-// returns a variant v for which view.VariantAvailable(v), or −1 if there is
-// none. Scratch is the length of the buffer that Decide may scribble on; its
-// contents mean nothing between calls. One policy serves many goroutines, each
-// with its own scratch.
+// Decide is pure: it depends only on its arguments and on what the policy was built from,
+// changes neither view nor request, and allocates nothing. It returns a variant v for which
+// view.VariantAvailable(v) holds, or −1 if there is none. Scratch returns the length of the
+// buffer that Decide may write to; its contents mean nothing between calls. One policy
+// serves many goroutines, each with its own scratch.
 //
-// Name is the policy's reference, with its version where it has one
-// ("name@version").
+// Name returns the policy's reference, with its version where it has one ("name@version").
 type Policy interface {
 	Name() string
 	Scratch() int
 	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 }
 
-// Matcher is what a policy adds if it was made for one fleet: Match explains
-// why it cannot route for t, or returns nil. A policy that does not match is
-// refused by [Core.SetPolicy] and by [New].
+// Matcher is implemented by a policy that was made for one fleet. Match returns an error
+// that says why it cannot route for t, or nil. [Core.SetPolicy] and [New] refuse a policy
+// that does not match.
 type Matcher interface {
 	Match(t *fleet.Table) error
 }
 
-// Placer is what a policy adds if it chooses the replica too, so that no balancer
-// is asked. Place returns a replica i for which view.Available(i), or −1 if there
-// is none; otherwise it is bound as Decide is, which gives the replica's variant.
+// Placer is implemented by a policy that chooses the replica too, so that no balancer is
+// asked. Place returns a replica i for which view.Available(i) holds, or −1 if there is
+// none. The rules of Decide hold for it too; Decide returns the variant of its replica.
 type Placer interface {
 	Place(v *fleet.View, r *fleet.Request, scratch []float32) (replica int)
 }
 
-// Balancer chooses the replica that runs a request, among those of the chosen
-// variant that are available. It returns −1 if none is. Random is uniform over
-// 64 bits and the only source of chance: the same arguments give the same
-// replica. Like Decide, Pick is pure, allocates nothing, and is shared by
-// goroutines.
+// Balancer chooses the replica that runs a request, among the available ones of the chosen
+// variant. Pick returns −1 if there is none. Random is uniform over 64 bits and the only
+// source of chance: the same arguments give the same replica. Like Decide, Pick is pure,
+// allocates nothing, and is shared by goroutines.
 type Balancer interface {
 	Name() string
 	Pick(v *fleet.View, r *fleet.Request, variant int, random uint64) int
 }
 
-// Forecaster reckons what a request would do on each replica, and writes it into
-// v.Forecasts, for policies and balancers to go by. It is pure but for that,
-// allocates nothing once v has the room, and is shared by goroutines.
+// Forecaster estimates how a request would fare on each replica, and writes that into
+// v.Forecasts for policies, gate and balancer. Otherwise it is pure, allocates nothing once
+// v has the room, and is shared by goroutines.
 type Forecaster interface {
 	Forecast(v *fleet.View, r *fleet.Request)
 }
 
-// Witness is shown the view on which a request was routed, and the choice, once
-// its place is taken. The view is the router's again when Saw returns.
-type Witness interface {
-	Saw(v *fleet.View, c Choice)
+// Observer is shown the view on which a request was routed, and the choice, once its place
+// is taken. It must not keep the view after Observe returns.
+type Observer interface {
+	Observe(v *fleet.View, c Choice)
 }
 
 // Errors of [Core.Route].
 var (
-	// ErrNoReplica says that every replica that could answer is down.
+	// ErrNoReplica means that every replica that could answer is down.
 	ErrNoReplica = errors.New("no replica is up")
-	// ErrSaturated says that replicas are up, and all are full.
+	// ErrSaturated means that replicas are up, and all are full.
 	ErrSaturated = errors.New("every replica that is up is full")
-	// ErrLate says that replicas are up and have places, and that an answer would
-	// come too late on each of them, by the gate.
+	// ErrLate means that replicas have free places, and that by the gate an answer would
+	// come too late on each of them.
 	ErrLate = errors.New("no replica could answer in time")
-	// ErrUnknownTask says that the request's task is not in the fleet's table.
+	// ErrUnknownTask means that the request's task is not in the fleet's table.
 	ErrUnknownTask = errors.New("no such task")
-	// ErrUnknownVariant says that the pinned variant is not in the fleet's table.
+	// ErrUnknownVariant means that the pinned variant is not in the fleet's table.
 	ErrUnknownVariant = errors.New("no such variant")
 )
 
-// Choice is the outcome of a routed request. Whoever asked for it ends the
-// lease, whatever way the work ends.
+// Choice is the outcome of a routed request. The caller of Route ends the lease, in
+// whatever way the work ends.
 type Choice struct {
 	Lease            fleet.Lease
 	Variant, Replica int
 	// Policy names what chose the variant: a policy's own name, [Pinned], [Raised],
-	// [Degraded] or [LastResort].
+	// [Limited], [Degraded] or [LastResort].
 	Policy string
-	// Fallback says that the policy, or the balancer, did not decide this
-	// request, and Reason why: one of the Reason constants. Both are zero in
-	// the normal case.
+	// Fallback is whether the policy, or the balancer, did not decide this request, and
+	// Reason why: one of the Reason constants. Both are zero in the normal case.
 	Fallback bool
 	Reason   string
-	// Pace is what was forecast where it was begun (fleet.Forecast); zero without
+	// Pace is the forecast pace on its replica when it began (fleet.Forecast); zero without
 	// forecasts.
 	Pace float64
-	// Propensity is how likely the variant was, by the division of requests between
-	// the policy in charge and one on trial: 1 where both want it, or where there is
-	// no trial; 0 for a variant that is pinned or raised, and where it is not known.
+	// Propensity is the probability with which the variant was chosen, by the division of
+	// requests between the policy in charge and the one on trial: 1 where both choose it or
+	// there is no trial, 0 for a variant that is pinned or raised, and where it is unknown.
+	// Estimates from logs weigh by it.
 	Propensity float64
-	// Trial says that the request was in the share of the policy on trial, which
-	// decided it unless it failed to.
+	// Trial is whether the request was in the share of the policy on trial, which decided
+	// it unless it failed to.
 	Trial bool
 }
 
-// What Choice.Policy says when no policy chose the variant.
+// Values of Choice.Policy where no policy chose the variant.
 const (
 	// Pinned is a variant that the caller asked for by name.
 	Pinned = "pinned"
@@ -145,6 +142,6 @@ const (
 	// ReasonContext: the chosen variant is not among fleet.Request.Holding.
 	ReasonContext = "prompt is too long for the chosen variant"
 	// ReasonBalancer: the balancer panicked or picked a replica that is not
-	// an available one of the variant; the emptiest such took its place.
+	// an available one of the variant; the emptiest such was taken instead.
 	ReasonBalancer = "balancer picked no available replica"
 )

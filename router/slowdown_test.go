@@ -21,14 +21,14 @@ func TestSlowReplicasAreAsSlowProfiles(t *testing.T) {
 	table := conformance.Fleet(8)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for n := range 300 {
-		told, declared := slowFleet(table, rng)
-		plain := told
+		slowed, declared := slowFleet(table, rng)
+		plain := slowed
 		plain.Excess = nil
 		r := &fleet.Request{Task: rng.IntN(len(table.Tasks)), PromptTokens: rng.IntN(400)}
-		profile.NewForecaster(profiles(table)).Forecast(&told, r)
+		profile.NewForecaster(profiles(table)).Forecast(&slowed, r)
 		plain.Forecasts = nil
 		profile.NewForecaster(declared).Forecast(&plain, r)
-		for i, f := range told.Forecasts {
+		for i, f := range slowed.Forecasts {
 			if want := plain.Forecasts[i]; math.Abs(f.Pace-want.Pace) > 1e-9 || math.Abs(f.Misses-want.Misses) > 1e-9 {
 				t.Fatalf("view %d: replica %d is forecast %+v, want %+v", n, i, f, want)
 			}
@@ -40,7 +40,7 @@ func TestSlowReplicasAreAsSlowProfiles(t *testing.T) {
 					said += fmt.Sprint(" ", b.Pick(v, r, m, 1<<63))
 				}
 			}
-			rule := admission.Rule{Pace: 0.9, KV: 0.9, Output: 250, Profiles: profiles}
+			rule := admission.Rule{DeadlineShare: 0.9, KV: 0.9, Output: 250, Profiles: profiles}
 			for i := range table.Replicas {
 				said += fmt.Sprint(" ", rule.Room(v, r, i))
 			}
@@ -54,8 +54,8 @@ func TestSlowReplicasAreAsSlowProfiles(t *testing.T) {
 			}
 			return said
 		}
-		if got, want := of(&told, profiles(table)), of(&plain, declared); got != want {
-			t.Fatalf("view %d, excess %.2f, in flight %v:\n%s\nwant\n%s", n, told.Excess, told.InFlight, got, want)
+		if got, want := of(&slowed, profiles(table)), of(&plain, declared); got != want {
+			t.Fatalf("view %d, excess %.2f, in flight %v:\n%s\nwant\n%s", n, slowed.Excess, slowed.InFlight, got, want)
 		}
 	}
 }

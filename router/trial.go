@@ -10,61 +10,63 @@ import (
 	"gearshift/router/fleet"
 )
 
-// lineup is what decides, replaced as a whole.
-type lineup struct {
-	policy seat   // in charge; its policy is nil if there is none
-	before *seat  // in charge before that; nil if there was none, or it was put back; see succeed
-	trial  *trial // nil without one
-	gate   Gate   // may be nil
+// policySet holds the policies of a Core, and its gate. It is replaced as a whole, so that a
+// decision sees one set from its beginning to its end.
+type policySet struct {
+	policy boundPolicy  // in charge; its policy is nil if there is none
+	before *boundPolicy // in charge before that; nil if there was none, or it was put back; see succeed
+	trial  *trial       // nil without one
+	gate   Gate         // may be nil
 }
 
-// trial is a policy beside the one in charge. Each request that the policy in
-// charge decides is shown to it too, on the same view, and what both chose is
-// counted; of a share of the requests, its choice is the one that holds. It never
-// harms a request: where it fails, the policy in charge has decided.
+// trial is a policy that is compared with the one in charge. Each request that the policy
+// in charge decides is shown to it too, on the same view, and both choices are counted. For
+// a share of the requests its choice is followed. It never harms a request: where it fails,
+// the choice of the policy in charge stands.
 type trial struct {
-	seat
+	boundPolicy
 	share float64
 	salt  uint64
 	tasks int
-	// choices count by task, the variant of the policy in charge, and the trial's.
+	// choices counts by task, the variant of the policy in charge, and the trial's.
 	choices  []atomic.Uint64
 	faults   [len(trialFaults)]atomic.Uint64
 	expected comparison
-	panicked atomic.Bool // has been told
+	panicked atomic.Bool // its first panic has been reported
 }
 
 // trialFaults are the reasons for which a trial's answer is not followed.
 var trialFaults = [...]string{ReasonNoChoice, ReasonOutOfRange, ReasonUnavailable, ReasonPanic}
 
-// micro is the unit in which utilities are summed: whole numbers can be added by
-// many at once without a lock.
+// micro is the unit in which utilities are summed: integers can be added atomically,
+// without a lock.
 const micro = 1e6
 
-// comparison sums what the forecasts say of both choices.
+// comparison sums the forecast utilities of both choices.
 type comparison struct {
 	requests           atomic.Uint64
 	charge, trial      atomic.Int64 // in micro
 	difference, square atomic.Int64 // of trial less charge, in micro
 }
 
-// Trial is how a policy on trial fares.
+// Trial is the status of a policy on trial.
 type Trial struct {
 	Policy string
-	// Share of the requests that the trial routes; 0 is a shadow, which routes none.
+	// Share is the share of the requests that the trial routes; 0 is a shadow, which
+	// routes none.
 	Share float64
-	// Choices are numbers of requests by task, the variant of the policy in
-	// charge, and the variant of the trial.
+	// Choices are numbers of requests by task, the variant of the policy in charge, and
+	// the variant of the trial.
 	Choices [][][]uint64
-	// Faults are requests to which the trial had no answer that could be
-	// followed, by Reason.
+	// Faults counts, by Reason, the requests for which the trial had no answer that could
+	// be followed.
 	Faults map[string]uint64
-	// Expected is the utility of both choices by forecast, at the replicas as
-	// they were; empty without a forecaster.
+	// Expected compares the forecast utilities of both choices; empty without a
+	// forecaster.
 	Expected Comparison
 }
 
-// Comparison is of the mean utilities of the same requests.
+// Comparison compares the mean utilities of two choices over the same requests.
 type Comparison struct {
 	Requests      uint64
 	Charge, Trial float64
@@ -72,46 +74,45 @@ type Comparison struct {
 	Difference, Error float64
 }
 
-// ErrNoTrial says that no policy is on trial.
+// ErrNoTrial means that no policy is on trial.
 var ErrNoTrial = errors.New("no policy is on trial")
 
-// ErrNoEarlier says that there is no policy to go back to.
+// ErrNoEarlier means that there is no policy to go back to.
 var ErrNoEarlier = errors.New("no other policy was in charge before")
 
-// Try puts p on trial from the next request on, in place of any other, with
-// counts at zero. Share is the part of the requests that it routes, from 0 to 1;
-// which ones follows from their IDs and the policy's name alone. Requests pinned
-// to a variant are not on trial. A policy made for another fleet ([Matcher]) is
-// refused.
+// Try puts p on trial from the next request on, with counts at zero. It replaces any other
+// trial. Share is the share of the requests that p routes, from 0 to 1; which ones follows
+// from their IDs and the policy's name alone. Requests pinned to a variant are not on trial.
+// Try refuses a policy made for another fleet ([Matcher]).
 func (c *Core) Try(p Policy, share float64) error {
 	if !(share >= 0 && share <= 1) {
 		return fmt.Errorf("cannot try policy %q: share %v is not between 0 and 1", p.Name(), share)
 	}
-	s, err := c.seat(p)
+	s, err := c.bind(p)
 	if err != nil {
 		return fmt.Errorf("cannot try policy %q: %w", p.Name(), err)
 	}
-	c.change(func(l *lineup) error {
+	c.change(func(l *policySet) error {
 		l.trial = newTrial(s, share, c.table)
 		return nil
 	})
 	return nil
 }
 
-// newTrial has all counts at zero.
-func newTrial(s seat, share float64, table *fleet.Table) *trial {
+// newTrial makes a trial with all counts at zero.
+func newTrial(s boundPolicy, share float64, table *fleet.Table) *trial {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(s.name)) // never fails
 	variants := len(table.Variants)
-	t := &trial{seat: s, share: share, salt: name.Sum64(), tasks: len(table.Tasks)}
+	t := &trial{boundPolicy: s, share: share, salt: name.Sum64(), tasks: len(table.Tasks)}
 	t.choices = make([]atomic.Uint64, t.tasks*variants*variants)
-	t.seat.told = &t.panicked
+	t.boundPolicy.panicReported = &t.panicked
 	return t
 }
 
-// EndTrial takes the policy on trial away; false if there is none.
+// EndTrial ends the trial. It reports false if there is none.
 func (c *Core) EndTrial() bool {
-	return c.change(func(l *lineup) error {
+	return c.change(func(l *policySet) error {
 		if l.trial == nil {
 			return ErrNoTrial
 		}
@@ -120,34 +121,35 @@ func (c *Core) EndTrial() bool {
 	}) == nil
 }
 
-// Promote puts the policy on trial in charge of all requests, and ends its trial.
+// Promote puts the policy on trial in charge of all requests, and ends its trial. It returns
+// [ErrNoTrial] if there is none.
 func (c *Core) Promote() error {
-	return c.change(func(l *lineup) error {
+	return c.change(func(l *policySet) error {
 		if l.trial == nil {
 			return ErrNoTrial
 		}
-		next := l.trial.seat
-		next.told, l.trial = nil, nil
+		next := l.trial.boundPolicy
+		next.panicReported, l.trial = nil, nil
 		c.succeed(l, next)
 		return nil
 	})
 }
 
-// succeed puts next in charge, and remembers what was before: not the same policy,
-// to which there is no way back, nor the fallback of a router that only starts, which
-// has decided nothing.
-func (c *Core) succeed(l *lineup, next seat) {
+// succeed puts next in charge, and remembers the policy before it for Rollback. It does not
+// remember a policy of the same name, nor the fallback of a router that has decided nothing
+// yet: going back to these would mean nothing.
+func (c *Core) succeed(l *policySet, next boundPolicy) {
 	if before := l.policy; before.name != next.name && (before.policy != nil || c.routed.Load() > 0) {
 		l.before = &before
 	}
 	l.policy = next
 }
 
-// Rollback puts the policy back in charge that was before the present one, which
-// may be none, so that the fallback routes. That is one step: there is no way
-// back from it. A trial goes on.
+// Rollback puts the policy back in charge that was before the present one. That may be
+// none, so that the fallback routes. It is one step: there is no way back from it. A trial
+// goes on. It returns [ErrNoEarlier] if there was no policy before.
 func (c *Core) Rollback() error {
-	return c.change(func(l *lineup) error {
+	return c.change(func(l *policySet) error {
 		if l.before == nil {
 			return ErrNoEarlier
 		}
@@ -156,31 +158,31 @@ func (c *Core) Rollback() error {
 	})
 }
 
-// Earlier names the policy that Rollback would put back in charge; false if there
-// is none. Without a name it is the fallback.
+// Earlier returns the name of the policy that Rollback would put back in charge, and false
+// if there is none. An empty name is the fallback.
 func (c *Core) Earlier() (name string, ok bool) {
-	before := c.lineup.Load().before
+	before := c.policies.Load().before
 	if before == nil {
 		return "", false
 	}
 	return before.name, true
 }
 
-// change replaces the lineup by what f makes of it, unless that fails.
-func (c *Core) change(f func(*lineup) error) error {
+// change replaces the policy set by what f makes of it, unless f fails.
+func (c *Core) change(f func(*policySet) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	next := *c.lineup.Load()
+	next := *c.policies.Load()
 	if err := f(&next); err != nil {
 		return err
 	}
-	c.lineup.Store(&next)
+	c.policies.Store(&next)
 	return nil
 }
 
-// Trial is how the policy on trial fares so far; false if there is none.
+// Trial returns the status of the policy on trial, and false if there is none.
 func (c *Core) Trial() (Trial, bool) {
-	t := c.lineup.Load().trial
+	t := c.policies.Load().trial
 	if t == nil {
 		return Trial{}, false
 	}
@@ -202,15 +204,15 @@ func (c *Core) Trial() (Trial, bool) {
 	return out, true
 }
 
-// try shows the trial, if there is one, a request that has been decided. If the
-// request is in its share and it knows an answer, that takes the choice's place.
+// try shows the trial, if there is one, a request that has been decided. If the request is
+// in its share and it has an answer, that replaces the choice.
 func (d *Decision) try(choice *Choice, r *fleet.Request, random uint64) {
-	t := d.lineup.trial
+	t := d.policies.trial
 	if t == nil {
 		return
 	}
 	choice.Trial = t.routes(r.ID)
-	variant, replica, reason := d.decide(&t.seat, r)
+	variant, replica, reason := d.decide(&t.boundPolicy, r)
 	if reason != "" {
 		t.fault(reason)
 		return
@@ -230,12 +232,12 @@ func (d *Decision) try(choice *Choice, r *fleet.Request, random uint64) {
 		t.expected.add(d.expect(choice.Replica, r), d.expect(theirs.Replica, r))
 	}
 	if choice.Trial {
-		*choice, d.policy = theirs, &t.seat
+		*choice, d.policy = theirs, &t.boundPolicy
 	}
 }
 
-// routes says whether the request is in the trial's share. The ID is mixed so
-// that IDs in a row fall evenly (the finaliser of splitmix64).
+// routes reports whether the request is in the trial's share. It mixes the ID so that
+// consecutive IDs fall evenly (the finaliser of splitmix64).
 func (t *trial) routes(id uint64) bool {
 	x := id + t.salt
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -252,7 +254,7 @@ func (t *trial) fault(reason string) {
 	}
 }
 
-// expect is the utility that the request would earn on the replica, by forecast.
+// expect returns the utility that the request would earn on the replica, by forecast.
 func (d *Decision) expect(replica int, r *fleet.Request) float64 {
 	task := &d.table.Tasks[r.Task]
 	deadlines := task.Deadlines(r)
@@ -268,7 +270,7 @@ func (x *comparison) add(charge, theirs float64) {
 	x.requests.Add(1)
 }
 
-// means reads the sums. Requests that are entered meanwhile may be half in.
+// means reads the sums. A request that is added concurrently may be counted in part.
 func (x *comparison) means() Comparison {
 	n := float64(x.requests.Load())
 	if n == 0 {

@@ -161,8 +161,8 @@ func TestTrialHarmsNoRequest(t *testing.T) {
 		router.ReasonOutOfRange:  always(7),
 		router.ReasonUnavailable: placer(func(*fleet.View) int { return 0 }), // which the test takes down
 	} {
-		told := 0
-		core := newCore(t, 0, func(c *router.Config) { c.OnPanic = func(string, any) { told++ } })
+		panics := 0
+		core := newCore(t, 0, func(c *router.Config) { c.OnPanic = func(string, any) { panics++ } })
 		core.Ledger().SetUp(0, false)
 		setPolicy(t, core, always(2))
 		if err := core.Try(named2(p, "bad@1"), 1); err != nil {
@@ -178,8 +178,8 @@ func TestTrialHarmsNoRequest(t *testing.T) {
 		if trial.Faults[reason] != 50 {
 			t.Errorf("%s: faults %v", reason, trial.Faults)
 		}
-		if want := map[bool]int{true: 1}[reason == router.ReasonPanic]; told != want {
-			t.Errorf("%s: %d panics told, want %d", reason, told, want)
+		if want := map[bool]int{true: 1}[reason == router.ReasonPanic]; panics != want {
+			t.Errorf("%s: %d panics reported, want %d", reason, panics, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type Router interface {
 	// Route routes a request of whose arrival the ledger has heard: to the variant,
 	// or where the policy decides if that is below zero. It shows the witness what it
 	// went by, if there is one.
-	Route(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error)
+	Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error)
 	PolicyName() string
 	Ledger() *fleet.Ledger
 	Table() *fleet.Table
@@ -121,7 +121,7 @@ func (a *Adapter) Arrive(r fleet.Request) *Work {
 // that is [Auto]: at first at the moment of its arrival. The witness, if there is one,
 // is shown what that went by. After an error, which is the router's, it may be tried
 // again, at the moment that is then. It must not be called at the same time as itself.
-func (w *Work) Begin(variant int, witness router.Witness) (err error) {
+func (w *Work) Begin(variant int, witness router.Observer) (err error) {
 	a := w.adapter
 	now := w.Request.Arrival
 	if w.tried {

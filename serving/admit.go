@@ -25,7 +25,7 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 const (
 	reasonDeadline  = router.RefusedLate
 	reasonFull      = router.RefusedFull
-	reasonDisplaced = router.RefusedDisplaced
+	reasonDisplaced = router.RefusedEvicted
 	reasonSaturated = router.RefusedSaturated
 	reasonNoReplica = router.RefusedNoReplica
 	reasonCancelled = "cancelled" // its client left while it waited

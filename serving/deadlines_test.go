@@ -27,7 +27,7 @@ func paced(t *testing.T) *crowd {
 	profiles := []*profile.Profile{{Sequence: 10}}
 	core, err := router.New(router.Config{
 		Ledger: fleet.NewLedger(table), Fallback: chooses(small), Balancer: emptiest{},
-		Forecaster: profile.NewForecaster(profiles), Gate: admission.Rule{Pace: 1, KV: 1, Output: 100, Profiles: profiles},
+		Forecaster: profile.NewForecaster(profiles), Gate: admission.Rule{DeadlineShare: 1, KV: 1, Output: 100, Profiles: profiles},
 	})
 	if err != nil {
 		t.Fatal(err)

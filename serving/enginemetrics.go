@@ -89,7 +89,7 @@ func (m *engineMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels []string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	for i, standing := range m.server.health.monitor.Standings() {
+	for i, standing := range m.server.health.monitor.Statuses() {
 		for _, state := range health.States {
 			value := 0.0
 			if state == standing.State {

@@ -42,13 +42,13 @@ type GaugeStatus struct {
 func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
 	readings := s.signals.Signals()
 	list := make([]EngineStatus, len(readings))
-	for i, standing := range s.health.monitor.Standings() {
+	for i, standing := range s.health.monitor.Statuses() {
 		list[i] = engineStatus(standing, readings[i], now)
 	}
 	return list
 }
 
-func engineStatus(h health.Standing, g signals.Signal, now time.Duration) EngineStatus {
+func engineStatus(h health.Status, g signals.Signal, now time.Duration) EngineStatus {
 	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Note: h.Note, Cap: h.Cap, Busy: h.Busy}
 	if !g.Read {
 		return e

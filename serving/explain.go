@@ -80,7 +80,7 @@ type explainer struct {
 }
 
 // witness is shown the choice if anyone wants to know what it went by.
-func (a *Account) witness(r fleet.Request) router.Witness {
+func (a *Account) witness(r fleet.Request) router.Observer {
 	if a == nil {
 		return nil
 	}
@@ -95,16 +95,16 @@ func (a *Account) witness(r fleet.Request) router.Witness {
 	return a.explainer
 }
 
-// Explained implements [router.Inquirer].
-func (x *explainer) Explained(values []float32, why string) {
+// Explained implements [router.ExplanationObserver].
+func (x *explainer) ObserveExplanation(values []float32, why string) {
 	x.why = why
 	for _, q := range values {
 		x.values = append(x.values, float64(q))
 	}
 }
 
-// Saw implements [router.Witness].
-func (x *explainer) Saw(v *fleet.View, c router.Choice) {
+// Saw implements [router.Observer].
+func (x *explainer) Observe(v *fleet.View, c router.Choice) {
 	t, task := v.Table, &v.Table.Tasks[x.request.Task]
 	deadlines := task.Deadlines(&x.request)
 	e := &Explanation{

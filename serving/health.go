@@ -22,7 +22,7 @@ type failure = health.Failure
 const (
 	failedConnect = health.Connect
 	failedBroken  = health.Broken
-	failedStatus  = health.Status
+	failedStatus  = health.ServerError
 	failedTimeout = health.Timeout
 )
 
@@ -183,7 +183,7 @@ func (k *keeper) listen() {
 	k.heard = now
 	k.ear.Reset(k.silence / listens)
 	k.mu.Unlock()
-	k.changed(k.monitor.Listen(work, held, now, elapsed))
+	k.changed(k.monitor.CheckSilence(work, held, now, elapsed))
 }
 
 func (k *keeper) close() {

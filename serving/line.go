@@ -36,9 +36,9 @@ type line struct {
 type waiter struct {
 	router.Waiter[*waiter]
 	work    *Work
-	witness router.Witness // may be nil
-	answer  chan error     // room for one; nil: the work has begun
-	settled bool           // an answer has been sent
+	witness router.Observer // may be nil
+	answer  chan error      // room for one; nil: the work has begun
+	settled bool            // an answer has been sent
 }
 
 func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.witness) }

@@ -41,34 +41,34 @@ func NewRecorder(r Router, store *experience.Store) *Recorder {
 // sight is the witness of one request.
 type sight struct {
 	row  *experience.Row
-	next router.Witness // another one that wants to see, or nil
+	next router.Observer // another one that wants to see, or nil
 }
 
-// Saw implements [router.Witness].
-func (s *sight) Saw(v *fleet.View, c router.Choice) {
+// Saw implements [router.Observer].
+func (s *sight) Observe(v *fleet.View, c router.Choice) {
 	s.row.View.CopyFrom(v)
 	if s.next != nil {
-		s.next.Saw(v, c)
+		s.next.Observe(v, c)
 	}
 }
 
 // inquiry is the witness of a request beside one that wants to hear the policy's reasons.
 type inquiry struct {
 	*sight
-	router.Inquirer
+	router.ExplanationObserver
 }
 
 // witness sees for the row and for w.
-func witness(row *experience.Row, w router.Witness) router.Witness {
+func witness(row *experience.Row, w router.Observer) router.Observer {
 	s := &sight{row, w}
-	if q, ok := w.(router.Inquirer); ok {
+	if q, ok := w.(router.ExplanationObserver); ok {
 		return inquiry{s, q}
 	}
 	return s
 }
 
 // Route implements [Router].
-func (c *Recorder) Route(variant int, r *fleet.Request, now time.Duration, w router.Witness) (router.Choice, error) {
+func (c *Recorder) Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error) {
 	if !c.store.Sampled(r.ID) {
 		choice, err := c.Router.Route(variant, r, now, w)
 		if err == nil {

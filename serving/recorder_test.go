@@ -132,17 +132,17 @@ func TestMovedWorkIsRecorded(t *testing.T) {
 // witness counts what it is shown.
 type witness struct{ seen, asked int }
 
-func (w *witness) Saw(*fleet.View, router.Choice) { w.seen++ }
-func (w *witness) Explained([]float32, string)    { w.asked++ }
+func (w *witness) Observe(*fleet.View, router.Choice)   { w.seen++ }
+func (w *witness) ObserveExplanation([]float32, string) { w.asked++ }
 
 // instant chooses without any cost of its own.
 type instant struct{ serving.Router }
 
-func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Witness) (router.Choice, error) {
-	if q, ok := w.(interface{ Explained([]float32, string) }); ok {
-		q.Explained(nil, "")
+func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Observer) (router.Choice, error) {
+	if q, ok := w.(interface{ ObserveExplanation([]float32, string) }); ok {
+		q.ObserveExplanation(nil, "")
 	}
-	w.Saw(&fleet.View{}, router.Choice{})
+	w.Observe(&fleet.View{}, router.Choice{})
 	return router.Choice{}, nil
 }
 

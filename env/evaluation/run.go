@@ -162,7 +162,7 @@ func (p *Plan) Playable() error {
 	for i := range p.Contestants {
 		for j := range p.Workloads {
 			c, w := &p.Contestants[i], &p.Workloads[j]
-			if _, err := world(c, w); err != nil {
+			if _, err := environment(c, w); err != nil {
 				return fmt.Errorf("cannot evaluate %s on %s: %w", c.Name, w.Name, err)
 			}
 		}
@@ -171,7 +171,7 @@ func (p *Plan) Playable() error {
 }
 
 // world is the contestant's fleet under the workload.
-func world(c *Contestant, w *Workload) (*env.Environment, error) {
+func environment(c *Contestant, w *Workload) (*env.Environment, error) {
 	if c.Open != nil && c.Fleet.AsServed != nil {
 		return nil, errors.New("it plays copies of the environment, and one as served, whose requests wait, cannot be copied")
 	}
@@ -300,7 +300,7 @@ type observer struct {
 // play is one episode, with the decider choosing every action. Of one without a
 // request the observer hears nothing.
 func play(ctx context.Context, c *Contestant, w *Workload, seed uint64, o observer) error {
-	e, err := world(c, w)
+	e, err := environment(c, w)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (s *search) refine(from, budget int) error {
 		before := best
 		for i := range s.family.Axes {
 			for range 2 {
-				next, err := s.move(best, budget, func(point []float64) { point[i] += direction[i] * step })
+				next, err := s.playChanged(best, budget, func(point []float64) { point[i] += direction[i] * step })
 				if err != nil {
 					return stopped(err)
 				}
@@ -196,7 +196,7 @@ func (s *search) refine(from, budget int) error {
 			continue
 		}
 		to, start := s.points[best], s.points[before]
-		next, err := s.move(best, budget, func(point []float64) {
+		next, err := s.playChanged(best, budget, func(point []float64) {
 			for i := range point {
 				point[i] += to[i] - start[i]
 			}
@@ -224,7 +224,7 @@ func stopped(err error) error {
 }
 
 // move plays the trial's point after a change, kept within the grid.
-func (s *search) move(from, budget int, change func(point []float64)) (int, error) {
+func (s *search) playChanged(from, budget int, change func(point []float64)) (int, error) {
 	if len(s.trials) >= budget {
 		return -1, errSpent
 	}

@@ -76,7 +76,7 @@ func (t *Tuning) Run(ctx context.Context) ([]Trial, error) {
 		return nil, errors.New("cannot tune: seeds, workloads and trials are needed")
 	}
 	for i := range t.Workloads {
-		if _, err := world(&Contestant{Fleet: t.Fleet}, &t.Workloads[i]); err != nil {
+		if _, err := environment(&Contestant{Fleet: t.Fleet}, &t.Workloads[i]); err != nil {
 			return nil, fmt.Errorf("cannot tune on %s: %w", t.Workloads[i].Name, err)
 		}
 	}

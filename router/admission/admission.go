@@ -36,7 +36,7 @@ import (
 // A Rule is read-only and may be shared. Its zero value admits to idle hosts alone.
 type Rule struct {
 	// Pace is the share of the deadline that a forecast may fill.
-	Pace float64
+	DeadlineShare float64
 	// KV is the share of the KV cache that a batch may come to fill.
 	KV float64
 	// Output is the mean length of an answer, in tokens. Zero is unknown: then
@@ -70,13 +70,13 @@ func (x Rule) Room(v *fleet.View, r *fleet.Request, replica int) bool {
 	if x.Output > 0 {
 		pace += float64(n) * (prefill / x.Output)
 	}
-	if pace > x.Pace*milliseconds(bound) {
+	if pace > x.DeadlineShare*milliseconds(bound) {
 		return false
 	}
-	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.Pace*milliseconds(left) {
+	if left := deadlines.FirstToken - (v.Now - r.Arrival); deadlines.FirstToken > 0 && step+prefill > x.DeadlineShare*milliseconds(left) {
 		return false
 	}
-	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*milliseconds(deadlines.Total) > x.Pace*milliseconds(last) {
+	if last := task.LastOf(deadlines.Total); deadlines.Total > 0 && forecast.Total*milliseconds(deadlines.Total) > x.DeadlineShare*milliseconds(last) {
 		return false
 	}
 	return x.fill(v, r, replica) <= x.KV

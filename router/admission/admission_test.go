@@ -9,7 +9,7 @@ import (
 	"gearshift/router/profile"
 )
 
-var rule = admission.Rule{Pace: 0.9, KV: 0.9, Output: 250}
+var rule = admission.Rule{DeadlineShare: 0.9, KV: 0.9, Output: 250}
 
 // view is of two hosts with a replica each, of a task with a hard deadline of 40 ms
 // per token, and one with a soft deadline.

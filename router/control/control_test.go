@@ -90,17 +90,17 @@ func TestEventsWhileOneIsAwake(t *testing.T) {
 }
 
 // standing asks for the time that it is.
-type standing struct{ woken int }
+type immediate struct{ woken int }
 
-func (*standing) Observe(control.Event) {}
+func (*immediate) Observe(control.Event) {}
 
-func (c *standing) Wake(now time.Duration) time.Duration {
+func (c *immediate) Wake(now time.Duration) time.Duration {
 	c.woken++
 	return now
 }
 
 func TestTimeGoesOn(t *testing.T) {
-	c := &standing{}
+	c := &immediate{}
 	s := control.NewSet(c)
 	for now := s.Next(); now < 10; now = s.Next() {
 		s.Wake(now)

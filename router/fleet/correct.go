@@ -17,7 +17,7 @@ func (l *Ledger) SetCap(replica, most int) {
 		l.caps = set(l.caps, len(l.table.Replicas), replica, int32(most))
 	}
 	l.mu.Unlock()
-	l.tellOfRoom()
+	l.notifyRoom()
 }
 
 // Correct says how many requests of others, and tokens that they hold there, the
@@ -25,7 +25,7 @@ func (l *Ledger) SetCap(replica, most int) {
 // gauges tell. Views add them to the router's own counts; limits, caps and leases
 // know only those. Zeros take the correction back.
 func (l *Ledger) Correct(replica, inFlight, held int) {
-	defer l.tellOfRoom()
+	defer l.notifyRoom()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.elsewhere) > 0 || inFlight != 0 {
@@ -45,7 +45,7 @@ func (l *Ledger) SlowDown(replica int, factor float64) {
 		l.excess = set(l.excess, len(l.table.Replicas), replica, excess)
 	}
 	l.mu.Unlock()
-	l.tellOfRoom()
+	l.notifyRoom()
 }
 
 // set puts a value into a list of n that is empty while all are zero, so that

@@ -8,7 +8,7 @@ func (l *Ledger) SetDrained(replica int, drained bool) {
 	l.drained[replica] = drained
 	l.turn(replica)
 	l.mu.Unlock()
-	l.tellOfRoom()
+	l.notifyRoom()
 }
 
 // Drained says whether the replica is, by SetDrained.

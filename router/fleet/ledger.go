@@ -160,7 +160,7 @@ func (l *Ledger) SetUp(replica int, up bool) {
 	l.failed[replica] = !up
 	l.turn(replica)
 	l.mu.Unlock()
-	l.tellOfRoom()
+	l.notifyRoom()
 }
 
 // OnRoom has f called whenever there may be more room than before, or less hope:
@@ -173,7 +173,7 @@ func (l *Ledger) OnRoom(f func()) {
 	l.onRoom = append(slices.Clip(l.onRoom), f)
 }
 
-func (l *Ledger) tellOfRoom() {
+func (l *Ledger) notifyRoom() {
 	l.mu.Lock()
 	list := l.onRoom
 	l.mu.Unlock()

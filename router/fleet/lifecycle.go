@@ -77,7 +77,7 @@ func (l *Ledger) Place(replica int, s State) (epoch uint64) {
 	epoch = l.placement.epoch
 	l.mu.Unlock()
 	if changed {
-		l.tellOfRoom()
+		l.notifyRoom()
 	}
 	return epoch
 }
@@ -105,7 +105,7 @@ func (l *Ledger) PlaceSince(replica int, since uint64, s State) (epoch uint64, o
 	epoch = p.epoch
 	l.mu.Unlock()
 	if changed {
-		l.tellOfRoom()
+		l.notifyRoom()
 	}
 	return epoch, ok
 }

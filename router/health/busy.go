@@ -7,35 +7,36 @@ import (
 )
 
 const (
-	// shortPause is how long a replica that has no room is left as it is, and longPause
-	// how long at most, unless it says so itself.
+	// shortPause is for how long a replica that has no room gets no more requests at first,
+	// and longPause for how long at most, unless its answer asks for more.
 	shortPause = 100 * time.Millisecond
 	longPause  = 2 * time.Second
-	// forgotten is how long after its last refusal a replica counts as busy no more.
+	// forgotten is how long after its last refusal a replica is no longer busy.
 	forgotten = 10 * time.Second
-	// growth is what part of its requests it is given more after each pause.
+	// growth is the divisor of its bound by which that grows after each pause.
 	growth = 8
 )
 
-// busy is how a replica is treated that refused a request for want of room, as one does
-// that others use as well, or whose own limit is below the scenario's. How much it can take
-// nobody says, so it is found: it gets no more than it had when it last refused one, and
-// then a little more at a time.
+// busy bounds the requests of a replica that refused one for want of room. That happens
+// where other clients use it as well, or its own limit is below the scenario's. The bound
+// is found by trial: no more than it had when it last refused a request, and then a little
+// more at a time.
 type busy struct {
 	on     bool
 	room   int           // requests of the router's own that it gets; zero is none
 	pause  time.Duration // the last, of one that had none of them
 	until  time.Duration // when it gets more
-	said   time.Duration // when it last refused one
+	last   time.Duration // of its refusals
 	signs  uint64        // of progress, at the last refusal of any kind
 	lively time.Duration // until when it counts as at work
 }
 
-// Busy notes that the replica refused a request that is still counted there, for want of
-// room, and for how long it asked to be spared; zero if it did not say. Sure is false
-// where what it said may as well mean that it cannot answer at all: then it counts only
-// while answers come from there. Busy reports whether it counts; it is a failure if not.
-// [Monitor.Advance] is due then. The last replica that takes requests goes on to.
+// Busy records that the replica refused a request for want of room; the request still
+// counts there. Spare is the time for which it asked to get no more, zero if it did not.
+// Sure is false where its answer may also mean that it cannot answer at all; then the
+// refusal counts only while answers come from there. Busy reports whether it counts. If
+// not, it is a failure. [Monitor.Advance] is due then. The last replica that takes requests
+// continues to get them.
 func (m *Monitor) Busy(i int, sure bool, spare, now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,13 +58,13 @@ func (m *Monitor) Busy(i int, sure bool, spare, now time.Duration) bool {
 		pause = min(max(2*b.pause, shortPause), longPause)
 		b.pause = pause
 	}
-	b.on, b.room, b.said = true, room, now
+	b.on, b.room, b.last = true, room, now
 	b.until = now + max(pause, min(spare, m.config.Cooldown))
 	m.limit(i, r.Cap)
 	return true
 }
 
-// othersTake says whether any other replica of the view may get a request.
+// othersTake reports whether any other replica of the view may get a request.
 func (m *Monitor) othersTake(i int) bool {
 	for j := range m.replicas {
 		if b := &m.replicas[j].busy; j != i && !m.view.Down[j] && !(b.on && b.room == 0) {
@@ -73,8 +74,8 @@ func (m *Monitor) othersTake(i int) bool {
 	return false
 }
 
-// ease gives a busy replica a little more, if it is time to. It returns when to come again,
-// false if never.
+// ease gives a busy replica a little more room if its pause is over. It returns when to
+// call it again, and false if the replica is no longer busy.
 func (m *Monitor) ease(i int, now time.Duration) (next time.Duration, ok bool) {
 	b := &m.replicas[i].busy
 	if !b.on {
@@ -83,7 +84,7 @@ func (m *Monitor) ease(i int, now time.Duration) (next time.Duration, ok bool) {
 	switch {
 	case now < b.until:
 		return b.until, true
-	case now-b.said >= forgotten:
+	case now-b.last >= forgotten:
 		b.on = false
 	default:
 		b.room += max(1, b.room/growth)
@@ -93,8 +94,8 @@ func (m *Monitor) ease(i int, now time.Duration) (next time.Duration, ok bool) {
 	return b.until, b.on
 }
 
-// bound is what the replica may have of the router's own requests, of which its state
-// lets it have so many; zero is no bound.
+// bound returns how many of the router's own requests the replica may have, given how many
+// its state allows; zero is no bound.
 func (b *busy) bound(most int) int {
 	switch {
 	case !b.on || most > 0 && most <= b.room:

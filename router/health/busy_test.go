@@ -34,8 +34,8 @@ func TestAFullReplicaGetsNoMoreForAWhile(t *testing.T) {
 		if n := r.takes(0); n != 0 {
 			t.Fatalf("it takes %d more", n)
 		}
-		if !r.Standings()[0].Busy || r.Standings()[1].Busy {
-			t.Errorf("standings %+v", r.Standings())
+		if !r.Statuses()[0].Busy || r.Statuses()[1].Busy {
+			t.Errorf("standings %+v", r.Statuses())
 		}
 		r.pass(100 * time.Millisecond)
 		if n := r.takes(0); n != 2 { // an eighth
@@ -47,8 +47,8 @@ func TestAFullReplicaGetsNoMoreForAWhile(t *testing.T) {
 		t.Errorf("a second later it takes %d more", n)
 	}
 	r.pass(10 * time.Second)
-	if n := r.takes(0); n != 100-16 || r.Standings()[0].Busy {
-		t.Errorf("after ten seconds it takes %d more, standing %+v", n, r.Standings()[0])
+	if n := r.takes(0); n != 100-16 || r.Statuses()[0].Busy {
+		t.Errorf("after ten seconds it takes %d more, standing %+v", n, r.Statuses()[0])
 	}
 	r.want()
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Config is when a replica gets no requests, and how it comes back.
-// [DefaultConfig] has values that need no thought.
+// Config sets when a replica gets no requests, and how it comes back. Start from
+// [DefaultConfig].
 type Config struct {
 	// Failures in a row after which a replica is ejected. Zero is never.
 	Failures int `yaml:"failures"`
@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every fault of the configuration, by its YAML key.
+// Validate reports every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }

@@ -6,12 +6,12 @@ import (
 	"gearshift/router/control"
 )
 
-// Controller is the Monitor as a [control.Controller]: events are the evidence, which
-// counts when it is woken. What becomes of replicas is in the ledger, and told to
+// Controller makes a Monitor a [control.Controller]. Events are its evidence, which it
+// processes when it is woken. It writes the results into the ledger and reports them to
 // OnChange.
 type Controller struct {
 	*Monitor
-	// OnChange, if set, is told of each change, within Wake.
+	// OnChange, if set, is called with each change, within Wake.
 	OnChange func(c Change, now time.Duration)
 
 	events []control.Event
@@ -37,15 +37,15 @@ func (c *Controller) Wake(now time.Duration) (next time.Duration) {
 	}
 	c.events = c.events[:0]
 	changes, next, more := c.Advance(now)
-	c.tell(changes, now)
+	c.report(changes, now)
 	if !more {
 		return control.Never
 	}
 	return next
 }
 
-// note takes in one event as evidence of the replica. A heartbeat is a probe that the
-// host makes of itself.
+// note processes one event as evidence about the replica. A heartbeat counts as a passed
+// probe, and a missed one as a failed probe.
 func (c *Controller) note(e control.Event, i int) {
 	var changes []Change
 	switch e.Kind {
@@ -56,14 +56,14 @@ func (c *Controller) note(e control.Event, i int) {
 	case control.Answered:
 		changes = c.Succeeded(i, e.Began, e.At)
 	case control.ProbeFailed, control.Missed:
-		changes = c.Probed(i, Unsound, e.At)
+		changes = c.Probed(i, Errored, e.At)
 	case control.ProbePassed, control.Heartbeat:
 		changes = c.Probed(i, Well, e.At)
 	}
-	c.tell(changes, e.At)
+	c.report(changes, e.At)
 }
 
-func (c *Controller) tell(changes []Change, now time.Duration) {
+func (c *Controller) report(changes []Change, now time.Duration) {
 	if c.OnChange == nil {
 		return
 	}

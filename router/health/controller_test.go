@@ -56,11 +56,11 @@ func TestMissedHeartbeatsAreProbesThatFail(t *testing.T) {
 		c.Wake(at)
 	}
 	if r.takes(2) != 0 || r.takes(0) == 0 {
-		t.Fatalf("standings %+v", r.Standings())
+		t.Fatalf("standings %+v", r.Statuses())
 	}
 	c.Observe(control.Event{At: 10 * time.Second, Kind: control.Heartbeat, Replica: -1, Host: 2})
 	c.Wake(10 * time.Second)
-	if s := r.Standings()[2]; s.State != health.HalfOpen {
+	if s := r.Statuses()[2]; s.State != health.HalfOpen {
 		t.Errorf("after a heartbeat it is %v", s.State)
 	}
 }
@@ -78,7 +78,7 @@ func TestEventsOfRequestsFromBeforeTheTrials(t *testing.T) {
 	for _, kind := range []control.Kind{control.Broken, control.Answered, control.Refused, control.Answered} {
 		c.Observe(control.Event{At: trials + time.Second, Began: time.Second, Kind: kind, Replica: 1})
 		c.Wake(trials + time.Second)
-		if s := r.Standings()[1]; s.State != health.HalfOpen {
+		if s := r.Statuses()[1]; s.State != health.HalfOpen {
 			t.Fatalf("after a request from before that was %v it is %v", kind, s.State)
 		}
 	}

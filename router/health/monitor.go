@@ -9,11 +9,11 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Monitor keeps the state of each replica, and tells the ledger which may be
-// chosen. It raises only what it took down itself.
+// Monitor keeps the state of each replica, and sets in the ledger which may be chosen. It
+// brings up only replicas that it took down itself.
 //
-// Its methods may be called from any goroutine, with times of one clock. Those
-// that change states return the changes, in order.
+// Its methods may be called from any goroutine, with times of one clock. Those that change
+// states return the changes, in order.
 type Monitor struct {
 	ledger    *fleet.Ledger
 	addresses []string
@@ -28,9 +28,9 @@ type Monitor struct {
 	changes  []Change
 }
 
-// replica is what the Monitor knows of one.
+// replica is what the Monitor knows about one replica.
 type replica struct {
-	Standing
+	Status
 	until time.Duration // the end of the cooldown, if ejected
 	level int           // ejections, each soon after the one before
 	hard  bool          // cannot be reached, or its probes fail
@@ -40,23 +40,23 @@ type replica struct {
 	answer   time.Duration // when it last answered one
 	timeouts int           // how many of these were timeouts
 	trials   int           // that have succeeded
-	// released is when its trials began, and left how many requests from before
-	// it still has: what becomes of those says nothing of how it is now.
+	// released is when its trials began, and left how many requests from before it still
+	// has. How those end says nothing about the replica as it is now.
 	released time.Duration
 	left     int
 	recent   window
-	spared   bool // said so already
+	spared   bool // a change has said so already
 
-	probe  probe
-	quiet  quiet
-	busy   busy
-	told   int // what the ledger knows of its bounds
-	before int // own requests in flight when it was ejected
+	probe   probe
+	silence silence
+	busy    busy
+	capSet  int // the cap that the ledger has
+	before  int // own requests in flight when it was ejected
 }
 
-// New watches over the replicas of the ledger's table. Addresses are where they
-// are reached, in the table's order: those of one address cannot be connected to
-// all at once. An empty address is a replica's alone. The seed is that of the
+// New makes a Monitor of the replicas of the ledger's table, all up. Addresses are where
+// they are reached, in the table's order: if one cannot be connected to, no other of the
+// same address can. An empty address is shared with no other. The seed is that of the
 // cooldowns' jitter.
 func New(c Config, l *fleet.Ledger, addresses []string, seed uint64) *Monitor {
 	n := len(l.Table().Replicas)
@@ -68,9 +68,9 @@ func New(c Config, l *fleet.Ledger, addresses []string, seed uint64) *Monitor {
 	return m
 }
 
-// Set changes the configuration. A replica that is out stays so for as long as was
-// meant when it went. The shares of failures begin anew with another window, and where
-// probes end, what they found counts no more. [Monitor.Advance] is due then.
+// Set changes the configuration. An ejected replica keeps its cooldown. With another window
+// the shares of failures start again from nothing. Where probes are turned off, their
+// results no longer count. [Monitor.Advance] is due then.
 func (m *Monitor) Set(c Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *Monitor) Set(c Config) {
 	}
 }
 
-// Failed notes that the replica failed a request that was sent at the time given.
+// Failed records that the replica failed a request that was sent at the time sent.
 func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +117,7 @@ func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	}
 	switch all, failed := r.recent.sum(); {
 	case r.State == Ejected:
-		// Requests from before; they say nothing new.
+		// It was sent before the ejection, and says nothing new.
 	case r.State == HalfOpen:
 		m.eject(i, reason, now)
 	case m.config.Failures > 0 && r.failures >= m.config.Failures:
@@ -128,8 +128,8 @@ func (m *Monitor) Failed(i int, why Failure, sent, now time.Duration) []Change {
 	return m.changed()
 }
 
-// Succeeded notes that the replica answered a request whole that was sent at the
-// time given.
+// Succeeded records that the replica answered a request whole that was sent at the time
+// sent.
 func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	m.Sign(i)
 	m.mu.Lock()
@@ -150,10 +150,10 @@ func (m *Monitor) Succeeded(i int, sent, now time.Duration) []Change {
 	return m.changed()
 }
 
-// lately is how long an answer shows that a replica is set up for what it is there for.
+// lately is for how long after an answer a replica counts as one that can answer.
 const lately = time.Minute
 
-// Answers reports whether the replica has lately answered a request.
+// Answers reports whether the replica has answered a request lately, and failed none since.
 func (m *Monitor) Answers(i int, now time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,8 +161,8 @@ func (m *Monitor) Answers(i int, now time.Duration) bool {
 	return r.answered && now-r.answer < lately
 }
 
-// old says that a request that has ended was sent before the replica's trials
-// began. On trial it makes room: it did not count as one.
+// old reports whether a request that has ended was sent before the replica's trials began.
+// Such a request is none of the trials; while they last, its end lowers the cap.
 func (m *Monitor) old(i int, sent time.Duration) bool {
 	r := &m.replicas[i]
 	if sent >= r.released {
@@ -188,8 +188,8 @@ func (m *Monitor) unreachable(i int, now time.Duration) {
 	}
 }
 
-// eject takes the replica out, if that may be. One that is out already stays so
-// for no longer, but it may turn out to be worse off.
+// eject ejects the replica, unless too many are out. One that is out already stays so for
+// no longer, but may become one that only probes bring back.
 func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 	r := &m.replicas[i]
 	if r.State == Ejected {
@@ -218,7 +218,7 @@ func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 	m.changes[len(m.changes)-1].Cooldown = cooldown
 }
 
-// expendable says whether one more replica may go for what it answered.
+// expendable reports whether one more replica may be ejected for how it answered.
 func (m *Monitor) expendable() bool {
 	out := 1
 	for i := range m.replicas {
@@ -229,8 +229,8 @@ func (m *Monitor) expendable() bool {
 	return float64(out) <= m.config.MaxEjected*float64(len(m.replicas))
 }
 
-// cooldown after so many ejections before. It is up to a fifth shorter, by
-// chance, so that those that went together do not come back together.
+// cooldown returns the cooldown after level earlier ejections. It is up to a fifth shorter,
+// at random, so that replicas that were ejected together do not come back together.
 func (m *Monitor) cooldown(level int) time.Duration {
 	d := m.config.Cooldown
 	for ; level > 0 && d < m.config.MaxCooldown; level-- {
@@ -240,7 +240,7 @@ func (m *Monitor) cooldown(level int) time.Duration {
 	return d - time.Duration(m.random.Float64()*float64(d)/5)
 }
 
-// step puts the replica into another state and begins its counts anew.
+// step puts the replica into another state, and resets its counts.
 func (m *Monitor) step(i int, to State, why Reason, now time.Duration) {
 	r := &m.replicas[i]
 	m.changes = append(m.changes, Change{Replica: i, From: r.State, To: to, Why: why})
@@ -248,22 +248,22 @@ func (m *Monitor) step(i int, to State, why Reason, now time.Duration) {
 	r.failures, r.timeouts, r.trials, r.spared, r.recent = 0, 0, 0, false, window{}
 	switch to {
 	case HalfOpen:
-		r.quiet.since = 0 // a trial has its own time
+		r.silence.since = 0 // a trial has its own time
 	case Ejected:
 		r.busy.on = false
 	}
-	if to != SlowStart { // whose cap comes at once: a moment without one would let in all who wait
+	if to != SlowStart { // grow sets its cap: a moment without one would admit the whole queue
 		m.limit(i, 0)
 	}
 }
 
-// limit bounds the replica's own requests in flight by what its state lets it have, zero
-// for all, and by what it has room for.
+// limit bounds the router's own requests on the replica by what its state allows, zero for
+// all, and by what it has room for.
 func (m *Monitor) limit(i, most int) {
 	r := &m.replicas[i]
 	r.Cap = most
-	if most = r.busy.bound(most); r.told != most {
-		r.told = most
+	if most = r.busy.bound(most); r.capSet != most {
+		r.capSet = most
 		m.ledger.SetCap(i, most)
 	}
 }
@@ -274,13 +274,13 @@ func (m *Monitor) changed() []Change {
 	return out
 }
 
-// Standings are the states of all replicas.
-func (m *Monitor) Standings() []Standing {
+// Statuses returns the status of all replicas.
+func (m *Monitor) Statuses() []Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]Standing, len(m.replicas))
+	out := make([]Status, len(m.replicas))
 	for i := range m.replicas {
-		out[i] = m.replicas[i].Standing
+		out[i] = m.replicas[i].Status
 		out[i].Busy = m.replicas[i].busy.on
 	}
 	return out

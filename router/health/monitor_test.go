@@ -204,14 +204,14 @@ func TestCooldownsDifferByChanceAndSeed(t *testing.T) {
 
 func TestFailuresInARowEject(t *testing.T) {
 	r := newRig(t, 2)
-	r.fail(0, health.Status, 4)
+	r.fail(0, health.ServerError, 4)
 	r.succeed(0, 1)
 	r.fail(0, health.Broken, 4)
 	r.want()
-	r.fail(0, health.Status, 1)
+	r.fail(0, health.ServerError, 1)
 	r.want("0 ejected failures")
 	r.pass(5 * time.Second)
-	r.fail(0, health.Status, 1) // one suffices on trial
+	r.fail(0, health.ServerError, 1) // one suffices on trial
 	r.want("0 half_open failures", "0 ejected failures")
 }
 
@@ -224,20 +224,20 @@ func TestTimeoutsInARowAreSilence(t *testing.T) {
 func TestAShareOfFailuresEjects(t *testing.T) {
 	r := newRig(t, 2)
 	for range 9 {
-		r.fail(0, health.Status, 1)
+		r.fail(0, health.ServerError, 1)
 		r.succeed(0, 1)
 	}
 	r.want() // too few to tell
 	r.pass(40 * time.Second)
 	for range 6 { // those before are forgotten
 		r.succeed(0, 1)
-		r.fail(0, health.Status, 1)
+		r.fail(0, health.ServerError, 1)
 	}
 	r.want()
-	r.fail(0, health.Status, 3)
+	r.fail(0, health.ServerError, 3)
 	for range 3 {
 		r.succeed(0, 1)
-		r.fail(0, health.Status, 1)
+		r.fail(0, health.ServerError, 1)
 	}
 	r.want("0 ejected failure_share")
 }
@@ -247,14 +247,14 @@ func TestAShareOfFailuresEjects(t *testing.T) {
 func TestSomeStayUnlessTheyCannotBeReached(t *testing.T) {
 	r := newRig(t, 4)
 	for i := range 4 {
-		r.fail(i, health.Status, 12)
+		r.fail(i, health.ServerError, 12)
 	}
 	r.want("0 ejected failures", "1 ejected failures", "2 spared failures", "3 spared failures")
 	r.fail(2, health.Connect, 1)
 	r.fail(3, health.Connect, 1)
 	r.want("2 ejected connect", "3 ejected connect")
 	one := newRig(t, 1)
-	one.fail(0, health.Status, 20)
+	one.fail(0, health.ServerError, 20)
 	one.want("0 spared failures")
 }
 
@@ -263,7 +263,7 @@ func TestReplicasOfOneAddressGoTogether(t *testing.T) {
 	r.fail(2, health.Connect, 1)
 	r.want("2 ejected connect", "0 ejected connect")
 	r = rigAt(t, []string{"gpu0:8000", "gpu0:8000", "", ""})
-	r.fail(0, health.Status, 5) // its own affair
+	r.fail(0, health.ServerError, 5) // its own affair
 	r.fail(2, health.Connect, 1)
 	r.want("0 ejected failures", "2 ejected connect")
 }
@@ -275,7 +275,7 @@ func TestProbesTakeDownAndBringBack(t *testing.T) {
 	r.want("0 ejected connect")
 	r.pass(time.Minute)
 	r.want() // the wait alone does not bring it back
-	r.probe(0, health.Unsound)
+	r.probe(0, health.Errored)
 	r.want()
 	r.probe(0, health.Well)
 	r.want("0 half_open connect")
@@ -290,7 +290,7 @@ func TestProbesTakeDownAndBringBack(t *testing.T) {
 
 func TestProbesThatFailNowAndThenDoNoHarm(t *testing.T) {
 	r := newRig(t, 2)
-	for _, f := range []health.Finding{health.Late, health.Unsound} {
+	for _, f := range []health.Finding{health.Late, health.Errored} {
 		r.probe(0, f)
 		r.probe(0, f)
 		r.probe(0, health.Well)
@@ -318,7 +318,7 @@ func TestProbesThatFailNowAndThenDoNoHarm(t *testing.T) {
 
 func TestAProbeDoesNotExcuseWhatRequestsFound(t *testing.T) {
 	r := newRig(t, 2)
-	r.fail(0, health.Status, 5)
+	r.fail(0, health.ServerError, 5)
 	r.probe(0, health.Well)
 	r.want("0 ejected failures")
 	r.pass(5 * time.Second)
@@ -348,7 +348,7 @@ func TestRequestsFromBeforeAreNoTrials(t *testing.T) {
 			t.Fatal("no place")
 		}
 	}
-	r.fail(0, health.Status, 5)
+	r.fail(0, health.ServerError, 5)
 	r.pass(5 * time.Second)
 	r.want("0 ejected failures", "0 half_open failures")
 	if n := r.takes(0); n != 2 {
@@ -358,7 +358,7 @@ func TestRequestsFromBeforeAreNoTrials(t *testing.T) {
 	r.saw(r.Failed(0, health.Connect, before, r.now))
 	r.saw(r.Succeeded(0, before, r.now))
 	r.want()
-	if standing := r.Standings()[0]; standing.Cap != 4+2 {
+	if standing := r.Statuses()[0]; standing.Cap != 4+2 {
 		t.Errorf("cap %d with 4 left from before, want 6", standing.Cap)
 	}
 	r.succeed(0, 2)

@@ -2,7 +2,7 @@ package health
 
 import "time"
 
-// Finding is what a probe of a server found.
+// Finding is the result of a probe of a server.
 type Finding uint8
 
 // The findings.
@@ -11,38 +11,38 @@ const (
 	Well Finding = iota
 	// Refused: it refused the connection.
 	Refused
-	// Unconnected: no connection was made in time, or nobody is there.
+	// Unconnected: no connection was made in time, or there is no route to the server.
 	Unconnected
-	// Unsound: it answered with a server error.
-	Unsound
+	// Errored: it answered with a server error.
+	Errored
 	// Late: it did not answer in time.
 	Late
-	// Absent: it has none of the paths that were asked for.
+	// Absent: it has none of the paths that were probed.
 	Absent
 )
 
 var findings = [...]string{"well", "refused", "unconnected", "error", "timeout", "absent"}
 
 // Findings lists all findings.
-var Findings = []Finding{Well, Refused, Unconnected, Unsound, Late, Absent}
+var Findings = []Finding{Well, Refused, Unconnected, Errored, Late, Absent}
 
-// String is the finding as metrics have it.
+// String returns the finding's label in metrics.
 func (f Finding) String() string { return findings[f] }
 
-// probe is what probes have found of a replica.
+// probe sums up the probes of a replica.
 type probe struct {
 	has    bool // it is probed at all
 	passed bool // the last one, and since the replica was ejected
 	missed int  // how many in a row
-	gone   int  // how many in a row found nobody there, while nothing came from there either
+	gone   int  // how many in a row could not connect, while no token came from there either
 	signs  uint64
 }
 
 func (p *probe) failing() bool { return p.missed > 0 }
 
-// Listed notes whether the server of the replica has its model: the note says in words that
-// it does not, and is empty where it does, or does not say. A replica without its model is
-// out until it has it, however many are.
+// Listed records whether the replica's server has its model. The note says in words that it
+// does not, and is empty if it does or does not say. A replica without its model is out
+// until it has it, even if all are.
 func (m *Monitor) Listed(i int, note string, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,13 +62,13 @@ func (m *Monitor) Listed(i int, note string, now time.Duration) []Change {
 			m.changes[n].Note = note
 		}
 	case r.State == Ejected:
-		r.until = min(r.until, now) // what it was out for is over
+		r.until = min(r.until, now) // the reason of its ejection is gone
 		m.release(i, now)
 	}
 	return m.changed()
 }
 
-// Probed notes what a probe of the replica's server found.
+// Probed records the result of a probe of the replica's server.
 func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,8 +103,9 @@ func (m *Monitor) Probed(i int, f Finding, now time.Duration) []Change {
 	return m.changed()
 }
 
-// absent notes that the server has none of the paths. It may have those that clients ask
-// for: one that has answered a request stays, and trials decide on one that is out.
+// absent records that the server has none of the probed paths. It may still have those that
+// clients use: a replica that has answered a request stays, and trials decide about one
+// that is out.
 func (m *Monitor) absent(i int, now time.Duration) {
 	r := &m.replicas[i]
 	switch {

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// ramp is in how many parts a slow start goes.
+// ramp is the number of steps of a slow start.
 const ramp = 50
 
-// Advance does what is due: ejected replicas whose cooldown is over go on trial,
-// the share of those that come back grows, and those that are busy get more again. It
-// returns when to call it next, or ok false if nothing is to come but what other calls
-// bring.
+// Advance does what is due: ejected replicas whose cooldown is over go on trial, the share
+// of those that come back grows, and busy ones get more again. It returns when to call it
+// next; ok is false if nothing is due before another method is called.
 func (m *Monitor) Advance(now time.Duration) (changes []Change, next time.Duration, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,9 +37,9 @@ func (m *Monitor) Advance(now time.Duration) (changes []Change, next time.Durati
 	return m.changed(), next, next != math.MaxInt64
 }
 
-// release puts an ejected replica on trial if it may be. Where a server is
-// probed, that must not have failed since; and if it was the connection that
-// failed, a probe that succeeds is as good as the wait, the first time.
+// release puts an ejected replica on trial, and reports whether it did. The cooldown must
+// be over. Where the server is probed, no probe may have failed since; and if the connection
+// had failed, the first time a passed probe ends the cooldown early.
 func (m *Monitor) release(i int, now time.Duration) bool {
 	r := &m.replicas[i]
 	waited := now >= r.until
@@ -64,7 +63,7 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 	return true
 }
 
-// restart lets a replica whose trials succeeded come back slowly.
+// restart begins the slow start of a replica whose trials succeeded.
 func (m *Monitor) restart(i int, now time.Duration) {
 	if m.config.SlowStart == 0 {
 		m.step(i, Up, "", now)
@@ -74,10 +73,10 @@ func (m *Monitor) restart(i int, now time.Duration) {
 	m.grow(i, now)
 }
 
-// grow sets the cap of a replica that comes back to its share of what the
-// others of its variant carry now: an empty replica would be the balancer's
-// first choice for everything until its batch is as large as theirs. They take
-// what it does not. Where it has no such others, its limit grows instead.
+// grow sets the cap of a replica in its slow start: its share of the requests that the
+// others of its variant have now. Without a cap an empty replica would be the balancer's
+// first choice for everything until its batch is as large as theirs. If it is the only one
+// of its variant, the cap is a share of its limit.
 func (m *Monitor) grow(i int, now time.Duration) {
 	r := &m.replicas[i]
 	m.ledger.View(now, &m.view)
@@ -99,6 +98,6 @@ func (m *Monitor) grow(i int, now time.Duration) {
 	m.limit(i, max(m.config.Trials, int(math.Ceil(share*full))))
 }
 
-// sparse is what a replica without limit and without others of its variant
-// comes to carry at least in its slow start.
+// sparse is the least full load that the slow start assumes of a replica without a limit and
+// without others of its variant.
 const sparse = 64

@@ -17,19 +17,19 @@ func (r *rig) set(change func(*health.Config)) {
 
 func TestOtherBoundsEject(t *testing.T) {
 	r := newRig(t, 4)
-	r.fail(0, health.Status, 3)
+	r.fail(0, health.ServerError, 3)
 	r.set(func(c *health.Config) { c.Failures = 4 })
 	r.want()
-	r.fail(0, health.Status, 1)
+	r.fail(0, health.ServerError, 1)
 	r.want("0 ejected failures")
 
 	r.set(func(c *health.Config) { c.Failures, c.FailureShare, c.WindowRequests = 0, 0.3, 10 })
 	r.succeed(1, 6)
-	r.fail(1, health.Status, 4)
+	r.fail(1, health.ServerError, 4)
 	r.want("1 ejected failure_share")
 
 	r.set(func(c *health.Config) { c.MaxEjected = 0.9; c.ProbeFailures = 1 })
-	r.probe(2, health.Unsound)
+	r.probe(2, health.Errored)
 	r.want("2 ejected probe")
 }
 
@@ -39,14 +39,14 @@ func TestAnotherWindowBeginsAnew(t *testing.T) {
 	never := func(c *health.Config) { c.Failures = 0 }
 	r.set(never)
 	r.succeed(0, 1)
-	r.fail(0, health.Status, 18)
+	r.fail(0, health.ServerError, 18)
 	for _, window := range []time.Duration{time.Hour, time.Second, 30 * time.Second} {
 		r.set(func(c *health.Config) { never(c); c.Window = window })
-		r.fail(0, health.Status, 18)
+		r.fail(0, health.ServerError, 18)
 		r.want()
 	}
 	r.set(func(c *health.Config) { never(c); c.Trials = 9 }) // nothing of the window
-	r.fail(0, health.Status, 2)
+	r.fail(0, health.ServerError, 2)
 	r.want("0 ejected failure_share")
 }
 
@@ -108,7 +108,7 @@ func TestAnotherSilenceEjects(t *testing.T) {
 		for range d / time.Second {
 			r.now += time.Second
 			r.Sign(1)
-			r.saw(r.Listen([]int{1, 1}, []int{0, 0}, r.now, time.Second))
+			r.saw(r.CheckSilence([]int{1, 1}, []int{0, 0}, r.now, time.Second))
 		}
 	}
 	listen(10 * time.Second)

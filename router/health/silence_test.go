@@ -13,7 +13,7 @@ func (r *rig) listen(d time.Duration, work []int, progress ...int) {
 			r.Sign(i)
 		}
 		r.pass(time.Second)
-		r.saw(r.Listen(work, make([]int, len(work)), r.now, time.Second))
+		r.saw(r.CheckSilence(work, make([]int, len(work)), r.now, time.Second))
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package health knows which replicas should get requests. It hears how their
-// requests end and what probes find, takes replicas out of the choice, and lets
-// them back by degrees: a few trials first, then a growing share.
+// Package health decides which replicas should get requests. From how their requests end
+// and from the results of probes it ejects replicas, and lets them back in steps: a few
+// trials first, then a growing share.
 //
-// A [Monitor] is moved by events with their times, as the ledger is, and has no
-// clock of its own. Whoever holds it asks the engines and keeps its timer.
+// A [Monitor] is driven by events with their times, as the ledger is, and has no clock of
+// its own. Its owner probes the engines and keeps its timer.
 package health
 
 import "time"
@@ -28,21 +28,20 @@ var states = [...]string{"up", "ejected", "half_open", "slow_start"}
 // States lists all states.
 var States = []State{Up, Ejected, HalfOpen, SlowStart}
 
-// String is the state as metrics and the status have it.
+// String returns the state's name in metrics and in the status of the server.
 func (s State) String() string { return states[s] }
 
 // Failure is how a replica failed a request. Its text is the label of metrics.
 type Failure string
 
-// The failures. What a client did, by leaving or by asking for something
-// impossible, is none.
+// The failures. A client that leaves, or asks for something impossible, causes none.
 const (
 	// Connect: no connection could be made, so nothing was sent.
 	Connect Failure = "connect"
-	// Broken: the connection broke, or what came is no answer.
+	// Broken: the connection broke, or the response was not an answer.
 	Broken Failure = "broken"
-	// Status: it answered with a server error (5xx).
-	Status Failure = "status"
+	// ServerError: it answered with a server error (5xx).
+	ServerError Failure = "status"
 	// Timeout: it was too slow to answer, or fell silent.
 	Timeout Failure = "timeout"
 )
@@ -69,20 +68,20 @@ const (
 // Reasons lists all reasons.
 var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent, Unlisted}
 
-// hard says that probes tell when it is over, where there are probes.
+// hard reports whether probes, where there are any, decide when the reason is gone.
 func (r Reason) hard() bool { return r == Unreachable || r == Unwell }
 
-// Standing is a replica's state at a moment.
-type Standing struct {
+// Status is a replica's state at a moment, with its reason and its bounds.
+type Status struct {
 	State State
 	// Since is when the state began.
 	Since time.Duration
-	// Why is the reason of the ejection that the state stems from; empty for a
-	// replica that was never out, or has been up again for a while.
+	// Why is the reason of the ejection from which it comes back; empty for a replica that
+	// was never ejected, or has come back.
 	Why Reason
 	// Cap bounds its requests in flight while it comes back. Zero is no cap.
 	Cap int
-	// Busy says that it has lately refused requests for want of room, and gets fewer.
+	// Busy is whether it has lately refused requests for want of room, and gets fewer.
 	Busy bool
 	// Note says in words why the replica is [Unlisted]; empty if it is not.
 	Note string
@@ -95,15 +94,15 @@ type Change struct {
 	Why      Reason
 	// Cooldown until trials, of an ejection.
 	Cooldown time.Duration
-	// Spared says that there was no step: the replica would have been ejected, had
-	// not too many been out already.
+	// Spared is whether there was no step: the replica would have been ejected, but too
+	// many are out already.
 	Spared bool
 	// Note says in words why the replica is [Unlisted], where that is the reason.
 	Note string
-	// Lost says that there was no step: nothing is there any more where the replica was,
-	// and what it was given will not be answered.
+	// Lost is whether there was no step: the replica's server is gone, and the requests
+	// that it has will not be answered.
 	Lost bool
 }
 
-// Ejects says that the replica goes out with this change.
+// Ejects reports whether the change ejects the replica.
 func (c Change) Ejects() bool { return c.To == Ejected && c.From != Ejected }

@@ -2,10 +2,10 @@ package health
 
 import "time"
 
-// slots of a window: its length is kept to within one of them.
+// slots is the number of slots of a window, which sets the precision of its length.
 const slots = 10
 
-// window counts requests that ended within the last while.
+// window counts the requests that ended within a sliding time window.
 type window struct {
 	good, bad [slots]int
 	at        int64 // the slot of the newest count, from the epoch on
@@ -28,7 +28,7 @@ func (w *window) add(now, length time.Duration, failed bool) {
 	}
 }
 
-// sum is how many requests there were, and how many of them failed.
+// sum returns how many requests there were, and how many of them failed.
 func (w *window) sum() (all, failed int) {
 	for i := range slots {
 		failed += w.bad[i]

@@ -13,7 +13,7 @@ import (
 // A replica is loaded, put to sleep, woken and unloaded, and its state is true at each
 // moment.
 func TestThroughItsLife(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Cold, fleet.Cold, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Cold, fleet.Cold, fleet.Cold)
 	for n, step := range []struct {
 		want   fleet.State
 		verb   control.Verb
@@ -44,7 +44,7 @@ func TestThroughItsLife(t *testing.T) {
 
 // What is to sleep from cold on is loaded first, and takes no request in between.
 func TestFromColdToWarm(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Cold, fleet.Cold, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Cold, fleet.Cold, fleet.Cold)
 	w.want(small0, fleet.Warm, lifecycle.Order{})
 	w.wake(0)
 	w.acted(1, control.Load, small0)
@@ -67,7 +67,7 @@ func TestFromColdToWarm(t *testing.T) {
 
 // A busy replica finishes what it has before it is unloaded, and takes nothing new.
 func TestDrainsFirst(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{Interval: time.Second}, fleet.Up, fleet.Up, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{Interval: time.Second}, fleet.Up, fleet.Up, fleet.Cold)
 	lease, _ := w.ledger.Begin(small0, 0)
 	w.want(small0, fleet.Cold, lifecycle.Order{})
 	w.is(small0, fleet.Draining, "")
@@ -91,7 +91,7 @@ func TestDrainsFirst(t *testing.T) {
 
 // Requests that do not end keep a replica loaded, unless it is forced.
 func TestDrainEnds(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{DrainTimeout: time.Minute}, fleet.Up, fleet.Up, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{DrainTimeout: time.Minute}, fleet.Up, fleet.Up, fleet.Cold)
 	w.ledger.Begin(small0, 0)
 	w.want(small0, fleet.Warm, lifecycle.Order{})
 	w.wake(0)
@@ -111,7 +111,7 @@ func TestDrainEnds(t *testing.T) {
 
 // An order that has not led to an action is taken back by another.
 func TestUndrain(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{})
+	w := newFixture(t, lifecycle.Options{})
 	w.ledger.Begin(small0, 0)
 	w.want(small0, fleet.Cold, lifecycle.Order{})
 	w.want(small0, fleet.Up, lifecycle.Order{})
@@ -128,7 +128,7 @@ func TestUndrain(t *testing.T) {
 
 // An undrain that bypasses the controller loses no request.
 func TestUndrainedByHand(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{})
+	w := newFixture(t, lifecycle.Options{})
 	first, _ := w.ledger.Begin(small0, 0)
 	w.want(small0, fleet.Cold, lifecycle.Order{})
 	w.wake(0)
@@ -151,7 +151,7 @@ func TestUndrainedByHand(t *testing.T) {
 
 // What was drained before by an operator stays so.
 func TestOperatorsDrainStays(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{})
+	w := newFixture(t, lifecycle.Options{})
 	w.ledger.SetDrained(small0, true)
 	w.want(small0, fleet.Cold, lifecycle.Order{})
 	w.wake(0)

@@ -14,23 +14,23 @@ import (
 // However an action fails, the replica is as it was, the reason is kept, and the next
 // order begins afresh.
 func TestActionsThatFail(t *testing.T) {
-	for name, fail := range map[string]func(w *world) string{
-		"the engine says so": func(w *world) string {
+	for name, fail := range map[string]func(w *fixture) string{
+		"the engine says so": func(w *fixture) string {
 			w.wake(0)
 			w.answer(control.ActionFailed, errors.New("out of memory"))
 			return "out of memory"
 		},
-		"the engine gives no reason": func(w *world) string {
+		"the engine gives no reason": func(w *fixture) string {
 			w.wake(0)
 			w.answer(control.ActionFailed, nil)
 			return "the engine gave no reason"
 		},
-		"the actuator refuses": func(w *world) string {
+		"the actuator refuses": func(w *fixture) string {
 			w.engines.err = errors.New("nothing drives it")
 			w.wake(0)
 			return "nothing drives it"
 		},
-		"no word of it": func(w *world) string {
+		"no word of it": func(w *fixture) string {
 			w.wake(0)
 			w.wake(time.Minute)
 			return "no word of it for 1m0s"
@@ -44,7 +44,7 @@ func TestActionsThatFail(t *testing.T) {
 				{fleet.Cold, fleet.Up, "loaded"}, {fleet.Warm, fleet.Up, "woken"},
 				{fleet.Up, fleet.Warm, "put to sleep"}, {fleet.Up, fleet.Cold, "unloaded"}, {fleet.Warm, fleet.Cold, "unloaded"},
 			} {
-				w := newWorld(t, lifecycle.Options{ActionTimeout: time.Minute}, x.from, fleet.Cold, fleet.Cold)
+				w := newFixture(t, lifecycle.Options{ActionTimeout: time.Minute}, x.from, fleet.Cold, fleet.Cold)
 				w.want(tiny0, x.to, lifecycle.Order{})
 				why := fail(w)
 				w.is(tiny0, x.from, "tiny@gpu0 was not "+x.words+": "+why)
@@ -64,7 +64,7 @@ func TestActionsThatFail(t *testing.T) {
 
 // An engine that dies while it loads is down, and cold once it is back.
 func TestEngineDiesWhileItLoads(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Cold)
 	w.want(tiny0, fleet.Up, lifecycle.Order{})
 	w.wake(0)
 	w.ledger.SetUp(tiny0, false) // as the health monitor finds it
@@ -77,7 +77,7 @@ func TestEngineDiesWhileItLoads(t *testing.T) {
 
 // What another hand does to an engine is noticed, and is how the replica is wanted then.
 func TestAnotherHand(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Up, fleet.Cold, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Cold, fleet.Cold)
 	w.c.Observe(control.Event{Kind: control.Changed, Replica: tiny0, State: fleet.Warm})
 	w.is(tiny0, fleet.Warm, "")
 	w.c.Observe(control.Event{Kind: control.Unloaded, Replica: tiny0})
@@ -103,7 +103,7 @@ func TestAnotherHand(t *testing.T) {
 
 // Events of actions that are over change nothing.
 func TestStaleEventsAreIgnored(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Cold)
 	w.want(tiny0, fleet.Up, lifecycle.Order{})
 	w.wake(0)
 	old := w.engines.last()
@@ -131,7 +131,7 @@ func TestStaleEventsAreIgnored(t *testing.T) {
 // what has become of the load, which counts late as well.
 func TestLateAnswers(t *testing.T) {
 	for _, kind := range []control.Kind{control.Loaded, control.ActionFailed} {
-		w := newWorld(t, lifecycle.Options{ActionTimeout: time.Minute}, fleet.Up, fleet.Cold, fleet.Cold)
+		w := newFixture(t, lifecycle.Options{ActionTimeout: time.Minute}, fleet.Up, fleet.Cold, fleet.Cold)
 		w.want(small0, fleet.Up, lifecycle.Order{})
 		w.wake(0)
 		w.wake(time.Minute)
@@ -172,7 +172,7 @@ func TestActionsAtOnce(t *testing.T) {
 
 // Of two controllers one acts on a replica, and the other leaves it alone and says so.
 func TestTwoControllers(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Up)
+	w := newFixture(t, lifecycle.Options{}, fleet.Up)
 	other := lifecycle.New(w.ledger, w.engines, lifecycle.Options{})
 	w.want(tiny0, fleet.Cold, lifecycle.Order{})
 	if err := other.Want(tiny0, fleet.Warm, lifecycle.Order{}); err != nil {

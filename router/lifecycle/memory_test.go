@@ -11,7 +11,7 @@ import (
 )
 
 func TestRefusals(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{}, fleet.Up, fleet.Up, fleet.Cold, fleet.Warm, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Up, fleet.Cold, fleet.Warm, fleet.Cold)
 	w.refused(large0, fleet.Up, "host gpu0 has 24 GiB, 12 GiB of them free; large takes 14 GiB: 2 GiB are missing")
 	w.refused(large0, fleet.Warm, "host gpu0 has 24 GiB, 12 GiB of them free; large takes 14 GiB: 2 GiB are missing")
 	w.refused(5, fleet.Up, "there is no replica 5: the fleet has 5, counted from 0")
@@ -50,7 +50,7 @@ func TestModelThatIsNotThere(t *testing.T) {
 // A load waits for the memory of what is being unloaded, and is given up if that stays.
 func TestLoadWaitsForMemory(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		w := newWorld(t, lifecycle.Options{Interval: time.Second}, fleet.Up, fleet.Up, fleet.Cold)
+		w := newFixture(t, lifecycle.Options{Interval: time.Second}, fleet.Up, fleet.Up, fleet.Cold)
 		w.want(small0, fleet.Cold, lifecycle.Order{})
 		w.want(large0, fleet.Up, lifecycle.Order{})
 		if due := w.wake(0); due != time.Second {
@@ -76,7 +76,7 @@ func TestLoadWaitsForMemory(t *testing.T) {
 
 // A load that waits is given up if what was to make room is wanted again.
 func TestLoadLosesItsMemory(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{})
+	w := newFixture(t, lifecycle.Options{})
 	w.ledger.Begin(small0, 0)
 	w.want(small0, fleet.Cold, lifecycle.Order{})
 	w.want(large0, fleet.Up, lifecycle.Order{})
@@ -89,7 +89,7 @@ func TestLoadLosesItsMemory(t *testing.T) {
 
 // What sleeps takes the share of its memory that the options say.
 func TestMemoryOfTheSleeping(t *testing.T) {
-	w := newWorld(t, lifecycle.Options{Asleep: .5}, fleet.Cold, fleet.Warm, fleet.Cold)
+	w := newFixture(t, lifecycle.Options{Asleep: .5}, fleet.Cold, fleet.Warm, fleet.Cold)
 	if got := w.c.Free(0); got != 24*gib-11*gib/2 {
 		t.Errorf("%d bytes are free", got)
 	}

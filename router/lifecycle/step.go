@@ -72,11 +72,11 @@ func (c *Controller) stepDraining(i int, now time.Duration) time.Duration {
 		return control.Never
 	}
 	// From here on its placement keeps requests away, even if it is undrained.
-	if !c.claim(i, fleet.Draining) {
+	if !c.reserve(i, fleet.Draining) {
 		return control.Never
 	}
 	if c.ledger.InFlightOn(i) > 0 && !r.order.Force { // begun since, as somebody had undrained it
-		if c.claim(i, fleet.Up) {
+		if c.reserve(i, fleet.Up) {
 			c.drain(i)
 		}
 		return now + c.options.Interval
@@ -107,14 +107,14 @@ func (c *Controller) stepReady(i int, now time.Duration) time.Duration {
 			return now + c.options.Interval
 		}
 	}
-	if !c.claim(i, claimed) {
+	if !c.reserve(i, claimed) {
 		return control.Never
 	}
 	return c.act(i, verb, placed, now)
 }
 
 // claim places the replica, unless another controller has done so since.
-func (c *Controller) claim(i int, s fleet.State) bool {
+func (c *Controller) reserve(i int, s fleet.State) bool {
 	r := &c.replicas[i]
 	epoch, ok := c.ledger.PlaceSince(i, r.since, s)
 	if !ok {
@@ -212,7 +212,7 @@ func (c *Controller) fail(i int, err error) {
 func (c *Controller) settle(i int, s fleet.State, err error) {
 	r := &c.replicas[i]
 	c.release(i)
-	if s != c.ledger.Placed(i) && !c.claim(i, s) {
+	if s != c.ledger.Placed(i) && !c.reserve(i, s) {
 		return
 	}
 	r.failed = err

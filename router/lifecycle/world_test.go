@@ -72,7 +72,7 @@ func (e *engines) last() control.Action {
 }
 
 // world is one controller with its ledger and engines.
-type world struct {
+type fixture struct {
 	*testing.T
 	ledger  *fleet.Ledger
 	engines *engines
@@ -80,20 +80,20 @@ type world struct {
 	now     time.Duration
 }
 
-func newWorld(t *testing.T, o lifecycle.Options, initial ...fleet.State) *world {
-	w := &world{T: t, ledger: fleet.NewLedger(catalogue(t, initial...)), engines: &engines{}}
+func newFixture(t *testing.T, o lifecycle.Options, initial ...fleet.State) *fixture {
+	w := &fixture{T: t, ledger: fleet.NewLedger(catalogue(t, initial...)), engines: &engines{}}
 	w.c = lifecycle.New(w.ledger, w.engines, o)
 	return w
 }
 
-func (w *world) want(replica int, s fleet.State, o lifecycle.Order) {
+func (w *fixture) want(replica int, s fleet.State, o lifecycle.Order) {
 	w.Helper()
 	if err := w.c.Want(replica, s, o); err != nil {
 		w.Fatalf("cannot have replica %d %v: %v", replica, s, err)
 	}
 }
 
-func (w *world) refused(replica int, s fleet.State, want string) {
+func (w *fixture) refused(replica int, s fleet.State, want string) {
 	w.Helper()
 	before := fmt.Sprint(w.c.Status(max(0, min(replica, 4))))
 	if err := w.c.Want(replica, s, lifecycle.Order{}); err == nil || err.Error() != want {
@@ -105,13 +105,13 @@ func (w *world) refused(replica int, s fleet.State, want string) {
 }
 
 // wake has time pass before the controller wakes.
-func (w *world) wake(by time.Duration) time.Duration {
+func (w *fixture) wake(by time.Duration) time.Duration {
 	w.now += by
 	return w.c.Wake(w.now)
 }
 
 // acted checks the number of actions so far, and the latest.
-func (w *world) acted(n int, verb control.Verb, replica int) {
+func (w *fixture) acted(n int, verb control.Verb, replica int) {
 	w.Helper()
 	if last := w.engines.last(); len(w.engines.acts) != n || n > 0 && (last.Verb != verb || last.Replica != replica) {
 		w.Fatalf("%d actions %v, want %d, the last %v of replica %d", len(w.engines.acts), w.engines.acts, n, verb, replica)
@@ -119,7 +119,7 @@ func (w *world) acted(n int, verb control.Verb, replica int) {
 }
 
 // answer ends the latest action.
-func (w *world) answer(kind control.Kind, err error) {
+func (w *fixture) answer(kind control.Kind, err error) {
 	a := w.engines.last()
 	e := control.Event{At: w.now, Kind: kind, Replica: a.Replica, Action: a}
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *world) answer(kind control.Kind, err error) {
 	w.c.Observe(e)
 }
 
-func (w *world) is(replica int, s fleet.State, reason string) {
+func (w *fixture) is(replica int, s fleet.State, reason string) {
 	w.Helper()
 	status := w.c.Status(replica)
 	if w.ledger.State(replica) != s || status.State != s || (status.Err == nil) != (reason == "") || reason != "" && status.Err.Error() != reason {

@@ -1,7 +1,6 @@
-// Package queue is the order in which requests wait that cannot be begun yet: by
-// priority, in fair shares of tenants, and each tenant's by deadline. It holds no
-// lock and reads no clock: whoever holds it passes times in, and is one goroutine
-// at a time.
+// Package queue orders the requests that wait: by priority, in fair shares of classes and
+// tenants, and each tenant's by deadline. It holds no lock and reads no clock: its owner
+// passes times in, and calls it from one goroutine at a time.
 package queue
 
 import (
@@ -11,11 +10,11 @@ import (
 	"time"
 )
 
-// Queue is start-time fair queueing (Goyal, Vin and Cheng 1996) on two levels, of
-// the classes of a priority and of the tenants of a class. Each class and tenant has
-// a tag, the service that it has had; what waits with the smallest tag goes next.
-// One that comes anew starts at the tag of the last served: it has no claim for the
-// time that it did not wait.
+// Queue implements start-time fair queueing (Goyal, Vin and Cheng 1996) on two levels: the
+// classes of a priority, and the tenants of a class. Each class and tenant has a tag, the
+// service that it has had; the one with the smallest tag goes next. A class or tenant that
+// begins to wait starts at the tag of the last one served, so that it is owed nothing for
+// the time in which it did not wait.
 type Queue[T any] struct {
 	levels   []*level[T] // from the highest priority
 	classes  []*class[T] // by index
@@ -24,7 +23,7 @@ type Queue[T any] struct {
 	arrivals uint64
 }
 
-// level is the classes of one priority.
+// level holds the classes of one priority.
 type level[T any] struct {
 	priority int
 	classes  []*class[T]
@@ -41,7 +40,7 @@ type class[T any] struct {
 	size    int
 }
 
-// flow is what one tenant has waiting in a class.
+// flow holds the entries of one tenant in a class.
 type flow[T any] struct {
 	class   *class[T]
 	tenant  string
@@ -49,17 +48,17 @@ type flow[T any] struct {
 	waiting []*Entry[T] // by Until, then arrival
 }
 
-// New makes a queue for at most limit entries. There is at least one class; shares
-// that are not above zero count as 1.
+// New makes a queue for at most limit entries. It needs at least one class. Shares that are
+// not above zero count as 1.
 func New[T any](classes []Class, limit int) *Queue[T] {
 	q := &Queue[T]{}
 	q.Set(classes, limit)
 	return q
 }
 
-// Set changes the classes, and the limit. A class is known by its index: there are at
-// least as many as before. All that waits stays, each tenant's in its order, also above
-// a lower limit. A class of another priority comes anew among those.
+// Set changes the classes and the limit. A class is identified by its index, so there must
+// be at least as many as before. All entries stay, each tenant's in its order, even above a
+// lower limit. A class whose priority changes starts like one that has not waited before.
 func (q *Queue[T]) Set(classes []Class, limit int) {
 	before := q.levels
 	q.limit, q.levels = limit, nil
@@ -83,7 +82,8 @@ func (q *Queue[T]) Set(classes []Class, limit int) {
 	slices.SortFunc(q.levels, func(a, b *level[T]) int { return cmp.Compare(b.priority, a.priority) })
 }
 
-// leveled is the level of the priority, made if need be, as far as that was before.
+// leveled returns the level of the priority. A new one continues the level of that priority
+// among those before.
 func (q *Queue[T]) leveled(priority int, before []*level[T]) *level[T] {
 	of := func(l *level[T]) bool { return l.priority == priority }
 	if at := slices.IndexFunc(q.levels, of); at >= 0 {
@@ -97,31 +97,31 @@ func (q *Queue[T]) leveled(priority int, before []*level[T]) *level[T] {
 	return l
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (q *Queue[T]) Len() int { return q.size }
 
-// Waiting is the number of entries of a class.
+// Waiting returns the number of entries of a class.
 func (q *Queue[T]) Waiting(class int) int { return q.classes[class].size }
 
-// Full says that one has to make way before another can wait.
+// Full reports whether a new entry can wait only if another is evicted.
 func (q *Queue[T]) Full() bool { return q.size >= q.limit }
 
-// Admits says whether Push would let the entry wait now.
+// Admits reports whether Push would let the entry wait now.
 func (q *Queue[T]) Admits(e *Entry[T]) bool {
-	return !q.Full() || q.least(q.classes[e.Class], e.Tenant) != nil
+	return !q.Full() || q.evictable(q.classes[e.Class], e.Tenant) != nil
 }
 
-// Push lets the entry wait. If the queue is full, one that has less claim to a place
-// makes way and is returned: one of the lowest priority below, else the last of the
-// tenant with the most waiting, if that has more than the entry's own tenant with the
-// entry. If there is none, Push reports false and the entry does not wait.
-func (q *Queue[T]) Push(e *Entry[T]) (displaced *Entry[T], ok bool) {
+// Push adds the entry. If the queue is full, it evicts and returns another entry: one of the
+// lowest priority, if that is below the entry's own, else the last of the tenant with the
+// most entries, if that has more than the entry's tenant would have. If there is none, Push
+// reports false and the entry does not wait.
+func (q *Queue[T]) Push(e *Entry[T]) (evicted *Entry[T], ok bool) {
 	c := q.classes[e.Class]
 	if q.Full() {
-		if displaced = q.least(c, e.Tenant); displaced == nil {
+		if evicted = q.evictable(c, e.Tenant); evicted == nil {
 			return nil, false
 		}
-		q.Remove(displaced)
+		q.Remove(evicted)
 	}
 	f := c.tenants[e.Tenant]
 	if f == nil {
@@ -139,7 +139,7 @@ func (q *Queue[T]) Push(e *Entry[T]) (displaced *Entry[T], ok bool) {
 	at, _ := slices.BinarySearchFunc(f.waiting, e, earlier)
 	f.waiting = slices.Insert(f.waiting, at, e)
 	q.count(c, 1)
-	return displaced, true
+	return evicted, true
 }
 
 func earlier[T any](a, b *Entry[T]) int {
@@ -152,9 +152,9 @@ func (q *Queue[T]) count(c *class[T], n int) {
 	q.size += n
 }
 
-// least is the entry with the least claim to a place, if that is less than a newcomer
-// of the class and tenant has, else nil.
-func (q *Queue[T]) least(c *class[T], tenant string) *Entry[T] {
+// evictable returns the entry to evict for a new one of the class and tenant, or nil if all
+// entries come before the new one.
+func (q *Queue[T]) evictable(c *class[T], tenant string) *Entry[T] {
 	at := len(q.levels) - 1
 	for at >= 0 && q.levels[at].size == 0 {
 		at--
@@ -182,15 +182,15 @@ func (q *Queue[T]) least(c *class[T], tenant string) *Entry[T] {
 	return longest.waiting[len(longest.waiting)-1]
 }
 
-// weight is how much waits, relative to the class's share.
+// weight returns how many entries wait, relative to the class's share.
 func (f *flow[T]) weight() float64 { return float64(len(f.waiting)) / f.class.share }
 
-// outweighs orders flows by weight, and equals in a way that repeats.
+// outweighs orders flows by weight, and equal ones in a way that repeats.
 func (f *flow[T]) outweighs(g *flow[T]) bool {
 	return cmp.Or(cmp.Compare(f.weight(), g.weight()), cmp.Compare(f.tag, g.tag), cmp.Compare(f.tenant, g.tenant)) > 0
 }
 
-// Remove takes the entry out, as if it had never come. It reports false if it does
+// Remove removes the entry without charging its tenant. It reports false if the entry does
 // not wait.
 func (q *Queue[T]) Remove(e *Entry[T]) bool {
 	f := e.in
@@ -205,8 +205,7 @@ func (q *Queue[T]) Remove(e *Entry[T]) bool {
 	return true
 }
 
-// tidy forgets a tenant without entries once it has no more service to its account
-// than others have had.
+// tidy forgets a tenant without entries once the others have had as much service.
 func (c *class[T]) tidy(f *flow[T]) {
 	c.level.tidy()
 	if c.size == 0 {
@@ -219,7 +218,8 @@ func (c *class[T]) tidy(f *flow[T]) {
 	}
 }
 
-// tidy forgets what classes have had once there is nobody to be fair to.
+// tidy resets the tags of the classes once none of them waits: there is no other to be fair
+// to.
 func (l *level[T]) tidy() {
 	if l.size > 0 {
 		return
@@ -230,9 +230,9 @@ func (l *level[T]) tidy() {
 	}
 }
 
-// Take removes and returns the first entry, in order, that fits; nil if none does.
-// Entries that do not fit keep their place. Fits is asked in order, of each at most
-// once, and must not use the queue.
+// Take removes and returns the first entry, in order, for which fits returns true, or nil
+// if there is none. The other entries keep their positions. Fits is called in order, at most
+// once for each entry, and must not use the queue.
 func (q *Queue[T]) Take(fits func(*Entry[T]) bool) *Entry[T] {
 	for _, l := range q.levels {
 		if l.size == 0 {
@@ -261,7 +261,8 @@ func (l *level[T]) order() []*class[T] {
 	return list
 }
 
-// order is the tenants with entries; of equal tags the one whose first is due first.
+// order returns the tenants with entries by their tags; of equal tags the one whose first
+// entry is due first.
 func (c *class[T]) order() []*flow[T] {
 	list := make([]*flow[T], 0, len(c.tenants))
 	for _, f := range c.tenants {
@@ -287,8 +288,8 @@ func (q *Queue[T]) serve(e *Entry[T]) {
 	c.virtual = max(c.virtual, f.tag)
 	f.tag += cost
 	q.Remove(e)
-	var least *flow[T]                // of those without entries that stay, by service
-	for _, other := range c.tenants { // whom the others have caught up with
+	var least *flow[T] // of the tenants without entries that stay, the one with the least service
+	for _, other := range c.tenants {
 		if len(other.waiting) == 0 {
 			c.tidy(other)
 			if other.tag > c.virtual && (least == nil || cmp.Or(cmp.Compare(other.tag, least.tag), cmp.Compare(other.tenant, least.tenant)) < 0) {
@@ -296,16 +297,17 @@ func (q *Queue[T]) serve(e *Entry[T]) {
 			}
 		}
 	}
-	// Where each request has a tenant of its own nobody is ever caught up with. The
-	// one that had least is then let off what it had, as are all that come anew.
+	// Where each request has a tenant of its own, the others never catch up. To bound the
+	// number of tenants, the one with the least service is then forgotten, as if it had had
+	// none.
 	if len(c.tenants) > 2*q.limit && least != nil {
 		c.virtual = max(c.virtual, least.tag)
 		c.tidy(least)
 	}
 }
 
-// Expire removes and returns the entries whose time is over: those that should begin
-// by now. Whoever may still serve them does so before.
+// Expire removes and returns the entries whose time is over: those that should have begun
+// by now. Call Take before it for those that can still begin.
 func (q *Queue[T]) Expire(now time.Duration) []*Entry[T] {
 	var over []*Entry[T]
 	for e := range q.first() {
@@ -322,7 +324,7 @@ func (q *Queue[T]) Expire(now time.Duration) []*Entry[T] {
 	return over
 }
 
-// Next is when the first entry's time is over; false if nothing waits.
+// Next returns when the first entry's time is over, and false if nothing waits.
 func (q *Queue[T]) Next() (until time.Duration, ok bool) {
 	until = math.MaxInt64
 	for e := range q.first() {
@@ -331,7 +333,7 @@ func (q *Queue[T]) Next() (until time.Duration, ok bool) {
 	return until, ok
 }
 
-// first is the first entry of each tenant, in no order.
+// first iterates over the first entry of each tenant, in no order.
 func (q *Queue[T]) first() func(yield func(*Entry[T]) bool) {
 	return func(yield func(*Entry[T]) bool) {
 		for _, c := range q.classes {
@@ -344,9 +346,9 @@ func (q *Queue[T]) first() func(yield func(*Entry[T]) bool) {
 	}
 }
 
-// Ahead is about how many entries go before one of the class and tenant that should
-// begin by until: all of higher priority, those of its tenant that are due earlier,
-// and of each other tenant as many as its own have turns.
+// Ahead estimates how many entries go before one of the class and tenant that should begin
+// by until: all of higher priority, those of its tenant that are due earlier, and of each
+// other tenant as many as its own tenant has turns.
 func (q *Queue[T]) Ahead(class int, tenant string, until time.Duration) int {
 	c := q.classes[class]
 	var own int

@@ -29,8 +29,8 @@ func at(name string, class int, tenant string, until int) *entry {
 func push(t *testing.T, q *queue.Queue[string], list ...*entry) {
 	t.Helper()
 	for _, e := range list {
-		if displaced, ok := q.Push(e); !ok || displaced != nil {
-			t.Fatalf("push of %s: %v, displaced %v", e.Value, ok, displaced)
+		if evicted, ok := q.Push(e); !ok || evicted != nil {
+			t.Fatalf("push of %s: %v, evicted %v", e.Value, ok, evicted)
 		}
 	}
 }
@@ -173,11 +173,11 @@ func TestNobodySavesUpTurns(t *testing.T) {
 
 func TestAFullQueue(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		waiting   []*entry
-		comes     *entry
-		displaced string
-		refused   bool
+		name    string
+		waiting []*entry
+		comes   *entry
+		evicted string
+		refused bool
 	}{
 		{"refuses one with no more claim", []*entry{at("a", batch, "", 1), at("b", batch, "", 2)}, at("c", batch, "", 1), "", true},
 		{"lets the last of a lower priority go", []*entry{at("a", urgent, "", 1), at("b", batch, "", 2), at("c", batch, "", 1)}, at("d", urgent, "", 9), "b", false},
@@ -188,15 +188,15 @@ func TestAFullQueue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			q := queue.New[string](twoLevels, len(c.waiting))
 			push(t, q, c.waiting...)
-			displaced, ok := q.Push(c.comes)
-			if ok == c.refused || (displaced == nil) != (c.displaced == "") || displaced != nil && displaced.Value != c.displaced {
-				t.Errorf("displaced %v, %v", displaced, ok)
+			evicted, ok := q.Push(c.comes)
+			if ok == c.refused || (evicted == nil) != (c.evicted == "") || evicted != nil && evicted.Value != c.evicted {
+				t.Errorf("evicted %v, %v", evicted, ok)
 			}
 			if q.Len() != len(c.waiting) {
 				t.Errorf("%d wait, want %d", q.Len(), len(c.waiting))
 			}
-			if displaced != nil && q.Remove(displaced) {
-				t.Error("what was displaced still waits")
+			if evicted != nil && q.Remove(evicted) {
+				t.Error("what was evicted still waits")
 			}
 		})
 	}
@@ -268,9 +268,9 @@ func TestNothingIsLost(t *testing.T) {
 			switch rng.IntN(7) {
 			case 0, 1, 2:
 				e := &queue.Entry[int]{Value: step, Class: rng.IntN(3), Tenant: string(rune('a' + rng.IntN(4))), Until: now + time.Duration(rng.IntN(40)), Cost: rng.Float64()}
-				displaced, ok := q.Push(e)
-				if displaced != nil {
-					gone(displaced, "displacement")
+				evicted, ok := q.Push(e)
+				if evicted != nil {
+					gone(evicted, "eviction")
 				}
 				if ok {
 					waiting[e] = true

@@ -178,7 +178,7 @@ func (p *Prober) ask(ctx context.Context, w *round) (f health.Finding, found boo
 	case err == nil && status < http.StatusInternalServerError:
 		return health.Well, true
 	case err == nil:
-		return health.Unsound, true
+		return health.Errored, true
 	case Unnamed(err):
 		return health.Late, true
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
@@ -190,7 +190,7 @@ func (p *Prober) ask(ctx context.Context, w *round) (f health.Finding, found boo
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
 		return health.Late, true
 	}
-	return health.Unsound, true
+	return health.Errored, true
 }
 
 // missing says that the server has no such path.

@@ -89,7 +89,7 @@ func TestFindings(t *testing.T) {
 	}{
 		"well":         {status(200), health.Well},
 		"no key":       {status(401), health.Well},
-		"loading":      {status(503), health.Unsound},
+		"loading":      {status(503), health.Errored},
 		"nothing here": {status(404), health.Absent},
 		"refused":      {func(context.Context, string) (int, error) { return 0, dial }, health.Refused},
 		"no way there": {func(context.Context, string) (int, error) {
@@ -101,14 +101,14 @@ func TestFindings(t *testing.T) {
 		"no such name":                     {unnamed(&net.DNSError{IsNotFound: true}), health.Refused},
 		"its name cannot be looked up now": {unnamed(&net.DNSError{IsTemporary: true}), health.Late},
 		"nor in time":                      {unnamed(&net.DNSError{IsTimeout: true}), health.Late},
-		"breaks off":                       {func(context.Context, string) (int, error) { return 0, io.ErrUnexpectedEOF }, health.Unsound},
+		"breaks off":                       {func(context.Context, string) (int, error) { return 0, io.ErrUnexpectedEOF }, health.Errored},
 		"never":                            {hangs, health.Unconnected},
 		"models alone": {func(_ context.Context, path string) (int, error) {
 			return map[string]int{"/health": 404, "/v1/models": 200}[path], nil
 		}, health.Well},
 		"models fail": {func(_ context.Context, path string) (int, error) {
 			return map[string]int{"/health": 405, "/v1/models": 500}[path], nil
-		}, health.Unsound},
+		}, health.Errored},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTheProbePathIsAskedAgain(t *testing.T) {
 			}
 			return 200, nil
 		})
-		if d.findings[0] != health.Absent || d.findings[len(d.findings)-1] != health.Unsound {
+		if d.findings[0] != health.Absent || d.findings[len(d.findings)-1] != health.Errored {
 			t.Errorf("found %v", d.findings)
 		}
 	})

@@ -50,7 +50,7 @@ func (s *Scenario) Gate() router.Gate {
 		return nil
 	}
 	return admission.Rule{
-		Pace: o.Pace, KV: o.KV, Output: s.Lengths().Output,
+		DeadlineShare: o.Pace, KV: o.KV, Output: s.Lengths().Output,
 		Sequences: s.Engine.MaxSequences, Profiles: s.Profiles(),
 	}
 }
