@@ -3,80 +3,15 @@ package serving
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"gearshift/serving/config"
 )
-
-// LogConfig is what the server writes about itself and its requests.
-type LogConfig struct {
-	// Format is [LogText] or [LogJSON].
-	Format string `yaml:"format"`
-	// Level is the least level written: debug, info, warn or error.
-	Level string `yaml:"level"`
-	// Access says which requests get a line: [AccessAll], [AccessErrors] or
-	// [AccessOff].
-	Access string `yaml:"access"`
-	// Sample is the share of completed requests that get theirs, with
-	// [AccessAll].
-	Sample float64 `yaml:"sample"`
-}
-
-// The formats of [LogConfig].
-const (
-	LogText = "text" // key=value
-	LogJSON = "json" // an object a line
-)
-
-var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-
-// What [LogConfig] can say of access.
-const (
-	AccessAll    = "all"
-	AccessErrors = "errors" // those that were not completed
-	AccessOff    = "off"
-)
-
-// DefaultLogConfig tells of what went wrong.
-func DefaultLogConfig() LogConfig {
-	return LogConfig{Format: LogText, Level: "info", Access: AccessErrors, Sample: 1}
-}
-
-// Validate names every fault of the configuration, by its YAML key.
-func (l LogConfig) Validate() error {
-	var faults []error
-	if l.Format != LogText && l.Format != LogJSON {
-		faults = append(faults, fmt.Errorf("log.format: unknown format %q; want %s or %s", l.Format, LogText, LogJSON))
-	}
-	if _, ok := levels[l.Level]; !ok {
-		faults = append(faults, fmt.Errorf("log.level: unknown level %q; want debug, info, warn or error", l.Level))
-	}
-	if l.Access != AccessAll && l.Access != AccessErrors && l.Access != AccessOff {
-		faults = append(faults, fmt.Errorf("log.access: %q is none of %s, %s and %s", l.Access, AccessAll, AccessErrors, AccessOff))
-	}
-	if !(l.Sample > 0 && l.Sample <= 1) {
-		faults = append(faults, fmt.Errorf("log.sample: %v must be above 0 and at most 1", l.Sample))
-	}
-	return errors.Join(faults...)
-}
-
-// Least is the least level written.
-func (l LogConfig) Least() slog.Level { return levels[l.Level] }
-
-// Logger writes to w as configured, from the level on, which may change.
-func (l LogConfig) Logger(w io.Writer, level slog.Leveler) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if l.Format == LogJSON {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
-}
 
 // mostErrorLines bounds the lines a second of a kind about what went wrong: an overload
 // must not become one of the log.
@@ -140,14 +75,14 @@ func (l *accessLog) Over(a *Account) {
 // due says whether the request gets its line. One that is explained, as was asked, always
 // does; asking alone is no way past the limit.
 func (l *accessLog) due(a *Account) bool {
-	config := &l.settings().Log
+	c := &l.settings().Log
 	switch {
-	case config.Access == AccessOff:
+	case c.Access == config.AccessOff:
 		return false
 	case a.asked && a.Explanation != nil:
 		return true
 	case a.Work != nil && a.Result.Outcome == Completed:
-		return config.Access == AccessAll && sampled(l.done.Add(1), config.Sample)
+		return c.Access == config.AccessAll && sampled(l.done.Add(1), c.Sample)
 	}
 	return l.lines.due(l.clock())
 }

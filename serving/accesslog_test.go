@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // logged is a server with an access log, at a time that stands still.
@@ -35,7 +36,7 @@ func (g *rig) lines() (lines []string) {
 }
 
 func TestAccessLines(t *testing.T) {
-	g := logged(t, says(http.StatusOK, jsonType, fine), serving.AccessAll, 1)
+	g := logged(t, says(http.StatusOK, jsonType, fine), config.AccessAll, 1)
 	g.do("POST", chat, ask, "x-request-id", "one", "x-gearshift-task", "copy", "x-gearshift-explain", "1", "x-gearshift-tenant", "acme")
 	g.do("POST", chat, `{"model":"huge"}`, "x-request-id", "two")
 	g.do("POST", chat, `{"model":"`+strings.Repeat("ü", 1000)+`"}`, "x-request-id", "three")
@@ -62,13 +63,13 @@ func TestAccessLines(t *testing.T) {
 
 // By default only what went wrong gets a line, and an overload does not flood the log.
 func TestAccessLinesOfErrors(t *testing.T) {
-	if serving.DefaultConfig().Log.Access != serving.AccessErrors {
+	if config.Default().Log.Access != config.AccessErrors {
 		t.Fatal("another default")
 	}
 	status := http.StatusOK
 	g := logged(t, transport(func(*http.Request) (*http.Response, error) {
 		return reply(status, jsonType, io.NopCloser(strings.NewReader(fine))), nil
-	}), serving.AccessErrors, 1)
+	}), config.AccessErrors, 1)
 	g.do("POST", chat, ask)
 	if lines := g.lines(); len(lines) != 0 {
 		t.Fatalf("of a completed request: %q", lines)
@@ -145,14 +146,14 @@ func TestAccessLinesOfClientsThatLeave(t *testing.T) {
 }
 
 func TestAccessLinesCanBeSampledOrOff(t *testing.T) {
-	g := logged(t, says(http.StatusOK, jsonType, fine), serving.AccessAll, 0.3)
+	g := logged(t, says(http.StatusOK, jsonType, fine), config.AccessAll, 0.3)
 	for range 100 {
 		g.do("POST", chat, ask)
 	}
 	if n := len(g.lines()); n != 30 {
 		t.Errorf("%d lines of 100, want 30", n)
 	}
-	g = logged(t, says(http.StatusOK, jsonType, fine), serving.AccessOff, 1)
+	g = logged(t, says(http.StatusOK, jsonType, fine), config.AccessOff, 1)
 	g.do("POST", chat, "{", "x-gearshift-explain", "1")
 	if lines := g.lines(); len(lines) != 0 {
 		t.Errorf("lines %q", lines)
@@ -168,7 +169,7 @@ func TestReloadOfTheAccessLog(t *testing.T) {
 		sample float64
 		lines  int // of a hundred that are fine and one that is not
 	}{
-		{serving.AccessErrors, 1, 1}, {serving.AccessAll, 1, 101}, {serving.AccessAll, 0.3, 31}, {serving.AccessOff, 1, 0}, {serving.AccessErrors, 1, 1},
+		{config.AccessErrors, 1, 1}, {config.AccessAll, 1, 101}, {config.AccessAll, 0.3, 31}, {config.AccessOff, 1, 0}, {config.AccessErrors, 1, 1},
 	} {
 		w.change.Config.Log.Access, w.change.Config.Log.Sample = c.access, c.sample
 		if out, err := g.Reload("test"); err != nil || len(out.NeedRestart) > 0 {
@@ -187,7 +188,7 @@ func TestReloadOfTheAccessLog(t *testing.T) {
 
 // A lease of the route endpoint is one request: its line comes at its end.
 func TestAccessLineOfALease(t *testing.T) {
-	g := logged(t, nil, serving.AccessAll, 1)
+	g := logged(t, nil, config.AccessAll, 1)
 	w := g.do("POST", "/v1/gearshift/route", "{}", "x-request-id", "lease", "x-gearshift-explain", "1")
 	if explain(t, w).Variant != "small" || len(g.lines()) != 0 {
 		t.Fatalf("%s, then %q", w.Header(), g.lines())
@@ -204,10 +205,10 @@ func TestAccessLineOfALease(t *testing.T) {
 
 func TestJSONLogsHoldObjects(t *testing.T) {
 	var text strings.Builder
-	config := serving.DefaultLogConfig()
-	config.Format, config.Access = serving.LogJSON, serving.AccessAll
+	c := config.DefaultLog()
+	c.Format, c.Access = config.LogJSON, config.AccessAll
 	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
-		o.Config.Log, o.Log = config, config.Logger(&text, config.Least())
+		o.Config.Log, o.Log = c, c.Logger(&text, c.Least())
 	})
 	g.do("POST", chat, ask, "x-gearshift-explain", "1")
 	var line struct {
@@ -221,17 +222,17 @@ func TestJSONLogsHoldObjects(t *testing.T) {
 }
 
 func TestLogConfigFaults(t *testing.T) {
-	for want, change := range map[string]func(*serving.LogConfig){
-		`log.format: unknown format "xml"; want text or json`: func(c *serving.LogConfig) { c.Format = "xml" },
-		`log.level: unknown level "loud"; want debug`:         func(c *serving.LogConfig) { c.Level = "loud" },
-		`log.access: "some" is none of all, errors and off`:   func(c *serving.LogConfig) { c.Access = "some" },
-		"log.sample: 0 must be above 0":                       func(c *serving.LogConfig) { c.Sample = 0 },
-		"log.sample: 1.5 must be above 0 and at most 1":       func(c *serving.LogConfig) { c.Sample = 1.5 },
-		"<nil>": func(c *serving.LogConfig) {
-			c.Format, c.Level, c.Access, c.Sample = serving.LogJSON, "debug", serving.AccessOff, 0.5
+	for want, change := range map[string]func(*config.Log){
+		`log.format: unknown format "xml"; want text or json`: func(c *config.Log) { c.Format = "xml" },
+		`log.level: unknown level "loud"; want debug`:         func(c *config.Log) { c.Level = "loud" },
+		`log.access: "some" is none of all, errors and off`:   func(c *config.Log) { c.Access = "some" },
+		"log.sample: 0 must be above 0":                       func(c *config.Log) { c.Sample = 0 },
+		"log.sample: 1.5 must be above 0 and at most 1":       func(c *config.Log) { c.Sample = 1.5 },
+		"<nil>": func(c *config.Log) {
+			c.Format, c.Level, c.Access, c.Sample = config.LogJSON, "debug", config.AccessOff, 0.5
 		},
 	} {
-		c := serving.DefaultLogConfig()
+		c := config.DefaultLog()
 		change(&c)
 		if err := c.Validate(); !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -17,28 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/browser"
+	"gearshift/serving/config"
+	"gearshift/serving/fields"
 	"gearshift/serving/tries"
 	"gearshift/serving/wire"
 )
-
-// AdminOff as the address of [AdminConfig] opens no admin listener.
-const AdminOff = "off"
-
-// AdminConfig is where operators see and steer the router: a listener apart
-// from that of the clients.
-type AdminConfig struct {
-	// Addr is where to listen, host:port, or [AdminOff].
-	Addr string `yaml:"addr"`
-	// TokenEnv names the environment variable that holds the admin token.
-	TokenEnv string `yaml:"token_env"`
-	// TLS encrypts the connections.
-	TLS TLSConfig `yaml:"tls,omitempty"`
-}
-
-// DefaultAdminConfig listens to this machine alone.
-func DefaultAdminConfig() AdminConfig {
-	return AdminConfig{Addr: "127.0.0.1:8081", TokenEnv: "GEARSHIFT_ADMIN_TOKEN"}
-}
 
 // minAdminToken is the fewest characters of an admin token: fewer can be guessed.
 const minAdminToken = 16
@@ -51,29 +34,10 @@ func CheckAdminToken(token string) error {
 		return nil
 	case len(token) < minAdminToken:
 		return fmt.Errorf("the admin token has %d characters; want at least %d, as from: openssl rand -hex 32", len(token), minAdminToken)
-	case !plain(token):
+	case !fields.Plain(token):
 		return errors.New("the admin token holds characters that no header can; want letters and digits, at most 128, as from: openssl rand -hex 32")
 	}
 	return nil
-}
-
-// Validate names every fault of the configuration, by its YAML key.
-func (a AdminConfig) Validate() error {
-	var faults []error
-	if a.Addr != AdminOff {
-		_, port, err := net.SplitHostPort(a.Addr)
-		if err == nil {
-			_, err = strconv.ParseUint(port, 10, 16)
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdminConfig().Addr, AdminOff))
-		}
-	}
-	if a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= ") {
-		faults = append(faults, fmt.Errorf("admin.token_env: %q is not the name of an environment variable", a.TokenEnv))
-	}
-	faults = append(faults, a.TLS.validate("admin.tls"))
-	return errors.Join(faults...)
 }
 
 // admin is the operator's side of a Server.
@@ -207,12 +171,12 @@ func bearer(h http.Header) string {
 
 // ListenAdmin takes the admin address, for ServeAdmin; nil if that is off.
 func (s *Server) ListenAdmin(ctx context.Context) (net.Listener, error) {
-	if s.config.Admin.Addr == AdminOff {
+	if s.config.Admin.Addr == config.AdminOff {
 		return nil, nil
 	}
 	l, err := listen(ctx, s.config.Admin.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("%w; serving.admin.addr can be another address, or %s", err, AdminOff)
+		return nil, fmt.Errorf("%w; serving.admin.addr can be another address, or %s", err, config.AdminOff)
 	}
 	return l, nil
 }
@@ -225,7 +189,7 @@ const adminGrace = time.Second
 func (s *Server) ServeAdmin(ctx context.Context, l net.Listener) error {
 	server := s.httpServer(s.admin.engine)
 	failed := make(chan error, 1)
-	encrypted := s.config.Admin.TLS.on()
+	encrypted := s.config.Admin.TLS.On()
 	go func() { failed <- s.serveOn(server, l, encrypted, adminCertificate) }()
 	addr := l.Addr().String()
 	s.adminAddr.Store(&addr)

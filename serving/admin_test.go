@@ -16,6 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 const adminToken = "an-admin-token-for-tests"
@@ -154,7 +155,7 @@ func TestAdminFaults(t *testing.T) {
 		`admin.token_env: "" is not the name`:                                       func(o *serving.Options) { o.Config.Admin.TokenEnv = "" },
 		"ready_grace: -1s is negative":                                              func(o *serving.Options) { o.Config.ReadyGrace = -time.Second },
 	} {
-		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+		o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		change(&o)
 		if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -174,7 +175,7 @@ func TestAdminPortInUse(t *testing.T) {
 	if _, err := g.ListenAdmin(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "or off") {
 		t.Errorf("error %v", err)
 	}
-	off := newRig(t, nil, func(o *serving.Options) { o.Config.Admin.Addr = serving.AdminOff })
+	off := newRig(t, nil, func(o *serving.Options) { o.Config.Admin.Addr = config.AdminOff })
 	if l, err := off.ListenAdmin(t.Context()); l != nil || err != nil {
 		t.Errorf("an admin listener that is off: %v, %v", l, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 )
@@ -153,7 +154,7 @@ func reasonOf(err error) string {
 	if reason := router.Refused(err); reason != "" {
 		return reason
 	}
-	var late overdue
+	var late config.Overdue
 	switch {
 	case errors.As(err, &late):
 		return reasonDeadline

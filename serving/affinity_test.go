@@ -10,6 +10,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // remembers is a balancer that notes the sessions that it is shown.
@@ -24,7 +25,7 @@ func (b remembers) Pick(v *fleet.View, r *fleet.Request, variant int, random uin
 }
 
 // sessionsOf is what the balancer is shown of requests with these headers.
-func sessionsOf(t *testing.T, a serving.AffinityConfig, path, body string, headers ...[]string) []uint64 {
+func sessionsOf(t *testing.T, a config.Affinity, path, body string, headers ...[]string) []uint64 {
 	t.Helper()
 	var seen []uint64
 	core, err := router.New(router.Config{
@@ -45,7 +46,7 @@ func sessionsOf(t *testing.T, a serving.AffinityConfig, path, body string, heade
 }
 
 func TestBalancersSeeSessions(t *testing.T) {
-	on := serving.AffinityConfig{Header: "x-session-id", Bound: 1.25}
+	on := config.Affinity{Header: "x-session-id", Bound: 1.25}
 	headers := [][]string{{"X-Session-ID", "anna"}, {"x-session-id", "ben"}, {"x-session-id", "anna"}, {}, {"x-session-id", ""}}
 	seen := sessionsOf(t, on, chat, ask, headers...)
 	if len(seen) != 5 || seen[0] == 0 || seen[1] == 0 || seen[0] == seen[1] || seen[2] != seen[0] || seen[3] != 0 || seen[4] != 0 {
@@ -58,27 +59,27 @@ func TestBalancersSeeSessions(t *testing.T) {
 	if route := sessionsOf(t, on, "/v1/gearshift/route", `{}`, headers[:2]...); !slices.Equal(route, seen[:2]) {
 		t.Errorf("of the route endpoint: %x, want %x", route, seen[:2])
 	}
-	if off := sessionsOf(t, serving.AffinityConfig{Bound: 1.25}, chat, ask, headers[:2]...); !slices.Equal(off, []uint64{0, 0}) {
+	if off := sessionsOf(t, config.Affinity{Bound: 1.25}, chat, ask, headers[:2]...); !slices.Equal(off, []uint64{0, 0}) {
 		t.Errorf("without affinity: %x", off)
 	}
-	if other := sessionsOf(t, serving.AffinityConfig{Header: "x-user", Bound: 1.25}, chat, ask, headers[0], []string{"x-user", "anna"}); other[0] != 0 || other[1] != seen[0] {
+	if other := sessionsOf(t, config.Affinity{Header: "x-user", Bound: 1.25}, chat, ask, headers[0], []string{"x-user", "anna"}); other[0] != 0 || other[1] != seen[0] {
 		t.Errorf("by another header: %x", other)
 	}
 }
 
 func TestAffinityFaults(t *testing.T) {
 	for _, c := range []struct {
-		serving.AffinityConfig
+		config.Affinity
 		want string
 	}{
-		{serving.AffinityConfig{Header: "x session", Bound: 1.25}, `affinity.header: "x session" is not the name of a header`},
-		{serving.AffinityConfig{Header: "x-session-id:", Bound: 1.25}, "affinity.header:"},
-		{serving.AffinityConfig{Bound: 0.9}, "affinity.bound: want 1 or more, such as 1.25, not 0.9"},
-		{serving.AffinityConfig{Bound: math.NaN()}, "affinity.bound:"},
-		{serving.AffinityConfig{Bound: math.Inf(1)}, "affinity.bound:"},
+		{config.Affinity{Header: "x session", Bound: 1.25}, `affinity.header: "x session" is not the name of a header`},
+		{config.Affinity{Header: "x-session-id:", Bound: 1.25}, "affinity.header:"},
+		{config.Affinity{Bound: 0.9}, "affinity.bound: want 1 or more, such as 1.25, not 0.9"},
+		{config.Affinity{Bound: math.NaN()}, "affinity.bound:"},
+		{config.Affinity{Bound: math.Inf(1)}, "affinity.bound:"},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.AffinityConfig, err, c.want)
+			t.Errorf("%+v: %v, want %q", c.Affinity, err, c.want)
 		}
 	}
 }

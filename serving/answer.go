@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gearshift/serving/complaint"
+	"gearshift/serving/config"
 	"gearshift/serving/probes"
 	"gearshift/serving/wire"
 )
@@ -255,12 +256,12 @@ func (a *answer) cutOff() bool {
 
 // because is the error, or the timeout that is its cause.
 func (a *answer) because(err error) error {
-	var late overdue
+	var late config.Overdue
 	if errors.As(context.Cause(a.ctx), &late) {
 		return late
 	}
 	if timed, unconnected := timeout(err), unreachable(err); timed && unconnected {
-		return errors.Join(overdue(phaseConnect), err)
+		return errors.Join(config.Overdue(config.PhaseConnect), err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 )
@@ -22,14 +23,14 @@ const tenantKey = "tenant"
 func (s *Server) open(c *gin.Context) bool {
 	path := c.Request.URL.Path
 	if path == metricsPath {
-		return s.settings().Metrics == MetricsOpen
+		return s.settings().Metrics == config.MetricsOpen
 	}
 	return s.known.open[path] || s.known.open[c.FullPath()]
 }
 
 // clientMetrics are the metrics on the clients' port, unless they are off there.
 func (s *Server) clientMetrics(c *gin.Context) {
-	if s.settings().Metrics == MetricsOff {
+	if s.settings().Metrics == config.MetricsOff {
 		s.unknownPath(c)
 		return
 	}

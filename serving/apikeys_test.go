@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -219,7 +220,7 @@ func TestKeysFileFaults(t *testing.T) {
 		filepath.Join(dir, "bad"):  filepath.Join(dir, "bad") + ":1: not JSON",
 		dir:                        "cannot read keys",
 	} {
-		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+		o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		o.Config.KeysFile = file
 		if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "gs-a") {
 			t.Errorf("error %v, want %q", err, want)

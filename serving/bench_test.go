@@ -12,6 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // BenchmarkCompletion is one request through the whole handler, before a
@@ -22,7 +23,7 @@ func BenchmarkCompletion(b *testing.B) {
 	for _, words := range []int{10, 1_000, 40_000} {
 		b.Run(fmt.Sprintf("words=%d", words), func(b *testing.B) {
 			s, err := serving.New(serving.Options{
-				Config: serving.DefaultConfig(), Router: oneReplica(b),
+				Config: config.Default(), Router: oneReplica(b),
 				Backends: []serving.Backend{{Transport: says(http.StatusOK, jsonType, fine)}},
 			})
 			if err != nil {
@@ -52,7 +53,7 @@ func BenchmarkStream(b *testing.B) {
 	events := slices.Repeat([][]byte{[]byte(token)}, 200)
 	events = append(events, []byte(done))
 	s, err := serving.New(serving.Options{
-		Config: serving.DefaultConfig(), Router: oneReplica(b),
+		Config: config.Default(), Router: oneReplica(b),
 		Backends: []serving.Backend{{Transport: transport(func(*http.Request) (*http.Response, error) {
 			return reply(http.StatusOK, eventType, &inPieces{events}), nil
 		})}},

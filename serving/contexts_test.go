@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // What engines say of a prompt that is too long for them.
@@ -126,7 +127,7 @@ func TestAPromptThatAnEngineFindsTooLong(t *testing.T) {
 			g := newRig(t, nil, fleetOf(&asked, c.replicas[0], c.replicas[1], c.replicas[2]), lengths(c.contexts...), func(o *serving.Options) {
 				o.Config.Retries.BudgetPercent, o.Config.Retries.BudgetMin = 0, 0 // such a try is no work
 			})
-			for range 2 * serving.DefaultConfig().Health.Failures {
+			for range 2 * config.Default().Health.Failures {
 				asked = nil
 				w := g.do("POST", chat, wordy(c.model, 10))
 				if w.Code != c.want.status || !slices.Equal(asked, c.want.asked) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // Ollama's stream of a completion with include_usage states a usage of zero in each
@@ -45,7 +46,7 @@ func TestAnEngineWhoseGenerationsFailIsEjected(t *testing.T) {
 	g := newRig(t, good, func(o *serving.Options) {
 		o.Backends[smallOnA].Transport = says(http.StatusFailedDependency, jsonType, failedGeneration)
 	})
-	for range serving.DefaultConfig().Health.Failures {
+	for range config.Default().Health.Failures {
 		if w := g.do("POST", chat, ask); w.Code != http.StatusFailedDependency || w.Body.String() != failedGeneration {
 			t.Errorf("the client got %d %s", w.Code, w.Body)
 		}
@@ -138,7 +139,7 @@ func TestWhatAnEngineDoesNotDoIsNoFailureOfIt(t *testing.T) {
 		}
 		return good(r)
 	}))
-	for range serving.DefaultConfig().Health.Failures {
+	for range config.Default().Health.Failures {
 		if w := g.do("POST", embeddings, `{"model":"small","input":"a"}`); w.Code != http.StatusNotImplemented || w.Body.String() != theirs {
 			t.Errorf("the client got %d %s", w.Code, w.Body)
 		}
@@ -172,7 +173,7 @@ func TestAKeyThatAnEngineDoesNotKnow(t *testing.T) {
 		if forwards {
 			want, states = http.StatusUnauthorized, "up up up"
 		}
-		for range serving.DefaultConfig().Health.Failures {
+		for range config.Default().Health.Failures {
 			if w := g.do("POST", chat, ask); w.Code != want {
 				t.Errorf("forwards %v: the client got %d, want %d", forwards, w.Code, want)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/complaint"
+	"gearshift/serving/config"
 	"gearshift/serving/probes"
 )
 
@@ -71,7 +72,7 @@ func (d *dispatch) run() *answer {
 
 // over says that the client has left, or that the request's time ended with the attempt.
 func (d *dispatch) over(a *answer) bool {
-	return d.ctx.Err() != nil || context.Cause(a.ctx) == overdue(phaseTotal)
+	return d.ctx.Err() != nil || context.Cause(a.ctx) == config.Overdue(config.PhaseTotal)
 }
 
 // once makes one attempt, or one that is hedged.

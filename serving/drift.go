@@ -8,13 +8,6 @@ import (
 	"gearshift/router/signals"
 )
 
-// DriftConfig is what follows where engines leave their profiles.
-type DriftConfig struct {
-	// Correct has forecasts take a replica for as slow as its streams have just been,
-	// unless there are several routers.
-	Correct bool `yaml:"correct"`
-}
-
 // watchDrift has the pace of answers compared with the replicas' profiles.
 func (s *Server) watchDrift() error {
 	m := s.drift

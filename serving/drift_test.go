@@ -20,6 +20,7 @@ import (
 	"gearshift/router/profile"
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 )
 
 // declared are the profiles of the test fleet's replicas.
@@ -278,7 +279,7 @@ func (o *oneByOne) Read(p []byte) (int, error) {
 func streaming(t testing.TB, compared bool) func() {
 	t.Helper()
 	core := oneReplica(t)
-	o := serving.Options{Config: serving.DefaultConfig(), Router: core, Backends: []serving.Backend{{Transport: says1by1(200)}}}
+	o := serving.Options{Config: config.Default(), Router: core, Backends: []serving.Backend{{Transport: says1by1(200)}}}
 	if compared {
 		o.Drift = drift.New(drift.Config{Table: core.Table(), Profiles: declared()[:1]})
 	}

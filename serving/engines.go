@@ -2,8 +2,6 @@ package serving
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -94,7 +92,7 @@ func (s *Server) watchEngines() {
 	for i, b := range s.backends {
 		addresses[i], hosts[i] = addressOf(b)
 	}
-	c := s.config.health()
+	c := s.config.Watching()
 	k := &keeper{
 		monitor: health.New(c, s.router.Ledger(), addresses, engineSeed),
 		clock:   s.clock, tell: s.healthChanged, waiting: s.owed,
@@ -160,7 +158,7 @@ func (s *Server) stopEngines() {
 // followEngines watches the engines as the configuration now has it. Probes and
 // readings under way are cut off, and begin anew.
 func (s *Server) followEngines(before, now *Config) {
-	if before.health() == now.health() && before.Gauges == now.Gauges {
+	if before.Watching() == now.Watching() && before.Gauges == now.Gauges {
 		return
 	}
 	s.asking.Lock()
@@ -169,9 +167,9 @@ func (s *Server) followEngines(before, now *Config) {
 		return
 	}
 	s.hush()
-	s.health.set(now.health())
+	s.health.set(now.Watching())
 	if s.health.prober != nil {
-		s.health.prober.Set(now.health())
+		s.health.prober.Set(now.Watching())
 	}
 	s.scraper.Set(now.Gauges)
 	s.ask()
@@ -249,31 +247,4 @@ func (s *Server) gaugesRead(source gauges.Source, fresh bool, err error) {
 		return
 	}
 	s.log.Warn("engine gauges are stale or missing: the router goes by its own counts", "replica", name, "error", err)
-}
-
-// engineFaults names the faults of the sections on engines, by their YAML keys.
-func (c Config) engineFaults() error {
-	return errors.Join(under("health", c.health().Validate()), under("gauges", c.Gauges.Validate()))
-}
-
-// health is what replicas are watched by.
-func (c *Config) health() health.Config {
-	h := c.Health
-	h.Cooldown = c.Cooldown
-	return h
-}
-
-// under prefixes each of joined faults with the key of their section.
-func under(key string, err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var faults []error
-		for _, e := range joined.Unwrap() {
-			faults = append(faults, under(key, e))
-		}
-		return errors.Join(faults...)
-	}
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s.%w", key, err)
 }

@@ -15,6 +15,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // asked is a backend that can be asked, whose answers the test may change.
@@ -180,7 +181,7 @@ func TestAHostThatDiesTakesItsReplicasAndBringsThemBack(t *testing.T) {
 func TestWhatAVanishedHostHadIsTriedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, engines := newEngines(t, func(o *serving.Options) {
-			o.Config.Retries = serving.Retries{Max: 2, BudgetWindow: time.Second} // they cost none
+			o.Config.Retries = config.Retries{Max: 2, BudgetWindow: time.Second} // they cost none
 		})
 		time.Sleep(10 * time.Second)
 		engines[0].gone.Store(true)

@@ -16,6 +16,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/memnet"
 )
 
@@ -159,9 +160,9 @@ func newRig(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)
 
 // openConfig is the default configuration, in which leases may hold the whole fleet, whose
 // few places leave no shares of them, and metrics are for anyone, with keys or without.
-func openConfig() serving.Config {
-	c := serving.DefaultConfig()
-	c.Metrics = serving.MetricsOpen
+func openConfig() config.Config {
+	c := config.Default()
+	c.Metrics = config.MetricsOpen
 	c.Leases.Share, c.Leases.KeyShare, c.Leases.AnonymousShare = 1, 1, 1
 	return c
 }

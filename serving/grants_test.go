@@ -13,6 +13,7 @@ import (
 	"gearshift/router/admission"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -36,7 +37,7 @@ func granting(t *testing.T, list map[string]keys.Key) (file string, secrets map[
 func bearing(secret string) []string { return []string{"Authorization", "Bearer " + secret} }
 
 func withClasses(o *serving.Options) {
-	o.Config.Classes = []serving.Class{{Name: "urgent", Priority: 10}, {Name: "batch"}}
+	o.Config.Classes = []config.Class{{Name: "urgent", Priority: 10}, {Name: "batch"}}
 }
 
 // A key sends requests of its own classes alone; those that name none are of its first.
@@ -279,7 +280,7 @@ func TestALeaseThatIsNotGivenOutCostsNothing(t *testing.T) {
 func TestGrantsOfWhatThereIsNot(t *testing.T) {
 	file := keysText(t, `{"name":"a","sha256":"`+strings.Repeat("ab", 32)+`","models":["huge","small"],"classes":["slow"]}`+"\n"+
 		`{"name":"b","sha256":"`+strings.Repeat("cd", 32)+`","models":["auto"]}`)
-	o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+	o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 	withKeys(file)(&o)
 	withClasses(&o)
 	_, err := serving.New(o)

@@ -11,6 +11,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 func TestHedges(t *testing.T) {
@@ -48,7 +49,7 @@ func TestHedges(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var asked []string
 				g := newRig(t, nil, fleetOf(&asked, c.a, c.b, good), func(o *serving.Options) {
-					o.Config.Retries = serving.Retries{Max: 2, BudgetMin: c.minBudget, BudgetWindow: time.Minute, HedgeAfter: 2 * s}
+					o.Config.Retries = config.Retries{Max: 2, BudgetMin: c.minBudget, BudgetWindow: time.Minute, HedgeAfter: 2 * s}
 				})
 				start := time.Now()
 				w, broken := g.visit(askStream)

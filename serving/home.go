@@ -52,7 +52,7 @@ func (s *Server) pageURL() string {
 		return ""
 	}
 	scheme := "http"
-	if s.config.Admin.TLS.on() {
+	if s.config.Admin.TLS.On() {
 		scheme = "https"
 	}
 	host, port, err := net.SplitHostPort(*addr)

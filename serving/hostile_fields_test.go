@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -102,7 +103,7 @@ func TestAccessLinesHaveTheClientsAddress(t *testing.T) {
 		forwarded string
 		want      string
 	}{{nil, "6.6.6.6", "client=192.0.2.1"}, {[]string{"192.0.2.1"}, "6.6.6.6, 203.0.113.9", "client=203.0.113.9"}, {[]string{"192.0.2.1"}, "", "client=192.0.2.1"}} {
-		g := newRig(t, says(http.StatusOK, jsonType, fine), trusting(c.trusted...), func(o *serving.Options) { o.Config.Log.Access = serving.AccessAll })
+		g := newRig(t, says(http.StatusOK, jsonType, fine), trusting(c.trusted...), func(o *serving.Options) { o.Config.Log.Access = config.AccessAll })
 		g.do("POST", chat, ask, "X-Forwarded-For", c.forwarded)
 		if text := g.logs.String(); !strings.Contains(text, c.want+"\n") {
 			t.Errorf("%q trusted: want %s in %s", c.trusted, c.want, text)
@@ -119,7 +120,7 @@ func TestMetricsNeedAKeyWhereKeysAreSet(t *testing.T) {
 	for _, c := range []struct {
 		metrics                string
 		open, without, withKey int
-	}{{serving.MetricsKey, 200, 401, 200}, {serving.MetricsOpen, 200, 200, 200}, {serving.MetricsOff, 404, 401, 404}} {
+	}{{config.MetricsKey, 200, 401, 200}, {config.MetricsOpen, 200, 200, 200}, {config.MetricsOff, 404, 401, 404}} {
 		set := func(o *serving.Options) { o.Config.Metrics = c.metrics }
 		g, keyed := newRig(t, nil, set), newRig(t, nil, set, withKeys(file), withToken)
 		for _, x := range []struct {
@@ -135,7 +136,7 @@ func TestMetricsNeedAKeyWhereKeysAreSet(t *testing.T) {
 			t.Errorf("%s on the admin listener: status %d", c.metrics, w.Code)
 		}
 	}
-	if serving.DefaultConfig().Metrics != serving.MetricsKey {
+	if config.Default().Metrics != config.MetricsKey {
 		t.Error("by default metrics need no key")
 	}
 }

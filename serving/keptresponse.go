@@ -10,6 +10,8 @@ import (
 	"net/url"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/config"
 )
 
 // keptResponse passes what is asked about a response on to the replica that has it, and
@@ -24,7 +26,7 @@ func (s *Server) keptResponse(c *gin.Context) {
 		return
 	}
 	total := s.settings().Timeouts.Total
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), total, overdue(phaseTotal))
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), total, config.Overdue(config.PhaseTotal))
 	defer cancel()
 	s.writableAfter(c, total)
 	replica := s.table.Replicas[at.replica]

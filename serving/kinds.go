@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gearshift/router/queue"
+	"gearshift/serving/config"
 )
 
 // oneClass is what there is without classes.
@@ -19,10 +20,10 @@ type kinds struct {
 }
 
 // with is the kinds once the configuration lists these classes.
-func (k *kinds) with(classes []Class) *kinds {
+func (k *kinds) with(classes []config.Class) *kinds {
 	next := &kinds{all: slices.Clone(k.all), named: len(classes) > 0}
 	if !next.named {
-		classes = []Class{{Name: oneClass}}
+		classes = []config.Class{{Name: oneClass}}
 	}
 	for _, c := range classes {
 		at := slices.IndexFunc(next.all, func(known queue.Class) bool { return known.Name == c.Name })

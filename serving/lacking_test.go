@@ -14,6 +14,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/abilities"
+	"gearshift/serving/config"
 )
 
 // What engines have beside chats, and a request for each. Others name a variant in place of auto.
@@ -142,7 +143,7 @@ func TestWhatAnEngineLacksIsForgotten(t *testing.T) {
 func TestRetriesAreNotSpentOnLackingEngines(t *testing.T) {
 	var asked []string
 	lacks := says(404, jsonType, `{"detail":"Not Found"}`)
-	g := newRig(t, nil, fleetOf(&asked, lacks, lacks, good), func(o *serving.Options) { o.Config.Retries = serving.Retries{Max: 0, BudgetWindow: time.Second} })
+	g := newRig(t, nil, fleetOf(&asked, lacks, lacks, good), func(o *serving.Options) { o.Config.Retries = config.Retries{Max: 0, BudgetWindow: time.Second} })
 	if w := g.do("POST", "/v1/rerank", lesser["/v1/rerank"]); w.Code != http.StatusOK || len(asked) != 3 {
 		t.Errorf("%d %s, asked %v", w.Code, w.Body, asked)
 	}

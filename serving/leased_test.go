@@ -12,6 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
 	"gearshift/serving/trial"
@@ -42,7 +43,7 @@ func newWide(t *testing.T, change ...func(*serving.Options)) *rig {
 	core := wide(t)
 	engine := says(http.StatusOK, jsonType, fine)
 	g := newRig(t, engine, append([]func(*serving.Options){func(o *serving.Options) {
-		o.Config, o.Router, o.Backends = serving.DefaultConfig(), core, []serving.Backend{{Transport: engine}, {Transport: engine}}
+		o.Config, o.Router, o.Backends = config.Default(), core, []serving.Backend{{Transport: engine}, {Transport: engine}}
 		o.Config.Overload.MaxQueue = 0
 	}}, change...)...)
 	g.core = core
@@ -145,7 +146,7 @@ func TestALeaseCountsAgainstItsKey(t *testing.T) {
 		full(false)
 		take()
 		full(true)
-		time.Sleep(serving.DefaultConfig().LeaseTimeout + time.Second)
+		time.Sleep(config.Default().LeaseTimeout + time.Second)
 		synctest.Wait()
 		if list := g.counted("gearshift_key_in_flight"); len(list) != 0 {
 			t.Errorf("in flight after all leases have expired: %v", list)

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/config"
 )
 
 // lifeBooks count what happens to requests on their way: further attempts, and
@@ -30,7 +31,7 @@ func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...labe
 		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", why, label{"to", []string{"replica", "variant"}}),
 		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
 		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", label{"result", []string{"won", "lost", "failed"}}),
-		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", label{"phase", phases[:]}),
+		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", label{"phase", config.Phases[:]}),
 		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token, met and missed.", variantLabel(t), resultLabel),
 		totals:      counter("total_deadlines_total", "Deadlines for the end of answers, met and missed.", variantLabel(t), resultLabel),
 	}

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,13 +30,13 @@ type lifecycles struct {
 // newLifecycles makes those of the server's replicas. They begin with start.
 func newLifecycles(s *Server) *lifecycles {
 	x := &lifecycles{server: s, ledger: s.router.Ledger(), metrics: newLifecycleMetrics(s), turn: make(chan struct{})}
-	config := s.config.Lifecycle
+	c := s.config.Lifecycle
 	x.actuator = agents.New(agents.Options{
-		Config: config.Config, Replicas: s.driven(), Clock: s.clock,
+		Config: c.Config, Replicas: s.driven(), Clock: s.clock,
 		Placed: x.ledger.Placed, Observe: x.observe, Ended: x.ended, Polled: x.polled,
 	})
 	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
-		DrainTimeout: config.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
+		DrainTimeout: c.DrainTimeout, ActionTimeout: max(c.LoadTimeout, c.ActionTimeout) + time.Minute,
 	})
 	x.runner = agents.NewRunner(s.clock, x.controller)
 	x.runner.After = x.woken
@@ -214,25 +213,3 @@ func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) 
 
 // refused is the error of a verb that a replica's engine cannot do in any state.
 type refused struct{ error }
-
-// LifecycleConfig is how models are loaded and unloaded.
-type LifecycleConfig struct {
-	agents.Config `yaml:",inline"`
-	// DrainTimeout is how long the requests on a replica may take to end before an
-	// unload, or a sleep, is given up.
-	DrainTimeout time.Duration `yaml:"drain_timeout"`
-}
-
-// defaultLifecycle leaves requests the time that the server leaves them at its end.
-func defaultLifecycle() LifecycleConfig {
-	return LifecycleConfig{Config: agents.DefaultConfig(), DrainTimeout: 2 * time.Minute}
-}
-
-// Validate names every fault of the configuration, by its YAML key.
-func (c LifecycleConfig) Validate() error {
-	err := c.Config.Validate()
-	if c.DrainTimeout <= 0 {
-		err = errors.Join(err, fmt.Errorf("drain_timeout: %v; want a positive time such as 2m", c.DrainTimeout))
-	}
-	return err
-}

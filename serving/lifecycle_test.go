@@ -19,6 +19,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/agents"
+	"gearshift/serving/config"
 )
 
 // loader is an engine with a repository of one model, in memory: Triton's, or vLLM's
@@ -379,7 +380,7 @@ func TestAnotherHand(t *testing.T) {
 		}
 		g.stands(t, smallOnA, "cold")
 		e.become("READY")
-		time.Sleep(serving.DefaultConfig().Lifecycle.PollInterval)
+		time.Sleep(config.Default().Lifecycle.PollInterval)
 		g.stands(t, smallOnA, "up")
 		if !strings.Contains(g.logs.String(), "another hand drives the engine") {
 			t.Errorf("no line of it:\n%s", g.logs)

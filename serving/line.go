@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gearshift/router"
+	"gearshift/serving/config"
 )
 
 // line is where requests wait that no replica has room for now. Whoever makes room
@@ -87,7 +88,7 @@ func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.D
 	if err != nil && l.settings().Overload.MaxQueue == 0 {
 		return l.refused(err, k)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, until-l.clock(), overdue(phaseTotal))
+	ctx, cancel := context.WithTimeoutCause(ctx, until-l.clock(), config.Overdue(config.PhaseTotal))
 	defer cancel()
 	x := &waiter{work: w, witness: witness, answer: make(chan error, 1)}
 	x.Waiter = router.Waiter[*waiter]{Value: x, Request: &w.Request, Variant: c.variant, Class: k.class, Tenant: k.tenant}

@@ -16,6 +16,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // lasting is a backend whose answers take their time.
@@ -205,7 +206,7 @@ func TestTheOrderOfThoseWhoWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := overloaded(t, lasting(time.Second), patient, func(o *serving.Options) {
-					o.Config.Classes = []serving.Class{{Name: "urgent", Priority: 10}, {Name: "batch"}}
+					o.Config.Classes = []config.Class{{Name: "urgent", Priority: 10}, {Name: "batch"}}
 				})
 				g.send(t.Context(), "before")
 				for _, r := range c.requests {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/browser"
+	"gearshift/serving/config"
 	"gearshift/serving/files"
 	"gearshift/serving/keys"
 	"gearshift/serving/remote"
@@ -86,10 +87,10 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 		faults[1] = s.checkGrants(c, next.list)
 	}
 	if next.cert = before.certificate(c.TLS); next.cert == nil {
-		next.cert, faults[2] = c.TLS.load(read)
+		next.cert, faults[2] = loadCertificate(c.TLS, read)
 	}
 	if next.adminCert = before.certificate(c.Admin.TLS); next.adminCert == nil {
-		next.adminCert, faults[3] = c.Admin.TLS.load(read)
+		next.adminCert, faults[3] = loadCertificate(c.Admin.TLS, read)
 	}
 	next.proxies, faults[4] = remote.Parse(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
@@ -120,7 +121,7 @@ func (s *Server) readFile(streams *[]string, before *live) func(name string) ([]
 func (l *live) streamed(name string) bool { return l != nil && slices.Contains(l.streams, name) }
 
 // certificate is the one in force if it came from a pipe; nil if it can be read again.
-func (l *live) certificate(t TLSConfig) *tls.Certificate {
+func (l *live) certificate(t config.TLS) *tls.Certificate {
 	switch {
 	case l == nil || !l.streamed(t.Cert) && !l.streamed(t.Key):
 		return nil

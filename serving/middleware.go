@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/fields"
 	"gearshift/serving/wire"
 )
 
@@ -38,7 +39,7 @@ var (
 // identify gives every answer the client's own request ID, or a new one.
 func (s *Server) identify(c *gin.Context) {
 	id := field(c.Request.Header, headerRequestID)
-	if !plain(id) {
+	if !fields.Plain(id) {
 		id = randomID()
 	}
 	c.Writer.Header()[headerRequestID] = []string{id}
@@ -51,19 +52,6 @@ func field(h http.Header, name string) string {
 		return values[0]
 	}
 	return ""
-}
-
-// plain says that the ID can go into headers and logs as it is.
-func plain(id string) bool {
-	if id == "" || len(id) > 128 {
-		return false
-	}
-	for _, b := range []byte(id) {
-		if b <= ' ' || b > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 func randomID() string {

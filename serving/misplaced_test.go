@@ -13,6 +13,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // Errors of an engine that has another model, or nothing at the path of its base.
@@ -59,7 +60,7 @@ func TestAReplicaThatLacksWhatItIsAskedForFailsNoRequest(t *testing.T) {
 						t.Errorf("%d of 100 requests failed", n)
 					}
 					// What is sent while nothing is known, and not after.
-					if n := asked.Load(); n > int32(serving.DefaultConfig().Health.Failures+together) {
+					if n := asked.Load(); n > int32(config.Default().Health.Failures+together) {
 						t.Errorf("it was asked %d times", n)
 					}
 					g.wantStates(t, "ejected/failures up")
@@ -135,7 +136,7 @@ func TestWhatAClientNamesIsNoFailureOfTheReplica(t *testing.T) {
 			var asked []string
 			theirs := says(c.status, jsonType, c.answer)
 			g := newRig(t, nil, fleetOf(&asked, theirs, theirs, theirs))
-			for range 2 * serving.DefaultConfig().Health.Failures {
+			for range 2 * config.Default().Health.Failures {
 				if w := g.do("POST", c.path, c.request); w.Code != c.status || w.Body.String() != c.answer {
 					t.Fatalf("status %d, %s", w.Code, w.Body)
 				}
@@ -236,7 +237,7 @@ func TestHowOftenListsAreAskedFor(t *testing.T) {
 		engines[0].models.Store(&wrong)
 		time.Sleep(time.Minute)
 		g.wantStates(t, "ejected/model up up")
-		reload(func(c *serving.Config) { c.Health.ProbeModels = false })
+		reload(func(c *config.Config) { c.Health.ProbeModels = false })
 		before := engines[0].lists.Load()
 		time.Sleep(10 * time.Minute)
 		if n := engines[0].lists.Load() - before; n != 0 {
@@ -282,7 +283,7 @@ func TestAServerWithoutCompletionsStaysForChats(t *testing.T) {
 	g.core.Ledger().SetUp(smallOnB, false)
 	g.do("POST", chat, ask)
 	g.do("POST", chat, `{"model":"large","messages":[]}`)
-	for range 2 * serving.DefaultConfig().Health.Failures {
+	for range 2 * config.Default().Health.Failures {
 		if w := g.do("POST", "/v1/completions", `{"model":"auto","prompt":"a"}`); w.Code != http.StatusBadGateway {
 			t.Errorf("status %d, %s", w.Code, w.Body)
 		}

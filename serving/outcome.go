@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"gearshift/serving/config"
 	"gearshift/serving/wire"
 )
 
@@ -70,14 +71,14 @@ type end struct {
 
 // endOf says whose doing an error of the upstream is.
 func (d *dispatch) endOf(err error) end {
-	var late overdue
+	var late config.Overdue
 	_, gone := err.(clientGone)
 	switch {
 	case gone || d.ctx.Err() != nil:
 		return end{outcome: Cancelled}
 	case errors.As(err, &late):
-		d.books.life.timeouts.WithLabelValues(phases[late]).Inc()
-		return end{TimedOut, late.code(), late.message()}
+		d.books.life.timeouts.WithLabelValues(config.Phases[late]).Inc()
+		return end{TimedOut, late.Code(), late.Message()}
 	case timeout(err):
 		return end{TimedOut, "upstream_timeout", "the replica did not answer in time"}
 	}

@@ -13,6 +13,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 func TestAWaitIsBounded(t *testing.T) {
@@ -51,7 +52,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := overloaded(t, lasting(time.Second), patient, func(o *serving.Options) {
 			o.Config.Overload.MaxQueue = 2
-			o.Config.Classes = []serving.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
+			o.Config.Classes = []config.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
 		})
 		for _, name := range []string{"first", "second", "third", "fourth"} {
 			c.send(t.Context(), name)
@@ -75,7 +76,7 @@ func TestNobodyMakesWayForOneThatThereIsRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowd{rig: newRig(t, lasting(time.Second), patient, func(o *serving.Options) {
 			o.Config.Overload.MaxQueue = 2
-			o.Config.Classes = []serving.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
+			o.Config.Classes = []config.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
 		}), answers: map[string]answer{}}
 		c.core.Ledger().SetUp(largeA, false)
 		c.core.Ledger().SetUp(smallOnB, false)
@@ -154,7 +155,7 @@ func TestNobodyMakesWayForOneWithoutHope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := overloaded(t, lasting(2*time.Second), patient, func(o *serving.Options) {
 			o.Config.Overload.MaxQueue = 6
-			o.Config.Classes = []serving.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
+			o.Config.Classes = []config.Class{{Name: "plain"}, {Name: "urgent", Priority: 1}}
 		})
 		for i := range 7 {
 			c.send(t.Context(), fmt.Sprint(i))
@@ -196,7 +197,7 @@ func TestTheRouteEndpointDoesNotWait(t *testing.T) {
 
 func TestFaultyClaims(t *testing.T) {
 	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) {
-		o.Config.Classes = []serving.Class{{Name: "urgent", Priority: 1}, {Name: "batch"}}
+		o.Config.Classes = []config.Class{{Name: "urgent", Priority: 1}, {Name: "batch"}}
 	})
 	for _, c := range []struct{ header, value, code, message string }{
 		{"x-llm-d-inference-objective", "bulk", "unknown_objective", `"bulk"; there are urgent, batch`},
@@ -222,7 +223,7 @@ func TestFaultyClaims(t *testing.T) {
 func TestOverloadIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := overloaded(t, lasting(time.Second), func(o *serving.Options) {
-			o.Config.Classes = []serving.Class{{Name: "urgent", Priority: 1}, {Name: "batch"}}
+			o.Config.Classes = []config.Class{{Name: "urgent", Priority: 1}, {Name: "batch"}}
 			o.Config.Overload.MaxQueue = 1
 		})
 		c.send(t.Context(), "first")

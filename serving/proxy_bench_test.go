@@ -11,6 +11,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 )
 
 // BenchmarkProxy is one request through the server and back, over sockets of
@@ -39,7 +40,7 @@ func proxied(b testing.TB, upstream string) string {
 	}
 	b.Cleanup(to.Close)
 	s, err := serving.New(serving.Options{
-		Config: serving.DefaultConfig(), Router: oneReplica(b), Backends: []serving.Backend{{Transport: to}},
+		Config: config.Default(), Router: oneReplica(b), Backends: []serving.Backend{{Transport: to}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/experience"
 )
 
@@ -201,7 +202,7 @@ func TestRecorderAtOnce(t *testing.T) {
 }
 
 func TestExperienceFaults(t *testing.T) {
-	c := serving.DefaultConfig()
+	c := config.Default()
 	c.Experience.Sample, c.Experience.Buffer = 2, 0
 	err := fmt.Sprint(c.Validate())
 	for _, key := range []string{"experience.sample: 2", "experience.buffer: 0"} {

@@ -12,6 +12,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/config"
 	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 )
@@ -145,8 +146,8 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if err := change.Config.Validate(); err != nil {
 		return err
 	}
-	config, changed, left := merge(now.config, change.Config)
-	next, err := s.prepare(config, now)
+	merged, changed, left := config.Merge(now.config, change.Config)
+	next, err := s.prepare(merged, now)
 	if err != nil {
 		return err
 	}

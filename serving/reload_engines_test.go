@@ -10,14 +10,15 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // steeredEngines are engines whose server's configuration can be changed.
-func steeredEngines(t *testing.T, change ...func(*serving.Options)) (*rig, []*asked, func(func(*serving.Config))) {
+func steeredEngines(t *testing.T, change ...func(*serving.Options)) (*rig, []*asked, func(func(*config.Config))) {
 	t.Helper()
 	w := &ward{}
 	g, engines := newEngines(t, append(change, withReloader(w))...)
-	return g, engines, func(f func(*serving.Config)) {
+	return g, engines, func(f func(*config.Config)) {
 		t.Helper()
 		f(&w.change.Config)
 		if out, err := g.Reload("test"); err != nil || len(out.Changed) == 0 || len(out.NeedRestart) > 0 {
@@ -51,13 +52,13 @@ func TestReloadOfProbesUnderLoad(t *testing.T) {
 			}
 		}
 		probes(26, 33)
-		reload(func(c *serving.Config) { c.Health.ProbeInterval = 10 * time.Second })
+		reload(func(c *config.Config) { c.Health.ProbeInterval = 10 * time.Second })
 		probes(5, 7)
-		reload(func(c *serving.Config) { c.Health.ProbePath = "/v1/models" })
+		reload(func(c *config.Config) { c.Health.ProbePath = "/v1/models" })
 		probes(0, 0)
-		reload(func(c *serving.Config) { c.Health.ProbePath, c.Health.ProbeInterval = "/health", 0 })
+		reload(func(c *config.Config) { c.Health.ProbePath, c.Health.ProbeInterval = "/health", 0 })
 		probes(0, 0)
-		reload(func(c *serving.Config) { c.Health.ProbeInterval = time.Second })
+		reload(func(c *config.Config) { c.Health.ProbeInterval = time.Second })
 		probes(52, 66)
 		stop()
 		if served := <-done; served < 100 {
@@ -82,11 +83,11 @@ func TestReloadOfWhatEjects(t *testing.T) {
 			}
 			return time.Since(start)
 		}
-		reload(func(c *serving.Config) { c.Health.SilentAfter = 0 })
+		reload(func(c *config.Config) { c.Health.SilentAfter = 0 })
 		if took := silent(); took < 20*time.Second {
 			t.Errorf("ejected after %v, though silence is none", took)
 		}
-		reload(func(c *serving.Config) { c.Health.SilentAfter, c.Cooldown = 5*time.Second, 40*time.Second })
+		reload(func(c *config.Config) { c.Health.SilentAfter, c.Cooldown = 5*time.Second, 40*time.Second })
 		if took := silent(); took < 5*time.Second || took > 7*time.Second {
 			t.Errorf("it is ejected after %v, want 5 s of silence from the reload on", took)
 		}
@@ -100,7 +101,7 @@ func TestReloadOfWhatEjects(t *testing.T) {
 		g.wantStates(t, "ejected/silent ejected/connect up")
 		time.Sleep(50 * time.Second)
 		g.wantStates(t, "half_open/silent ejected/connect up")
-		reload(func(c *serving.Config) { c.Health.ProbeInterval = 0 })
+		reload(func(c *config.Config) { c.Health.ProbeInterval = 0 })
 		g.wantStates(t, "half_open/silent half_open/connect up")
 	})
 }
@@ -121,9 +122,9 @@ func TestReloadOfGauges(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		counts(1)
-		reload(func(c *serving.Config) { c.Gauges.Interval = 0 })
+		reload(func(c *config.Config) { c.Gauges.Interval = 0 })
 		counts(0)
-		reload(func(c *serving.Config) { c.Gauges.Interval = time.Second })
+		reload(func(c *config.Config) { c.Gauges.Interval = time.Second })
 		time.Sleep(10 * time.Second)
 		counts(1)
 	})
@@ -134,7 +135,7 @@ func TestReloadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, engines, reload := steeredEngines(t)
 		g.Close()
-		reload(func(c *serving.Config) { c.Health.ProbeInterval, c.Health.SilentAfter = 5*time.Second, time.Second })
+		reload(func(c *config.Config) { c.Health.ProbeInterval, c.Health.SilentAfter = 5*time.Second, time.Second })
 		time.Sleep(time.Minute)
 		if n := engines[0].probes.Load(); n != 0 {
 			t.Errorf("%d probes", n)

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 const objective = "x-llm-d-inference-objective"
 
 // reloads is a crowd that one request at a time of serves, and whose configuration can
 // be changed.
-func reloads(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)) (*crowd, func(func(*serving.Config))) {
+func reloads(t *testing.T, rt http.RoundTripper, change ...func(*serving.Options)) (*crowd, func(func(*config.Config))) {
 	t.Helper()
 	w := &ward{}
 	c := overloaded(t, rt, append(change, withReloader(w))...)
-	return c, func(f func(*serving.Config)) {
+	return c, func(f func(*config.Config)) {
 		t.Helper()
 		f(&w.change.Config)
 		if out, err := c.Reload("test"); err != nil || len(out.NeedRestart) > 0 {
@@ -48,16 +49,16 @@ func TestReloadOfTheQueueWhileSomeWait(t *testing.T) {
 		}
 		send("a", "b", "too many")
 		c.wantShed(t, "too many", "queue_full")
-		reload(func(f *serving.Config) { f.Overload.MaxQueue = 3 })
+		reload(func(f *config.Config) { f.Overload.MaxQueue = 3 })
 		send("c", "d", "too many of four")
 		c.wantShed(t, "too many of four", "queue_full")
-		reload(func(f *serving.Config) { f.Overload.MaxQueue = 2 })
+		reload(func(f *config.Config) { f.Overload.MaxQueue = 2 })
 		send("too many of two")
 		c.wantShed(t, "too many of two", "queue_full")
 		if c.waiting() != 3 {
 			t.Errorf("%d wait", c.waiting())
 		}
-		reload(func(f *serving.Config) { f.Overload.MaxQueue = 0 })
+		reload(func(f *config.Config) { f.Overload.MaxQueue = 0 })
 		send("nobody waits")
 		c.wantShed(t, "nobody waits", "queue_full")
 		c.all.Wait()
@@ -79,9 +80,9 @@ func TestReloadOfTheBoundsOfAWait(t *testing.T) {
 		c, reload := reloads(t, lasting(time.Minute), func(o *serving.Options) { o.OutputTokens, o.Config.Overload.WaitShare = 500, 1 })
 		c.send(t.Context(), "first")
 		c.send(t.Context(), "before") // 5 s, by max_wait
-		reload(func(f *serving.Config) { f.Overload.MaxWait = 3 * time.Second })
+		reload(func(f *config.Config) { f.Overload.MaxWait = 3 * time.Second })
 		c.send(t.Context(), "shorter")
-		reload(func(f *serving.Config) { f.Overload.WaitShare = 0.05 }) // of 40 ms × 500
+		reload(func(f *config.Config) { f.Overload.WaitShare = 0.05 }) // of 40 ms × 500
 		c.send(t.Context(), "share")
 		c.all.Wait()
 		for name, want := range map[string]time.Duration{"before": 5 * time.Second, "shorter": 3 * time.Second, "share": time.Second} {
@@ -96,7 +97,7 @@ func TestReloadOfTheTenantsHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, reload := reloads(t, lasting(time.Second), patient)
 		c.send(t.Context(), "before")
-		reload(func(f *serving.Config) { f.Overload.TenantHeader = "x-team" })
+		reload(func(f *config.Config) { f.Overload.TenantHeader = "x-team" })
 		for _, name := range []string{"a1", "a2", "b1"} {
 			c.send(t.Context(), name, "x-team", name[:1])
 		}
@@ -114,7 +115,7 @@ func TestReloadOfRetryAfter(t *testing.T) {
 			c.send(t.Context(), "one of many")
 		}
 		time.Sleep(19 * time.Second)
-		reload(func(f *serving.Config) { f.Overload.MaxQueue, f.Overload.MaxRetryAfter = 1, 7*time.Second })
+		reload(func(f *config.Config) { f.Overload.MaxQueue, f.Overload.MaxRetryAfter = 1, 7*time.Second })
 		c.send(t.Context(), "refused")
 		if after := c.answer("refused").header.Get("Retry-After"); after != "7" {
 			t.Errorf("Retry-After %q", after)
@@ -136,8 +137,8 @@ func TestReloadOfClassesWhileSomeWait(t *testing.T) {
 		}
 		send("before", "anything")
 		send("default", "anything") // there are no classes yet
-		reload(func(f *serving.Config) {
-			f.Classes = []serving.Class{{Name: "plain"}, {Name: "batch", Priority: -1}, {Name: "urgent", Priority: 1}}
+		reload(func(f *config.Config) {
+			f.Classes = []config.Class{{Name: "plain"}, {Name: "batch", Priority: -1}, {Name: "urgent", Priority: 1}}
 		})
 		send("batch", "batch")
 		send("plain", "")
@@ -145,8 +146,8 @@ func TestReloadOfClassesWhileSomeWait(t *testing.T) {
 		send("unknown", "anything")
 		wantBad("unknown")
 		// The first becomes the last, one goes, and one comes.
-		reload(func(f *serving.Config) {
-			f.Classes = []serving.Class{{Name: "batch", Priority: 9}, {Name: "urgent", Priority: 1}, {Name: "now", Priority: 99}}
+		reload(func(f *config.Config) {
+			f.Classes = []config.Class{{Name: "batch", Priority: 9}, {Name: "urgent", Priority: 1}, {Name: "now", Priority: 99}}
 		})
 		send("gone", "plain")
 		wantBad("gone")
@@ -169,7 +170,7 @@ func TestReloadOfClassesWhileSomeWait(t *testing.T) {
 		for class, n := range map[string]string{"default": "1", "plain": "1", "batch": "2", "urgent": "1", "now": "1"} {
 			c.wantMetric(t, `gearshift_queue_wait_seconds_count{class="`+class+`"} `+n)
 		}
-		reload(func(f *serving.Config) { f.Classes = nil })
+		reload(func(f *config.Config) { f.Classes = nil })
 		if w := c.do("POST", chat, ask, objective, "anything"); w.Code != http.StatusOK {
 			t.Errorf("without classes again: status %d", w.Code)
 		}
@@ -199,7 +200,7 @@ func TestACrowdLosesNothingThroughReloads(t *testing.T) {
 	}()
 	for i := 0; ; i++ {
 		c := &w.change.Config
-		c.Classes = []serving.Class{{Name: "steady", Priority: i % 3}, {Name: "comes-and-goes", Share: 2}}[:1+i%2]
+		c.Classes = []config.Class{{Name: "steady", Priority: i % 3}, {Name: "comes-and-goes", Share: 2}}[:1+i%2]
 		c.Overload.MaxQueue, c.Retries.BudgetWindow = i%4*3, time.Duration(1+i%3)*time.Second
 		c.Health.SilentAfter, c.Health.Trials = time.Duration(i%2)*time.Second, 1+i%5
 		if _, err := g.Reload("test"); err != nil {

@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -100,8 +101,8 @@ func TestReloadTakesOverWhatItCan(t *testing.T) {
 	w.change.Config.MaxBody = 40
 	w.change.Config.DefaultTask = "copy"
 	w.change.Config.Addr = "127.0.0.1:1"
-	w.change.Config.Admin.Addr = serving.AdminOff
-	w.change.Config.TLS = serving.TLSConfig{Cert: "from", Key: "nowhere"}
+	w.change.Config.Admin.Addr = config.AdminOff
+	w.change.Config.TLS = config.TLS{Cert: "from", Key: "nowhere"}
 	w.change.Applied, w.change.Left = []string{"serving.upstreams.a"}, []string{"tasks"}
 	w.change.Commit = func() { committed++ }
 	if response := g.do("POST", chat, ask); response.Code != http.StatusOK || response.Header().Get("X-Gearshift-Variant") != "small" {
@@ -277,7 +278,7 @@ func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{files: []string{link}}
 		g := newRig(t, says(http.StatusOK, jsonType, fine), withKeys(file), withReloader(w), func(o *serving.Options) { o.Config.Watch = time.Second })
-		w.change.Config = serving.DefaultConfig()
+		w.change.Config = config.Default()
 		w.change.Config.KeysFile = file
 		_, stop, ended := serve(t, g)
 		models := func() int { return g.do("GET", "/v1/models", "", "Authorization", "Bearer "+secrets["alice"]).Code }

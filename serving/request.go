@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/browser"
+	"gearshift/serving/config"
 	"gearshift/serving/wire"
 )
 
@@ -211,7 +212,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}
-	k.prompt, k.fleet.Session = r.Prompt(), s.config.Affinity.session(h)
+	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)
 	k.fleet.PromptTokens = s.adapter.prompts.tokens(k.fleet.Task, k.prompt)
 	if n, most := r.AnswersOfOne(), s.settings().MaxAnswers; n > most {
 		return k, bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
@@ -302,4 +303,21 @@ func fromMilliseconds(ms float64) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(ns), true
+}
+
+// session is the hash of the session that the headers name; zero if they name none.
+// It is FNV-1a, so that every router comes to the same.
+func session(a config.Affinity, h http.Header) uint64 {
+	if !a.On() {
+		return 0
+	}
+	name := h.Get(a.Header)
+	if name == "" {
+		return 0
+	}
+	hash := uint64(0xcbf29ce484222325)
+	for _, c := range []byte(name) {
+		hash = (hash ^ uint64(c)) * 0x100000001b3
+	}
+	return max(hash, 1)
 }

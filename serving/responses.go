@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/fields"
 )
 
 // The bounds of what is remembered of responses. OpenAI keeps them as long; engines
@@ -40,7 +42,7 @@ func newResponses(clock Clock) *responses {
 // keep remembers a response. An ID stays its tenant's: some engines let clients choose
 // it, and nobody gets another's by that.
 func (r *responses) keep(id string, replica int, tenant string) {
-	if !plain(id) {
+	if !fields.Plain(id) {
 		return
 	}
 	r.mu.Lock()

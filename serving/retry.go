@@ -1,56 +1,11 @@
 package serving
 
 import (
-	"fmt"
 	"sync"
 	"time"
+
+	"gearshift/serving/config"
 )
-
-// Retries is how often a request may be tried again, before any of its answer
-// has gone out.
-type Retries struct {
-	// Max bounds the attempts at one request beyond its first. Zero is none.
-	Max int `yaml:"max"`
-	// BudgetPercent bounds the further attempts at all requests together, as a
-	// share of the requests: a fleet in trouble must not get more work for it.
-	BudgetPercent float64 `yaml:"budget_percent"`
-	// BudgetMin is how many there may be in a window however few requests come.
-	BudgetMin int `yaml:"budget_min"`
-	// BudgetWindow is the time over which both are counted.
-	BudgetWindow time.Duration `yaml:"budget_window"`
-	// HedgeAfter is how long the first byte of an answer may take before another
-	// replica of the variant is asked as well. Zero is off.
-	HedgeAfter time.Duration `yaml:"hedge_after"`
-}
-
-func defaultRetries() Retries {
-	return Retries{Max: 2, BudgetPercent: 20, BudgetMin: 10, BudgetWindow: 10 * time.Second}
-}
-
-func (r Retries) faults() (faults []error) {
-	fault := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("retries."+key+": "+format, args...))
-	}
-	if r.Max < 0 {
-		fault("max", "%d is negative; 0 is no retry", r.Max)
-	}
-	if !(r.BudgetPercent >= 0 && r.BudgetPercent <= 1000) {
-		fault("budget_percent", "%v must be at least 0 and at most 1000", r.BudgetPercent)
-	}
-	if r.BudgetMin < 0 {
-		fault("budget_min", "%d is negative; 0 leaves the percentage alone", r.BudgetMin)
-	}
-	if r.BudgetWindow <= 0 {
-		fault("budget_window", "%v must be positive", r.BudgetWindow)
-	}
-	if r.HedgeAfter < 0 {
-		fault("hedge_after", "%v is negative; 0 is off", r.HedgeAfter)
-	}
-	if r.HedgeAfter > 0 && r.Max == 0 {
-		fault("hedge_after", "has no meaning with max: 0; want max: 1 or more")
-	}
-	return faults
-}
 
 // failedBusy is the reason for a retry that is no failure of the replica: it has
 // enough to do (429).
@@ -82,7 +37,7 @@ func (s *spending) add(o spending) {
 	s.retries += o.retries
 }
 
-func newBudget(r Retries) *budget {
+func newBudget(r config.Retries) *budget {
 	b := &budget{slice: 1}
 	b.set(r, 0)
 	return b
@@ -90,7 +45,7 @@ func newBudget(r Retries) *budget {
 
 // set changes what is granted. What has been counted stays, as far back as the new
 // window reaches: a slice counts as of its beginning.
-func (b *budget) set(r Retries, now time.Duration) {
+func (b *budget) set(r config.Retries, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.present(now)

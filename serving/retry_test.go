@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // fleetOf gives each replica a backend of its own, and notes which were asked.
@@ -214,7 +215,7 @@ func TestRetriesHaveABudget(t *testing.T) {
 		var asked []string
 		bad := says(503, jsonType, theirError)
 		g := newRig(t, nil, fleetOf(&asked, bad, bad, bad), func(o *serving.Options) {
-			o.Config.Retries = serving.Retries{Max: 5, BudgetPercent: 10, BudgetMin: 3, BudgetWindow: 10 * time.Second}
+			o.Config.Retries = config.Retries{Max: 5, BudgetPercent: 10, BudgetMin: 3, BudgetWindow: 10 * time.Second}
 			o.Config.Health.Failures, o.Config.Health.FailureShare = 0, 0 // all stay up
 		})
 		further := func(requests int) int {
@@ -248,7 +249,7 @@ func TestRetriesHaveABudget(t *testing.T) {
 func TestARetryOfWhatWasNotSentIsFree(t *testing.T) {
 	var asked []string
 	g := newRig(t, nil, fleetOf(&asked, refuses, good, good), func(o *serving.Options) {
-		o.Config.Retries = serving.Retries{Max: 2, BudgetWindow: time.Second}
+		o.Config.Retries = config.Retries{Max: 2, BudgetWindow: time.Second}
 	})
 	if w := g.do("POST", chat, ask); w.Code != http.StatusOK || len(asked) != 2 {
 		t.Errorf("status %d, asked %v", w.Code, asked)

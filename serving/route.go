@@ -54,7 +54,7 @@ func (s *Server) route(c *gin.Context) {
 		return
 	}
 	k.account = accountOf(c.Request.Context())
-	k.fleet.Session = s.config.Affinity.session(c.Request.Header)
+	k.fleet.Session = session(s.config.Affinity, c.Request.Header)
 	spend, fault := s.reserve(c, s.expected(k.fleet.PromptTokens, 1, in.MaxTokens))
 	if fault != nil {
 		s.refuse(c, fault)

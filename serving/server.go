@@ -24,11 +24,15 @@ import (
 	"gearshift/router/signals"
 	"gearshift/serving/abilities"
 	"gearshift/serving/agents"
+	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
 	"gearshift/serving/files"
 	"gearshift/serving/gauges"
 	"gearshift/serving/trial"
 )
+
+// Config is how the server treats its clients; see [config.Config].
+type Config = config.Config
 
 // AutoModel is the name of the model by which the policy chooses.
 const AutoModel = "auto"
@@ -40,7 +44,7 @@ type Backend struct {
 	// variant's own.
 	Model string
 	// Timeouts of this backend's own. Zeros are the server's.
-	Timeouts PhaseTimeouts
+	Timeouts config.PhaseTimeouts
 	// Lifecycle is how the backend is told to load its model. Nil: it cannot be. The
 	// transport is an [agents.Engine] then.
 	Lifecycle agents.Dialect
@@ -73,7 +77,7 @@ type Options struct {
 	// AdminToken is what the admin API asks for; empty refuses its actions.
 	AdminToken string
 	// OutputTokens is the mean length of an answer; zero is unknown. It bounds how
-	// long a request may wait; see [Overload].
+	// long a request may wait; see [config.Overload].
 	OutputTokens float64
 	// Memory is what the process may use, in bytes, where the configuration does not
 	// say; zero is unknown.
@@ -250,7 +254,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := s.clientServer()
 	defer s.Close()
 	failed := make(chan error, 1)
-	encrypted := s.config.TLS.on()
+	encrypted := s.config.TLS.On()
 	end := func() { _ = l.Close() }
 	if graceful := draingrace.Wrap(l); graceful != nil {
 		l, end = graceful, graceful.End

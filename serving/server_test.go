@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 func TestModels(t *testing.T) {
@@ -85,9 +86,9 @@ func TestNewFaults(t *testing.T) {
 		"max_answers: 0 must be at least 1":                                       func(o *serving.Options) { o.Config.MaxAnswers = 0 },
 		"max_body: 0 must be at least 1 byte":                                     func(o *serving.Options) { o.Config.MaxBody = 0 },
 		"cooldown: -1ns must be positive":                                         func(o *serving.Options) { o.Config.Cooldown = -1 },
-		"must be at least 1 byte\nmax_answers: 0 must be at least 1\nbody_timeou": func(o *serving.Options) { o.Config = serving.Config{} },
+		"must be at least 1 byte\nmax_answers: 0 must be at least 1\nbody_timeou": func(o *serving.Options) { o.Config = config.Config{} },
 	} {
-		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+		o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 		change(&o)
 		if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -20,6 +20,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // misbehave is an engine that treats each request as its number and the engine's
@@ -191,12 +192,12 @@ func TestNothingIsLeftOver(t *testing.T) {
 		}
 		s := &soak{core: core, ended: map[uint64]int{}}
 		backends, stop := s.upstreams()
-		config := serving.DefaultConfig()
-		config.Timeouts.Header, config.Timeouts.FirstToken, config.Timeouts.Idle, config.Timeouts.Total = 9*time.Second, 5*time.Second, 4*time.Second, 20*time.Second
-		config.Retries = serving.Retries{Max: 3, BudgetPercent: 50, BudgetMin: 3, BudgetWindow: 10 * time.Second, HedgeAfter: 2 * time.Second}
-		config.Health.MaxEjected = 0.2 // or few would get to the engines, which all misbehave
-		config.WriteTimeout, config.LeaseTimeout = 5*time.Second, 30*time.Second
-		if s.server, err = serving.New(serving.Options{Config: config, Router: core, Backends: backends, Watchers: []serving.Watcher{s}}); err != nil {
+		c := config.Default()
+		c.Timeouts.Header, c.Timeouts.FirstToken, c.Timeouts.Idle, c.Timeouts.Total = 9*time.Second, 5*time.Second, 4*time.Second, 20*time.Second
+		c.Retries = config.Retries{Max: 3, BudgetPercent: 50, BudgetMin: 3, BudgetWindow: 10 * time.Second, HedgeAfter: 2 * time.Second}
+		c.Health.MaxEjected = 0.2 // or few would get to the engines, which all misbehave
+		c.WriteTimeout, c.LeaseTimeout = 5*time.Second, 30*time.Second
+		if s.server, err = serving.New(serving.Options{Config: c, Router: core, Backends: backends, Watchers: []serving.Watcher{s}}); err != nil {
 			t.Fatal(err)
 		}
 		l := newPipes()

@@ -14,6 +14,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 )
 
 // word is an event of a chat, and stopped its last: of the choice with the index.
@@ -62,7 +63,7 @@ func TestCaseSSEContentType(t *testing.T) {
 			}))
 			server := httptest.NewServer(g)
 			defer server.Close()
-			for range serving.DefaultConfig().Health.Failures + 1 {
+			for range config.Default().Health.Failures + 1 {
 				response, err := http.Post(server.URL+chat, jsonType, strings.NewReader(askStream))
 				if err != nil {
 					t.Fatal(err)
@@ -293,7 +294,7 @@ func TestAnEngineWhoseStreamsEndInErrorsIsEjected(t *testing.T) {
 	g := newRig(t, good, func(o *serving.Options) {
 		o.Backends[smallOnA].Transport = says(200, eventType, word("0", "a")+"event: error\ndata: {\"message\":\"model crashed\"}\n\n")
 	})
-	for range serving.DefaultConfig().Health.Failures {
+	for range config.Default().Health.Failures {
 		if w, _ := g.visit(askStream); w.Result().Header.Get("X-Gearshift-Replica") != "small@a" {
 			t.Fatalf("answered by %s", w.Result().Header.Get("X-Gearshift-Replica"))
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 const (
@@ -110,8 +111,8 @@ func TestEachPhaseHasItsTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, c.backend, alone, func(o *serving.Options) {
-					o.Config.Timeouts = serving.Timeouts{
-						PhaseTimeouts: serving.PhaseTimeouts{Connect: s, Header: 40 * s, FirstToken: 20 * s, Idle: 10 * s}, Total: 50 * s,
+					o.Config.Timeouts = config.Timeouts{
+						PhaseTimeouts: config.PhaseTimeouts{Connect: s, Header: 40 * s, FirstToken: 20 * s, Idle: 10 * s}, Total: 50 * s,
 					}
 				})
 				start := time.Now()
@@ -148,7 +149,7 @@ func TestTheTimeOfTheBodyIsNotTheReplicas(t *testing.T) {
 	}{{19 * time.Second, "up up up"}, {0, "ejected/silent up up"}} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newRig(t, transport(mute), alone, func(o *serving.Options) { o.Config.Timeouts.Total = 20 * time.Second })
-			for range serving.DefaultConfig().Health.Failures {
+			for range config.Default().Health.Failures {
 				r := httptest.NewRequest("POST", chat, io.MultiReader(reads(func([]byte) (int, error) {
 					time.Sleep(c.upload)
 					return 0, io.EOF
@@ -173,7 +174,7 @@ func TestAReplicaMayHaveTimesOfItsOwn(t *testing.T) {
 		g := newRig(t, transport(mute), alone, func(o *serving.Options) {
 			o.Backends[smallOnA].Timeouts.Header = 3 * time.Second
 		})
-		for _, want := range []time.Duration{3 * time.Second, serving.DefaultConfig().Timeouts.FirstToken} {
+		for _, want := range []time.Duration{3 * time.Second, config.Default().Timeouts.FirstToken} {
 			start, body := time.Now(), ask
 			if want > 3*time.Second {
 				body = askStream // whose first token has the server's own time, a later one

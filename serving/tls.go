@@ -7,29 +7,13 @@ import (
 	"net"
 	"net/http"
 
+	"gearshift/serving/config"
 	"gearshift/serving/setting"
 )
 
-// TLSConfig is a certificate and its private key, as files of PEM. Both are read
-// anew when they change. None of them is no encryption.
-type TLSConfig struct {
-	Cert string `yaml:"cert,omitempty"`
-	Key  string `yaml:"key,omitempty"`
-}
-
-func (t TLSConfig) on() bool { return t != TLSConfig{} }
-
-// validate names the key, which lies under the given one, that is missing.
-func (t TLSConfig) validate(under string) error {
-	if t.on() && (t.Cert == "" || t.Key == "") {
-		return fmt.Errorf("%s: cert and key go together: each is a file", under)
-	}
-	return nil
-}
-
-// load reads the certificate; nil if there is none.
-func (t TLSConfig) load(read func(string) ([]byte, error)) (*tls.Certificate, error) {
-	if !t.on() {
+// loadCertificate reads the certificate; nil if there is none.
+func loadCertificate(t config.TLS, read func(string) ([]byte, error)) (*tls.Certificate, error) {
+	if !t.On() {
 		return nil, nil
 	}
 	cert, err := read(t.Cert)

@@ -20,11 +20,12 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // certificate writes a new certificate for localhost, signed by itself, and its
 // key, over what lies in the folder.
-func certificate(t *testing.T, dir string, serial int64) (config serving.TLSConfig, roots *x509.CertPool) {
+func certificate(t *testing.T, dir string, serial int64) (c config.TLS, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,13 +43,13 @@ func certificate(t *testing.T, dir string, serial int64) (config serving.TLSConf
 	if err != nil {
 		t.Fatal(err)
 	}
-	config = serving.TLSConfig{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	c = config.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	write(t, config.Cert, string(cert))
-	write(t, config.Key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	write(t, c.Cert, string(cert))
+	write(t, c.Key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	roots = x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
-	return config, roots
+	return c, roots
 }
 
 // tlsClient trusts the roots, and notes the serial number of the certificate.
@@ -137,13 +138,13 @@ func TestTLSFaults(t *testing.T) {
 	dir := t.TempDir()
 	good, _ := certificate(t, dir, 1)
 	other, _ := certificate(t, t.TempDir(), 2)
-	for want, config := range map[string]serving.TLSConfig{
+	for want, c := range map[string]config.TLS{
 		"tls: cert and key go together":                      {Cert: good.Cert},
 		"cannot use certificate " + good.Cert + " with key ": {Cert: good.Cert, Key: other.Key},
 		"cannot use certificate nowhere.pem":                 {Cert: "nowhere.pem", Key: good.Key},
 	} {
-		o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
-		o.Config.TLS = config
+		o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+		o.Config.TLS = c
 		if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

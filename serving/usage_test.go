@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/keys"
 )
 
@@ -34,7 +35,7 @@ func TestBudgetsOutliveARestart(t *testing.T) {
 		t.Errorf("without the file: status %d", status)
 	}
 	write(t, kept, "half of i")
-	o := serving.Options{Config: serving.DefaultConfig(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
+	o := serving.Options{Config: config.Default(), Router: testRouter(t, nil), Backends: make([]serving.Backend, 3)}
 	withKeys(file)(&o)
 	with(&o)
 	if _, err := serving.New(o); err == nil || !strings.Contains(err.Error(), "usage_file: cannot read what keys have used from "+kept) {

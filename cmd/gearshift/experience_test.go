@@ -31,6 +31,7 @@ import (
 	"gearshift/router/observation"
 	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 	"gearshift/serving/experience"
 )
 
@@ -173,7 +174,7 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 func TestExperienceCircle(t *testing.T) {
 	store, path := storePath(t), brief(t)
 	s := scenarioOf(t, path)
-	s.Serving.Server.Overload.Shed = serving.ShedNever // as the simulator
+	s.Serving.Server.Overload.Shed = config.ShedNever // as the simulator
 	trainTiny(t, store, "--scenario", path, "--name", "tiny", "--steps", "1500")
 	log := logOf(t, s, 300, 6, func(c *router.Core) error {
 		return c.SetPolicy(decides(t, s, store, "tiny@1"))

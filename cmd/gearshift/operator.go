@@ -17,7 +17,7 @@ import (
 
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
-	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/setting"
 	"gearshift/serving/trial"
 )
@@ -36,11 +36,11 @@ func (o *operator) flags(c *cobra.Command, byDefault string) {
 		usage += ": act on that router, and on the store that it uses"
 	}
 	c.Flags().StringVar(&o.url, "admin", byDefault, usage)
-	c.Flags().StringVar(&o.tokenEnv, "token-env", serving.DefaultAdminConfig().TokenEnv, "environment `variable` that holds its admin token")
+	c.Flags().StringVar(&o.tokenEnv, "token-env", config.DefaultAdmin().TokenEnv, "environment `variable` that holds its admin token")
 }
 
 // localAdmin is the admin listener of a router on this machine.
-func localAdmin() string { return "http://" + serving.DefaultAdminConfig().Addr }
+func localAdmin() string { return "http://" + config.DefaultAdmin().Addr }
 
 // orderTimeout bounds an order, which may have to wait for a locked store.
 const orderTimeout = 30 * time.Second

@@ -131,7 +131,7 @@ var table = []room{
 	{"serving/keys", []string{"serving/setting"},
 		"who may ask how much is decided without a look at what they ask"},
 	{"serving/fields", nil,
-		"it decides by the names of fields alone"},
+		"it decides by the text of fields alone"},
 	{"serving/remote", nil,
 		"it decides by addresses, and sees no request"},
 	{"serving/tries", nil,
@@ -156,7 +156,9 @@ var table = []room{
 		"it tells engines what controllers decide: it decides nothing, and knows no server"},
 	{"serving/trial", []string{"router", "router/fleet"},
 		"policies are tried and compared by what requests have earned: the server reports that, and where they come from is behind an interface"},
-	{"serving", []string{"internal/durable", "router", "router/fleet", "router/control", "router/lifecycle", "serving/agents", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint", "serving/trial"},
+	{"serving/config", []string{"router", "router/health", "serving/agents", "serving/browser", "serving/connections", "serving/experience", "serving/fields", "serving/gauges", "serving/leases", "serving/memory", "serving/remote", "serving/trial"},
+		"a configuration is values and their checks: the rooms of the server read it, and it starts nothing"},
+	{"serving", []string{"serving/config", "internal/durable", "router", "router/fleet", "router/control", "router/lifecycle", "serving/agents", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint", "serving/trial"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
@@ -166,7 +168,7 @@ var table = []room{
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
 		"router", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
-		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving"},
+		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving/config"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},
 		"how results are written is the same for all commands: it does not know what it writes"},
@@ -195,7 +197,7 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},

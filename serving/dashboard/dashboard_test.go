@@ -16,6 +16,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/dashboard"
 )
 
@@ -73,7 +74,7 @@ func newRig(t *testing.T, token string) *rig {
 		t.Fatal(err)
 	}
 	g.page = dashboard.New(table, dashboard.About{Version: "1", Scenario: "test"}, func() time.Time { return g.now })
-	config := serving.DefaultConfig()
+	config := config.Default()
 	config.Retries.Max = 0
 	g.Server, err = serving.New(serving.Options{
 		Config: config, Router: g.core, Backends: []serving.Backend{{Transport: &g.upstream}}, Modules: []serving.Module{g.page}, AdminToken: token,

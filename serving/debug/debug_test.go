@@ -11,6 +11,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/debug"
 )
 
@@ -39,7 +40,7 @@ func newServer(t *testing.T) *serving.Server {
 		t.Fatal(err)
 	}
 	s, err := serving.New(serving.Options{
-		Config: serving.DefaultConfig(), Router: core, Backends: []serving.Backend{{Transport: http.DefaultTransport}},
+		Config: config.Default(), Router: core, Backends: []serving.Backend{{Transport: http.DefaultTransport}},
 		Modules: []serving.Module{debug.Profiles{}}, AdminToken: token,
 	})
 	if err != nil {

@@ -81,3 +81,16 @@ func Outward(name string) bool {
 	}
 	return false
 }
+
+// Plain reports whether the text can go into headers and logs as it is.
+func Plain(text string) bool {
+	if text == "" || len(text) > 128 {
+		return false
+	}
+	for _, b := range []byte(text) {
+		if b <= ' ' || b > '~' {
+			return false
+		}
+	}
+	return true
+}

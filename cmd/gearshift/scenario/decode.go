@@ -15,8 +15,8 @@ import (
 	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/router/health"
-	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 	"gearshift/serving/gauges"
 	"gearshift/serving/setting"
 )
@@ -41,12 +41,12 @@ type decoder struct {
 // of their package's, or its validation says which keys belong together.
 var lenient = map[reflect.Type]bool{
 	reflect.TypeFor[rl.Discount]():            true,
-	reflect.TypeFor[serving.Config]():         true,
-	reflect.TypeFor[serving.PhaseTimeouts]():  true,
-	reflect.TypeFor[serving.Retries]():        true,
+	reflect.TypeFor[config.Config]():          true,
+	reflect.TypeFor[config.PhaseTimeouts]():   true,
+	reflect.TypeFor[config.Retries]():         true,
 	reflect.TypeFor[health.Config]():          true,
 	reflect.TypeFor[gauges.Config]():          true,
-	reflect.TypeFor[serving.DriftConfig]():    true,
+	reflect.TypeFor[config.Drift]():           true,
 	reflect.TypeFor[backend.UpstreamConfig](): true,
 }
 

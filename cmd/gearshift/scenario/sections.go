@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/workloads"
 )
 
@@ -73,25 +73,25 @@ func trustedSection() registered {
 // over by a reload. The server judges them, with the rest of its own.
 
 func timeoutsSection() registered {
-	return section[serving.Timeouts]{
-		key: "serving.timeouts", in: func(s *Scenario) *serving.Timeouts { return &s.Serving.Server.Timeouts },
-		initial: func() serving.Timeouts { return serving.DefaultConfig().Timeouts },
+	return section[config.Timeouts]{
+		key: "serving.timeouts", in: func(s *Scenario) *config.Timeouts { return &s.Serving.Server.Timeouts },
+		initial: func() config.Timeouts { return config.Default().Timeouts },
 		live:    []string{""},
 	}
 }
 
 func overloadSection() registered {
-	return section[serving.Overload]{
-		key: "serving.overload", in: func(s *Scenario) *serving.Overload { return &s.Serving.Server.Overload },
-		initial: serving.DefaultOverload,
+	return section[config.Overload]{
+		key: "serving.overload", in: func(s *Scenario) *config.Overload { return &s.Serving.Server.Overload },
+		initial: config.DefaultOverload,
 		live:    []string{""},
 	}
 }
 
 func logSection() registered {
-	return section[serving.LogConfig]{
-		key: "serving.log", in: func(s *Scenario) *serving.LogConfig { return &s.Serving.Server.Log },
-		initial: serving.DefaultLogConfig,
+	return section[config.Log]{
+		key: "serving.log", in: func(s *Scenario) *config.Log { return &s.Serving.Server.Log },
+		initial: config.DefaultLog,
 		live:    []string{"level", "access", "sample"},
 	}
 }

@@ -1,8 +1,8 @@
 package scenario
 
 import (
-	"gearshift/serving"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 	"gearshift/serving/memory"
 )
 
@@ -28,7 +28,7 @@ type Serving struct {
 	// the replica or of its variant.
 	Models map[string]Local `yaml:"models,omitempty"`
 	// Server is the rest, which the server owns. Use [Serving.Config].
-	Server serving.Config `yaml:",inline"`
+	Server config.Config `yaml:",inline"`
 }
 
 // Budgets are those of [memory.Config]; what is left out is derived there.
@@ -57,11 +57,11 @@ type Endpoint struct {
 	// to sleep, see [agents.Dialects]. Empty: it does not.
 	Lifecycle string `yaml:"lifecycle,omitempty"`
 	// Timeouts of this server's own. Zeros are those of serving.timeouts.
-	Timeouts serving.PhaseTimeouts `yaml:"timeouts,omitempty"`
+	Timeouts config.PhaseTimeouts `yaml:"timeouts,omitempty"`
 }
 
 func (s *Serving) defaults() {
-	server := serving.DefaultConfig()
+	server := config.Default()
 	*s = Serving{
 		Fallback:    usualRule,
 		Addr:        server.Addr,
@@ -75,7 +75,7 @@ func (s *Serving) defaults() {
 }
 
 // Config is the server's configuration.
-func (s *Serving) Config() serving.Config {
+func (s *Serving) Config() config.Config {
 	c := s.Server
 	c.Addr, c.MaxBody, c.MaxHeader = s.Addr, int64(s.MaxBody), int(s.MaxHeader)
 	c.Memory = memory.Config{Limit: int64(s.Memory.Limit), Bodies: int64(s.Memory.Bodies), Answers: int64(s.Memory.Answers)}

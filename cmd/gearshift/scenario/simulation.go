@@ -13,7 +13,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/router/profile"
-	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/workloads"
 )
 
@@ -46,7 +46,7 @@ func (s *Scenario) asServed() *env.AsServed {
 // Gate says where a request may be begun; nil if the scenario sheds nothing.
 func (s *Scenario) Gate() router.Gate {
 	o := s.Serving.Server.Overload
-	if o.Shed == serving.ShedNever {
+	if o.Shed == config.ShedNever {
 		return nil
 	}
 	return admission.Rule{

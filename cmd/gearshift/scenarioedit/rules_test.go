@@ -9,7 +9,7 @@ import (
 
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
-	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // The rules that were found take the place of the scenario's, the best first, which advises.
@@ -55,7 +55,7 @@ func TestAPatientScenarioShedsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := scenario.Parse("patient.yaml", text)
-	if err != nil || s.Serving.Server.Overload.Shed != serving.ShedNever {
+	if err != nil || s.Serving.Server.Overload.Shed != config.ShedNever {
 		t.Errorf("%v, %v", err, string(text))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/address"
 	"gearshift/serving/backend"
+	"gearshift/serving/config"
 	"gearshift/serving/files"
 	"gearshift/workloads"
 )
@@ -68,7 +69,7 @@ func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.L
 }
 
 // config is the scenario's configuration of the server, with the command's flags.
-func (o Options) config(s *scenario.Scenario) serving.Config {
+func (o Options) config(s *scenario.Scenario) config.Config {
 	config := s.Serving.Config()
 	if o.Addr != "" {
 		config.Addr = o.Addr

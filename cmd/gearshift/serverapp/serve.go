@@ -22,6 +22,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/policy"
 	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/dashboard"
 	"gearshift/serving/debug"
 	"gearshift/serving/setting"
@@ -86,10 +87,10 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 		return err
 	}
 	easeCollector()
-	config := o.config(s)
+	c := o.config(s)
 	level := new(slog.LevelVar)
-	level.Set(config.Log.Least())
-	log := config.Log.Logger(stderr, level)
+	level.Set(c.Log.Least())
+	log := c.Log.Logger(stderr, level)
 	fallback, err := chooseFallback(s, o.storeOfFallbacks())
 	if err != nil {
 		return err
@@ -113,19 +114,19 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer closeBackends()
 	w.upstreams = upstreamsOf(backends)
 	w.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
-	traces, err := newTracing(ctx, config.Tracing, o.Version, log)
+	traces, err := newTracing(ctx, c.Tracing, o.Version, log)
 	if err != nil {
 		return err
 	}
 	defer traces.close(log)
 	options := serving.Options{
-		Config: config, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
-		AdminToken: setting.Env(config.Admin.TokenEnv), Reloader: w, OutputTokens: s.Lengths().Output,
+		Config: c, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
+		AdminToken: setting.Env(c.Admin.TokenEnv), Reloader: w, OutputTokens: s.Lengths().Output,
 		Drift: NewDrift(s, core.Table(), log), Memory: memoryLimit(log), Files: fileLimit(),
 		Objective: w.objectives.objective,
 	}
-	if config.Admin.Addr != serving.AdminOff {
-		options.Modules = modules(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: config.Addr})
+	if c.Admin.Addr != config.AdminOff {
+		options.Modules = modules(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: c.Addr})
 	}
 	beginLog, endLog, err := LogExperience(&options, s)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"gearshift/serving"
+	"gearshift/serving/config"
 	"gearshift/serving/tracing"
 )
 
@@ -14,7 +14,7 @@ const lastSpans = 5 * time.Second
 
 type traces struct{ tracing.Provider }
 
-func newTracing(ctx context.Context, c serving.TracingConfig, version string, log *slog.Logger) (traces, error) {
+func newTracing(ctx context.Context, c config.Tracing, version string, log *slog.Logger) (traces, error) {
 	p, err := tracing.New(ctx, tracing.Config{Endpoint: c.Endpoint, Sample: c.Sample, Version: version}, log)
 	return traces{p}, err
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/serving"
+	"gearshift/serving/config"
 )
 
 // A collector that is away may take all the time that the end leaves for the last spans, which
@@ -14,7 +14,7 @@ func TestTheEndWaitsForTheLastSpans(t *testing.T) {
 	if d := (traces{}).endsWithin(); d != 0 {
 		t.Errorf("without a collector the end waits %v", d)
 	}
-	config := serving.DefaultTracingConfig()
+	config := config.DefaultTracing()
 	config.Endpoint = "http://127.0.0.1:1"
 	with, err := newTracing(t.Context(), config, "", slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -1,4 +1,6 @@
-package serving
+// Package config is how the server is set up: what serving: in a scenario may say, with
+// its defaults, its checks, and what of it may change while the server runs.
+package config
 
 import (
 	"errors"
@@ -32,7 +34,7 @@ type Config struct {
 	DefaultTask string `yaml:"default_task"`
 	// BodyTimeout bounds the arrival of a request's body.
 	BodyTimeout time.Duration `yaml:"body_timeout"`
-	// Timeouts bound the work on a request, and its phases.
+	// Timeouts bound the work on a request, and its Phases.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Retries is how often a request may be tried again.
 	Retries Retries `yaml:"retries"`
@@ -57,17 +59,17 @@ type Config struct {
 	// Health is when replicas get no requests, and how they come back.
 	Health health.Config `yaml:"health"`
 	// Lifecycle is how engines are told to load models, and asked which they have.
-	Lifecycle LifecycleConfig `yaml:"lifecycle"`
+	Lifecycle Lifecycle `yaml:"lifecycle"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`
 	// Drift is what follows where engines leave their profiles.
-	Drift DriftConfig `yaml:"drift"`
+	Drift Drift `yaml:"drift"`
 	// Log is what the server writes of itself and its requests.
-	Log LogConfig `yaml:"log"`
+	Log Log `yaml:"log"`
 	// Tracing sends spans to a collector.
-	Tracing TracingConfig `yaml:"tracing"`
+	Tracing Tracing `yaml:"tracing"`
 	// Admin is the operators' listener.
-	Admin AdminConfig `yaml:"admin"`
+	Admin Admin `yaml:"admin"`
 	// Overload is what happens when there is more to do than can be done in time.
 	Overload Overload `yaml:"overload"`
 	// Classes of requests that wait; the first is that of a request that names none.
@@ -80,7 +82,7 @@ type Config struct {
 	// Routers is how many share the fleet, this one included.
 	Routers int `yaml:"routers"`
 	// Affinity keeps a session's requests on one replica.
-	Affinity AffinityConfig `yaml:"affinity"`
+	Affinity Affinity `yaml:"affinity"`
 	// CORS is which web pages may ask.
 	CORS browser.CORS `yaml:"cors"`
 	// Hosts are names that requests to a loopback address may use for this server,
@@ -89,7 +91,7 @@ type Config struct {
 }
 
 // DefaultConfig is a server for this machine alone.
-func DefaultConfig() Config {
+func Default() Config {
 	return Config{
 		Addr:         "127.0.0.1:8080",
 		MaxBody:      8 << 20,
@@ -106,10 +108,10 @@ func DefaultConfig() Config {
 		Health:       health.DefaultConfig(),
 		Lifecycle:    defaultLifecycle(),
 		Gauges:       gauges.DefaultConfig(),
-		Drift:        DriftConfig{Correct: true},
-		Log:          DefaultLogConfig(),
-		Tracing:      DefaultTracingConfig(),
-		Admin:        DefaultAdminConfig(),
+		Drift:        Drift{Correct: true},
+		Log:          DefaultLog(),
+		Tracing:      DefaultTracing(),
+		Admin:        DefaultAdmin(),
 		Overload:     DefaultOverload(),
 		Experience:   experience.DefaultConfig(),
 		Steering:     DefaultSteering(),
@@ -155,4 +157,39 @@ func (c Config) Validate() error {
 	faults = append(faults, c.Retries.faults()...)
 	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
 	return errors.Join(faults...)
+}
+
+// routersFault is of the number of routers that share the fleet.
+func (c Config) routersFault() error {
+	if c.Routers < 1 {
+		return fmt.Errorf("routers: want how many share the fleet, 1 or more, not %d", c.Routers)
+	}
+	return nil
+}
+
+// engineFaults names the faults of the sections on engines, by their YAML keys.
+func (c Config) engineFaults() error {
+	return errors.Join(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()))
+}
+
+// Watching is what replicas are watched by: Health, with the cooldown that has a key of its own.
+func (c *Config) Watching() health.Config {
+	h := c.Health
+	h.Cooldown = c.Cooldown
+	return h
+}
+
+// under prefixes each of joined faults with the key of their section.
+func under(key string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var faults []error
+		for _, e := range joined.Unwrap() {
+			faults = append(faults, under(key, e))
+		}
+		return errors.Join(faults...)
+	}
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s.%w", key, err)
 }

@@ -1,4 +1,4 @@
-package serving
+package config
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ type Steering struct {
 	// they begin from zero then.
 	UsageFile string `yaml:"usage_file,omitempty"`
 	// TLS encrypts the clients' connections.
-	TLS TLSConfig `yaml:"tls,omitempty"`
+	TLS TLS `yaml:"tls,omitempty"`
 	// Metrics says who sees /metrics on the clients' port: MetricsKey, MetricsOpen or
 	// MetricsOff.
 	Metrics string `yaml:"metrics"`

@@ -1,4 +1,4 @@
-package serving
+package config
 
 import (
 	"reflect"
@@ -16,10 +16,10 @@ var liveKeys = []string{
 	"keys_file", "metrics", "trusted_proxies", "tls", "admin.tls", "trial", "cors", "hosts",
 }
 
-// merge is the configuration in force, with what of the other one may change
+// Merge is the configuration in force, with what of the other one may change
 // while the server runs. Changed and left are the keys that differ and have, and
 // have not, been taken over.
-func merge(now, other Config) (merged Config, changed, left []string) {
+func Merge(now, other Config) (merged Config, changed, left []string) {
 	merged = now
 	visit("", reflect.ValueOf(&merged).Elem(), reflect.ValueOf(other), func(key string, to, from reflect.Value) {
 		if reflect.DeepEqual(to.Interface(), from.Interface()) {
@@ -35,9 +35,9 @@ func merge(now, other Config) (merged Config, changed, left []string) {
 	// A listener is encrypted, or not, from its beginning.
 	for _, x := range []struct {
 		key     string
-		to, was *TLSConfig
+		to, was *TLS
 	}{{"serving.tls", &merged.TLS, &now.TLS}, {"serving.admin.tls", &merged.Admin.TLS, &now.Admin.TLS}} {
-		if x.to.on() != x.was.on() {
+		if x.to.On() != x.was.On() {
 			*x.to = *x.was
 			changed = slices.DeleteFunc(changed, func(key string) bool { return strings.HasPrefix(key, x.key+".") })
 			left = append(left, x.key)

@@ -1,4 +1,4 @@
-package serving
+package config
 
 import (
 	"errors"
@@ -6,10 +6,10 @@ import (
 	"net/url"
 )
 
-// TracingConfig is where spans of requests go. What else there is to an exporter
+// Tracing is where spans of requests go. What else there is to an exporter
 // (headers, certificates, compression) is said by the environment variables of
 // OpenTelemetry.
-type TracingConfig struct {
+type Tracing struct {
 	// Endpoint is the OTLP collector's base URL, such as http://localhost:4318.
 	// Empty: what OTEL_EXPORTER_OTLP_ENDPOINT says and, without that, nowhere.
 	Endpoint string `yaml:"endpoint,omitempty"`
@@ -18,11 +18,11 @@ type TracingConfig struct {
 	Sample float64 `yaml:"sample"`
 }
 
-// DefaultTracingConfig traces all requests, where the environment names a collector.
-func DefaultTracingConfig() TracingConfig { return TracingConfig{Sample: 1} }
+// DefaultTracing traces all requests, where the environment names a collector.
+func DefaultTracing() Tracing { return Tracing{Sample: 1} }
 
 // Validate names every fault of the configuration, by its YAML key.
-func (t TracingConfig) Validate() error {
+func (t Tracing) Validate() error {
 	var faults []error
 	if u, err := url.Parse(t.Endpoint); t.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		faults = append(faults, fmt.Errorf("tracing.endpoint: %q is no URL of a collector; want one such as http://localhost:4318", t.Endpoint))

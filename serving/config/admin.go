@@ -1,0 +1,47 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// AdminOff as the address of [Admin] opens no admin listener.
+const AdminOff = "off"
+
+// Admin is where operators see and steer the router: a listener apart
+// from that of the clients.
+type Admin struct {
+	// Addr is where to listen, host:port, or [AdminOff].
+	Addr string `yaml:"addr"`
+	// TokenEnv names the environment variable that holds the admin token.
+	TokenEnv string `yaml:"token_env"`
+	// TLS encrypts the connections.
+	TLS TLS `yaml:"tls,omitempty"`
+}
+
+// DefaultAdmin listens to this machine alone.
+func DefaultAdmin() Admin {
+	return Admin{Addr: "127.0.0.1:8081", TokenEnv: "GEARSHIFT_ADMIN_TOKEN"}
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (a Admin) Validate() error {
+	var faults []error
+	if a.Addr != AdminOff {
+		_, port, err := net.SplitHostPort(a.Addr)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdmin().Addr, AdminOff))
+		}
+	}
+	if a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= ") {
+		faults = append(faults, fmt.Errorf("admin.token_env: %q is not the name of an environment variable", a.TokenEnv))
+	}
+	faults = append(faults, a.TLS.validate("admin.tls"))
+	return errors.Join(faults...)
+}

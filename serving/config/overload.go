@@ -1,0 +1,131 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gearshift/router"
+	"gearshift/serving/fields"
+)
+
+// What [Overload] may shed.
+const (
+	// ShedHopeless begins no request that is forecast to miss its deadline on every
+	// replica: it waits for room as long as its deadline allows, and is refused then.
+	ShedHopeless = "hopeless"
+	// ShedNever begins requests as long as a replica has a place for them, however
+	// late they will be.
+	ShedNever = "never"
+)
+
+// Overload is what the server does when more is asked of it than the fleet can
+// answer in time, even by its smallest variants.
+type Overload struct {
+	// Shed is ShedHopeless or ShedNever.
+	Shed string `yaml:"shed"`
+	// Pace is the share of its deadline, per token, that a request may be forecast
+	// to take where it is begun; KV the share of a replica's KV cache that it may
+	// come to fill with those already there. Only ShedHopeless heeds them.
+	Pace float64 `yaml:"pace"`
+	KV   float64 `yaml:"kv"`
+	// MaxQueue bounds the requests that wait, of all classes. Zero: nobody waits.
+	MaxQueue int `yaml:"max_queue"`
+	// MaxWait bounds the time that a request waits.
+	MaxWait time.Duration `yaml:"max_wait"`
+	// WaitShare bounds it too, as a share of the time that the whole of a mean
+	// answer may take: its deadline per token × the mean output length.
+	WaitShare float64 `yaml:"wait_share"`
+	// MaxRetryAfter bounds the wait that a refused client is asked for.
+	MaxRetryAfter time.Duration `yaml:"max_retry_after"`
+	// TenantHeader names the tenant of a request that no API key does. Empty: none
+	// does, and requests without a key are of one tenant.
+	TenantHeader string `yaml:"tenant_header"`
+}
+
+// Class is a class of requests; see [queue.Class].
+type Class struct {
+	// Name is what x-llm-d-inference-objective calls it.
+	Name string `yaml:"name"`
+	// Priority: higher ones go first, whatever waits below.
+	Priority int `yaml:"priority,omitempty"`
+	// Share of the places, among classes of the same priority. Zero is 1.
+	Share float64 `yaml:"share,omitempty"`
+}
+
+// DefaultOverload sheds what is hopeless, and lets requests wait for a moment.
+func DefaultOverload() Overload {
+	return Overload{
+		Shed: ShedHopeless, Pace: 0.97, KV: 0.9,
+		MaxQueue: 256, MaxWait: 5 * time.Second, WaitShare: 0.01,
+		MaxRetryAfter: time.Minute, TenantHeader: "x-gearshift-tenant",
+	}
+}
+
+// Validate names every fault of the configuration, by its YAML key.
+func (o Overload) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("overload."+format, args...)) }
+	if o.Shed != ShedHopeless && o.Shed != ShedNever {
+		fault("shed: %q is neither %s nor %s", o.Shed, ShedHopeless, ShedNever)
+	}
+	for _, x := range []struct {
+		key   string
+		value float64
+	}{{"pace", o.Pace}, {"kv", o.KV}} {
+		if !(x.value > 0 && x.value <= 10) {
+			fault("%s: %v must be a share above 0 and at most 10", x.key, x.value)
+		}
+	}
+	if o.MaxQueue < 0 {
+		fault("max_queue: %d is negative", o.MaxQueue)
+	}
+	if o.MaxWait <= 0 {
+		fault("max_wait: %v must be positive", o.MaxWait)
+	}
+	if !(o.WaitShare > 0 && o.WaitShare <= 1) {
+		fault("wait_share: %v must be a share above 0 and at most 1", o.WaitShare)
+	}
+	if o.MaxRetryAfter < time.Second {
+		fault("max_retry_after: %v must be at least 1s", o.MaxRetryAfter)
+	}
+	if strings.ContainsFunc(o.TenantHeader, notToken) {
+		fault("tenant_header: %q is not the name of a header", o.TenantHeader)
+	}
+	return errors.Join(faults...)
+}
+
+// notToken says that the character may not stand in the name of a header.
+func notToken(r rune) bool {
+	letter := r|0x20 >= 'a' && r|0x20 <= 'z'
+	return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+// validateClasses names every fault of the classes, by its YAML key.
+func validateClasses(classes []Class) error {
+	var faults []error
+	names := map[string]bool{}
+	for i, c := range classes {
+		switch {
+		case !fields.Plain(c.Name):
+			faults = append(faults, fmt.Errorf("classes[%d].name: %q must be 1 to 128 printable characters without spaces", i, c.Name))
+		case names[c.Name]:
+			faults = append(faults, fmt.Errorf("classes[%d].name: class %q is listed twice", i, c.Name))
+		}
+		names[c.Name] = true
+		if !(c.Share >= 0 && c.Share <= 1e6) {
+			faults = append(faults, fmt.Errorf("classes[%d].share: %v must be above 0 and at most 1000000", i, c.Share))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Limits are what bounds the waiting for answers of that mean length, whose refused
+// clients are to come again after no less than retryAfter.
+func (o *Overload) Limits(output float64, retryAfter time.Duration) router.Limits {
+	return router.Limits{
+		MaxQueue: o.MaxQueue, MaxWait: o.MaxWait, WaitShare: o.WaitShare, Output: output,
+		RetryAfter: retryAfter, MaxRetryAfter: o.MaxRetryAfter,
+	}
+}
