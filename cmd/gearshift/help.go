@@ -35,6 +35,8 @@ var listed = map[string]cli.Listing{
 	"bound":    {Section: "research", Example: "bound --scenario tiny"},
 	"workload": {Section: "research", Example: "workload stat u1 --scenario mine.yaml", Synonyms: []string{"trace", "workloads"}},
 
+	"modality": {Section: "research", Example: "modality plan --in queue.json", Synonyms: []string{"modalities"}},
+
 	"version": {Example: "version"},
 
 	"scenario ls": {Example: "scenario ls"}, "scenario show": {Example: "scenario show tiny > mine.yaml"},
@@ -48,6 +50,7 @@ var listed = map[string]cli.Listing{
 	"key new": {Example: "key new alice --rate 5 --keys gearshift.keys"}, "key ls": {Example: "key ls --keys gearshift.keys"}, "key rm": {Example: "key rm alice --keys gearshift.keys"},
 	"workload gen": {Example: "workload gen u1 --out u1.jsonl"}, "workload stat": {Example: "workload stat u1"},
 	"profile fit": {Example: "profile fit --requests requests.jsonl"}, "profile measure": {Example: "profile measure --url http://127.0.0.1:8000/v1 --out small.yaml"},
-	"profile gpu": {Example: "profile gpu gpu-out/table.jsonl --out gpu-out"},
-	"models make": {Example: "models make --out models"},
+	"profile gpu":   {Example: "profile gpu gpu-out/table.jsonl --out gpu-out"},
+	"modality plan": {Example: "modality plan --in queue.json"},
+	"models make":   {Example: "models make --out models"},
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/modality"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -83,7 +84,7 @@ writes one from engines that run.`,
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newReplicaCommand(), newWorkloadCommand(),
-		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(),
+		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(), modality.NewCommand(),
 	)
 	cli.Arrange(root, sections, listed)
 	return root

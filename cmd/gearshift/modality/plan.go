@@ -49,7 +49,6 @@ func NewCommand() *cobra.Command {
 		Short: "Plan which inputs of a multimodal model are used",
 		Long: `A multimodal model need not see every input. These commands plan which ones the requests
 of jobs use, so that each job keeps its quality floor and its deadline.`,
-		Example: "  gearshift modality plan --in queue.json",
 	}
 	group.AddCommand(newPlanCommand())
 	return group
@@ -69,11 +68,11 @@ time of a batch of 1, 2, … requests) and the jobs, with absolute deadlines, al
 unit of time. free_at is when the worker is free. mode is "prefix-safe", the default,
 which keeps the deadline of every job of the plan, or "literal", the paper's program,
 which may make one job late for the sake of another. mixing is "mixed", the default, or
-"uniform", where all requests of a job use the same inputs.`,
-		Example: `  gearshift modality plan --in queue.json
-  echo '{"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
-                     {"name": "both", "quality": 0.80, "latency": [60, 120]}],
-         "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}' | gearshift modality plan --in -`,
+"uniform", where all requests of a job use the same inputs. A queue of one job:
+
+  {"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
+               {"name": "both", "quality": 0.80, "latency": [60, 120]}],
+   "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, name, err := read(path, c.InOrStdin())
