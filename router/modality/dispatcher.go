@@ -1,0 +1,86 @@
+package modality
+
+// Dispatcher decides what a worker runs next. Jobs wait in a buffer, which the policy plans
+// anew each time that the worker is free, so that a plan always knows every job there is
+// (MOSEL-27). The first job of the plan is committed: it leaves the buffer and is not
+// planned again. It is told what batches really took, and corrects its estimates
+// (MOSEL-15). It reads no clock, and is not safe for concurrent use.
+type Dispatcher struct {
+	policy   Policy
+	table    *Table
+	waiting  []Job
+	scaled   []Job // those that wait, with deadlines in the table's time
+	plan     Plan
+	batches  []int
+	dropped  []Job
+	slowness float64
+}
+
+// Committed is a job and its batches: how many of its requests each option answers. The
+// options run one after the other, in order.
+type Committed struct {
+	Job     Job
+	Batches []int   // by option; valid until the next call of Next
+	Quality float64 // mean over its requests
+	Expect  float64 // how long it will take
+}
+
+// NewDispatcher makes a dispatcher of the policy, which plans with the table.
+func NewDispatcher(t *Table, p Policy) *Dispatcher {
+	return &Dispatcher{policy: p, table: t, slowness: 1}
+}
+
+// Add lets the job, which [Table.Check] has passed, wait.
+func (d *Dispatcher) Add(j Job) { d.waiting = append(d.waiting, j) }
+
+// Waiting is how many jobs wait.
+func (d *Dispatcher) Waiting() int { return len(d.waiting) }
+
+// Slowness is how many times as long batches take as the table says.
+func (d *Dispatcher) Slowness() float64 { return d.slowness }
+
+// Next plans what waits for a worker that is free now, and commits the first job of the
+// plan; false if there is none. Jobs that the plan drops leave the buffer and are returned
+// too, valid until the next call.
+func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) {
+	d.dropped = d.dropped[:0]
+	if len(d.waiting) == 0 {
+		return Committed{}, nil, false
+	}
+	d.scaled = append(d.scaled[:0], d.waiting...)
+	for i := range d.scaled {
+		d.scaled[i].Deadline = (d.scaled[i].Deadline - now) / d.slowness
+	}
+	d.policy.Plan(0, d.scaled, &d.plan)
+	gone := d.scaled // whose IDs are not needed any more: size 0 marks what leaves
+	for _, i := range d.plan.Dropped {
+		d.dropped = append(d.dropped, d.waiting[i])
+		gone[i].Size = 0
+	}
+	if ok = len(d.plan.Steps) > 0; ok {
+		s := d.plan.Steps[0]
+		j := d.waiting[s.Job]
+		p := d.table.Front(j.Size)[s.Strategy]
+		d.batches = d.table.Batches(j.Size, s.Strategy, d.batches)
+		next = Committed{Job: j, Batches: d.batches, Quality: p.Value / float64(j.Size), Expect: p.Cost * d.slowness}
+		gone[s.Job].Size = 0
+	}
+	kept := d.waiting[:0]
+	for i, j := range d.waiting {
+		if gone[i].Size > 0 {
+			kept = append(kept, j)
+		}
+	}
+	d.waiting = kept
+	return next, d.dropped, ok
+}
+
+// learning is the weight of the last batch in the estimate of the slowness.
+const learning = 0.1
+
+// Ran reports how long a batch of an option took.
+func (d *Dispatcher) Ran(option, batch int, took float64) {
+	if estimate := d.table.options[option].Latency[batch-1]; took > 0 {
+		d.slowness += learning * (took/estimate - d.slowness)
+	}
+}

@@ -1,0 +1,78 @@
+package modality
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+func dispatcher(t *testing.T, table *Table) *Dispatcher {
+	t.Helper()
+	p, err := NewPlanner(table, PrefixSafe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewDispatcher(table, p)
+}
+
+// TestDispatcherCommitsOneByOne: what comes later may go first, but for what is committed;
+// what cannot be saved any more is dropped at the next plan.
+func TestDispatcherCommitsOneByOne(t *testing.T) {
+	d := dispatcher(t, table(t, figure2(), Mixed, 4))
+	d.Add(Job{"1", 2, 0.5, 1000})
+	next, dropped, ok := d.Next(0)
+	if got := fmt.Sprint(next.Job.ID, next.Batches, next.Quality, next.Expect, len(dropped), ok); got != "1[0 0 2] 0.8 120 0 true" {
+		t.Errorf("first: %s", got)
+	}
+	d.Add(Job{"2", 2, 0.5, 1000})
+	d.Add(Job{"3", 1, 0.5, 130})
+	d.Add(Job{"4", 1, 0.5, 200})
+	next, dropped, ok = d.Next(120)
+	if got := fmt.Sprint(next.Job.ID, next.Batches, ok); got != "4[0 0 1] true" || !slices.Equal(dropped, []Job{{"3", 1, 0.5, 130}}) {
+		t.Errorf("second: %s, dropped %v", got, dropped)
+	}
+	if next, _, _ = d.Next(180); next.Job.ID != "2" || d.Waiting() != 0 {
+		t.Errorf("third: %s, %d wait", next.Job.ID, d.Waiting())
+	}
+	if _, _, ok = d.Next(300); ok {
+		t.Error("something is committed of an empty buffer")
+	}
+}
+
+// TestDispatcherCorrectsItsEstimates: batches take twice as long as the table has it, and
+// plans follow.
+func TestDispatcherCorrectsItsEstimates(t *testing.T) {
+	d := dispatcher(t, table(t, figure2(), Mixed, 1))
+	for range 100 {
+		d.Ran(2, 1, 120)
+	}
+	if math.Abs(d.Slowness()-2) > 1e-3 {
+		t.Fatalf("slowness %v after batches that took twice as long", d.Slowness())
+	}
+	d.Add(Job{"1", 1, 0.5, 100}) // both takes 120 now, video 60
+	next, _, _ := d.Next(0)
+	if got := fmt.Sprint(next.Batches); got != "[0 1 0]" || math.Abs(next.Expect-60) > 0.1 {
+		t.Errorf("%s, expected to take %v", got, next.Expect)
+	}
+}
+
+func TestDispatcherDoesNotAllocate(t *testing.T) {
+	d := dispatcher(t, table(t, figure2(), Mixed, 4))
+	run := func() {
+		for i := range 20 {
+			d.Add(Job{"x", 1 + i%4, 0.5, float64(100 + 40*i)})
+		}
+		for now := 0.0; d.Waiting() > 0; {
+			next, _, ok := d.Next(now)
+			if !ok {
+				break
+			}
+			now += next.Expect
+		}
+	}
+	run()
+	if n := testing.AllocsPerRun(20, run); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
