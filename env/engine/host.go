@@ -64,6 +64,19 @@ func (h *Host) Submit(engine int, s Sequence, now time.Duration) {
 	}
 }
 
+// SubmitAll is Submit of several sequences that come at the same moment: a batch may have
+// all of them.
+func (h *Host) SubmitAll(engine int, sequences []Sequence, now time.Duration) {
+	e := h.engines[engine]
+	for _, s := range sequences {
+		e.submit(s, now)
+	}
+	if !e.step.busy || e.step.gathering {
+		h.begin(engine, now)
+		h.findNext()
+	}
+}
+
 // Cancel removes a sequence: now if it waits, else at the end of the step in
 // progress. It is never Finished. False if the engine does not know it.
 func (h *Host) Cancel(engine int, id uint64) bool {
