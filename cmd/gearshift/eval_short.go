@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/gate"
@@ -42,20 +41,10 @@ func writeShort(w io.Writer, r *evaluation.Report) error {
 	output.Fitted(&b, rows, 1)
 	for _, v := range r.Verdicts {
 		b.WriteByte('\n')
-		writeVerdict(&b, v)
+		gate.WriteVerdict(&b, v)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// writeVerdict writes a verdict in lines that fit.
-func writeVerdict(b *strings.Builder, v evaluation.Verdict) {
-	fmt.Fprintf(b, "%s on %s:\n", output.Fit(v.Policy, output.Width/2), output.Fit(evaluation.Together(v.Workloads), output.Width/2-5))
-	line := v.String()
-	if utf8.RuneCountInString(line) > output.Width-2 {
-		line = strings.Replace(line, ", by ", ",\n  by ", 1)
-	}
-	fmt.Fprintf(b, "  %s\n", line)
 }
 
 // writeStored says for each policy that is stored with a comparison what promotion makes of
@@ -78,7 +67,7 @@ func writeStored(w io.Writer, verdicts []evaluation.Verdict, store *checkpoints.
 		}
 		if stored.Margin != v.Margin || stored.Rule != v.Rule || stored.Objective != v.Objective {
 			b.WriteString("gearshift policy promote uses the stored comparison: ")
-			writeVerdict(&b, stored)
+			gate.WriteVerdict(&b, stored)
 		}
 		b.WriteString(gate.Next(stored, gate.PromotionIn(store.Path)))
 	}

@@ -102,13 +102,6 @@ type brokenOutput struct{}
 
 func (brokenOutput) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// What is no regular file, as a device or a pipe, is never put another in place of.
-func TestKeysTakeThePlaceOfRegularFilesOnly(t *testing.T) {
-	if err := replaceFile(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is no regular file") {
-		t.Error(err)
-	}
-}
-
 // A key's classes, models and budgets are kept, listed and refused like its other limits.
 func TestKeysWithGrants(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")

@@ -29,6 +29,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/modality"
+	"gearshift/cmd/gearshift/operate"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -83,8 +84,16 @@ writes one from engines that run.`,
 	root.SetFlagErrorFunc(cli.FlagFault)
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
-		newInitCommand(), newEvalCommand(), newBoundCommand(), newServeCommand(), newEngineCommand(), newModelsCommand(), newPolicyCommand(), newStoreCommand(), newKeyCommand(), newLeaseCommand(), newReplicaCommand(), newWorkloadCommand(),
-		newScenarioCommand(), newReplayCommand(), newProfileCommand(), newValidateCommand(), newVersionCommand(), modality.NewCommand(),
+		// start
+		newInitCommand(), newScenarioCommand(), newEvalCommand(), newServeCommand(),
+		// operate
+		operate.NewPolicyCommand(), operate.NewStoreCommand(), operate.NewKeyCommand(),
+		operate.NewLeaseCommand(), operate.NewReplicaCommand(),
+		// measure
+		newProfileCommand(), newValidateCommand(), newReplayCommand(), newEngineCommand(), newModelsCommand(),
+		// research
+		newBoundCommand(), newWorkloadCommand(), modality.NewCommand(),
+		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)
 	return root

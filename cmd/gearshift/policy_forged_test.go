@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +60,21 @@ func exported(t *testing.T, c *checkpoints.Checkpoint, signature string) string 
 	return write(t, "mine.onnx", string(data))
 }
 
+// signingKey reads the private key that policy keygen wrote.
+func signingKey(t *testing.T, file string) ed25519.PrivateKey {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.(ed25519.PrivateKey)
+}
+
 // A file whose evaluation was edited, or whose weights were changed under it, does not get
 // the policy into production by that.
 func TestForgedPoliciesDoNotPassTheGate(t *testing.T) {
@@ -65,11 +83,7 @@ func TestForgedPoliciesDoNotPassTheGate(t *testing.T) {
 	public := strings.TrimSpace(succeed(t, "policy", "keygen", own))
 	succeed(t, "policy", "keygen", others)
 	signedBy := func(c *checkpoints.Checkpoint, keyFile string) string {
-		key, err := readSigningKey(keyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signature, err := checkpoints.Sign(c, key)
+		signature, err := checkpoints.Sign(c, signingKey(t, keyFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,11 +170,7 @@ func TestTrustedKeysOfTheScenario(t *testing.T) {
 		return write(t, "trusting.yaml", strings.Replace(text, "\nserving:\n", "\nserving:\n  policies: {trusted_keys: ["+list+"]}\n", 1))
 	}
 	c := flattered(t)
-	signing, err := readSigningKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := checkpoints.Sign(c, signing)
+	signature, err := checkpoints.Sign(c, signingKey(t, key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,6 +203,9 @@ var table = []room{
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
 		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
+	{"cmd/gearshift/operate", []string{
+		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving", "serving/config", "serving/keys", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
+		"an operator's commands act on the store, the keys file, or a running router through its admin API: they serve nothing"},
 	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},
 		"a log is read in the same way to judge by and to learn from: it does neither store nor learn"},

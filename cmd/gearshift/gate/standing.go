@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/output"
@@ -251,4 +252,14 @@ func Next(v evaluation.Verdict, promote Promotion) string {
 // Line is a verdict in one line, with the policy and the workloads.
 func Line(v evaluation.Verdict) string {
 	return fmt.Sprintf("%s on %s: %s", v.Policy, evaluation.Together(v.Workloads), v)
+}
+
+// WriteVerdict writes a verdict in lines that fit.
+func WriteVerdict(b *strings.Builder, v evaluation.Verdict) {
+	fmt.Fprintf(b, "%s on %s:\n", output.Fit(v.Policy, output.Width/2), output.Fit(evaluation.Together(v.Workloads), output.Width/2-5))
+	line := v.String()
+	if utf8.RuneCountInString(line) > output.Width-2 {
+		line = strings.Replace(line, ", by ", ",\n  by ", 1)
+	}
+	fmt.Fprintf(b, "  %s\n", line)
 }

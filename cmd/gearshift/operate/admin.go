@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/serving/config"
@@ -131,7 +132,7 @@ func newPolicyShadow() *cobra.Command {
 it. gearshift policy status tells how the two compare.
 
 Policies: ` + policies.Forms + "\n" + nameAlone,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.order(c, "shadow", policyOrder{Policy: args[0]})
 		},
@@ -149,7 +150,7 @@ func newPolicyCanary() *cobra.Command {
 IDs. gearshift policy status tells what both sides earn.
 
 Policies: ` + policies.Forms + "\n" + nameAlone,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !(share > 0 && share <= 1) {
 				return fmt.Errorf("--share %v: want a part of the requests, above 0 and at most 1", share)

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
@@ -173,7 +174,7 @@ func sayServed(w io.Writer, entries []checkpoints.Entry, served checkpoints.Ref)
 func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	var s shape
 	c := &cobra.Command{
-		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored policy", Args: one,
+		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored policy", Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			asJSON, err := s.json()
 			if err != nil {
@@ -288,6 +289,6 @@ func showStanding(b *strings.Builder, e checkpoints.Entry) error {
 	}
 	fmt.Fprintf(b, "\non %d held-out seeds:\n", v.Seeds)
 	output.Fitted(b, s.HeldOut.Rows(), 0)
-	writeVerdict(b, v)
+	gate.WriteVerdict(b, v)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"errors"
@@ -7,14 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
 )
 
-func newStoreCommand() *cobra.Command {
+func NewStoreCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c := group("store", "Check, copy and compact the store of policies",
+	c := cli.Group("store", "Check, copy and compact the store of policies",
 		newStoreVerify(store), newStoreBackup(store), newStoreCompact(store))
-	c.PersistentFlags().StringVar(&path, "store", defaultStore(), storeUsage)
+	c.PersistentFlags().StringVar(&path, "store", cli.DefaultStore(), cli.StoreUsage)
 	return c
 }
 
@@ -59,7 +60,7 @@ func newStoreBackup(store func() *checkpoints.Store) *cobra.Command {
 		Long: `Copy the store, as it is at one moment, to a file, which appears whole and is a store
 itself. A server may use the store meanwhile; commands that write wait.`,
 		Example: "  gearshift store backup gearshift-$(date +%F).db",
-		Args:    one,
+		Args:    cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			s := store()
 			size, err := s.Backup(args[0], force)

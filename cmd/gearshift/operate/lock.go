@@ -1,6 +1,6 @@
 //go:build !windows && !plan9 && !solaris && !aix
 
-package main
+package operate
 
 import (
 	"os"

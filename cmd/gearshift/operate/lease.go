@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"cmp"
@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/serving"
 )
 
-func newLeaseCommand() *cobra.Command {
-	return group("lease", "List and revoke the leases of callers that dispatch requests themselves", newLeaseList(), newLeaseRevoke())
+func NewLeaseCommand() *cobra.Command {
+	return cli.Group("lease", "List and revoke the leases of callers that dispatch requests themselves", newLeaseList(), newLeaseRevoke())
 }
 
 func newLeaseList() *cobra.Command {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -16,15 +16,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/serving/keys"
 )
 
 const defaultKeys = "gearshift.keys"
 
-func newKeyCommand() *cobra.Command {
+func NewKeyCommand() *cobra.Command {
 	var file string
-	c := group("key", "Make, list and remove the API keys of those who may ask",
+	c := cli.Group("key", "Make, list and remove the API keys of those who may ask",
 		newKeyNew(&file), newKeyList(&file), newKeyRemove(&file))
 	c.PersistentFlags().StringVar(&file, "keys", defaultKeys, "`file` that holds the keys' hashes: the scenario's serving.keys_file")
 	return c
@@ -37,7 +38,7 @@ func newKeyNew(file *string) *cobra.Command {
 		Use: "new NAME", Short: "Make a key, and print it: this once, since only its hash is kept",
 		Long: `Make a key for NAME, and print it. Only its hash is added to the keys file, so that it
 cannot be printed again. A server that runs takes the file's changes by itself.`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			secret, err := newKey(*file, args[0], l, g)
 			if err != nil {
@@ -105,7 +106,7 @@ func whole(n int64) string {
 
 func newKeyRemove(file *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME", Short: "Remove a key: it opens nothing from then on", Args: one,
+		Use: "rm NAME", Short: "Remove a key: it opens nothing from then on", Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := removeKey(*file, args[0]); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"errors"
@@ -10,22 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/policy"
 )
 
-func newPolicyCommand() *cobra.Command {
+func NewPolicyCommand() *cobra.Command {
 	var path string
 	store := func() *checkpoints.Store { return &checkpoints.Store{Path: path} }
-	c := group("policy", "List, show, promote, export and import stored policies; try them in a running router",
+	c := cli.Group("policy", "List, show, promote, export and import stored policies; try them in a running router",
 		newPolicyList(store), newPolicyShow(store), newPolicyPromote(store),
 		newPolicyRollback(store), newPolicyRemove(store),
 		newPolicyShadow(), newPolicyCanary(), newPolicyStatus(),
 		newPolicyExport(store), newPolicyImport(store), newPolicyKeygen(), newPolicySign(),
 	)
-	c.PersistentFlags().StringVar(&path, "store", defaultStore(), storeUsage)
+	c.PersistentFlags().StringVar(&path, "store", cli.DefaultStore(), cli.StoreUsage)
 	return c
 }
 
@@ -48,7 +49,7 @@ Rules: ` + policy.RuleForms + `
 
 With --admin, a running router routes by it at once, and its store keeps that.
 There, ` + nameAlone,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, store(), args[0]) },
 	}
 	c.Flags().BoolVar(&o.force, "force", false, "promote it whatever its evaluation says; needs --reason")
@@ -221,7 +222,7 @@ func inProduction(store *checkpoints.Store, rule string) error {
 func newPolicyRemove(store func() *checkpoints.Store) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: one,
+		Use: "rm NAME[@VERSION]", Short: "Remove a version, or a whole policy", Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			ref, err := policies.StoredRef(args[0])
 			if err != nil {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"cmp"
@@ -14,12 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/serving"
 )
 
-func newReplicaCommand() *cobra.Command {
-	return group("replica", "List a running router's replicas; load, unload, put to sleep, wake and drain them",
+func NewReplicaCommand() *cobra.Command {
+	return cli.Group("replica", "List a running router's replicas; load, unload, put to sleep, wake and drain them",
 		newReplicaList(),
 		newReplicaOrder("load", "Have a replica's engine load its model", `Have a replica's engine load its model. It takes requests once that is done. A load for which
 the host has no memory is refused; one of a replica that sleeps wakes it.`),
@@ -114,7 +115,7 @@ func newReplicaOrder(verb, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " REPLICA", Short: short, Long: long,
 		Example: "  gearshift replica " + verb + " opt-6.7b@gpu0",
-		Args:    one,
+		Args:    cli.One,
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0]) },
 	}
 	c.Flags().StringVar(&o.format, "format", "text", "text or json")

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"crypto/ed25519"
@@ -13,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 )
 
@@ -24,7 +25,7 @@ private one (Ed25519, PKCS #8 in PEM), and only you can read it. "policy import"
 evaluation of a signed policy if serving.policies.trusted_keys of the scenario lists the
 public key.`,
 		Example: "  gearshift policy keygen signing.pem",
-		Args:    one,
+		Args:    cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			public, private, err := ed25519.GenerateKey(rand.Reader)
 			if err != nil {
@@ -54,7 +55,7 @@ func newPolicySign() *cobra.Command {
 signature goes into the file. If "policy import" trusts the key, it accepts the evaluation;
 otherwise it evaluates the policy again.`,
 		Example: "  gearshift policy sign mine.onnx --key signing.pem",
-		Args:    one,
+		Args:    cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			if keyFile == "" {
 				return errors.New("--key KEY is missing: the file that gearshift policy keygen made")

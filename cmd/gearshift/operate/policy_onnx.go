@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/checkpoints/onnx"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
@@ -29,7 +30,7 @@ func newPolicyExport(store func() *checkpoints.Store) *cobra.Command {
 		Use: "export NAME[@VERSION] --onnx FILE", Short: "Write a policy as an ONNX file",
 		Long: `Write a policy as an ONNX file: a plain network for any ONNX program, with all that is
 known of the policy in its metadata, so that import brings it back as it was.`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			if path == "" {
 				return errors.New("--onnx FILE is missing: where to write the policy")
@@ -76,7 +77,7 @@ taken for a policy of the scenario: its inputs are the observation of the preset
 that order, and its outputs the values of the variants, from the quickest on. It is
 evaluated beside the scenario's rules by its training.objective, which takes a while, so that
 promote can judge it.`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := policies.CheckName(o.name); err != nil {
 				return err
@@ -99,7 +100,7 @@ promote can judge it.`,
 			return nil
 		},
 	}
-	scenarioFlag(c, &o.scenario)
+	cli.ScenarioFlag(c, &o.scenario)
 	c.Flags().StringVar(&o.preset, "preset", "default", "training preset of the scenario whose observation the network takes")
 	c.Flags().StringVar(&o.name, "name", "", "of the policy")
 	c.Flags().StringArrayVar(&o.trusted, "trusted-key", nil, "public `key` whose signature is trusted, in addition to those of the scenario")
