@@ -160,7 +160,7 @@ func (d *dispatch) longer(a *answer) bool {
 		return false
 	}
 	d.stretched = true
-	d.health.succeeded(a.replica, a.sent) // it did answer
+	d.health.Succeeded(a.replica, a.sent) // it did answer
 	d.books.life.retried(failedContext, d.work.Variant == variant)
 	return true
 }

@@ -146,11 +146,10 @@ func (d *dispatch) report(a *answer, reason failure) {
 		return
 	}
 	if a.misplaced() {
-		d.health.unlisted(a.replica)
-		d.lifecycle.actuator.Poll(a.replica) // another hand may have unloaded it
+		d.engines.Unlisted(a.replica)
 	}
 	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !probes.Short(a.err) && !probes.Unnamed(a.err) {
-		d.health.failed(a.replica, reason, a.sent)
+		d.health.Failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
 	if reason == failedBusy {
@@ -178,7 +177,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 // spared reports whether the attempt is no failure for the replica's health: some servers answer
 // chats and have nothing for completions, which a client must not have them ejected for.
 func (d *dispatch) spared(a *answer) bool {
-	return a.complaint == complaint.Path && d.endpoint.path != chatPath && d.health.monitor.Answers(a.replica, d.clock())
+	return a.complaint == complaint.Path && d.endpoint.path != chatPath && d.health.Answers(a.replica, d.clock())
 }
 
 // full says that the attempt failed because the replica has no room, and has it get less
@@ -189,7 +188,7 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 	if !sure && (a.response == nil || a.response.StatusCode != http.StatusServiceUnavailable) {
 		return false
 	}
-	return d.health.busy(a.replica, sure, a.spare())
+	return d.health.Busy(a.replica, sure, a.spare())
 }
 
 // again moves the work on for a retry: to another replica of its variant, or to

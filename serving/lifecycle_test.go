@@ -42,10 +42,10 @@ func newLoader(address, state string) *loader {
 	return &loader{base: base, takes: 2 * time.Second, state: state}
 }
 
-// Base implements [serving.Prober].
+// Base implements [engines.Prober].
 func (e *loader) Base() *url.URL { return e.base }
 
-// Get implements [serving.Prober].
+// Get implements [engines.Prober].
 func (e *loader) Get(ctx context.Context, path string) (*http.Response, error) {
 	return e.Ask(ctx, http.MethodGet, path, nil)
 }
@@ -382,7 +382,7 @@ func TestAnotherHand(t *testing.T) {
 		e.become("READY")
 		time.Sleep(config.Default().Lifecycle.PollInterval)
 		g.stands(t, smallOnA, "up")
-		if !strings.Contains(g.logs.String(), "another hand drives the engine") {
+		if !strings.Contains(g.logs.String(), "the engine's state was changed from outside") {
 			t.Errorf("no line of it:\n%s", g.logs)
 		}
 	})

@@ -52,7 +52,7 @@ func (d *dispatch) settled(a *answer, outcome Outcome) {
 	switch {
 	case a.reported:
 	case outcome == Completed || outcome == Refused:
-		d.health.succeeded(a.replica, a.sent)
+		d.health.Succeeded(a.replica, a.sent)
 	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
 	case a.garbled():

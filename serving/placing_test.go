@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
-	"gearshift/serving"
+	"gearshift/serving/engines"
 )
 
 // A reload has a replica that the file wants cold drain and go cold, though nothing drives its
@@ -22,7 +22,7 @@ func TestReloadPlacesReplicas(t *testing.T) {
 		answered := make(chan int, 1)
 		go func() { answered <- g.do("POST", chat, ask).Code }()
 		time.Sleep(time.Millisecond)
-		w.change.Places = []serving.Placed{{Replica: smallOnA, State: fleet.Cold}}
+		w.change.Places = []engines.Placed{{Replica: smallOnA, State: fleet.Cold}}
 		w.change.Applied = []string{"replicas.small@a"}
 		answer := g.order("POST", "/admin/reload", "")
 		if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), `"changed":["replicas.small@a"]`) {
@@ -62,7 +62,7 @@ func TestReloadThatCannotPlace(t *testing.T) {
 		g.stands(t, smallOnA, "cold")
 		g.ordered(t, "load", http.StatusAccepted, `"target":"up"`)
 		synctest.Wait()
-		w.change.Places = []serving.Placed{{Replica: smallOnA, State: fleet.Cold}, {Replica: smallOnB, State: fleet.Cold}}
+		w.change.Places = []engines.Placed{{Replica: smallOnA, State: fleet.Cold}, {Replica: smallOnB, State: fleet.Cold}}
 		answer := g.order("POST", "/admin/reload", "")
 		want := "replicas.small@a: cannot be cold: small@a is being loaded already; wait until that has ended"
 		if text, _, _, _ := readError(t, answer.Body.Bytes()); answer.Code != http.StatusUnprocessableEntity || !strings.Contains(text, want) {

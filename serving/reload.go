@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router"
-	"gearshift/router/fleet"
 	"gearshift/serving/config"
+	"gearshift/serving/engines"
 	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 )
@@ -38,17 +38,11 @@ type Change struct {
 	// what takes a restart, by their keys.
 	Applied, Left []string
 	// Places are the replicas that are wanted in another state than before.
-	Places []Placed
+	Places []engines.Placed
 	// Commit is called once all is in order; it cannot fail. Nil does nothing. Of
 	// Config it puts in force what was made outside the server: the gate and the level
 	// of the log.
 	Commit func()
-}
-
-// Placed is a replica and the state in which it is wanted: up, warm or cold.
-type Placed struct {
-	Replica int
-	State   fleet.State
 }
 
 // Reloaded is what a reload came to.
@@ -152,7 +146,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 		return err
 	}
 	changed = append(changed, now.differs(next)...)
-	if err := s.lifecycle.place(change.Places); err != nil {
+	if err := s.engines.Place(change.Places); err != nil {
 		return err
 	}
 	s.live.Store(next)
@@ -162,13 +156,9 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if change.Commit != nil {
 		change.Commit()
 	}
-	s.takeOver(&now.config)
+	s.takeOver()
 	if slices.ContainsFunc(change.Applied, func(key string) bool { return strings.HasPrefix(key, "serving.upstreams.") }) {
-		s.drift.Forget()
-		s.health.recheck()
-		for i := range s.table.Replicas {
-			s.abilities.Forget(i)
-		}
+		s.engines.Recheck()
 	}
 	out.Changed = append(append(out.Changed, changed...), change.Applied...)
 	out.NeedRestart = append(append(out.NeedRestart, left...), change.Left...)
@@ -183,13 +173,13 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 }
 
 // takeOver passes the settings on to the parts that keep what they derived from them.
-func (s *Server) takeOver(before *Config) {
+func (s *Server) takeOver() {
 	s.line.follow()
 	s.memory.follow(s.settings())
 	s.clients.SetBounds(connectionBounds(s.settings(), s.memory.known, s.clients.files))
 	s.budget.set(s.settings().Retries, s.clock())
-	s.followEngines(before, s.settings())
-	s.drift.Correct(s.corrects())
+	s.engines.Follow(s.settings().Watching(), s.settings().Gauges)
+	s.engines.Corrects(corrects(s.settings()))
 }
 
 // reloadPolicy puts the policy in charge that should be by now.

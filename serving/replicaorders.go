@@ -10,16 +10,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"gearshift/router/control"
 	"gearshift/router/lifecycle"
+	"gearshift/serving/engines"
 	"gearshift/serving/wire"
 )
 
+// replicaOrders are the orders to load and unload the models of replicas.
+type replicaOrders struct{ *Server }
+
 // Join implements [Module].
-func (x *lifecycles) Join(*Server) Parts {
-	parts := Parts{Metrics: []prometheus.Collector{x.metrics}}
+func (x replicaOrders) Join(*Server) Parts {
+	var parts Parts
 	for _, o := range []struct {
 		verb  control.Verb
 		about string
@@ -38,8 +40,8 @@ func (x *lifecycles) Join(*Server) Parts {
 }
 
 // answer answers an order once it has begun, or with wait once it has ended.
-func (x *lifecycles) answer(w http.ResponseWriter, r *http.Request, v control.Verb) {
-	replica, fault := x.server.FindReplica(r.PathValue("replica"))
+func (x replicaOrders) answer(w http.ResponseWriter, r *http.Request, v control.Verb) {
+	replica, fault := x.FindReplica(r.PathValue("replica"))
 	if fault != nil {
 		Fail(w, r, http.StatusNotFound, *fault)
 		return
@@ -49,14 +51,14 @@ func (x *lifecycles) answer(w http.ResponseWriter, r *http.Request, v control.Ve
 		Fail(w, r, http.StatusBadRequest, *fault)
 		return
 	}
-	begun, err := x.order(replica, v, level)
+	begun, err := x.engines.Order(replica, v, level)
 	if err != nil {
-		x.server.log.Warn("replica order refused", "replica", x.name(replica), "order", v, "by", byAdmin, "error", err)
+		x.log.Warn("replica order refused", "replica", x.table.Replicas[replica].Name, "order", v, "by", byAdmin, "error", err)
 		status, e := lifecycleFault(err)
 		Fail(w, r, status, e)
 		return
 	}
-	x.server.log.Info("replica order", "replica", x.name(replica), "order", v, "by", byAdmin, "begun", begun)
+	x.log.Info("replica order", "replica", x.table.Replicas[replica].Name, "order", v, "by", byAdmin, "begun", begun)
 	status := http.StatusOK
 	if begun {
 		if status, err = x.follow(r.Context(), replica, wait); err != nil {
@@ -64,17 +66,17 @@ func (x *lifecycles) answer(w http.ResponseWriter, r *http.Request, v control.Ve
 			return
 		}
 	}
-	_ = Answer(w, status, x.server.Status().Replicas[replica]) // who does not read it is gone
+	_ = Answer(w, status, x.Status().Replicas[replica]) // who does not read it is gone
 }
 
 // follow is the status of an order that has begun: it waits for its end, if for any time.
-func (x *lifecycles) follow(ctx context.Context, replica int, wait time.Duration) (status int, err error) {
+func (x replicaOrders) follow(ctx context.Context, replica int, wait time.Duration) (status int, err error) {
 	if wait == 0 {
 		return http.StatusAccepted, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	switch ended, err := x.wait(ctx, replica); {
+	switch ended, err := x.engines.Wait(ctx, replica); {
 	case err != nil:
 		return http.StatusBadGateway, err
 	case ended:
@@ -119,7 +121,7 @@ func lifecycleFault(err error) (status int, e wire.Error) {
 	status = http.StatusConflict
 	var memory *lifecycle.MemoryError
 	switch {
-	case errors.As(err, new(refused)):
+	case errors.As(err, new(engines.Unsupported)):
 		status, e.Code = http.StatusUnprocessableEntity, "unsupported_action"
 	case errors.As(err, &memory):
 		status, e.Code = http.StatusInsufficientStorage, "insufficient_memory"
@@ -129,21 +131,3 @@ func lifecycleFault(err error) (status int, e wire.Error) {
 
 // oneLine is the text on one line.
 func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
-
-// wait returns once nothing is being done about the replica, with why its order was not
-// followed; ended is false if the context was over before that.
-func (x *lifecycles) wait(ctx context.Context, replica int) (ended bool, err error) {
-	for {
-		next := x.next()
-		var status lifecycle.Status
-		x.runner.Look(func() { status = x.controller.Status(replica) })
-		if status.Doing == "" {
-			return true, status.Err
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return false, nil
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/engines"
 	"gearshift/serving/fields"
 )
 
@@ -134,12 +135,12 @@ func (s *Server) beside(replica, variant int) int {
 	if variant == Auto || variant == s.table.Replicas[replica].Variant {
 		return replica
 	}
-	own, ok := s.backends[replica].Transport.(Prober)
+	own, ok := s.backends[replica].Transport.(engines.Prober)
 	if !ok {
 		return -1
 	}
 	for _, i := range s.table.ReplicasOf(variant) {
-		if p, ok := s.backends[i].Transport.(Prober); ok && p.Base().String() == own.Base().String() {
+		if p, ok := s.backends[i].Transport.(engines.Prober); ok && p.Base().String() == own.Base().String() {
 			return i
 		}
 	}

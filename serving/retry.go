@@ -4,7 +4,20 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/router/health"
 	"gearshift/serving/config"
+)
+
+// failure is how a replica failed a request.
+type failure = health.Failure
+
+// The failures. What a client did, by leaving or by asking for something
+// impossible, is none.
+const (
+	failedConnect = health.Connect
+	failedBroken  = health.Broken
+	failedStatus  = health.ServerError
+	failedTimeout = health.Timeout
 )
 
 // failedBusy is the reason for a retry that is no failure of the replica: it has

@@ -193,7 +193,7 @@ func (s *Server) endRoute(c *gin.Context) {
 		return
 	}
 	if r.Tokens > 0 { // the caller has seen the replica answer
-		s.health.succeeded(w.Replica, w.Request.Arrival+w.Waited)
+		s.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
 	out := gin.H{"latency_ms": milliseconds(r.Latency)}
 	if r.Judged {

@@ -21,13 +21,12 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/router/signals"
 	"gearshift/serving/abilities"
 	"gearshift/serving/agents"
 	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
+	"gearshift/serving/engines"
 	"gearshift/serving/files"
-	"gearshift/serving/gauges"
 	"gearshift/serving/trial"
 )
 
@@ -112,12 +111,8 @@ type Server struct {
 	log       *slog.Logger
 	adapter   *Adapter
 	books     *books
-	health    *keeper
-	drift     *drift.Monitor // may be nil
-	fading    sync.WaitGroup // what fades its beliefs
-	scraper   *gauges.Scraper
-	signals   *signals.Monitor
-	lifecycle *lifecycles
+	engines   *engines.Engines
+	health    *engines.Controller
 	contexts  *contextLengths
 	leases    *leased
 	line      *line
@@ -151,12 +146,6 @@ type Server struct {
 	known     known                  // of the clients' endpoints
 	adminAddr atomic.Pointer[string] // of the admin listener, once it serves
 
-	engineMetrics *engineMetrics
-
-	asking     sync.Mutex // protects the two below
-	stopAsking context.CancelFunc
-	silent     bool // for good
-
 	draining   atomic.Bool
 	onFallback atomic.Bool // the last choice was a fallback
 }
@@ -171,7 +160,7 @@ func New(o Options) (*Server, error) {
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
 		clock: o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
 		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, created: time.Now().Unix(),
-		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader, drift: o.Drift,
+		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
@@ -193,13 +182,9 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.contexts = newContexts(s.table, s.backends)
-	s.watchEngines()
-	s.lifecycle = newLifecycles(s)
-	if err := s.watchDrift(); err != nil {
-		return nil, fmt.Errorf("cannot make server: %w", err)
-	}
+	s.watchEngines(o.Drift)
 	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
-	if err := s.join(slices.Insert(slices.Clone(o.Modules), 0, Module(s.lifecycle))); err != nil {
+	if err := s.join(slices.Insert(slices.Clone(o.Modules), 0, Module(replicaOrders{s}))); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
@@ -218,7 +203,7 @@ func New(o Options) (*Server, error) {
 	if err := s.makeRouters(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
-	s.startEngines()
+	s.engines.Start()
 	return s, nil
 }
 
@@ -286,5 +271,5 @@ func (s *Server) Close() {
 	s.draining.Store(true)
 	s.line.close()
 	s.leases.close()
-	s.stopEngines()
+	s.engines.Stop()
 }

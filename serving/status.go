@@ -6,6 +6,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/engines"
+	"gearshift/serving/wire"
 )
 
 // Status is the body of GET /v1/gearshift/status.
@@ -63,9 +65,9 @@ type ReplicaStatus struct {
 	// Slowdown is how many times as long as its profile says forecasts take it to
 	// take at the moment; none if as long.
 	Slowdown *float64 `json:"slowdown,omitempty"`
-	EngineStatus
+	engines.Status
 	// Lifecycle is whether its model is loaded, and what is done about it.
-	Lifecycle LifecycleStatus `json:"lifecycle"`
+	Lifecycle engines.LifecycleStatus `json:"lifecycle"`
 }
 
 func (t tally) counts(name string) Counts {
@@ -85,12 +87,12 @@ func (s *Server) Status() Status {
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
 		Draining: s.draining.Load(), ArrivalRate: v.Rate, Placement: s.router.Ledger().Epoch(), Queue: s.line.status(),
 	}
-	engines, lifecycles := s.engineStatuses(now), s.lifecycle.statuses()
+	statuses, lifecycles := s.engines.Statuses(now), s.engines.Lifecycles()
 	for i, r := range s.table.Replicas {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
 			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), EngineStatus: engines[i], Lifecycle: lifecycles[i],
+			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), Status: statuses[i], Lifecycle: lifecycles[i],
 		})
 	}
 	s.books.sum(&out)
@@ -128,3 +130,50 @@ func (b *books) sum(out *Status) {
 }
 
 func (s *Server) status(c *gin.Context) { c.JSON(http.StatusOK, s.Status()) }
+
+// slowdownOf is nil of a replica that is not taken to be slow.
+func (s *Server) slowdownOf(replica int) *float64 {
+	if factor := s.engines.Slowdown(replica); factor > 1 {
+		return number(factor)
+	}
+	return nil
+}
+
+// driftOf is nil of a replica that has not answered enough.
+func (s *Server) driftOf(replica int) *float64 {
+	if ratio, known := s.engines.DriftOf(replica); known {
+		return number(ratio)
+	}
+	return nil
+}
+
+// alive says that the process answers.
+func (s *Server) alive(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
+
+// ready says whether requests should be sent here: not while shutting down,
+// nor while every replica is down. A full fleet is ready; it asks for patience.
+func (s *Server) ready(c *gin.Context) {
+	switch {
+	case s.draining.Load():
+		s.notReady(c, "shutting down")
+	case !s.anyUp():
+		s.notReady(c, "no replica is up")
+	default:
+		c.JSON(http.StatusOK, gin.H{"status": "ready"})
+	}
+}
+
+func (s *Server) notReady(c *gin.Context, why string) {
+	s.fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "not_ready", Message: why})
+}
+
+func (s *Server) anyUp() bool {
+	var v fleet.View
+	s.router.Ledger().View(s.clock(), &v)
+	for _, down := range v.Down {
+		if !down {
+			return true
+		}
+	}
+	return false
+}

@@ -158,11 +158,13 @@ var table = []room{
 		"it normalises the text of paths, and does not know the endpoints"},
 	{"serving/agents", []string{"router/control", "router/fleet"},
 		"it tells engines what controllers decide: it decides nothing, and knows no server"},
+	{"serving/engines", []string{"router/control", "router/drift", "router/fleet", "router/health", "router/lifecycle", "router/signals", "serving/agents", "serving/gauges", "serving/probes"},
+		"engines are watched and driven by what they answer: the requests that they get are others', who report of them through hooks"},
 	{"serving/trial", []string{"router", "router/fleet"},
 		"policies are tried and compared by what requests have earned: the server reports that, and where they come from is behind an interface"},
 	{"serving/config", []string{"router", "router/health", "serving/agents", "serving/browser", "serving/connections", "serving/experience", "serving/fields", "serving/gauges", "serving/leases", "serving/memory", "serving/remote", "serving/trial"},
 		"a configuration is values and their checks: the rooms of the server read it, and it starts nothing"},
-	{"serving", []string{"serving/config", "internal/durable", "router", "router/fleet", "router/control", "router/lifecycle", "serving/agents", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint", "serving/trial"},
+	{"serving", []string{"serving/config", "internal/durable", "router", "router/fleet", "router/control", "router/lifecycle", "serving/agents", "router/queue", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/tries", "serving/files", "serving/setting", "serving/browser", "serving/paths", "serving/abilities", "serving/complaint", "serving/engines", "serving/trial"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
@@ -201,7 +203,7 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving", "serving/config", "serving/keys", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},

@@ -19,6 +19,7 @@ import (
 	"gearshift/serving/address"
 	"gearshift/serving/backend"
 	"gearshift/serving/config"
+	"gearshift/serving/engines"
 	"gearshift/serving/files"
 	"gearshift/workloads"
 )
@@ -152,7 +153,7 @@ func (r *Reloader) placed(next *scenario.Scenario, change *serving.Change) []fle
 	states := r.now.StatesIn(next)
 	for i, s := range states {
 		if s != r.states[i] {
-			change.Places = append(change.Places, serving.Placed{Replica: i, State: s})
+			change.Places = append(change.Places, engines.Placed{Replica: i, State: s})
 			change.Applied = append(change.Applied, "replicas."+r.core.Table().Replicas[i].Name)
 		}
 	}

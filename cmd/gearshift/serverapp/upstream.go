@@ -12,6 +12,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/agents"
 	"gearshift/serving/backend"
+	"gearshift/serving/engines"
 )
 
 // upstream is where a replica answers, for now.
@@ -21,7 +22,7 @@ type upstream struct {
 }
 
 var _ interface {
-	serving.Prober
+	engines.Prober
 	serving.Forwarder
 	agents.Engine
 } = (*upstream)(nil)
@@ -31,7 +32,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.current.Load().RoundTrip(r)
 }
 
-// Get implements [serving.Prober].
+// Get implements [engines.Prober].
 func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error) {
 	return u.current.Load().Get(ctx, path)
 }
@@ -41,7 +42,7 @@ func (u *upstream) Ask(ctx context.Context, method, path string, body []byte) (*
 	return u.current.Load().Ask(ctx, method, path, body)
 }
 
-// Base implements [serving.Prober].
+// Base implements [engines.Prober].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
 
 // API is where its OpenAI endpoints lie.

@@ -1,4 +1,4 @@
-package serving
+package engines
 
 import (
 	"time"
@@ -7,8 +7,8 @@ import (
 	"gearshift/router/signals"
 )
 
-// EngineStatus is how a replica's engine is doing.
-type EngineStatus struct {
+// Status is how a replica's engine is doing.
+type Status struct {
 	// State is up, ejected, half_open or slow_start; SinceS for how long.
 	State  string  `json:"state"`
 	SinceS float64 `json:"since_s"`
@@ -38,18 +38,18 @@ type GaugeStatus struct {
 	OthersHeld     int `json:"others_held_tokens"`
 }
 
-// engineStatuses are those of all replicas.
-func (s *Server) engineStatuses(now time.Duration) []EngineStatus {
-	readings := s.signals.Signals()
-	list := make([]EngineStatus, len(readings))
-	for i, standing := range s.health.monitor.Statuses() {
-		list[i] = engineStatus(standing, readings[i], now)
+// Statuses are those of all replicas.
+func (e *Engines) Statuses(now time.Duration) []Status {
+	readings := e.signals.Signals()
+	list := make([]Status, len(readings))
+	for i, h := range e.health.monitor.Statuses() {
+		list[i] = statusOf(h, readings[i], now)
 	}
 	return list
 }
 
-func engineStatus(h health.Status, g signals.Signal, now time.Duration) EngineStatus {
-	e := EngineStatus{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Note: h.Note, Cap: h.Cap, Busy: h.Busy}
+func statusOf(h health.Status, g signals.Signal, now time.Duration) Status {
+	e := Status{State: h.State.String(), SinceS: (now - h.Since).Seconds(), Why: string(h.Why), Note: h.Note, Cap: h.Cap, Busy: h.Busy}
 	if !g.Read {
 		return e
 	}
@@ -66,3 +66,14 @@ func engineStatus(h health.Status, g signals.Signal, now time.Duration) EngineSt
 	}
 	return e
 }
+
+// DriftOf is the smoothed time per token of the replica, as a multiple of its profile's; not
+// known before it has answered enough.
+func (e *Engines) DriftOf(replica int) (ratio float64, known bool) {
+	ratio, _, known = e.Drift.Ratio(replica)
+	return ratio, known
+}
+
+// Slowdown is the factor by which forecasts stretch the profile of the replica; 1 is as
+// fast.
+func (e *Engines) Slowdown(replica int) float64 { return e.Drift.Shown(replica) }

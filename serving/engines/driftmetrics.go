@@ -1,4 +1,4 @@
-package serving
+package engines
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +16,7 @@ var (
 		"Answers compared with the replica's profile.", []string{"replica", "variant"}, nil)
 )
 
-// driftMetrics are those of a monitor.
+// driftMetrics show what a monitor has measured.
 type driftMetrics struct {
 	monitor *drift.Monitor
 	table   *fleet.Table

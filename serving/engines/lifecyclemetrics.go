@@ -1,4 +1,4 @@
-package serving
+package engines
 
 import (
 	"sync"
@@ -15,20 +15,20 @@ var replicaStateDesc = prometheus.NewDesc("gearshift_replica_lifecycle",
 
 var placementDesc = prometheus.NewDesc("gearshift_placement_epoch", "Changes so far of where replicas are placed.", nil, nil)
 
-// lifecycleMetrics are the states of replicas, and what engines were told to do.
+// lifecycleMetrics are the states of replicas, and what engines were ordered to do.
 type lifecycleMetrics struct {
-	server  *Server
+	engines *Engines
 	actions *prometheus.CounterVec   // replica, action, result
 	seconds *prometheus.HistogramVec // action
 	unread  *prometheus.GaugeVec     // replica
 
-	mu   sync.Mutex
-	dumb map[int]bool // replicas whose engines do not tell their states
+	mu     sync.Mutex
+	silent map[int]bool // replicas whose engines do not report their states
 }
 
-func newLifecycleMetrics(s *Server) *lifecycleMetrics {
+func newLifecycleMetrics(e *Engines) *lifecycleMetrics {
 	m := &lifecycleMetrics{
-		server: s, dumb: map[int]bool{},
+		engines: e, silent: map[int]bool{},
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_replica_actions_total",
 			Help: "Loads, unloads, sleeps and wakes that engines were told to do."}, []string{"replica", "action", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "gearshift_replica_action_seconds",
@@ -37,9 +37,9 @@ func newLifecycleMetrics(s *Server) *lifecycleMetrics {
 		unread: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_replica_lifecycle_unread",
 			Help: "Whether the replica's engine does not tell the state of its model, though it should."}, []string{"replica"}),
 	}
-	for i, b := range s.backends {
+	for i, b := range e.Backends {
 		if b.Lifecycle != nil {
-			m.begin(s.table.Replicas[i].Name)
+			m.begin(e.table.Replicas[i].Name)
 		}
 	}
 	return m
@@ -67,10 +67,10 @@ func (m *lifecycleMetrics) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (m *lifecycleMetrics) Collect(out chan<- prometheus.Metric) {
-	table := m.server.table
-	out <- prometheus.MustNewConstMetric(placementDesc, prometheus.GaugeValue, float64(m.server.router.Ledger().Epoch()))
+	table := m.engines.table
+	out <- prometheus.MustNewConstMetric(placementDesc, prometheus.GaugeValue, float64(m.engines.Ledger.Epoch()))
 	for i, r := range table.Replicas {
-		now := m.server.router.Ledger().State(i)
+		now := m.engines.Ledger.State(i)
 		for _, state := range fleet.States() {
 			value := 0.0
 			if state == now {
@@ -92,22 +92,22 @@ func (m *lifecycleMetrics) ended(a control.Action, took time.Duration, err error
 	} else {
 		m.seconds.WithLabelValues(a.Verb.String()).Observe(took.Seconds())
 	}
-	m.actions.WithLabelValues(m.server.table.Replicas[a.Replica].Name, a.Verb.String(), result).Inc()
+	m.actions.WithLabelValues(m.engines.table.Replicas[a.Replica].Name, a.Verb.String(), result).Inc()
 }
 
-// polled notes whether the engine of the replicas tells their states. It reports whether
+// polled notes whether the engine of the replicas reports their states. It reports whether
 // it did so before.
 func (m *lifecycleMetrics) polled(replicas []int, err error) (before bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before = !m.dumb[replicas[0]]
+	before = !m.silent[replicas[0]]
 	for _, i := range replicas {
-		m.dumb[i] = err != nil
+		m.silent[i] = err != nil
 		value := 0.0
 		if err != nil {
 			value = 1
 		}
-		m.unread.WithLabelValues(m.server.table.Replicas[i].Name).Set(value)
+		m.unread.WithLabelValues(m.engines.table.Replicas[i].Name).Set(value)
 	}
 	return before
 }

@@ -1,7 +1,8 @@
-package serving
+package engines
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -13,9 +14,9 @@ import (
 )
 
 // lifecycles has the engines of replicas load, unload, sleep and wake as operators order
-// it, and notices what other hands do to them.
+// it, and notices what others do to them.
 type lifecycles struct {
-	server     *Server
+	engines    *Engines
 	ledger     *fleet.Ledger
 	actuator   *agents.Actuator
 	controller *lifecycle.Controller // the runner's
@@ -27,34 +28,34 @@ type lifecycles struct {
 	turn   chan struct{} // closed when a controller has been woken
 }
 
-// newLifecycles makes those of the server's replicas. They begin with start.
-func newLifecycles(s *Server) *lifecycles {
-	x := &lifecycles{server: s, ledger: s.router.Ledger(), metrics: newLifecycleMetrics(s), turn: make(chan struct{})}
-	c := s.config.Lifecycle
+// newLifecycles makes those of the replicas. They begin with start.
+func newLifecycles(e *Engines) *lifecycles {
+	x := &lifecycles{engines: e, ledger: e.Ledger, metrics: newLifecycleMetrics(e), turn: make(chan struct{})}
+	config := e.Lifecycle
 	x.actuator = agents.New(agents.Options{
-		Config: c.Config, Replicas: s.driven(), Clock: s.clock,
+		Config: config, Replicas: e.driven(), Clock: e.Clock,
 		Placed: x.ledger.Placed, Observe: x.observe, Ended: x.ended, Polled: x.polled,
 	})
 	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
-		DrainTimeout: c.DrainTimeout, ActionTimeout: max(c.LoadTimeout, c.ActionTimeout) + time.Minute,
+		DrainTimeout: e.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
 	})
-	x.runner = agents.NewRunner(s.clock, x.controller)
+	x.runner = agents.NewRunner(e.Clock, x.controller)
 	x.runner.After = x.woken
-	for i := range s.table.Replicas {
+	for i := range e.table.Replicas {
 		x.placed = append(x.placed, x.ledger.Placed(i))
 	}
 	return x
 }
 
 // driven is what the actuator has to know of the replicas.
-func (s *Server) driven() []agents.Replica {
-	list := make([]agents.Replica, len(s.backends))
-	for i, b := range s.backends {
-		r := &s.table.Replicas[i]
-		list[i] = agents.Replica{Name: r.Name, Host: r.Host, Model: s.modelOf(i)}
+func (e *Engines) driven() []agents.Replica {
+	list := make([]agents.Replica, len(e.Backends))
+	for i, b := range e.Backends {
+		r := &e.table.Replicas[i]
+		list[i] = agents.Replica{Name: r.Name, Host: r.Host, Model: b.Model}
 		engine, ok := b.Transport.(agents.Engine)
 		if p, asked := b.Transport.(Prober); ok && asked && b.Lifecycle != nil {
-			list[i].Engine, list[i].Dialect, list[i].Server = engine, b.Lifecycle, placeOf(p)
+			list[i].Engine, list[i].Dialect, list[i].Server = engine, b.Lifecycle, rootOf(p)
 		}
 	}
 	return list
@@ -75,36 +76,36 @@ func (x *lifecycles) stop() {
 // observe takes in what has happened to an engine.
 func (x *lifecycles) observe(e control.Event) {
 	if e.Kind == control.Changed {
-		x.server.log.Info("another hand drives the engine", "replica", x.name(e.Replica), "state", e.State, "was", x.ledger.Placed(e.Replica))
+		x.engines.Log.Info("the engine's state was changed from outside", "replica", x.name(e.Replica), "state", e.State, "was", x.ledger.Placed(e.Replica))
 	}
 	x.runner.Observe(e)
 }
 
-// ended tells of an action of the actuator's.
+// ended reports an action of the actuator's.
 func (x *lifecycles) ended(a control.Action, took time.Duration, err error) {
 	x.metrics.ended(a, took, err)
 	if err != nil {
-		x.server.log.Warn("replica action failed", "replica", x.name(a.Replica), "action", a.Verb, "took", took, "error", err)
+		x.engines.Log.Warn("replica action failed", "replica", x.name(a.Replica), "action", a.Verb, "took", took, "error", err)
 		return
 	}
-	x.server.log.Info("replica action done", "replica", x.name(a.Replica), "action", a.Verb, "took", took)
+	x.engines.Log.Info("replica action done", "replica", x.name(a.Replica), "action", a.Verb, "took", took)
 }
 
-// polled tells of engines that do not say what they have, when that begins and ends.
+// polled reports engines that do not say what they have, when that begins and ends.
 func (x *lifecycles) polled(replicas []int, err error) {
 	was := x.metrics.polled(replicas, err)
 	switch {
 	case err != nil && was:
-		x.server.log.Warn("an engine does not tell the states of its models", "replica", x.name(replicas[0]), "error", err)
+		x.engines.Log.Warn("an engine does not report the states of its models", "replica", x.name(replicas[0]), "error", err)
 	case err == nil && !was:
-		x.server.log.Info("an engine tells the states of its models", "replica", x.name(replicas[0]))
+		x.engines.Log.Info("an engine reports the states of its models", "replica", x.name(replicas[0]))
 	}
 }
 
-func (x *lifecycles) name(replica int) string { return x.server.table.Replicas[replica].Name }
+func (x *lifecycles) name(replica int) string { return x.engines.table.Replicas[replica].Name }
 
-// woken follows the controller: replicas that are placed elsewhere than before are told
-// of, and those who wait look again.
+// woken follows the controller: replicas that are placed elsewhere than before are
+// logged, and those who wait look again.
 func (x *lifecycles) woken() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -114,12 +115,12 @@ func (x *lifecycles) woken() {
 			continue
 		}
 		x.placed[i] = now
-		x.server.log.Info("replica placed", "replica", x.name(i), "state", now, "was", was)
+		x.engines.Log.Info("replica placed", "replica", x.name(i), "state", now, "was", was)
 		if now == fleet.Cold {
-			x.server.abilities.Forget(i) // what is loaded next may have others
+			x.engines.Replaced(i) // what is loaded next may have others
 		}
 		// Whether it is listed was asked of a model that is not loaded, or not yet.
-		x.server.health.listed(i, "")
+		x.engines.health.listed(i, "")
 	}
 	close(x.turn)
 	x.turn = make(chan struct{})
@@ -151,9 +152,10 @@ type LifecycleStatus struct {
 	Note string `json:"note,omitempty"`
 }
 
-// statuses are those of all replicas.
-func (x *lifecycles) statuses() []LifecycleStatus {
-	list := make([]LifecycleStatus, len(x.server.table.Replicas))
+// Lifecycles are the statuses of all replicas' models.
+func (e *Engines) Lifecycles() []LifecycleStatus {
+	x := e.lifecycle
+	list := make([]LifecycleStatus, len(e.table.Replicas))
 	x.runner.Look(func() {
 		for i := range list {
 			list[i] = x.of(i)
@@ -166,7 +168,7 @@ func (x *lifecycles) statuses() []LifecycleStatus {
 func (x *lifecycles) of(replica int) LifecycleStatus {
 	s := x.controller.Status(replica)
 	out := LifecycleStatus{State: s.State.String(), Epoch: s.Epoch, Doing: s.Doing}
-	if b := x.server.backends[replica]; b.Lifecycle != nil && x.actuator.Driven(replica) {
+	if b := x.engines.Backends[replica]; b.Lifecycle != nil && x.actuator.Driven(replica) {
 		out.Dialect, out.Note = b.Lifecycle.Name(), x.actuator.Note(replica)
 	}
 	if s.Doing != "" {
@@ -178,14 +180,15 @@ func (x *lifecycles) of(replica int) LifecycleStatus {
 	return out
 }
 
-// order has the replica brought to where the verb leads. It reports whether anything is
+// Order has the replica brought to where the verb leads. It reports whether anything is
 // to be done. Level is that of a sleep; 0 is the first.
-func (x *lifecycles) order(replica int, v control.Verb, level int) (begun bool, err error) {
+func (e *Engines) Order(replica int, v control.Verb, level int) (begun bool, err error) {
+	x := e.lifecycle
 	x.runner.Do(func() { begun, err = x.want(replica, v, level) })
 	return begun, err
 }
 
-// want is order within the runner.
+// want is Order within the runner.
 func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) {
 	placed, target, name := x.ledger.Placed(replica), v.State(), x.name(replica)
 	needed := v
@@ -193,7 +196,7 @@ func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) 
 		needed = control.Wake
 	}
 	if err := x.actuator.Refuses(replica, agents.Order{Verb: needed, Level: cmp.Or(level, 1)}); err != nil {
-		return false, refused{err}
+		return false, Unsupported{err}
 	}
 	status := x.controller.Status(replica)
 	switch {
@@ -211,5 +214,24 @@ func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) 
 	return true, nil
 }
 
-// refused is the error of a verb that a replica's engine cannot do in any state.
-type refused struct{ error }
+// Unsupported is the error of a verb that a replica's engine cannot do in any state.
+type Unsupported struct{ error }
+
+// Wait returns once nothing is being done about the replica, with why its order was not
+// followed; ended is false if the context was over before that.
+func (e *Engines) Wait(ctx context.Context, replica int) (ended bool, err error) {
+	x := e.lifecycle
+	for {
+		next := x.next()
+		var status lifecycle.Status
+		x.runner.Look(func() { status = x.controller.Status(replica) })
+		if status.Doing == "" {
+			return true, status.Err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}

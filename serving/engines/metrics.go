@@ -1,4 +1,4 @@
-package serving
+package engines
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,32 +15,32 @@ var (
 	engineBusyDesc = prometheus.NewDesc("gearshift_engine_requests", "Requests of all routers and clients on the replica, as its engine says.", []string{"replica", "variant", "state"}, nil)
 )
 
-// engineMetrics tells how the engines are.
-type engineMetrics struct {
-	server    *Server
+// metrics count what happens to engines, and show how they are.
+type metrics struct {
+	engines   *Engines
 	ejections *prometheus.CounterVec // replica, variant, reason
 	spared    *prometheus.CounterVec // replica, variant, reason
 	probes    *prometheus.CounterVec // replica, variant, finding
 }
 
-func newEngineMetrics(s *Server) *engineMetrics {
+func newMetrics(e *Engines) *metrics {
 	counter := func(name, help string, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_" + name, Help: help}, []string{"replica", "variant", label})
 	}
-	m := &engineMetrics{
-		server:    s,
+	m := &metrics{
+		engines:   e,
 		ejections: counter("ejections_total", "Times that the replica was taken out of the choice.", "reason"),
 		spared:    counter("ejections_spared_total", "Times that the replica failed and stayed, because too many were out.", "reason"),
 		probes:    counter("probes_total", "Probes of the replica's server, by what they found.", "finding"),
 	}
 	// What may happen once in a long time begins at zero, so that rate() sees it.
-	for i := range s.table.Replicas {
+	for i := range e.table.Replicas {
 		for _, why := range health.Reasons {
 			m.ejections.WithLabelValues(m.labels(i, string(why))...)
 			m.spared.WithLabelValues(m.labels(i, string(why))...)
 		}
 	}
-	for _, one := range s.servers() {
+	for _, one := range e.servers() {
 		for _, f := range health.Findings {
 			for _, i := range one.replicas {
 				m.probes.WithLabelValues(m.labels(i, f.String())...)
@@ -50,13 +50,13 @@ func newEngineMetrics(s *Server) *engineMetrics {
 	return m
 }
 
-func (m *engineMetrics) labels(replica int, more ...string) []string {
-	r := m.server.table.Replicas[replica]
-	return append([]string{r.Name, m.server.table.Variants[r.Variant].Name}, more...)
+func (m *metrics) labels(replica int, more ...string) []string {
+	r := m.engines.table.Replicas[replica]
+	return append([]string{r.Name, m.engines.table.Variants[r.Variant].Name}, more...)
 }
 
 // changed counts ejections.
-func (m *engineMetrics) changed(c health.Change) {
+func (m *metrics) changed(c health.Change) {
 	switch {
 	case c.Spared:
 		m.spared.WithLabelValues(m.labels(c.Replica, string(c.Why))...).Inc()
@@ -65,14 +65,14 @@ func (m *engineMetrics) changed(c health.Change) {
 	}
 }
 
-func (m *engineMetrics) probed(replicas []int, f health.Finding) {
+func (m *metrics) probed(replicas []int, f health.Finding) {
 	for _, i := range replicas {
 		m.probes.WithLabelValues(m.labels(i, f.String())...).Inc()
 	}
 }
 
 // Describe implements [prometheus.Collector].
-func (m *engineMetrics) Describe(out chan<- *prometheus.Desc) {
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	m.ejections.Describe(out)
 	m.spared.Describe(out)
 	m.probes.Describe(out)
@@ -82,29 +82,29 @@ func (m *engineMetrics) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect implements [prometheus.Collector].
-func (m *engineMetrics) Collect(out chan<- prometheus.Metric) {
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	m.ejections.Collect(out)
 	m.spared.Collect(out)
 	m.probes.Collect(out)
 	gauge := func(d *prometheus.Desc, value float64, labels []string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	for i, standing := range m.server.health.monitor.Statuses() {
+	for i, status := range m.engines.health.monitor.Statuses() {
 		for _, state := range health.States {
 			value := 0.0
-			if state == standing.State {
+			if state == status.State {
 				value = 1
 			}
 			gauge(stateDesc, value, m.labels(i, state.String()))
 		}
 		value := 0.0
-		if standing.Busy {
+		if status.Busy {
 			value = 1
 		}
 		gauge(busyDesc, value, m.labels(i))
 	}
-	now := m.server.clock()
-	for i, g := range m.server.signals.Signals() {
+	now := m.engines.Clock()
+	for i, g := range m.engines.signals.Signals() {
 		if !g.Read {
 			continue
 		}

@@ -1,4 +1,4 @@
-package serving
+package engines
 
 import (
 	"cmp"
@@ -11,6 +11,12 @@ import (
 	"gearshift/router/lifecycle"
 )
 
+// Placed is a replica and the state in which it is wanted: up, warm or cold.
+type Placed struct {
+	Replica int
+	State   fleet.State
+}
+
 // placing is the actuator of the lifecycles. An engine that nothing drives has nothing to do:
 // its replica is placed at once, and gets requests or none from then on.
 type placing struct{ *lifecycles }
@@ -20,14 +26,15 @@ func (p placing) Act(a control.Action) error {
 	if p.actuator.Driven(a.Replica) {
 		return p.actuator.Act(a)
 	}
-	host := p.server.table.Replicas[a.Replica].Host
-	p.controller.Observe(control.Event{At: p.server.clock(), Kind: a.Verb.Done(), Replica: a.Replica, Host: host, Action: a})
+	host := p.engines.table.Replicas[a.Replica].Host
+	p.controller.Observe(control.Event{At: p.engines.Clock(), Kind: a.Verb.Done(), Replica: a.Replica, Host: host, Action: a})
 	return nil
 }
 
-// place has replicas brought into the states, those first that give memory back. What cannot
+// Place has replicas brought into the states, those first that give memory back. What cannot
 // be done is in the error, a line each, and does not hold up the others.
-func (x *lifecycles) place(list []Placed) (err error) {
+func (e *Engines) Place(list []Placed) (err error) {
+	x := e.lifecycle
 	ordered := slices.Clone(list)
 	slices.SortStableFunc(ordered, func(a, b Placed) int { return cmp.Compare(rank(a.State), rank(b.State)) })
 	x.runner.Do(func() {

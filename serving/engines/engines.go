@@ -1,0 +1,391 @@
+// Package engines watches the engines behind replicas, and has them load and unload their
+// models: their health, what they report of themselves, whether they keep to their profiles.
+package engines
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/router/drift"
+	"gearshift/router/fleet"
+	"gearshift/router/health"
+	"gearshift/router/signals"
+	"gearshift/serving/agents"
+	"gearshift/serving/gauges"
+	"gearshift/serving/probes"
+)
+
+// Backend is what answers for one replica.
+type Backend struct {
+	Transport http.RoundTripper
+	// Model is the name by which its server knows the model.
+	Model string
+	// Lifecycle is how its engine is ordered to load its model. Nil: it cannot be.
+	Lifecycle agents.Dialect
+}
+
+// Prober is what a [Backend]'s transport may be as well: a server that can be
+// asked for its health and its gauges.
+type Prober interface {
+	// Get asks for a path of the server's own, on a new connection. The caller
+	// closes the body.
+	Get(ctx context.Context, path string) (*http.Response, error)
+	// Base is the server's root.
+	Base() *url.URL
+}
+
+// Options are what Engines are made of.
+type Options struct {
+	Ledger *fleet.Ledger
+	// Backends of the replicas, in the table's order.
+	Backends  []Backend
+	Health    health.Config
+	Gauges    gauges.Config
+	Lifecycle agents.Config
+	// DrainTimeout is how long the requests on a replica may take to end before an
+	// unload, or a sleep, is given up.
+	DrainTimeout time.Duration
+	// Drift compares answers with the replicas' profiles. It may be nil.
+	Drift *drift.Monitor
+	// Correct has forecasts use the drift of replicas.
+	Correct bool
+	Clock   func() time.Duration
+	Log     *slog.Logger
+	Hooks
+}
+
+// Hooks are what Engines ask of, and report to, those who send requests. They are called
+// from any goroutine, and none may be nil.
+type Hooks struct {
+	// Held is how many tokens the router's requests hold on the replica.
+	Held func(replica int) int
+	// Leased fills in how many requests on each replica are dispatched by their callers,
+	// and not seen to progress.
+	Leased func(leased []int)
+	// Lost says that the replica's host is gone. It returns how many requests wait there
+	// no longer.
+	Lost func(replica int) int
+	// Replaced says that another engine, or another model, may answer for the replica.
+	Replaced func(replica int)
+	// Context reports the context of the replica's engine, in tokens; zero is unknown.
+	Context func(replica, tokens int)
+}
+
+// Engines are the engines behind the replicas of a router.
+type Engines struct {
+	Options
+	table     *fleet.Table
+	health    *Controller
+	signals   *signals.Monitor
+	scraper   *gauges.Scraper
+	lifecycle *lifecycles
+	metrics   *metrics
+
+	asking     sync.Mutex // protects the four below
+	stopAsking context.CancelFunc
+	stopped    bool // for good
+	watching   health.Config
+	reading    gauges.Config
+
+	slowStart atomic.Int64   // how long a replica that comes back takes to get all its requests
+	fading    sync.WaitGroup // what fades the beliefs of the drift
+}
+
+// New makes Engines. They are watched between Start and Stop.
+func New(o Options) *Engines {
+	e := &Engines{Options: o, table: o.Ledger.Table(), watching: o.Health, reading: o.Gauges}
+	e.slowStart.Store(int64(o.Health.SlowStart))
+	e.metrics = newMetrics(e)
+	e.health = &Controller{
+		monitor: health.New(o.Health, o.Ledger, e.addresses(), engineSeed),
+		clock:   o.Clock, report: e.healthChanged, waiting: e.owed, siblings: e.siblings(),
+	}
+	e.signals = signals.New(o.Ledger)
+	e.watch()
+	e.lifecycle = newLifecycles(e)
+	if m := o.Drift; m != nil {
+		m.OnSlow = o.Ledger.SlowDown
+		m.Correct(o.Correct)
+		e.signals.OnCorrect = func(replica int, others signals.Count) { m.Others(replica, others.InFlight, others.Held) }
+	}
+	return e
+}
+
+// Controller is the health controller.
+func (e *Engines) Controller() *Controller { return e.health }
+
+// Sign takes in that a replica has made progress; see [health.Monitor.Sign].
+func (e *Engines) Sign(replica int) { e.health.monitor.Sign(replica) }
+
+// Metrics are what the engines are doing.
+func (e *Engines) Metrics() []prometheus.Collector {
+	list := []prometheus.Collector{e.metrics, e.lifecycle.metrics}
+	if e.Drift != nil {
+		list = append(list, driftMetrics{e.Drift, e.table})
+	}
+	return list
+}
+
+// engineSeed sets the jitter of probes and scrapes apart from other chance.
+const engineSeed = 0x656e67696e6573
+
+// server is one that several replicas may share.
+type server struct {
+	Prober
+	replicas []int
+	models   []string
+}
+
+// servers groups the replicas by the server that they are behind.
+func (e *Engines) servers() []server {
+	var list []server
+	index := map[string]int{}
+	for i, b := range e.Backends {
+		p, ok := b.Transport.(Prober)
+		if !ok {
+			continue
+		}
+		root := rootOf(p)
+		n, ok := index[root]
+		if !ok {
+			n = len(list)
+			index[root] = n
+			list = append(list, server{Prober: p})
+		}
+		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, b.Model)
+	}
+	return list
+}
+
+// rootOf identifies a server: those below one root may have lists of their own.
+func rootOf(p Prober) string {
+	if at, ok := p.(interface{ API() *url.URL }); ok {
+		return at.API().String()
+	}
+	return p.Base().String()
+}
+
+// addressOf is where the backend is connected to, host:port, and the host alone;
+// both are empty of one within this process.
+func addressOf(b Backend) (address, host string) {
+	p, ok := b.Transport.(Prober)
+	if !ok {
+		return "", ""
+	}
+	base := p.Base()
+	port := base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+	}
+	return net.JoinHostPort(base.Hostname(), port), base.Hostname()
+}
+
+// addresses are where the backends are connected to.
+func (e *Engines) addresses() []string {
+	list := make([]string, len(e.Backends))
+	for i, b := range e.Backends {
+		list[i], _ = addressOf(b)
+	}
+	return list
+}
+
+// siblings are the replicas of each one's host, itself among them.
+func (e *Engines) siblings() [][]int {
+	list := make([][]int, len(e.Backends))
+	for i := range list {
+		_, own := addressOf(e.Backends[i])
+		for j := range list {
+			_, host := addressOf(e.Backends[j])
+			if e.table.Replicas[i].Host == e.table.Replicas[j].Host || own != "" && own == host {
+				list[i] = append(list[i], j)
+			}
+		}
+	}
+	return list
+}
+
+// watch makes the prober and the scraper. They begin with [Engines.Start].
+func (e *Engines) watch() {
+	var targets []probes.Target
+	var sources []gauges.Source
+	for _, one := range e.servers() {
+		targets = append(targets, probes.Target{Server: one, Replicas: one.replicas, Models: one.models})
+		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models, Loaded: e.loaded})
+	}
+	if len(targets) > 0 {
+		e.health.prober = probes.New(e.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {
+			e.metrics.probed(t.Replicas, f)
+			e.health.probed(t.Replicas, f)
+		})
+		e.health.prober.OnList = e.listed
+	}
+	e.scraper = gauges.New(e.Gauges, e.signals, sources, e.counts, e.Clock, engineSeed, e.gaugesRead)
+}
+
+// listed takes in which models a server has.
+func (e *Engines) listed(t probes.Target, notes []string, contexts []int) {
+	for n, i := range t.Replicas {
+		if !e.loaded(i) {
+			notes[n] = "" // that it lacks a model that is not loaded is no fault of it
+		}
+		e.health.listed(i, notes[n])
+		e.Context(i, contexts[n])
+	}
+}
+
+// loaded reports whether the replica is placed where it takes requests.
+func (e *Engines) loaded(replica int) bool { return e.Ledger.Placed(replica) == fleet.Up }
+
+// Start begins to watch the engines, until Stop.
+func (e *Engines) Start() {
+	e.health.watchSilence(e.Health.SilentAfter)
+	e.lifecycle.start()
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	e.ask()
+}
+
+// Stop ends it for good.
+func (e *Engines) Stop() {
+	e.lifecycle.stop()
+	e.health.close()
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	e.stopAsks()
+	e.stopped = true
+}
+
+// Follow watches the engines by other settings. Probes and readings under way are cut off,
+// and begin again.
+func (e *Engines) Follow(watching health.Config, reading gauges.Config) {
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	if e.stopped || e.watching == watching && e.reading == reading {
+		return
+	}
+	e.watching, e.reading = watching, reading
+	e.slowStart.Store(int64(watching.SlowStart))
+	e.stopAsks()
+	e.health.set(watching)
+	if e.health.prober != nil {
+		e.health.prober.Set(watching)
+	}
+	e.scraper.Set(reading)
+	e.ask()
+}
+
+// Corrects has forecasts use the drift of replicas, or not.
+func (e *Engines) Corrects(correct bool) { e.Drift.Correct(correct) }
+
+// Unlisted has the replica's server asked for its models and their states: it lacks what it
+// was asked for, which others may have unloaded.
+func (e *Engines) Unlisted(replica int) {
+	e.health.unlisted(replica)
+	e.lifecycle.actuator.Poll(replica)
+}
+
+// Recheck forgets what is known of the engines, some of which are others now, and has every
+// server asked.
+func (e *Engines) Recheck() {
+	e.Drift.Forget()
+	e.health.recheck()
+	for i := range e.table.Replicas {
+		e.Replaced(i)
+	}
+}
+
+// ask begins probes and readings of gauges, until stopAsks. The caller holds e.asking.
+func (e *Engines) ask() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.stopAsking = cancel
+	if e.health.prober != nil {
+		e.health.prober.Start(ctx)
+	}
+	e.scraper.Start(ctx)
+	if e.Drift != nil {
+		e.fading.Go(func() { e.fadeDrift(ctx) })
+	}
+}
+
+// stopAsks returns once all that ask has begun has ended. The caller holds e.asking.
+func (e *Engines) stopAsks() {
+	e.stopAsking()
+	if e.health.prober != nil {
+		e.health.prober.Wait()
+	}
+	e.scraper.Wait()
+	e.fading.Wait()
+}
+
+// fadeDrift lets replicas that were slow be tried again, until ctx ends.
+func (e *Engines) fadeDrift(ctx context.Context) {
+	tick := time.NewTicker(drift.FadeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			e.Drift.Fade(e.Clock())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// owed is how many requests wait for the replicas' answers, and how many more callers
+// of the route endpoint dispatch themselves, which are not seen to progress.
+func (e *Engines) owed(work, leased []int) {
+	e.Leased(leased)
+	for i := range work {
+		work[i] = max(0, e.Ledger.InFlightOn(i)-leased[i])
+	}
+}
+
+// counts are the router's own requests on the replica, and the tokens they hold.
+func (e *Engines) counts(replica int) signals.Count {
+	return signals.Count{InFlight: e.Ledger.InFlightOn(replica), Held: e.Held(replica)}
+}
+
+// healthChanged reports a replica's new state.
+func (e *Engines) healthChanged(c health.Change) {
+	if c.Ejects() {
+		e.Replaced(c.Replica) // another engine may come back
+	}
+	name := e.table.Replicas[c.Replica].Name
+	e.metrics.changed(c)
+	switch {
+	case c.Why == health.Unlisted && c.Note != "":
+		e.Log.Warn("replica kept out: its server does not have its model", "replica", name, "why", c.Note)
+	case c.Spared:
+		e.Log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
+	case c.Lost:
+		if n := e.Lost(c.Replica); n > 0 {
+			e.Log.Warn("replica is gone: what it has not begun to answer is tried elsewhere", "replica", name, "requests", n)
+		}
+	case c.Ejects():
+		e.Log.Warn("replica ejected", "replica", name, "why", c.Why, "cooldown", c.Cooldown)
+	case c.To == health.HalfOpen:
+		e.Log.Info("replica on trial", "replica", name, "ejected_for", c.Why)
+	case c.To == health.SlowStart:
+		e.Log.Info("replica comes back", "replica", name, "slow_start", time.Duration(e.slowStart.Load()))
+	default:
+		e.Log.Info("replica up again", "replica", name)
+	}
+}
+
+// gaugesRead reports whether an engine's gauges can be used.
+func (e *Engines) gaugesRead(source gauges.Source, fresh bool, err error) {
+	name := e.table.Replicas[source.Replicas[0]].Name
+	if fresh {
+		e.Log.Info("engine gauges are read", "replica", name)
+		return
+	}
+	e.Log.Warn("engine gauges are stale or missing: the router uses its own counts", "replica", name, "error", err)
+}
