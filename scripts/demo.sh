@@ -12,7 +12,7 @@ readonly out=demo-out
 readonly scenario=titan-rtx-opt
 readonly policy=demo
 readonly largest=static:opt-6.7b
-readonly trace=workloads/testdata/AzureLLMInferenceTrace_code.csv
+readonly trace=workloads/traces/testdata/AzureLLMInferenceTrace_code.csv
 readonly rate=5 duration=60s # the first 300 requests, rescaled to this mean rate
 
 gearshift=bin/gearshift

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"gearshift/workloads/traces"
 )
 
 // Lengths is the configuration of how many tokens a prompt or an output has.
@@ -28,7 +30,7 @@ type Lengths struct {
 }
 
 // MaxTokens is the longest prompt or output that a workload may ask for.
-const MaxTokens = 10_000_000
+const MaxTokens = traces.MaxTokens
 
 // distributions lists the keys of each, by name.
 var distributions = map[string][]string{

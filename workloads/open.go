@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gearshift/router/fleet"
+	"gearshift/workloads/traces"
 )
 
 // Settings is what a workload's name leaves to the scenario.
@@ -101,10 +102,11 @@ func named[P Process](p P, err error) (Process, error) {
 // trace is the trace's first requests (0: all), so rescaled that these, which
 // are the ones used, have the mean rate asked for.
 func (s Spec) trace(requests int, notice func(string)) (*Trace, error) {
-	t, err := Reading{Requests: requests, KeepZero: s.Zero}.Load(s.File)
+	read, err := traces.Reading{Requests: requests, KeepZero: s.Zero}.Load(s.File)
 	if err != nil {
 		return nil, err
 	}
+	t := (*Trace)(read)
 	if t.Skipped > 0 && notice != nil {
 		notice(s.skipped(t))
 	}

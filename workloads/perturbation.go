@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gearshift/workloads/traces"
 )
 
 // Perturbation is how a workload differs from what the scenario declares, and so
@@ -162,7 +164,7 @@ func parseMoment(text string) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return seconds(x)
+	return traces.Seconds(x)
 }
 
 // String is the loss as parseLoss reads it.

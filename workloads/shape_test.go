@@ -61,7 +61,7 @@ func TestTasksHaveLengthsOfTheirOwn(t *testing.T) {
 
 // A record's lengths are drawn as its own task has them, whichever one would have been drawn.
 func TestTraceDrawsTheLengthsOfItsTask(t *testing.T) {
-	trace := must(ReadTrace("t.jsonl", strings.NewReader(strings.Repeat(`{"at_s":1,"task":"copa","prompt_tokens":50,"output_tokens":60}`+"\n", 50))))
+	trace := read(strings.Repeat(`{"at_s":1,"task":"copa","prompt_tokens":50,"output_tokens":60}`+"\n", 50))
 	for _, lengths := range []bool{false, true} {
 		s, err := trace.Open(fourTasks, perTask(), lengths, 1)
 		if err != nil {

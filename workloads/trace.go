@@ -2,36 +2,22 @@ package workloads
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
 
 	"gearshift/router/fleet"
+	"gearshift/workloads/traces"
 )
 
 // Record is one request of a trace.
-type Record struct {
-	// At is the time since the trace began.
-	At time.Duration
-	// Task is a name, or empty where the trace does not say.
-	Task string
-	// PromptTokens and OutputTokens are both at least 1.
-	PromptTokens, OutputTokens int
-	// Line is where the record was read, from 1.
-	Line int
-}
+type Record = traces.Record
 
-// Trace is requests that were recorded. It is a [Process] too: the same arrivals
-// every time, whose true rate nobody knows. Read-only once read.
-type Trace struct {
-	// Name is the file, for messages.
-	Name string
-	// Records are in order of time, at least one.
-	Records []Record
-	// Skipped counts the requests without prompt or output tokens among those read.
-	Skipped int
-}
+// Trace is requests that were recorded, as a [Process]: the same arrivals every
+// time, whose true rate nobody knows. Read-only once read.
+type Trace traces.Trace
 
 // MeanRate implements [Process]: gaps by the time from the first arrival to the
 // last, or 0 where that is no time.
@@ -128,8 +114,8 @@ func (t *Trace) Open(tasks []fleet.Task, shape Shape, lengths bool, seed uint64)
 	}
 	for _, r := range t.Records {
 		if _, ok := index[r.Task]; !ok && r.Task != "" {
-			return nil, fault(t.Name, r.Line, "task", "one of "+strings.Join(taskNames(tasks), ", "),
-				"%q is not a task of this fleet", r.Task)
+			return nil, fmt.Errorf("%s:%d: column task: %q is not a task of this fleet; one of %s would be right",
+				t.Name, r.Line, r.Task, strings.Join(taskNames(tasks), ", "))
 		}
 	}
 	return &replay{drawn: drawn, rest: t.Records, tasks: index, lengths: lengths}, nil
@@ -162,4 +148,17 @@ func (r *replay) Next() (Arrival, bool) {
 		a.PromptTokens, a.OutputTokens = record.PromptTokens, record.OutputTokens
 	}
 	return a, true
+}
+
+// WriteTrace writes a stream to its end as JSON lines, the form that
+// [traces.Reading.Read] documents, and returns the number of requests. Read back with its
+// own lengths, it gives the same stream except for the true rate.
+func WriteTrace(w io.Writer, s Stream, tasks []fleet.Task) (int, error) {
+	return traces.Write(w, func() (Record, bool) {
+		a, ok := s.Next()
+		if !ok {
+			return Record{}, false
+		}
+		return Record{At: a.At, Task: tasks[a.Task].Name, PromptTokens: a.PromptTokens, OutputTokens: a.OutputTokens}, true
+	})
 }

@@ -2,18 +2,36 @@ package workloads
 
 import (
 	"bytes"
-	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"gearshift/workloads/traces"
 )
 
 const (
-	azureFile = "testdata/AzureLLMInferenceTrace_code.csv"
-	arenaFile = "testdata/arena_real_trace.csv"
+	azureFile = "traces/testdata/AzureLLMInferenceTrace_code.csv"
+	arenaFile = "traces/testdata/arena_real_trace.csv"
 )
+
+// loaded is a trace of a file, or one that is built in.
+func loaded(ref string) *Trace {
+	t, err := traces.Reading{}.Load(ref)
+	if err != nil {
+		panic(err)
+	}
+	return (*Trace)(t)
+}
+
+// read is a trace of a text.
+func read(text string) *Trace {
+	t, err := traces.Reading{}.Read("t.jsonl", strings.NewReader(text))
+	if err != nil {
+		panic(err)
+	}
+	return (*Trace)(t)
+}
 
 // The traces measure as testdata/README.md says.
 func TestRecordedTraces(t *testing.T) {
@@ -21,7 +39,7 @@ func TestRecordedTraces(t *testing.T) {
 		azureFile: {Requests: 8819, Duration: 3436, MeanRate: 2.57, GapCV: 13.15, IDC1: 13.2, IDC10: 71.9, Peak: 67, MeanPrompt: 2048, MeanOutput: 27.88},
 		arenaFile: {Requests: 1500, Duration: 600, MeanRate: 2.5, GapCV: 1.105, IDC1: 1.387, IDC10: 2.557, Peak: 11, MeanPrompt: 136.3, MeanOutput: 256.2},
 	} {
-		s, err := must(LoadTrace(file)).Open(twoTasks, tokens, true, 1)
+		s, err := loaded(file).Open(twoTasks, tokens, true, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,98 +57,8 @@ func TestRecordedTraces(t *testing.T) {
 	}
 }
 
-func TestReadTrace(t *testing.T) {
-	want := []Record{{0, "", 4808, 10, 2}, {52 * time.Millisecond, "", 3180, 8, 3}, {52*time.Millisecond + 100, "", 1, 1, 4}}
-	cases := map[string]string{
-		"azure.csv": "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" +
-			"2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8\r\n2023-11-16 18:17:04.0319601,1,1",
-		"azure_2024.csv": "\ufeffTIMESTAMP,ContextTokens,GeneratedTokens\n" +
-			"2024-05-10 00:00:59.979960+00:00,4808,10\n2024-05-10 00:01:00.031960+00:00,3180,8\n2024-05-10 00:01:00.0319601+00:00,1,1\n",
-		"arena.csv": "req_time_s,client,prompt_len,output_len\n0.0,13,4808,10\n0.052,2,3180,8\n0.0520001,3,1,1\n",
-		"more.csv":  "id,output_len,prompt_len,client,req_time_s\n1,10,4808,x,0\n2,8,3180,x,52e-3\n3,1,1,x,0.0520001\n",
-		"lines.jsonl": "\n" + `{"at_s":0.0,"prompt_tokens":4808,"output_tokens":10}` + "\n" +
-			`{"at_s":0.052000000, "prompt_tokens":3180, "output_tokens":8}` + "\r\n" +
-			`  {"output_tokens":1,"prompt_tokens":1,"at_s":0.0520001}`,
-		"lines.txt": `{"at_s":0.0,"prompt_tokens":4808,"output_tokens":10}` + "\n" +
-			`{"at_s":0.052,"prompt_tokens":3180,"output_tokens":8}` + "\n" + `{"at_s":0.0520001,"prompt_tokens":1,"output_tokens":1}`,
-	}
-	for name, text := range cases {
-		trace, err := ReadTrace(name, strings.NewReader(text))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if len(trace.Records) != len(want) {
-			t.Errorf("%s: %d records", name, len(trace.Records))
-			continue
-		}
-		for i, r := range trace.Records {
-			if name == "lines.txt" {
-				r.Line++ // it has no line above the first
-			}
-			if r != want[i] {
-				t.Errorf("%s: record %d is %+v; want %+v", name, i, r, want[i])
-			}
-		}
-	}
-}
-
-// Every broken trace is one line that names the file, the line, the column and
-// what would be right.
-func TestTraceFaults(t *testing.T) {
-	const azure, arena = "TIMESTAMP,ContextTokens,GeneratedTokens\n", "req_time_s,client,prompt_len,output_len\n"
-	cases := []struct{ name, text, want string }{
-		{"a.csv", "", `a.csv:1: header "" is not known; TIMESTAMP,ContextTokens,GeneratedTokens or req_time_s,client,prompt_len,output_len, or lines of JSON in a .jsonl file, would be right`},
-		{"a.csv", "when,what\n1,2\n", `a.csv:1: header "when,what" is not known;`},
-		{"a.csv", azure, "a.csv: no requests; at least one would be right"},
-		{"a.csv", azure + "2023-11-16 18:17:03,5,6\nyesterday,5,6\n", `a.csv:3: column TIMESTAMP: "yesterday" is not a time; 2023-11-16 18:17:03.9799600 would be right`},
-		{"a.csv", azure + "2023-11-16 18:17:03,many,6\n", `a.csv:2: column ContextTokens: "many" is not a whole number; a whole number from 1 to 10000000 would be right`},
-		{"a.csv", azure + "2023-11-16 18:17:03,5,6.5\n", `a.csv:2: column GeneratedTokens: "6.5" is not a whole number;`},
-		{"a.csv", azure + "2023-11-16 18:17:03,5,0\n", "a.csv: no requests; at least one with tokens would be right, all 1 have none"},
-		{"a.csv", azure + "2023-11-16 18:17:03,-5,1\n", "a.csv:2: column ContextTokens: -5 tokens;"},
-		{"a.csv", azure + "2023-11-16 18:17:03,5\n", "a.csv:2: 2 columns; 3 would be right, TIMESTAMP,ContextTokens,GeneratedTokens"},
-		{"a.csv", azure + "\n2023-11-16 18:17:03,5,6\n2023-11-16 18:17:02.5,5,6\n", "a.csv:4: column TIMESTAMP: 500ms before line 3; rows in order of time would be right"},
-		{"a.csv", azure + "2023-11-16 18:17:03,\"5,6\n", `a.csv:2: character`},
-		{"a.csv", azure + "1000-01-01 00:00:00,5,6\n2000-01-01 00:00:00,5,6\n", `a.csv:3: column TIMESTAMP: "2000-01-01 00:00:00" is too late; within 285 years of the first would be right`},
-		{"b.csv", arena + "0,1,5,6\n-1,1,5,6\n", `b.csv:3: column req_time_s: "-1" is not a time; seconds since the start, such as 12.5 would be right`},
-		{"b.csv", arena + "NaN,1,5,6\n", `b.csv:2: column req_time_s: "NaN" is not a time`},
-		{"b.csv", arena + "1e30,1,5,6\n", `b.csv:2: column req_time_s: "1e30" is not a time`},
-		{"b.csv", arena + "0,1,5,99999999\n", "b.csv:2: column output_len: 99999999 tokens;"},
-		{"c.jsonl", "", "c.jsonl: no requests"},
-		{"c.jsonl", `{"at_s":0,"prompt_tokens":5}`, "c.jsonl:1: column output_tokens: missing; a whole number from 1 to 10000000 would be right"},
-		{"c.jsonl", `{"prompt_tokens":5,"output_tokens":5}`, "c.jsonl:1: column at_s: missing; seconds since the start, such as 12.5 would be right"},
-		{"c.jsonl", "\n" + `{"at_s":"noon","prompt_tokens":5,"output_tokens":5}`, "c.jsonl:2: column at_s: string is not right here; seconds since"},
-		{"c.jsonl", `{"at_s":0,"prompt_tokens":5.5,"output_tokens":5}`, "c.jsonl:1: column prompt_tokens: number 5.5 is not right here; a whole number"},
-		{"c.jsonl", `{"at_s":-1,"prompt_tokens":5,"output_tokens":5}`, "c.jsonl:1: column at_s: -1 is not a time;"},
-		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":-5,"model":"x"}`, `c.jsonl:1: column output_tokens: -5 tokens;`},
-		{"c.jsonl", `{"timestamp":"x","input_length":5,"output_length":5}`, `c.jsonl:1: column timestamp: string is not right here; milliseconds since`},
-		{"c.jsonl", `{"timestamp":5,"input_length":5}`, `c.jsonl:1: column at_s: missing;`},
-		{"a.csv", azure + "2023-11-16 18:17:03,,6\n", `a.csv:2: column ContextTokens: "" is not a whole number;`},
-		{"a.csv", azure + "2023-11-16 18:17:03,nan,6\n", `a.csv:2: column ContextTokens: "nan" is not a whole number;`},
-		{"a.csv", azure + "2023-11-16 18:17:03,1e30,6\n", `a.csv:2: column ContextTokens: "1e30" is not a whole number;`},
-		{"a.csv", azure + strings.Repeat("1", 3<<20), `a.csv: after line 0: a line is longer than 1048576 bytes; a request a line would be right`},
-		{"a.csv.gz", "\x1f\x8bnot compressed", `cannot read trace "a.csv.gz": gzip:`},
-		{"c.jsonl", `{"at_s":0,"prompt_tokens":5`, "c.jsonl:1: unexpected EOF; an object such as"},
-		{"c.jsonl", `{"at_s":0,"prompt_tokens":5,"output_tokens":5}}`, "c.jsonl:1: more than one object; one a line would be right"},
-		{"c.jsonl", strings.Repeat(" ", 70_000), "c.jsonl:1: longer than 65536 bytes; an object such as"},
-		{"c.jsonl", "[1]", "c.jsonl:1: found array; an object such as"},
-		{"c.jsonl", "7", "c.jsonl:1: found number; an object such as"},
-	}
-	for _, c := range cases {
-		_, err := ReadTrace(c.name, strings.NewReader(c.text))
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%q:\n got %v\nwant %s", c.text[:min(len(c.text), 200)], err, c.want)
-		} else if strings.Contains(err.Error(), "\n") {
-			t.Errorf("more than one line: %v", err)
-		}
-	}
-	if _, err := LoadTrace("testdata/none.csv"); err == nil || !strings.Contains(err.Error(), "cannot read trace: open testdata/none.csv") {
-		t.Errorf("a missing file: %v", err)
-	}
-}
-
 func TestRescaled(t *testing.T) {
-	trace := must(LoadTrace(azureFile))
+	trace := loaded(azureFile)
 	fast := must(trace.Rescaled(5))
 	near(t, "mean rate", fast.MeanRate(), 5, 1e-6)
 	if fast.Records[0].At != 0 || len(fast.Records) != len(trace.Records) || trace.MeanRate() > 2.6 {
@@ -147,14 +75,14 @@ func TestRescaled(t *testing.T) {
 			t.Errorf("a rate of %v is accepted", rate)
 		}
 	}
-	burst := &Trace{Name: "burst", Records: []Record{{0, "", 1, 1, 1}, {0, "", 1, 1, 2}}}
+	burst := &Trace{Name: "burst", Records: []Record{{At: 0, PromptTokens: 1, OutputTokens: 1}, {At: 0, PromptTokens: 1, OutputTokens: 1}}}
 	if _, err := burst.Rescaled(1); err == nil || !strings.Contains(err.Error(), "all its requests arrive at once") {
 		t.Errorf("a burst: %v", err)
 	}
 	if _, err := trace.First(1).Rescaled(1); err == nil || !strings.Contains(err.Error(), "of one request alone there is no rate") {
 		t.Errorf("one request: %v", err)
 	}
-	slow := &Trace{Name: "slow", Records: []Record{{0, "", 1, 1, 1}, {9e9 * time.Second, "", 1, 1, 2}, {9e9 * time.Second, "", 1, 1, 2}}}
+	slow := &Trace{Name: "slow", Records: []Record{{At: 0, PromptTokens: 1, OutputTokens: 1}, {At: 9e9 * time.Second, PromptTokens: 1, OutputTokens: 1}, {At: 9e9 * time.Second, PromptTokens: 1, OutputTokens: 1}}}
 	if _, err := slow.Rescaled(minRate / 1e3); err == nil {
 		t.Error("a rate below the least is accepted")
 	}
@@ -167,7 +95,7 @@ func TestTraceOpen(t *testing.T) {
 {"at_s":1,"task":"search","prompt_tokens":700,"output_tokens":800}
 {"at_s":2,"task":"chat","prompt_tokens":9,"output_tokens":10}
 {"at_s":3,"prompt_tokens":11,"output_tokens":12}`
-	trace := must(ReadTrace("t.jsonl", strings.NewReader(text)))
+	trace := read(text)
 	begin := func(trace *Trace, lengths bool) []Arrival {
 		s, err := trace.Open(twoTasks, tokens, lengths, 1)
 		if err != nil {
@@ -237,7 +165,7 @@ func TestWriteTrace(t *testing.T) {
 	if err != nil || n != 20_000 {
 		t.Fatalf("wrote %d requests, error %v", n, err)
 	}
-	back, err := must(ReadTrace("t.jsonl", &file)).Open(fourTasks, tokens, true, 99)
+	back, err := read(file.String()).Open(fourTasks, tokens, true, 99)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,26 +202,37 @@ func FuzzReadTrace(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, form uint8, text string) {
-		trace, err := ReadTrace([]string{"a.csv", "b.jsonl", "c"}[form%3], strings.NewReader(text))
+		recorded, err := traces.Reading{}.Read([]string{"a.csv", "b.jsonl", "c"}[form%3], strings.NewReader(text))
 		if err != nil {
-			if trace != nil {
-				t.Error("a trace beside an error")
+			if recorded != nil {
+				t.Error("a trace with an error")
 			}
 			return
 		}
+		trace := (*Trace)(recorded)
 		var last time.Duration
-		var written strings.Builder
 		for _, r := range trace.Records {
 			if r.At < last || r.Line < 1 || min(r.PromptTokens, r.OutputTokens) < 1 || max(r.PromptTokens, r.OutputTokens) > MaxTokens {
 				t.Fatalf("record %+v after %v", r, last)
 			}
 			last = r.At
-			fmt.Fprintf(&written, `{"at_s":%s,"prompt_tokens":%d,"output_tokens":%d}`+"\n", appendSeconds(nil, r.At), r.PromptTokens, r.OutputTokens)
+		}
+		var written bytes.Buffer
+		rest := trace.Records
+		if n, err := traces.Write(&written, func() (Record, bool) {
+			if len(rest) == 0 {
+				return Record{}, false
+			}
+			r := rest[0]
+			rest = rest[1:]
+			return r, true
+		}); err != nil || n != len(trace.Records) {
+			t.Fatalf("wrote %d records, error %v", n, err)
 		}
 		if _, err := trace.Rescaled(5); err == nil && trace.MeanRate() <= 0 {
 			t.Errorf("rescaled from a rate of %v", trace.MeanRate())
 		}
-		again, err := ReadTrace("again.jsonl", strings.NewReader(written.String()))
+		again, err := traces.Reading{}.Read("again.jsonl", &written)
 		if err != nil || len(again.Records) != len(trace.Records) {
 			t.Fatalf("written and read again: %v", err)
 		}
@@ -304,17 +243,4 @@ func FuzzReadTrace(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The recorded traces stay the unchanged copies that their README says.
-func TestTraceFilesAreWhole(t *testing.T) {
-	for file, size := range map[string]int64{azureFile: 320_117, arenaFile: 42_737} {
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Size() != size {
-			t.Errorf("%s has %d bytes; want %d", file, info.Size(), size)
-		}
-	}
 }

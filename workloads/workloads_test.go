@@ -21,7 +21,7 @@ func processes() map[string]Process {
 		"u2-uniform": U2Uniform{},
 		"schedule":   must(NewSchedule(Phase{5, time.Minute}, Phase{50, time.Minute})),
 		"switching":  must(NewRandomSwitching(Load{MinRate: 0.25, MaxRate: 48, UniformShare: 0.3, MinPhase: 10, MaxPhase: 60})),
-		"trace":      must(LoadTrace("testdata/arena_real_trace.csv")),
+		"trace":      loaded(arenaFile),
 	}
 }
 

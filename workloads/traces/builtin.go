@@ -1,4 +1,4 @@
-package workloads
+package traces
 
 import (
 	"embed"
@@ -6,13 +6,13 @@ import (
 	"os"
 )
 
-// traces are the recorded traces that are built in; testdata/README.md says
+// builtin are the recorded traces that are built in; testdata/README.md says
 // where they are from and under which licence.
 //
 //go:embed testdata/AzureLLMInferenceTrace_code.csv testdata/arena_real_trace.csv
-var traces embed.FS
+var builtin embed.FS
 
-// traceFiles are the built-in traces by name; [Forms] names them.
+// traceFiles are the built-in traces by name; the forms of workloads name them.
 var traceFiles = map[string]string{
 	"azure-code": "testdata/AzureLLMInferenceTrace_code.csv",
 	"arena":      "testdata/arena_real_trace.csv",
@@ -22,7 +22,7 @@ var traceFiles = map[string]string{
 // comes first; "./name" is always a file.
 func openTrace(ref string) (fs.File, error) {
 	if file, ok := traceFiles[ref]; ok {
-		return traces.Open(file)
+		return builtin.Open(file)
 	}
 	return os.Open(ref)
 }

@@ -1,4 +1,4 @@
-package workloads
+package traces
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func sinceStart(text string) (instant, bool) {
 	if err != nil {
 		return instant{}, false
 	}
-	d, ok := seconds(x)
+	d, ok := Seconds(x)
 	return instant{time.Time{}.Add(d), false, text}, ok
 }
 
@@ -73,7 +73,7 @@ func anyClock(unit float64) func(string) (instant, bool) {
 				return instant{time.Unix(int64(whole), 0).Add(exact(text, epoch, s-whole)), true, text}, true
 			}
 		}
-		d, ok := seconds(x * unit)
+		d, ok := Seconds(x * unit)
 		return instant{time.Time{}.Add(d), false, text}, ok
 	}
 }
@@ -107,8 +107,8 @@ func parseTimestamp(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// seconds converts to a Duration; false where x is no such time.
-func seconds(x float64) (time.Duration, bool) {
+// Seconds converts to a Duration; false where x is no time, or one beyond 285 years.
+func Seconds(x float64) (time.Duration, bool) {
 	if !(x >= 0 && x <= maxSeconds) {
 		return 0, false
 	}

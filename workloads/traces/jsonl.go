@@ -1,4 +1,4 @@
-package workloads
+package traces
 
 import (
 	"bufio"
@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"gearshift/router/fleet"
 )
 
 const jsonExample = `{"at_s": 0.25, "task": "copa", "prompt_tokens": 90, "output_tokens": 256}`
@@ -126,27 +124,22 @@ func (t *tracer) jsonFault(err error, n int) error {
 	return fmt.Errorf("%s:%d: %s; an object such as %s would be right", t.Name, n, strings.TrimPrefix(err.Error(), "json: "), jsonExample)
 }
 
-// WriteTrace writes a stream to its end as JSON lines, the form that
-// [ReadTrace] documents, and returns the number of requests. Read back with its
-// own lengths, it gives the same stream but for the true rate.
-func WriteTrace(w io.Writer, s Stream, tasks []fleet.Task) (int, error) {
-	names := make([][]byte, len(tasks))
-	for i, task := range tasks {
-		name, err := json.Marshal(task.Name)
-		if err != nil {
-			return 0, fmt.Errorf("cannot write trace: %w", err)
-		}
-		names[i] = name
-	}
+// Write writes records to their end as JSON lines, the form that [Reading.Read]
+// documents, and returns their number.
+func Write(w io.Writer, next func() (Record, bool)) (int, error) {
 	out := bufio.NewWriter(w)
+	names := map[string][]byte{} // of tasks, as JSON
 	var line []byte
 	var n int
-	for a, ok := s.Next(); ok; a, ok = s.Next() {
+	for r, ok := next(); ok; r, ok = next() {
+		if names[r.Task] == nil {
+			names[r.Task], _ = json.Marshal(r.Task) // text never fails
+		}
 		line = append(line[:0], `{"at_s":`...)
-		line = appendSeconds(line, a.At)
-		line = append(append(line, `,"task":`...), names[a.Task]...)
-		line = strconv.AppendInt(append(line, `,"prompt_tokens":`...), int64(a.PromptTokens), 10)
-		line = strconv.AppendInt(append(line, `,"output_tokens":`...), int64(a.OutputTokens), 10)
+		line = appendSeconds(line, r.At)
+		line = append(append(line, `,"task":`...), names[r.Task]...)
+		line = strconv.AppendInt(append(line, `,"prompt_tokens":`...), int64(r.PromptTokens), 10)
+		line = strconv.AppendInt(append(line, `,"output_tokens":`...), int64(r.OutputTokens), 10)
 		if _, err := out.Write(append(line, "}\n"...)); err != nil {
 			return n, fmt.Errorf("cannot write trace: %w", err)
 		}

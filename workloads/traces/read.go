@@ -1,4 +1,6 @@
-package workloads
+// Package traces reads recorded requests in the forms in which they are published, and
+// writes them as JSON lines.
+package traces
 
 import (
 	"bufio"
@@ -12,6 +14,31 @@ import (
 	"time"
 )
 
+// Record is one request of a trace.
+type Record struct {
+	// At is the time since the trace began.
+	At time.Duration
+	// Task is a name, or empty where the trace does not say.
+	Task string
+	// PromptTokens and OutputTokens are both at least 1.
+	PromptTokens, OutputTokens int
+	// Line is where the record was read, from 1.
+	Line int
+}
+
+// Trace is requests that were recorded. Read-only once read.
+type Trace struct {
+	// Name is the file, for messages.
+	Name string
+	// Records are in order of time, at least one.
+	Records []Record
+	// Skipped counts the requests without prompt or output tokens among those read.
+	Skipped int
+}
+
+// MaxTokens is the longest prompt or output that a request may have.
+const MaxTokens = 10_000_000
+
 // Reading is how a trace is read. The zero value reads all of it, without the requests of
 // no tokens.
 type Reading struct {
@@ -21,7 +48,7 @@ type Reading struct {
 	KeepZero bool
 }
 
-// Load reads a trace, built in (see [Forms]) or a file; see [Reading.Read].
+// Load reads a trace, built in (azure-code, arena) or a file; see [Reading.Read].
 func (o Reading) Load(ref string) (*Trace, error) {
 	f, err := openTrace(ref)
 	if err != nil {
@@ -30,12 +57,6 @@ func (o Reading) Load(ref string) (*Trace, error) {
 	defer f.Close()
 	return o.Read(ref, f)
 }
-
-// LoadTrace is [Reading.Load] of all requests that have tokens.
-func LoadTrace(ref string) (*Trace, error) { return Reading{}.Load(ref) }
-
-// ReadTrace is [Reading.Read] of all requests that have tokens.
-func ReadTrace(name string, r io.Reader) (*Trace, error) { return Reading{}.Read(name, r) }
 
 // Read reads a trace, compressed with gzip or not: JSON lines where the name ends
 // in .jsonl or .ndjson or the text begins with "{", else comma-separated values

@@ -1,4 +1,4 @@
-package workloads
+package traces
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ func TestTracesAsUsersHaveThem(t *testing.T) {
 		"zipped.jsonl.gz":   zipped(t, `{"at_s":0,"prompt_tokens":72,"output_tokens":18}`+"\n"+`{"at_s":3,"prompt_tokens":48,"output_tokens":10}`+"\n"+`{"at_s":3,"prompt_tokens":48,"output_tokens":0}`),
 		"empty_rows.csv":    strings.ReplaceAll(burst, "6,GPT-4,17,0,17,API log\n", "\n   \n6,GPT-4,17,0,17,API log\n") + ",,,,,\n \n",
 	} {
-		trace, err := ReadTrace(name, strings.NewReader(text))
+		trace, err := (Reading{}).Read(name, strings.NewReader(text))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -71,7 +71,7 @@ func TestTracesAsUsersHaveThem(t *testing.T) {
 // Requests without tokens are kept where that is asked for.
 func TestZeroTokensAreKeptOnRequest(t *testing.T) {
 	const text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,48,10\n2023-11-16 18:17:04.03,110,0\n2023-11-16 18:17:04.04,0,7\n"
-	trace, err := Reading{KeepZero: true}.Read("zero.csv", strings.NewReader(text))
+	trace, err := (Reading{KeepZero: true}).Read("zero.csv", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,14 +106,14 @@ func TestNoMoreIsReadThanWanted(t *testing.T) {
 		"rows.csv": failing{strings.NewReader(rows.String())}, "broken.csv": failing{strings.NewReader(broken)},
 		"endless.csv": io.MultiReader(strings.NewReader(rows.String()), neverEnding{}), "zipped.csv": failing{strings.NewReader(zipped(t, rows.String()))},
 	} {
-		trace, err := Reading{Requests: 50}.Read(name, r)
+		trace, err := (Reading{Requests: 50}).Read(name, r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if len(trace.Records) != 50 || trace.Skipped != 50 {
 			t.Errorf("%s: %d requests, %d without tokens", name, len(trace.Records), trace.Skipped)
 		}
 	}
-	if _, err := ReadTrace("rows.csv", failing{strings.NewReader(rows.String())}); !errors.Is(err, errReached) {
+	if _, err := (Reading{}).Read("rows.csv", failing{strings.NewReader(rows.String())}); !errors.Is(err, errReached) {
 		t.Errorf("all of it: error %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func (neverEnding) Read(p []byte) (int, error) {
 // A file that unpacks to a line without end is refused, at no more memory than a line's.
 func TestALineWithoutEndIsRefused(t *testing.T) {
 	for _, head := range []string{"arrived_at,num_prefill_tokens,num_decode_tokens\n1,", "", "\""} {
-		_, err := ReadTrace("bomb.csv", io.MultiReader(strings.NewReader(head), neverEnding{}))
+		_, err := (Reading{}).Read("bomb.csv", io.MultiReader(strings.NewReader(head), neverEnding{}))
 		if !errors.Is(err, errLongLine) {
 			t.Errorf("%q: error %v", head, err)
 		}
