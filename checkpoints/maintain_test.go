@@ -14,10 +14,10 @@ import (
 	"gearshift/checkpoints"
 )
 
-// telling is the store with its warnings kept.
-func telling(path string) (*checkpoints.Store, *[]string) {
-	var told []string
-	return &checkpoints.Store{Path: path, Warn: func(text string) { told = append(told, text) }}, &told
+// warningStore is the store with its warnings kept.
+func warningStore(path string) (*checkpoints.Store, *[]string) {
+	var warnings []string
+	return &checkpoints.Store{Path: path, Warn: func(text string) { warnings = append(warnings, text) }}, &warnings
 }
 
 // tear damages the meta page of the last transaction, or of the one before, from a byte on.
@@ -69,7 +69,7 @@ func TestADamagedMetaPageIsNeverSilent(t *testing.T) {
 					return err
 				},
 			} {
-				// Each store is told of once, so each is another.
+				// Each store is warnings of once, so each is another.
 				path := filepath.Join(t.TempDir(), "store.db")
 				file, err := os.ReadFile(s.Path)
 				if err != nil {
@@ -78,12 +78,12 @@ func TestADamagedMetaPageIsNeverSilent(t *testing.T) {
 				if err := os.WriteFile(path, file, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				damaged, told := telling(path)
+				damaged, warnings := warningStore(path)
 				if err := errors.Join(use(damaged), use(damaged)); err != nil {
 					t.Fatal(err)
 				}
-				if len(*told) != 1 || !strings.Contains((*told)[0], "is damaged") || !strings.Contains((*told)[0], c.want) {
-					t.Errorf("%s: warnings %q, want one that says %q", what, *told, c.want)
+				if len(*warnings) != 1 || !strings.Contains((*warnings)[0], "is damaged") || !strings.Contains((*warnings)[0], c.want) {
+					t.Errorf("%s: warnings %q, want one that says %q", what, *warnings, c.want)
 				}
 			}
 			h, err := s.Verify()
@@ -92,10 +92,10 @@ func TestADamagedMetaPageIsNeverSilent(t *testing.T) {
 			}
 		})
 	}
-	sound, told := telling(newStore(t).Path)
+	sound, warnings := warningStore(newStore(t).Path)
 	put(t, sound, "chat", 1, 1)
-	if _, err := sound.List(); err != nil || len(*told) > 0 {
-		t.Errorf("a sound store: %q, %v", *told, err)
+	if _, err := sound.List(); err != nil || len(*warnings) > 0 {
+		t.Errorf("a sound store: %q, %v", *warnings, err)
 	}
 }
 

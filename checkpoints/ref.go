@@ -92,7 +92,7 @@ func notInName(r rune) bool {
 }
 
 // checkRun is laxer than checkName: a run's name is made by a program from
-// whatever tells runs apart, and nobody types it.
+// whatever identifies a run, and is never typed.
 func checkRun(run string) error {
 	if run == "" || len(run) > maxName || !utf8.ValidString(run) ||
 		strings.ContainsFunc(run, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -44,13 +44,13 @@ func TestEmptyFileBecomesAStore(t *testing.T) {
 	if err := os.WriteFile(s.Path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	s.Warn = func(text string) { told = append(told, text) }
+	var warnings []string
+	s.Warn = func(text string) { warnings = append(warnings, text) }
 	if _, err := s.List(); !errors.Is(err, checkpoints.ErrNotFound) {
 		t.Errorf("List of an empty file: %v", err)
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "the file is empty") {
-		t.Errorf("told of an empty file: %q", told)
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "the file is empty") {
+		t.Errorf("warnings about an empty file: %q", warnings)
 	}
 	put(t, s, "chat", 1, 1)
 	wantSample(t, s, "chat", 1, 1)

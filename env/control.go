@@ -100,7 +100,7 @@ func (s *Simulator) probe(host int, at time.Duration) {
 	for _, r := range s.table.ReplicasOn(host) {
 		switch {
 		case lost(s.losses, host, at):
-			s.observe(control.Event{At: at, Kind: control.ProbeFailed, Replica: r, Reason: "nobody is there"})
+			s.observe(control.Event{At: at, Kind: control.ProbeFailed, Replica: r, Reason: "the host is lost"})
 		case s.engineStates[r].is == fleet.Up:
 			s.observe(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
 		}

@@ -2,8 +2,9 @@ package rl
 
 import "gearshift/router/nn"
 
-// averageInto moves the average towards m, as an exponential average over
-// gradient steps with the decay, and as a plain one over the first of them.
+// averageInto moves the average towards m: as an exponential average over gradient steps with
+// the decay, and over the first steps as a plain mean, so that the initial weights do not
+// count for long.
 func averageInto(average, m *nn.MLP, decay float64, step int) {
 	rate := float32(max(1-decay, 1/float64(step)))
 	for i := range m.Weights {

@@ -19,9 +19,9 @@ type Config struct {
 	FinalShare        float64 `yaml:"final_share" json:"final_share"` // of the run, at the final learning rate
 
 	Discount Discount `yaml:"discount" json:"discount"`
-	// The target network is a copy of the online one, made anew every TargetSync
-	// gradient steps (the paper's, LBE-14), or moves towards it at each step by
-	// TargetRate of their difference. Exactly one is set.
+	// The target network is copied from the online one every TargetSync gradient steps (as
+	// in the paper, LBE-14), or moves towards it at each step by TargetRate of their
+	// difference. Exactly one is set.
 	TargetSync int     `yaml:"target_sync,omitempty" json:"target_sync,omitempty"`
 	TargetRate float64 `yaml:"target_rate,omitempty" json:"target_rate,omitempty"`
 	Epsilon    Epsilon `yaml:"epsilon" json:"epsilon"`
@@ -48,10 +48,9 @@ type Config struct {
 	// takes a decision by the same weights, and the network learns from what was
 	// stored before while all of them step. 0 stands for 1.
 	Environments int `yaml:"environments,omitempty" json:"environments,omitempty"`
-	// AdviceMargin is by how much an action must be worth more than the advised
-	// one to be chosen in its place (compare SPIBB, Laroche et al. 2019). The
-	// observation then begins with one number per action, 1 for the advised one
-	// and else 0. 0 stands for no advice.
+	// AdviceMargin is by how much more than the advised action another must be worth to be
+	// chosen instead (compare SPIBB, Laroche et al. 2019). The observation then begins with
+	// one number per action, 1 for the advised one and else 0. 0 stands for no advice.
 	AdviceMargin float64 `yaml:"advice_margin,omitempty" json:"advice_margin,omitempty"`
 
 	Huber    float64 `yaml:"huber" json:"huber"`         // where the loss turns from quadratic to linear
@@ -59,9 +58,9 @@ type Config struct {
 	// CentreRewards subtracts from each utility the mean of its stratum; see
 	// [Completion].
 	CentreRewards bool `yaml:"centre_rewards" json:"centre_rewards"`
-	// MarginalRewards has the environment reward a decision by what its request changes of
-	// what all requests earn, in place of that request's own utility. Then those that were
-	// there before count too. The sum over all decisions is the same.
+	// MarginalRewards makes the environment reward a decision by how much its request
+	// changes what all requests earn, instead of that request's own utility. So the harm to
+	// the requests before it counts too. The sum over all decisions is the same.
 	MarginalRewards bool `yaml:"marginal_rewards,omitempty" json:"marginal_rewards,omitempty"`
 	// WeightAverage is the decay, per gradient step, of the exponential average
 	// of the online weights that is validated and returned. 0: the weights
@@ -73,26 +72,26 @@ type Config struct {
 	CheckpointEvery int `yaml:"checkpoint_every" json:"checkpoint_every"` // decisions
 }
 
-// maxEnvironments is more than there are cores for; the more there are, the older
-// are the weights that they act by. Networks too are trained side by side.
+// maxEnvironments is far more than there are cores: the more environments, the older are the
+// weights that they act by. maxMembers is as many networks, which are trained concurrently.
 const maxEnvironments, maxMembers = 256, 256
 
-// Bounds of what is allocated as a run begins, far above all that is of use.
+// Bounds of what a run allocates at its beginning, far above any useful value.
 const (
 	maxWidth  = 1 << 14
 	maxBatch  = 1 << 20
 	maxReplay = 100_000_000
 )
 
-// Discount says how much a later reward is worth: a factor per decision (the
-// paper's, LBE-14), or one per elapsed time, exp(−Δt/τ), where the decisions of
-// a semi-Markov process are unevenly far apart. Exactly one is set.
+// Discount sets how much a later reward is worth: by a factor per decision (as in the paper,
+// LBE-14), or by elapsed time, exp(−Δt/τ), for a semi-Markov process, whose decisions are
+// unevenly far apart. Exactly one is set.
 type Discount struct {
 	PerStep      float64 `yaml:"per_step" json:"per_step,omitempty"`
 	TimeConstant float64 `yaml:"time_constant_s" json:"time_constant_s,omitempty"`
 }
 
-// Factor is the discount across one decision that lasts for elapsed.
+// Factor returns the discount across one decision that lasts for elapsed.
 func (d Discount) Factor(elapsed time.Duration) float64 {
 	if d.TimeConstant > 0 {
 		return math.Exp(-elapsed.Seconds() / d.TimeConstant)
@@ -100,7 +99,7 @@ func (d Discount) Factor(elapsed time.Duration) float64 {
 	return d.PerStep
 }
 
-// leastDiscount is the discount at which a return of several steps ends.
+// leastDiscount returns the discount at which a return of several steps ends.
 func (c *Config) leastDiscount() float64 {
 	if c.NStepTime == 0 {
 		return 0
@@ -116,7 +115,7 @@ type Epsilon struct {
 	Share float64 `yaml:"share" json:"share"`
 }
 
-// At is the probability at a decision of a run of total decisions.
+// At returns the probability at a decision of a run of total decisions.
 func (e Epsilon) At(decision, total int) float64 {
 	length := e.Share * float64(total)
 	if float64(decision) >= length {
@@ -147,13 +146,13 @@ type Priority struct {
 	Correction float64 `yaml:"correction" json:"correction"` // β at the beginning
 }
 
-// CorrectionAt is the correction at a decision of a run of total decisions.
+// CorrectionAt returns the correction at a decision of a run of total decisions.
 func (p *Priority) CorrectionAt(decision, total int) float64 {
 	return p.Correction + (1-p.Correction)*float64(min(decision, total))/float64(total)
 }
 
-// LearningRateAt is the learning rate at a decision of the run: LearningRate,
-// and FinalLearningRate in the final share.
+// LearningRateAt returns the learning rate at a decision of the run: LearningRate, and
+// FinalLearningRate in the final share.
 func (c *Config) LearningRateAt(decision int) float64 {
 	if float64(decision) >= (1-c.FinalShare)*float64(c.Decisions) {
 		return c.FinalLearningRate

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// environment is one environment of a run, with what is held of its present episode.
+// environment is one Env of a run, with its present episode and the transitions of that
+// which are not complete yet.
 type environment struct {
 	env         Env
 	joiner      *joiner
@@ -28,12 +29,12 @@ func (w *environment) step() {
 	w.observation = w.answer.Observation
 }
 
-// over says whether the latest decision was the episode's last.
+// over reports whether the latest decision was the episode's last.
 func (w *environment) over() bool { return w.answer.Terminated || w.answer.Truncated }
 
-// stepAll steps the environments on as many cores as there are, this goroutine's once it
-// has done what there is to do meanwhile, whose error it returns. As environments share
-// nothing, it makes no difference who steps which.
+// stepAll steps the environments on all cores while this goroutine runs meanwhile, whose
+// error it returns; after that this goroutine steps environments too. They share nothing, so
+// the result does not depend on which goroutine steps which.
 func stepAll(environments []*environment, meanwhile func() error) error {
 	var taken atomic.Int64
 	work := func() {

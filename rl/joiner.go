@@ -44,8 +44,8 @@ func newJoiner(inputs, n int, least float64) *joiner {
 	return &joiner{inputs: inputs, n: max(1, n), least: float32(least)}
 }
 
-// reset begins an episode. What is still held never learns its outcome and is
-// dropped.
+// reset begins an episode. It drops the decisions that it still holds: their outcomes will
+// not come.
 func (j *joiner) reset() {
 	j.observations, j.actions, j.discounts = j.observations[:0], j.actions[:0], j.discounts[:0]
 	j.utilities, j.strata, j.state = j.utilities[:0], j.strata[:0], j.state[:0]
@@ -70,8 +70,8 @@ func (j *joiner) end(next []float32, discount float32, over bool) {
 	j.over = over
 }
 
-// complete notes a decision's utility and moves the transitions that it
-// completes to replay, in the order of their decisions; a nil replay drops them.
+// complete records a decision's utility, and moves the transitions that it completes to
+// replay, in the order of their decisions. A nil replay drops them.
 func (j *joiner) complete(c Completion, replay *Replay) error {
 	switch {
 	case c.Decision < 0 || c.Decision >= len(j.state):

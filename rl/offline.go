@@ -18,22 +18,22 @@ type Recording interface {
 	Action() int
 }
 
-// Offline is one run of learning from decisions on record. A log shows what its
-// own actions earned, and of others nothing: values of actions that were never
-// taken would drift with nobody to contradict (Fujimoto et al. 2019). So half of
-// each minibatch is of decisions in a simulator that explores (compare Ball et al.
-// 2023). Rewards are centred apart, so that what the simulator is off by under some
-// load says nothing for or against the logged actions.
+// Offline is one run of learning from a recording. A log shows what its own actions earned,
+// and nothing about others: the values of actions that were never taken would drift without
+// correction (Fujimoto et al. 2019). So half of each minibatch comes from a simulator that
+// explores (compare Ball et al. 2023). The rewards of both halves are centred separately, so
+// that a bias of the simulator under some load says nothing for or against the logged
+// actions.
 type Offline struct {
-	// Config's hidden layers, batch, discount, returns, centring, target, loss and
-	// final learning rate count. Transitions are drawn uniformly.
+	// Config gives the hidden layers, batch, discount, returns, centring, target, loss and
+	// final learning rate; the rest of it is not used. Transitions are drawn uniformly.
 	Config    Config
 	Seed      uint64 // of exploration and sampling
 	Learner   Learner
 	Rows      Rows
 	Recording Recording
-	// Simulated is explored for so many decisions, by the learner's own network but
-	// for a share Epsilon that is random. EpisodeSeed gives the seeds of its episodes.
+	// Simulated is explored for so many Decisions: a share Epsilon of them random, the
+	// others by the learner's own network. EpisodeSeed gives the seeds of its episodes.
 	Simulated   Env
 	Decisions   int
 	Epsilon     float64
@@ -42,7 +42,7 @@ type Offline struct {
 	Steps int
 }
 
-// OfflineResult is what a run has come to.
+// OfflineResult is the result of a run.
 type OfflineResult struct {
 	Network *nn.MLP // the last weights, or their average
 	// Recorded and Explored transitions were learnt from.
@@ -52,7 +52,7 @@ type OfflineResult struct {
 // ErrNothingRecorded says that the recording holds no transition whose reward is known.
 var ErrNothingRecorded = errors.New("no recorded decision is followed by another and has a known reward")
 
-// offline is the memory of a run.
+// offline is the state of a run.
 type offline struct {
 	*trainer
 	o            Offline
@@ -61,7 +61,7 @@ type offline struct {
 	recording    *environment
 }
 
-// LearnOffline runs o. Its numbers follow from what is in o alone.
+// LearnOffline runs o. Its result depends only on o.
 func LearnOffline(ctx context.Context, o Offline) (OfflineResult, error) {
 	r, err := newOffline(o)
 	if err != nil {
@@ -113,7 +113,7 @@ func newOffline(o Offline) (*offline, error) {
 	return r, nil
 }
 
-// part is the transitions from one to another, in the batch's own memory.
+// part returns the transitions from one index to another as a batch that shares b's memory.
 func (b *Batch) part(from, to, inputs int) *Batch {
 	return &Batch{
 		Observations: b.Observations[from*inputs : to*inputs],

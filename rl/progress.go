@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// Progress is all that a run needs to continue as if it had never stopped. The
-// environments are not in it: their episodes are played again from their seeds and
-// the actions taken. A Progress handed to a Save hook is valid until the hook returns.
+// Progress holds all that a run needs to continue as if it had never stopped. It does not
+// contain the environments: their episodes are played again from their seeds and the actions
+// taken. A Progress that a Save hook gets is valid until the hook returns.
 type Progress struct {
 	Decisions     int       // taken in all
 	GradientSteps int       // taken in all
@@ -32,7 +32,7 @@ type Progress struct {
 	Loss, TDError Average
 }
 
-// Episode is one of an environment, as far as it has gone.
+// Episode is one episode of an environment, as far as it has gone.
 type Episode struct {
 	Number  uint64 // counted from 0, over all environments
 	Actions []int32
@@ -45,7 +45,7 @@ type Average struct {
 	Count uint64
 }
 
-// add takes a value into an average over about the last window values.
+// add adds a value to an average over about the last window values.
 func (a *Average) add(v float64, window uint64) {
 	a.Count = min(a.Count+1, window)
 	a.Mean += (v - a.Mean) / float64(a.Count)
@@ -131,7 +131,7 @@ func (p *Progress) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// reader takes an encoding apart. What is missing reads as nothing, and is noted.
+// reader decodes an encoding. Missing bytes read as zero, and set cut.
 type reader struct {
 	rest []byte
 	cut  bool

@@ -21,7 +21,7 @@ type Replay struct {
 	rows  []float32 // (capacity, 2·inputs): an observation, and the next
 	facts []facts
 
-	fetched float32 // nothing but what keeps fetch from being optimised away
+	fetched float32 // keeps fetch from being optimised away
 
 	centred bool
 	means   [Strata]Average // of the utilities, over about centreWindow of them
@@ -29,7 +29,7 @@ type Replay struct {
 	priorities *priorities // of the transitions; nil: they are drawn uniformly
 }
 
-// facts are the numbers of a transition beside its observations.
+// facts are the numbers of a transition without its observations.
 type facts struct {
 	action          int32
 	utility, weight float32
@@ -107,8 +107,8 @@ func (r *Replay) Add(t Transition) {
 // row holds both observations of the k-th transition.
 func (r *Replay) row(k int) []float32 { return r.rows[k*2*r.inputs : (k+1)*2*r.inputs] }
 
-// Sample fills b, but for its weights, with transitions drawn by rng. The buffer
-// must not be empty.
+// Sample fills b, except its weights, with transitions drawn by rng. The buffer must not be
+// empty.
 func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
 	n := r.inputs
 	for i := range b.places {
@@ -123,9 +123,9 @@ func (r *Replay) Sample(b *Batch, rng *rand.Rand) {
 	}
 }
 
-// fetch reads a number of each line of memory that holds the transitions. They lie
-// anywhere in tens of megabytes: copied one by one, each is waited for, while reads that
-// depend on nothing come together.
+// fetch reads a number of each cache line that holds the transitions. They lie anywhere in
+// tens of megabytes: copied one by one, each copy waits for memory, while independent reads
+// overlap.
 func (r *Replay) fetch(places []int32) {
 	const line = 16 // numbers
 	var sum float32

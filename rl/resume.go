@@ -29,8 +29,8 @@ func (t *trainer) begin(p *Progress) error {
 	return nil
 }
 
-// restore takes over what p has stored. The learner, which the caller owns, is
-// changed last.
+// restore takes over the state in p. It changes the learner last, since that is the
+// caller's and must not change if p is refused.
 func (t *trainer) restore(p *Progress) error {
 	if p.Decisions > t.end {
 		return fmt.Errorf("it has %d decisions, the run %d", p.Decisions, t.run.Config.Decisions)
@@ -92,7 +92,7 @@ func (t *trainer) network(what string, data []byte) (*nn.MLP, error) {
 }
 
 // replayEpisode plays an environment's present episode again, up to where it was, which
-// puts the environment and the transitions still held back in place.
+// restores the environment and the transitions that are not complete.
 func (t *trainer) replayEpisode(w *environment, e Episode) error {
 	w.episode.Number = e.Number
 	if err := t.reset(w); err != nil {

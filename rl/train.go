@@ -13,7 +13,7 @@ import (
 type Run struct {
 	Config  Config
 	Seed    uint64 // of exploration and sampling; the learner has drawn its weights
-	Envs    []Env  // as many as Config.Environments says, each used by nobody else
+	Envs    []Env  // as many as Config.Environments says, for this run alone
 	Learner Learner
 	Rows    Rows // of the observations; zero where the network sees them whole
 
@@ -21,10 +21,10 @@ type Run struct {
 	// environments.
 	EpisodeSeed func(episode uint64) uint64
 
-	// Stop ends the call after that many decisions in all, with the progress
-	// saved, as an interruption would; the schedules keep to the run's whole
-	// length. 0 runs to the end. Several environments end the round of decisions
-	// that reaches it first, as with all that is due after so many decisions.
+	// Stop ends the call after that many decisions in all, with the progress saved, like an
+	// interruption; the schedules keep to the run's whole length. 0 runs to the end. With
+	// several environments the call ends after the round of decisions that reaches it, as
+	// with everything that is due after a number of decisions.
 	Stop int
 
 	// Validate scores a network, higher is better; it must not keep it. The
@@ -34,8 +34,8 @@ type Run struct {
 	// and when interrupted, so its own context must outlive Train's. Nil:
 	// nothing is stored.
 	Save func(*Progress) error
-	// Report is told how the run goes, every ReportEvery decisions (0: 1000)
-	// and at the end. Nil: nobody is.
+	// Report is called with how the run goes, every ReportEvery decisions (0: 1000) and at
+	// the end. It may be nil.
 	Report      func(Report)
 	ReportEvery int
 }

@@ -15,8 +15,8 @@ const (
 	recentSteps    = 100
 )
 
-// trainer is the memory of Train's loop. Its progress p is kept up to date but
-// for the encoded parts, which save fills in.
+// trainer is the state of Train's loop. Its progress p is always up to date, except for the
+// encoded parts, which save fills in.
 type trainer struct {
 	run         Run
 	end, stop   int // decisions, in whole rounds of the environments
@@ -91,7 +91,7 @@ func (t *trainer) rounds(decisions int) int {
 	return (decisions + n - 1) / n * n
 }
 
-// passed tells whether the latest round has reached a multiple of every.
+// passed reports whether the latest round has reached a multiple of every.
 func (t *trainer) passed(every int) bool { return t.p.Decisions%every < len(t.environments) }
 
 // decide takes the environment's next decision, ε-greedy on the online network.
@@ -101,7 +101,8 @@ func (t *trainer) decide(w *environment) {
 	t.p.Decisions++
 }
 
-// note keeps the range of what the policy meets by its own choices.
+// note keeps the range of the inputs that the policy meets by its own choices, so that a
+// router can report inputs beyond it.
 func (t *trainer) note(observation []float32) {
 	switch cfg := &t.run.Config; {
 	case t.run.Rows.Count != 0: // as many numbers as there are rows
@@ -122,7 +123,7 @@ func (c *Config) newReplay(inputs int) *Replay {
 	return NewReplay(c.Replay, inputs, c.CentreRewards)
 }
 
-// choose picks an action: with probability epsilon any, else the best.
+// choose picks an action: with probability epsilon a random one, else the best.
 func (t *trainer) choose(observation []float32, epsilon float64) int32 {
 	if t.exploration.Float64() < epsilon {
 		return t.run.Rows.random(t.exploration, observation, len(t.values))
@@ -138,15 +139,14 @@ func (t *trainer) choose(observation []float32, epsilon float64) int32 {
 	return int32(best)
 }
 
-// learnDue tells whether a gradient step follows a decision, counted from 1.
+// learnDue reports whether a gradient step follows a decision, counted from 1.
 func (t *trainer) learnDue(decision int) bool {
 	cfg := &t.run.Config
 	return decision >= cfg.Warmup && decision%cfg.TrainEvery == 0 && t.replay.Len() >= cfg.Batch
 }
 
-// validateDue tells whether the weights are to be scored now and have not been.
-// Before the first gradient step there is nothing to score but chance, unless
-// the run ends there.
+// validateDue reports whether the weights are to be scored now and have not been. Before the
+// first gradient step they are random, and are scored only if the run ends there.
 func (t *trainer) validateDue() bool {
 	done := t.p.Decisions
 	if t.run.Validate == nil || t.p.Validated == done {
@@ -227,8 +227,8 @@ func (t *trainer) report() {
 	})
 }
 
-// candidate is the network that the run would end with now, were it not for
-// better ones before.
+// candidate returns the network that is validated, and that the run ends with if none before
+// has scored better: the average of the weights, or the weights.
 func (t *trainer) candidate() *nn.MLP {
 	if t.average != nil {
 		return t.average

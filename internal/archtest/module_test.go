@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -27,13 +28,21 @@ type source struct {
 	set  *token.FileSet
 }
 
-// sources parses every Go file of the module. Reading the files here, rather
-// than asking the go command, sees all build tags at once and lets the test
-// cache notice a change.
+// sources returns every Go file of the module, which the tests only read.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	all, err := parseAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// parseAll parses every Go file of the module, once. Reading the files here, rather than
+// asking the go command, sees all build tags at once and lets the test cache notice a
+// change.
+var parseAll = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -50,11 +59,8 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+	return all, err
+})
 
 func skipped(dir string) bool {
 	return dir == "testdata" || dir == "node_modules" || strings.HasPrefix(dir, ".") || strings.HasPrefix(dir, "_")

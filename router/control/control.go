@@ -35,7 +35,7 @@ type Kind uint8
 // five the ends of actions that an [Actuator] began.
 const (
 	Broken       Kind = iota // a request broke on the replica
-	Refused                  // a request found nobody there
+	Refused                  // a request could not be connected
 	Answered                 // a request was answered
 	Missed                   // a heartbeat did not come in time
 	Heartbeat                // one came
@@ -46,7 +46,7 @@ const (
 	Slept                    // it sleeps
 	Woken                    // it can take requests again
 	ActionFailed             // an action came to nothing; Reason says why
-	Changed                  // the replica is in another state by another hand's doing
+	Changed                  // the replica's engine has changed its state without an action
 )
 
 var kinds = [...]string{

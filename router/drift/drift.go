@@ -53,7 +53,7 @@ type Monitor struct {
 	OnSlow func(replica int, factor float64)
 
 	config   Config
-	silent   atomic.Bool // nobody is told of slow replicas
+	silent   atomic.Bool // OnSlow is not called
 	table    *fleet.Table
 	replicas []replica
 }

@@ -3,35 +3,35 @@ package drift
 import "time"
 
 const (
-	// calm is for how long a belief must have been over before that is logged: one that
-	// comes and goes is said once.
+	// calm is how long a condition must have been over before that is logged, so that one
+	// that comes and goes is logged once.
 	calm = time.Minute
-	// again is after what time a belief that still comes and goes is said once more.
+	// again is the time after which a condition that still comes and goes is logged again.
 	again = 10 * time.Minute
 )
 
-// notice decides what is logged of a belief that may come and go every few seconds. The
-// zero value has logged nothing.
+// notice decides what is logged about a condition that may come and go every few seconds.
+// The zero value has logged nothing.
 type notice struct {
-	holds   bool          // the belief, now
+	holds   bool          // the condition, now
 	changed time.Duration // when it last came or went
-	said    bool          // it was said, and not yet that it is over
-	last    time.Duration // when something was last said
-	times   int           // that it came since
+	said    bool          // its beginning was logged, and its end not yet
+	last    time.Duration // when something was last logged
+	times   int           // how often it has begun since
 }
 
-// saying is what there is to say.
+// saying is what there is to log.
 type saying int
 
 const (
 	nothing saying = iota
 	began          // it holds
-	goesOn         // it came and went so many times since something was last said
+	goesOn         // it came and went several times since something was last logged
 	over           // it has not held for [calm]
 )
 
-// see takes in whether the belief holds now, and says what to say, with how many times
-// it came since something was last said.
+// see takes in whether the condition holds now, and returns what to log, with how many times
+// it has begun since something was last logged.
 func (n *notice) see(now time.Duration, holds bool) (what saying, times int) {
 	if holds != n.holds {
 		n.holds, n.changed = holds, now

@@ -53,8 +53,8 @@ func TestAReplicaThatIsSlowOffAndOn(t *testing.T) {
 	}
 	var log bytes.Buffer
 	m := New(Config{Table: table, Profiles: []*profile.Profile{{Weights: 10}}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	var told []float64
-	m.OnSlow = func(_ int, factor float64) { told = append(told, factor) }
+	var factors []float64
+	m.OnSlow = func(_ int, factor float64) { factors = append(factors, factor) }
 	now := time.Duration(0)
 	shown := map[bool]int{}
 	for turn := range 20 {
@@ -70,8 +70,8 @@ func TestAReplicaThatIsSlowOffAndOn(t *testing.T) {
 		}
 	}
 	turns := 0
-	for i := 1; i < len(told); i++ {
-		if (told[i] > 1) != (told[i-1] > 1) {
+	for i := 1; i < len(factors); i++ {
+		if (factors[i] > 1) != (factors[i-1] > 1) {
 			turns++
 		}
 	}

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// stretch is how many tokens of a stream are compared at a time, to tell soon
+	// stretch is how many tokens of a stream are compared at a time: few, to notice soon
 	// that a replica has become slow.
 	stretch = 16
 	// recent is over how many stretches that is smoothed, and lasting over how many it is
 	// for what a profile is off by all the time.
 	recent, lasting = 8, 32
-	// SlowFrom is from what factor on a replica is reckoned to be slow that lastingly is:
-	// hardly more than what engines that keep to their profiles are off by, for where one
-	// sequence alone nearly takes the deadline every percent counts. SlowTo is within
-	// what factor it no longer is.
+	// SlowFrom is the factor from which a lastingly slow replica counts as slow. It is
+	// hardly more than the deviation of engines that keep to their profiles: where one
+	// sequence alone nearly takes the deadline, every percent counts. Below SlowTo the
+	// replica is no longer slow.
 	SlowFrom, SlowTo = 1.06, 1.03
 	// slowest is the most that is believed, as a multiple of what is predicted.
 	slowest = 8
-	// fade is after what time without a stretch the belief begins to fade, and in what
-	// time it halves then: a replica that gets no requests, for being slow, is tried
+	// fade is the time without a stretch after which the estimate begins to fade, and in
+	// which it halves then: a replica that gets no requests because it is slow is tried
 	// again.
 	fade = 2 * time.Minute
 	// FadeEvery is how often [Monitor.Fade] is to be called.
@@ -33,13 +33,13 @@ const (
 type slowdown struct {
 	mu     sync.Mutex // protects all below
 	recent trend
-	// lasting is at most [Bound]: beyond, the recent trend is in force. It begins anew
-	// when that is over.
+	// lasting is at most [Bound]: beyond, the recent trend is in force. It is reset when
+	// that is over.
 	lasting trend
 	last    time.Duration // when a stretch came
 	factor  float64       // in force; 1 is none, and so is 0, before the first
 	notice  notice
-	shown   float64 // what people are shown; see [Monitor.Shown]
+	shown   float64 // see [Monitor.Shown]
 }
 
 // trend smooths the logarithm of measured ÷ predicted.
@@ -70,7 +70,7 @@ func (t *trend) factor(left, from, to float64, fewest int) float64 {
 	return 1
 }
 
-// add takes in a stretch that ended now. However long it took, something was heard.
+// add takes in a stretch that ended now. The estimate fades only up to its beginning.
 func (s *slowdown) add(now, measured, predicted time.Duration) {
 	left, level := s.left(now-measured), math.Log(float64(measured)/float64(predicted))
 	s.recent.level, s.lasting.level = left*s.recent.level, left*s.lasting.level
@@ -79,7 +79,7 @@ func (s *slowdown) add(now, measured, predicted time.Duration) {
 	s.last = now
 }
 
-// left is what part of the levels is.
+// left returns the share of the levels that has not faded.
 func (s *slowdown) left(now time.Duration) float64 {
 	if idle := now - s.last - fade; idle > 0 {
 		return math.Exp2(-float64(idle) / float64(fade))
@@ -87,9 +87,9 @@ func (s *slowdown) left(now time.Duration) float64 {
 	return 1
 }
 
-// decide is the factor to reckon with from now on, and whether it differs from the one
-// in force by enough to be told.
-func (s *slowdown) decide(now time.Duration) (factor float64, tell bool) {
+// decide returns the factor to forecast with from now on, and whether it differs enough from
+// the one in force to be reported.
+func (s *slowdown) decide(now time.Duration) (factor float64, report bool) {
 	left, was := s.left(now), s.recent.force
 	factor = s.recent.factor(left, Bound, Back, recent)
 	if was && !s.recent.force {
@@ -105,15 +105,15 @@ func (m *Monitor) slow(replica int, now, measured, predicted time.Duration) {
 	s := &m.replicas[replica].slowdown
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.OnSlow == nil || m.silent.Load() { // under the lock, so that none comes after the last word
+	if m.OnSlow == nil || m.silent.Load() { // read under the lock, so that no call follows Correct(false)
 		return
 	}
 	s.add(now, measured, predicted)
 	m.settle(replica, now)
 }
 
-// Fade lets what is believed of replicas fade of which nothing was heard; it is to be
-// called each [FadeEvery].
+// Fade weakens the estimates of replicas without recent stretches. Call it every
+// [FadeEvery].
 func (m *Monitor) Fade(now time.Duration) {
 	for i := range m.replicas {
 		s := &m.replicas[i].slowdown
@@ -123,20 +123,20 @@ func (m *Monitor) Fade(now time.Duration) {
 	}
 }
 
-// settle puts a factor in force if it is another, under the slowdown's lock, so that
-// the last one told is the last one decided.
+// settle puts a factor in force if it differs. It holds the slowdown's lock, so that the last
+// one reported is the last one decided.
 func (m *Monitor) settle(replica int, now time.Duration) {
 	s := &m.replicas[replica].slowdown
-	factor, tell := s.decide(now)
-	if tell {
+	factor, report := s.decide(now)
+	if report {
 		s.factor = factor
 		m.OnSlow(replica, factor)
 	}
 	m.logChange(replica, now, factor)
 }
 
-// logChange logs that the replica is slow, and that it no longer is. One that is off and on is
-// said once, and each [again] how often: what forecasts reckon with changes meanwhile.
+// logChange logs that the replica is slow, and that it no longer is. A replica that is slow
+// off and on is logged once, and then every [again] with how often.
 func (m *Monitor) logChange(replica int, now time.Duration, factor float64) {
 	s := &m.replicas[replica].slowdown
 	name := m.table.Replicas[replica].Name
@@ -153,8 +153,8 @@ func (m *Monitor) logChange(replica int, now time.Duration, factor float64) {
 	}
 }
 
-// Correct says whether [Monitor.OnSlow] is told of slow replicas, which it is unless
-// somebody says otherwise. When that ends, none is slow any more.
+// Correct sets whether [Monitor.OnSlow] is called for slow replicas, which is the default.
+// When it is turned off, none is slow any more.
 func (m *Monitor) Correct(on bool) {
 	if m == nil {
 		return
@@ -164,7 +164,8 @@ func (m *Monitor) Correct(on bool) {
 	}
 }
 
-// Forget has no replica be slow until its streams say so anew: the engines are others.
+// Forget makes no replica slow until its streams show it again. Call it when the engines
+// have been replaced.
 func (m *Monitor) Forget() {
 	if m == nil {
 		return
@@ -182,8 +183,8 @@ func (m *Monitor) Forget() {
 	}
 }
 
-// Slowdown is how many times as long as its profile says the replica is reckoned to
-// take at the moment, 1 or more.
+// Slowdown returns how many times as long as its profile says the replica takes at the
+// moment, by estimate, 1 or more.
 func (m *Monitor) Slowdown(replica int) float64 {
 	if m == nil {
 		return 1
@@ -194,8 +195,8 @@ func (m *Monitor) Slowdown(replica int) float64 {
 	return max(1, s.factor)
 }
 
-// Shown is [Monitor.Slowdown] for people: of a replica that is slow off and on it is what
-// was last reckoned with, until it has not been slow for a minute.
+// Shown is [Monitor.Slowdown] for displays. For a replica that is slow off and on it stays
+// at the last factor until the replica has not been slow for a minute.
 func (m *Monitor) Shown(replica int) float64 {
 	if m == nil {
 		return 1

@@ -8,9 +8,9 @@ import (
 // Closed is the cap of a replica that gets no request.
 const Closed = -1
 
-// SetCap bounds, for as long as it stands, the requests that the router itself may
-// have on the replica, beside the limit of the table: a replica on trial, or one
-// that comes back, gets little at first. Zero lifts it; [Closed] lets in none.
+// SetCap bounds the requests that the router itself may have on the replica, in addition to
+// the limit of the table. A replica on trial, or one that comes back, gets few at first.
+// Zero removes the cap; [Closed] admits none.
 func (l *Ledger) SetCap(replica, most int) {
 	l.mu.Lock()
 	if len(l.caps) > 0 || most != 0 {
@@ -20,10 +20,10 @@ func (l *Ledger) SetCap(replica, most int) {
 	l.notifyRoom()
 }
 
-// Correct says how many requests of others, and tokens that they hold there, the
-// replica has beside the router's own: other routers' and other clients', as its
-// gauges tell. Views add them to the router's own counts; limits, caps and leases
-// know only those. Zeros take the correction back.
+// Correct sets how many requests the replica has beyond the router's own, and how many
+// tokens they hold there: those of other routers and other clients, as its gauges show.
+// Views add them to the router's own counts; limits, caps and leases count only the
+// router's own. Zeros remove the correction.
 func (l *Ledger) Correct(replica, inFlight, held int) {
 	defer l.notifyRoom()
 	l.mu.Lock()
@@ -36,9 +36,8 @@ func (l *Ledger) Correct(replica, inFlight, held int) {
 	}
 }
 
-// SlowDown says that the replica takes so many times as long as its profile says.
-// Views tell it to whoever forecasts. Factors below 1 are taken for 1, which takes it
-// back.
+// SlowDown sets how many times as long as its profile says the replica takes. Views pass it
+// on to forecasts. Factors below 1 count as 1, which is the normal speed.
 func (l *Ledger) SlowDown(replica int, factor float64) {
 	l.mu.Lock()
 	if excess := float32(max(0, factor-1)); len(l.excess) > 0 || excess > 0 {
@@ -48,8 +47,8 @@ func (l *Ledger) SlowDown(replica int, factor float64) {
 	l.notifyRoom()
 }
 
-// set puts a value into a list of n that is empty while all are zero, so that
-// views are the same as where such values are never used.
+// set puts a value into a list of n that is empty while all are zero. Views then copy
+// nothing where such values are never used.
 func set[T int32 | float32](list []T, n, i int, value T) []T {
 	if len(list) == 0 {
 		list = slices.Grow(list, n)[:n]
@@ -62,8 +61,8 @@ func set[T int32 | float32](list []T, n, i int, value T) []T {
 	return list
 }
 
-// copyCorrections copies what caps and corrections stand into v, whose counts are
-// the ledger's own until then. The caller holds l.mu.
+// copyCorrections copies the caps and corrections into v, and adds the corrections to its
+// counts, which are the router's own until then. The caller holds l.mu.
 func (l *Ledger) copyCorrections(v *View) {
 	v.Caps = append(v.Caps[:0], l.caps...)
 	v.Elsewhere = append(v.Elsewhere[:0], l.elsewhere...)
@@ -76,7 +75,7 @@ func (l *Ledger) copyCorrections(v *View) {
 	}
 }
 
-// Own is how many of the replica's requests in flight are the router's own.
+// Own returns how many of the replica's requests in flight are the router's own.
 func (v *View) Own(replica int) int {
 	own := v.InFlight[replica]
 	if len(v.Elsewhere) > 0 {
@@ -85,7 +84,7 @@ func (v *View) Own(replica int) int {
 	return int(own)
 }
 
-// Slowdown is how many times as long as its profile says the replica takes, 1 or more.
+// Slowdown returns how many times as long as its profile says the replica takes, 1 or more.
 func (v *View) Slowdown(replica int) float64 {
 	if len(v.Excess) == 0 {
 		return 1

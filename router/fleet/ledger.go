@@ -7,46 +7,43 @@ import (
 	"time"
 )
 
-// Request is one unit of work as a router may know it: its output length is
-// not part of it.
+// Request is one unit of work as a router may know it, so without its output length.
 type Request struct {
 	ID           uint64
 	Task         int
 	PromptTokens int
-	// Deadline per output token; zero stands for the task's own.
+	// Deadline is per output token; zero stands for the task's own.
 	Deadline time.Duration
 	// FirstToken is the deadline of the answer's first token and Total that of its end,
 	// since arrival; zero stands for the task's own.
 	FirstToken, Total time.Duration
 	Arrival           time.Duration
-	// MinQuality is the least quality of an answer for the task that is taken. Zero
-	// takes any.
+	// MinQuality is the least quality that the answer may have. Zero allows any.
 	MinQuality float64
-	// Answers is how many answers are made for it at once, of the same prompt. Zero is one.
+	// Answers is how many answers to the prompt are generated at once. Zero is one.
 	Answers int
 	// Variants has a bit for each variant that may answer, by index. Zero is all of them.
 	Variants uint64
-	// Holding has a bit for each variant whose context can hold the prompt, as far as that is
-	// known. Zero is all of them.
+	// Holding has a bit for each variant whose context can hold the prompt, as far as that
+	// is known. Zero is all of them.
 	Holding uint64
-	// Session is a hash of the session that the request is part of; zero is none.
-	// Balancers may go by it, so a router decides such a request on the whole fleet.
+	// Session is a hash of the session that the request is part of; zero is none. Balancers
+	// may use it, so a router decides such a request on the whole fleet.
 	Session uint64
-	// Only is one more than the index of the one replica that can answer it, which is
-	// of the variant that it is pinned to; zero where any can.
+	// Only is one more than the index of the only replica that can answer it, which is of
+	// the variant that it is pinned to; zero where any can.
 	Only int
-	// Without are replicas that cannot answer it, whatever their variants: to a decision
-	// about it they are down. It is not changed.
+	// Without lists replicas that cannot answer it, whatever their variants: to a decision
+	// about it they are down. The list is read-only.
 	Without []int
 }
 
-// Ledger turns events (a request arrived, a lease began or ended, a replica
-// went down) into the counters that policies see. The simulator and the live
-// router move the same ledger, so a policy sees bit-equal views in both.
+// Ledger turns events (a request arrived, a lease began or ended, a replica went down) into
+// the counters that policies see. The simulator and the server use the same ledger, so a
+// policy sees bit-equal views in both.
 //
-// Its methods may be called from any goroutine. Choices that others make between
-// View and Begin are not on the view; BeginOn refuses to begin where they were made
-// on the same host.
+// Its methods may be called from any goroutine. A view does not show the leases that others
+// begin after it; BeginOn refuses to begin if there are such on the same host.
 type Ledger struct {
 	table *Table
 
@@ -65,7 +62,7 @@ type Ledger struct {
 	recent   recent
 	taken    uint64   // places so far, and turns of replicas up or down
 	last     []uint64 // by host, the last of the places there, and of all turns
-	// Empty while all are zero; see SetCap, Correct and SlowDown.
+	// The lists below are empty while all are zero; see SetCap, Correct and SlowDown.
 	caps, elsewhere, heldElsewhere []int32
 	excess                         []float32
 	tightest                       []time.Duration
@@ -73,14 +70,14 @@ type Ledger struct {
 	placement                      placement
 }
 
-// slot is the place of one lease; its generation makes old leases inert.
+// slot is the entry of one lease. Its generation makes old leases inert.
 type slot struct {
 	generation    uint32
 	replica, task int32
 }
 
-// NewLedger starts with nothing in flight and every replica up, except those that the
-// table has in another state at the start.
+// NewLedger makes a ledger with nothing in flight. Replicas are up, unless the table sets
+// another initial state.
 func NewLedger(t *Table) *Ledger {
 	l := &Ledger{
 		table:    t,
@@ -102,37 +99,36 @@ func NewLedger(t *Table) *Ledger {
 	return l
 }
 
-// Table is the fleet that the ledger counts.
+// Table returns the fleet that the ledger counts.
 func (l *Ledger) Table() *Table { return l.table }
 
-// Arrive notes that a request arrived, which moves the rate estimate.
+// Arrive counts the arrival of a request, which moves the rate estimate.
 func (l *Ledger) Arrive(now time.Duration) {
 	l.mu.Lock()
 	l.rate.arrive(now)
 	l.mu.Unlock()
 }
 
-// DeclareRate replaces the estimated arrival rate by a known one, in requests
-// per second, as the paper's stable workload does (LBE-19). Zero goes back to
-// the estimate.
+// DeclareRate replaces the estimated arrival rate by a known one, in requests per second, as
+// in the paper's stable workload (LBE-19). Zero goes back to the estimate.
 func (l *Ledger) DeclareRate(perSecond float64) {
 	l.mu.Lock()
 	l.declared = perSecond
 	l.mu.Unlock()
 }
 
-// ShareRate says that the ledger is one of so many routers' that share the fleet and
-// get a like part of the requests: views tell the rate of all, reckoned from that
-// of the router's own. A declared rate is told as it is.
+// ShareRate sets how many routers share the fleet and get equal shares of the requests.
+// Views then show the rate of all: the router's own times their number. A declared rate is
+// shown as it is.
 func (l *Ledger) ShareRate(routers int) {
 	l.mu.Lock()
 	l.routers = float64(routers)
 	l.mu.Unlock()
 }
 
-// HoldEach replaces the number of tokens that the requests on each of the replicas
-// hold there: their prompts and what they have generated so far; and how tight their
-// deadlines are, if the holder is a [Bounder].
+// HoldEach sets how many tokens the requests on each of the replicas hold there: their
+// prompts and what they have generated so far. If the holder is a [Bounder], it also sets
+// their tightest deadlines.
 func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
 	bounds, _ := tokens.(Bounder)
 	l.mu.Lock()
@@ -148,7 +144,7 @@ func (l *Ledger) HoldEach(replicas []int, tokens Holder) {
 // Holder knows how many tokens the requests on a replica hold there.
 type Holder interface{ Held(replica int) int }
 
-// Bounder is what a [Holder] adds if it knows the deadlines of those requests; see
+// Bounder is implemented by a [Holder] that knows the deadlines of those requests too; see
 // [View.Tightest].
 type Bounder interface {
 	Tightest(replica int) time.Duration
@@ -163,10 +159,10 @@ func (l *Ledger) SetUp(replica int, up bool) {
 	l.notifyRoom()
 }
 
-// OnRoom has f called whenever there may be more room than before, or less hope:
-// when a lease has ended, when a replica goes up or down, and when its cap, its
-// correction or its slowdown changes. It is called under no lock of the ledger's, by the goroutine
-// whose doing it is, and must not wait.
+// OnRoom adds f to the functions that are called whenever there may be more room than
+// before, or none any more: when a lease has ended, when a replica goes up or down, and when
+// its cap, its correction or its slowdown changes. The goroutine that causes the change
+// calls f, under no lock of the ledger; f must not wait.
 func (l *Ledger) OnRoom(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,8 +178,8 @@ func (l *Ledger) notifyRoom() {
 	}
 }
 
-// turn has the replica down if it has failed, is drained or is not placed Up. The lock is
-// held.
+// turn updates whether the replica is down: it is if it has failed, is drained or is not
+// placed Up. The lock is held.
 func (l *Ledger) turn(replica int) {
 	l.down[replica] = l.failed[replica] || l.drained[replica] || l.placement.state[replica] != Up
 	l.taken++
@@ -220,9 +216,9 @@ func (l *Ledger) View(now time.Duration, v *View) {
 	}
 }
 
-// Begin takes a place on the replica for a request of the task, which is the latest of the
-// recent requests from now on. It reports false, and takes nothing, if the replica is down or
-// full.
+// Begin takes a place on the replica for a request of the task, and counts the request as
+// the latest of the recent ones. It reports false, and changes nothing, if the replica is
+// down or full.
 func (l *Ledger) Begin(replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,9 +234,9 @@ func (l *Ledger) count(x Lease, ok bool, task int) (Lease, bool) {
 	return x, ok
 }
 
-// BeginOn is Begin for a choice made on the view v. It also reports false if a
-// place has been taken on the replica's host since then, or any replica has gone
-// down or come up. A place taken on another host does not make this one worse.
+// BeginOn is Begin for a choice made on the view v. It also reports false if a place has
+// been taken on the replica's host since then, or any replica has gone down or come up.
+// Places on other hosts do not matter: they do not make this choice worse.
 func (l *Ledger) BeginOn(v *View, replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +244,8 @@ func (l *Ledger) BeginOn(v *View, replica, task int) (Lease, bool) {
 	return l.count(x, ok, task)
 }
 
-// BeginAgain is BeginOn for a request that holds a lease: another place for the same one of
-// the recent requests.
+// BeginAgain is BeginOn for a request that holds a lease already: it takes another place
+// without counting another recent request.
 func (l *Ledger) BeginAgain(v *View, held Lease, replica, task int) (Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -284,7 +280,7 @@ func (l *Ledger) begin(replica, task int) (Lease, bool) {
 	return Lease{ledger: l, slot: n, generation: l.slots[n].generation}, true
 }
 
-// InFlight is the number of leases on all replicas.
+// InFlight returns the number of leases on all replicas.
 func (l *Ledger) InFlight() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,24 +291,24 @@ func (l *Ledger) InFlight() int {
 	return sum
 }
 
-// InFlightOn is the number of leases on one replica.
+// InFlightOn returns the number of leases on one replica.
 func (l *Ledger) InFlightOn(replica int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.inFlight[replica])
 }
 
-// Lease is what the router holds from the choice until the work ends. It is a
-// small value: copies stand for the same lease.
+// Lease is a place on a replica, which the router holds from the choice until the work ends.
+// It is a small value: copies stand for the same lease.
 type Lease struct {
 	ledger           *Ledger
 	slot, generation uint32
 	number           uint64 // of the request, counted from 1
 }
 
-// Settle notes what the request fell short of its peak by ([Task.Shortfall]), which until
-// then was taken to be that of an answer in time by the variant that was chosen. A request
-// that is no longer recent is not remembered.
+// Settle sets by how much the request fell short of its peak ([Task.Shortfall]). Until then
+// it counts like an answer in time by its variant. For a request that is no longer recent
+// Settle does nothing.
 func (x Lease) Settle(shortfall float32) {
 	if x.ledger == nil {
 		return
@@ -322,21 +318,21 @@ func (x Lease) Settle(shortfall float32) {
 	x.ledger.mu.Unlock()
 }
 
-// End gives the place back. The first call returns true; later ones, on any
-// copy, do nothing and return false.
+// End gives the place back. The first call returns true; later ones, on any copy, do nothing
+// and return false, so that every way out may call it.
 func (x Lease) End() bool {
 	if x.ledger == nil {
 		return false
 	}
-	told, ended := x.ledger.end(x)
-	for _, f := range told {
+	callbacks, ended := x.ledger.end(x)
+	for _, f := range callbacks {
 		f()
 	}
 	return ended
 }
 
-// end is End, and says whom to tell of it.
-func (l *Ledger) end(x Lease) (tell []func(), ended bool) {
+// end is End without the calls: it returns the functions to call once the lock is free.
+func (l *Ledger) end(x Lease) (callbacks []func(), ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.slots[x.slot]

@@ -288,19 +288,19 @@ func TestLedgerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whoever waits for room is told under no lock when there may be some.
-func TestLedgerTellsOfRoom(t *testing.T) {
+// Callbacks of room are called under no lock when there may be some.
+func TestLedgerNotifiesOfRoom(t *testing.T) {
 	l := NewLedger(table(t))
-	var told, inFlight int
-	l.OnRoom(func() { told, inFlight = told+1, l.InFlight() })
+	var calls, inFlight int
+	l.OnRoom(func() { calls, inFlight = calls+1, l.InFlight() })
 	lease, _ := l.Begin(0, 0)
-	if told != 0 {
-		t.Error("told of a place taken")
+	if calls != 0 {
+		t.Error("called for a place taken")
 	}
 	lease.End()
 	lease.End()
-	if told != 1 || inFlight != 0 {
-		t.Errorf("told %d times of one end, at which %d were in flight", told, inFlight)
+	if calls != 1 || inFlight != 0 {
+		t.Errorf("called %d times at one end, when %d were in flight", calls, inFlight)
 	}
 	for name, f := range map[string]func(){
 		"a replica up or down":  func() { l.SetUp(0, false) },
@@ -309,9 +309,9 @@ func TestLedgerTellsOfRoom(t *testing.T) {
 		"a cap":                 func() { l.SetCap(0, 3) },
 		"other routers' counts": func() { l.Correct(0, 1, 10) },
 	} {
-		before := told
-		if f(); told != before+1 {
-			t.Errorf("told %d times of %s", told-before, name)
+		before := calls
+		if f(); calls != before+1 {
+			t.Errorf("called %d times for %s", calls-before, name)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package fleet
 
 import "fmt"
 
-// State is where a replica is in its life: whether its model is loaded, and whether
+// State is the state of a replica in its lifecycle: whether its model is loaded, and whether
 // it takes requests.
 type State uint8
 
@@ -25,7 +25,7 @@ const (
 
 var stateNames = [...]string{Up: "up", Cold: "cold", Loading: "loading", Warm: "warm", Draining: "draining", Down: "down"}
 
-// String is the state's name in scenarios, metrics and the admin API.
+// String returns the state's name in scenarios, metrics and the admin API.
 func (s State) String() string {
 	if int(s) < len(stateNames) {
 		return stateNames[s]
@@ -33,14 +33,14 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// States are all states, in the order of their numbers.
+// States returns all states, in the order of their numbers.
 func States() []State { return []State{Up, Cold, Loading, Warm, Draining, Down} }
 
-// placeable reports whether a replica can be placed in s. Whether it has failed is not a
-// matter of its placement.
+// placeable reports whether a replica can be placed in s. It cannot be placed Down: whether
+// it has failed is not a matter of its placement.
 func (s State) placeable() bool { return s < Down }
 
-// placement is where each replica has been placed, and when that last changed.
+// placement is the state in which each replica has been placed, and when that last changed.
 type placement struct {
 	epoch uint64
 	state []State  // by replica
@@ -61,11 +61,11 @@ func (p *placement) copyFrom(o *placement) {
 	p.since = append(p.since[:0], o.since...)
 }
 
-// Place notes that the replica is Up, Cold, Loading, Warm or Draining now, and returns the
-// epoch of the placement, which is a new one if that changes anything. Only a
-// replica that is placed Up, has not failed and is not drained takes requests: Place,
-// [Ledger.SetUp] and [Ledger.SetDrained] each leave alone what the others said.
-// Leases outlive epochs: what is in flight stays in flight.
+// Place sets that the replica is Up, Cold, Loading, Warm or Draining, and returns the epoch
+// of the placement, which is a new one if that changes anything. Only a replica that is
+// placed Up, has not failed and is not drained takes requests. Place, [Ledger.SetUp] and
+// [Ledger.SetDrained] are independent of each other. Leases outlive epochs: what is in
+// flight stays in flight.
 //
 // Place panics if no replica can be placed in s.
 func (l *Ledger) Place(replica int, s State) (epoch uint64) {
@@ -83,9 +83,9 @@ func (l *Ledger) Place(replica int, s State) (epoch uint64) {
 }
 
 // PlaceSince is [Ledger.Place] for a controller that knows the epoch in which the replica
-// was last placed ([Ledger.EpochOf]). It begins a new epoch even if s is no other state
-// than before: the replica is the controller's from then on. It reports false, and changes
-// nothing, if anyone else has placed the replica since, so that of two controllers only
+// was last placed ([Ledger.EpochOf]). It begins a new epoch even if the state does not
+// change: the replica is reserved for the controller from then on. It reports false, and
+// changes nothing, if another has placed the replica since, so that of two controllers only
 // one acts on it.
 //
 // PlaceSince panics if no replica can be placed in s.
@@ -122,8 +122,8 @@ func (l *Ledger) place(replica int, s State) bool {
 	return true
 }
 
-// State is the replica's state: Down if it has failed, Draining if it is drained and
-// placed Up, and else as it was placed.
+// State returns the replica's state: Down if it has failed, Draining if it is drained and
+// placed Up, and otherwise the state in which it was placed.
 func (l *Ledger) State(replica int) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,24 +137,24 @@ func (l *Ledger) State(replica int) State {
 	return placed
 }
 
-// Placed is the state that the replica was placed in, whether it has failed or is
-// drained or not.
+// Placed returns the state in which the replica was placed, even if it has failed or is
+// drained.
 func (l *Ledger) Placed(replica int) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.placement.state[replica]
 }
 
-// Epoch is the number of the placement that holds: it counts the changes by
-// [Ledger.Place] and [Ledger.PlaceSince].
+// Epoch returns the number of the current placement: it counts the changes by [Ledger.Place]
+// and [Ledger.PlaceSince].
 func (l *Ledger) Epoch() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.placement.epoch
 }
 
-// EpochOf is the epoch that placed the replica; 0 if it is as the table has it at the
-// start.
+// EpochOf returns the epoch in which the replica was last placed; 0 if it is in the table's
+// initial state.
 func (l *Ledger) EpochOf(replica int) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

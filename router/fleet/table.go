@@ -15,7 +15,7 @@ type Model struct {
 	Memory int64
 	// Load is how long a load takes. Zero is unknown.
 	Load time.Duration
-	// Version tells one set of weights of the name from another.
+	// Version distinguishes sets of weights of one name.
 	Version string
 }
 
@@ -61,7 +61,7 @@ type Table struct {
 	Variants []Variant
 	Hosts    []Host
 	Replicas []Replica
-	Models   []Model // none where nobody loads any
+	Models   []Model // empty without a lifecycle controller
 
 	byVariant, byHost [][]int
 	hosts, replicas   []int // all indices

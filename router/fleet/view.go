@@ -10,17 +10,17 @@ import (
 type View struct {
 	Table *Table
 	Now   time.Duration
-	// InFlight counts the requests on each replica, waiting and running, those of
-	// other routers among them where they are known.
+	// InFlight counts the requests on each replica, waiting and running, including those of
+	// other routers where they are known.
 	InFlight []int32
 	// ByTask counts the router's own of them, by replica and, within that, by task; empty
-	// where nobody counts.
+	// where they are not counted.
 	ByTask []int32
-	// Held is the tokens that the requests on each replica hold there: their
-	// prompts and what they have generated so far. A waiting request counts too.
+	// Held counts the tokens that the requests on each replica hold there: their prompts
+	// and what they have generated so far. A waiting request counts too.
 	Held []int32
-	// Down are the replicas that may not be chosen, but for want of a place: failed, drained,
-	// not loaded, or none that answers the request ([View.Restrict]).
+	// Down marks the replicas that may not be chosen: failed, drained, not loaded, or
+	// unable to answer the request ([View.Restrict]). Full ones are not marked.
 	Down []bool
 	// Elsewhere is, by replica, how many of InFlight are not the router's own
 	// ([Ledger.Correct]); empty where all are.
@@ -29,20 +29,20 @@ type View struct {
 	// for now ([Ledger.SetCap]). Zero is no cap, [Closed] lets in none; empty where no
 	// replica has one.
 	Caps []int32
-	// Excess is, by replica, what of its times lies beyond those of its profile, as a
+	// Excess is, by replica, by how much its times exceed those of its profile, as a
 	// multiple of these ([Ledger.SlowDown]); empty where all keep to theirs.
 	Excess []float32
-	// Forecasts are, by replica, what the request to be routed would do there;
-	// empty where nobody forecasts.
+	// Forecasts estimate, by replica, how the request to be routed would fare there; empty
+	// without a forecaster.
 	Forecasts []Forecast
 	// Rate of arrivals per second: declared, or the unbiased estimate over the
 	// last [RateWindow] gaps, which goes down while nothing arrives.
 	Rate float64
-	// Smoothed is the rates of arrivals as remembered over [RateHorizons], or the
-	// declared one for each.
+	// Smoothed are the arrival rates, smoothed over [RateHorizons], or the declared rate for
+	// each.
 	Smoothed SmoothedRates
-	// Recent is what the router's own latest requests fell short of their peaks by, the latest
-	// first ([Lease.Settle]); 0 where there are not so many.
+	// Recent is by how much the router's own latest requests fell short of their peaks, the
+	// latest first ([Lease.Settle]); 0 where there are not so many.
 	Recent Shortfalls
 
 	taken    uint64 // the ledger's, when the view was
@@ -50,9 +50,9 @@ type View struct {
 	sample   sample
 }
 
-// Tightest is the least latency per output token that leaves nothing of the utility
-// of some request on the replica; 0 where none is known. It bounds what may be begun
-// beside those, and is not for policies: what is logged of a view does without.
+// Tightest returns the least latency per output token at which some request on the replica
+// loses all its utility; 0 where none is known. The gate uses it to protect these requests.
+// Policies must not: logs of views do not contain it.
 func (v *View) Tightest(replica int) time.Duration {
 	if len(v.tightest) == 0 {
 		return 0
@@ -60,7 +60,7 @@ func (v *View) Tightest(replica int) time.Duration {
 	return v.tightest[replica]
 }
 
-// Forecast is what a further request is expected to do on a replica.
+// Forecast is how a further request is expected to fare on a replica.
 type Forecast struct {
 	// Pace is the time per output token of the batch that it would join, as a
 	// multiple of what [Task.Allowed] says of the request.
@@ -69,20 +69,20 @@ type Forecast struct {
 	// of an answer of mean length, each as a multiple of the request's deadline for it;
 	// 0 where it has none.
 	First, Total float64
-	// Misses is the number of missed deadlines that it would add, its own and
-	// those of the requests that it slows.
+	// Misses is the number of missed deadlines that it would add: its own, and those of the
+	// requests that it slows.
 	Misses float64
 }
 
-// Available is the one predicate of eligibility: the replica is up and has a
-// place left for the router's own requests.
+// Available reports whether the replica may be chosen: it is up and has a free place for the
+// router's own requests. It is the only predicate of eligibility, for all policies.
 func (v *View) Available(replica int) bool {
 	return available(v.Table, int32(v.Own(replica)), v.Down, v.Caps, replica)
 }
 
-// Restrict makes v the view of a decision about the request: the replicas that it is to do
-// without ([Request.Without]), and those of variants that do not answer its task, are down.
-// The ledger's next view is of all again.
+// Restrict makes v the view of a decision about the request: it marks as down the replicas
+// in [Request.Without], and those of variants that do not answer its task. The ledger's next
+// View resets that.
 func (v *View) Restrict(r *Request) {
 	for _, i := range r.Without {
 		v.Down[i] = true
@@ -103,14 +103,14 @@ func available(t *Table, own int32, down []bool, caps []int32, replica int) bool
 		(len(caps) == 0 || caps[replica] == 0 || own < caps[replica])
 }
 
-// VariantAvailable says whether any replica of the variant is available, of those
-// in the sample if there is one.
+// VariantAvailable reports whether any replica of the variant is available, of those in the
+// sample if there is one.
 func (v *View) VariantAvailable(variant int) bool {
 	return slices.ContainsFunc(v.ReplicasOf(variant), v.Available)
 }
 
-// VariantInFlight sums the requests on all replicas of a variant, or reckons the
-// sum from those of the sample.
+// VariantInFlight returns the requests on all replicas of a variant. Of a sample it
+// extrapolates.
 func (v *View) VariantInFlight(variant int) int {
 	var sum int
 	seen := v.ReplicasOf(variant)
@@ -123,7 +123,7 @@ func (v *View) VariantInFlight(variant int) int {
 	return sum
 }
 
-// TaskInFlight is the router's own requests of the task on all replicas of a variant,
+// TaskInFlight returns the router's own requests of the task on all replicas of a variant,
 // of those in the sample if there is one.
 func (v *View) TaskInFlight(variant, task int) int {
 	if len(v.ByTask) == 0 {
@@ -136,8 +136,8 @@ func (v *View) TaskInFlight(variant, task int) int {
 	return sum
 }
 
-// KVUse is the share of a replica's KV cache that its requests fill, above 1
-// if some must wait; 0 if the cache's size is unknown.
+// KVUse returns the share of a replica's KV cache that its requests fill, above 1 if some
+// must wait; 0 if the cache's size is unknown.
 func (v *View) KVUse(replica int) float64 {
 	if size := v.Table.Replicas[replica].KVTokens; size > 0 {
 		return float64(v.Held[replica]) / float64(size)
@@ -145,12 +145,12 @@ func (v *View) KVUse(replica int) float64 {
 	return 0
 }
 
-// RecentRate is the arrival rate per second over the last seconds: the highest
-// of the smoothed rates, so that a burst counts at once and is not soon forgotten.
+// RecentRate returns the arrival rate per second over the last seconds: the highest of the
+// smoothed rates, so that a burst counts at once and is remembered for a while.
 func (v *View) RecentRate() float64 { return slices.Max(v.Smoothed[:]) }
 
-// Shortest is the fewest requests in flight on an available replica of the
-// variant, or −1 if none is available.
+// Shortest returns the fewest requests in flight on an available replica of the variant, or
+// −1 if none is available.
 func (v *View) Shortest(variant int) int {
 	shortest := -1
 	for _, r := range v.ReplicasOf(variant) {

@@ -37,7 +37,7 @@ const (
 	// mind being slowed as much, as its task has it.
 	TaskInFlight Kind = "task-in-flight"
 	// LogInFlight is, per variant, log(1 + its requests in flight) ÷ scale, which
-	// tells light loads apart.
+	// distinguishes light loads.
 	LogInFlight Kind = "log-in-flight"
 	// Shortest is, per variant, the requests in flight on its emptiest
 	// available replica ÷ scale: the batch that a request would join.
@@ -226,7 +226,7 @@ func (s Spec) width(f Feature) int {
 }
 
 // Advice refers to the rule whose choice the observation begins with; empty if
-// it tells none.
+// it contains none.
 func (s Spec) Advice() string {
 	if len(s.Features) == 0 {
 		return ""

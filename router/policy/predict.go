@@ -19,7 +19,7 @@ type predictor struct {
 	lengths  Lengths
 	balancer Balancer
 
-	// How busy a replica will be, by what foresee was told; by replica.
+	// How busy each replica will be, from the arguments of foresee; by replica.
 	busy  []float64 // −log(1 − its busy share) per arrival a second
 	alone []float64 // its duty with one sequence
 

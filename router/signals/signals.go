@@ -53,7 +53,7 @@ type Signal struct {
 // methods may be called from any goroutine, with times of one clock.
 type Monitor struct {
 	ledger *fleet.Ledger
-	// OnCorrect, if set before the first reading, is told of each correction.
+	// OnCorrect, if set before the first reading, is called with each correction.
 	OnCorrect func(replica int, others Count)
 
 	mu      sync.Mutex // protects signals
