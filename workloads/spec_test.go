@@ -163,12 +163,12 @@ func TestOpen(t *testing.T) {
 func TestOpenFaults(t *testing.T) {
 	settings := Settings{Tasks: fourTasks, Shape: optShape}
 	for spec, want := range map[Spec]string{
-		{Form: "stable"}:                             `cannot open workload "stable": stable without a rate is a sweep; expand it`,
-		{Form: "nothing"}:                            `cannot open workload "nothing": no workload is called that; accepted: ` + Forms,
-		{Form: "poisson", Rate: -1}:                  "rate -1 is outside",
-		{Form: "trace", File: "testdata/none.csv"}:   `cannot open workload "trace:testdata/none.csv": cannot read trace: open testdata/none.csv: no such file`,
-		{Form: "trace", File: "testdata/README.md"}:  `testdata/README.md:1: header "# Recorded traces" is not known`,
-		{Form: "trace", File: arenaFile, Rate: 1e-7}: `cannot rescale trace "testdata/arena_real_trace.csv": rate 1e-07 is outside`,
+		{Form: "stable"}:                                   `cannot open workload "stable": stable without a rate is a sweep; expand it`,
+		{Form: "nothing"}:                                  `cannot open workload "nothing": no workload is called that; accepted: ` + Forms,
+		{Form: "poisson", Rate: -1}:                        "rate -1 is outside",
+		{Form: "trace", File: "testdata/none.csv"}:         `cannot open workload "trace:testdata/none.csv": cannot read trace: open testdata/none.csv: no such file`,
+		{Form: "trace", File: "traces/testdata/README.md"}: `traces/testdata/README.md:1: header "# Recorded traces" is not known`,
+		{Form: "trace", File: arenaFile, Rate: 1e-7}:       `cannot rescale trace "traces/testdata/arena_real_trace.csv": rate 1e-07 is outside`,
 	} {
 		if s, err := spec.Open(settings, 1); err == nil || s != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v; want %q", spec, err, want)
