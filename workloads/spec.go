@@ -203,3 +203,17 @@ func (s Spec) Expand(rates []float64) []Spec {
 	}
 	return all
 }
+
+// ParseStream is [Parse] of a workload that is one stream of requests, and no more than that.
+func ParseStream(text string) (Spec, error) {
+	spec, err := Parse(text)
+	switch {
+	case err != nil:
+		return spec, err
+	case spec.Sweep():
+		return spec, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
+	case spec.GPU != 0 || spec.Lost != (Loss{}):
+		return spec, fmt.Errorf("workload %q: +gpu and +lost change the fleet, not the requests; leave them out", text)
+	}
+	return spec, nil
+}

@@ -5,10 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,11 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/serving/replay"
 )
 
 func TestCalibrateRefuses(t *testing.T) {
@@ -85,7 +80,7 @@ func TestCalibrateGoesOn(t *testing.T) {
 		put(name, "")
 	}
 	out := succeed(t, walk...)
-	if strings.Count(out, "finished already") != len(stepNames()) || !strings.Contains(out, "5 train: finished already; --from train repeats it") {
+	if strings.Count(out, "finished already") != 8 || !strings.Contains(out, "5 train: finished already; --from train repeats it") {
 		t.Errorf("all is finished:\n%s", out)
 	}
 	remove := func(name string) {
@@ -133,11 +128,11 @@ func TestCalibrateGoesOn(t *testing.T) {
 		t.Errorf("the validation of the scenario before is still there: %v", err)
 	}
 	put("validate.json", "")
-	block(storeName) // which is seen before a step begins
+	block("policies.db") // which is seen before a step begins
 	if code, out, stderr := gearshift(t, append(walk, "--from", "tune")...); code != 1 || out != "" || !strings.Contains(stderr, "it is not a regular file") {
 		t.Errorf("exit code %d:\n%s%s", code, out, stderr)
 	}
-	remove(storeName)
+	remove("policies.db")
 	block("train.txt")
 	code, out, stderr := gearshift(t, append(walk, "--from", "tune")...)
 	if code != 1 || !strings.Contains(out, "3 validate: finished already") || !strings.Contains(out, "4 tune\n") || !strings.Contains(stderr, "cannot repeat train") {
@@ -162,10 +157,9 @@ func TestCalibrateGoesOn(t *testing.T) {
 	}
 }
 
-// What is measured by turns takes the place of what was measured before, in the
-// scenario that all steps after it go by.
-func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
-	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
+// With --turns the validation measures, with the walk's batches and prompts and into its folder.
+func TestCalibrateValidatesByTurns(t *testing.T) {
+	for _, turns := range []int{0, 3} {
 		dir := t.TempDir()
 		put := into(t, dir)
 		put("input.yaml", succeed(t, "scenario", "show", onHosts(t, listing(t, "small", "large"), "gpu0", "gpu0")))
@@ -175,18 +169,6 @@ func TestCalibrateGoesOnWithTheProfilesOfItsTurns(t *testing.T) {
 		asked := strings.Contains(out, " --turns 3 --batches 1,4 --prompts 16,64 --out "+dir)
 		if code != 1 || !strings.Contains(out, "3 validate") || asked != (turns > 0) {
 			t.Errorf("--turns %d: exit code %d:\n%s%s", turns, code, out, stderr)
-		}
-		put("profile-large.yaml", strings.Replace(measuredLarge, "27.433", "5.4321", 1)) // as validate does at its end
-		c := &calibration{calibrateOptions: calibrateOptions{dir: dir, turns: turns}, scenario: scenarioOf(t, "tiny")}
-		if err := c.keepValidation(t.Context(), []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
-		measured, err := scenario.Load(c.at("measured.yaml"))
-		if err != nil || fmt.Sprint(measured.Models[1].Weights) != want {
-			t.Errorf("--turns %d: %v; large reads its weights in %v ms, want %s", turns, err, measured.Models[1].Weights, want)
-		}
-		if !c.finished(steps()[slices.Index(stepNames(), "validate")]) {
-			t.Errorf("--turns %d: the step is not finished", turns)
 		}
 	}
 }
@@ -209,195 +191,8 @@ func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
 	}
 }
 
-// The turns of a repetition stay together: for the same policies and requests, for no
-// others, as a walk may go on with other flags, and not where one is missing.
-func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
-	asked := func() []turn {
-		one := turn{Policy: calibrated, Repetition: 3, Workload: "u1", Seed: 1, Time: "2m0s"}
-		other := one
-		other.Policy = "slackfit"
-		return []turn{one, other}
-	}
-	for what, change := range map[string]func([]turn){
-		"nothing":          nil,
-		"a missing turn":   func([]turn) {},
-		"another policy":   func(t []turn) { t[1].Policy = "static:small" },
-		"another workload": func(t []turn) { t[1].Workload = "u2" },
-		"another seed":     func(t []turn) { t[1].Seed = 2 },
-		"another time":     func(t []turn) { t[1].Time = "10m0s" },
-	} {
-		var said bytes.Buffer
-		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}, stdout: &said, stderr: io.Discard} // with no scenario to serve
-		turns := asked()
-		if change != nil {
-			change(turns)
-		}
-		for i, old := range asked() {
-			old.Report = replay.Report{Requests: 7 + i}
-			if i == 0 || what != "a missing turn" {
-				if err := writeJSON(c.at(turnFile(2, i)), old); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		err := c.stretch(t.Context(), 2, turns)
-		if change == nil {
-			if err != nil || turns[0].Report.Requests != 7 || turns[1].Report.Requests != 8 {
-				t.Errorf("all taken: %v, %+v", err, turns)
-			}
-			continue
-		}
-		left, globErr := filepath.Glob(c.at("turn-*"))
-		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken anew") {
-			t.Errorf("%s: %v, left are %v:\n%s", what, err, left, &said)
-		}
-	}
-}
-
-// A turn in which the machine was quicker or slower than in most of its repetition is taken
-// again, whatever it came to, and as often as was asked. What no volley tells stands.
-func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
-	for what, c := range map[string]struct {
-		slow  [][]float64   // of the turns
-		then  [][][]float64 // of each turn when it is taken again, in that order
-		tries int
-		want  []int // the turns taken again, in order
-		off   []int // in the end
-	}{
-		"one pace":          {slow: [][]float64{{1, 1.1}, {1.05, 1}, {0.95, 1}}, tries: 3},
-		"slow at its end":   {slow: [][]float64{{1, 1.5}, {1, 1}, {1, 1}}, then: [][][]float64{{{1, 1}}, nil, nil}, tries: 3, want: []int{0}},
-		"quick, twice":      {slow: [][]float64{{1.5, 1.5}, {1, 1}, {1.4, 1.5}}, then: [][][]float64{nil, {{1.5, 1}, {1.5, 1.5}}, nil}, tries: 3, want: []int{1, 1}},
-		"as often as asked": {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, then: [][][]float64{nil, {{2, 2}, {2, 2}}, nil}, tries: 3, want: []int{1, 1}, off: []int{1}},
-		"not asked":         {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, tries: 1, off: []int{1}},
-		"nothing told":      {slow: [][]float64{nil, {0, 0}, nil}, tries: 3},
-	} {
-		turns := make([]turn, len(c.slow))
-		for i := range turns {
-			turns[i].Slowness = c.slow[i]
-		}
-		var again []int
-		w := &calibration{calibrateOptions: calibrateOptions{replayTries: c.tries}, stdout: io.Discard}
-		err := w.level(turns, func(i int) error {
-			again = append(again, i)
-			turns[i].Slowness, c.then[i] = c.then[i][0], c.then[i][1:]
-			return nil
-		})
-		if err != nil || !slices.Equal(again, c.want) || !slices.Equal(uneven(turns), c.off) {
-			t.Errorf("%s: %v; taken again %v, want %v; uneven in the end %v, want %v", what, err, again, c.want, uneven(turns), c.off)
-		}
-	}
-}
-
-// Shares of sizes and errors are those of a turn's last try.
-func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
-	var taken turn
-	for _, report := range []string{`{"share": {"small": 1}, "errors": {"timeout": 1}}`, `{"share": {"large": 1}, "errors": {}}`} {
-		if err := taken.enter([]byte(report)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if r := taken.Report; len(r.Share) != 1 || r.Share["large"] != 1 || len(r.Errors) != 0 {
-		t.Errorf("shares %v and errors %v, want those of the second try", r.Share, r.Errors)
-	}
-}
-
-// A training goes on where its run has saved, not where a store is: one that was killed
-// may have left no more in it than a further network's progress.
-func TestCalibrateResumesWhatHasSaved(t *testing.T) {
-	var said bytes.Buffer
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, stdout: &said, stderr: io.Discard}
-	if err := os.WriteFile(c.at("scenario.yaml"), []byte(succeed(t, "scenario", "show", "tiny")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	store := &checkpoints.Store{Path: c.at(storeName)}
-	if err := store.PutTraining(calibrated+"+2", nil, []byte("progress")); err != nil {
-		t.Fatal(err)
-	}
-	interrupted, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, resumes := range []bool{false, true} { // the second time there is what the first has saved
-		said.Reset()
-		if err := c.train(interrupted); !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "--resume") != resumes {
-			t.Errorf("%v; to be resumed: %v\n%s", err, resumes, &said)
-		}
-	}
-}
-
-// What the walk has trained goes with its step. What others keep in the same store, such
-// as an alternative, stays.
-func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}}
-	forget := func() {
-		t.Helper()
-		if err := c.forget(steps()[slices.Index(stepNames(), "train")]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	forget() // where there is no store yet
-	store := &checkpoints.Store{Path: c.at(storeName)}
-	made, _, err := (&checkpoints.Store{Path: storeOf(t, "tiny", "mine")}).Get(checkpoints.Ref{Name: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"mine", calibrated} {
-		if _, _, err := store.Put(name, made, time.Unix(0, 0)); err != nil {
-			t.Fatal(err)
-		}
-		for _, run := range []string{name, name + "+2"} {
-			if err := store.PutTraining(run, nil, []byte("progress")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for range 2 { // the second time there is nothing to forget
-		forget()
-		if list, err := store.List(); err != nil || len(list) != 1 || list[0].Name != "mine" {
-			t.Errorf("%v, %+v: want mine alone", err, list)
-		}
-		for run, stays := range map[string]bool{"mine": true, "mine+2": true, calibrated: false, calibrated + "+2": false} {
-			if _, err := store.GetTraining(run); stays && err != nil || !stays && !errors.Is(err, checkpoints.ErrNotFound) {
-				t.Errorf("progress of %s: %v, to stay: %v", run, err, stays)
-			}
-		}
-	}
-}
-
-// Where the replay is repeated no turn of before stays, whatever number of repetitions
-// took it: the policies have one name, and may be others.
-func TestCalibrateForgetsEveryTurn(t *testing.T) {
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}}
-	for _, name := range []string{"turn-1-1.json", "turn-1-2.json", "turn-1-3.json", "turn-2-1.json", "replay.json", "eval.json"} {
-		if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := c.forget(steps()[slices.Index(stepNames(), "replay")]); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
-		t.Errorf("left are %v, %v", left, err)
-	}
-}
-
-// Stretches weigh by their requests, and what they differ by tells how sure the mean is.
-func TestAheadByStretches(t *testing.T) {
-	of := func(utility ...float64) (list []*replay.Report) {
-		for k, u := range utility {
-			list = append(list, &replay.Report{Requests: []int{100, 300}[k], Utility: u})
-		}
-		return list
-	}
-	mean, within := ahead(of(0.9, 0.8), of(0.7, 0.8))
-	if math.Abs(mean-0.05) > 1e-9 || math.Abs(within-0.075) > 1e-9 {
-		t.Errorf("ahead by %v ± %v", mean, within)
-	}
-	if mean, within = ahead(of(0.9, 0.8), of(0.8, 0.7)); math.Abs(mean-0.1) > 1e-9 || within > 1e-9 {
-		t.Errorf("ahead by %v ± %v everywhere", mean, within)
-	}
-}
-
 // Engines that do not answer, or have other models, are said before anything is measured
-// and before there is a folder; where only steps without engines are left, they are not asked.
+// and before there is a folder.
 func TestCalibrateAsksTheEnginesFirst(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "walk")
 	walk := func(file string, flags ...string) []string {
@@ -413,47 +208,6 @@ func TestCalibrateAsksTheEnginesFirst(t *testing.T) {
 	fail(t, walk(keyed), "NO_SUCH_KEY", "empty")
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a refused walk left a folder: %v", err)
-	}
-	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}, scenario: scenarioOf(t, file)}
-	for _, s := range steps() {
-		if !c.asksEngines() {
-			t.Errorf("the engines are not asked before %s", s.name)
-		}
-		for _, name := range s.outputs(c) {
-			if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if c.asksEngines() {
-		t.Error("the engines are asked where all is done")
-	}
-}
-
-// The end of a walk holds the policy against the alternative that earned most.
-func TestTheEndOfACalibration(t *testing.T) {
-	policies := []string{calibrated, "static:small", "slackfit:0.9"}
-	turnsOf := func(utility ...[]float64) (turns []turn) {
-		for k, stretch := range utility {
-			for i, u := range stretch {
-				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: replay.Report{Requests: 100, Utility: u}})
-			}
-		}
-		return turns
-	}
-	for want, turns := range map[string][]turn{
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which may be chance: want --repetitions 3 or more": turnsOf(
-			[]float64{0.9, 0.7, 0.85}),
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0000, paired over 2 repetitions: better": turnsOf(
-			[]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}),
-		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0500, paired over 2 repetitions: level": turnsOf(
-			[]float64{0.9, 0.7, 0.8}, []float64{0.8, 0.6, 0.8}),
-		"on the engines: calibrated over the best alternative, static:small, by -0.1000 ± 0.0000, paired over 2 repetitions: worse": turnsOf(
-			[]float64{0.8, 0.9, 0.7}, []float64{0.7, 0.8, 0.6}),
-	} {
-		if got := onEngines(policies, turns); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
 	}
 }
 

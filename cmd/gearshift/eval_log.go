@@ -12,7 +12,6 @@ import (
 	"gearshift/cmd/gearshift/logdata"
 	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
-	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation/logged"
 	"gearshift/env/objective"
@@ -53,7 +52,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	}
 	var list []logdata.Named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
-		d, err := decider(source, maker, ref, s, &report.Notes)
+		d, err := source.Network(maker, ref, s, &report.Notes)
 		if err != nil && len(o.policies) == 0 { // nobody asked for it
 			report.Notes = append(report.Notes, fmt.Sprintf("policy %s is not judged: %v", ref, err))
 			continue
@@ -93,23 +92,4 @@ func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) [
 		}
 	}
 	return append(refs, gate.OpponentRefs(s, objective.Utility)...)
-}
-
-// decider is the policy of the reference, on the whole fleet also if it is static.
-func decider(source *policies.Source, m *policy.Maker, ref string, s *scenario.Scenario, notes *[]string) (policy.Network, error) {
-	if policies.IsClairvoyant(ref) {
-		return nil, fmt.Errorf("policy %q: a clairvoyant looks into the simulator, and has no choice on a logged view; want %s", ref, policies.Forms)
-	}
-	if stored, ok := source.Rule(ref); ok && !policy.IsRule(ref) {
-		ref = stored
-	}
-	if policy.IsRule(ref) {
-		return m.Parse(ref)
-	}
-	p, entry, err := source.Stored(ref, m)
-	if err == nil && entry.Meta.ScenarioHash != s.Hash() {
-		*notes = append(*notes, fmt.Sprintf("policy %s was trained on another version of the scenario (%s %.12s, here %s %.12s)",
-			entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, s.Name, s.Hash()))
-	}
-	return p, err
 }

@@ -11,7 +11,7 @@
 // The folders hold what a scenario is, and what makes others of it (scenarioedit); what policies
 // are named, how they are trained, how well they do (gate) and how much better they could
 // be (bound); a router that runs (serverapp), and what this process computes for it by ONNX Runtime
-// (onnxruntime); what logged requests tell (logdata), the machine that measures (hostinfo), what becomes of
+// (onnxruntime); what logged requests tell (logdata), the commands that measure (measure), the machine that they run on (hostinfo), what becomes of
 // measurements (profiling), the validation of what is running, the paper's report, and how
 // results are written (output).
 package main
@@ -28,6 +28,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/modality"
 	"gearshift/cmd/gearshift/operate"
 	"gearshift/cmd/gearshift/output"
@@ -90,7 +91,7 @@ writes one from engines that run.`,
 		operate.NewPolicyCommand(), operate.NewStoreCommand(), operate.NewKeyCommand(),
 		operate.NewLeaseCommand(), operate.NewReplicaCommand(),
 		// measure
-		newProfileCommand(), newValidateCommand(), newReplayCommand(), newEngineCommand(), newModelsCommand(),
+		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
 		newBoundCommand(), newWorkloadCommand(), modality.NewCommand(),
 		newVersionCommand(),

@@ -6,44 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"gearshift/cmd/gearshift/profiling"
-	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/loadgen"
 )
-
-// What the flags leave open of a model's memory is that of the scenario's profile.
-func TestTheScenarioSaysTheMemory(t *testing.T) {
-	s, err := scenario.Load("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := s.Models[slices.IndexFunc(s.Models, func(l scenario.LatencyModel) bool { return l.Variant == "large" })]
-	o := measureOptions{scenario: "tiny", profile: profiling.Options{KVBytes: 7}}
-	if err := o.memory("large"); err != nil {
-		t.Fatal(err)
-	}
-	if want := (profiling.Options{WeightBytes: known.WeightBytes, ActivationBytes: known.ActivationBytes, KVBytes: 7}); known.WeightBytes == 0 || o.profile != want {
-		t.Errorf("%+v, want %+v", o.profile, want)
-	}
-	if err := o.memory("huge"); err == nil || !strings.Contains(err.Error(), "small, large") {
-		t.Errorf("error %v", err)
-	}
-}
-
-// One seed is that of the measurement and of the profile's intervals.
-func TestTheSeedOfAMeasurement(t *testing.T) {
-	o := measureOptions{
-		url: "http://127.0.0.1:1", batches: []int{1, 2}, prompts: []int{16, 64}, output: 32, time: time.Second, profile: profiling.Options{Seed: 7},
-	}
-	if c, err := o.config(); err != nil || c.Seed != 7 {
-		t.Errorf("seed %d, %v", c.Seed, err)
-	}
-}
 
 // Each fault is one line, and nothing is written.
 func TestProfileMeasureRefuses(t *testing.T) {

@@ -38,7 +38,7 @@ func decides(t *testing.T, s *scenario.Scenario, store, ref string) policy.Netwo
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := decider(source, maker, ref, s, new([]string))
+	p, err := source.Network(maker, ref, s, new([]string))
 	if err != nil {
 		t.Fatal(err)
 	}

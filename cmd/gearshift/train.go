@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/env/objective"
 )
@@ -16,7 +17,7 @@ import (
 var trainingStack = training.Stack
 
 func trainCommands() []*cobra.Command {
-	return []*cobra.Command{newTrainCommand(), newCalibrateCommand(), newPaperCommand()}
+	return []*cobra.Command{newTrainCommand(), measure.NewCalibrateCommand(measure.Program{Version: version, Root: newRoot, Remedy: remedy}), newPaperCommand()}
 }
 
 // trainingExample is the example of the commands that train, among those of all.

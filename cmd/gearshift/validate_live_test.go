@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/validation"
 )
 
@@ -22,16 +21,6 @@ func TestValidateRouter(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	s.end(t)
-}
-
-// A learned policy is that of the store of the flags.
-func TestTheRoutersPolicyIsOfTheStore(t *testing.T) {
-	s := scenarioOf(t, "tiny")
-	o := validateOptions{store: storeOf(t, "tiny", "mine"), engine: onnxruntime.Native}
-	var notes []string
-	if p, err := o.routersPolicy(s, s.Table(), "mine@1", &notes); err != nil || p.Name() != "mine@1" || len(notes) != 0 {
-		t.Errorf("%v, notes %q, %v", p, notes, err)
-	}
 }
 
 func TestValidateLiveRefuses(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/workloads"
@@ -53,7 +54,7 @@ func (o *workloadOptions) open(ctx context.Context, text string, stderr io.Write
 	if err != nil {
 		return nil, workloads.Spec{}, nil, err
 	}
-	spec, err := requestsOf(text)
+	spec, err := workloads.ParseStream(text)
 	if err != nil {
 		return nil, spec, nil, err
 	}
@@ -65,31 +66,12 @@ func (o *workloadOptions) open(ctx context.Context, text string, stderr io.Write
 		requests = s.Evaluation.Requests
 	}
 	settings := s.Settings(requests)
-	settings.Notice = noticeOn(stderr)
+	settings.Notice = cli.NoticeOn(stderr)
 	stream, err := spec.Open(settings, o.seed)
 	if err == nil && o.requests > 0 { // some end by time alone
 		stream = workloads.Take(stream, workloads.Limit{Requests: o.requests})
 	}
 	return s, spec, interruptible{ctx, stream}, err
-}
-
-// noticeOn prints what of a trace is left out.
-func noticeOn(stderr io.Writer) func(string) {
-	return func(text string) { fmt.Fprintln(stderr, "note:", text) }
-}
-
-// requestsOf reads a workload that is one stream of requests, and no more than that.
-func requestsOf(text string) (workloads.Spec, error) {
-	spec, err := workloads.Parse(text)
-	switch {
-	case err != nil:
-		return spec, err
-	case spec.Sweep():
-		return spec, fmt.Errorf("workload %q stands for one at each of several rates; name a rate, such as %s:5", text, text)
-	case spec.GPU != 0 || spec.Lost != (workloads.Loss{}):
-		return spec, fmt.Errorf("workload %q: +gpu and +lost change the fleet, not the requests; leave them out", text)
-	}
-	return spec, nil
 }
 
 // interruptible is a stream that ends with the context.

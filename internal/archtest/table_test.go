@@ -244,6 +244,11 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/hostinfo", "cmd/gearshift/profiling", "router/fleet", "router/policy", "router/profile", "workloads",
 		"env", "env/evaluation", "env/fit", "serving/loadgen", "serving/setting"},
 		"requests are sent and simulated in the same way whoever asks: the router's policy comes from the command, as do flags and formats"},
+	{"cmd/gearshift/measure", []string{
+		"cmd/gearshift/cli", "cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/serverapp",
+		"cmd/gearshift/scenarioedit", "cmd/gearshift/training", "cmd/gearshift/hostinfo", "cmd/gearshift/gputable", "cmd/gearshift/profiling", "cmd/gearshift/validation",
+		"router/fleet", "router/policy", "workloads", "env/evaluation", "env/fit", "serving/loadgen", "serving/replay", "checkpoints"},
+		"commands are flags and wiring: what measures, fits and compares is in the packages that they call"},
 	{"internal/race", nil,
 		"a constant of the build, for tests"},
 	{"internal/archtest", nil,

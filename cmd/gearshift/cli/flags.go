@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,4 +82,9 @@ func KeyFrom(variable string) (key string, err error) {
 		err = fmt.Errorf("--api-key-env %s: this environment variable is empty", variable)
 	}
 	return key, err
+}
+
+// NoticeOn returns a function that prints notes, such as what of a trace is left out.
+func NoticeOn(stderr io.Writer) func(string) {
+	return func(text string) { fmt.Fprintln(stderr, "note:", text) }
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/objective"
 	"gearshift/router/nn"
 	"gearshift/router/policy"
@@ -80,4 +81,24 @@ func Aim(o objective.Objective) string {
 // Trust is how far a stored policy is to be trusted against advice.
 func Trust(m checkpoints.Meta) policy.Trust {
 	return policy.Trust{Seen: m.Seen, Caution: m.Caution}
+}
+
+// Network returns the policy of the reference, on the whole fleet also if it is static. It notes a
+// stored one that was trained on another version of the scenario.
+func (s *Source) Network(m *policy.Maker, ref string, on *scenario.Scenario, notes *[]string) (policy.Network, error) {
+	if IsClairvoyant(ref) {
+		return nil, fmt.Errorf("policy %q: a clairvoyant looks into the simulator, and has no choice on a logged view; want %s", ref, Forms)
+	}
+	if stored, ok := s.Rule(ref); ok && !policy.IsRule(ref) {
+		ref = stored
+	}
+	if policy.IsRule(ref) {
+		return m.Parse(ref)
+	}
+	p, entry, err := s.Stored(ref, m)
+	if err == nil && entry.Meta.ScenarioHash != on.Hash() {
+		*notes = append(*notes, fmt.Sprintf("policy %s was trained on another version of the scenario (%s %.12s, here %s %.12s)",
+			entry.Ref(), entry.Meta.Scenario, entry.Meta.ScenarioHash, on.Name, on.Hash()))
+	}
+	return p, err
 }

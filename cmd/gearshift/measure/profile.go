@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"fmt"
@@ -8,13 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
 	"gearshift/env/fit"
 )
 
-func newProfileCommand() *cobra.Command {
-	return group("profile", "Measure engines, and fit latency models to what was measured", newProfileMeasureCommand(), newProfileGPUCommand(), newProfileFitCommand())
+// NewProfileCommand returns the commands that measure engines and fit latency models.
+func NewProfileCommand() *cobra.Command {
+	return cli.Group("profile", "Measure engines, and fit latency models to what was measured", newProfileMeasureCommand(), newProfileGPUCommand(), newProfileFitCommand())
 }
 
 func newProfileFitCommand() *cobra.Command {

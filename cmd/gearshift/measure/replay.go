@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/replay"
@@ -24,7 +25,8 @@ type replayOptions struct {
 	seed                                        uint64
 }
 
-func newReplayCommand() *cobra.Command {
+// NewReplayCommand returns the command that sends a recorded trace to a router.
+func NewReplayCommand() *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
 		Use:   "replay --url URL --trace FILE",
@@ -43,7 +45,7 @@ and the command that simulates the same.`,
 		},
 	}
 	f := c.Flags()
-	scenarioFlag(c, &o.scenario)
+	cli.ScenarioFlag(c, &o.scenario)
 	f.StringVar(&o.url, "url", "", "`URL` of the router (required)")
 	f.StringVar(&o.trace, "trace", "", "`FILE` of the trace: CSV of Azure, BurstGPT, vidur or the arena, or JSONL (required)")
 	f.Float64Var(&o.rate, "rate", 0, "rescale the times of the requests sent to a mean of `R` per second")
@@ -76,7 +78,7 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	if err := o.validate(); err != nil {
 		return err
 	}
-	key, err := keyFrom(o.keyEnv)
+	key, err := cli.KeyFrom(o.keyEnv)
 	if err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (o *replayOptions) number() int { return int(math.Ceil(o.rate * o.duration.
 // requests reads all that are sent, so that what is wrong with them shows before any is.
 func (o *replayOptions) requests(s *scenario.Scenario, stderr io.Writer) (workloads.Given, error) {
 	settings := s.Settings(o.number())
-	settings.Notice = noticeOn(stderr)
+	settings.Notice = cli.NoticeOn(stderr)
 	stream, err := o.spec().Open(settings, workloads.Seed(workloads.Serving, o.seed))
 	if err != nil {
 		return nil, err

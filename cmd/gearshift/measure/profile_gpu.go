@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/gputable"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
@@ -30,7 +31,7 @@ func newProfileGPUCommand() *cobra.Command {
 print which law of contention its engines follow: none, 1 + γ·duty, or time slicing. With
 --out, write into DIR a profile-MODEL.yaml for each model, a scenario.yaml of the device with
 all of them, and what is printed as summary.md.`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			return profileGPU(args[0], o, c.OutOrStdout(), c.ErrOrStderr())
 		},

@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package measure
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving/loadgen"
 )
@@ -54,7 +55,7 @@ func (c *calibration) enginesAnswer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key, err := keyFrom(keyName)
+	key, err := cli.KeyFrom(keyName)
 	if err != nil {
 		return err
 	}

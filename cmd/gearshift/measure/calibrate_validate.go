@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package measure
 
 import (
 	"bytes"

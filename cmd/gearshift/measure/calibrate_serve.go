@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package measure
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (c *calibration) serveWith(ctx context.Context, file, policy string) (url s
 	ended := make(chan error, 1)
 	go func() {
 		ended <- serverapp.Serve(ctx, serverapp.Options{
-			Scenario: file, Store: c.at(storeName), Engine: onnxruntime.Native, Policy: policy, Addr: addr, Admin: "off", Version: version, Remedy: remedy,
+			Scenario: file, Store: c.at(storeName), Engine: onnxruntime.Native, Policy: policy, Addr: addr, Admin: "off", Version: c.program.Version, Remedy: c.program.Remedy,
 		}, log)
 	}()
 	stop = func() {

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
@@ -34,7 +35,8 @@ type validateOptions struct {
 	format        string
 }
 
-func newValidateCommand() *cobra.Command {
+// NewValidateCommand returns the command that compares the simulator with real requests.
+func NewValidateCommand() *cobra.Command {
 	var o validateOptions
 	var live, log cobra.Command // each with the flags that mean nothing for the other
 	c := &cobra.Command{
@@ -89,8 +91,8 @@ func (o *validateOptions) liveFlags(c *cobra.Command) {
 	f.StringVar(&l.Upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
 	f.StringVar(&l.URL, "url", "", "`URL` of a router to validate as a whole")
 	f.StringVar(&l.Policy, "policy", "", "`REF` of the router's policy (default: what it says it uses)")
-	storeFlag(c, &o.store)
-	engineFlag(c, &o.engine)
+	cli.StoreFlag(c, &o.store)
+	cli.EngineFlag(c, &o.engine)
 	f.Float64SliceVar(&l.Loads, "loads", []float64{0.3, 0.6, 0.9}, "to try")
 	f.StringSliceVar(&l.What, "what", validation.Kinds, "of it: "+strings.Join(validation.Kinds, ", "))
 	f.StringSliceVar(&l.Only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
@@ -185,7 +187,7 @@ func (o *validateOptions) routersPolicy(s *scenario.Scenario, t *fleet.Table, re
 	if err != nil {
 		return nil, err
 	}
-	return decider(source, maker, ref, s, notes)
+	return source.Network(maker, ref, s, notes)
 }
 
 // logValidation is what validate prints of a log.

@@ -1,6 +1,6 @@
 //go:build !serveonly
 
-package main
+package measure
 
 import (
 	"context"
@@ -17,10 +17,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/policy"
+	"gearshift/workloads"
 )
 
 // calibrateOptions are the flags of calibrate.
@@ -34,7 +36,17 @@ type calibrateOptions struct {
 	seed                                  uint64
 }
 
-func newCalibrateCommand() *cobra.Command {
+// Program is what calibrate needs of the program that it belongs to.
+type Program struct {
+	Version string
+	// Root makes the command line of the whole program: calibrate runs other commands.
+	Root func() *cobra.Command
+	// Remedy is as [serverapp.Options] has it.
+	Remedy func(scenario, name, store string) (key, commands string)
+}
+
+// NewCalibrateCommand returns the command that goes the whole way from engines to a policy.
+func NewCalibrateCommand(p Program) *cobra.Command {
 	var o calibrateOptions
 	c := &cobra.Command{
 		Use:   "calibrate --scenario S --dir DIR",
@@ -53,7 +65,7 @@ and what to promote.
 Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return calibrate(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+			return calibrate(c.Context(), o, p, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
@@ -82,6 +94,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 // calibration is a walk under way.
 type calibration struct {
 	calibrateOptions
+	program  Program
 	scenario *scenario.Scenario
 	stdout   io.Writer
 	stderr   io.Writer
@@ -138,7 +151,7 @@ func (o *calibrateOptions) check() error {
 			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
 		}
 	}
-	if err := checkSeeds("--seeds", o.seeds); err != nil {
+	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
 		return err
 	}
 	if o.turns < 0 {
@@ -150,7 +163,7 @@ func (o *calibrateOptions) check() error {
 	return nil
 }
 
-func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer) error {
+func calibrate(ctx context.Context, o calibrateOptions, p Program, stdout, stderr io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -161,7 +174,7 @@ func calibrate(ctx context.Context, o calibrateOptions, stdout, stderr io.Writer
 	if _, err := s.Preset(o.preset); err != nil {
 		return fmt.Errorf("--preset: %w", err)
 	}
-	c := &calibration{calibrateOptions: o, scenario: s, stdout: stdout, stderr: stderr}
+	c := &calibration{calibrateOptions: o, program: p, scenario: s, stdout: stdout, stderr: stderr}
 	if err := errors.Join(c.measurable(), c.playable()); err != nil {
 		return err
 	}
@@ -219,7 +232,7 @@ func (c *calibration) walk(ctx context.Context) error {
 // playable says what is wrong with the workload or an alternative, which are wanted
 // after hours.
 func (c *calibration) playable() error {
-	_, err := requestsOf(c.workload)
+	_, err := workloads.ParseStream(c.workload)
 	if err == nil {
 		_, err = c.scenario.Evaluated([]string{c.workload}, c.requests)
 	}
@@ -327,7 +340,7 @@ func (c *calibration) remove(name string) error {
 // command runs another command as it would be typed, which is shown.
 func (c *calibration) command(ctx context.Context, stdout io.Writer, args ...string) error {
 	fmt.Fprintf(c.stdout, "  gearshift %s\n", strings.Join(args, " "))
-	root := newRoot()
+	root := c.program.Root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(c.stderr)

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/hostinfo"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/profiling"
@@ -83,7 +84,7 @@ func (o *measureOptions) config() (loadgen.Config, error) {
 	if o.url == "" {
 		return c, errors.New("--url URL is missing: the engine to measure, such as http://127.0.0.1:8000/v1")
 	}
-	key, err := keyFrom(o.keyEnv)
+	key, err := cli.KeyFrom(o.keyEnv)
 	if err != nil {
 		return c, err
 	}

@@ -1,0 +1,324 @@
+//go:build !serveonly
+
+package measure
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/scenario"
+	"gearshift/cmd/gearshift/training"
+	"gearshift/serving/replay"
+)
+
+// refusing is a command line on which every command fails.
+func refusing() *cobra.Command {
+	return &cobra.Command{Use: "gearshift", DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(*cobra.Command, []string) error { return errors.New("refused") }}
+}
+
+// trains is a command line that trains, as calibrate asks for it.
+func trains() *cobra.Command {
+	var o training.Options
+	root := &cobra.Command{Use: "gearshift", SilenceUsage: true, SilenceErrors: true}
+	c := &cobra.Command{Use: "train", RunE: func(c *cobra.Command, _ []string) error {
+		return training.Train(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+	}}
+	for name, to := range map[string]*string{"scenario": &o.Scenario, "store": &o.Store, "name": &o.Name, "preset": &o.Preset} {
+		c.Flags().StringVar(to, name, "", "")
+	}
+	c.Flags().Uint64Var(&o.Seed, "seed", 0, "")
+	c.Flags().BoolVar(&o.Resume, "resume", false, "")
+	root.AddCommand(c)
+	return root
+}
+
+// tiny is the text of the built-in scenario.
+func tiny(t *testing.T) []byte {
+	t.Helper()
+	text, err := scenario.Text("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// The turns of a repetition stay together: for the same policies and requests, for no
+// others, as a walk may go on with other flags, and not where one is missing.
+func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
+	asked := func() []turn {
+		one := turn{Policy: calibrated, Repetition: 3, Workload: "u1", Seed: 1, Time: "2m0s"}
+		other := one
+		other.Policy = "slackfit"
+		return []turn{one, other}
+	}
+	for what, change := range map[string]func([]turn){
+		"nothing":          nil,
+		"a missing turn":   func([]turn) {},
+		"another policy":   func(t []turn) { t[1].Policy = "static:small" },
+		"another workload": func(t []turn) { t[1].Workload = "u2" },
+		"another seed":     func(t []turn) { t[1].Seed = 2 },
+		"another time":     func(t []turn) { t[1].Time = "10m0s" },
+	} {
+		var said bytes.Buffer
+		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}, program: Program{Root: refusing}, stdout: &said, stderr: io.Discard} // with no workload to replay
+		turns := asked()
+		if change != nil {
+			change(turns)
+		}
+		for i, old := range asked() {
+			old.Report = replay.Report{Requests: 7 + i}
+			if i == 0 || what != "a missing turn" {
+				if err := writeJSON(c.at(turnFile(2, i)), old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err := c.stretch(t.Context(), 2, turns)
+		if change == nil {
+			if err != nil || turns[0].Report.Requests != 7 || turns[1].Report.Requests != 8 {
+				t.Errorf("all taken: %v, %+v", err, turns)
+			}
+			continue
+		}
+		left, globErr := filepath.Glob(c.at("turn-*"))
+		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken anew") {
+			t.Errorf("%s: %v, left are %v:\n%s", what, err, left, &said)
+		}
+	}
+}
+
+// A turn in which the machine was quicker or slower than in most of its repetition is taken
+// again, whatever it came to, and as often as was asked. What no volley tells stands.
+func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
+	for what, c := range map[string]struct {
+		slow  [][]float64   // of the turns
+		then  [][][]float64 // of each turn when it is taken again, in that order
+		tries int
+		want  []int // the turns taken again, in order
+		off   []int // in the end
+	}{
+		"one pace":          {slow: [][]float64{{1, 1.1}, {1.05, 1}, {0.95, 1}}, tries: 3},
+		"slow at its end":   {slow: [][]float64{{1, 1.5}, {1, 1}, {1, 1}}, then: [][][]float64{{{1, 1}}, nil, nil}, tries: 3, want: []int{0}},
+		"quick, twice":      {slow: [][]float64{{1.5, 1.5}, {1, 1}, {1.4, 1.5}}, then: [][][]float64{nil, {{1.5, 1}, {1.5, 1.5}}, nil}, tries: 3, want: []int{1, 1}},
+		"as often as asked": {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, then: [][][]float64{nil, {{2, 2}, {2, 2}}, nil}, tries: 3, want: []int{1, 1}, off: []int{1}},
+		"not asked":         {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, tries: 1, off: []int{1}},
+		"nothing told":      {slow: [][]float64{nil, {0, 0}, nil}, tries: 3},
+	} {
+		turns := make([]turn, len(c.slow))
+		for i := range turns {
+			turns[i].Slowness = c.slow[i]
+		}
+		var again []int
+		w := &calibration{calibrateOptions: calibrateOptions{replayTries: c.tries}, stdout: io.Discard}
+		err := w.level(turns, func(i int) error {
+			again = append(again, i)
+			turns[i].Slowness, c.then[i] = c.then[i][0], c.then[i][1:]
+			return nil
+		})
+		if err != nil || !slices.Equal(again, c.want) || !slices.Equal(uneven(turns), c.off) {
+			t.Errorf("%s: %v; taken again %v, want %v; uneven in the end %v, want %v", what, err, again, c.want, uneven(turns), c.off)
+		}
+	}
+}
+
+// Shares of sizes and errors are those of a turn's last try.
+func TestAnotherTryLeavesNothingOfTheFirst(t *testing.T) {
+	var taken turn
+	for _, report := range []string{`{"share": {"small": 1}, "errors": {"timeout": 1}}`, `{"share": {"large": 1}, "errors": {}}`} {
+		if err := taken.enter([]byte(report)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := taken.Report; len(r.Share) != 1 || r.Share["large"] != 1 || len(r.Errors) != 0 {
+		t.Errorf("shares %v and errors %v, want those of the second try", r.Share, r.Errors)
+	}
+}
+
+// A training goes on where its run has saved, not where a store is: one that was killed
+// may have left no more in it than a further network's progress.
+func TestCalibrateResumesWhatHasSaved(t *testing.T) {
+	var said bytes.Buffer
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), preset: "quick", seed: 1}, program: Program{Root: trains}, stdout: &said, stderr: io.Discard}
+	if err := os.WriteFile(c.at("scenario.yaml"), tiny(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store := &checkpoints.Store{Path: c.at(storeName)}
+	if err := store.PutTraining(calibrated+"+2", nil, []byte("progress")); err != nil {
+		t.Fatal(err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, resumes := range []bool{false, true} { // the second time there is what the first has saved
+		said.Reset()
+		if err := c.train(interrupted); !errors.Is(err, context.Canceled) || strings.Contains(said.String(), "--resume") != resumes {
+			t.Errorf("%v; to be resumed: %v\n%s", err, resumes, &said)
+		}
+	}
+}
+
+// What the walk has trained goes with its step. What others keep in the same store, such
+// as an alternative, stays.
+func TestCalibrateForgetsItsOwnPolicyAlone(t *testing.T) {
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir()}}
+	forget := func() {
+		t.Helper()
+		if err := c.forget(steps()[slices.Index(stepNames(), "train")]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget() // where there is no store yet
+	store := &checkpoints.Store{Path: c.at(storeName)}
+	made, _, err := (&checkpoints.Store{Path: storeOf(t, "mine")}).Get(checkpoints.Ref{Name: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mine", calibrated} {
+		if _, _, err := store.Put(name, made, time.Unix(0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []string{name, name + "+2"} {
+			if err := store.PutTraining(run, nil, []byte("progress")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 { // the second time there is nothing to forget
+		forget()
+		if list, err := store.List(); err != nil || len(list) != 1 || list[0].Name != "mine" {
+			t.Errorf("%v, %+v: want mine alone", err, list)
+		}
+		for run, stays := range map[string]bool{"mine": true, "mine+2": true, calibrated: false, calibrated + "+2": false} {
+			if _, err := store.GetTraining(run); stays && err != nil || !stays && !errors.Is(err, checkpoints.ErrNotFound) {
+				t.Errorf("progress of %s: %v, to stay: %v", run, err, stays)
+			}
+		}
+	}
+}
+
+// Where the replay is repeated no turn of before stays, whatever number of repetitions
+// took it: the policies have one name, and may be others.
+func TestCalibrateForgetsEveryTurn(t *testing.T) {
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}}
+	for _, name := range []string{"turn-1-1.json", "turn-1-2.json", "turn-1-3.json", "turn-2-1.json", "replay.json", "eval.json"} {
+		if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.forget(steps()[slices.Index(stepNames(), "replay")]); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(c.at("*")); err != nil || !slices.Equal(left, []string{c.at("eval.json")}) {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// Stretches weigh by their requests, and what they differ by tells how sure the mean is.
+func TestAheadByStretches(t *testing.T) {
+	of := func(utility ...float64) (list []*replay.Report) {
+		for k, u := range utility {
+			list = append(list, &replay.Report{Requests: []int{100, 300}[k], Utility: u})
+		}
+		return list
+	}
+	mean, within := ahead(of(0.9, 0.8), of(0.7, 0.8))
+	if math.Abs(mean-0.05) > 1e-9 || math.Abs(within-0.075) > 1e-9 {
+		t.Errorf("ahead by %v ± %v", mean, within)
+	}
+	if mean, within = ahead(of(0.9, 0.8), of(0.8, 0.7)); math.Abs(mean-0.1) > 1e-9 || within > 1e-9 {
+		t.Errorf("ahead by %v ± %v everywhere", mean, within)
+	}
+}
+
+// The end of a walk holds the policy against the alternative that earned most.
+func TestTheEndOfACalibration(t *testing.T) {
+	policies := []string{calibrated, "static:small", "slackfit:0.9"}
+	turnsOf := func(utility ...[]float64) (turns []turn) {
+		for k, stretch := range utility {
+			for i, u := range stretch {
+				turns = append(turns, turn{Policy: policies[i], Repetition: k + 1, Report: replay.Report{Requests: 100, Utility: u}})
+			}
+		}
+		return turns
+	}
+	for want, turns := range map[string][]turn{
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 in one repetition, which may be chance: want --repetitions 3 or more": turnsOf(
+			[]float64{0.9, 0.7, 0.85}),
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0000, paired over 2 repetitions: better": turnsOf(
+			[]float64{0.9, 0.7, 0.85}, []float64{0.8, 0.6, 0.75}),
+		"on the engines: calibrated over the best alternative, slackfit:0.9, by +0.0500 ± 0.0500, paired over 2 repetitions: level": turnsOf(
+			[]float64{0.9, 0.7, 0.8}, []float64{0.8, 0.6, 0.8}),
+		"on the engines: calibrated over the best alternative, static:small, by -0.1000 ± 0.0000, paired over 2 repetitions: worse": turnsOf(
+			[]float64{0.8, 0.9, 0.7}, []float64{0.7, 0.8, 0.6}),
+	} {
+		if got := onEngines(policies, turns); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+// What is measured by turns replaces what was measured before, in the scenario that all steps
+// after it use.
+func TestTheProfilesOfTurnsReplaceThoseBefore(t *testing.T) {
+	for turns, want := range map[int]string{0: "27.433", 3: "5.4321"} {
+		c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), turns: turns}, scenario: load(t, "tiny")}
+		put := func(name, text string) {
+			t.Helper()
+			if err := os.WriteFile(c.at(name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		profile := func(variant, weights string) string {
+			return "profiles:\n  - {variant: " + variant + ", launch_floor_ms: 0, weights_ms: " + weights + ", growth_per_sequence: 0.003, token_ms: 0.02, context_token_ms: 0.001, overhead_ms: 1, sequence_ms: 0.1, contention: 0.5}\n"
+		}
+		put("input.yaml", string(tiny(t)))
+		put("profile-small.yaml", profile("small", "27.433"))
+		put("profile-large.yaml", profile("large", "27.433"))
+		if err := c.joinProfiles(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		put("profile-large.yaml", profile("large", "5.4321")) // as validate does at its end
+		if err := c.keepValidation(t.Context(), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		measured, err := scenario.Load(c.at("measured.yaml"))
+		if err != nil || fmt.Sprint(measured.Models[1].Weights) != want {
+			t.Errorf("--turns %d: %v; large reads its weights in %v ms, want %s", turns, err, measured.Models[1].Weights, want)
+		}
+		if !c.finished(steps()[slices.Index(stepNames(), "validate")]) {
+			t.Errorf("--turns %d: the step is not finished", turns)
+		}
+	}
+}
+
+// Engines are asked while a step that needs them is left to do.
+func TestEnginesAreAskedWhileAStepNeedsThem(t *testing.T) {
+	s := load(t, "tiny")
+	s.Serving.Backend = scenario.Upstream
+	c := &calibration{calibrateOptions: calibrateOptions{dir: t.TempDir(), policies: []string{"slackfit"}, repetitions: 1}, scenario: s}
+	for _, s := range steps() {
+		if !c.asksEngines() {
+			t.Errorf("the engines are not asked before %s", s.name)
+		}
+		for _, name := range s.outputs(c) {
+			if err := os.WriteFile(c.at(name), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if c.asksEngines() {
+		t.Error("the engines are asked where all is done")
+	}
+}
