@@ -11,13 +11,14 @@ import (
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/reports/besteffort"
+	"gearshift/cmd/gearshift/reports/mosel"
 	"gearshift/cmd/gearshift/training"
 )
 
 // paperReports are the reports that there are. The first one is also what the command
 // makes without a name.
 func paperReports() []reports.Report {
-	return []reports.Report{besteffort.Report()}
+	return []reports.Report{besteffort.Report(), mosel.Report()}
 }
 
 func newPaperCommand() *cobra.Command {

@@ -226,6 +226,9 @@ var table = []room{
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/modality", []string{"router/modality"},
 		"a queue is planned as a file describes it: no scenario, no server"},
+	{"cmd/gearshift/reports/mosel", []string{
+		"cmd/gearshift/reports", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
+		"a report plays policies and lays out numbers: nothing of it is trained or served"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},

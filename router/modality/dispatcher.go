@@ -6,6 +6,9 @@ package modality
 // planned again. It is told what batches really took, and corrects its estimates
 // (MOSEL-15). It reads no clock, and is not safe for concurrent use.
 type Dispatcher struct {
+	// Fixed has the dispatcher keep to the table, whatever batches really take.
+	Fixed bool
+
 	policy   Policy
 	table    *Table
 	waiting  []Job
@@ -80,7 +83,7 @@ const learning = 0.1
 
 // Ran reports how long a batch of an option took.
 func (d *Dispatcher) Ran(option, batch int, took float64) {
-	if estimate := d.table.options[option].Latency[batch-1]; took > 0 {
+	if estimate := d.table.options[option].Latency[batch-1]; took > 0 && !d.Fixed {
 		d.slowness += learning * (took/estimate - d.slowness)
 	}
 }

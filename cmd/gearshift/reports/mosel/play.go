@@ -1,0 +1,122 @@
+package mosel
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	envjobs "gearshift/env/jobs"
+	"gearshift/router/modality"
+	"gearshift/workloads"
+	"gearshift/workloads/jobs"
+)
+
+// policy is one of those compared, by the paper's name.
+type policy struct {
+	name string
+	make func(t *modality.Table, seed uint64) (modality.Policy, error)
+}
+
+var policies = []policy{
+	{"optimized", func(t *modality.Table, _ uint64) (modality.Policy, error) {
+		return modality.NewPlanner(t, modality.PrefixSafe)
+	}},
+	{"optimized, literal", func(t *modality.Table, _ uint64) (modality.Policy, error) {
+		return modality.NewPlanner(t, modality.Literal)
+	}},
+	{"random, alg1", func(t *modality.Table, seed uint64) (modality.Policy, error) {
+		return modality.NewRandom(t, modality.StopByWait, rand.New(rand.NewPCG(seed, 7)))
+	}},
+	{"random, text", func(t *modality.Table, seed uint64) (modality.Policy, error) {
+		return modality.NewRandom(t, modality.StopByFinish, rand.New(rand.NewPCG(seed, 7)))
+	}},
+	{"aggressive", func(t *modality.Table, _ uint64) (modality.Policy, error) {
+		return modality.NewAggressive(t), nil
+	}},
+	{"none", func(t *modality.Table, _ uint64) (modality.Policy, error) {
+		return modality.NewAgnostic(t), nil
+	}},
+}
+
+// ours and none are the policies that tables compare.
+const (
+	ours = 0
+	none = 5
+)
+
+// setting is what is played.
+type setting struct {
+	model    *model
+	deadline time.Duration
+	estimate float64 // the table's latencies are so many times the real ones
+	fixed    bool    // and are not corrected
+	constant float64 // rate, in place of a day
+}
+
+// load is that of a setting.
+func (p *paper) load(s setting) jobs.Load {
+	l := jobs.Load{
+		Length: p.day, Least: 5, Most: 2 * s.model.capacity, Mean: 1, Spread: 6, Largest: largest,
+		Deadline: s.deadline, FloorLow: singles[0], FloorHigh: allInputs,
+	}
+	if s.constant > 0 {
+		l.Constant, l.Least, l.Most = true, s.constant, s.constant
+	}
+	return l
+}
+
+// run is the results of a policy, by seed, and the mean time from arrival to end of the jobs
+// answered, in seconds.
+type run struct {
+	results []*envjobs.Result
+	took    []float64
+}
+
+// of is a quantity of the results, by seed.
+func (r *run) of(f func(*envjobs.Result) float64) []float64 {
+	list := make([]float64, len(r.results))
+	for i, result := range r.results {
+		list[i] = f(result)
+	}
+	return list
+}
+
+// play runs a policy on all seeds of a setting.
+func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) {
+	table, err := modality.NewTable(s.model.options(s.estimate), modality.Mixed, largest)
+	if err != nil {
+		return nil, err
+	}
+	load, r := p.load(s), &run{}
+	for i := range p.seeds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		seed := workloads.Seed(workloads.Evaluation, uint64(i))
+		arrivals, err := load.Draw(seed)
+		if err != nil {
+			return nil, err
+		}
+		decides, err := with.make(table, seed)
+		if err != nil {
+			return nil, err
+		}
+		d := modality.NewDispatcher(table, decides)
+		d.Fixed = s.fixed
+		var took float64
+		answered := 0
+		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Options: s.model.options(1)}, arrivals, func(o envjobs.Outcome) {
+			if !o.Dropped {
+				took += (o.Finished - o.At).Seconds()
+				answered++
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.results, r.took = append(r.results, result), append(r.took, took/float64(max(1, answered)))
+	}
+	p.played++
+	p.count(p.played, p.plays)
+	return r, nil
+}

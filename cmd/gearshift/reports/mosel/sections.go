@@ -1,0 +1,178 @@
+package mosel
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	envjobs "gearshift/env/jobs"
+)
+
+// deadlines are those of the jobs, from their arrival. The paper gives none (MOSEL-19).
+var deadlines = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}
+
+// days are the runs by deadline, model and policy.
+type days [][][]*run
+
+func (p *paper) days(ctx context.Context) (days, error) {
+	all := make(days, len(deadlines))
+	for i, deadline := range deadlines {
+		all[i] = make([][]*run, len(models))
+		for j := range models {
+			for _, with := range policies {
+				r, err := p.play(ctx, setting{model: &models[j], deadline: deadline, estimate: 1}, with)
+				if err != nil {
+					return nil, err
+				}
+				all[i][j] = append(all[i][j], r)
+			}
+		}
+	}
+	return all, nil
+}
+
+// standard is the index of the deadline of a second.
+const standard = 1
+
+func text(key, title string) report.Column {
+	return report.Column{Key: key, Title: title, Kind: report.KindText}
+}
+
+func interval(key, title, unit string, decimals int) report.Column {
+	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindInterval, Decimals: decimals}
+}
+
+func cell(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
+
+func beside(i evaluation.Interval, paper float64) report.Cell {
+	return report.BesideInterval(i.Mean, i.Lo, i.Hi, paper)
+}
+
+// relative is the geometric mean of a by b, which are by seed: a day on which b is close to
+// nothing does not outweigh the others.
+func relative(a, b []float64) evaluation.Interval {
+	logs := make([]float64, len(a))
+	for i := range a {
+		logs[i] = math.Log(a[i] / b[i])
+	}
+	i := evaluation.Bootstrap(logs)
+	return evaluation.Interval{Mean: math.Exp(i.Mean), Lo: math.Exp(i.Lo), Hi: math.Exp(i.Hi)}
+}
+
+// throughput compares requests answered per second with those of none.
+func (p *paper) throughput(all days) (report.Section, string) {
+	work := report.Table{
+		ID: "gains", Title: "Requests answered in time per second, relative to none (geometric mean over the days)",
+		Columns: []report.Column{text("model", "model"), {Key: "gain", Title: "ours, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
+			interval("half", "0.5 s", "×", 2), interval("two", "2 s", "×", 2), interval("done", "all work, late or not, 1 s", "×", 2)},
+		Note: "The paper counts throughput without saying whether late answers count. Arrivals are at most twice the capacity, so a gain above 2 can only be of work in time, next to a policy that answers late jobs too (MOSEL-20).",
+	}
+	var gains []string
+	for j, m := range models {
+		row := []report.Cell{report.Text(m.name)}
+		for _, i := range []int{standard, 0, 2} {
+			runs := all[i][j]
+			gain := relative(runs[ours].of((*envjobs.Result).Goodput), runs[none].of((*envjobs.Result).Goodput))
+			if i == standard {
+				row = append(row, beside(gain, m.gain))
+				gains = append(gains, fmt.Sprintf("%s %.2f", m.name, gain.Mean))
+				continue
+			}
+			row = append(row, cell(gain))
+		}
+		runs := all[standard][j]
+		row = append(row, cell(relative(runs[ours].of((*envjobs.Result).Throughput), runs[none].of((*envjobs.Result).Throughput))))
+		work.Rows = append(work.Rows, row)
+	}
+	return report.Section{ID: "throughput", Title: "Throughput", Tables: []report.Table{work}},
+		"Answers in time per second, relative to no selection, at a deadline of 1 s: " + strings.Join(gains, ", ") + "."
+}
+
+// violations compares the shares of requests that were late or dropped.
+func (p *paper) violations(all days) (report.Section, string, error) {
+	section := report.Section{ID: "violations", Title: "Violations", Text: "Requests that were late or dropped, of all requests (MOSEL-21). The difference is paired by day."}
+	var beaten []string
+	for i, deadline := range deadlines {
+		t := report.Table{
+			ID: fmt.Sprintf("violations-%d", deadline.Milliseconds()), Title: fmt.Sprintf("Share of violations, deadline %v", deadline),
+			Columns: []report.Column{text("model", "model")},
+		}
+		for _, with := range policies {
+			t.Columns = append(t.Columns, interval(key(with.name), with.name, "", 3))
+		}
+		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("best", "optimized less the best of the others", "", 4))
+		for j, m := range models {
+			row, best := []report.Cell{report.Text(m.name)}, []float64(nil)
+			mine := all[i][j][ours].of((*envjobs.Result).Violations)
+			for k := range policies {
+				share := all[i][j][k].of((*envjobs.Result).Violations)
+				row = append(row, cell(evaluation.Bootstrap(share)))
+				if k > 1 && (best == nil || evaluation.Bootstrap(share).Mean < evaluation.Bootstrap(best).Mean) {
+					best = share
+				}
+			}
+			fewer, err := evaluation.Paired(all[i][j][none].of((*envjobs.Result).Violations), mine)
+			if err != nil {
+				return section, "", err
+			}
+			fewer.Mean, fewer.Lo, fewer.Hi = 100*fewer.Mean, 100*fewer.Lo, 100*fewer.Hi
+			against, err := evaluation.Paired(mine, best)
+			if err != nil {
+				return section, "", err
+			}
+			if against.Lo > 0 {
+				beaten = append(beaten, fmt.Sprintf("%s at %v", m.name, deadline))
+			}
+			t.Rows = append(t.Rows, append(row, beside(fewer, m.fewer), cell(against)))
+		}
+		section.Tables = append(section.Tables, t)
+	}
+	if len(beaten) == 0 {
+		return section, "No other policy has fewer violations than optimized, beyond chance, on any model and deadline.", nil
+	}
+	return section, "Another policy has fewer violations than optimized, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
+}
+
+// key is the name of a column of a policy.
+func key(name string) string {
+	return strings.NewReplacer(", ", "_", " ", "_").Replace(name)
+}
+
+// quality shows the mean qualities and how long jobs take.
+func (p *paper) quality(all days) report.Section {
+	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: []report.Column{text("model", "model")}}
+	took := report.Table{ID: "completion", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: []report.Column{text("model", "model")}}
+	for _, with := range policies {
+		quality.Columns = append(quality.Columns, interval(key(with.name), with.name, "", 3))
+		took.Columns = append(took.Columns, interval(key(with.name), with.name, "s", 3))
+	}
+	for j, m := range models {
+		row, times := []report.Cell{report.Text(m.name)}, []report.Cell{report.Text(m.name)}
+		for k := range policies {
+			r := all[standard][j][k]
+			row = append(row, cell(evaluation.Bootstrap(r.of((*envjobs.Result).MeanQuality))))
+			times = append(times, cell(evaluation.Bootstrap(r.took)))
+		}
+		quality.Rows, took.Rows = append(quality.Rows, row), append(took.Rows, times)
+	}
+	return report.Section{ID: "quality", Title: "Quality and completion times", Tables: []report.Table{quality, took}}
+}
+
+// profiles are what is simulated.
+func (p *paper) profiles() report.Section {
+	t := report.Table{
+		ID: "latencies", Title: "Profiles",
+		Columns: []report.Column{text("model", "model"), text("inputs", "inputs"), {Key: "quality", Title: "quality", Kind: report.KindNumber, Decimals: 2}, {Key: "ms", Title: "time of a request", Unit: "ms", Kind: report.KindNumber, Decimals: 1}},
+		Note:    "The time with all inputs is one over the paper's capacity (MOSEL-19). Of TVLT, audio alone is 11 times as fast (MOSEL-23); the other models' fastest input has the same ratio of speed to throughput gain, a choice. Batches take as long as their requests one by one. Qualities are those of the paper's Figure 2, with values between them where it has none, a choice.",
+	}
+	for i := range models {
+		for _, o := range models[i].options(1) {
+			t.Rows = append(t.Rows, []report.Cell{report.Text(models[i].name), report.Text(o.Name), report.Number(o.Quality), report.Number(o.Latency[0])})
+		}
+	}
+	return report.Section{ID: "profiles", Title: "What is simulated", Tables: []report.Table{t}}
+}
