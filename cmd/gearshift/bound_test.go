@@ -7,16 +7,18 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"gearshift/cmd/gearshift/evalcmd"
 )
 
 // boundOf runs bound and leaves out what differs from run to run.
-func boundOf(t *testing.T, cores int) boundReport {
+func boundOf(t *testing.T, cores int) evalcmd.BoundReport {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--policy", "static:large",
 		"--workload", "poisson:6", "--workload", "gamma:6,2", "--requests", "60", "--seeds", "2",
 		"--passes", "2", "--format", "json")
-	var r boundReport
+	var r evalcmd.BoundReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestBound(t *testing.T) {
 func TestNoFluidBoundOfPerturbations(t *testing.T) {
 	out := succeed(t, "bound", "--scenario", "tiny", "--policy", "threshold:3", "--requests", "40", "--seeds", "1", "--horizon", "0s", "--format", "json",
 		"--workload", "poisson:6", "--workload", "poisson:6+outputs:x0.5", "--workload", "poisson:6+gpu:x0.5", "--workload", "stable:6+gpu:x2")
-	var r boundReport
+	var r evalcmd.BoundReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Rows) != 2*4 || len(r.Fluid) != 1 || r.Fluid[0].Workload != "poisson:6" {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
+	"gearshift/cmd/gearshift/evalcmd"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/modality"
 	"gearshift/cmd/gearshift/operate"
@@ -86,14 +87,14 @@ writes one from engines that run.`,
 	root.AddCommand(trainCommands()...)
 	root.AddCommand(
 		// start
-		newInitCommand(), newScenarioCommand(), newEvalCommand(), newServeCommand(),
+		newInitCommand(), newScenarioCommand(), evalcmd.NewEvalCommand(), newServeCommand(),
 		// operate
 		operate.NewPolicyCommand(), operate.NewStoreCommand(), operate.NewKeyCommand(),
 		operate.NewLeaseCommand(), operate.NewReplicaCommand(),
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		newBoundCommand(), newWorkloadCommand(), modality.NewCommand(),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modality.NewCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

@@ -232,6 +232,9 @@ var table = []room{
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},
+	{"cmd/gearshift/evalcmd", []string{
+		"cmd/gearshift/cli", "cmd/gearshift/scenario", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/logdata", "cmd/gearshift/bound", "router/fleet", "router/policy", "workloads", "env", "env/objective", "env/evaluation", "env/evaluation/logged", "env/planner", "checkpoints"},
+		"its commands play policies and print what came of it: they train and serve nothing"},
 	{"cmd/gearshift/hostinfo", []string{"serving/loadgen"},
 		"where something is measured is read off the system and a URL: what is measured there is the command's business"},
 	{"cmd/gearshift/enginetest", []string{

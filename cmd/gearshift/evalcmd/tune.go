@@ -1,4 +1,4 @@
-package main
+package evalcmd
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func (o *tuneOptions) aim(s *scenario.Scenario) {
 
 func (o *tuneOptions) validate() error {
 	var faults []error
-	if err := checkSeeds("--tune-seeds", o.Seeds); err != nil {
+	if err := cli.CheckSeeds("--tune-seeds", o.Seeds); err != nil {
 		faults = append(faults, err)
 	}
 	if o.Trials < 1 {

@@ -1,4 +1,6 @@
-package main
+// Package evalcmd holds the commands that play policies in the simulator: eval compares them,
+// and bound measures how much better one could be.
+package evalcmd
 
 import (
 	"context"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/output"
@@ -35,7 +38,7 @@ type evalOptions struct {
 	tune                                                tuneOptions
 }
 
-func newEvalCommand() *cobra.Command {
+func NewEvalCommand() *cobra.Command {
 	var o evalOptions
 	c := &cobra.Command{
 		Use:   "eval",
@@ -71,17 +74,17 @@ Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(o.fromLog) > 0 {
-				if err := errors.Join(o.validate(), refuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")); err != nil {
+				if err := errors.Join(o.validate(), cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")); err != nil {
 					return err
 				}
 				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 			}
 			var idle error
 			if !o.tune.on {
-				idle = refuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
+				idle = cli.RefuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
 			}
 			if o.routers.Number == 1 && o.routers.Gauges >= 0 {
-				idle = errors.Join(idle, refuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
+				idle = errors.Join(idle, cli.RefuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
 			}
 			if idle != nil {
 				return idle
@@ -91,9 +94,9 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 		},
 	}
 	f := c.Flags()
-	scenarioFlag(c, &o.scenario)
-	storeFlag(c, &o.store)
-	engineFlag(c, &o.engine)
+	cli.ScenarioFlag(c, &o.scenario)
+	cli.StoreFlag(c, &o.store)
+	cli.EngineFlag(c, &o.engine)
 	f.StringArrayVar(&o.policies, "policy", nil, "`REF` of a policy, repeatable (default: every static, threshold, slackfit; with --tune every static)")
 	f.StringArrayVar(&o.workloads, "workload", nil, "`W`, repeatable (default: u1 and u2; with --tune stable too)")
 	f.IntVar(&o.seeds, "seeds", 10, "runs of each policy on each workload")
@@ -106,7 +109,7 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
 	f.StringVar(&o.judged, "judged-by", "", "`SCENARIO` of the same tasks and sizes whose deadlines and qualities answers are judged by; decisions go by --scenario")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
-	fromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
+	cli.FromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
 	tuneFlags(c, &o.tune)
 	return c
 }
@@ -119,7 +122,7 @@ func (o *evalOptions) validate() error {
 	if !slices.Contains(evaluation.Formats, o.format) {
 		faults = append(faults, fmt.Errorf("--format %q: want one of %s", o.format, strings.Join(evaluation.Formats, ", ")))
 	}
-	if err := checkSeeds("--seeds", o.seeds); err != nil {
+	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
 		faults = append(faults, err)
 	}
 	if o.requests < 0 {

@@ -1,4 +1,4 @@
-package main
+package evalcmd
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/bound"
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
@@ -31,7 +32,7 @@ type boundOptions struct {
 	fluidOnly               bool
 }
 
-func newBoundCommand() *cobra.Command {
+func NewBoundCommand() *cobra.Command {
 	o := boundOptions{horizon: planner.DefaultHorizon, passes: 1, policies: []string{"threshold", "slackfit"}}
 	c := &cobra.Command{
 		Use:   "bound",
@@ -47,7 +48,7 @@ Workloads:  ` + workloads.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.fluidOnly {
-				if err := refuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes"); err != nil {
+				if err := cli.RefuseFlags(c.Flags(), "with --fluid", "policy", "store", "horizon", "passes"); err != nil {
 					return err
 				}
 			}
@@ -55,8 +56,8 @@ Workloads:  ` + workloads.Forms,
 		},
 	}
 	f := c.Flags()
-	scenarioFlag(c, &o.scenario)
-	storeFlag(c, &o.store)
+	cli.ScenarioFlag(c, &o.scenario)
+	cli.StoreFlag(c, &o.store)
 	f.StringArrayVar(&o.policies, "policy", o.policies, "`REF` of a base, repeatable")
 	f.StringArrayVar(&o.workloads, "workload", []string{"u1", "u2"}, "`W`, repeatable")
 	f.IntVar(&o.seeds, "seeds", 4, "runs of each policy on each workload")
@@ -69,7 +70,7 @@ Workloads:  ` + workloads.Forms,
 }
 
 func (o *boundOptions) validate() error {
-	if err := checkSeeds("--seeds", o.seeds); err != nil {
+	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
 		return err
 	}
 	switch {
@@ -85,8 +86,8 @@ func (o *boundOptions) validate() error {
 	return nil
 }
 
-// boundReport is what bound prints.
-type boundReport struct {
+// BoundReport is what bound prints as JSON.
+type BoundReport struct {
 	Scenario string      `json:"scenario"`
 	Seeds    int         `json:"seeds"`
 	Rows     []bound.Row `json:"rows"`
@@ -123,7 +124,7 @@ func runBound(ctx context.Context, o boundOptions, stdout, stderr io.Writer) err
 	if err := plan.Playable(); err != nil { // now, and not when others have been played
 		return err
 	}
-	report := boundReport{Scenario: s.Name, Seeds: o.seeds}
+	report := BoundReport{Scenario: s.Name, Seeds: o.seeds}
 	if report.Fluid, err = bound.Fluid(ctx, s, work, workloads.Seeds(workloads.Evaluation, o.seeds)); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]ref
 }
 
 // writeTable prints the rows workload by workload, the fluid bound first.
-func (r *boundReport) writeTable(w io.Writer) error {
+func (r *BoundReport) writeTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WORKLOAD\tPOLICY\tUTILITY (95 %)\tWINDOWS ≥ 1.00/.99/.98/.96/.94\tms/DECISION\tREQUESTS/s")
 	for _, name := range r.workloads() {
@@ -203,7 +204,7 @@ func (r *boundReport) writeTable(w io.Writer) error {
 }
 
 // workloads lists the names in order of first appearance.
-func (r *boundReport) workloads() []string {
+func (r *BoundReport) workloads() []string {
 	var names []string
 	for _, x := range r.Rows {
 		names = append(names, x.Workload)
