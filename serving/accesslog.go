@@ -8,34 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"gearshift/serving/config"
+	"gearshift/serving/lograte"
 )
-
-// mostErrorLines bounds the lines a second of a kind about what went wrong: an overload
-// must not become one of the log.
-const mostErrorLines = 100
-
-// sparing lets so many lines through, and counts those that it does not.
-type sparing struct {
-	limit   *rate.Limiter
-	omitted atomic.Uint64 // since the last line
-}
-
-func newSparing() *sparing { return &sparing{limit: rate.NewLimiter(mostErrorLines, mostErrorLines)} }
-
-// due says whether a line may be written now.
-func (s *sparing) due(now time.Duration) bool {
-	ok := s.limit.AllowN(time.Time{}.Add(now), 1)
-	if !ok {
-		s.omitted.Add(1)
-	}
-	return ok
-}
-
-// left is how many lines were not written since it was last asked.
-func (s *sparing) left() uint64 { return s.omitted.Swap(0) }
 
 // accessLog is the Observer that writes a line for each request.
 type accessLog struct {
@@ -43,11 +18,11 @@ type accessLog struct {
 	log      *slog.Logger
 	clock    Clock
 	done     atomic.Uint64 // completed requests
-	lines    *sparing
+	lines    *lograte.Limiter
 }
 
 func newAccessLog(settings func() *Config, log *slog.Logger, clock Clock) *accessLog {
-	return &accessLog{settings: settings, log: log, clock: clock, lines: newSparing()}
+	return &accessLog{settings: settings, log: log, clock: clock, lines: lograte.New()}
 }
 
 // Curious implements [Observer].
@@ -66,7 +41,7 @@ func (l *accessLog) Over(a *Account) {
 		return
 	}
 	line := a.line()
-	if n := l.lines.left(); n > 0 {
+	if n := l.lines.Omitted(); n > 0 {
 		line = append(line, slog.Uint64("lines_omitted", n))
 	}
 	l.log.LogAttrs(context.Background(), level, "request", line...)
@@ -84,7 +59,7 @@ func (l *accessLog) due(a *Account) bool {
 	case a.Work != nil && a.Result.Outcome == Completed:
 		return c.Access == config.AccessAll && sampled(l.done.Add(1), c.Sample)
 	}
-	return l.lines.due(l.clock())
+	return l.lines.Due(l.clock())
 }
 
 // sampled picks the share of the numbers from 1 on, evenly.

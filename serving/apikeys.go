@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/config"
+	"gearshift/serving/fields"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 )
@@ -79,7 +80,7 @@ func identified(ring *keys.Ring, h http.Header) *keys.Holder {
 	for _, name := range credentials {
 		secret := h.Get(name)
 		if name == "Authorization" {
-			secret = bearer(h)
+			secret = fields.Bearer(h)
 		}
 		if holder := ring.Find(secret); holder != nil && secret != "" {
 			h.Del(name)

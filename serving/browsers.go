@@ -46,11 +46,9 @@ func (s *Server) guard(c *gin.Context) {
 	rules.Mark(c.Writer.Header(), c.Request)
 }
 
-// wrongHost refuses a request that knows this machine by a name that is not its own, as
-// that of a page does whose name was made to resolve to this machine.
+// wrongHost refuses a request that knows this machine by a name that is not its own.
 func wrongHost(r *http.Request) *refusal {
-	return bad(http.StatusForbidden, "", "wrong_host", fmt.Sprintf(
-		"host %q is not a name of this machine; on a loopback address ask as localhost or 127.0.0.1, or list the name in serving.hosts", r.Host))
+	return bad(http.StatusForbidden, "", "wrong_host", browser.WrongHost(r))
 }
 
 // preflight answers a browser's question by the methods of the path. It brings no key:

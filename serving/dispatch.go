@@ -155,7 +155,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if reason == failedBusy {
 		level = slog.LevelDebug
 	}
-	if !d.log.Enabled(d.ctx, level) || !d.failures.due(d.clock()) {
+	if !d.log.Enabled(d.ctx, level) || !d.failures.Due(d.clock()) {
 		return
 	}
 	attributes := []any{"replica", d.table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
@@ -168,7 +168,7 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if a.err != nil && (a.err != io.EOF || reason == failedBroken) { // the end of a whole answer is no fault
 		attributes = append(attributes, "error", a.err)
 	}
-	if n := d.failures.left(); n > 0 {
+	if n := d.failures.Omitted(); n > 0 {
 		attributes = append(attributes, "lines_omitted", n)
 	}
 	d.log.Log(d.ctx, level, "replica failed", attributes...)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/admin"
 )
 
 // drain is the order to end in peace.
@@ -19,8 +21,8 @@ type drain struct {
 	busy    atomic.Int64 // handlers at work
 }
 
-// lastWords is how long requests that were cut off have to enter themselves in the books.
-const lastWords = time.Second
+// settleTime is how long requests that were cut off have to be counted.
+const settleTime = time.Second
 
 // count counts the handlers at work.
 func (d *drain) count(c *gin.Context) {
@@ -44,7 +46,7 @@ func (s *Server) lastRequests() {
 
 // settle waits for handlers whose connections are closed, and not for one that hangs.
 func (d *drain) settle() {
-	for late := time.Now().Add(lastWords); d.busy.Load() > 0 && time.Now().Before(late); {
+	for late := time.Now().Add(settleTime); d.busy.Load() > 0 && time.Now().Before(late); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -70,13 +72,7 @@ func (s *Server) Drain() {
 
 // EndsWithin is how long Serve and ServeAdmin may take once their contexts end.
 func (s *Server) EndsWithin() time.Duration {
-	return s.settings().ReadyGrace + s.settings().DrainTimeout + lastWords + adminGrace
-}
-
-func (s *Server) orderDrain(c *gin.Context) {
-	s.log.Info("drain ordered", "by", "admin")
-	s.Drain()
-	c.JSON(http.StatusAccepted, gin.H{"draining": true, "in_flight": s.router.Ledger().InFlight()})
+	return s.settings().ReadyGrace + s.settings().DrainTimeout + settleTime + admin.Grace
 }
 
 // retreat ends a running server: it reports not ready for Config.ReadyGrace, and

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/config"
+	"gearshift/serving/fields"
 )
 
 // keptResponse passes what is asked about a response on to the replica that has it, and
@@ -73,7 +74,7 @@ func understandable(r *http.Response, keyed bool) error {
 	a := &answer{response: r, keyed: keyed, reported: true} // the replica is not judged by it
 	a.media, _ = mediaType(r.Header.Get("Content-Type"))
 	if r.StatusCode/100 != 2 && a.foreign() {
-		a.first, _ = io.ReadAll(io.LimitReader(r.Body, maxMessage))
+		a.first, _ = io.ReadAll(io.LimitReader(r.Body, fields.MaxMessage))
 		return foreignAnswer{a}
 	}
 	h := http.Header{}

@@ -2,7 +2,6 @@ package serving
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -223,8 +222,6 @@ func (s *Server) Leases() Leases {
 	return out
 }
 
-func (s *Server) tellLeases(c *gin.Context) { c.JSON(http.StatusOK, s.Leases()) }
-
 // RevokeLeases takes back the places of the leases that f reports true of, by key
 // and ID, and returns how many there were.
 func (s *Server) RevokeLeases(f func(key, id string) bool) int {
@@ -236,34 +233,6 @@ func (s *Server) RevokeLeases(f func(key, id string) bool) int {
 		s.log.Info("leases revoked", "leases", len(gone), "by", byAdmin)
 	}
 	return len(gone)
-}
-
-// revokeLease answers DELETE /admin/leases/ID.
-func (s *Server) revokeLease(c *gin.Context) {
-	n := s.RevokeLeases(func(_, id string) bool { return id == c.Param("lease") })
-	if n == 0 {
-		s.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "lease_not_found", Message: "there is no such lease; it may have ended or expired"})
-		return
-	}
-	s.tellRevoked(c, n)
-}
-
-// revokeLeases answers DELETE /admin/leases?key=NAME (an empty name is of those without
-// a key) and ?all=true.
-func (s *Server) revokeLeases(c *gin.Context) {
-	names, byKey := c.Request.URL.Query()["key"]
-	all := c.Query("all") == "true"
-	if byKey == all {
-		s.fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "missing_choice", Message: "which leases? Want ?key=NAME, with an empty name for those without a key, or ?all=true"})
-		return
-	}
-	s.tellRevoked(c, s.RevokeLeases(func(key, _ string) bool { return all || slices.Contains(names, key) }))
-}
-
-func (s *Server) tellRevoked(c *gin.Context, n int) {
-	out := s.Leases()
-	out.Revoked = n
-	c.JSON(http.StatusOK, out)
 }
 
 var leasesDesc = prometheus.NewDesc("gearshift_leases", "Leases of the route endpoint that are held, by whether an API key took them.", []string{"holder"}, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/browser"
+	"gearshift/serving/certificate"
 	"gearshift/serving/config"
 	"gearshift/serving/files"
 	"gearshift/serving/keys"
@@ -87,10 +88,10 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 		faults[1] = s.checkGrants(c, next.list)
 	}
 	if next.cert = before.certificate(c.TLS); next.cert == nil {
-		next.cert, faults[2] = loadCertificate(c.TLS, read)
+		next.cert, faults[2] = certificate.Load(c.TLS, read)
 	}
 	if next.adminCert = before.certificate(c.Admin.TLS); next.adminCert == nil {
-		next.adminCert, faults[3] = loadCertificate(c.Admin.TLS, read)
+		next.adminCert, faults[3] = certificate.Load(c.Admin.TLS, read)
 	}
 	next.proxies, faults[4] = remote.Parse(c.TrustedProxies)
 	if err := errors.Join(faults[:]...); err != nil {
@@ -192,4 +193,12 @@ func (l *live) files() []string {
 		}
 	}
 	return list
+}
+
+// certificate has the clients' certificate in force; nil without encryption.
+func (s *Server) certificate() func() *tls.Certificate {
+	if !s.config.TLS.On() {
+		return nil
+	}
+	return func() *tls.Certificate { return s.live.Load().cert }
 }

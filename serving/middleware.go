@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"runtime/debug"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -105,7 +104,7 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	}
 	s.closing(c)
 	e.RequestID = c.Writer.Header().Get(headerRequestID)
-	e.Message = clipped(e.Message)
+	e.Message = fields.Clipped(e.Message)
 	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read
 	text := e.JSON()
 	if speaksMessages(c.Request.URL.Path) {
@@ -114,16 +113,4 @@ func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
 	c.Data(status, "application/json", text)
 	c.Abort()
 	accountOf(c.Request.Context()).failed(string(e.Code))
-}
-
-// maxMessage bounds the message of an error, which may quote the client.
-const maxMessage = 1024
-
-// clipped is the text without its middle, if it is long.
-func clipped(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	const half = maxMessage / 2
-	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }

@@ -1,65 +1,9 @@
 package serving
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"net/http"
-
-	"github.com/gin-gonic/gin"
-
 	"gearshift/router"
 	"gearshift/serving/trial"
-	"gearshift/serving/wire"
 )
-
-// policyRequest is the body of an order about policies.
-type policyRequest struct {
-	Policy string  `json:"policy"`
-	Share  float64 `json:"share"`
-	// Reason promotes whatever the policy's stored evaluation says.
-	Reason string `json:"reason"`
-}
-
-// orderPolicy answers POST /admin/policy/ORDER: the policies as they are then.
-func (s *Server) orderPolicy(c *gin.Context) {
-	var p policyRequest
-	if fault := s.orderBody(c, &p); fault != nil {
-		s.fail(c, fault.status, fault.Error)
-		return
-	}
-	note, err := s.OrderPolicy(c.Param("order"), p.Policy, p.Share, p.Reason)
-	var o interface {
-		error
-		HTTP() (status int, code string)
-	}
-	switch {
-	case errors.As(err, &o):
-		status, code := o.HTTP()
-		s.fail(c, status, wire.Error{Type: wire.InvalidRequest, Code: wire.Optional(code), Message: o.Error()})
-	case err != nil:
-		s.fail(c, http.StatusUnprocessableEntity, wire.Error{Type: wire.InvalidRequest, Code: "policy_refused", Message: err.Error()})
-	default:
-		out := s.Policies()
-		out.Note = note
-		c.JSON(http.StatusOK, out)
-	}
-}
-
-// maxOrder bounds the body of an order, in bytes.
-const maxOrder = 64 << 10
-
-// orderBody reads the body of an order, strictly; none is all zero.
-func (s *Server) orderBody(c *gin.Context, to any) *refusal {
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxOrder))
-	if err == nil && len(bytes.TrimSpace(body)) > 0 {
-		err = wire.Decode(body, to, true)
-	}
-	if err != nil {
-		return bad(http.StatusBadRequest, "", "invalid_order", "cannot read the order: "+err.Error())
-	}
-	return nil
-}
 
 // OrderPolicy carries out an order about policies; see [trial.Trials.Order].
 func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (note string, err error) {
@@ -70,8 +14,6 @@ func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (n
 
 // Policies reports which policy is in charge, which is on trial, and how they compare.
 func (s *Server) Policies() trial.Policies { return s.trials.Policies() }
-
-func (s *Server) listPolicies(c *gin.Context) { c.JSON(http.StatusOK, s.Policies()) }
 
 // newTrials makes what carries out orders about policies.
 func (s *Server) newTrials(o Options) *trial.Trials {

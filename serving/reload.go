@@ -2,19 +2,16 @@ package serving
 
 import (
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router"
+	"gearshift/serving/admin"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
 	"gearshift/serving/trial"
-	"gearshift/serving/wire"
 )
 
 // Reloader has what lies beyond the server: the scenario's file, and the store
@@ -65,7 +62,7 @@ const (
 // Who wants something done, where it is no signal: a file that changed, or an operator.
 const (
 	byFile  = "file"
-	byAdmin = "admin"
+	byAdmin = admin.By
 )
 
 // reloads counts what reloads came to.
@@ -199,16 +196,4 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
 	return nil
-}
-
-func (s *Server) orderReload(c *gin.Context) {
-	out, err := s.Reload(byAdmin)
-	if err != nil {
-		s.fail(c, http.StatusUnprocessableEntity, wire.Error{
-			Type: wire.InvalidRequest, Code: "reload_failed",
-			Message: fmt.Sprintf("the last good state stays: %v", err),
-		})
-		return
-	}
-	c.JSON(http.StatusOK, out)
 }

@@ -68,28 +68,21 @@ func (s *Server) adminRoutes() []route {
 	tokened := func(method, path string, serve gin.HandlerFunc) route {
 		return route{Route: Route{Method: method, Path: path, Access: AdminToken}, serve: serve}
 	}
-	return []route{
+	list := []route{
 		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.alive},
-		tokened(http.MethodGet, "/admin/status", s.status),
 		tokened(http.MethodGet, metricsPath, gin.WrapH(s.books.handler())),
-		tokened(http.MethodPost, "/admin/drain", s.orderDrain),
-		tokened(http.MethodPost, "/admin/reload", s.orderReload),
-		tokened(http.MethodGet, "/admin/replicas", s.tellReplicas),
-		tokened(http.MethodPost, "/admin/replicas/{replica...}/drain", s.orderReplica(true)),
-		tokened(http.MethodPost, "/admin/replicas/{replica...}/undrain", s.orderReplica(false)),
-		tokened(http.MethodGet, "/admin/policy", s.listPolicies),
-		tokened(http.MethodPost, "/admin/policy/{order}", s.orderPolicy),
-		tokened(http.MethodGet, "/admin/leases", s.tellLeases),
-		tokened(http.MethodDelete, "/admin/leases", s.revokeLeases),
-		tokened(http.MethodDelete, "/admin/leases/{lease}", s.revokeLease),
 	}
+	for _, o := range s.operators.orders.Routes() {
+		list = append(list, tokened(o.Method, o.Path, o.Serve))
+	}
+	return list
 }
 
 // makeRouters makes both routers: of the clients' port and of the admin listener.
 func (s *Server) makeRouters() error {
-	s.engine, s.admin.engine = s.newRouter(), s.newRouter()
+	s.engine, s.operators.engine = s.newRouter(), s.newRouter()
 	s.engine.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.guard, s.unlock)
-	s.admin.engine.Use(s.identify, s.recovery, s.sameOrigin, s.unhurried, s.bound)
+	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.unhurried, s.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {
 		if r.Access.admin() {
@@ -102,7 +95,7 @@ func (s *Server) makeRouters() error {
 	if err := s.mount(s.engine, client); err != nil {
 		return err
 	}
-	return s.mount(s.admin.engine, admin)
+	return s.mount(s.operators.engine, admin)
 }
 
 func (s *Server) newRouter() *gin.Engine {
@@ -157,7 +150,7 @@ func handle(e *gin.Engine, method, path string, serve gin.HandlerFunc) (err erro
 // guarded serves the route to those who have its access. API keys are asked for ahead of
 // all routes, unknown ones included; see unlock.
 func (s *Server) guarded(r *route) gin.HandlerFunc {
-	guard := map[Access]gin.HandlerFunc{AdminToken: s.authorise, AdminRead: s.authoriseReading}[r.Access]
+	guard := map[Access]gin.HandlerFunc{AdminToken: s.operators.Authorise, AdminRead: s.operators.AuthoriseReading}[r.Access]
 	if guard == nil {
 		return r.serve
 	}

@@ -23,10 +23,12 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/abilities"
 	"gearshift/serving/agents"
+	"gearshift/serving/certificate"
 	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
 	"gearshift/serving/files"
+	"gearshift/serving/lograte"
 	"gearshift/serving/trial"
 )
 
@@ -121,12 +123,12 @@ type Server struct {
 	watchers  []Watcher
 	engine    *gin.Engine
 	cleaned   http.Handler // the engine, for paths as clients write them
-	admin     *admin
+	operators *operators
 	drain     drain
 	budget    *budget
 	memory    *budgets
 	clients   *connected
-	failures  *sparing             // lines about attempts that failed
+	failures  *lograte.Limiter     // lines about attempts that failed
 	pending   []pending            // by replica
 	live      atomic.Pointer[live] // what may change while running
 	keyless   prometheus.Counter   // requests without a valid key
@@ -183,8 +185,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.contexts = newContexts(s.table, s.backends)
 	s.watchEngines(o.Drift)
-	s.budget, s.failures = newBudget(s.config.Retries), newSparing()
-	if err := s.join(slices.Insert(slices.Clone(o.Modules), 0, Module(replicaOrders{s}))); err != nil {
+	s.budget, s.failures = newBudget(s.config.Retries), lograte.New()
+	if err := s.join(o.Modules); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
@@ -197,7 +199,7 @@ func New(o Options) (*Server, error) {
 	s.clients = s.newConnected(o.Memory, o.Files)
 	s.books.registry.MustRegister(s.memory, s.clients)
 	var err error
-	if s.admin, err = s.newAdmin(o.AdminToken); err != nil {
+	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	if err := s.makeRouters(); err != nil {
@@ -244,7 +246,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if graceful := draingrace.Wrap(l); graceful != nil {
 		l, end = graceful, graceful.End
 	}
-	go func() { failed <- s.serveOn(server, s.limited(l, encrypted), encrypted, clientCertificate) }()
+	go func() { failed <- certificate.Serve(server, s.limited(l, encrypted), s.certificate()) }()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()
 	watching, unwatch := context.WithCancel(ctx)

@@ -87,3 +87,9 @@ func port(host string) bool {
 	_, _, err := net.SplitHostPort(host)
 	return err == nil
 }
+
+// WrongHost is what to answer to a request that knows this machine by a name that is not its
+// own, as a page does whose name was made to resolve to this machine.
+func WrongHost(r *http.Request) string {
+	return fmt.Sprintf("host %q is not a name of this machine; on a loopback address ask as localhost or 127.0.0.1, or list the name in serving.hosts", r.Host)
+}

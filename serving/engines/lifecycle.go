@@ -217,6 +217,9 @@ func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) 
 // Unsupported is the error of a verb that a replica's engine cannot do in any state.
 type Unsupported struct{ error }
 
+// Unsupported marks the error.
+func (Unsupported) Unsupported() {}
+
 // Wait returns once nothing is being done about the replica, with why its order was not
 // followed; ended is false if the context was over before that.
 func (e *Engines) Wait(ctx context.Context, replica int) (ended bool, err error) {

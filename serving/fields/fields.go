@@ -3,6 +3,7 @@
 package fields
 
 import (
+	"net/http"
 	"net/textproto"
 	"strings"
 )
@@ -93,4 +94,25 @@ func Plain(text string) bool {
 		}
 	}
 	return true
+}
+
+// Bearer is the token of the Authorization header; empty without one.
+func Bearer(h http.Header) string {
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// MaxMessage bounds the text of an error or of a line of the log, which may quote the client.
+const MaxMessage = 1024
+
+// Clipped is the text without its middle, if it is long.
+func Clipped(text string) string {
+	if len(text) <= MaxMessage {
+		return text
+	}
+	const half = MaxMessage / 2
+	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }

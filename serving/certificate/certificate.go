@@ -1,4 +1,5 @@
-package serving
+// Package certificate reads the certificates of listeners, and serves on them encrypted.
+package certificate
 
 import (
 	"crypto/tls"
@@ -11,8 +12,8 @@ import (
 	"gearshift/serving/setting"
 )
 
-// loadCertificate reads the certificate; nil if there is none.
-func loadCertificate(t config.TLS, read func(string) ([]byte, error)) (*tls.Certificate, error) {
+// Load reads the certificate; nil if there is none.
+func Load(t config.TLS, read func(string) ([]byte, error)) (*tls.Certificate, error) {
 	if !t.On() {
 		return nil, nil
 	}
@@ -32,16 +33,16 @@ func loadCertificate(t config.TLS, read func(string) ([]byte, error)) (*tls.Cert
 
 var errNoCertificate = errors.New("no certificate")
 
-// serveOn answers on the listener, encrypted if there is a certificate: the one
-// in force when a connection begins.
-func (s *Server) serveOn(server *http.Server, l net.Listener, encrypted bool, certificate func(*live) *tls.Certificate) error {
-	if !encrypted {
+// Serve answers on the listener, encrypted by the certificate that is in force when a
+// connection begins. A nil current is no encryption.
+func Serve(server *http.Server, l net.Listener, current func() *tls.Certificate) error {
+	if current == nil {
 		return server.Serve(l)
 	}
 	server.TLSConfig = &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if c := certificate(s.live.Load()); c != nil {
+			if c := current(); c != nil {
 				return c, nil
 			}
 			return nil, errNoCertificate
@@ -49,7 +50,3 @@ func (s *Server) serveOn(server *http.Server, l net.Listener, encrypted bool, ce
 	}
 	return server.ServeTLS(l, "", "")
 }
-
-func clientCertificate(l *live) *tls.Certificate { return l.cert }
-
-func adminCertificate(l *live) *tls.Certificate { return l.adminCert }

@@ -1,4 +1,4 @@
-package serving
+package admin
 
 import (
 	"context"
@@ -10,19 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"gearshift/router/control"
 	"gearshift/router/lifecycle"
-	"gearshift/serving/engines"
 	"gearshift/serving/wire"
 )
 
-// replicaOrders are the orders to load and unload the models of replicas.
-type replicaOrders struct{ *Server }
-
-// Join implements [Module].
-func (x replicaOrders) Join(*Server) Parts {
-	var parts Parts
-	for _, o := range []struct {
+// engineRoutes are the endpoints by which engines load and unload their models.
+func (o *Orders) engineRoutes() (list []Route) {
+	for _, x := range []struct {
 		verb  control.Verb
 		about string
 	}{
@@ -31,52 +28,53 @@ func (x replicaOrders) Join(*Server) Parts {
 		{control.Sleep, "puts the model to sleep, once what is in flight there has ended"},
 		{control.Wake, "wakes the model"},
 	} {
-		parts.Routes = append(parts.Routes, Route{
-			Method: http.MethodPost, Path: "/admin/replicas/{replica...}/" + o.verb.String(), Access: AdminToken,
-			About: o.about, Handler: func(w http.ResponseWriter, r *http.Request) { x.answer(w, r, o.verb) },
+		list = append(list, Route{
+			http.MethodPost, "/admin/replicas/{replica...}/" + x.verb.String(),
+			func(c *gin.Context) { o.orderEngine(c, x.verb) }, x.about,
 		})
 	}
-	return parts
+	return list
 }
 
-// answer answers an order once it has begun, or with wait once it has ended.
-func (x replicaOrders) answer(w http.ResponseWriter, r *http.Request, v control.Verb) {
-	replica, fault := x.FindReplica(r.PathValue("replica"))
+// orderEngine answers an order once it has begun, or with wait once it has ended.
+func (o *Orders) orderEngine(c *gin.Context, v control.Verb) {
+	name := strings.TrimPrefix(c.Param("replica"), "/")
+	replica, fault := o.operations.FindReplica(name)
 	if fault != nil {
-		Fail(w, r, http.StatusNotFound, *fault)
+		o.fail(c, http.StatusNotFound, *fault)
 		return
 	}
-	wait, level, fault := lifecycleParameters(r.URL.Query(), v)
+	wait, level, fault := lifecycleParameters(c.Request.URL.Query(), v)
 	if fault != nil {
-		Fail(w, r, http.StatusBadRequest, *fault)
+		o.fail(c, http.StatusBadRequest, *fault)
 		return
 	}
-	begun, err := x.engines.Order(replica, v, level)
+	begun, err := o.operations.OrderEngine(replica, v, level)
 	if err != nil {
-		x.log.Warn("replica order refused", "replica", x.table.Replicas[replica].Name, "order", v, "by", byAdmin, "error", err)
+		o.log.Warn("replica order refused", "replica", name, "order", v, "by", By, "error", err)
 		status, e := lifecycleFault(err)
-		Fail(w, r, status, e)
+		o.fail(c, status, e)
 		return
 	}
-	x.log.Info("replica order", "replica", x.table.Replicas[replica].Name, "order", v, "by", byAdmin, "begun", begun)
+	o.log.Info("replica order", "replica", name, "order", v, "by", By, "begun", begun)
 	status := http.StatusOK
 	if begun {
-		if status, err = x.follow(r.Context(), replica, wait); err != nil {
-			Fail(w, r, status, wire.Error{Type: wire.ServerError, Code: "action_failed", Message: oneLine(err.Error())})
+		if status, err = o.follow(c.Request.Context(), replica, wait); err != nil {
+			o.fail(c, status, wire.Error{Type: wire.ServerError, Code: "action_failed", Message: oneLine(err.Error())})
 			return
 		}
 	}
-	_ = Answer(w, status, x.Status().Replicas[replica]) // who does not read it is gone
+	c.JSON(status, o.operations.Replica(replica))
 }
 
 // follow is the status of an order that has begun: it waits for its end, if for any time.
-func (x replicaOrders) follow(ctx context.Context, replica int, wait time.Duration) (status int, err error) {
+func (o *Orders) follow(ctx context.Context, replica int, wait time.Duration) (status int, err error) {
 	if wait == 0 {
 		return http.StatusAccepted, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	switch ended, err := x.engines.Wait(ctx, replica); {
+	switch ended, err := o.operations.WaitEngine(ctx, replica); {
 	case err != nil:
 		return http.StatusBadGateway, err
 	case ended:
@@ -120,8 +118,9 @@ func lifecycleFault(err error) (status int, e wire.Error) {
 	e = wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: oneLine(err.Error())}
 	status = http.StatusConflict
 	var memory *lifecycle.MemoryError
+	var unsupported interface{ Unsupported() }
 	switch {
-	case errors.As(err, new(engines.Unsupported)):
+	case errors.As(err, &unsupported):
 		status, e.Code = http.StatusUnprocessableEntity, "unsupported_action"
 	case errors.As(err, &memory):
 		status, e.Code = http.StatusInsufficientStorage, "insufficient_memory"
