@@ -99,28 +99,18 @@ func (p *paper) knee(ctx context.Context) (float64, error) {
 func (p *paper) besideRules(ctx context.Context, id, title string, names []string) (report.Table, error) {
 	t := report.Table{
 		ID: id, Title: title,
-		Columns: []report.Column{
-			{Key: "workload", Title: "Workload", Kind: report.KindText},
-			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
-			{Key: "best", Title: "Best rule", Kind: report.KindText},
-			{Key: "rule", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
-			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 3},
-			{Key: "static", Title: "Best static size", Kind: report.KindInterval, Decimals: 3},
-		},
-		Note: "The best rule is picked on each workload from the same runs.",
+		Columns: slices.Concat([]report.Column{text("workload", "Workload")}, comparison("rule", 3), []report.Column{ranged("static", "Best static size", "", 3)}),
+		Note:    "The best rule is picked on each workload from the same runs.",
 	}
 	for _, name := range names {
-		all, err := p.evaluate(ctx, "hard", p.scenario, append(append([]string{p.hard}, p.rules...), statics(p.scenario)...), []string{name})
+		all, err := p.evaluate(ctx, "hard", p.scenario, slices.Concat([]string{p.hard}, p.rules, statics(p.scenario)), []string{name})
 		if err != nil {
 			return t, err
 		}
-		own := all[[2]string{p.hard, name}]
 		rule, best := bestOf(all, p.rules, name)
 		_, static := bestOf(all, statics(p.scenario), name)
-		t.Rows = append(t.Rows, []report.Cell{
-			report.Text(name), interval(own.Utility), report.Text(rule), interval(best.Utility),
-			interval(paired(own, best)), interval(static.Utility),
-		})
+		row := append([]report.Cell{report.Text(name)}, compared(all[[2]string{p.hard, name}], rule, best)...)
+		t.Rows = append(t.Rows, append(row, interval(static.Utility)))
 	}
 	return t, nil
 }

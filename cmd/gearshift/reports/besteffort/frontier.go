@@ -176,7 +176,7 @@ func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
 	}
 	f := &Frontier{
 		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.repeat(),
-		Large: standing(results, t.large, objective.Utility),
+		Large: performance(results, t.large, objective.Utility),
 	}
 	rule := map[string]bool{}
 	for _, c := range t.rules {
@@ -189,14 +189,14 @@ func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
 		}
 		f.Points = append(f.Points, Point{
 			Objective: o, Verdict: v,
-			Policy: standing(results, v.Policy, o), Rule: standing(results, v.Rule, o),
+			Policy: performance(results, v.Policy, o), Rule: performance(results, v.Rule, o),
 		})
 	}
 	return f, nil
 }
 
-// standing is how one policy did.
-func standing(results []evaluation.Result, policy string, o objective.Objective) Standing {
+// performance is how one policy did.
+func performance(results []evaluation.Result, policy string, o objective.Objective) Performance {
 	over := func(o objective.Objective) evaluation.Interval {
 		for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
 			if s.Policy == policy {
@@ -205,7 +205,7 @@ func standing(results []evaluation.Result, policy string, o objective.Objective)
 		}
 		return evaluation.Interval{}
 	}
-	out := Standing{
+	out := Performance{
 		Policy: policy, Utility: over(objective.Utility), NearPeak: over(nearPeak), Value: over(o),
 		On: map[string]OnWorkload{},
 	}

@@ -22,21 +22,21 @@ type Frontier struct {
 	// Points are in the order of their objectives, from mean utility to time near the peak.
 	Points []Point `json:"points"`
 	// Large is the largest size alone.
-	Large Standing `json:"large"`
+	Large Performance `json:"large"`
 }
 
-// Point is one objective of a [Frontier]: the policy that is trained for it beside the
+// Point is one objective of a [Frontier]: the policy that is trained for it and the
 // rule that is the best by it.
 type Point struct {
 	Objective objective.Objective `json:"objective"`
-	Policy    Standing            `json:"policy"`
-	Rule      Standing            `json:"rule"`
+	Policy    Performance         `json:"policy"`
+	Rule      Performance         `json:"rule"`
 	Verdict   evaluation.Verdict  `json:"verdict"`
 }
 
-// Standing is how one policy did over the workloads that policies are judged by, each
+// Performance is how one policy did over the workloads that policies are judged by, each
 // weighing the same.
-type Standing struct {
+type Performance struct {
 	Policy  string              `json:"policy"`
 	Utility evaluation.Interval `json:"utility"`
 	// NearPeak is the share of windows that earn at least .98 of their peak.

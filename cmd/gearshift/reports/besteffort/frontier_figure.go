@@ -32,8 +32,8 @@ func (f *Frontier) figure() report.Figure {
 		X: report.Axis{Label: "Windows of 20 requests with at least 98 % of their peak", Unit: "%"},
 		Y: report.Axis{Label: "Utility per request"},
 		Series: []report.Series{
-			f.series("trained policies", func(p *Point) *Standing { return &p.Policy }),
-			f.series("best rules", func(p *Point) *Standing { return &p.Rule }),
+			f.series("trained policies", func(p *Point) *Performance { return &p.Policy }),
+			f.series("best rules", func(p *Point) *Performance { return &p.Rule }),
 		},
 		Note: "A point is named by the objective that it is the best for. Intervals are in the tables.",
 	}
@@ -61,8 +61,8 @@ func extent(all []report.Series) (low, high float64) {
 
 // series is a line through the points, from the least time near the peak to the most. One
 // policy that is the best for several objectives is one point.
-func (f *Frontier) series(name string, of func(*Point) *Standing) report.Series {
-	var who []*Standing
+func (f *Frontier) series(name string, of func(*Point) *Performance) report.Series {
+	var who []*Performance
 	aims := map[string][]string{}
 	for i := range f.Points {
 		s := of(&f.Points[i])
@@ -71,7 +71,7 @@ func (f *Frontier) series(name string, of func(*Point) *Standing) report.Series 
 		}
 		aims[s.Policy] = append(aims[s.Policy], f.Points[i].Objective.String())
 	}
-	slices.SortStableFunc(who, func(a, b *Standing) int { return cmp.Compare(a.NearPeak.Mean, b.NearPeak.Mean) })
+	slices.SortStableFunc(who, func(a, b *Performance) int { return cmp.Compare(a.NearPeak.Mean, b.NearPeak.Mean) })
 	out := report.Series{Name: name, Style: report.Line}
 	for _, s := range who {
 		out.X, out.Y = append(out.X, 100*s.NearPeak.Mean), append(out.Y, s.Utility.Mean)
@@ -85,17 +85,17 @@ func (f *Frontier) table() report.Table {
 	t := report.Table{
 		ID: "frontier-points", Title: "Policies beside the best rule by their objective",
 		Columns: []report.Column{
-			{Key: "objective", Title: "Objective", Kind: report.KindText},
-			{Key: "policy", Title: "Policy", Kind: report.KindText},
-			{Key: "utility", Title: "Its utility", Kind: report.KindInterval, Decimals: 4},
-			{Key: "near_peak", Title: "Its windows at 98 %", Unit: "%", Kind: report.KindInterval, Decimals: 1},
-			{Key: "value", Title: "By the objective", Kind: report.KindInterval, Decimals: 4},
-			{Key: "rule", Title: "Best rule", Kind: report.KindText},
-			{Key: "rule_utility", Title: "Its utility", Kind: report.KindInterval, Decimals: 4},
-			{Key: "rule_near_peak", Title: "Its windows at 98 %", Unit: "%", Kind: report.KindInterval, Decimals: 1},
-			{Key: "rule_value", Title: "By the objective", Kind: report.KindInterval, Decimals: 4},
-			{Key: "margin", Title: "Policy less rule, paired", Kind: report.KindInterval, Decimals: 4},
-			{Key: "verdict", Title: "It is", Kind: report.KindText},
+			text("objective", "Objective"),
+			text("policy", "Policy"),
+			ranged("utility", "Its utility", "", 4),
+			ranged("near_peak", "Its windows at 98 %", "%", 1),
+			ranged("value", "By the objective", "", 4),
+			text("rule", "Best rule"),
+			ranged("rule_utility", "Its utility", "", 4),
+			ranged("rule_near_peak", "Its windows at 98 %", "%", 1),
+			ranged("rule_value", "By the objective", "", 4),
+			ranged("margin", "Policy less rule, paired", "", 4),
+			text("verdict", "It is"),
 		},
 		Note: fmt.Sprintf("Margins are by the objective. %s alone has a utility of %.4f and %.1f %% of its windows there. Intervals are 95 %%, by bootstrap over the seeds.",
 			f.Large.Policy, f.Large.Utility.Mean, 100*f.Large.NearPeak.Mean),
@@ -103,7 +103,7 @@ func (f *Frontier) table() report.Table {
 	for i := range f.Points {
 		p := &f.Points[i]
 		row := []report.Cell{report.Text(p.Objective.String())}
-		for _, s := range []*Standing{&p.Policy, &p.Rule} {
+		for _, s := range []*Performance{&p.Policy, &p.Rule} {
 			row = append(row, report.Text(s.Policy), interval(s.Utility), interval(scaled(s.NearPeak, 100)), interval(s.Value))
 		}
 		t.Rows = append(t.Rows, append(row, interval(p.Verdict.Margin), report.Text(p.Verdict.Word())))
@@ -121,16 +121,14 @@ func (f *Frontier) windowTable() report.Table {
 	t := report.Table{
 		ID: "frontier-windows", Title: "Windows of 20 requests at or above a level, as multiples of " + f.Large.Policy + "'s",
 		Columns: []report.Column{
-			{Key: "objective", Title: "Objective", Kind: report.KindText},
-			{Key: "policy", Title: "Policy or rule", Kind: report.KindText},
+			text("objective", "Objective"),
+			text("policy", "Policy or rule"),
 		},
 	}
 	for _, name := range []string{"u1", "u2"} {
-		t.Columns = append(t.Columns, report.Column{Key: name + "_utility", Title: "Utility, " + name, Kind: report.KindInterval, Decimals: 3})
+		t.Columns = append(t.Columns, ranged(name+"_utility", "Utility, "+name, "", 3))
 		for _, level := range frontierLevels {
-			t.Columns = append(t.Columns, report.Column{
-				Key: name + "_" + evaluation.LevelName(level), Title: fmt.Sprintf("%s, ≥ %s", name, evaluation.LevelName(level)), Kind: report.KindNumber, Decimals: 2,
-			})
+			t.Columns = append(t.Columns, number(name+"_"+evaluation.LevelName(level), fmt.Sprintf("%s, ≥ %s", name, evaluation.LevelName(level)), "", 2))
 		}
 	}
 	for i := range f.Points {
@@ -142,7 +140,7 @@ func (f *Frontier) windowTable() report.Table {
 }
 
 // multiples is a row of that table.
-func (f *Frontier) multiples(objective string, s *Standing) []report.Cell {
+func (f *Frontier) multiples(objective string, s *Performance) []report.Cell {
 	row := []report.Cell{report.Text(objective), report.Text(s.Policy)}
 	for _, name := range []string{"u1", "u2"} {
 		row = append(row, interval(s.On[name].Utility))

@@ -22,23 +22,23 @@ import (
 // madeUp is a frontier whose policy keeps more windows near the peak for less utility, and
 // whose large size is far below both lines.
 func madeUp() *Frontier {
-	standing := func(name string, utility, near float64) Standing {
+	played := func(name string, utility, near float64) Performance {
 		i := func(v float64) evaluation.Interval { return evaluation.Interval{Mean: v, Lo: v - 0.01, Hi: v + 0.01} }
 		on := OnWorkload{Utility: i(utility), Windows: map[string]float64{"0.99": 0, "0.98": 1000 * near, "0.96": 2000 * near, "0.94": 3000 * near}}
-		return Standing{Policy: name, Utility: i(utility), NearPeak: i(near), Value: i(utility), On: map[string]OnWorkload{"u1": on, "u2": on}}
+		return Performance{Policy: name, Utility: i(utility), NearPeak: i(near), Value: i(utility), On: map[string]OnWorkload{"u1": on, "u2": on}}
 	}
-	point := func(by string, policy, rule Standing, margin float64) Point {
+	point := func(by string, policy, rule Performance, margin float64) Point {
 		m := evaluation.Interval{Mean: margin, Lo: margin - 0.001, Hi: margin + 0.001}
 		return Point{Objective: mustParse(by), Policy: policy, Rule: rule, Verdict: evaluation.Verdict{
 			Policy: policy.Policy, Rule: rule.Policy, Objective: mustParse(by), Margin: m, Seeds: 4,
 		}}
 	}
 	return &Frontier{
-		Scenario: "made-up", Preset: "quick", Seeds: 4, Repeat: "gearshift paper", Large: standing("static:large", 0.3, 0.2),
+		Scenario: "made-up", Preset: "quick", Seeds: 4, Repeat: "gearshift paper", Large: played("static:large", 0.3, 0.2),
 		Points: []Point{
-			point("utility", standing("hard@1", 0.9, 0.1), standing("threshold:8", 0.9, 0.1), 0),
-			point("near-peak", standing("for-near-peak@1", 0.85, 0.4), standing("budget:1", 0.86, 0.3), 0.02),
-			point("power:3", standing("for-power-3@1", 0.88, 0.2), standing("threshold:8", 0.9, 0.1), -0.01),
+			point("utility", played("hard@1", 0.9, 0.1), played("threshold:8", 0.9, 0.1), 0),
+			point("near-peak", played("for-near-peak@1", 0.85, 0.4), played("budget:1", 0.86, 0.3), 0.02),
+			point("power:3", played("for-power-3@1", 0.88, 0.2), played("threshold:8", 0.9, 0.1), -0.01),
 		},
 	}
 }
@@ -199,9 +199,9 @@ func TestAFrontierIsTraced(t *testing.T) {
 	}
 }
 
-// The value of a standing by windows of 98 % is its time near the peak: both are of the
+// The value of a performance by windows of 98 % is its time near the peak: both are of the
 // same runs.
-func TestStandingsAreOfTheirRuns(t *testing.T) {
+func TestPerformancesAreOfTheirRuns(t *testing.T) {
 	near := mustParse("windows:0.98,20")
 	var results []evaluation.Result
 	for i, name := range policies.JudgedBy {
@@ -212,7 +212,7 @@ func TestStandingsAreOfTheirRuns(t *testing.T) {
 			Objectives: []evaluation.Valued{{Objective: near, Runs: []float64{v / 2, v / 2}}},
 		})
 	}
-	s := standing(results, "a", near)
+	s := performance(results, "a", near)
 	if math.Abs(s.Utility.Mean-0.2) > 1e-12 || math.Abs(s.NearPeak.Mean-0.1) > 1e-12 || s.Value != s.NearPeak {
 		t.Errorf("%+v, want means over the three workloads", s)
 	}

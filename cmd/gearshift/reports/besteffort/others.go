@@ -20,14 +20,7 @@ func (p *paper) othersSection(ctx context.Context) (report.Section, error) {
 	}
 	t := report.Table{
 		ID: "other-scenarios", Title: "The policy less the best rule of each workload",
-		Columns: []report.Column{
-			{Key: "scenario", Title: "Scenario", Kind: report.KindText},
-			{Key: "workload", Title: "Workload", Kind: report.KindText},
-			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
-			{Key: "best", Title: "Best rule", Kind: report.KindText},
-			{Key: "rule", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
-			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 4},
-		},
+		Columns: append([]report.Column{text("scenario", "Scenario"), text("workload", "Workload")}, comparison("rule", 4)...),
 	}
 	for _, name := range workloads.ScenarioNames() {
 		s, err := scenario.Load(name)
@@ -68,11 +61,8 @@ func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) ([][]report.C
 	}
 	var list [][]report.Cell
 	for _, name := range policies.JudgedBy {
-		own := all[[2]string{q.hard, name}]
 		rule, best := bestOf(all, append(statics(s), q.rules...), name)
-		list = append(list, []report.Cell{
-			report.Text(s.Name), report.Text(name), interval(own.Utility), report.Text(rule), interval(best.Utility), interval(paired(own, best)),
-		})
+		list = append(list, append([]report.Cell{report.Text(s.Name), report.Text(name)}, compared(all[[2]string{q.hard, name}], rule, best)...))
 	}
 	return list, nil
 }

@@ -1,6 +1,6 @@
 // Package besteffort repeats the evaluation of "Learned Best-Effort LLM Serving" (arXiv
 // 2401.07886), and more: it has policies trained and rules tuned, plays them on the
-// paper's workloads and beyond, and lays the numbers out as one report beside the
+// paper's workloads and beyond, and lays the numbers out as one report, next to the
 // paper's own. Each section of the report has a file: rules, stable, unstable, frontier,
 // shift, beyond, others, training.
 package besteffort
@@ -39,7 +39,7 @@ type paper struct {
 	headline              []string // the verdict's sentences
 }
 
-// makeReport makes it. It is in the form of [reports.Make], but for the options.
+// makeReport makes it. It is in the form of [reports.Make], except for the options.
 func makeReport(ctx context.Context, o Options, by reports.Program, stderr io.Writer) (*report.Report, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

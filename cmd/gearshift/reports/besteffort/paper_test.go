@@ -39,9 +39,9 @@ func TestPaperNeedsTwoVariants(t *testing.T) {
 	}
 }
 
-// The paper's other worlds (LBE-25, 29, 30) differ from the first in what they say, and
+// The paper's other scenarios (LBE-25, 29, 30) differ from the first in what they say, and
 // leave it as it was.
-func TestPaperWorlds(t *testing.T) {
+func TestPaperScenarios(t *testing.T) {
 	s := titan(t)
 	hash := s.Hash()
 	for _, task := range softened(s).Tasks {

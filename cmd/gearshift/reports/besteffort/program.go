@@ -12,7 +12,7 @@ func (p *paper) trained(ctx context.Context, name string, s *scenario.Scenario, 
 	return p.train(ctx, reports.Training{On: s, Preset: preset, Name: name, From: from, Seed: seed})
 }
 
-// train has the policy trained, but for the scenario's name and the store, which are
+// train has the policy trained, except for the scenario's name and the store, which are
 // the report's.
 func (p *paper) train(ctx context.Context, t reports.Training) (string, error) {
 	t.Scenario, t.Store = p.options.Scenario, p.store.Path

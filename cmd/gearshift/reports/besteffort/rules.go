@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gearshift/cmd/gearshift/policies"
-	"gearshift/env"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 	"gearshift/env/objective"
@@ -80,15 +79,14 @@ func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
 		ID: "rules", Title: "The policy against every rule",
 		Text: "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves.",
 	}
-	refs := append(append([]string{p.hard}, p.rules...), statics(p.scenario)...)
+	refs := slices.Concat([]string{p.hard}, p.rules, statics(p.scenario))
 	all, err := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
 	if err != nil {
 		return out, err
 	}
 	t := report.Table{
 		ID: "all-rules", Title: "Mean utility per request", Columns: append(utilityColumns("Policy"),
-			report.Column{Key: "iqm", Title: "u1, interquartile mean", Kind: report.KindInterval, Decimals: 3},
-			report.Column{Key: "score", Title: "Score when tuned", Kind: report.KindNumber, Decimals: 4}),
+			ranged("iqm", "u1, interquartile mean", "", 3), number("score", "Score when tuned", "", 4)),
 		Note: "Intervals are 95 %, by bootstrap over the seeds.",
 	}
 	for i, ref := range refs {
@@ -122,12 +120,6 @@ func paired(a, b evaluation.Result) evaluation.Interval {
 	return d
 }
 
-// swept is the result at a rate of a sweep that an earlier section has asked for.
-func (p *paper) swept(world, ref string, rate float64) (evaluation.Result, bool) {
-	r, ok := p.cache[world+" "+ref+" stable"][[2]string{ref, stableName(rate)}]
-	return r, ok
-}
-
 // ceilingSection is how far the policy is on the way to the best possible.
 func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 	out := report.Section{
@@ -143,27 +135,24 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 	t := report.Table{
 		ID: "clairvoyants", Title: fmt.Sprintf("Clairvoyants over %d runs of %d requests", runs, requests),
 		Columns: []report.Column{
-			{Key: "workload", Title: "Workload", Kind: report.KindText},
-			{Key: "rule", Title: "Best tuned rule", Kind: report.KindNumber, Decimals: 4},
-			{Key: "policy", Title: "Policy", Kind: report.KindNumber, Decimals: 4},
-			{Key: "clairvoyant_rule", Title: "Clairvoyant on the rule", Kind: report.KindNumber, Decimals: 4},
-			{Key: "clairvoyant_policy", Title: "Clairvoyant on the policy", Kind: report.KindNumber, Decimals: 4},
-			{Key: "share", Title: "Share of the distance gone", Unit: "%", Kind: report.KindNumber, Decimals: 0},
+			text("workload", "Workload"), number("rule", "Best tuned rule", "", 4), number("policy", "Policy", "", 4),
+			number("clairvoyant_rule", "Clairvoyant on the rule", "", 4), number("clairvoyant_policy", "Clairvoyant on the policy", "", 4),
+			number("share", "Share of the distance gone", "%", 0),
 		},
 	}
 	sentence := "Of the distance from the best rule to the best clairvoyant seen it has gone"
 	for i, name := range []string{"u1", "u2"} {
-		rule, err := p.short(ctx, p.rules, name, requests, runs, nil)
+		rule, err := p.short(ctx, p.rules, name, requests, runs, false)
 		if err != nil {
 			return out, err
 		}
-		own, err := p.short(ctx, []string{p.hard}, name, requests, runs, nil)
+		own, err := p.short(ctx, []string{p.hard}, name, requests, runs, false)
 		if err != nil {
 			return out, err
 		}
 		var sighted []float64
 		for _, base := range bases {
-			best, err := p.short(ctx, []string{base}, name, requests, runs, clairvoyant)
+			best, err := p.short(ctx, []string{base}, name, requests, runs, true)
 			if err != nil {
 				return out, err
 			}
@@ -190,8 +179,8 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 }
 
 // short is the highest mean utility among the policies over a few short runs,
-// each wrapped if wrap is not nil.
-func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, wrap func(evaluation.Contestant) evaluation.Contestant) (float64, error) {
+// each as the base of a clairvoyant if they are to see the future.
+func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, foresight bool) (float64, error) {
 	var best float64
 	for _, ref := range refs {
 		list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{ref}, func(string) {})
@@ -202,9 +191,9 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 		if err != nil {
 			return 0, err
 		}
-		if wrap != nil {
+		if foresight {
 			fmt.Fprintf(p.stderr, "clairvoyant on %s, %s\n", ref, name)
-			list[0] = wrap(list[0])
+			list[0] = policies.Clairvoyant(list[0], planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
 		}
 		plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds[:min(runs, len(p.seeds))]}
 		results, err := plan.Evaluate(ctx)
@@ -216,14 +205,13 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 	return best, nil
 }
 
-// clairvoyant plays the contestant's policy as the base of a clairvoyant.
-func clairvoyant(c evaluation.Contestant) evaluation.Contestant {
-	base := c.Decider
-	c.Name = "clairvoyant:" + c.Name
-	c.Open = func(e *env.Environment, r evaluation.Run) (evaluation.Decider, error) {
-		return planner.NewClairvoyant(e, r.Seed, base, planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
+// fluidBound is the linear program over the fleet.
+func (p *paper) fluidBound() (*planner.Fluid, error) {
+	config, err := p.scenario.Simulation()
+	if err != nil {
+		return nil, err
 	}
-	return c
+	return planner.NewFluid(config, p.scenario.Workload)
 }
 
 // fluid is the figure of the linear program's bound over the rates.
@@ -233,11 +221,7 @@ func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
 	if err != nil {
 		return f, err
 	}
-	config, err := p.scenario.Simulation()
-	if err != nil {
-		return f, err
-	}
-	bound, err := planner.NewFluid(config, p.scenario.Workload)
+	bound, err := p.fluidBound()
 	if err != nil {
 		return f, err
 	}

@@ -16,12 +16,12 @@ import (
 type rows map[[2]string]evaluation.Result
 
 // evaluate plays the policies on the workloads, over all evaluation seeds. The
-// world's name tells scenarios apart whose results are kept for later sections.
-func (p *paper) evaluate(ctx context.Context, world string, s *scenario.Scenario, refs, names []string) (rows, error) {
+// label names the scenario among the results that are kept for later sections.
+func (p *paper) evaluate(ctx context.Context, label string, s *scenario.Scenario, refs, names []string) (rows, error) {
 	all := rows{}
 	for _, ref := range refs {
 		for _, name := range names {
-			key := strings.Join([]string{world, ref, name}, " ")
+			key := strings.Join([]string{label, ref, name}, " ")
 			kept, ok := p.cache[key]
 			if !ok {
 				var err error

@@ -18,11 +18,9 @@ func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
 	table := report.Table{
 		ID: "shift-rates", Title: "The policy against the best static size, by task: the worst rate of the sweep",
 		Columns: []report.Column{
-			{Key: "task", Title: "Task", Kind: report.KindText},
-			{Key: "mean", Title: "Mean over the sweep", Kind: report.KindNumber, Decimals: 3},
-			{Key: "envelope", Title: "Mean of the best static at each rate", Kind: report.KindNumber, Decimals: 3},
-			{Key: "worst", Title: "Worst difference", Kind: report.KindNumber, Decimals: 3},
-			{Key: "rate", Title: "At rate", Unit: "requests/s", Kind: report.KindNumber, Decimals: 2},
+			text("task", "Task"), number("mean", "Mean over the sweep", "", 3),
+			number("envelope", "Mean of the best static at each rate", "", 3),
+			number("worst", "Worst difference", "", 3), number("rate", "At rate", "requests/s", 2),
 		},
 	}
 	for t, task := range taskNames(p.scenario) {
@@ -51,10 +49,7 @@ func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
 func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) (report.Table, error) {
 	t := report.Table{
 		ID: "shift-two", Title: "HellaSwag and COPA alone on u1, soft deadlines",
-		Columns: []report.Column{
-			{Key: "policy", Title: "Policy", Kind: report.KindText},
-			{Key: "utility", Title: "Utility", Kind: report.KindInterval, Decimals: 3},
-		},
+		Columns: []report.Column{text("policy", "Policy"), ranged("utility", "Utility", "", 3)},
 	}
 	refs := append([]string{p.soft}, statics(s)...)
 	all, err := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
@@ -89,18 +84,11 @@ func (p *paper) deadlineSection(ctx context.Context) (report.Section, error) {
 	if err != nil {
 		return report.Section{}, err
 	}
-	out := report.Section{
+	return report.Section{
 		ID: "deadlines", Title: "Different deadlines",
-		Text: "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.",
-		Figures: []report.Figure{
-			w.utility("fig12-utility", "Figure 12, left: utility by rate"),
-			w.choices("fig12-choices", "Figure 12, right: what the policy chooses", -1),
-		},
-	}
-	for t, task := range taskNames(s) {
-		out.Figures = append(out.Figures, w.choices("fig13-"+task, "Figure 13: choices for "+task, t))
-	}
-	return out, nil
+		Text:    "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.",
+		Figures: w.figures(12, "policy", ""),
+	}, nil
 }
 
 // hardwareSection is Figures 10 and 11: utility per GPU against twice the GPUs.
@@ -184,7 +172,7 @@ func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, 
 	}
 	table := report.Table{
 		ID: "hardware-u1", Title: "Utility per host on u1, the policy against " + large + " on twice the hosts",
-		Columns: []report.Column{{Key: "figure", Title: "Figure", Kind: report.KindText}, {Key: "value", Title: "Value", Kind: report.KindBeside, Decimals: 2}},
+		Columns: []report.Column{text("figure", "Figure"), besides("value", "Value", "", 2)},
 		Rows: [][]report.Cell{
 			{report.Text("windows in which the policy's is higher, %"), report.Beside(100*quotient(higher, windows), 97.03)},
 			{report.Text("ratio of the means"), report.Beside(quotient(a, b), 3.94)},

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gearshift/cmd/gearshift/scenario"
-	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
-	"gearshift/env/planner"
 )
 
-// sweep is one stable workload, played by a policy beside the static sizes.
+// sweep is one stable workload, played by a policy and the static sizes.
 type sweep struct {
 	scenario *scenario.Scenario
 	policy   string
@@ -23,8 +22,8 @@ type sweep struct {
 // sweepRuns is how many runs the choices by task are counted over.
 const sweepRuns = 10
 
-func (p *paper) sweep(ctx context.Context, world string, s *scenario.Scenario, policy string, beside ...string) (*sweep, error) {
-	all, err := p.evaluate(ctx, world, s, append(append([]string{policy}, statics(s)...), beside...), []string{"stable"})
+func (p *paper) sweep(ctx context.Context, label string, s *scenario.Scenario, policy string, beside ...string) (*sweep, error) {
+	all, err := p.evaluate(ctx, label, s, append(append([]string{policy}, statics(s)...), beside...), []string{"stable"})
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +46,19 @@ func (w *sweep) utility(id, title string, beside ...string) report.Figure {
 		f.Series = append(f.Series, byRate(w.scenario, w.all, ref, ref, utilityOf))
 	}
 	return f
+}
+
+// figures are the utilities and the choices over all tasks as figure n, and the choices task
+// by task as the next. Deadlines, if any, is what the titles say of them.
+func (w *sweep) figures(n int, policy, deadlines string, beside ...string) []report.Figure {
+	list := []report.Figure{
+		w.utility(fmt.Sprintf("fig%d-utility", n), fmt.Sprintf("Figure %d, left: utility by rate%s", n, deadlines), beside...),
+		w.choices(fmt.Sprintf("fig%d-choices", n), fmt.Sprintf("Figure %d, right: what the %s chooses", n, policy), -1),
+	}
+	for t, task := range taskNames(w.scenario) {
+		list = append(list, w.choices(fmt.Sprintf("fig%d-%s", n+1, task), fmt.Sprintf("Figure %d: choices for %s%s", n+1, task, deadlines), t))
+	}
+	return list
 }
 
 // choices is the figure of the policy's shares by rate: of one task, or of all
@@ -86,12 +98,10 @@ func (w *sweep) usage(task, variant int) float64 {
 func (w *sweep) uses() report.Table {
 	t := report.Table{
 		ID: "stable-use", Title: "Figure 3 in numbers: use of each size by task, the integral of its share over the rate",
-		Columns: []report.Column{{Key: "task", Title: "Task", Kind: report.KindText}},
+		Columns: []report.Column{text("task", "Task")},
 	}
 	for v, variant := range w.scenario.Variants {
-		t.Columns = append(t.Columns, report.Column{
-			Key: fmt.Sprintf("size_%d", v+1), Title: variant.Name, Unit: "requests/s", Kind: report.KindNumber, Decimals: 2,
-		})
+		t.Columns = append(t.Columns, number(fmt.Sprintf("size_%d", v+1), variant.Name, "requests/s", 2))
 	}
 	for task, name := range taskNames(w.scenario) {
 		row := []report.Cell{report.Text(name)}
@@ -111,13 +121,10 @@ func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 	}
 	out := report.Section{
 		ID: "stable", Title: "Stable workload, hard deadlines",
-		Text: fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS),
-		Figures: []report.Figure{
-			w.utility("fig2-utility", "Figure 2, left: utility by rate, hard deadlines", p.rules[0]),
-			w.choices("fig2-choices", "Figure 2, right: what the policy chooses", -1),
-		},
+		Text:    fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS),
+		Figures: w.figures(2, "policy", ", hard deadlines", p.rules[0]),
 	}
-	rates, err := p.rateTable(w)
+	rates, err := p.rateTable(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -126,49 +133,33 @@ func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
 		return out, err
 	}
 	out.Tables = append(out.Tables, rates, availability, w.uses())
-	for t, task := range taskNames(p.scenario) {
-		out.Figures = append(out.Figures, w.choices("fig3-"+task, "Figure 3: choices for "+task+", hard deadlines", t))
-	}
 	return out, nil
 }
 
 // rateTable holds the policy against the best of everything else at each rate.
-func (p *paper) rateTable(w *sweep) (report.Table, error) {
+func (p *paper) rateTable(ctx context.Context) (report.Table, error) {
 	t := report.Table{
 		ID: "stable-rates", Title: "The policy against the best of all baselines at each rate",
-		Columns: []report.Column{
-			{Key: "rate", Title: "Rate", Unit: "requests/s", Kind: report.KindNumber, Decimals: 2},
-			{Key: "policy", Title: "Policy", Kind: report.KindInterval, Decimals: 3},
-			{Key: "best", Title: "Best baseline", Kind: report.KindText},
-			{Key: "baseline", Title: "Its utility", Kind: report.KindInterval, Decimals: 3},
-			{Key: "difference", Title: "Paired difference", Kind: report.KindInterval, Decimals: 3},
-			{Key: "fluid", Title: "Fluid bound", Kind: report.KindNumber, Decimals: 3},
-		},
-		Note: "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
+		Columns: slices.Concat([]report.Column{number("rate", "Rate", "requests/s", 2)}, comparison("baseline", 3), []report.Column{number("fluid", "Fluid bound", "", 3)}),
+		Note:    "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
 	}
-	config, err := p.scenario.Simulation()
+	baselines := append(statics(p.scenario), p.rules...)
+	all, err := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard}, baselines...), []string{"stable"})
 	if err != nil {
 		return t, err
 	}
-	fluid, err := planner.NewFluid(config, p.scenario.Workload)
+	fluid, err := p.fluidBound()
 	if err != nil {
 		return t, err
 	}
 	for _, rate := range p.scenario.Evaluation.StableRates {
-		own := w.all[[2]string{p.hard, stableName(rate)}]
-		best, name := evaluation.Result{}, ""
-		for _, ref := range append(statics(p.scenario), p.rules...) {
-			if r, ok := p.swept("hard", ref, rate); ok && (name == "" || r.Utility.Mean > best.Utility.Mean) {
-				best, name = r, ref
-			}
-		}
+		name, best := bestOf(all, baselines, stableName(rate))
 		bound, err := fluid.Over([]float64{rate})
 		if err != nil {
 			return t, err
 		}
-		t.Rows = append(t.Rows, []report.Cell{
-			report.Number(rate), interval(own.Utility), report.Text(name), interval(best.Utility), interval(paired(own, best)), report.Number(bound),
-		})
+		row := append([]report.Cell{report.Number(rate)}, compared(all[[2]string{p.hard, stableName(rate)}], name, best)...)
+		t.Rows = append(t.Rows, append(row, report.Number(bound)))
 	}
 	return t, nil
 }
@@ -181,11 +172,7 @@ const available = 0.95
 func (p *paper) availability(ctx context.Context, w *sweep) (report.Table, error) {
 	t := report.Table{
 		ID: "availability", Title: "Deadlines met at ten times the rate that the largest size bears",
-		Columns: []report.Column{
-			{Key: "policy", Title: "Policy", Kind: report.KindText},
-			{Key: "rate", Title: "Rate", Unit: "requests/s", Kind: report.KindNumber, Decimals: 2},
-			{Key: "met", Title: "Deadlines met", Kind: report.KindInterval, Decimals: 3},
-		},
+		Columns: []report.Column{text("policy", "Policy"), number("rate", "Rate", "requests/s", 2), ranged("met", "Deadlines met", "", 3)},
 	}
 	large := "static:" + largest(p.scenario)
 	bears, met := p.scenario.Evaluation.StableRates[0], 1.0
@@ -223,24 +210,17 @@ func (p *paper) softSection(ctx context.Context) (report.Section, error) {
 	}
 	out := report.Section{
 		ID: "soft", Title: "Stable workload, soft deadlines",
-		Text: "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25).",
-		Figures: []report.Figure{
-			w.utility("fig4-utility", "Figure 4, left: utility by rate, soft deadlines"),
-			w.choices("fig4-choices", "Figure 4, right: what the soft policy chooses", -1),
-		},
+		Text:    "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25).",
+		Figures: w.figures(4, "soft policy", ", soft deadlines"),
 	}
 	table := report.Table{
 		ID: "table2", Title: "Table 2: use of " + largest(s) + " by task, the integral of its share over the rate",
 		Columns: []report.Column{
-			{Key: "task", Title: "Task", Kind: report.KindText},
-			{Key: "hard", Title: "Hard", Unit: "requests/s", Kind: report.KindBeside, Decimals: 2},
-			{Key: "soft", Title: "Soft", Unit: "requests/s", Kind: report.KindBeside, Decimals: 2},
-			{Key: "rise", Title: "Rise", Unit: "requests/s", Kind: report.KindBeside, Decimals: 2},
-			{Key: "change", Title: "Rise", Unit: "%", Kind: report.KindBeside, Decimals: 0},
+			text("task", "Task"), besides("hard", "Hard", "requests/s", 2), besides("soft", "Soft", "requests/s", 2),
+			besides("rise", "Rise", "requests/s", 2), besides("change", "Rise", "%", 0),
 		},
 	}
 	for t, task := range taskNames(s) {
-		out.Figures = append(out.Figures, w.choices("fig5-"+task, "Figure 5: choices for "+task+", soft deadlines", t))
 		v := len(s.Variants) - 1
 		a, b, theirs := hard.usage(t, v), w.usage(t, v), paperUsage[task]
 		table.Rows = append(table.Rows, []report.Cell{

@@ -35,23 +35,6 @@ func (p *paper) trainingSection(ctx context.Context) (report.Section, error) {
 	return out, err
 }
 
-func utilityColumns(first string) []report.Column {
-	return []report.Column{
-		{Key: "policy", Title: first, Kind: report.KindText},
-		{Key: "u1", Title: "u1", Kind: report.KindInterval, Decimals: 3},
-		{Key: "u2", Title: "u2", Kind: report.KindInterval, Decimals: 3},
-		{Key: "stable", Title: "Stable sweep", Kind: report.KindInterval, Decimals: 3},
-	}
-}
-
-func utilityRow(label string, all rows, ref string) []report.Cell {
-	row := []report.Cell{report.Text(label)}
-	for _, name := range policies.JudgedBy {
-		row = append(row, interval(all[[2]string{ref, name}].Utility))
-	}
-	return row
-}
-
 // seedTable trains from several seeds.
 func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
 	t := report.Table{ID: "training-seeds", Title: "Policies by training seed", Columns: utilityColumns("Seed")}

@@ -48,7 +48,7 @@ func unstableText(requests int) string {
 		fmt.Sprintf("Windows are running means over 20 requests (LBE-22), counted per run of %d requests; the paper's are of 10000.", requests)
 }
 
-// windowTable counts the windows near peak performance beside the paper's.
+// windowTable counts the windows near peak performance, next to the paper's.
 func (p *paper) windowTable(ctx context.Context, id, name string) (report.Table, error) {
 	large, middle := "static:"+largest(p.scenario), "static:"+p.scenario.Variants[len(p.scenario.Variants)-2].Name
 	all, err := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard, p.windows, large, middle}, p.rules...), []string{name})
@@ -58,14 +58,9 @@ func (p *paper) windowTable(ctx context.Context, id, name string) (report.Table,
 	t := report.Table{
 		ID: id, Title: fmt.Sprintf("Table %s: windows of 20 requests at or above a level, on %s", id[5:], name),
 		Columns: []report.Column{
-			{Key: "level", Title: "Level", Kind: report.KindNumber, Decimals: 2},
-			{Key: "policy", Title: "Policy", Kind: report.KindBeside, Decimals: 0},
-			{Key: "large", Title: large, Kind: report.KindBeside, Decimals: 0},
-			{Key: "middle", Title: middle, Kind: report.KindBeside, Decimals: 0},
-			{Key: "ratio", Title: "Policy to " + large, Kind: report.KindBeside, Decimals: 2},
-			{Key: "rule", Title: p.rules[0], Kind: report.KindNumber, Decimals: 0},
-			{Key: "windows", Title: "Tuned for windows", Kind: report.KindNumber, Decimals: 0},
-			{Key: "windows_ratio", Title: "Tuned for windows to " + large, Kind: report.KindBeside, Decimals: 2},
+			number("level", "Level", "", 2), besides("policy", "Policy", "", 0), besides("large", large, "", 0),
+			besides("middle", middle, "", 0), besides("ratio", "Policy to "+large, "", 2), number("rule", p.rules[0], "", 0),
+			number("windows", "Tuned for windows", "", 0), besides("windows_ratio", "Tuned for windows to "+large, "", 2),
 		},
 		Note: fmt.Sprintf("What is best for the mean is not what is best for windows: %s, the rule that search finds for these, earns %.4f on %s where the policy earns %.4f.",
 			p.windows, all[[2]string{p.windows, name}].Utility.Mean, name, all[[2]string{p.hard, name}].Utility.Mean),

@@ -8,7 +8,7 @@ import (
 	"gearshift/workloads"
 )
 
-// The paper's other worlds, made of its first: copies that differ in one thing.
+// The paper's other scenarios, made of its first: copies that differ in one thing.
 
 // softened has soft deadlines on all tasks (LBE-3).
 func softened(s *scenario.Scenario) *scenario.Scenario {
