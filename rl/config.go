@@ -175,36 +175,8 @@ func (c *Config) Validate() error {
 	f.positive("learning_rate", c.LearningRate)
 	f.positive("final_learning_rate", c.FinalLearningRate)
 	f.share("final_share", c.FinalShare)
-	c.Discount.validate(&f)
-	f.atLeast("n_step", c.NStep, 0)
-	if c.NStepTime != 0 {
-		f.positive("n_step_s", c.NStepTime)
-		if c.Discount.TimeConstant == 0 {
-			f.add("n_step_s", "needs discount.time_constant_s")
-		}
-		if c.NStep < 2 {
-			f.add("n_step_s", "bounds returns of several decisions; needs n_step of 2 or more")
-		}
-	}
-	if (c.TargetSync != 0) == (c.TargetRate != 0) {
-		f.add("target_sync", "exactly one of it and target_rate is needed")
-	} else {
-		f.atLeast("target_sync", c.TargetSync, 0)
-	}
-	f.share("target_rate", c.TargetRate)
-	f.share("epsilon.start", c.Epsilon.Start)
-	f.share("epsilon.end", c.Epsilon.End)
-	f.share("epsilon.share", c.Epsilon.Share)
-	f.within("replay", c.Replay, 1, maxReplay)
-	if c.Batch > c.Replay && c.Replay > 0 {
-		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
-	} else if c.Batch > c.Decisions && c.Decisions > 0 {
-		f.add("batch", "a run of %d decisions cannot fill one of %d: no gradient step is left", c.Decisions, c.Batch)
-	}
-	f.atLeast("warmup", c.Warmup, 0)
-	if c.Warmup > c.Decisions && c.Decisions > 0 {
-		f.add("warmup", "%d decisions leave no gradient step of a run of %d", c.Warmup, c.Decisions)
-	}
+	c.validateReturns(&f)
+	c.validateReplay(&f)
 	f.within("members", c.Members, 0, maxMembers)
 	if c.Environments < 0 || c.Environments > maxEnvironments {
 		f.add("environments", "must be from 1 to %d, or 0 for 1, not %d", maxEnvironments, c.Environments)
@@ -225,6 +197,44 @@ func (c *Config) Validate() error {
 	f.atLeast("validate_every", c.ValidateEvery, 1)
 	f.atLeast("checkpoint_every", c.CheckpointEvery, 1)
 	return errors.Join(f...)
+}
+
+// validateReturns checks what the values that are learnt depend on.
+func (c *Config) validateReturns(f *faults) {
+	c.Discount.validate(f)
+	f.atLeast("n_step", c.NStep, 0)
+	if c.NStepTime != 0 {
+		f.positive("n_step_s", c.NStepTime)
+		if c.Discount.TimeConstant == 0 {
+			f.add("n_step_s", "needs discount.time_constant_s")
+		}
+		if c.NStep < 2 {
+			f.add("n_step_s", "bounds returns of several decisions; needs n_step of 2 or more")
+		}
+	}
+	if (c.TargetSync != 0) == (c.TargetRate != 0) {
+		f.add("target_sync", "exactly one of it and target_rate is needed")
+	} else {
+		f.atLeast("target_sync", c.TargetSync, 0)
+	}
+	f.share("target_rate", c.TargetRate)
+	f.share("epsilon.start", c.Epsilon.Start)
+	f.share("epsilon.end", c.Epsilon.End)
+	f.share("epsilon.share", c.Epsilon.Share)
+}
+
+// validateReplay checks that the run fills a batch.
+func (c *Config) validateReplay(f *faults) {
+	f.within("replay", c.Replay, 1, maxReplay)
+	if c.Batch > c.Replay && c.Replay > 0 {
+		f.add("replay", "%d transitions cannot fill a batch of %d", c.Replay, c.Batch)
+	} else if c.Batch > c.Decisions && c.Decisions > 0 {
+		f.add("batch", "a run of %d decisions cannot fill one of %d: no gradient step is left", c.Decisions, c.Batch)
+	}
+	f.atLeast("warmup", c.Warmup, 0)
+	if c.Warmup > c.Decisions && c.Decisions > 0 {
+		f.add("warmup", "%d decisions leave no gradient step of a run of %d", c.Warmup, c.Decisions)
+	}
 }
 
 func (d Discount) validate(f *faults) {

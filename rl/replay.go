@@ -257,18 +257,23 @@ func (r *Replay) UnmarshalBinary(data []byte) error {
 	for k := range length {
 		data = readFloats(r.row(k)[r.inputs:], data)
 	}
-	for k := range length {
-		var w [factWords]uint32
-		for i := range w {
-			w[i] = binary.LittleEndian.Uint32(data[4*(i*length+k):])
-		}
-		r.facts[k] = factsOf(w)
-	}
+	r.readFacts(data)
 	for i := range r.means {
 		r.means[i].Mean = readFloat64(means[16*i:])
 		r.means[i].Count = binary.LittleEndian.Uint64(means[16*i+8:])
 	}
 	return nil
+}
+
+// readFacts reads the facts of all transitions, which are encoded field by field.
+func (r *Replay) readFacts(data []byte) {
+	for k := range r.length {
+		var w [factWords]uint32
+		for i := range w {
+			w[i] = binary.LittleEndian.Uint32(data[4*(i*r.length+k):])
+		}
+		r.facts[k] = factsOf(w)
+	}
 }
 
 func appendFloats(out []byte, v []float32) []byte {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"gearshift/env/objective"
 	"gearshift/router/fleet"
@@ -65,58 +64,10 @@ func (r *Report) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintln(w)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var mix []string
-	for _, v := range r.Variants {
-		mix = append(mix, v.Name)
-	}
-	fmt.Fprintf(t, "WORKLOAD\tPOLICY\tUTILITY (95 %%)\tDEADLINES\tWINDOWS ≥ 1.00/.99/.98/.96/.94\t%s\tTPOT p50/p99\tTTFT p50/p99", strings.Join(mix, "/"))
-	kinds := r.deadlineKinds()
-	for _, kind := range kinds {
-		fmt.Fprintf(t, "\t%s", strings.ToUpper(strings.ReplaceAll(kind, "_", " ")))
-	}
-	compared := slices.ContainsFunc(r.Results, func(x Result) bool { return x.BestRule != nil })
-	objectives := r.Objectives()
-	switch {
-	case compared && len(objectives) > 0:
-		fmt.Fprint(t, "\tUTILITY OVER THE BEST RULE (95 %, paired)")
-	case compared:
-		fmt.Fprint(t, "\tOVER THE BEST RULE (95 %, paired)")
-	}
-	for _, o := range objectives {
-		fmt.Fprintf(t, "\t%v (95 %%)", o)
-	}
-	if r.AsServed() {
-		fmt.Fprint(t, "\tAS SERVED")
-	}
-	fmt.Fprintln(t)
+	t := newTable(r, w)
+	t.header()
 	for _, x := range r.ByWorkload() {
-		var windows, share []string
-		for _, level := range WindowLevels {
-			windows = append(windows, fmt.Sprintf("%.0f", x.Windows[LevelName(level)]))
-		}
-		for _, v := range mix {
-			share = append(share, fmt.Sprintf("%.0f%%", 100*x.Share[v]))
-		}
-		fmt.Fprintf(t, "%s\t%s\t%.3f (%.3f–%.3f)\t%.1f%%\t%s\t%s\t%.0f/%.0f ms\t%.0f/%.0f ms",
-			x.Workload, x.Policy, x.Utility.Mean, x.Utility.Lo, x.Utility.Hi, 100*x.DeadlineMet.Mean,
-			strings.Join(windows, " "), strings.Join(share, "/"), x.TPOT.P50, x.TPOT.P99, x.TTFT.P50, x.TTFT.P99)
-		for _, kind := range kinds {
-			fmt.Fprintf(t, "\t%s", x.Deadlines.share(kind))
-		}
-		if b := x.BestRule; b != nil {
-			fmt.Fprintf(t, "\t%+.4f (%+.4f to %+.4f), %s", b.Utility.Mean, b.Utility.Lo, b.Utility.Hi, b.Policy)
-		} else if compared {
-			fmt.Fprint(t, "\t")
-		}
-		for _, o := range objectives {
-			value := x.By(o).Value
-			fmt.Fprintf(t, "\t%.3f (%.3f–%.3f)", value.Mean, value.Lo, value.Hi)
-		}
-		if x.Served != nil {
-			fmt.Fprintf(t, "\t%v", x.Served)
-		}
-		fmt.Fprintln(t)
+		t.row(x)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -99,6 +99,31 @@ func draw(t *fleet.Table, seed uint64) *example {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := &example{seed: seed, random: rng.Uint64()}
 	x.view = fleet.View{Table: t, Now: time.Duration(rng.Int64N(int64(time.Hour))), Rate: 50 * rng.Float64()}
+	x.drawLoads(t, rng)
+	x.request = fleet.Request{
+		ID: seed, Task: rng.IntN(len(t.Tasks)), PromptTokens: rng.IntN(2000), Arrival: x.view.Now,
+	}
+	if rng.IntN(3) == 0 {
+		x.request.Deadline = time.Duration(1+rng.IntN(200)) * time.Millisecond
+	}
+	if rng.IntN(4) == 0 { // some come back slowly
+		x.drawCaps(t, rng)
+	}
+	if seed%3 == 0 {
+		x.request.Session = rng.Uint64()
+	}
+	x.drawHistory(rng)
+	x.drawCorrections(t, rng)
+	x.drawTasks(t, rng)
+	if seed%2 == 1 {
+		x.view.Sample(t, x.random)
+	}
+	x.view.Restrict(&x.request)
+	return x
+}
+
+// drawLoads draws how full the replicas are, which are down, and the forecasts.
+func (x *example) drawLoads(t *fleet.Table, rng *rand.Rand) {
 	down := []float64{0, 0, 0.3, 0.9, 1}[rng.IntN(5)]
 	full := []float64{0, 0, 0.3, 0.9, 1}[rng.IntN(5)]
 	most := 1 + rng.IntN(60)
@@ -117,24 +142,21 @@ func draw(t *fleet.Table, seed uint64) *example {
 	for range t.Replicas {
 		x.view.Forecasts = append(x.view.Forecasts, fleet.Forecast{Pace: 3 * rng.Float64(), Misses: 10*rng.Float64() - 1})
 	}
-	x.request = fleet.Request{
-		ID: seed, Task: rng.IntN(len(t.Tasks)), PromptTokens: rng.IntN(2000), Arrival: x.view.Now,
-	}
-	if rng.IntN(3) == 0 {
-		x.request.Deadline = time.Duration(1+rng.IntN(200)) * time.Millisecond
-	}
-	if rng.IntN(4) == 0 { // some come back slowly
-		for range t.Replicas {
-			most := rng.IntN(60) - 30
-			if most < 0 { // half of these get nothing, the others all
-				most %= 2
-			}
-			x.view.Caps = append(x.view.Caps, int32(most))
+}
+
+// drawCaps draws the caps of the replicas: for half of them none at all or closed.
+func (x *example) drawCaps(t *fleet.Table, rng *rand.Rand) {
+	for range t.Replicas {
+		most := rng.IntN(60) - 30
+		if most < 0 { // half of these get nothing, the others all
+			most %= 2
 		}
+		x.view.Caps = append(x.view.Caps, int32(most))
 	}
-	if seed%3 == 0 {
-		x.request.Session = rng.Uint64()
-	}
+}
+
+// drawHistory draws the rates, and by how much the latest requests fell short.
+func (x *example) drawHistory(rng *rand.Rand) {
 	for i := range x.view.Smoothed {
 		x.view.Smoothed[i] = 50 * rng.Float64()
 	}
@@ -143,6 +165,10 @@ func draw(t *fleet.Table, seed uint64) *example {
 			x.view.Recent[i] = max(0, 2*rng.Float32()-1)
 		}
 	}
+}
+
+// drawCorrections draws the requests of others, and how slow the replicas are.
+func (x *example) drawCorrections(t *fleet.Table, rng *rand.Rand) {
 	if rng.IntN(4) == 0 { // some are others'
 		for _, n := range x.view.InFlight {
 			x.view.Elsewhere = append(x.view.Elsewhere, int32(rng.IntN(int(n)+1)))
@@ -153,6 +179,10 @@ func draw(t *fleet.Table, seed uint64) *example {
 			x.view.Excess = append(x.view.Excess, max(0, 4*rng.Float32()-2))
 		}
 	}
+}
+
+// drawTasks divides the router's own requests among the tasks.
+func (x *example) drawTasks(t *fleet.Table, rng *rand.Rand) {
 	for i := range t.Replicas {
 		own := x.view.Own(i)
 		for range t.Tasks[1:] {
@@ -162,11 +192,6 @@ func draw(t *fleet.Table, seed uint64) *example {
 		}
 		x.view.ByTask = append(x.view.ByTask, int32(own))
 	}
-	if seed%2 == 1 {
-		x.view.Sample(t, x.random)
-	}
-	x.view.Restrict(&x.request)
-	return x
 }
 
 // unchanged returns an error if the view or request differs from a fresh draw

@@ -106,41 +106,35 @@ func (s Spec) boundTo() (tasks, variants bool) {
 // Spec's Own. Every number lies in [0, Bound]. It allocates nothing.
 func (e *Encoder) EncodeCandidate(dst []float32, v *fleet.View, r *fleet.Request, replica int) {
 	task, variant := &v.Table.Tasks[r.Task], v.Table.Replicas[replica].Variant
-	dst[0] = float32(indicator(v.Available(replica)))
-	at := 1
-	put := func(x float64) {
-		dst[at] = float32(min(x, Bound))
-		at++
-	}
+	w := writer{dst: dst}
+	w.put(indicator(v.Available(replica)))
 	for i := range e.spec.Candidate {
 		f := &e.spec.Candidate[i]
 		switch f.Kind {
 		case VariantOneHot:
-			for m := range e.spec.Variants {
-				put(indicator(m == variant))
-			}
+			w.oneHot(len(e.spec.Variants), variant)
 		case Quality:
-			put(task.Weight * task.Quality[variant] / f.Scale[0])
+			w.put(task.Weight * task.Quality[variant] / f.Scale[0])
 		case Gain:
-			put(gain(task, variant) / f.Scale[0])
+			w.put(gain(task, variant) / f.Scale[0])
 		case InFlight:
-			put(float64(v.InFlight[replica]) / f.Scale[0])
+			w.put(float64(v.InFlight[replica]) / f.Scale[0])
 		case LogInFlight:
-			put(math.Log1p(float64(v.InFlight[replica])) / f.Scale[0])
+			w.put(math.Log1p(float64(v.InFlight[replica])) / f.Scale[0])
 		case KVUse:
-			put(v.KVUse(replica) / f.Scale[0])
+			w.put(v.KVUse(replica) / f.Scale[0])
 		case Pace:
-			put(forecast(v, replica).Pace / f.Scale[0])
+			w.put(forecast(v, replica).Pace / f.Scale[0])
 		case Harm:
-			put(max(0, forecast(v, replica).Misses) / f.Scale[0])
+			w.put(max(0, forecast(v, replica).Misses) / f.Scale[0])
 		case FirstToken:
-			put(forecast(v, replica).First / f.Scale[0])
+			w.put(forecast(v, replica).First / f.Scale[0])
 		case Total:
-			put(forecast(v, replica).Total / f.Scale[0])
+			w.put(forecast(v, replica).Total / f.Scale[0])
 		case Neighbours:
 			smaller, larger := neighbours(v, replica)
-			put(float64(smaller) / f.Scale[0])
-			put(float64(larger) / f.Scale[1])
+			w.put(float64(smaller) / f.Scale[0])
+			w.put(float64(larger) / f.Scale[1])
 		}
 	}
 }

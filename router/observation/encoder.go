@@ -69,124 +69,52 @@ func (e *Encoder) Encode(dst []float32, v *fleet.View, r *fleet.Request) {
 
 // EncodeFeatures writes the part that the Features make, the Spec's Dim numbers.
 func (e *Encoder) EncodeFeatures(dst []float32, v *fleet.View, r *fleet.Request) {
-	at := 0
-	put := func(x float64) {
-		dst[at] = float32(min(x, Bound))
-		at++
-	}
+	w := writer{dst: dst}
 	for i := range e.spec.Features {
 		f := &e.spec.Features[i]
 		switch f.Kind {
 		case Advice:
-			advised := e.advisor.Decide(v, r, nil)
-			for m := range e.spec.Variants {
-				put(indicator(m == advised))
-			}
+			w.oneHot(len(e.spec.Variants), e.advisor.Decide(v, r, nil))
 		case TaskID:
-			put(float64(r.Task) / f.Scale[0])
+			w.put(float64(r.Task) / f.Scale[0])
 		case TaskOneHot:
-			for t := range e.spec.Tasks {
-				put(indicator(t == r.Task))
-			}
+			w.oneHot(len(e.spec.Tasks), r.Task)
 		case InFlight:
-			for m, scale := range f.Scale {
-				replicas := max(1, len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
-				put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
-			}
+			w.inFlight(v, f.Scale)
 		case TaskInFlight:
-			for m, scale := range f.Scale {
-				replicas := max(1, len(v.ReplicasOf(m))) // that are seen, as the sum is
-				for t := range e.spec.Tasks {
-					put(float64(v.TaskInFlight(m, t)) / float64(replicas) / scale)
-				}
-			}
+			w.taskInFlight(v, f.Scale, len(e.spec.Tasks))
 		case LogInFlight:
-			for m, scale := range f.Scale {
-				put(math.Log1p(float64(v.VariantInFlight(m))) / scale)
-			}
+			w.logInFlight(v, f.Scale)
 		case Shortest:
-			for m, scale := range f.Scale {
-				put(orBound(float64(v.Shortest(m))) / scale)
-			}
+			w.shortest(v, f.Scale)
 		case KVUse:
-			for m, scale := range f.Scale {
-				put(orBound(least(v, m, v.KVUse)) / scale)
-			}
+			w.least(v, f.Scale, v.KVUse)
 		case Pace:
-			for m, scale := range f.Scale {
-				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).Pace })) / scale)
-			}
+			w.least(v, f.Scale, func(i int) float64 { return forecast(v, i).Pace })
 		case Harm:
-			for m, scale := range f.Scale {
-				put(max(0, orBound(least(v, m, func(i int) float64 { return forecast(v, i).Misses }))) / scale)
-			}
+			w.least(v, f.Scale, func(i int) float64 { return forecast(v, i).Misses })
 		case FirstToken:
-			for m, scale := range f.Scale {
-				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).First })) / scale)
-			}
+			w.least(v, f.Scale, func(i int) float64 { return forecast(v, i).First })
 		case Total:
-			for m, scale := range f.Scale {
-				put(orBound(least(v, m, func(i int) float64 { return forecast(v, i).Total })) / scale)
-			}
+			w.least(v, f.Scale, func(i int) float64 { return forecast(v, i).Total })
 		case FirstTokenDeadline:
-			put(v.Table.Tasks[r.Task].Deadlines(r).FirstToken.Seconds() / f.Scale[0])
+			w.put(v.Table.Tasks[r.Task].Deadlines(r).FirstToken.Seconds() / f.Scale[0])
 		case TotalDeadline:
-			put(v.Table.Tasks[r.Task].Deadlines(r).Total.Seconds() / f.Scale[0])
+			w.put(v.Table.Tasks[r.Task].Deadlines(r).Total.Seconds() / f.Scale[0])
 		case Rate:
-			put(v.Rate / f.Scale[0])
+			w.put(v.Rate / f.Scale[0])
 		case LogRate:
-			put(math.Log1p(v.Rate) / f.Scale[0])
+			w.put(math.Log1p(v.Rate) / f.Scale[0])
 		case SmoothedRate:
-			for i, scale := range f.Scale {
-				put(v.Smoothed[i] / scale)
-			}
+			w.rates(v, f.Scale)
 		case LogSmoothedRate:
-			for i, scale := range f.Scale {
-				put(math.Log1p(v.Smoothed[i]) / scale)
-			}
+			w.logRates(v, f.Scale)
 		case HostRate:
-			hosts := hostsUp(v)
-			put(v.Rate / hosts / f.Scale[0])
-			for i, scale := range f.Scale[1:] {
-				put(v.Smoothed[i] / hosts / scale)
-			}
+			w.hostRates(v, f.Scale)
 		case LogHostRate:
-			hosts := hostsUp(v)
-			put(math.Log1p(v.Rate/hosts) / f.Scale[0])
-			for i, scale := range f.Scale[1:] {
-				put(math.Log1p(v.Smoothed[i]/hosts) / scale)
-			}
+			w.logHostRates(v, f.Scale)
 		case Shortfall:
-			for i, n := range f.Requests {
-				put(v.Recent.Sum(n) / f.Scale[i])
-			}
+			w.shortfalls(v, f)
 		}
 	}
-}
-
-// least is the smallest value over the variant's available replicas, or −1.
-func least(v *fleet.View, variant int, of func(replica int) float64) float64 {
-	best := -1.0
-	for _, i := range v.ReplicasOf(variant) {
-		if v.Available(i) && (best < 0 || of(i) < best) {
-			best = max(0, of(i))
-		}
-	}
-	return best
-}
-
-// orBound makes what is unknown, because nothing is available, the largest
-// encodable value.
-func orBound(x float64) float64 {
-	if x < 0 {
-		return math.Inf(1)
-	}
-	return x
-}
-
-func indicator(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -1,0 +1,124 @@
+package observation
+
+import (
+	"math"
+
+	"gearshift/router/fleet"
+)
+
+// writer writes the numbers of an observation one after the other. A scale divides each; of
+// a feature with a number per variant, the scales are by variant.
+type writer struct {
+	dst []float32
+	at  int
+}
+
+// put writes a number, at most Bound.
+func (w *writer) put(x float64) {
+	w.dst[w.at] = float32(min(x, Bound))
+	w.at++
+}
+
+// oneHot writes n numbers: 1 at the index, 0 elsewhere.
+func (w *writer) oneHot(n, index int) {
+	for i := range n {
+		w.put(indicator(i == index))
+	}
+}
+
+func (w *writer) inFlight(v *fleet.View, scales []float64) {
+	for m, scale := range scales {
+		replicas := max(1, len(v.Table.ReplicasOf(m))) // of the whole fleet, as the sum is
+		w.put(float64(v.VariantInFlight(m)) / float64(replicas) / scale)
+	}
+}
+
+func (w *writer) taskInFlight(v *fleet.View, scales []float64, tasks int) {
+	for m, scale := range scales {
+		replicas := max(1, len(v.ReplicasOf(m))) // that are seen, as the sum is
+		for t := range tasks {
+			w.put(float64(v.TaskInFlight(m, t)) / float64(replicas) / scale)
+		}
+	}
+}
+
+func (w *writer) logInFlight(v *fleet.View, scales []float64) {
+	for m, scale := range scales {
+		w.put(math.Log1p(float64(v.VariantInFlight(m))) / scale)
+	}
+}
+
+func (w *writer) shortest(v *fleet.View, scales []float64) {
+	for m, scale := range scales {
+		w.put(orBound(float64(v.Shortest(m))) / scale)
+	}
+}
+
+// least writes, per variant, the smallest value over its available replicas.
+func (w *writer) least(v *fleet.View, scales []float64, of func(replica int) float64) {
+	for m, scale := range scales {
+		w.put(orBound(least(v, m, of)) / scale)
+	}
+}
+
+func (w *writer) rates(v *fleet.View, scales []float64) {
+	for i, scale := range scales {
+		w.put(v.Smoothed[i] / scale)
+	}
+}
+
+func (w *writer) logRates(v *fleet.View, scales []float64) {
+	for i, scale := range scales {
+		w.put(math.Log1p(v.Smoothed[i]) / scale)
+	}
+}
+
+func (w *writer) hostRates(v *fleet.View, scales []float64) {
+	hosts := hostsUp(v)
+	w.put(v.Rate / hosts / scales[0])
+	for i, scale := range scales[1:] {
+		w.put(v.Smoothed[i] / hosts / scale)
+	}
+}
+
+func (w *writer) logHostRates(v *fleet.View, scales []float64) {
+	hosts := hostsUp(v)
+	w.put(math.Log1p(v.Rate/hosts) / scales[0])
+	for i, scale := range scales[1:] {
+		w.put(math.Log1p(v.Smoothed[i]/hosts) / scale)
+	}
+}
+
+func (w *writer) shortfalls(v *fleet.View, f *Feature) {
+	for i, n := range f.Requests {
+		w.put(v.Recent.Sum(n) / f.Scale[i])
+	}
+}
+
+// least returns the smallest value over the variant's available replicas, at least 0, or −1
+// if none is available.
+func least(v *fleet.View, variant int, of func(replica int) float64) float64 {
+	best := -1.0
+	for _, i := range v.ReplicasOf(variant) {
+		if v.Available(i) && (best < 0 || of(i) < best) {
+			best = max(0, of(i))
+		}
+	}
+	return best
+}
+
+// orBound replaces −1, which stands for no available replica, by the largest encodable
+// value.
+func orBound(x float64) float64 {
+	if x < 0 {
+		return math.Inf(1)
+	}
+	return x
+}
+
+func indicator(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
