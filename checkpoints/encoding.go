@@ -153,13 +153,13 @@ func check(c *Checkpoint) error {
 	return nil
 }
 
-// fits says whether the network has so many outputs, or with caution some such.
+// fits reports whether the network has so many outputs, or with caution some such.
 func (c *Checkpoint) fits(outputs int) bool {
 	got := c.Network.Outputs()
 	return got == outputs || c.Meta.Caution > 0 && outputs > 0 && got%outputs == 0
 }
 
-// whole says whether n has the weights and biases that its sizes announce.
+// whole reports whether n has the weights and biases that its sizes announce.
 func whole(n *nn.MLP) bool {
 	layers := len(n.Sizes) - 1
 	if len(n.Weights) != layers || len(n.Biases) != layers {

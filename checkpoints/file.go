@@ -208,7 +208,7 @@ func (s *Store) corrupted(why string) error {
 }
 
 // create makes an empty store where there is no file. It appears at its path
-// whole: whoever looks meanwhile, or comes after a kill, sees none.
+// whole: a reader meanwhile, or a process after a kill, sees none.
 func (s *Store) create() error {
 	if err := s.exists(); !errors.Is(err, ErrNotFound) {
 		return err
@@ -241,7 +241,7 @@ func (s *Store) beside() (*os.File, error) {
 	return f, nil
 }
 
-// Writable says whether the store can be written, or made where there is none, before
+// Writable reports whether the store can be written, or made where there is none, before
 // what it is to hold has taken its time.
 func (s *Store) Writable() error {
 	err := s.exists()

@@ -111,7 +111,7 @@ func (p *policy) newest() int {
 	return p.Versions[len(p.Versions)-1].Version
 }
 
-// aliased says whether v has an alias.
+// aliased reports whether v has an alias.
 func (p *policy) aliased(v int) bool { return v == p.Production || v == p.Previous }
 
 // aliases lists the aliases of v, sorted.

@@ -72,7 +72,7 @@ func Sign(c *Checkpoint, key ed25519.PrivateKey) (string, error) {
 	return keyPrefix + base64.StdEncoding.EncodeToString(signature), nil
 }
 
-// Signed says whether the signature of a checkpoint is by one of the keys. The error is
+// Signed reports whether the signature of a checkpoint is by one of the keys. The error is
 // of a text that is no signature.
 func Signed(c *Checkpoint, signature string, keys []ed25519.PublicKey) (bool, error) {
 	sum, err := unprefixed(signature, ed25519.SignatureSize)

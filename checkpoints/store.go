@@ -23,7 +23,7 @@ type Store struct {
 	Path string
 	// Timeout is how long a call waits for another process; 0 means 3 s.
 	Timeout time.Duration
-	// Keep is how many of each policy's newest versions are kept, beside those
+	// Keep is how many of each policy's newest versions are kept, in addition to those
 	// that have an alias; 0 means 10, below 0 all of them.
 	Keep int
 	// Warn gets warnings of damage that the store has got over; nil writes them to

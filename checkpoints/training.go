@@ -92,7 +92,7 @@ func (s *Store) GetTraining(run string) (Training, error) {
 }
 
 // Finish stores what a run ended with, as [Store.Put] does, and in the same
-// transaction notes it beside the run's progress: a run that is resumed at its
+// transaction records that with the run's progress: a run that is resumed at its
 // end can tell that its policy is stored, and one that is given more decisions
 // continues from its progress. A run without progress is [ErrNotFound].
 //

@@ -241,7 +241,7 @@ func TestLoseByName(t *testing.T) {
 	}
 }
 
-// A copy in the midst of an episode meets the same losses: one taken before a
+// A copy during an episode meets the same losses: one taken before a
 // loss, and one taken while the host is down.
 func TestCopiesMeetTheSameLosses(t *testing.T) {
 	c := twoByTwo(t)

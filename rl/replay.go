@@ -283,7 +283,7 @@ func appendFloats(out []byte, v []float32) []byte {
 	return out
 }
 
-// validStrata says whether all of the encoded strata are in range.
+// validStrata reports whether all of the encoded strata are in range.
 func validStrata(data []byte) bool {
 	for ; len(data) > 0; data = data[4:] {
 		if binary.LittleEndian.Uint32(data) >= Strata {

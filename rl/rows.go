@@ -30,7 +30,7 @@ func (r Rows) Row(dst, observation []float32, action int) {
 	copy(dst[r.Shared:], observation[r.Shared+action*r.Own:][:r.Own])
 }
 
-// Open says whether the action may be taken.
+// Open reports whether the action may be taken.
 func (r Rows) Open(observation []float32, action int) bool {
 	return observation[r.Shared+action*r.Own] != 0
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Timing is what the caller's clock says of a report.
+// Timing is when a report is made, by the caller's clock.
 type Timing struct {
 	Wall    time.Time
 	Elapsed time.Duration // since training began or was resumed

@@ -105,7 +105,7 @@ func (f *file) operators(data []byte) error {
 	return err
 }
 
-// standard says whether a domain is that of ONNX's own operators.
+// standard reports whether a domain is that of ONNX's own operators.
 func standard(domain string) bool { return domain == "" || domain == "ai.onnx" }
 
 // property reads a StringStringEntryProto.

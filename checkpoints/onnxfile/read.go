@@ -52,7 +52,7 @@ func Signature(model []byte) (inputs, outputs []Value, err error) {
 	return inputs, outputs, nil
 }
 
-// Uses says whether a model file has a node of the operator, outside of branches.
+// Uses reports whether a model file has a node of the operator, outside of branches.
 func Uses(model []byte, operator string) (found bool, err error) {
 	is := func(name []byte) error {
 		found = found || string(name) == operator

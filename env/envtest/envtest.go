@@ -142,7 +142,7 @@ func checkStep(e *env.Environment, s *env.Step, made []decision, ended map[int]b
 	return nil
 }
 
-// worth is the utility of the decision, reckoned apart from the simulator.
+// worth returns the utility of the decision, computed independently of the simulator.
 func worth(t *fleet.Table, d *decision, o *env.Outcome) float64 {
 	if o.Failed {
 		return 0

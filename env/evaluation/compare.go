@@ -1,6 +1,6 @@
 package evaluation
 
-// Versus is how a policy did beside another one on the same workload and seeds.
+// Versus compares how a policy did with another one on the same workload and seeds.
 type Versus struct {
 	Policy string `json:"policy"`
 	// Utility is the policy's less the other's, paired by seed.

@@ -34,7 +34,7 @@ type Result struct {
 	// BestRule is the difference to the rule that did best on the workload; nil
 	// for a rule, or if there is none.
 	BestRule *Versus `json:"vs_best_rule,omitempty"`
-	// Objectives are the values of those that the plan asks for beside mean utility.
+	// Objectives are the values of those that the plan asks for in addition to mean utility.
 	Objectives []Valued `json:"objectives,omitempty"`
 	// Served is what became of requests that may have to wait; nil where each is begun at
 	// its arrival.

@@ -44,7 +44,7 @@ type Contestant struct {
 	Open func(e *env.Environment, r Run) (Decider, error)
 	// Fleet holds all of the environment but its workload.
 	Fleet env.Config
-	// Rule is whether the policy is one that is written down, beside which the
+	// Rule is whether the policy is one that is written down, compared with which the
 	// others are judged.
 	Rule bool
 	// Objective is what the policy was trained for.
@@ -54,7 +54,7 @@ type Contestant struct {
 // Workload is a family of request streams, one for each seed.
 type Workload struct {
 	Name      string
-	KnownRate bool // the policy is told the true rate (LBE-19)
+	KnownRate bool // the policy knows the true rate (LBE-19)
 	Open      func(seed uint64) (workloads.Stream, error)
 	// Perturb, if set, changes the fleet that it is played on, such as by the
 	// loss of a host; what deciders were made of stays.
@@ -91,7 +91,7 @@ type Plan struct {
 	Contestants []Contestant
 	Workloads   []Workload
 	Seeds       []uint64
-	// Objectives, beside mean utility, are what the results also tell the values of.
+	// Objectives are those that the results report in addition to mean utility.
 	Objectives []objective.Objective
 	// Judge, if set, are the tasks by which answers are judged, by index, in place of the
 	// fleets' own: of policies for other deadlines than they were made for. What they decide
@@ -280,7 +280,7 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// play is what one episode comes to. Begun, if not nil, is told of its beginning.
+// play is what one episode comes to. Begun, if not nil, is called at its beginning.
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table)
 	r.served = c.Fleet.AsServed != nil
@@ -290,7 +290,7 @@ func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed ui
 	return r.tally(), nil
 }
 
-// observer is told of an episode's beginning, of each decision as it is due, and
+// observer sees an episode's beginning, of each decision as it is due, and
 // of each request as it ends. What is nil is not called.
 type observer struct {
 	begun, due func(*env.Environment)

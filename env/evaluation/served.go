@@ -42,7 +42,7 @@ func (s *Served) String() string {
 		strings.Join(parts, ", "), 100*s.Degraded, 100*s.Waited, s.Wait.P50, s.Wait.P99)
 }
 
-// waits counts, of one episode, what Served tells: numbers of requests at first, and shares
+// waits counts, of one episode, what Served reports: numbers of requests at first, and shares
 // of all in the end.
 type waits struct {
 	refused          map[string]float64

@@ -30,7 +30,7 @@ func Bootstrap(values []float64) Interval { return bootstrap(values, mean) }
 func InterquartileMean(values []float64) Interval { return bootstrap(values, interquartileMean) }
 
 // Paired is the mean of a − b over the same seeds, with its 95 % bootstrap
-// interval: what the seeds have in common drops out, so it tells policies apart
+// interval: what the seeds have in common drops out, so it separates policies
 // whose own intervals overlap. The values are in the order of the same seeds; it
 // is an error if they differ in number.
 func Paired(a, b []float64) (Interval, error) {

@@ -46,7 +46,7 @@ func (e *episode) known(t *testing.T, over bool) {
 	}
 }
 
-// knowable says whether enough has happened for the reward of a decision.
+// knowable reports whether enough has happened for the reward of a decision.
 func (e *episode) knowable(decision int, over bool) bool {
 	if e.objective.Window() == 1 {
 		return !math.IsNaN(e.utility[decision])

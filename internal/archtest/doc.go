@@ -1,5 +1,5 @@
 // Package archtest holds the shape of the module as tests: which package may
 // import which, which library stays in which room, who may read a clock, what the
 // binary links, and where the links of the documentation lead. Each ban stands
-// beside its reason. There is nothing in it to import.
+// with its reason. It exports nothing.
 package archtest

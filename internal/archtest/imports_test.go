@@ -27,7 +27,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// allowed says whether the room of the row may import the target. Tests may
+// allowed reports whether the room of the row may import the target. Tests may
 // also import their own package, whatever stands above it in the table, and the
 // kits.
 func allowed(row int, target string, test bool) bool {

@@ -93,7 +93,7 @@ func (s source) imports() []string {
 	return paths
 }
 
-// within says whether the slash-separated path is one of the prefixes or lies
+// within reports whether the slash-separated path is one of the prefixes or lies
 // below it.
 func within(p string, prefixes ...string) bool {
 	for _, prefix := range prefixes {

@@ -11,7 +11,7 @@ import (
 )
 
 // fusedOp is what the package's operations share. Stock Gorgonia splits a dense
-// layer into some ten operations and allocates all their results anew at each
+// layer into some ten operations and allocates all their results again at each
 // run; a fused operation computes its result in one go, into a buffer that it
 // keeps. So each node of the graph needs an operation of its own.
 type fusedOp struct {
@@ -67,7 +67,7 @@ func (o *fusedOp) CallsExtern() bool { return false }
 // OverwritesInput is -1: no input is written to.
 func (o *fusedOp) OverwritesInput() int { return -1 }
 
-// WriteHash tells this operation from every other of its graph: equal hashes
+// WriteHash distinguishes this operation from every other of its graph: equal hashes
 // would let the graph merge two operations, and their buffers.
 func (o *fusedOp) WriteHash(h hash.Hash) { fmt.Fprintf(h, "gearshift %s %d", o.name, o.id) }
 

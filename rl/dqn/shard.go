@@ -72,7 +72,7 @@ func (s *shard) run(l *Learner, b *rl.Batch) {
 func (s *shard) setTargets(l *Learner, b *rl.Batch) {
 	actions, inputs := l.online.q.Outputs(), l.online.q.Inputs()
 	next := b.Next[s.first*inputs : (s.first+s.rows)*inputs]
-	values(s.choice, next, l.online.q, s.rows, s.graph.hidden) // which the graph's run writes anew
+	values(s.choice, next, l.online.q, s.rows, s.graph.hidden) // which the graph's run overwrites
 	values(s.value, next, l.target.q, s.rows, s.graph.hidden)
 	for i := range s.rows {
 		row := i * actions

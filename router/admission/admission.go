@@ -11,7 +11,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// Rule says whether a request has room on a replica. It has if
+// Rule reports whether a request has room on a replica. It has if
 //
 //	time per token of the batch with it     ≤ Pace · deadline
 //	time to its first token                 ≤ Pace · its deadline, less its wait so far
@@ -29,7 +29,7 @@ import (
 // that. The peak is what the batch is expected to hold at most if
 // nothing more joins it.
 //
-// On a host where nothing is in flight there always is room: nobody is slowed, and
+// On a host where nothing is in flight there always is room: no request is slowed, and
 // a fleet whose forecasts are wrong, or a deadline that nothing can hold, still gets
 // answers. So it is where there are no forecasts.
 //

@@ -17,7 +17,7 @@ import (
 //
 // as in consistent hashing with bounded loads (Mirrokni et al. 2018), and it has
 // room in its KV cache. Requests without a session, and all where none has room,
-// go by the balancer within.
+// use the balancer within.
 type Affinity struct {
 	Balancer
 	// Bound is at least 1. At 1 the session decides only among the least busy.

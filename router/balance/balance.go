@@ -20,7 +20,7 @@ type Balancer interface {
 // Forms is how a scenario's serving.balancer names a balancer.
 const Forms = "smallest-batch, smallest-fitting, least-harm, least-work, power-of-two and power-of-k:K"
 
-// Known is what balancers go by beside the view. Those that go by what is missing
+// Known is what balancers use in addition to the view. Those that use what is missing
 // do without.
 type Known struct {
 	// Profiles are by replica index.
@@ -50,7 +50,7 @@ func below(random uint64, n int) int {
 	return int(high)
 }
 
-// eligible says whether a replica is available with at most so many requests
+// eligible reports whether a replica is available with at most so many requests
 // in flight.
 func eligible(v *fleet.View, replica int, most int32) bool {
 	return v.InFlight[replica] <= most && v.Available(replica)

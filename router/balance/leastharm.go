@@ -74,7 +74,7 @@ func compareHarm(v *fleet.View, a, b int, room float64) int {
 	return cmp.Or(cmp.Compare(misses(a), misses(b)), compareFit(v, a, b))
 }
 
-// filling says whether the variant's caches would come to be about full if all that
+// filling reports whether the variant's caches would come to be about full if all that
 // arrives of late came to it. By Little's law it holds as many requests as
 // arrive while one is there. Where full caches would be too slow for the deadline
 // they never fill, and harm is what counts.

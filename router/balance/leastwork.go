@@ -5,7 +5,7 @@ import "gearshift/router/fleet"
 // LeastWork picks the available replica with the least outstanding work, the request
 // included: the time that the tokens still to come take at the speed of a full batch
 // there, by the profile of the variant. Every request is expected to produce alike,
-// so what tells replicas apart is
+// so what distinguishes replicas is
 //
 //	(in flight + 1) · step(N) / N
 //

@@ -29,7 +29,7 @@ func (s *Set) Add(c Controller) { s.members = append(s.members, member{controlle
 // Len is how many controllers there are.
 func (s *Set) Len() int { return len(s.members) }
 
-// Observe tells all of them, each of which is then due at the event's time. A controller
+// Observe passes the event to all of them, each of which is then due at its time. A controller
 // must not answer each event of its own with another, or the moment never ends.
 func (s *Set) Observe(e Event) {
 	for i := range s.members {

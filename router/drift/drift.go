@@ -1,5 +1,5 @@
 // Package drift compares the pace of live answers with what the replicas'
-// profiles say of the load that they had, and tells when a profile no longer
+// profiles say of the load that they had, and reports when a profile no longer
 // holds: the machine has changed, its neighbours, or the engine.
 package drift
 
@@ -93,7 +93,7 @@ func New(c Config) *Monitor {
 	return m
 }
 
-// Others says what the replica has beside this router's own requests.
+// Others sets what the replica has in addition to this router's own requests.
 func (m *Monitor) Others(replica, sequences, context int) {
 	if m == nil {
 		return
@@ -157,7 +157,7 @@ func (m *Monitor) Enter(s *Stay, replica int, now time.Duration, prompt, generat
 	}
 }
 
-// Inside says whether the request is counted.
+// Inside reports whether the request is counted.
 func (s *Stay) Inside() bool { return s.in }
 
 // Advance notes how many tokens of the answer have come by now.

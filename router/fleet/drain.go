@@ -11,7 +11,7 @@ func (l *Ledger) SetDrained(replica int, drained bool) {
 	l.notifyRoom()
 }
 
-// Drained says whether the replica is, by SetDrained.
+// Drained reports whether the replica is, by SetDrained.
 func (l *Ledger) Drained(replica int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -71,7 +71,7 @@ func (s *sample) add(t *Table, host int) {
 // Whole makes v a view of the whole fleet again.
 func (v *View) Whole() { v.sample.drawn = false }
 
-// Sampled says whether v is a view of a sample.
+// Sampled reports whether v is a view of a sample.
 func (v *View) Sampled() bool { return v.sample.drawn }
 
 // Hosts lists the hosts that v is a view of. Read-only, as the two below.

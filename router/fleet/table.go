@@ -225,7 +225,7 @@ func (t *Table) Reaches(r *Request, variant int) bool {
 	return r.MinQuality <= 0 || t.Tasks[r.Task].Quality[variant] >= r.MinQuality
 }
 
-// Serves says whether the replica can answer the request: where only one can, it is that.
+// Serves reports whether the replica can answer the request: where only one can, it is that.
 func (t *Table) Serves(r *Request, replica int) bool {
 	return (r.Only == 0 || r.Only == replica+1) && t.Reaches(r, t.Replicas[replica].Variant)
 }

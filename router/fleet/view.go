@@ -63,7 +63,7 @@ func (v *View) Tightest(replica int) time.Duration {
 // Forecast is how a further request is expected to fare on a replica.
 type Forecast struct {
 	// Pace is the time per output token of the batch that it would join, as a
-	// multiple of what [Task.Allowed] says of the request.
+	// multiple of what [Task.Allowed] allows the request.
 	Pace float64
 	// First is the time from its arrival to its first token, and Total that to the end
 	// of an answer of mean length, each as a multiple of the request's deadline for it;

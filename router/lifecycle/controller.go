@@ -132,7 +132,7 @@ func (c *Controller) Want(i int, target fleet.State, o Order) error {
 	return nil
 }
 
-// drain keeps requests away from the replica, if nobody else does.
+// drain keeps requests away from the replica, unless it is drained already.
 func (c *Controller) drain(i int) {
 	if !c.ledger.Drained(i) {
 		c.ledger.SetDrained(i, true)
@@ -140,7 +140,7 @@ func (c *Controller) drain(i int) {
 	}
 }
 
-// release ends what the controller has going on the replica, but for an action.
+// release ends what the controller does on the replica, except an action under way.
 func (c *Controller) release(i int) {
 	r := &c.replicas[i]
 	if r.mine {

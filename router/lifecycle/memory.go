@@ -40,7 +40,7 @@ func bytes(n int64) string {
 // is unknown.
 func (c *Controller) Free(host int) int64 { return c.free(host, -1, c.holds) }
 
-// fits reports whether the replica can be loaded beside what is loaded now.
+// fits reports whether the replica can be loaded in addition to what is loaded now.
 func (c *Controller) fits(i int) bool {
 	host := c.table.Replicas[i].Host
 	return c.table.Hosts[host].Memory == 0 || c.free(host, i, c.holds) >= c.table.MemoryOf(i)

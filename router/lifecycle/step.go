@@ -146,7 +146,7 @@ func (c *Controller) act(i int, verb control.Verb, from fleet.State, now time.Du
 
 // Observe implements [control.Controller]. Events of actions count for the action of
 // their epoch alone, which may have been given up. Those without an epoch, of a replica on
-// which no action is under way, report what another hand has done.
+// which no action is under way, report what another client of the engine has done.
 func (c *Controller) Observe(e control.Event) {
 	i := e.Replica
 	if i < 0 || i >= len(c.replicas) {
@@ -221,8 +221,8 @@ func (c *Controller) settle(i int, s fleet.State, err error) {
 	}
 }
 
-// changed follows what another hand has done to the replica's engine. What an action
-// comes to is for its own event to say.
+// changed follows what another client has done to the replica's engine. What an action
+// leads to is reported by its own event.
 func (c *Controller) changed(i int, s fleet.State) {
 	r := &c.replicas[i]
 	if r.phase == acting || r.loaded && s == fleet.Up || s == fleet.Down {

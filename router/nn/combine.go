@@ -152,7 +152,7 @@ func (m *MLP) Split(n int, hidden []int, actions int) ([]*MLP, error) {
 	return members, nil
 }
 
-// apart says whether no weight leads from a unit of one of n networks of the sizes to
+// apart reports whether no weight leads from a unit of one of n networks of the sizes to
 // another one's.
 func (m *MLP) apart(n int, sizes []int, stacked bool) bool {
 	last := len(sizes) - 2

@@ -28,7 +28,7 @@ const (
 // CandidateKinds lists all that a candidate's features may be.
 var CandidateKinds = []Kind{VariantOneHot, Quality, Gain, InFlight, LogInFlight, KVUse, Pace, Harm, FirstToken, Total, Neighbours}
 
-// Places says whether a policy with this Spec chooses a replica rather than a
+// Places reports whether a policy with this Spec chooses a replica rather than a
 // variant: it has candidates.
 func (s Spec) Places() bool { return len(s.Candidate) > 0 }
 
@@ -80,7 +80,7 @@ func (s Spec) validateCandidate(f Feature) error {
 	}
 }
 
-// boundTo says whether the meaning of an observation hangs on which tasks there
+// boundTo reports whether the meaning of an observation hangs on which tasks there
 // are, and on which variants. Without candidates the actions do: both.
 func (s Spec) boundTo() (tasks, variants bool) {
 	if !s.Places() {
@@ -146,7 +146,7 @@ func gain(task *fleet.Task, variant int) float64 {
 	return max(0, task.Weight*(task.Quality[variant]-task.Quality[variant-1]))
 }
 
-// forecast is the replica's, beyond all bounds where nobody forecasts. Read-only.
+// forecast returns the replica's forecast, or unknown without a forecaster. It is read-only.
 func forecast(v *fleet.View, replica int) *fleet.Forecast {
 	if len(v.Forecasts) == 0 {
 		return &unknown
@@ -154,7 +154,7 @@ func forecast(v *fleet.View, replica int) *fleet.Forecast {
 	return &v.Forecasts[replica]
 }
 
-// unknown stands for every forecast where nobody forecasts. It is not changed.
+// unknown is the forecast without a forecaster, beyond all bounds. It is read-only.
 var unknown = fleet.Forecast{Pace: math.Inf(1), Misses: math.Inf(1), First: math.Inf(1), Total: math.Inf(1)}
 
 // neighbours counts the requests in flight on the replica's host, on smaller
@@ -172,7 +172,7 @@ func neighbours(v *fleet.View, replica int) (smaller, larger int) {
 	return smaller, larger
 }
 
-// hostsUp counts the hosts with a replica that is up, at least one, or reckons
+// hostsUp counts the hosts with a replica that is up, at least one, or estimates
 // them from those of the sample.
 func hostsUp(v *fleet.View) float64 {
 	up := 0

@@ -62,7 +62,7 @@ const (
 	TotalDeadline      Kind = "total-deadline"
 	// Rate is the arrival rate per second ÷ scale (LBE-9).
 	Rate Kind = "rate"
-	// LogRate is log(1 + rate) ÷ scale, which tells low rates apart.
+	// LogRate is log(1 + rate) ÷ scale, which distinguishes low rates.
 	LogRate Kind = "log-rate"
 	// SmoothedRate is each of the view's smoothed arrival rates ÷ its scale.
 	SmoothedRate Kind = "smoothed-rate"
@@ -89,7 +89,7 @@ const Version = 1
 type Feature struct {
 	Kind  Kind      `json:"kind" yaml:"kind"`
 	Scale []float64 `json:"scale,omitempty" yaml:"scale,omitempty,flow"`
-	// Rule refers to the rule whose choice [Advice] tells.
+	// Rule refers to the rule whose choice [Advice] encodes.
 	Rule string `json:"rule,omitempty" yaml:"rule,omitempty"`
 	// Requests are how many of the latest requests each number of [Shortfall] is of.
 	Requests []int `json:"requests,omitempty" yaml:"requests,omitempty,flow"`

@@ -95,7 +95,7 @@ func forward(n policy.ValueFunction, x []float32) []float32 {
 	return out
 }
 
-// near says whether the engines' values agree to 1e-5, of the value where it is
+// near reports whether the engines' values agree to 1e-5, of the value where it is
 // above 1.
 func near(a, b float32) bool {
 	return math.Abs(float64(a-b)) <= 1e-5*max(1, math.Abs(float64(a)))

@@ -25,7 +25,7 @@ type Axis struct {
 	Tie string
 }
 
-// Families are the rules with parameters, those that go by windows of requests among them if
+// Families are the rules with parameters, including those that use windows of requests if
 // that is asked for. A rule with an optional parameter is two, without it and with it.
 func (m *Maker) Families(windows bool) ([]Family, error) {
 	predictor, err := m.predictor("a search over rules")

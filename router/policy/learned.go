@@ -25,7 +25,7 @@ type Trust struct {
 // Learned chooses the available variant with the highest value
 // Q(observation, variant), as training estimated it: an output of a network, or the mean
 // of the outputs of several. Equal values go to the smaller variant. Where its
-// observation tells a rule's advice, it departs from that as far as [Trust] says.
+// observation contains a rule's advice, it deviates from that as far as [Trust] allows.
 //
 // Its scratch holds, in this order, the observation (Dim numbers), the outputs
 // (one per variant of each network), the values (one per variant) and the network's own
@@ -34,7 +34,7 @@ type Learned struct {
 	name    string
 	encoder *observation.Encoder
 	net     ValueFunction
-	trust   Trust // nothing where the observation tells no advice
+	trust   Trust // zero where the observation contains no advice
 }
 
 // Learned makes the policy that net is for the maker's fleet. It returns an
@@ -73,7 +73,7 @@ func (p *Learned) Name() string { return p.name }
 // Spec is the Spec of the policy's observations.
 func (p *Learned) Spec() observation.Spec { return p.encoder.Spec() }
 
-// Match checks the Spec, and the rule whose advice it tells, against t.
+// Match checks the Spec, and the rule whose advice it contains, against t.
 func (p *Learned) Match(t *fleet.Table) error { return p.encoder.Match(t) }
 
 // Scratch is the length of the layout above.
@@ -102,7 +102,7 @@ func (p *Learned) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
 
 func finite(q float32) bool { return !math.IsNaN(float64(q)) && !math.IsInf(float64(q), 0) }
 
-// beyond says whether an observation has a number above all seen in training.
+// beyond reports whether an observation has a number above all seen in training.
 func (p *Learned) beyond(x []float32) bool {
 	for i, most := range p.trust.Seen {
 		if x[i] > most {
@@ -112,7 +112,7 @@ func (p *Learned) beyond(x []float32) bool {
 	return false
 }
 
-// What Explain says of a choice.
+// Reasons of choices, as Explain returns them.
 const (
 	byValue  = "the highest value"
 	byAdvice = "beyond what training has seen: the advice rules"

@@ -18,7 +18,7 @@ type Maker struct {
 	Balancer Balancer
 }
 
-// Encoder makes the encoder of s, with the rule whose advice it tells.
+// Encoder makes the encoder of s, with the rule whose advice it contains.
 func (m *Maker) Encoder(s observation.Spec) (*observation.Encoder, error) {
 	ref := s.Advice()
 	if ref == "" {

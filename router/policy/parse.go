@@ -19,7 +19,7 @@ var kinds = []string{"static", "threshold", "task-threshold", "slackfit", "least
 // Kinds are the words that rules begin with.
 func Kinds() []string { return slices.Clone(kinds) }
 
-// IsRule says whether a reference has the form of a rule, right or wrong; else
+// IsRule reports whether a reference has the form of a rule, right or wrong; else
 // it can only name a stored policy.
 func IsRule(ref string) bool {
 	kind, _, _ := strings.Cut(ref, ":")

@@ -10,7 +10,7 @@ import (
 	"gearshift/router/profile"
 )
 
-// predictor foretells latencies from a view and the profiles, for the rules
+// predictor predicts latencies from a view and the profiles, for the rules
 // that price them. Its times are in milliseconds, or in milliseconds per output
 // token.
 type predictor struct {

@@ -94,7 +94,7 @@ func (p *SlackFit) latency(v *fleet.View, r *fleet.Request, variant, shortest in
 	return slowest
 }
 
-// room says whether the request fits the KV caches of all those replicas.
+// room reports whether the request fits the KV caches of all those replicas.
 func (p *SlackFit) room(v *fleet.View, r *fleet.Request, variant, shortest int) bool {
 	if p.fill == 0 {
 		return true
@@ -134,7 +134,7 @@ func (p *SlackFit) batch(sequences int) batch {
 	return batch{sequences, int(float64(sequences) * p.lengths.Context)}
 }
 
-// likely says whether the replica is available, with the fewest requests in
+// likely reports whether the replica is available, with the fewest requests in
 // flight of its variant.
 func likely(v *fleet.View, replica, shortest int) bool {
 	return v.Available(replica) && int(v.InFlight[replica]) == shortest

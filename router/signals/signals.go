@@ -1,6 +1,6 @@
 // Package signals holds what engines say of their load, with its age, and corrects
 // the ledger by the work that they have besides the router's own. It reads no clock
-// and asks nobody: the reader of the gauges passes the readings in, with their times.
+// and asks no engine: the reader of the gauges passes the readings in, with their times.
 package signals
 
 import (
@@ -11,7 +11,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Reading is what an engine says of itself. What it does not say is −1.
+// Reading is what an engine's gauges show. What they do not show is −1.
 type Reading struct {
 	Running, Waiting float64
 	// KVUse is the share of its KV cache in use.

@@ -34,7 +34,7 @@ type Decision struct {
 	Utility     float64
 	// Moved says that another replica answered, or another variant, because the
 	// chosen one failed. What was earned counts for the choice all the same, but
-	// tells nothing of its speed.
+	// says nothing about its speed.
 	Moved bool
 	// PerToken is from arrival to finish by output tokens; zero if unknown.
 	PerToken time.Duration

@@ -54,7 +54,7 @@ type Result struct {
 	Replay *Replay `json:"replay,omitempty"`
 }
 
-// Summarise measures the log, but for its files and the simulation.
+// Summarise measures the log, except its files and the simulation.
 func Summarise(l *Log, variants []fleet.Variant) Summary {
 	s := Summary{Runs: len(l.Runs), Policies: map[string]int{}, Share: map[string]float64{}}
 	s.Judged = l.count(judged)

@@ -42,7 +42,7 @@ type Scorer struct {
 	errors errors
 }
 
-// scored says whether a decision counts.
+// scored reports whether a decision counts.
 func scored(d *Decision) bool { return d.Judged && !d.Pinned }
 
 // Score asks the decider about each decision of the log that counts.
@@ -66,7 +66,7 @@ func (s *Scorer) Score(decider evaluation.Decider) Scores {
 		s.Forecaster.Forecast(&view, &d.Request)
 		variant, replica := s.choose(&view, &d.Request, decider, scratch)
 		if replica < 0 {
-			return // nothing is available: nobody could have chosen
+			return // no variant is available: no policy could have chosen
 		}
 		expected := s.errors.utility(&view, &d.Request, replica)
 		forecast.add(expected, 1)

@@ -36,7 +36,7 @@ func Interval(mean, lo, hi float64) Cell {
 	return Cell{kind: KindInterval, value: mean, lo: lo, hi: hi}
 }
 
-// Beside is our number beside the paper's. The ratio shown is ours to theirs.
+// Beside shows our number and the paper's. The ratio shown is ours to theirs.
 func Beside(ours, paper float64) Cell {
 	return BesideInterval(ours, math.NaN(), math.NaN(), paper)
 }

@@ -110,7 +110,7 @@ func typeset(style *text.Style, size vg.Length) {
 	style.Font, style.Color = font.From(typeface, size), role(roleInk, 1)
 }
 
-// grid has lines at the labels of the axes, but for the names of categories.
+// grid has lines at the labels of the axes, except the names of categories.
 func (f *Figure) grid() *plotter.Grid {
 	line := draw.LineStyle{Color: role(roleGrid, 1), Width: gridWidth}
 	g := &plotter.Grid{Vertical: line, Horizontal: line}
@@ -270,7 +270,7 @@ func (l look) glyph() draw.GlyphStyle {
 	return draw.GlyphStyle{Color: l.color(1), Radius: markerRadius, Shape: l.marker}
 }
 
-// marked says whether the i-th point has a marker. Those of a long line are
+// marked reports whether the i-th point has a marker. Those of a long line are
 // spread out, at other places for each look.
 func (s *Series) marked(i int, l look) bool {
 	if s.Style == Points || len(s.X) <= sparse {

@@ -36,7 +36,7 @@ type obstacle struct {
 	cost int
 }
 
-// labelled says whether a point of the figure has a label.
+// labelled reports whether a point of the figure has a label.
 func (f *Figure) labelled() bool {
 	return slices.ContainsFunc(f.Series, func(s Series) bool { return len(s.Labels) > 0 })
 }
@@ -128,7 +128,7 @@ func onEdge(c *draw.Canvas, at vg.Point) (edge vg.Point, down, beyond bool) {
 	return at, false, false
 }
 
-// placed finds the label's place beside a point, the first of those that hide the least.
+// placed finds the label's position next to a point, the first of those that hide the least.
 func placed(c *draw.Canvas, style text.Style, at vg.Point, label string, obstacles []obstacle) (best vg.Rectangle) {
 	width, height := slack*style.Width(label), style.Height(label)
 	least := -1

@@ -1,6 +1,6 @@
 // Package report renders an evaluation: one page of HTML that reads without a
 // network, the same model as JSON, and a CSV file for each table and figure. It
-// knows nothing of policies or workloads; whoever fills a [Report] does.
+// knows nothing of policies or workloads; its user fills a [Report].
 //
 // The same report gives the same bytes.
 package report
@@ -109,7 +109,7 @@ const (
 	Line   Style = "line"
 	Step   Style = "step"   // each Y holds until the next X
 	Points Style = "points" // markers alone
-	Bars   Style = "bars"   // over categories, beside the other bars there
+	Bars   Style = "bars"   // over categories, next to the other bars there
 	Band   Style = "band"   // the area from Lo to Hi
 )
 

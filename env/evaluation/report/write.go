@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// The names that a report takes in its folder, beside [csvFolder].
+// The names that a report takes in its folder, in addition to [csvFolder].
 const (
 	pageFile = "report.html"
 	jsonFile = "report.json"
@@ -108,7 +108,7 @@ func Replaceable(dir string) error {
 	return nil
 }
 
-// install writes the files beside their places, and moves them there once all
+// install writes the files next to their final names, and renames them once all
 // are whole.
 func install(dir string, files map[string][]byte, places []string) (err error) {
 	stage, err := os.MkdirTemp(dir, ".report-*")
