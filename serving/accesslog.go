@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"gearshift/serving/config"
+	"gearshift/serving/explain"
+	"gearshift/serving/figures"
 	"gearshift/serving/lograte"
 )
 
@@ -102,7 +104,7 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 		line = append(line, slog.String("fallback", w.Reason))
 	}
 	if w.Waited > 0 {
-		line = append(line, slog.Float64("waited_ms", short(milliseconds(w.Waited))))
+		line = append(line, slog.Float64("waited_ms", figures.Short(figures.Milliseconds(w.Waited))))
 	}
 	return append(line, slog.Int("attempts", a.Attempts), slog.Int("prompt_tokens", w.Request.PromptTokens),
 		slog.Int64("overhead_us", a.Overhead.Microseconds()))
@@ -113,7 +115,7 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	w, r, t := a.Work, a.Result, a.server.table
 	ms := func(key string, d time.Duration) {
 		if d > 0 {
-			line = append(line, slog.Float64(key, short(milliseconds(d))))
+			line = append(line, slog.Float64(key, figures.Short(figures.Milliseconds(d))))
 		}
 	}
 	if r.Tokens > 0 {
@@ -127,17 +129,17 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	ms("first_token_deadline_ms", d.FirstToken)
 	ms("total_deadline_ms", d.Total)
 	if r.Judged {
-		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", short(r.Utility)))
+		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", figures.Short(r.Utility)))
 	}
 	return line
 }
 
 // explained is an explanation in a log line: an object in JSON, in text the same
 // on one line.
-type explained struct{ *Explanation }
+type explained struct{ *explain.Explanation }
 
 // MarshalText implements [encoding.TextMarshaler].
-func (e explained) MarshalText() ([]byte, error) { return []byte(e.header()), nil }
+func (e explained) MarshalText() ([]byte, error) { return []byte(e.Header()), nil }
 
 // MarshalJSON implements [json.Marshaler].
 func (e explained) MarshalJSON() ([]byte, error) { return json.Marshal(e.Explanation) }

@@ -14,6 +14,7 @@ import (
 
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/explain"
 )
 
 // logged is a server with an access log, at a time that stands still.
@@ -190,7 +191,7 @@ func TestReloadOfTheAccessLog(t *testing.T) {
 func TestAccessLineOfALease(t *testing.T) {
 	g := logged(t, nil, config.AccessAll, 1)
 	w := g.do("POST", "/v1/gearshift/route", "{}", "x-request-id", "lease", "x-gearshift-explain", "1")
-	if explain(t, w).Variant != "small" || len(g.lines()) != 0 {
+	if explanation(t, w).Variant != "small" || len(g.lines()) != 0 {
 		t.Fatalf("%s, then %q", w.Header(), g.lines())
 	}
 	var out struct{ Lease string }
@@ -214,7 +215,7 @@ func TestJSONLogsHoldObjects(t *testing.T) {
 	var line struct {
 		Level, Msg string
 		Utility    float64
-		Explain    serving.Explanation
+		Explain    explain.Explanation
 	}
 	if err := json.Unmarshal([]byte(text.String()), &line); err != nil || line.Level != "INFO" || line.Utility != 0.5 || line.Explain.Policy != "wants@3" {
 		t.Errorf("%v, %+v: %s", err, line, text.String())

@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/router"
+	"gearshift/router/fleet"
+	"gearshift/serving/explain"
 )
 
 // Account is what an operator is told of one request: what it asked for, how it
@@ -40,17 +44,17 @@ type Account struct {
 	Result Result
 	// Explanation says what the choice went by. It is nil unless the client, or an
 	// [Observer], asked for it.
-	Explanation *Explanation
+	Explanation *explain.Explanation
 
 	server    *Server
-	conn      string       // the remote address of the connection
-	forwarded []string     // whom proxies say that it is for
-	asked     bool         // the client wants the explanation
-	ended     bool         // the answer and the work
-	faulty    bool         // the request is itself at fault
-	explainer *explainer   // nil if nobody wants to know
-	span      span         // of the request, if it is traced
-	open      atomic.Int32 // what must end before the request is over
+	conn      string            // the remote address of the connection
+	forwarded []string          // whom proxies say that it is for
+	asked     bool              // the client wants the explanation
+	ended     bool              // the answer and the work
+	faulty    bool              // the request is itself at fault
+	explainer *explain.Observer // nil if nobody wants to know
+	span      span              // of the request, if it is traced
+	open      atomic.Int32      // what must end before the request is over
 	attempted atomic.Int32
 }
 
@@ -155,11 +159,11 @@ func (a *Account) routed(w *Work, took time.Duration, h http.Header) {
 	}
 	a.Work, w.account = w, a
 	if a.explainer != nil {
-		a.Explanation = a.explainer.explanation
+		a.Explanation = a.explainer.Explanation
 	}
 	a.open.Add(1)
 	if a.asked && a.Explanation != nil {
-		h.Set(headerExplain, a.Explanation.header())
+		h.Set(headerExplain, a.Explanation.Header())
 	}
 	a.decideSpan(took)
 	for _, o := range a.server.observers {
@@ -217,3 +221,19 @@ const (
 	// OutcomeRejected: there was no room for it, or no replica.
 	OutcomeRejected = "rejected"
 )
+
+// observer sees the choice if an explanation of it is wanted; nil if not.
+func (a *Account) observer(r fleet.Request) router.Observer {
+	if a == nil {
+		return nil
+	}
+	wanted := a.asked
+	for _, o := range a.server.observers {
+		wanted = o.Curious() || wanted
+	}
+	if !wanted {
+		return nil
+	}
+	a.explainer = explain.New(r, a.server.router.Ledger())
+	return a.explainer
+}

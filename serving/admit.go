@@ -98,7 +98,7 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 	work.spend = spend
 	work.told = true
 	work.unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
-	if err := work.Begin(k.variant, k.account.witness(k.fleet)); err != nil && !s.unfit(work, k, err) {
+	if err := work.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(work, k, err) {
 		spend.End(time.Now(), 0)
 		claim := claim{class: s.line.kinds.Load().listed[0]}
 		return nil, s.shed(s.line.refused(err, claim), k, claim, h)

@@ -3,14 +3,12 @@ package serving
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/browser"
-	"gearshift/serving/paths"
 )
 
 // exposed are the headers of an answer that a page may read.
@@ -73,20 +71,6 @@ func foreignOrigin(r *http.Request) *refusal {
 		who = fmt.Sprintf("pages of the origin %q", from)
 	}
 	return bad(http.StatusForbidden, "", "cross_origin", who+" may not ask; serving.cors.origins lists those that may")
-}
-
-// cleanPaths has paths read as they are meant; see [paths.Clean].
-func cleanPaths(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if path := paths.Clean(r.URL.Path); path != r.URL.Path {
-			meant := *r
-			meant.URL = new(url.URL)
-			*meant.URL = *r.URL
-			meant.URL.Path, meant.URL.RawPath = path, ""
-			r = &meant
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // getVersion answers with the version of this program.

@@ -32,12 +32,12 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		s.refuse(c, fault)
 		return
 	}
-	if !s.memory.answers.Take(answerBuffer) {
-		s.memory.logShortage(s, "answers")
+	if !s.memory.Answers.Take(answerBuffer) {
+		s.memory.LogShortage("answers")
 		s.refuse(c, s.noMemory(c, "for answers"))
 		return
 	}
-	defer s.memory.answers.Give(answerBuffer)
+	defer s.memory.Answers.Give(answerBuffer)
 	work, fault := s.enter(c, e, k, until)
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
@@ -91,3 +91,6 @@ func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
 	w.account.over(r)
 	return r, true
 }
+
+// answerBuffer is what a request is charged for passing on an answer.
+const answerBuffer = 32 << 10

@@ -117,7 +117,7 @@ func (s *Server) unfit(w *Work, k call, err error) bool {
 	if w.Request.Holding == before {
 		return false
 	}
-	if w.Begin(k.variant, k.account.witness(k.fleet)) == nil {
+	if w.Begin(k.variant, k.account.observer(k.fleet)) == nil {
 		return true
 	}
 	w.Request.Holding = before

@@ -90,7 +90,7 @@ func (d *dispatch) once() *answer {
 func (d *dispatch) attempt(replica int) *answer {
 	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
 	now := d.clock()
-	a := &answer{replica: replica, sent: now, budget: d.memory.answers, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
+	a := &answer{replica: replica, sent: now, budget: d.memory.Answers, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
 	a.keyed, a.endpoint, a.common = d.keyed(replica), d.endpoint, d.endpoint.common
 	if a.stream = d.call.Stream; a.stream {

@@ -12,6 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/explain"
 )
 
 // valued is a policy that tells what it thinks of the variants.
@@ -31,9 +32,9 @@ func (forecasts) Forecast(v *fleet.View, _ *fleet.Request) {
 	}
 }
 
-func explain(t *testing.T, w *httptest.ResponseRecorder) serving.Explanation {
+func explanation(t *testing.T, w *httptest.ResponseRecorder) explain.Explanation {
 	t.Helper()
-	var e serving.Explanation
+	var e explain.Explanation
 	if err := json.Unmarshal([]byte(w.Header().Get("X-Gearshift-Explain")), &e); err != nil {
 		t.Fatalf("status %d, %q: %v", w.Code, w.Header().Get("X-Gearshift-Explain"), err)
 	}
@@ -60,7 +61,7 @@ func TestExplanations(t *testing.T) {
 	core.Ledger().SetUp(smallOnA, false)
 	lease, _ := core.Ledger().Begin(smallOnB, 0)
 	defer lease.End()
-	e := explain(t, g.do("POST", chat, ask, "x-gearshift-explain", "1", "x-llm-d-slo-tpot-ms", "20"))
+	e := explanation(t, g.do("POST", chat, ask, "x-gearshift-explain", "1", "x-llm-d-slo-tpot-ms", "20"))
 	if e.Variant != "large" || e.Replica != "large@a" || e.Policy != "wants@3" || e.Why != "the highest value" || e.Task != "chat" ||
 		e.DeadlineMS != 20 || e.InFlight != 1 || len(e.Alternatives) != 2 {
 		t.Errorf("explained %+v", e)
@@ -70,11 +71,11 @@ func TestExplanations(t *testing.T) {
 	if !small.Available || small.InFlight != 1 || small.Quality != 0.5 || *small.PaceMS != 20 || *small.Misses != 0.125 || *small.Value != 0.25 || small.KVUse != nil {
 		t.Errorf("of the small %+v", small)
 	}
-	if e = explain(t, g.do("POST", chat, strings.Replace(ask, "auto", "small", 1), "x-gearshift-explain", "1")); e.Policy != "pinned" || e.Why != "" || e.Alternatives[0].Value != nil {
+	if e = explanation(t, g.do("POST", chat, strings.Replace(ask, "auto", "small", 1), "x-gearshift-explain", "1")); e.Policy != "pinned" || e.Why != "" || e.Alternatives[0].Value != nil {
 		t.Errorf("of a pinned variant %+v", e)
 	}
 	core.Ledger().SetUp(largeA, false)
-	if e = explain(t, g.do("POST", chat, ask, "x-gearshift-explain", "1")); e.Fallback == "" || e.Policy != "first" || e.Alternatives[1].Available || e.Alternatives[1].PaceMS != nil {
+	if e = explanation(t, g.do("POST", chat, ask, "x-gearshift-explain", "1")); e.Fallback == "" || e.Policy != "first" || e.Alternatives[1].Available || e.Alternatives[1].PaceMS != nil {
 		t.Errorf("of a fallback %+v", e)
 	}
 }
@@ -111,7 +112,7 @@ func TestExplanationsAreBounded(t *testing.T) {
 			t.Fatalf("byte %d in the header", b)
 		}
 	}
-	if e := explain(t, w); len(text) > 4096 || len(e.Alternatives) < 10 || len(e.Alternatives)+e.Omitted != n || e.Task != task.Name || e.Variant != "größe-0" {
+	if e := explanation(t, w); len(text) > 4096 || len(e.Alternatives) < 10 || len(e.Alternatives)+e.Omitted != n || e.Task != task.Name || e.Variant != "größe-0" {
 		t.Errorf("%d bytes, %d alternatives, %d omitted, task %q", len(text), len(e.Alternatives), e.Omitted, e.Task)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"gearshift/router/fleet"
 )
 
 // answers refuses a pinned variant that does not answer the task.
@@ -40,26 +38,4 @@ func (s *Server) taskFor(variant int) int {
 		}
 	}
 	return task
-}
-
-// unavailable says in a few words why a variant without an available replica has none, if
-// that is not its load or its health.
-func unavailable(l *fleet.Ledger, task, variant int) string {
-	t := l.Table()
-	if !t.Answers(task, variant) {
-		return "does not answer the task"
-	}
-	found := map[fleet.State]bool{}
-	for _, i := range t.ReplicasOf(variant) {
-		found[l.Placed(i)] = true
-	}
-	switch {
-	case found[fleet.Up] || found[fleet.Draining]:
-		return ""
-	case found[fleet.Loading]:
-		return "loading"
-	case found[fleet.Warm]:
-		return "asleep"
-	}
-	return "not loaded"
 }

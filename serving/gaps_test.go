@@ -52,7 +52,7 @@ func TestTasksWithGaps(t *testing.T) {
 			continue
 		}
 		if x.status == http.StatusOK && x.task == "copy" {
-			if e := explain(t, w); e.Variant != "large" || e.Alternatives[0].Available || e.Alternatives[0].Unavailable != "does not answer the task" {
+			if e := explanation(t, w); e.Variant != "large" || e.Alternatives[0].Available || e.Alternatives[0].Unavailable != "does not answer the task" {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
@@ -73,7 +73,7 @@ func TestDefaultTaskOfAVariant(t *testing.T) {
 	}
 	g := newRig(t, says(http.StatusOK, jsonType, fine), func(o *serving.Options) { o.Router = core })
 	w := g.do("POST", chat, strings.Replace(ask, "auto", "large", 1), "x-gearshift-explain", "1")
-	if e := explain(t, w); w.Code != http.StatusOK || e.Task != "copy" || e.Variant != "large" {
+	if e := explanation(t, w); w.Code != http.StatusOK || e.Task != "copy" || e.Variant != "large" {
 		t.Errorf("status %d, %+v", w.Code, e)
 	}
 }
@@ -89,13 +89,13 @@ func TestExplanationsOfWhatIsNotLoaded(t *testing.T) {
 	} {
 		core.Ledger().Place(smallOnA, x.a)
 		core.Ledger().Place(smallOnB, x.b)
-		e := explain(t, g.do("POST", chat, ask, "x-gearshift-explain", "1"))
+		e := explanation(t, g.do("POST", chat, ask, "x-gearshift-explain", "1"))
 		if small := e.Alternatives[0]; small.Unavailable != x.want || small.Available != (x.b == fleet.Up) {
 			t.Errorf("%v and %v: %+v, want %q", x.a, x.b, small, x.want)
 		}
 	}
 	core.Ledger().SetUp(smallOnB, false)
-	if e := explain(t, g.do("POST", chat, ask, "x-gearshift-explain", "1")); e.Alternatives[0].Available || e.Alternatives[0].Unavailable != "" {
+	if e := explanation(t, g.do("POST", chat, ask, "x-gearshift-explain", "1")); e.Alternatives[0].Available || e.Alternatives[0].Unavailable != "" {
 		t.Errorf("of one that failed: %+v", e.Alternatives[0])
 	}
 }

@@ -79,7 +79,7 @@ func (l *line) follow() {
 // router's, a [router.Refusal], or why the context ended.
 func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.Duration) error {
 	var err error
-	witness := c.account.witness(c.fleet)
+	witness := c.account.observer(c.fleet)
 	if l.waiting.Load() == 0 { // nobody is overtaken
 		if err = w.Begin(c.variant, witness); !router.Scarce(err) {
 			return err

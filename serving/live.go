@@ -40,7 +40,7 @@ type live struct {
 func (s *Server) begins() error {
 	first, err := s.prepare(s.config, nil)
 	if err == nil {
-		err = s.restoreUsage(first)
+		err = first.ring.RestoreUsage(s.config.UsageFile)
 	}
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func TestTheRouteEndpointHeedsTheQuality(t *testing.T) {
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"variant":"large"`) || !strings.Contains(w.Body.String(), router.ReasonFloor) {
 		t.Errorf("status %d, %s", w.Code, w.Body)
 	}
-	if e := explain(t, w); e.MinQuality != 0.9 || e.Variant != "large" || e.Fallback != router.ReasonFloor {
+	if e := explanation(t, w); e.MinQuality != 0.9 || e.Variant != "large" || e.Fallback != router.ReasonFloor {
 		t.Errorf("explained %+v", e)
 	}
 }

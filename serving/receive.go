@@ -29,7 +29,7 @@ func (s *Server) receive(c *gin.Context, announced int64) (*wire.Buffer, *refusa
 	}
 	most := s.settings().MaxBody
 	p := intake{server: s, from: http.MaxBytesReader(c.Writer, c.Request.Body, most), announced: announced, most: most + 1}
-	p.hold = s.memory.bodies.Begin(s.clock(), c.Writer)
+	p.hold = s.memory.Bodies.Begin(s.clock(), c.Writer)
 	body, err := p.read()
 	if err != nil {
 		p.hold.Free()
@@ -121,12 +121,12 @@ func (s *Server) unreceived(c *gin.Context, err error) *refusal {
 		return s.oversize()
 	case errors.Is(err, memory.ErrSlow):
 		c.Header("Connection", "close")
-		s.memory.logShortage(s, "slow_body")
+		s.memory.LogShortage("slow_body")
 		return bad(http.StatusRequestTimeout, "", "body_too_slow",
 			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
 	case errors.Is(err, memory.ErrFull):
 		c.Header("Connection", "close")
-		s.memory.logShortage(s, "bodies")
+		s.memory.LogShortage("bodies")
 		return s.noMemory(c, "for request bodies")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
@@ -142,7 +142,23 @@ func (s *Server) noMemory(c *gin.Context, what string) *refusal {
 		Message: "the router has no memory left " + what + "; try again later"}}
 }
 
-// cutOff ends the read of a body that may be waiting.
-func cutOff(writer any) {
-	_ = http.NewResponseController(writer.(http.ResponseWriter)).SetReadDeadline(time.Unix(1, 0))
+// atWork says that the request's connection is no longer one that waits.
+func (s *Server) atWork(c *gin.Context) { s.clients.Begin(c.Request) }
+
+// holdHeader has the header of an encrypted request count while it is at work. One that
+// is not encrypted counted as it came.
+func (s *Server) holdHeader(c *gin.Context) {
+	if c.Request.TLS == nil {
+		return
+	}
+	held, ok := s.clients.Hold(c.Request.Header)
+	if !ok {
+		c.Header("Connection", "close")
+		s.refuse(c, s.noMemory(c, "for headers"))
+		return
+	}
+	if held > 0 {
+		defer s.clients.Release(held)
+		c.Next()
+	}
 }

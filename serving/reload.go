@@ -1,9 +1,12 @@
 package serving
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,6 +14,7 @@ import (
 	"gearshift/serving/admin"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
+	"gearshift/serving/files"
 	"gearshift/serving/trial"
 )
 
@@ -172,8 +176,8 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 // takeOver passes the settings on to the parts that keep what they derived from them.
 func (s *Server) takeOver() {
 	s.line.follow()
-	s.memory.follow(s.settings())
-	s.clients.SetBounds(connectionBounds(s.settings(), s.memory.known, s.clients.files))
+	s.memory.Follow(s.settings())
+	s.clients.Follow(s.settings())
 	s.budget.set(s.settings().Retries, s.clock())
 	s.engines.Follow(s.settings().Watching(), s.settings().Gauges)
 	s.engines.Corrects(corrects(s.settings()))
@@ -196,4 +200,43 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 	s.reloads.total.WithLabelValues(policyPart, "success").Inc()
 	out.Changed = slices.Insert(out.Changed, 0, policyPart)
 	return nil
+}
+
+// watched are the files whose change is worth a reload.
+func (s *Server) watched() []string {
+	list := s.live.Load().files()
+	if s.reloader != nil {
+		list = append(list, s.reloader.Files()...)
+	}
+	return list
+}
+
+// watch reloads when files hold something else than before and have then stayed so for a
+// period, so that none is read while it is being written. It looks rather than waits to be
+// told: files that are links to others, as Kubernetes mounts them, and those on
+// network drives, tell nobody. It returns when the context ends.
+func (s *Server) watch(ctx context.Context) {
+	var looker files.Looker
+	seen := looker.Look(ctx, s.watched())
+	if s.config.Watch == 0 || len(seen) == 0 {
+		return
+	}
+	tick := time.NewTicker(s.config.Watch)
+	defer tick.Stop()
+	changed := true // since they were first read, for all that is known
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := looker.Look(ctx, s.watched())
+		switch {
+		case !maps.Equal(now, seen):
+			seen, changed = now, true
+		case changed:
+			changed = false
+			_, _ = s.Reload(byFile) // which has told the log
+		}
+	}
 }

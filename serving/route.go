@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/figures"
 	"gearshift/serving/leases"
 	"gearshift/serving/wire"
 )
@@ -195,11 +196,11 @@ func (s *Server) endRoute(c *gin.Context) {
 	if r.Tokens > 0 { // the caller has seen the replica answer
 		s.health.Succeeded(w.Replica, w.Request.Arrival+w.Waited)
 	}
-	out := gin.H{"latency_ms": milliseconds(r.Latency)}
+	out := gin.H{"latency_ms": figures.Milliseconds(r.Latency)}
 	if r.Judged {
 		out["deadline_met"], out["utility"] = r.Met, r.Utility
 		if r.Tokens > 0 {
-			out["per_token_ms"] = milliseconds(r.PerToken)
+			out["per_token_ms"] = figures.Milliseconds(r.PerToken)
 		}
 	}
 	c.JSON(http.StatusOK, out)
@@ -217,5 +218,3 @@ func (s *Server) decode(c *gin.Context, into any) *refusal {
 	}
 	return refusalOf(wire.Decode(body.Bytes(), into, true))
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

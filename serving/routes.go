@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"gearshift/serving/paths"
 )
 
 // route is an endpoint of the server, its own or a module's.
@@ -91,7 +93,7 @@ func (s *Server) makeRouters() error {
 			client = append(client, r)
 		}
 	}
-	s.cleaned, s.known = cleanPaths(s.engine), newKnown(client)
+	s.cleaned, s.known = paths.Handler(s.engine), newKnown(client)
 	if err := s.mount(s.engine, client); err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ import (
 	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
 	"gearshift/serving/files"
+	"gearshift/serving/keys"
+	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
 	"gearshift/serving/trial"
 )
@@ -126,8 +128,8 @@ type Server struct {
 	operators *operators
 	drain     drain
 	budget    *budget
-	memory    *budgets
-	clients   *connected
+	memory    *limits.Memory
+	clients   *limits.Connections
 	failures  *lograte.Limiter     // lines about attempts that failed
 	pending   []pending            // by replica
 	live      atomic.Pointer[live] // what may change while running
@@ -195,8 +197,9 @@ func New(o Options) (*Server, error) {
 	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.prompts, s.table})
 	s.kept = newResponses(s.clock)
 	s.abilities = abilities.New(len(endpoints))
-	s.memory = newBudgets(&s.config, o.Memory)
-	s.clients = s.newConnected(o.Memory, o.Files)
+	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
+	trusted := func(addr string) bool { return s.live.Load().proxies.Trust(addr) }
+	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.books.registry.MustRegister(s.memory, s.clients)
 	var err error
 	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
@@ -238,7 +241,8 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 // Config.ReadyGrace, takes no more connections, waits for the requests in flight as long
 // as Config.DrainTimeout allows, and cuts off the rest. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := s.clientServer()
+	server := s.httpServer(s.cleaned)
+	s.clients.Watch(server)
 	defer s.Close()
 	failed := make(chan error, 1)
 	encrypted := s.config.TLS.On()
@@ -246,14 +250,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if graceful := draingrace.Wrap(l); graceful != nil {
 		l, end = graceful, graceful.End
 	}
-	go func() { failed <- certificate.Serve(server, s.limited(l, encrypted), s.certificate()) }()
+	go func() {
+		failed <- certificate.Serve(server, s.clients.Limited(l, encrypted, s.settings().RetryAfter), s.certificate())
+	}()
 	s.log.Info("listening", "addr", l.Addr().String(), "policy", s.router.PolicyName(), "tls", encrypted)
 	s.tellKeys()
 	watching, unwatch := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { s.watch(watching) })
 	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
-	watcher.Go(func() { s.keepUsage(keeping) })
+	watcher.Go(func() {
+		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.live.Load().ring }, s.log)
+	})
 	defer watcher.Wait()
 	defer unkeep()
 	defer s.leases.close() // which counts among what keys have used

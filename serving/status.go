@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
+	"gearshift/serving/figures"
 	"gearshift/serving/wire"
 )
 
@@ -101,7 +102,7 @@ func (s *Server) Status() Status {
 
 func (s *Server) kvUse(replica int) *float64 {
 	if size := s.table.Replicas[replica].KVTokens; size > 0 {
-		return number(float64(s.adapter.Held(replica)) / float64(size))
+		return figures.Pointer(float64(s.adapter.Held(replica)) / float64(size))
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (s *Server) status(c *gin.Context) { c.JSON(http.StatusOK, s.Status()) }
 // slowdownOf is nil of a replica that is not taken to be slow.
 func (s *Server) slowdownOf(replica int) *float64 {
 	if factor := s.engines.Slowdown(replica); factor > 1 {
-		return number(factor)
+		return figures.Pointer(factor)
 	}
 	return nil
 }
@@ -142,7 +143,7 @@ func (s *Server) slowdownOf(replica int) *float64 {
 // driftOf is nil of a replica that has not answered enough.
 func (s *Server) driftOf(replica int) *float64 {
 	if ratio, known := s.engines.DriftOf(replica); known {
-		return number(ratio)
+		return figures.Pointer(ratio)
 	}
 	return nil
 }

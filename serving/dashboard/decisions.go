@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/explain"
 )
 
 // Decision is a request as the page shows it.
@@ -39,7 +40,7 @@ type Decision struct {
 	Utility     float64              `json:"utility"`
 	OverheadUS  int64                `json:"overhead_us,omitempty"`
 	WaitedMS    float64              `json:"waited_ms,omitempty"`
-	Explanation *serving.Explanation `json:"explanation,omitempty"`
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
 }
 
 // decision describes the request as it is now.

@@ -3,7 +3,11 @@
 // without the base's /v1.
 package paths
 
-import "strings"
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
 
 // models is what the names of models stand behind. They may hold slashes of their own.
 const models = "/v1/models/"
@@ -76,4 +80,18 @@ func withoutBase(path string) bool {
 		}
 	}
 	return false
+}
+
+// Handler has paths read as they are meant; see [Clean].
+func Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path := Clean(r.URL.Path); path != r.URL.Path {
+			meant := *r
+			meant.URL = new(url.URL)
+			*meant.URL = *r.URL
+			meant.URL.Path, meant.URL.RawPath = path, ""
+			r = &meant
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -1,10 +1,9 @@
-package serving
+// Package explain says what a choice was based on, for the client or the operator who asks.
+package explain
 
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -12,9 +11,10 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/figures"
 )
 
-// Explanation is what a choice went by, and what else there was.
+// Explanation is what a choice was based on, and what else there was.
 type Explanation struct {
 	Variant string `json:"variant"`
 	Replica string `json:"replica"`
@@ -68,51 +68,38 @@ type Alternative struct {
 	Value *float64 `json:"value,omitempty"`
 }
 
-// explainer is the witness of one choice that is to be explained.
-type explainer struct {
+// Observer sees one choice that is to be explained.
+type Observer struct {
 	request fleet.Request
 	ledger  *fleet.Ledger
 	values  []float64
 	why     string
-	// explanation is for the account once the work has begun: until then, another
-	// goroutine may be at it.
-	explanation *Explanation
+	// Explanation is there once the choice is made. Until then, another goroutine may be
+	// writing it.
+	Explanation *Explanation
 }
 
-// witness is shown the choice if anyone wants to know what it went by.
-func (a *Account) witness(r fleet.Request) router.Observer {
-	if a == nil {
-		return nil
-	}
-	wanted := a.asked
-	for _, o := range a.server.observers {
-		wanted = o.Curious() || wanted
-	}
-	if !wanted {
-		return nil
-	}
-	a.explainer = &explainer{request: r, ledger: a.server.router.Ledger()}
-	return a.explainer
-}
+// New makes an Observer of the request's choice.
+func New(r fleet.Request, l *fleet.Ledger) *Observer { return &Observer{request: r, ledger: l} }
 
-// Explained implements [router.ExplanationObserver].
-func (x *explainer) ObserveExplanation(values []float32, why string) {
+// ObserveExplanation implements [router.ExplanationObserver].
+func (x *Observer) ObserveExplanation(values []float32, why string) {
 	x.why = why
 	for _, q := range values {
 		x.values = append(x.values, float64(q))
 	}
 }
 
-// Saw implements [router.Observer].
-func (x *explainer) Observe(v *fleet.View, c router.Choice) {
+// Observe implements [router.Observer].
+func (x *Observer) Observe(v *fleet.View, c router.Choice) {
 	t, task := v.Table, &v.Table.Tasks[x.request.Task]
 	deadlines := task.Deadlines(&x.request)
 	e := &Explanation{
 		Variant: t.Variants[c.Variant].Name, Replica: t.Replicas[c.Replica].Name, Policy: c.Policy,
 		Why: x.why, Fallback: c.Reason, Task: task.Name,
-		DeadlineMS: short(milliseconds(deadlines.PerToken)), FirstTokenMS: short(milliseconds(deadlines.FirstToken)), TotalMS: short(milliseconds(deadlines.Total)),
+		DeadlineMS: figures.Short(figures.Milliseconds(deadlines.PerToken)), FirstTokenMS: figures.Short(figures.Milliseconds(deadlines.FirstToken)), TotalMS: figures.Short(figures.Milliseconds(deadlines.Total)),
 		PromptTokens: x.request.PromptTokens,
-		MinQuality:   short(x.request.MinQuality), Rate: short(v.Rate),
+		MinQuality:   figures.Short(x.request.MinQuality), Rate: figures.Short(v.Rate),
 		Alternatives: make([]Alternative, len(t.Variants)),
 	}
 	for m := range e.Alternatives {
@@ -122,15 +109,15 @@ func (x *explainer) Observe(v *fleet.View, c router.Choice) {
 		}
 		e.InFlight += e.Alternatives[m].InFlight
 		if m < len(x.values) {
-			e.Alternatives[m].Value = number(x.values[m])
+			e.Alternatives[m].Value = figures.Pointer(x.values[m])
 		}
 	}
-	x.explanation = e
+	x.Explanation = e
 }
 
 func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines, pace time.Duration) Alternative {
 	a := Alternative{
-		Variant: v.Table.Variants[variant].Name, Quality: short(quality),
+		Variant: v.Table.Variants[variant].Name, Quality: figures.Short(quality),
 		Available: v.VariantAvailable(variant), InFlight: v.VariantInFlight(variant),
 	}
 	best := -1
@@ -139,7 +126,7 @@ func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines,
 			continue
 		}
 		if use := v.KVUse(i); v.Table.Replicas[i].KVTokens > 0 && (a.KVUse == nil || use < *a.KVUse) {
-			a.KVUse = number(use)
+			a.KVUse = figures.Pointer(use)
 		}
 		if len(v.Forecasts) > i && (best < 0 || v.Forecasts[i].Pace < v.Forecasts[best].Pace) {
 			best = i
@@ -147,42 +134,24 @@ func alternative(v *fleet.View, variant int, quality float64, d fleet.Deadlines,
 	}
 	if best >= 0 {
 		f := &v.Forecasts[best]
-		a.PaceMS, a.Misses = number(f.Pace*milliseconds(pace)), number(f.Misses)
+		a.PaceMS, a.Misses = figures.Pointer(f.Pace*figures.Milliseconds(pace)), figures.Pointer(f.Misses)
 		if d.FirstToken > 0 {
-			a.FirstTokenMS = number(f.First * milliseconds(d.FirstToken))
+			a.FirstTokenMS = figures.Pointer(f.First * figures.Milliseconds(d.FirstToken))
 		}
 		if d.Total > 0 {
-			a.TotalMS = number(f.Total * milliseconds(d.Total))
+			a.TotalMS = figures.Pointer(f.Total * figures.Milliseconds(d.Total))
 		}
 	}
 	return a
-}
-
-// number is nil for what JSON has no number for.
-func number(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	x = short(x)
-	return &x
-}
-
-// short rounds to four significant digits.
-func short(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
-	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
-	return x
 }
 
 // maxExplanation bounds the explanation in a header, in bytes: servers and proxies
 // refuse headers of more than 8 KiB in all.
 const maxExplanation = 4 << 10
 
-// header is the explanation as compact JSON in ASCII. What does not fit is left
+// Header is the explanation as compact JSON in ASCII. What does not fit is left
 // out, alternatives first.
-func (e *Explanation) header() string {
+func (e *Explanation) Header() string {
 	some := *e
 	for {
 		text, err := json.Marshal(&some)
@@ -215,4 +184,26 @@ func ascii(text []byte) string {
 		}
 	}
 	return out.String()
+}
+
+// unavailable says in a few words why a variant without an available replica has none, if
+// that is not its load or its health.
+func unavailable(l *fleet.Ledger, task, variant int) string {
+	t := l.Table()
+	if !t.Answers(task, variant) {
+		return "does not answer the task"
+	}
+	found := map[fleet.State]bool{}
+	for _, i := range t.ReplicasOf(variant) {
+		found[l.Placed(i)] = true
+	}
+	switch {
+	case found[fleet.Up] || found[fleet.Draining]:
+		return ""
+	case found[fleet.Loading]:
+		return "loading"
+	case found[fleet.Warm]:
+		return "asleep"
+	}
+	return "not loaded"
 }

@@ -1,53 +1,61 @@
-package serving
+// Package limits bounds what clients may hold: memory for their requests, and connections. It
+// counts what it refuses, and logs when much is.
+package limits
 
 import (
+	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"gearshift/serving/config"
 	"gearshift/serving/memory"
 )
 
-// budgets bound the memory of requests in flight.
-type budgets struct {
+// Memory bounds the memory of requests in flight.
+type Memory struct {
 	known   int64 // the memory limit of the process; zero if unknown
-	bodies  *memory.Bodies
-	answers *memory.Answers
+	Bodies  *memory.Bodies
+	Answers *memory.Answers
+	log     *slog.Logger
 	lines   rate.Sometimes
 }
 
-// memoryLineInterval is the time between two lines of the log that say memory is short.
-const memoryLineInterval = 10 * time.Second
+// lineInterval is the time between two lines of the log that say memory is short.
+const lineInterval = 10 * time.Second
 
-// newBudgets makes the budgets that the configuration sizes.
-func newBudgets(c *Config, known int64) *budgets {
+// NewMemory makes the bounds that the configuration sizes.
+func NewMemory(c *config.Config, known int64, log *slog.Logger) *Memory {
 	sizes := c.Memory.Resolve(known, c.MaxBody)
-	return &budgets{
-		known: known, bodies: memory.NewBodies(sizes.Bodies, cutOff), answers: memory.NewAnswers(sizes.Answers),
-		lines: rate.Sometimes{First: 1, Interval: memoryLineInterval},
+	return &Memory{
+		known: known, log: log, Bodies: memory.NewBodies(sizes.Bodies, cutOff), Answers: memory.NewAnswers(sizes.Answers),
+		lines: rate.Sometimes{First: 1, Interval: lineInterval},
 	}
 }
 
-// follow takes in another configuration.
-func (b *budgets) follow(c *Config) {
-	sizes := c.Memory.Resolve(b.known, c.MaxBody)
-	b.bodies.SetLimit(sizes.Bodies)
-	b.answers.SetLimit(sizes.Answers)
+// Follow takes in another configuration.
+func (m *Memory) Follow(c *config.Config) {
+	sizes := c.Memory.Resolve(m.known, c.MaxBody)
+	m.Bodies.SetLimit(sizes.Bodies)
+	m.Answers.SetLimit(sizes.Answers)
 }
 
-// logShortage logs that memory is short, at most once in memoryLineInterval.
-func (b *budgets) logShortage(s *Server, what string) {
-	b.lines.Do(func() {
-		small, large, answers := b.bodies.Usage(memory.SmallBodies), b.bodies.Usage(memory.LargeBodies), b.answers.Usage()
-		s.log.Warn("memory for requests is short: some are refused", "for", what,
+// LogShortage logs that memory is short, at most once in lineInterval.
+func (m *Memory) LogShortage(what string) {
+	m.lines.Do(func() {
+		small, large, answers := m.Bodies.Usage(memory.SmallBodies), m.Bodies.Usage(memory.LargeBodies), m.Answers.Usage()
+		m.log.Warn("memory for requests is short: some are refused", "for", what,
 			"small_bodies_bytes", small.Held, "large_bodies_bytes", large.Held, "answers_bytes", answers.Held,
 			"refused", small.Full+large.Full+answers.Full, "cut_off", small.Slow+large.Slow)
 	})
 }
 
-// answerBuffer is what a request is charged for passing on an answer.
-const answerBuffer = 32 << 10
+// cutOff ends the read of a body that may be waiting.
+func cutOff(writer any) {
+	_ = http.NewResponseController(writer.(http.ResponseWriter)).SetReadDeadline(time.Unix(1, 0))
+}
 
 var (
 	memoryHeld = prometheus.NewDesc("gearshift_memory_bytes",
@@ -59,14 +67,14 @@ var (
 )
 
 // Describe implements [prometheus.Collector].
-func (b *budgets) Describe(out chan<- *prometheus.Desc) {
+func (m *Memory) Describe(out chan<- *prometheus.Desc) {
 	out <- memoryHeld
 	out <- memoryLimits
 	out <- memoryRefusals
 }
 
 // Collect implements [prometheus.Collector].
-func (b *budgets) Collect(out chan<- prometheus.Metric) {
+func (m *Memory) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
@@ -77,13 +85,13 @@ func (b *budgets) Collect(out chan<- prometheus.Metric) {
 		kind  string
 		class memory.Class
 	}{{"small_bodies", memory.SmallBodies}, {"large_bodies", memory.LargeBodies}} {
-		u := b.bodies.Usage(x.class)
+		u := m.Bodies.Usage(x.class)
 		gauge(memoryHeld, u.Held, x.kind)
 		gauge(memoryLimits, u.Limit, x.kind)
 		count(u.Full, x.kind, "full")
 		count(u.Slow, x.kind, "slow")
 	}
-	u := b.answers.Usage()
+	u := m.Answers.Usage()
 	gauge(memoryHeld, u.Held, "answers")
 	gauge(memoryLimits, u.Limit, "answers")
 	count(u.Full, "answers", "full")

@@ -1,42 +1,50 @@
-package serving
+package limits
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
+	"gearshift/serving/config"
 	"gearshift/serving/connections"
 	"gearshift/serving/wire"
 )
 
-// connected bounds the connections of clients.
-type connected struct {
+// Connections bounds the connections of clients.
+type Connections struct {
 	*connections.Limiter
 	files int // that the process may have open; zero is unknown
+	known int64
 	lines rate.Sometimes
+	log   *slog.Logger
 }
 
-func (s *Server) newConnected(memory int64, files int) *connected {
-	bounds, memory := connectionBounds(&s.config, memory, files)
-	trusted := func(addr string) bool { return s.live.Load().proxies.Trust(addr) }
-	return &connected{connections.New(bounds, memory, trusted), files, rate.Sometimes{First: 1, Interval: memoryLineInterval}}
+// NewConnections makes the bounds that the configuration sizes, for a process that may use
+// so much memory and so many files. Trusted reports whether an address is that of a proxy.
+func NewConnections(c *config.Config, memory int64, files int, trusted func(addr string) bool, log *slog.Logger) *Connections {
+	bounds, size := connectionBounds(c, memory, files)
+	return &Connections{connections.New(bounds, size, trusted), files, memory, rate.Sometimes{First: 1, Interval: lineInterval}, log}
 }
+
+// Follow takes in another configuration.
+func (x *Connections) Follow(c *config.Config) { x.SetBounds(connectionBounds(c, x.known, x.files)) }
 
 // connectionBounds are those of the configuration, and the memory that they are derived from.
-func connectionBounds(c *Config, known int64, files int) (connections.Config, int64) {
+func connectionBounds(c *config.Config, known int64, files int) (connections.Config, int64) {
 	memory := c.Memory.Resolve(known, c.MaxBody).Limit
 	return c.Connections.Resolve(memory, files), memory
 }
 
-// clientServer is the HTTP server of the clients' listener.
-func (s *Server) clientServer() *http.Server {
-	server := s.httpServer(s.cleaned)
+type connectionKey struct{}
+
+// Watch has the server report when its connections begin and end to wait.
+func (x *Connections) Watch(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connectionKey{}, admitted(c))
 	}
@@ -47,10 +55,7 @@ func (s *Server) clientServer() *http.Server {
 			}
 		}
 	}
-	return server
 }
-
-type connectionKey struct{}
 
 // admitted is the connection under the one that a server has; nil if it was not counted.
 func admitted(c net.Conn) *connections.Conn {
@@ -61,41 +66,23 @@ func admitted(c net.Conn) *connections.Conn {
 	return a
 }
 
-// atWork says that the request's connection is no longer one that waits.
-func (s *Server) atWork(c *gin.Context) {
-	if a, _ := c.Request.Context().Value(connectionKey{}).(*connections.Conn); a != nil {
+// Begin says that the connection of the request no longer waits.
+func (x *Connections) Begin(r *http.Request) {
+	if a, _ := r.Context().Value(connectionKey{}).(*connections.Conn); a != nil {
 		a.Begin()
 	}
 }
 
-// holdHeader has the header of an encrypted request count while it is at work. One that
-// is not encrypted counted as it came.
-func (s *Server) holdHeader(c *gin.Context) {
-	if c.Request.TLS == nil {
-		return
-	}
-	held, ok := s.clients.Hold(c.Request.Header)
-	if !ok {
-		c.Header("Connection", "close")
-		s.refuse(c, s.noMemory(c, "for headers"))
-		return
-	}
-	if held > 0 {
-		defer s.clients.Release(held)
-		c.Next()
-	}
-}
-
-// limited is the listener with its connections bounded.
-func (s *Server) limited(l net.Listener, encrypted bool) net.Listener {
+// Limited is the listener with its connections bounded.
+func (x *Connections) Limited(l net.Listener, encrypted bool, retryAfter time.Duration) net.Listener {
 	var refusal []byte
 	if !encrypted {
-		refusal = tooManyConnections(s.settings().RetryAfter)
+		refusal = tooManyConnections(retryAfter)
 	}
-	return s.clients.Listener(l, encrypted, refusal, func(reason string) {
-		s.clients.lines.Do(func() {
-			open, bounds, counts := s.clients.Usage()
-			s.log.Warn("connections are refused", "bound", reason, "open", open, "total", bounds.Total, "per_address", bounds.PerAddress,
+	return x.Limiter.Listener(l, encrypted, refusal, func(reason string) {
+		x.lines.Do(func() {
+			open, bounds, counts := x.Usage()
+			x.log.Warn("connections are refused", "bound", reason, "open", open, "total", bounds.Total, "per_address", bounds.PerAddress,
 				"refused_for_total", counts.Total, "refused_for_address", counts.Address)
 		})
 	})
@@ -119,14 +106,14 @@ var (
 )
 
 // Describe implements [prometheus.Collector].
-func (x *connected) Describe(out chan<- *prometheus.Desc) {
+func (x *Connections) Describe(out chan<- *prometheus.Desc) {
 	out <- connectionsOpen
 	out <- connectionsBounds
 	out <- connectionsClosed
 }
 
 // Collect implements [prometheus.Collector].
-func (x *connected) Collect(out chan<- prometheus.Metric) {
+func (x *Connections) Collect(out chan<- prometheus.Metric) {
 	open, bounds, counts := x.Usage()
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
