@@ -136,15 +136,15 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tape, err := training.NewTape(s, live.encoder.Spec(), log)
+		recording, err := training.NewLogRecording(s, live.encoder.Spec(), log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tape.Episodes() != 1 || tape.Transitions() != 199 {
-			t.Fatalf("%d stretches of %d transitions", tape.Episodes(), tape.Transitions())
+		if recording.Episodes() != 1 || recording.Transitions() != 199 {
+			t.Fatalf("%d stretches of %d transitions", recording.Episodes(), recording.Transitions())
 		}
 		rows := log.Runs[0].Rows // one stretch
-		x := tape.Reset(0)
+		x := recording.Reset(0)
 		var busy bool
 		for i, over := 0, false; ; i++ {
 			r := &rows[i]
@@ -155,10 +155,10 @@ func TestLoggedObservationsAreThoseOfTheRouter(t *testing.T) {
 			if over {
 				break
 			}
-			if want := r.Variant; !places && tape.Action() != want || places && tape.Action() != r.Replica {
-				t.Fatalf("request %d: action %d", r.Request.ID, tape.Action())
+			if want := r.Variant; !places && recording.Action() != want || places && recording.Action() != r.Replica {
+				t.Fatalf("request %d: action %d", r.Request.ID, recording.Action())
 			}
-			step := tape.Step(tape.Action())
+			step := recording.Step(recording.Action())
 			if len(step.Completed) != 1 || step.Completed[0].Utility != r.Utility || step.Elapsed != rows[i+1].View.Now-r.View.Now || step.Terminated {
 				t.Fatalf("request %d: %+v", r.Request.ID, step)
 			}

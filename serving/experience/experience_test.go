@@ -349,7 +349,7 @@ func FuzzRead(f *testing.F) {
 		}
 		lines := bytes.Split(data, []byte("\n"))
 		for i := range got.rows {
-			var want line
+			var want writtenRow
 			if err := decode(lines[got.rows[i].line-1], &want, true); err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +357,7 @@ func FuzzRead(f *testing.F) {
 			if want.Down = slices.Compact(want.Down); want.MovedTo == want.Replica {
 				want.MovedTo = ""
 			}
-			l := got.header.lineOf(&got.rows[i])
+			l := got.header.written(&got.rows[i])
 			l.Hosts = got.rows[i].hosts // the view has none without its table
 			if was, is := encoded(t, want), encoded(t, l); was != is {
 				t.Errorf("written anew\n%s is\n%s", was, is)
@@ -366,7 +366,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func encoded(t *testing.T, l line) string {
+func encoded(t *testing.T, l writtenRow) string {
 	t.Helper()
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -101,11 +101,11 @@ func (f *file) join(runs map[string]*Run, seen map[key]string) error {
 	}
 	for i := range f.rows {
 		k := key{f.header.Run, f.rows[i].Decision}
-		place := fmt.Sprintf("%s:%d", f.name, f.rows[i].line)
+		where := fmt.Sprintf("%s:%d", f.name, f.rows[i].line)
 		if other, twice := seen[k]; twice {
-			return fmt.Errorf("%s: decision %d of run %s stands in %s too; give each file once", place, k.decision, k.run, other)
+			return fmt.Errorf("%s: decision %d of run %s stands in %s too; give each file once", where, k.decision, k.run, other)
 		}
-		seen[k] = place
+		seen[k] = where
 	}
 	run.Rows = append(run.Rows, f.rows...)
 	return nil

@@ -84,7 +84,7 @@ func (f *file) add(text []byte, n int) error {
 		}
 		return f.header.validate()
 	}
-	var l line
+	var l writtenRow
 	if err := decode(text, &l, true); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func decode(text []byte, into any, strict bool) error {
 }
 
 // row resolves the names and checks what does not follow from types.
-func (f *file) row(l *line) (Row, error) {
+func (f *file) row(l *writtenRow) (Row, error) {
 	var r Row
 	task, okTask := f.tasks[l.Task]
 	variant, okVariant := f.variants[l.Variant]
@@ -182,7 +182,7 @@ func beyond(list []int, n int) int {
 	return slices.IndexFunc(list, func(i int) bool { return i < 0 || i >= n })
 }
 
-func notNegative(l *line) error {
+func notNegative(l *writtenRow) error {
 	for _, x := range []struct {
 		key   string
 		value int64
@@ -221,7 +221,7 @@ func notNegative(l *line) error {
 }
 
 // row is the line with its names resolved.
-func (l *line) row(task, variant, replica, end, endVariant int) Row {
+func (l *writtenRow) row(task, variant, replica, end, endVariant int) Row {
 	r := Row{
 		Decision: l.Decision, Wall: l.Time,
 		Request: fleet.Request{

@@ -53,9 +53,9 @@ type Row struct {
 	line  int
 }
 
-// line is a row as it is written. Times are whole nanoseconds, so that none is
+// writtenRow is a row as it is written. Times are whole nanoseconds, so that none is
 // rounded; the names are the header's.
-type line struct {
+type writtenRow struct {
 	ID           uint64    `json:"id"`
 	Decision     uint64    `json:"decision"`
 	Time         time.Time `json:"time"`
@@ -107,9 +107,9 @@ type line struct {
 // Known reports whether the router itself saw that the deadline was met or missed.
 func (r *Row) Known() bool { return r.Judged && !r.Told }
 
-// lineOf is the row as it is written, sharing memory with it.
-func (h *Header) lineOf(r *Row) line {
-	l := line{
+// written returns the row as it is written, sharing memory with it.
+func (h *Header) written(r *Row) writtenRow {
+	l := writtenRow{
 		ID: r.Request.ID, Decision: r.Decision, Time: r.Wall, At: int64(r.View.Now), Arrival: int64(r.Request.Arrival),
 		Task: h.Tasks[r.Request.Task], PromptTokens: r.Request.PromptTokens, Deadline: int64(r.Request.Deadline), FirstWithin: int64(r.Request.FirstToken), TotalWithin: int64(r.Request.Total), MinQuality: r.Request.MinQuality, Session: r.Request.Session, Answers: r.Request.Answers, Allowed: r.Request.Variants, Holding: r.Request.Holding, Without: r.Request.Without,
 		InFlight: r.View.InFlight, ByTask: r.View.ByTask, Held: r.View.Held, Others: r.View.Elsewhere, Caps: r.View.Caps, Excess: r.View.Excess, Rate: r.View.Rate, Smoothed: r.View.Smoothed[:], Recent: r.View.Recent.Known(),

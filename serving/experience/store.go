@@ -194,7 +194,7 @@ func (s *Store) write() {
 
 // encode is the row's line. The error is of a number that is not finite.
 func (s *Store) encode(r *Row) ([]byte, error) {
-	line, err := json.Marshal(s.header.lineOf(r))
+	line, err := json.Marshal(s.header.written(r))
 	return append(line, '\n'), err
 }
 

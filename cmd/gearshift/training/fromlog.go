@@ -133,11 +133,11 @@ func (r *logRun) calibrate(ctx context.Context) (err error) {
 
 // size says how much there is to learn from, and so how long to learn.
 func (r *logRun) size() error {
-	tape, err := NewTape(r.scenario, r.meta.Spec, r.train)
+	recording, err := NewLogRecording(r.scenario, r.meta.Spec, r.train)
 	if err != nil {
 		return err
 	}
-	n := min(tape.Transitions(), r.config.Replay)
+	n := min(recording.Transitions(), r.config.Replay)
 	if n == 0 {
 		return fmt.Errorf("%d requests of the log to learn from: %w; log with sample: 1, or more of them", r.train.Len(), rl.ErrNothingRecorded)
 	}
@@ -201,7 +201,7 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 	if err := learner.StartFrom(m.from); err != nil {
 		return rl.OfflineResult{}, fmt.Errorf("--from %q: %w", r.options.From, err)
 	}
-	tape, err := NewTape(r.scenario, r.meta.Spec, r.train)
+	recording, err := NewLogRecording(r.scenario, r.meta.Spec, r.train)
 	if err != nil {
 		return rl.OfflineResult{}, err
 	}
@@ -210,7 +210,7 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 		return rl.OfflineResult{}, err
 	}
 	result, err := rl.LearnOffline(ctx, rl.Offline{
-		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Recording: tape,
+		Config: r.config, Seed: m.seed, Learner: learner, Rows: rows, Recording: recording,
 		Simulated: simulated, EpisodeSeed: seed, Decisions: r.explore, Epsilon: logExploration, Steps: r.steps,
 	})
 	if simulated.Err() != nil {

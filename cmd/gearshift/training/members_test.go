@@ -18,17 +18,17 @@ import (
 
 func storePath(t *testing.T) string { return filepath.Join(t.TempDir(), "policies.db") }
 
-// What a departure takes is chosen by what it comes to: the least where the networks' values
+// What a deviation takes is chosen by what it comes to: the least where the networks' values
 // say nothing against the advice, or are not asked, beyond what training has seen; the least
 // that keeps to it where they are worth nothing.
 func TestDeparturesAreChosenByValidation(t *testing.T) {
 	for _, test := range []struct {
 		bias float32
 		seen []float32
-		want departure
+		want deviation
 	}{
-		{0, nil, departure{0.02, 0.5}}, {0.05, nil, departure{0.04, 1.5}}, {0.1, nil, departure{0.16, 0.5}},
-		{0.1, make([]float32, 8), departure{0.02, 0.5}},
+		{0, nil, deviation{0.02, 0.5}}, {0.05, nil, deviation{0.04, 1.5}}, {0.1, nil, deviation{0.16, 0.5}},
+		{0.1, make([]float32, 8), deviation{0.02, 0.5}},
 	} {
 		r, err := newRun(Options{Scenario: "tiny", Preset: "quick", Store: storePath(t), Seed: 1})
 		if err != nil {
@@ -41,22 +41,22 @@ func TestDeparturesAreChosenByValidation(t *testing.T) {
 		tried := 0
 		r.judge.Progress = func(done, total int) {
 			if tried++; done != tried || total != 10 {
-				t.Errorf("%d of %d departures are tried, and %d were", done, total, tried)
+				t.Errorf("%d of %d deviations are tried, and %d were", done, total, tried)
 			}
 		}
 		if _, err := r.network(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if tried != 10 {
-			t.Errorf("it is told of %d departures", tried)
+			t.Errorf("it is told of %d deviations", tried)
 		}
-		if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
+		if got := (deviation{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
 			t.Errorf("values that are %v off, seen %v: %+v, want %+v", test.bias, test.seen, got, test.want)
 		}
 	}
 }
 
-// Beside mean utility a departure must be above the advice alone by more than chance, and of
+// For other objectives than mean utility a deviation must be above the advice alone by more than chance, and of
 // such the best is taken.
 func TestOnlySureDeparturesAreTaken(t *testing.T) {
 	scores := [][]float64{
@@ -96,8 +96,8 @@ func TestAPolicyMayKeepToTheAdvice(t *testing.T) {
 	if _, err := r.network(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := r.adviceAlone(r.departures())
-	if got := (departure{r.meta.AdviceMargin, r.meta.Caution}); got != want || want.caution == 0 {
+	want := r.adviceAlone(r.deviations())
+	if got := (deviation{r.meta.AdviceMargin, r.meta.Caution}); got != want || want.caution == 0 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

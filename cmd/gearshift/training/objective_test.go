@@ -94,7 +94,7 @@ func TestEnvironmentRewardsByTheObjective(t *testing.T) {
 
 // Logged rows are rewarded by the objective, and for utility by the very utility. A row of
 // which nothing is known counts in its windows as answered in time by its variant.
-func TestTapeRewardsByTheObjective(t *testing.T) {
+func TestRecordingRewardsByTheObjective(t *testing.T) {
 	row := func(variant int, utility float64, known bool) experience.Row {
 		return experience.Row{Variant: variant, Utility: utility, Judged: known}
 	}
@@ -108,12 +108,12 @@ func TestTapeRewardsByTheObjective(t *testing.T) {
 		// Row 1 spoils the windows (0, 1) and (1, 2); row 2, half its peak, (2, 3).
 		pairs: {0, -1, -0.5, 0, 0, 0},
 	} {
-		tape := &Tape{credit: objective.NewCredit(by), tasks: []fleet.Task{{Weight: 2, Quality: []float64{0.5, 1}}}}
+		recording := &LogRecording{credit: objective.NewCredit(by), tasks: []fleet.Task{{Weight: 2, Quality: []float64{0.5, 1}}}}
 		for range 2 {
-			if got := tape.reward(rows); !slices.Equal(got, want) {
+			if got := recording.reward(rows); !slices.Equal(got, want) {
 				t.Errorf("rewards by %s: %v, want %v", by, got, want)
 			}
-			tape.rewards = tape.reward(rows)
+			recording.rewards = recording.reward(rows)
 		}
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"gearshift/router/policy"
 )
 
-// departure is what it takes that a policy departs from advice: a margin, and the
+// deviation is what it takes that a policy deviates from advice: a margin, and the
 // caution of [policy.Trust].
-type departure struct{ margin, caution float64 }
+type deviation struct{ margin, caution float64 }
 
-// departures are those that a run chooses from, the least first. Several networks disagree
+// deviations are those that a run chooses from, the least first. Several networks disagree
 // where they know little, so that there more is asked, and maybe more everywhere; of a
 // single one that is all that can be done.
-func (r *run) departures() (list []departure) {
+func (r *run) deviations() (list []deviation) {
 	margins, cautions := []float64{1, 2, 4, 8}, []float64{0.5, 1, 1.5, 2}
 	if len(r.members) == 1 {
 		margins, cautions = []float64{1, 2, 4, 8, 16, 32, 64}, []float64{0}
 	}
 	for _, times := range margins {
 		for _, caution := range cautions {
-			list = append(list, departure{times * r.config.AdviceMargin, caution})
+			list = append(list, deviation{times * r.config.AdviceMargin, caution})
 			if times > 2 {
 				break // so large a margin leaves caution little to do, and each try takes its time
 			}
@@ -33,18 +33,18 @@ func (r *run) departures() (list []departure) {
 	return list
 }
 
-// adviceAlone departs nowhere, whatever the peaks of tasks are worth. Of several networks it
+// adviceAlone deviates nowhere, whatever the peaks of tasks are worth. Of several networks it
 // has a caution like the others, by which a checkpoint knows them to be several.
-func (r *run) adviceAlone(departures []departure) departure {
+func (r *run) adviceAlone(deviations []deviation) deviation {
 	peak := 1.0
 	tasks := r.scenario.Table().Tasks
 	for i := range tasks {
 		peak = max(peak, tasks[i].Peak())
 	}
-	return departure{margin: peak * checkpoints.AdviceAlone, caution: departures[0].caution}
+	return deviation{margin: peak * checkpoints.AdviceAlone, caution: deviations[0].caution}
 }
 
-// network is that of the policy, with the departure from advice that validates best.
+// network is that of the policy, with the deviation from advice that validates best.
 func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	networks := make([]*nn.MLP, len(r.members))
 	for i, m := range r.members {
@@ -54,16 +54,16 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	if r.config.AdviceMargin == 0 {
 		return nn.Mean(networks...)
 	}
-	judge, told := r.judge.Closer(), r.judge.Progress
-	judge.Progress = nil // of each departure; they are counted themselves
-	departures := r.departures()
+	judge, progress := r.judge.Closer(), r.judge.Progress
+	judge.Progress = nil // of each deviation; they are counted themselves
+	deviations := r.deviations()
 	better := higher(judge.Score)
 	if r.meta.Objective != "" {
-		departures = append([]departure{r.adviceAlone(departures)}, departures...)
+		deviations = append([]deviation{r.adviceAlone(deviations)}, deviations...)
 		better = surelyHigher(judge.Runs)
 	}
 	var chosen *nn.MLP
-	for i, d := range departures {
+	for i, d := range deviations {
 		network, err := r.deployed(d.margin, networks...)
 		if err != nil {
 			return nil, err
@@ -76,8 +76,8 @@ func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 			chosen = network
 			r.meta.AdviceMargin, r.meta.Caution = d.margin, d.caution
 		}
-		if told != nil {
-			told(i+1, len(departures))
+		if progress != nil {
+			progress(i+1, len(deviations))
 		}
 	}
 	return chosen, nil

@@ -34,10 +34,10 @@ func TestStretches(t *testing.T) {
 }
 
 // A reward that a client says it earned teaches nothing.
-func TestToldRewardsAreNotLearned(t *testing.T) {
+func TestReportedRewardsAreNotLearned(t *testing.T) {
 	told, seen := experience.Row{Judged: true, Told: true}, experience.Row{Judged: true}
-	tape := &Tape{stretches: [][]experience.Row{{told, seen, told}}}
-	if n := tape.Transitions(); n != 1 {
+	recording := &LogRecording{stretches: [][]experience.Row{{told, seen, told}}}
+	if n := recording.Transitions(); n != 1 {
 		t.Errorf("%d transitions with a known reward, want 1", n)
 	}
 }

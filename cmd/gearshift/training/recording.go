@@ -13,10 +13,10 @@ import (
 	"gearshift/serving/experience"
 )
 
-// Tape is logged requests as the training loop sees decisions: each stretch of
+// LogRecording is logged requests as the training loop sees decisions: each stretch of
 // requests that followed each other is an episode, which the stretch's end cuts.
 // Rewards are by the scenario's objective.
-type Tape struct {
+type LogRecording struct {
 	tasks      []fleet.Task
 	credit     *objective.Credit
 	encoder    *observation.Encoder
@@ -32,8 +32,8 @@ type Tape struct {
 	completed   [1]rl.Completion
 }
 
-// NewTape makes a tape of the log for the Spec, as the scenario's policies observe.
-func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*Tape, error) {
+// NewLogRecording makes a recording of the log for the Spec, as the scenario's policies observe.
+func NewLogRecording(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (*LogRecording, error) {
 	table, err := logdata.Table(s, log)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func NewTape(s *scenario.Scenario, spec observation.Spec, log *experience.Log) (
 		return nil, err
 	}
 	by := s.Training.Objective
-	t := &Tape{
+	t := &LogRecording{
 		tasks: table.Tasks, credit: objective.NewCredit(by),
 		forecaster: s.Forecaster(), places: spec.Places(),
 	}
@@ -86,7 +86,7 @@ func appendStretch(list [][]experience.Row, rows []experience.Row) [][]experienc
 }
 
 // Transitions is how many decisions are followed by another and have a known reward.
-func (t *Tape) Transitions() (n int) {
+func (t *LogRecording) Transitions() (n int) {
 	for _, rows := range t.stretches {
 		for i := range rows[:len(rows)-1] {
 			if rows[i].Known() {
@@ -98,10 +98,10 @@ func (t *Tape) Transitions() (n int) {
 }
 
 // Episodes implements [rl.Recording].
-func (t *Tape) Episodes() int { return len(t.stretches) }
+func (t *LogRecording) Episodes() int { return len(t.stretches) }
 
 // Reset implements [rl.Env].
-func (t *Tape) Reset(n uint64) []float32 {
+func (t *LogRecording) Reset(n uint64) []float32 {
 	t.episode, t.at = t.stretches[n], 0
 	t.rewards = t.reward(t.episode)
 	return t.observe()
@@ -109,7 +109,7 @@ func (t *Tape) Reset(n uint64) []float32 {
 
 // reward returns the reward of each row's decision. What became of a row that is not known
 // counts, in the windows of others, as answered in time by the variant that was chosen.
-func (t *Tape) reward(rows []experience.Row) []float64 {
+func (t *LogRecording) reward(rows []experience.Row) []float64 {
 	t.credit.Reset()
 	for i := range rows {
 		r := &rows[i]
@@ -130,7 +130,7 @@ func (t *Tape) reward(rows []experience.Row) []float64 {
 
 // observe encodes the present row as the router did when it decided: the encoder is
 // the same, the view is kept whole, and forecasts follow from it.
-func (t *Tape) observe() []float32 {
+func (t *LogRecording) observe() []float32 {
 	r := &t.episode[t.at]
 	t.view.CopyFrom(&r.View)
 	if t.places {
@@ -142,7 +142,7 @@ func (t *Tape) observe() []float32 {
 }
 
 // Action implements [rl.Recording].
-func (t *Tape) Action() int {
+func (t *LogRecording) Action() int {
 	if t.places {
 		return t.episode[t.at].Replica
 	}
@@ -152,7 +152,7 @@ func (t *Tape) Action() int {
 // Step implements [rl.Env]. A reward that is not known, as that of a client who
 // left, never comes. The load is by the rate alone: a log does not tell how slow the
 // hosts truly were.
-func (t *Tape) Step(int) rl.Step {
+func (t *LogRecording) Step(int) rl.Step {
 	r := &t.episode[t.at]
 	step := rl.Step{}
 	if r.Known() {
