@@ -1,12 +1,48 @@
 package fit
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Error is how far predictions lie from what was measured: quantiles of the
 // relative absolute error per request, as fractions.
 type Error struct {
-	Median float64 `yaml:"median"`
-	P90    float64 `yaml:"p90"`
+	Median float64 `yaml:"median" json:"median"`
+	P90    float64 `yaml:"p90" json:"p90"`
+}
+
+// String is the median, and the p90 in brackets.
+func (e Error) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }
+
+// Of returns the quantiles of absolute errors; 0 of none.
+func Of(errors []float64) Error {
+	if len(errors) == 0 {
+		return Error{}
+	}
+	return Error{Median: Quantile(errors, 0.5), P90: Quantile(errors, 0.9)}
+}
+
+// Off is how far predictions lie from several figures, and which of them lies furthest.
+type Off struct {
+	Error   `yaml:",inline"`
+	Worst   string  `yaml:"worst"`
+	WorstBy float64 `yaml:"worst_by"` // signed
+}
+
+// OffBy returns how far n predictions lie from what was measured. Of gives the name of a figure,
+// and its predicted ÷ measured − 1.
+func OffBy(n int, of func(i int) (name string, by float64)) (o Off) {
+	errors := make([]float64, n)
+	for i := range n {
+		name, by := of(i)
+		errors[i] = math.Abs(by)
+		if math.Abs(by) >= math.Abs(o.WorstBy) {
+			o.Worst, o.WorstBy = name, by
+		}
+	}
+	o.Error = Of(errors)
+	return o
 }
 
 // Errors are those of a set of requests.
@@ -29,13 +65,7 @@ func Compare(requests []Request, times []Times) Errors {
 			tpot = append(tpot, math.Abs(p.TPOT()/r.TPOT()-1))
 		}
 	}
-	of := func(errors []float64) Error {
-		if len(errors) == 0 {
-			return Error{}
-		}
-		return Error{Quantile(errors, 0.5), Quantile(errors, 0.9)}
-	}
-	return Errors{len(requests), of(e2e), of(ttft), of(tpot)}
+	return Errors{len(requests), Of(e2e), Of(ttft), Of(tpot)}
 }
 
 // Shares are those of the requests whose latency per output token, from arrival

@@ -3,7 +3,6 @@ package profiling
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"gearshift/cmd/gearshift/gputable"
@@ -47,11 +46,9 @@ type GPUFit struct {
 // GPUQuality is how far the profile lies from the measured steps of a kind: quantiles of
 // the absolute relative error.
 type GPUQuality struct {
-	Kind      string `yaml:"kind"`
-	Loads     int    `yaml:"loads"`
-	fit.Error `yaml:",inline"`
-	Worst     string  `yaml:"worst"`
-	WorstBy   float64 `yaml:"worst_by"`
+	Kind    string `yaml:"kind"`
+	Loads   int    `yaml:"loads"`
+	fit.Off `yaml:",inline"`
 }
 
 // gpuLoad is the mean of a load's blocks, alone or in one situation beside neighbours.
@@ -302,21 +299,10 @@ func (f *GPUFit) judge() {
 	}
 	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	for _, kind := range kinds {
-		q := GPUQuality{Kind: kind, Loads: len(by[kind])}
-		var errors []float64
-		for _, l := range by[kind] {
-			e := f.predicted(l)/l.ms - 1
-			errors = append(errors, math.Abs(e))
-			if math.Abs(e) >= math.Abs(q.WorstBy) {
-				q.Worst, q.WorstBy = l.String(), e
-			}
-		}
-		q.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
+		loads := by[kind]
+		q := GPUQuality{Kind: kind, Loads: len(loads)}
+		q.Off = fit.OffBy(len(loads), func(i int) (string, float64) { return loads[i].String(), f.predicted(loads[i])/loads[i].ms - 1 })
 		f.Quality = append(f.Quality, q)
-		if q.Median > steady.Misfit {
-			f.Faults = append(f.Faults, fmt.Sprintf("%s: the median error is %.0f %%, above %.0f %%; worst is %s, predicted %+.0f %%", kind, 100*q.Median, 100*steady.Misfit, q.Worst, 100*q.WorstBy))
-		} else if math.Abs(q.WorstBy) > steady.FarOff {
-			f.Faults = append(f.Faults, fmt.Sprintf("%s: %s is predicted %+.0f %% off", kind, q.Worst, 100*q.WorstBy))
-		}
+		f.Faults = append(f.Faults, steady.Faults(kind, &q.Off)...)
 	}
 }

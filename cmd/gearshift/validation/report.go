@@ -14,22 +14,16 @@ import (
 // Report is what a validation has to say of what is running. The errors at the top
 // are over the requests of all runs whose place was given; a policy's choices differ.
 type Report struct {
-	Scenario string   `json:"scenario"`
-	Date     string   `json:"date"`
-	Requests int      `json:"requests"`
-	EndToEnd *offBy   `json:"e2e_error,omitempty"`
-	TTFT     *offBy   `json:"ttft_error,omitempty"`
-	TPOT     *offBy   `json:"tpot_error,omitempty"`
-	Runs     []Run    `json:"runs"`
-	Notes    []string `json:"notes,omitempty"`
+	Scenario string     `json:"scenario"`
+	Date     string     `json:"date"`
+	Requests int        `json:"requests"`
+	EndToEnd *fit.Error `json:"e2e_error,omitempty"`
+	TTFT     *fit.Error `json:"ttft_error,omitempty"`
+	TPOT     *fit.Error `json:"tpot_error,omitempty"`
+	Runs     []Run      `json:"runs"`
+	Notes    []string   `json:"notes,omitempty"`
 	// Profiles are those that the turns measured, by variant.
 	Profiles []*profiling.Profile `json:"-"`
-}
-
-// offBy is quantiles of the relative absolute error per request.
-type offBy struct {
-	Median float64 `json:"median"`
-	P90    float64 `json:"p90"`
 }
 
 // Run is one load: what was measured, and what was predicted of it.
@@ -76,7 +70,7 @@ func (p pair) off() float64 {
 
 // pool reckons the errors over all runs.
 func (r *Report) pool() {
-	for k, to := range []**offBy{&r.EndToEnd, &r.TTFT, &r.TPOT} {
+	for k, to := range []**fit.Error{&r.EndToEnd, &r.TTFT, &r.TPOT} {
 		var all []float64
 		for i := range r.Runs {
 			if run := &r.Runs[i]; run.What != Policy {
@@ -84,7 +78,8 @@ func (r *Report) pool() {
 			}
 		}
 		if len(all) > 0 {
-			*to = &offBy{fit.Quantile(all, 0.5), fit.Quantile(all, 0.9)}
+			off := fit.Of(all)
+			*to = &off
 		}
 	}
 	for i := range r.Runs {
@@ -136,8 +131,6 @@ func (run *Run) give(of func(*turn) pair) string {
 	}
 	return fmt.Sprintf(" ± %.1f", 100*within(run.Turns, of))
 }
-
-func (e *offBy) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }
 
 func (run *Run) name() string {
 	if run.Policy != "" {

@@ -39,11 +39,8 @@ type Law struct {
 	// Gamma is γ of the linear law, and Interval its 90 % interval; 0 for the others.
 	Gamma    float64       `yaml:"gamma,omitempty"`
 	Interval *fit.Interval `yaml:"gamma_90,omitempty,flow"`
-	// Error has quantiles of the absolute relative error over the cells; Worst is the cell
-	// that is furthest off, and WorstBy by how much, signed.
-	fit.Error `yaml:",inline"`
-	Worst     string  `yaml:"worst"`
-	WorstBy   float64 `yaml:"worst_by"`
+	// Off is over the cells.
+	fit.Off `yaml:",inline"`
 	// RMS is the root of the mean squared error of the times' logarithm.
 	RMS float64 `yaml:"rms"`
 }
@@ -138,18 +135,13 @@ func (l *Law) score(cells int) float64 {
 // judged is a law with its errors.
 func judged(name string, cells []Cell, gamma float64) Law {
 	l := Law{Name: name, Gamma: gamma}
-	var errors []float64
 	squares := 0.
-	for i := range cells {
+	l.Off = fit.OffBy(len(cells), func(i int) (string, float64) {
 		c := &cells[i]
 		ratio := l.predict(c) / c.Beside
-		errors = append(errors, math.Abs(ratio-1))
-		if math.Abs(ratio-1) >= math.Abs(l.WorstBy) {
-			l.Worst, l.WorstBy = c.Engine+", "+c.Name, ratio-1
-		}
 		squares += math.Log(ratio) * math.Log(ratio)
-	}
-	l.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
+		return c.Engine + ", " + c.Name, ratio - 1
+	})
 	l.RMS = math.Sqrt(squares / float64(len(cells)))
 	return l
 }

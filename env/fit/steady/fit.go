@@ -43,13 +43,10 @@ type Fitted struct {
 // Quality is how far the model lies from cells of a kind: quantiles of the
 // absolute relative error.
 type Quality struct {
-	Kind      string  `yaml:"kind"`
-	Cells     int     `yaml:"cells"`
-	R2        float64 `yaml:"r2"`
-	fit.Error `yaml:",inline"`
-	// Worst is the cell that is furthest off, and by how much, signed.
-	Worst   string  `yaml:"worst"`
-	WorstBy float64 `yaml:"worst_by"`
+	Kind    string  `yaml:"kind"`
+	Cells   int     `yaml:"cells"`
+	R2      float64 `yaml:"r2"`
+	fit.Off `yaml:",inline"`
 	// BySequences is the median error, signed, of decode steps by their sequences: the
 	// model grows evenly with these, and an engine may bend.
 	BySequences map[int]float64 `yaml:"by_sequences,omitempty,flow"`

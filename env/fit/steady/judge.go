@@ -29,12 +29,7 @@ func (f *Fitted) judge() {
 		}
 		q := quality(kind, of)
 		f.Quality = append(f.Quality, q)
-		switch {
-		case q.Median > Misfit:
-			f.Faults = append(f.Faults, fmt.Sprintf("%s: the median error is %.0f %%, above %.0f %%; worst is %s, predicted %+.0f %%", kind, 100*q.Median, 100*Misfit, q.Worst, 100*q.WorstBy))
-		case math.Abs(q.WorstBy) > FarOff:
-			f.Faults = append(f.Faults, fmt.Sprintf("%s: %s is predicted %+.0f %% off", kind, q.Worst, 100*q.WorstBy))
-		}
+		f.Faults = append(f.Faults, Faults(kind, &q.Off)...)
 	}
 	if f.Explained < leastExplained {
 		f.Faults = append(f.Faults, fmt.Sprintf("the model explains %.0f %% of the variance of the times, less than %.0f %%", 100*f.Explained, 100*leastExplained))
@@ -44,17 +39,20 @@ func (f *Fitted) judge() {
 // Fits says whether the model fits.
 func (f *Fitted) Fits() bool { return len(f.Faults) == 0 }
 
+// Faults are at most one: that the model does not fit the loads of a kind, or is far off from one.
+func Faults(kind string, o *fit.Off) []string {
+	switch {
+	case o.Median > Misfit:
+		return []string{fmt.Sprintf("%s: the median error is %.0f %%, above %.0f %%; worst is %s, predicted %+.0f %%", kind, 100*o.Median, 100*Misfit, o.Worst, 100*o.WorstBy)}
+	case math.Abs(o.WorstBy) > FarOff:
+		return []string{fmt.Sprintf("%s: %s is predicted %+.0f %% off", kind, o.Worst, 100*o.WorstBy)}
+	}
+	return nil
+}
+
 func quality(kind string, cells []Cell) Quality {
 	q := Quality{Kind: kind, Cells: len(cells), R2: explained(cells)}
-	var errors []float64
-	for i := range cells {
-		c := &cells[i]
-		errors = append(errors, math.Abs(c.Error()))
-		if math.Abs(c.Error()) >= math.Abs(q.WorstBy) {
-			q.Worst, q.WorstBy = c.Cell, c.Error()
-		}
-	}
-	q.Error = fit.Error{Median: fit.Quantile(errors, 0.5), P90: fit.Quantile(errors, 0.9)}
+	q.Off = fit.OffBy(len(cells), func(i int) (string, float64) { return cells[i].Cell, cells[i].Error() })
 	if !cells[0].Prefill {
 		q.BySequences = bySequences(cells)
 	}
