@@ -26,7 +26,7 @@ const (
 // resampled blocks come to: how much the fit hangs on these requests. They begin at
 // the best fit and stay near it, so that they say nothing of parameters that trade
 // against each other. The other is by how far a parameter can be moved, the others
-// fitted anew each time, until the log is explained worse: along such a trade, far.
+// fitted again each time, until the log is explained worse: along such a trade, far.
 func (s *search) intervals(best trial) map[string]Interval {
 	if s.options.Resamples < 2 {
 		return nil

@@ -1,5 +1,5 @@
 // Package replay is an open-loop client: it sends a workload to a live router
-// at the workload's own pace, whether answers keep up or not, and reports what
+// at the workload's own times, whether answers keep up or not, and reports what
 // came back. It measures from outside, over HTTP, what the simulator predicts.
 package replay
 

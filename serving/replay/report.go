@@ -71,14 +71,14 @@ type outcome struct {
 
 // tally gathers outcomes.
 type tally struct {
-	table  *fleet.Table
-	policy string // of the router
-	tasks  []taskTally
-	first  []time.Duration
-	pace   []time.Duration
-	end    time.Duration // of the last answer, reckoned from the start
-	late   time.Duration
-	faults map[string]int
+	table    *fleet.Table
+	policy   string // of the router
+	tasks    []taskTally
+	first    []time.Duration
+	perToken []time.Duration
+	end      time.Duration // of the last answer, reckoned from the start
+	late     time.Duration
+	faults   map[string]int
 }
 
 type taskTally struct {
@@ -118,7 +118,7 @@ func (y *tally) add(o outcome) {
 		t.met++
 	}
 	y.first = append(y.first, o.first)
-	y.pace = append(y.pace, took.PerToken)
+	y.perToken = append(y.perToken, took.PerToken)
 }
 
 func (y *tally) report() Report {
@@ -139,7 +139,7 @@ func (y *tally) report() Report {
 	}
 	all := sum.report("")
 	r.Requests, r.Utility, r.DeadlineMet, r.Share = all.Requests, all.Utility, all.DeadlineMet, all.Share
-	r.TTFT, r.TPOT = percentiles(y.first), percentiles(y.pace)
+	r.TTFT, r.TPOT = percentiles(y.first), percentiles(y.perToken)
 	return r
 }
 

@@ -84,9 +84,9 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.DurationVar(&o.replay, "replay-time", 2*time.Minute, "for which the workload is replayed with each policy")
 	f.IntVar(&o.repetitions, "repetitions", 1, "number of replays with each policy, each of another stretch of the workload")
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "for which each load of the validation is sent")
-	f.IntVar(&o.turns, "turns", 0, "number of times to measure anew and validate, instead of once; what all of them measure replaces the profiles before it")
+	f.IntVar(&o.turns, "turns", 0, "number of times to measure again and validate, instead of once; what all of them measure replaces the profiles before it")
 	f.IntVar(&o.tries, "validate-tries", 3, "most attempts at a load of the validation, while the host of this virtual machine gives much of its processors to others")
-	f.IntVar(&o.replayTries, "replay-tries", 1, "most attempts at a replay, while the machine is at another pace than in the others of its repetition; above 1, short loads before and after each tell")
+	f.IntVar(&o.replayTries, "replay-tries", 1, "most attempts at a replay, while the machine is at another speed than in the others of its repetition; above 1, short loads before and after each tell")
 	f.Uint64Var(&o.seed, "seed", 1, "of the training and of the replayed workload")
 	return c
 }

@@ -77,7 +77,7 @@ func (c *calibration) replayAll(ctx context.Context) error {
 }
 
 // stretch takes the turns of a repetition, or reads what they came to if all of them were
-// taken before. Those of a repetition that was interrupted are taken anew: hours apart, the
+// taken before. Those of a repetition that was interrupted are taken again: hours apart, the
 // machine and its neighbours may be other ones, and the policies are to be compared.
 func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn) error {
 	taken := c.taken(repetition, turns)
@@ -86,7 +86,7 @@ func (c *calibration) stretch(ctx context.Context, repetition int, turns []turn)
 		return nil
 	}
 	if len(taken) > 0 {
-		fmt.Fprintf(c.stdout, "  repetition %d is not whole: all of its turns are taken anew\n", repetition+1)
+		fmt.Fprintf(c.stdout, "  repetition %d is not whole: all of its turns are taken again\n", repetition+1)
 	}
 	for i := range turns {
 		if err := c.remove(turnFile(repetition, i)); err != nil {
@@ -156,7 +156,7 @@ func (c *calibration) take(ctx context.Context, t *turn, trace string) error {
 		return err
 	}
 	defer stop()
-	return c.paced(ctx, url, t, func() error { return c.replayTo(ctx, url, t, trace) })
+	return c.probed(ctx, url, t, func() error { return c.replayTo(ctx, url, t, trace) })
 }
 
 func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace string) error {
@@ -203,7 +203,7 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	for k := 0; k < len(turns); k += len(policies) {
 		for _, i := range uneven(turns[k : k+len(policies)]) {
 			t := &turns[k+i]
-			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: the machine was at another pace than in most of its turns\n", t.Policy, t.Repetition)
+			fmt.Fprintf(c.stdout, "  %s in repetition %d is doubtful: the machine was at another speed than in most of its turns\n", t.Policy, t.Repetition)
 		}
 	}
 	for _, t := range turns {

@@ -94,7 +94,7 @@ func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
 			continue
 		}
 		left, globErr := filepath.Glob(c.at("turn-*"))
-		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken anew") {
+		if err == nil || globErr != nil || len(left) != 0 || !strings.Contains(said.String(), "repetition 3 is not whole: all of its turns are taken again") {
 			t.Errorf("%s: %v, left are %v:\n%s", what, err, left, &said)
 		}
 	}
@@ -102,7 +102,7 @@ func TestTurnsOfARepetitionAreTakenTogether(t *testing.T) {
 
 // A turn in which the machine was quicker or slower than in most of its repetition is taken
 // again, whatever it came to, and as often as was asked. What no volley tells stands.
-func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
+func TestTurnsAtAnotherSpeedAreTakenAgain(t *testing.T) {
 	for what, c := range map[string]struct {
 		slow  [][]float64   // of the turns
 		then  [][][]float64 // of each turn when it is taken again, in that order
@@ -110,7 +110,7 @@ func TestTurnsAtAnotherPaceAreTakenAgain(t *testing.T) {
 		want  []int // the turns taken again, in order
 		off   []int // in the end
 	}{
-		"one pace":          {slow: [][]float64{{1, 1.1}, {1.05, 1}, {0.95, 1}}, tries: 3},
+		"one speed":         {slow: [][]float64{{1, 1.1}, {1.05, 1}, {0.95, 1}}, tries: 3},
 		"slow at its end":   {slow: [][]float64{{1, 1.5}, {1, 1}, {1, 1}}, then: [][][]float64{{{1, 1}}, nil, nil}, tries: 3, want: []int{0}},
 		"quick, twice":      {slow: [][]float64{{1.5, 1.5}, {1, 1}, {1.4, 1.5}}, then: [][][]float64{nil, {{1.5, 1}, {1.5, 1.5}}, nil}, tries: 3, want: []int{1, 1}},
 		"as often as asked": {slow: [][]float64{{1, 1}, {2, 2}, {1, 1}}, then: [][][]float64{nil, {{2, 2}, {2, 2}}, nil}, tries: 3, want: []int{1, 1}, off: []int{1}},

@@ -15,7 +15,7 @@ import (
 
 // validateEngines holds the simulator against the engines that were just measured:
 // who sees here that it is far off need not wait for the training. Turns measure them
-// anew, next to each load; then their profiles are the walk's.
+// again, next to each load; then their profiles are the walk's.
 func (c *calibration) validateEngines(ctx context.Context) error {
 	args := []string{"--scenario", c.at("measured.yaml"), "--what", validation.Alone + "," + validation.CoResident}
 	if c.scenario.Serving.Backend != scenario.Upstream {

@@ -31,7 +31,7 @@ func NewReplayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay --url URL --trace FILE",
 		Short: "Send a recorded trace to a live router, and report what came back",
-		Long: `Send a recorded trace to a live router at the trace's own pace, whether answers keep
+		Long: `Send a recorded trace to a live router at the trace's own times, whether answers keep
 up or not, and print utility, deadlines met, latencies and the mix of sizes as the
 client saw them. The trace gives arrival times; tasks and lengths are the scenario's,
 unless --lengths takes the trace's own token counts.

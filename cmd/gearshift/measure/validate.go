@@ -27,7 +27,7 @@ import (
 // validateOptions are the flags of validate.
 type validateOptions struct {
 	logOptions
-	live          validation.Options
+	running       validation.Options
 	store, engine string // of the router's policy
 	out           string // folder for the profiles that turns measure
 	first         int
@@ -38,7 +38,7 @@ type validateOptions struct {
 // NewValidateCommand returns the command that compares the simulator with real requests.
 func NewValidateCommand() *cobra.Command {
 	var o validateOptions
-	var live, log cobra.Command // each with the flags that mean nothing for the other
+	var running, log cobra.Command // each with the flags that mean nothing for the other
 	c := &cobra.Command{
 		Use:   "validate (--scenario S [--upstreams URL] [--url ROUTER] | --requests FILE --fit-first N)",
 		Short: "Say how well the simulator predicts real requests",
@@ -68,7 +68,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 			if o.requests == "" {
 				return o.against(c, log.Flags())
 			}
-			if err := noneOf(live.Flags(), "requests"); err != nil {
+			if err := noneOf(running.Flags(), "requests"); err != nil {
 				return err
 			}
 			return validate(o, c.OutOrStdout(), c.ErrOrStderr())
@@ -77,16 +77,16 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	o.flags(&log, "required without --scenario")
 	log.Flags().IntVar(&o.first, "fit-first", 0, "fit to the first `N` requests (with --requests)")
 	log.Flags().Float64Var(&o.deadline, "deadline", 0, "also compare the share of requests whose latency per token is within so many `ms`")
-	o.liveFlags(&live)
+	o.runningFlags(&running)
 	c.Flags().AddFlagSet(log.Flags())
-	c.Flags().AddFlagSet(live.Flags())
+	c.Flags().AddFlagSet(running.Flags())
 	c.Flags().StringVar(&o.format, "format", "table", "table or json")
 	return c
 }
 
-// liveFlags are those of a validation of what is running.
-func (o *validateOptions) liveFlags(c *cobra.Command) {
-	f, l := c.Flags(), &o.live
+// runningFlags are those of a validation of what is running.
+func (o *validateOptions) runningFlags(c *cobra.Command) {
+	f, l := c.Flags(), &o.running
 	f.StringVar(&l.Scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
 	f.StringVar(&l.Upstreams, "upstreams", "", "`URL` of the server of all variants of the first host (default: serving.upstreams)")
 	f.StringVar(&l.URL, "url", "", "`URL` of a router to validate as a whole")
@@ -99,7 +99,7 @@ func (o *validateOptions) liveFlags(c *cobra.Command) {
 	f.BoolVar(&l.Stretch, "stretch", false, "extend a load with too few requests until it has enough, to at most ten times --time")
 	f.IntVar(&l.Tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
 	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
-	f.IntVar(&l.Turns, "turns", 0, "`N` turns of measuring the profiles anew and sending each load, and judge by those profiles, not the scenario's")
+	f.IntVar(&l.Turns, "turns", 0, "`N` turns of measuring the profiles again and sending each load, and judge by those profiles, not the scenario's")
 	f.IntSliceVar(&l.Batches, "batches", []int{1, 2, 4, 8}, "with --turns: numbers of requests at once to measure, ascending")
 	f.IntSliceVar(&l.Prompts, "prompts", []int{16, 64}, "with --turns: prompt lengths in tokens, ascending")
 	f.StringVar(&o.out, "out", "", "with --turns: `DIR` for the profiles measured")
@@ -119,7 +119,7 @@ func noneOf(flags *pflag.FlagSet, beside string) (err error) {
 
 // against validates what is running.
 func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
-	if log.Changed("fit-first") || o.live.Scenario == "" {
+	if log.Changed("fit-first") || o.running.Scenario == "" {
 		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines; or --scenario S, to validate what is running")
 	}
 	if o.format != "table" && o.format != "json" {
@@ -129,8 +129,8 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 		return err
 	}
 	for _, name := range []string{"out", "batches", "prompts"} {
-		if o.live.Turns == 0 && c.Flags().Changed(name) {
-			return fmt.Errorf("--%s has no meaning without --turns: nothing is measured anew", name)
+		if o.running.Turns == 0 && c.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no meaning without --turns: nothing is measured again", name)
 		}
 	}
 	if o.out != "" { // now, and not after an hour
@@ -138,15 +138,15 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	return o.validateLive(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+	return o.validateRunning(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 }
 
-func (o *validateOptions) validateLive(ctx context.Context, stdout, stderr io.Writer) error {
+func (o *validateOptions) validateRunning(ctx context.Context, stdout, stderr io.Writer) error {
 	program := validation.Program{Policy: o.routersPolicy}
 	if output.IsTerminal(stderr) {
 		program.Progress = func(text string) { fmt.Fprint(stderr, "\r\x1b[K", text) }
 	}
-	report, err := validation.Live(ctx, o.live, program)
+	report, err := validation.Validate(ctx, o.running, program)
 	if err != nil {
 		return err
 	}

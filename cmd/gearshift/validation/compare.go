@@ -11,7 +11,7 @@ import (
 )
 
 // run is what is said of a load of the replicas in all cases.
-func (l *live) run(replicas []int, load float64) Run {
+func (l *validator) run(replicas []int, load float64) Run {
 	t := l.fleet.Table
 	run := Run{What: CoResident, Load: load}
 	for _, r := range replicas {
@@ -27,7 +27,7 @@ func (l *live) run(replicas []int, load float64) Run {
 }
 
 // judge enters a load of the replicas, which was sent once, or once in each turn.
-func (l *live) judge(replicas []int, load float64, turns []*sent) error {
+func (l *validator) judge(replicas []int, load float64, turns []*sent) error {
 	run := l.run(replicas, load)
 	var all comparison
 	for _, s := range turns {
@@ -50,14 +50,14 @@ func (l *live) judge(replicas []int, load float64, turns []*sent) error {
 }
 
 // doubt notes a run during which much of the processors' time was stolen.
-func (l *live) doubt(run Run) {
+func (l *validator) doubt(run Run) {
 	if run.Stolen > loadgen.MostStolen {
 		l.out.Notes = append(l.out.Notes, fmt.Sprintf("%s at load %g is doubtful: %s", run.name(), run.Load, hostinfo.StolenWords(run.Stolen)))
 	}
 }
 
 // compared simulates what was sent to replicas that were named.
-func (l *live) compared(s *sent) (c compared, err error) {
+func (l *validator) compared(s *sent) (c compared, err error) {
 	c.sent = s
 	if c.predicted, err = simulatedRun(l.fleet, s.arrivals, &pinned{replicas: s.replicas}); err != nil || len(s.before) == 0 {
 		return c, err
@@ -95,7 +95,7 @@ func (c comparison) mean(slowed bool, of func(*met) bool, figure func(*met) floa
 	return p, n
 }
 
-func endToEnd(m *met) float64 { return m.pace * float64(m.tokens) }
+func endToEnd(m *met) float64 { return m.perToken * float64(m.tokens) }
 func ttft(m *met) float64     { return m.ttft }
 func tpot(m *met) float64     { return m.tpot }
 
@@ -106,7 +106,7 @@ func (r *Report) add(run Run, c comparison, of func(*met) bool) {
 		return p
 	}
 	run.TTFT, run.TPOT, run.EndToEnd = mean(ttft), mean(tpot), mean(endToEnd)
-	run.Pace = mean(func(m *met) float64 { return m.pace })
+	run.PerToken = mean(func(m *met) float64 { return m.perToken })
 	run.Utility = mean(func(m *met) float64 { return m.utility })
 	run.Met = mean(func(m *met) float64 {
 		if m.inTime {

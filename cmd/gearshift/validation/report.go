@@ -40,7 +40,7 @@ type Run struct {
 	TTFT     pair    `json:"ttft_ms"`          // means, as all below
 	TPOT     pair    `json:"tpot_ms"`
 	EndToEnd pair    `json:"e2e_ms"`
-	Pace     pair    `json:"per_token_ms"` // end to end ÷ tokens, as deadlines have it
+	PerToken pair    `json:"per_token_ms"` // end to end ÷ tokens, as deadlines have it
 	Met      pair    `json:"deadline_met"`
 	Utility  pair    `json:"utility"`
 	// Slowness is the machine's just then, of runs without a router.

@@ -21,7 +21,7 @@ type sending struct {
 // send sends a run's requests: once more, as often as --tries allows, where much of
 // the processors' time was stolen meanwhile. The run that was disturbed least counts,
 // whatever it shows.
-func (l *live) send(ctx context.Context, run Run, list []sending) (*sent, error) {
+func (l *validator) send(ctx context.Context, run Run, list []sending) (*sent, error) {
 	slices.SortStableFunc(list, func(a, b sending) int { return int(a.At - b.At) })
 	l.sending++
 	var best *sent
@@ -52,7 +52,7 @@ func (l *live) send(ctx context.Context, run Run, list []sending) (*sent, error)
 	return best, nil
 }
 
-func (l *live) sendOnce(ctx context.Context, list []sending) (*sent, error) {
+func (l *validator) sendOnce(ctx context.Context, list []sending) (*sent, error) {
 	var orders []loadgen.Order
 	var tasks, replicas []int
 	for _, a := range list {

@@ -14,20 +14,20 @@ import (
 
 // met is how a request went, measured or predicted.
 type met struct {
-	task             int
-	variant          int
-	tokens           int
-	arrival          time.Duration
-	first, last      time.Duration
-	inTime           bool
-	utility          float64
-	ttft, tpot, pace float64 // ms
+	task                 int
+	variant              int
+	tokens               int
+	arrival              time.Duration
+	first, last          time.Duration
+	inTime               bool
+	utility              float64
+	ttft, tpot, perToken float64 // ms
 }
 
 // fill reckons what follows from a request's times.
 func (m *met) fill(t *fleet.Table) {
 	m.ttft = float64(m.first-m.arrival) / float64(time.Millisecond)
-	m.pace = float64(m.last-m.arrival) / float64(time.Millisecond) / float64(m.tokens)
+	m.perToken = float64(m.last-m.arrival) / float64(time.Millisecond) / float64(m.tokens)
 	if m.tokens > 1 {
 		m.tpot = float64(m.last-m.first) / float64(time.Millisecond) / float64(m.tokens-1)
 	}
@@ -103,27 +103,27 @@ func drawn(s *workloads.Settings, rate float64, requests int, seed uint64) ([]wo
 // one request at a time, by its profile: load 1.
 func capacity(c env.Config, s *workloads.Settings, replica int) (float64, error) {
 	const requests = 200
-	pace := func(rate float64) (float64, error) {
+	perToken := func(rate float64) (float64, error) {
 		arrivals, err := drawn(s, rate, requests, workloads.Seed(workloads.Evaluation, 1))
 		if err != nil {
 			return 0, err
 		}
-		places := make([]int, len(arrivals))
-		for i := range places {
-			places[i] = replica
+		replicas := make([]int, len(arrivals))
+		for i := range replicas {
+			replicas[i] = replica
 		}
-		list, err := simulatedRun(c, arrivals, &pinned{replicas: places})
+		list, err := simulatedRun(c, arrivals, &pinned{replicas: replicas})
 		if err != nil {
 			return 0, err
 		}
 		var sum float64
 		for i := range list {
-			sum += list[i].pace / float64(len(list))
+			sum += list[i].perToken / float64(len(list))
 		}
 		return sum, nil
 	}
 	const alone = 1e-3 // requests a second
-	least, err := pace(alone)
+	least, err := perToken(alone)
 	if err != nil {
 		return 0, err
 	}
@@ -133,13 +133,13 @@ func capacity(c env.Config, s *workloads.Settings, replica int) (float64, error)
 			return 0, fmt.Errorf("the profile of replica %s costs nothing", c.Table.Replicas[replica].Name)
 		}
 		low = high
-		if p, err = pace(high * 2); err != nil {
+		if p, err = perToken(high * 2); err != nil {
 			return 0, err
 		}
 	}
 	for range 8 {
 		middle := (low + high) / 2
-		p, err := pace(middle)
+		p, err := perToken(middle)
 		if err != nil {
 			return 0, err
 		}

@@ -29,7 +29,7 @@ const volleyOutput = 48
 
 // volleys sends a volley to each replica of a run, one after the other, and returns how
 // slow each is, by its index.
-func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, error) {
+func (l *validator) volleys(ctx context.Context, list []sending) (map[int]float64, error) {
 	slow := map[int]float64{}
 	for _, a := range list {
 		if _, done := slow[a.replica]; done || a.replica < 0 || l.Volley == 0 {
@@ -46,7 +46,7 @@ func (l *live) volleys(ctx context.Context, list []sending) (map[int]float64, er
 
 // slow is how many times as long as the profile says the steps of a volley of mean
 // prompts take; 0 if some of it is refused, which tells nothing.
-func (l *live) slow(ctx context.Context, replica int) (float64, error) {
+func (l *validator) slow(ctx context.Context, replica int) (float64, error) {
 	prompt, _ := l.settings.Shape.Expected(l.settings.Tasks)
 	_, longest := l.settings.Shape.Longest()
 	a := workloads.Arrival{PromptTokens: int(math.Ceil(prompt)), OutputTokens: min(volleyOutput, longest)}
@@ -94,7 +94,7 @@ func lastToBegin(list []met) met {
 }
 
 // slowedBy is the fleet as slow as it was found to be before and after the run.
-func (l *live) slowedBy(s *sent) env.Config {
+func (l *validator) slowedBy(s *sent) env.Config {
 	factors := slices.Repeat([]float64{1}, len(l.fleet.Table.Variants))
 	for r := range s.before {
 		if s.before[r] > 0 && s.after[r] > 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // server is where a replica is asked.
-func (l *live) server(replica int) (target loadgen.Target, err error) {
+func (l *validator) server(replica int) (target loadgen.Target, err error) {
 	r := &l.fleet.Table.Replicas[replica]
 	url, model, key := l.Upstreams, l.fleet.Table.Variants[r.Variant].Name, ""
 	if url == "" {

@@ -15,13 +15,13 @@ const measuredOutput = 32
 // inTurns measures the profiles and sends the loads by turns, so that both meet the
 // machine as it is by then, and holds all that was sent against the profiles that all of
 // the measuring gives. The scenario's own say no more than how much load 1 is.
-func (l *live) inTurns(ctx context.Context) error {
+func (l *validator) inTurns(ctx context.Context) error {
 	for _, m := range l.scenario.Models {
 		if len(m.Hosts) > 0 {
 			return fmt.Errorf("--turns: scenario %s has a profile of %s for some hosts; leave one profile of each variant without hosts", l.scenario.Name, m.Variant)
 		}
 	}
-	l.Volley, l.paces = 0, map[string][]float64{}
+	l.Volley, l.slowByTurn = 0, map[string][]float64{}
 	l.runs = l.Turns * len(l.Loads) * len(l.sets)
 	sessions, err := l.sessions(ctx)
 	defer func() {
@@ -41,7 +41,7 @@ func (l *live) inTurns(ctx context.Context) error {
 	if err := l.adopt(sessions); err != nil {
 		return err
 	}
-	l.paceTurns(turns)
+	l.noteSlowness(turns)
 	for i, set := range l.sets {
 		for k, load := range l.Loads {
 			if err := l.judge(set, load, quiet(turns[i*len(l.Loads)+k])); err != nil {
@@ -54,7 +54,7 @@ func (l *live) inTurns(ctx context.Context) error {
 
 // turn measures each variant alone just before it is loaded for the first time, and beside
 // the others just before one of their loads together, and sends every load once.
-func (l *live) turn(ctx context.Context, turn int, sessions map[int]*loadgen.Session, turns [][]*sent) error {
+func (l *validator) turn(ctx context.Context, turn int, sessions map[int]*loadgen.Session, turns [][]*sent) error {
 	var begun, waiting []int // variants measured alone, and those not yet beside others
 	sample := func(variants []int, words string, half func(*loadgen.Session, context.Context) error) error {
 		for _, v := range variants {
@@ -98,7 +98,7 @@ func (l *live) turn(ctx context.Context, turn int, sessions map[int]*loadgen.Ses
 }
 
 // variants are those of the replicas that are not among the others.
-func (l *live) variants(replicas, others []int) (list []int) {
+func (l *validator) variants(replicas, others []int) (list []int) {
 	for _, r := range replicas {
 		if v := l.fleet.Table.Replicas[r].Variant; !slices.Contains(others, v) && !slices.Contains(list, v) {
 			list = append(list, v)
@@ -109,7 +109,7 @@ func (l *live) variants(replicas, others []int) (list []int) {
 
 // sessions begin the measurement of each variant that is loaded, by its index, beside
 // the others of its host.
-func (l *live) sessions(ctx context.Context) (map[int]*loadgen.Session, error) {
+func (l *validator) sessions(ctx context.Context) (map[int]*loadgen.Session, error) {
 	t := l.fleet.Table
 	list := map[int]*loadgen.Session{}
 	for _, r := range slices.Concat(l.sets...) {
@@ -144,7 +144,7 @@ func (l *live) sessions(ctx context.Context) (map[int]*loadgen.Session, error) {
 }
 
 // adopt has the fleet run by the profiles measured.
-func (l *live) adopt(sessions map[int]*loadgen.Session) error {
+func (l *validator) adopt(sessions map[int]*loadgen.Session) error {
 	for i := range l.scenario.Models {
 		m := &l.scenario.Models[i]
 		s := sessions[l.fleet.Table.VariantIndex(m.Variant)]
@@ -155,7 +155,7 @@ func (l *live) adopt(sessions map[int]*loadgen.Session) error {
 		if err != nil {
 			return err
 		}
-		l.paces[m.Variant] = measured.Slowness()
+		l.slowByTurn[m.Variant] = measured.Slowness()
 		p, err := profiling.Of(measured, profiling.Options{
 			Variant: m.Variant, Resamples: resamples, Seed: l.Seed,
 			WeightBytes: m.WeightBytes, ActivationBytes: m.ActivationBytes, KVBytes: m.KVBytes,
@@ -172,15 +172,15 @@ func (l *live) adopt(sessions map[int]*loadgen.Session) error {
 	return l.simulate()
 }
 
-// paceTurns notes of all that was sent how slow the measuring of its turn had found
+// noteSlowness notes of all that was sent how slow the measuring of its turn had found
 // the variants, beside that of all turns.
-func (l *live) paceTurns(runs [][]*sent) {
+func (l *validator) noteSlowness(runs [][]*sent) {
 	t := l.fleet.Table
 	for _, turns := range runs {
 		for turn, s := range turns {
 			s.before = map[int]float64{}
 			for _, r := range s.replicas {
-				s.before[r] = l.paces[t.Variants[t.Replicas[r].Variant].Name][turn]
+				s.before[r] = l.slowByTurn[t.Variants[t.Replicas[r].Variant].Name][turn]
 			}
 			s.after = s.before
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // inTurnsOf validates the engines of tiny in turns, from profiles that are far off.
-func inTurnsOf(t *testing.T, turns int, told ...func(string)) *live {
+func inTurnsOf(t *testing.T, turns int, told ...func(string)) *validator {
 	t.Helper()
-	l, err := newLive(Options{
+	l, err := newValidator(Options{
 		Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: []string{Alone, CoResident}, Tries: 1,
 		Turns: turns, Batches: []int{1, 4, 8}, Prompts: []int{16, 64, 256}, Time: 20 * time.Second,
 	})
@@ -76,16 +76,16 @@ func TestInTurnsMeasuringIsNextToItsLoads(t *testing.T) {
 // A turn is predicted as slow as its measuring found each variant, too, beside what all
 // turns together say.
 func TestTurnsAreSlowAsMeasured(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny"})
+	l, err := newValidator(Options{Scenario: "tiny"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	small, large := 0, 1 // replicas
-	l.paces = map[string][]float64{"small": {0.8, 1.2}, "large": {0.5, 2}}
+	l.slowByTurn = map[string][]float64{"small": {0.8, 1.2}, "large": {0.5, 2}}
 	arrivals := []workloads.Arrival{{PromptTokens: 16, OutputTokens: 20}}
 	alone := []*sent{{arrivals: arrivals, replicas: []int{large}}, {arrivals: arrivals, replicas: []int{large}}}
 	both := []*sent{{replicas: []int{small, large}}, {replicas: []int{small, large}}}
-	l.paceTurns([][]*sent{alone, both})
+	l.noteSlowness([][]*sent{alone, both})
 	if got := *slownessOf(small, both); got.Least != 0.8 || got.Most != 1.2 {
 		t.Errorf("small: %+v", got)
 	}

@@ -98,25 +98,25 @@ var Kinds = []string{Alone, CoResident, Policy}
 // wants says whether runs of that kind are asked for.
 func (o *Options) wants(what string) bool { return slices.Contains(o.What, what) }
 
-// live is a validation under way.
-type live struct {
+// validator is a validation under way.
+type validator struct {
 	Options
-	scenario *scenario.Scenario
-	fleet    env.Config
-	settings workloads.Settings
-	rates    []float64 // by replica: load 1
-	client   *loadgen.Client
-	by       http.RoundTripper // of what is measured; nil is HTTP's own
-	machine  func() loadgen.Processors
-	sets     [][]int // of replicas that are loaded together
-	targets  []int   // by replica; −1 for those that are not asked
-	router   int     // the target that is the router, or −1
-	program  Program
-	progress func(string)
-	paces    map[string][]float64 // by variant and turn, how slow; see [loadgen.Measurement.Slowness]
-	runs     int
-	sending  int // runs sent so far
-	out      Report
+	scenario   *scenario.Scenario
+	fleet      env.Config
+	settings   workloads.Settings
+	rates      []float64 // by replica: load 1
+	client     *loadgen.Client
+	by         http.RoundTripper // of what is measured; nil is HTTP's own
+	machine    func() loadgen.Processors
+	sets       [][]int // of replicas that are loaded together
+	targets    []int   // by replica; −1 for those that are not asked
+	router     int     // the target that is the router, or −1
+	program    Program
+	progress   func(string)
+	slowByTurn map[string][]float64 // by variant and turn, how slow; see [loadgen.Measurement.Slowness]
+	runs       int
+	sending    int // runs sent so far
+	out        Report
 }
 
 // fewestSent is how many requests a load needs to say anything, of all its turns.
@@ -126,16 +126,16 @@ const fewestSent = 10
 const longest = 10
 
 // fewest is how many of them one turn needs.
-func (l *live) fewest() int { return (fewestSent + max(1, l.Turns) - 1) / max(1, l.Turns) }
+func (l *validator) fewest() int { return (fewestSent + max(1, l.Turns) - 1) / max(1, l.Turns) }
 
-// Live plays requests against what is running, and the same requests in the simulator.
+// Validate plays requests against what is running, and the same requests in the simulator.
 // Its errors are options that are refused, named as the command's flags, servers that
 // cannot be reached, and too few answers to compare.
-func Live(ctx context.Context, o Options, p Program) (*Report, error) {
+func Validate(ctx context.Context, o Options, p Program) (*Report, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l, err := newLive(o)
+	l, err := newValidator(o)
 	if err != nil {
 		return nil, err
 	}
@@ -162,18 +162,18 @@ func Live(ctx context.Context, o Options, p Program) (*Report, error) {
 }
 
 // simulate makes the fleet of the scenario's profiles.
-func (l *live) simulate() (err error) {
+func (l *validator) simulate() (err error) {
 	l.fleet, err = l.scenario.Simulation()
 	l.fleet.Steady()
 	return err
 }
 
-func newLive(o Options) (*live, error) {
+func newValidator(o Options) (*validator, error) {
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
 		return nil, err
 	}
-	l := &live{
+	l := &validator{
 		Options: o, scenario: s, settings: s.Settings(0), router: -1,
 		machine: func() loadgen.Processors { return loadgen.Processors{} }, progress: func(string) {},
 	}
@@ -202,7 +202,7 @@ func newLive(o Options) (*live, error) {
 
 // aims are the servers to be asked: those of the replicas that runs load, and the
 // router.
-func (l *live) aims() (targets []loadgen.Target, err error) {
+func (l *validator) aims() (targets []loadgen.Target, err error) {
 	t := l.fleet.Table
 	l.targets = slices.Repeat([]int{-1}, len(t.Replicas))
 	l.sets = l.loaded()
@@ -236,7 +236,7 @@ func (l *live) aims() (targets []loadgen.Target, err error) {
 }
 
 // play sends all there is to send, and enters what came of it.
-func (l *live) play(ctx context.Context) error {
+func (l *validator) play(ctx context.Context) error {
 	if err := l.feasible(); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (l *live) play(ctx context.Context) error {
 }
 
 // feasible says whether each run has requests enough, before anything is measured.
-func (l *live) feasible() error {
+func (l *validator) feasible() error {
 	least := slices.Min(l.Loads)
 	for _, set := range l.sets {
 		for _, r := range set {
@@ -261,7 +261,7 @@ func (l *live) feasible() error {
 
 // all is every variant alone, then those of a host together, then the router, each at
 // every load.
-func (l *live) all(ctx context.Context) error {
+func (l *validator) all(ctx context.Context) error {
 	l.runs = len(l.Loads) * len(l.sets)
 	if l.router >= 0 {
 		l.runs += len(l.Loads)
@@ -288,7 +288,7 @@ func (l *live) all(ctx context.Context) error {
 }
 
 // plan draws the requests of a run for one replica, or of the router (−1).
-func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
+func (l *validator) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 	n, err := l.requests(rate)
 	if err != nil {
 		return nil, err
@@ -297,7 +297,7 @@ func (l *live) plan(replica int, rate float64) ([]workloads.Arrival, error) {
 }
 
 // requests is how many a run at that rate has.
-func (l *live) requests(rate float64) (int, error) {
+func (l *validator) requests(rate float64) (int, error) {
 	n := int(math.Ceil(rate * l.Time.Seconds()))
 	if l.Stretch && n < l.fewest() && rate*l.Time.Seconds()*longest >= float64(l.fewest()) {
 		n = l.fewest()
@@ -309,7 +309,7 @@ func (l *live) requests(rate float64) (int, error) {
 }
 
 // direct sends each of the replicas its load at once.
-func (l *live) direct(ctx context.Context, replicas []int, load float64) (*sent, error) {
+func (l *validator) direct(ctx context.Context, replicas []int, load float64) (*sent, error) {
 	var list []sending
 	for _, r := range replicas {
 		arrivals, err := l.plan(r, load/float64(len(replicas))*l.rates[r])
@@ -325,7 +325,7 @@ func (l *live) direct(ctx context.Context, replicas []int, load float64) (*sent,
 
 // routed sends the router its load: a share of what all replicas of the largest
 // variant take.
-func (l *live) routed(ctx context.Context, load float64) error {
+func (l *validator) routed(ctx context.Context, load float64) error {
 	t := l.fleet.Table
 	rate := 0.0
 	for r := range t.Replicas {
@@ -363,7 +363,7 @@ func (l *live) routed(ctx context.Context, load float64) error {
 
 // decides is the policy that the router says it uses, or the one that the flag
 // names.
-func (l *live) decides(said map[string]int) (policy.Network, error) {
+func (l *validator) decides(said map[string]int) (policy.Network, error) {
 	ref := l.Policy
 	for name, n := range said {
 		if l.Policy == "" && (ref == "" || n > said[ref]) {

@@ -24,7 +24,7 @@ func MeasuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 
 // loaded are the replicas that each run loads: those of the variants one by one, and
 // then, host by host, those that stand beside each other. What is left out is noted.
-func (l *live) loaded() (sets [][]int) {
+func (l *validator) loaded() (sets [][]int) {
 	served := l.Upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream
 	if !served || !l.wants(Alone) && !l.wants(CoResident) {
 		return nil
@@ -61,7 +61,7 @@ func (l *live) loaded() (sets [][]int) {
 
 // besideEachOther are those of the hosts of the replicas that stand there with others.
 // Variants that never do are noted.
-func (l *live) besideEachOther(own []int, wanted func(replica int) bool) (sets [][]int) {
+func (l *validator) besideEachOther(own []int, wanted func(replica int) bool) (sets [][]int) {
 	t := l.fleet.Table
 	for h := range t.Hosts {
 		together := slices.DeleteFunc(slices.Clone(t.ReplicasOn(h)), func(r int) bool { return !wanted(r) })

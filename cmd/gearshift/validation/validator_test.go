@@ -20,7 +20,7 @@ import (
 )
 
 // validateInProcess validates the engines that the scenario's file simulates, in no time.
-func validateInProcess(t *testing.T, l *live) {
+func validateInProcess(t *testing.T, l *validator) {
 	t.Helper()
 	targets, err := l.aims()
 	if err != nil {
@@ -46,7 +46,7 @@ func validateInProcess(t *testing.T, l *live) {
 // The simulator predicts the engines that it simulates, alone and co-resident: the
 // same requests take as long, and meet as many deadlines.
 func TestLive(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: Kinds, Tries: 1, Time: 30 * time.Second})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: Kinds, Tries: 1, Time: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestLive(t *testing.T) {
 // from a law that does not hold: what is left once the profile is as slow is next to
 // nothing, and the errors stay what they are.
 func TestSlownessIsToldFromTheModel(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3}, What: Kinds, Tries: 1, Volley: 4, Time: 30 * time.Second})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3}, What: Kinds, Tries: 1, Volley: 4, Time: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +101,13 @@ func TestSlownessIsToldFromTheModel(t *testing.T) {
 	}
 }
 
-// A pacer tells the mean over the variants, in the middle of other loads.
-func TestPacerTellsHowSlowTheEnginesAre(t *testing.T) {
+// A probe tells the mean over the variants, in the middle of other loads.
+func TestProbeTellsHowSlowTheEnginesAre(t *testing.T) {
 	running, err := scenario.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", What: []string{Alone}, Volley: pacerVolley})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", What: []string{Alone}, Volley: probeVolley})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestPacerTellsHowSlowTheEnginesAre(t *testing.T) {
 		engines := enginetest.New(t, running)
 		defer engines.Close()
 		l.by = engines
-		p, err := l.pacer(t.Context())
+		p, err := l.probe(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestPacerTellsHowSlowTheEnginesAre(t *testing.T) {
 // Who measures is not at the engine, as the simulator's clients are: what is predicted
 // takes a request's way longer.
 func TestPredictionHasTheWay(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny"})
+	l, err := newValidator(Options{Scenario: "tiny"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestPredictionHasTheWay(t *testing.T) {
 // A run is repeated while others have the processors, and the one that they had
 // least counts, whatever it shows.
 func TestLiveRepeats(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{CoResident}, Tries: 3, Time: 20 * time.Second})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{CoResident}, Tries: 3, Time: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestLiveRepeats(t *testing.T) {
 
 // One variant cannot be co-resident: an empty report would say that all is well.
 func TestLiveWithNothingToRun(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{CoResident}, Only: []string{"small"}, Tries: 1, Time: time.Second})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{CoResident}, Only: []string{"small"}, Tries: 1, Time: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestValidatedWhereTheNeighboursAre(t *testing.T) {
 		{"gpu0, gpu1", "gpu0, gpu1", "[[small@gpu0] [large@gpu0] [small@gpu0 large@gpu0]]", ""},
 		{"gpu1", "gpu0", "[[small@gpu1] [large@gpu0]]", "not co-resident, since no other variant that is validated stands beside: small, large"},
 	} {
-		l, err := newLive(Options{Scenario: onHosts(t, c.small, c.large), Loads: []float64{0.5}, What: Kinds, Tries: 1, Time: time.Second})
+		l, err := newValidator(Options{Scenario: onHosts(t, c.small, c.large), Loads: []float64{0.5}, What: Kinds, Tries: 1, Time: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestValidatedWhereTheNeighboursAre(t *testing.T) {
 		}
 	}
 	// One server is that of the first host.
-	l, err := newLive(Options{Scenario: onHosts(t, "gpu1", "gpu0, gpu1"), Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{Alone}, Tries: 1, Time: time.Second})
+	l, err := newValidator(Options{Scenario: onHosts(t, "gpu1", "gpu0, gpu1"), Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{Alone}, Tries: 1, Time: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func onHosts(t *testing.T, small, large string) string {
 func TestThePolicyOfARouter(t *testing.T) {
 	said := map[string]int{"few@1": 2, "most@2": 5}
 	for asked, want := range map[string]string{"": "most@2", "mine@3": "mine@3"} {
-		l, err := newLive(Options{Scenario: "tiny", Policy: asked})
+		l, err := newValidator(Options{Scenario: "tiny", Policy: asked})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +291,7 @@ func TestThePolicyOfARouter(t *testing.T) {
 
 // A load of too few requests is refused, or goes on until it has enough, within bounds.
 func TestLoadsOfTooFewRequests(t *testing.T) {
-	l, err := newLive(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{Alone}, Tries: 1, Time: 10 * time.Second})
+	l, err := newValidator(Options{Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.5}, What: []string{Alone}, Tries: 1, Time: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

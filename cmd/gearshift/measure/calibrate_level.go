@@ -12,13 +12,13 @@ import (
 	"gearshift/cmd/gearshift/validation"
 )
 
-// evenPace is how many times as slow, or as quick, as the others of its repetition the
-// machine may be just before and after a turn. Volleys of one pace differ by half of that.
-const evenPace = 1.15
+// evenSpeed is how many times as slow, or as quick, as the others of its repetition the
+// machine may be just before and after a turn. Volleys at one speed differ by half of that.
+const evenSpeed = 1.15
 
-// paced measures how slow the engines are before and after f, for a turn, if turns may be
+// probed measures how slow the engines are before and after f, for a turn, if turns may be
 // taken again for it.
-func (c *calibration) paced(ctx context.Context, url string, t *turn, f func() error) error {
+func (c *calibration) probed(ctx context.Context, url string, t *turn, f func() error) error {
 	if c.replayTries <= 1 {
 		return f()
 	}
@@ -26,7 +26,7 @@ func (c *calibration) paced(ctx context.Context, url string, t *turn, f func() e
 	if c.scenario.Serving.Backend == scenario.Upstream {
 		engines = "" // the scenario's own
 	}
-	p, err := validation.NewPacer(ctx, c.at("scenario.yaml"), engines, c.seed)
+	p, err := validation.NewProbe(ctx, c.at("scenario.yaml"), engines, c.seed)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (c *calibration) paced(ctx context.Context, url string, t *turn, f func() e
 	return err
 }
 
-// uneven are the turns of a repetition in which the machine was at another pace than in
+// uneven are the turns of a repetition in which the machine was at another speed than in
 // most of them. What they came to does not count in that.
 func uneven(turns []turn) []int {
 	var logs []float64
@@ -62,7 +62,7 @@ func uneven(turns []turn) []int {
 	var off []int
 	for i := range turns {
 		if slices.ContainsFunc(turns[i].Slowness, func(slow float64) bool {
-			return slow > 0 && math.Abs(math.Log(slow)-usual) > math.Log(evenPace)
+			return slow > 0 && math.Abs(math.Log(slow)-usual) > math.Log(evenSpeed)
 		}) {
 			off = append(off, i)
 		}
@@ -79,7 +79,7 @@ func (c *calibration) level(turns []turn, again func(i int) error) error {
 			return nil
 		}
 		for _, i := range off {
-			fmt.Fprintf(c.stdout, "  %s again: the machine was at another pace than in most turns of repetition %d\n", turns[i].Policy, turns[i].Repetition)
+			fmt.Fprintf(c.stdout, "  %s again: the machine was at another speed than in most turns of repetition %d\n", turns[i].Policy, turns[i].Repetition)
 			if err := again(i); err != nil {
 				return err
 			}
