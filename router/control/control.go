@@ -1,7 +1,7 @@
-// Package control is the contract of whatever acts on its own time, not on a
-// request's: health, lifecycles of replicas, failover, rebalancing. A Controller is a
-// state machine with time passed in. The simulator wakes it from its agenda, the
-// server from a timer; it cannot tell which.
+// Package control defines controllers, which act at times of their own and not within a
+// request: health, lifecycles of replicas, failover, rebalancing. A Controller is a state
+// machine with time passed in. The simulator wakes it from its agenda and the server from a
+// timer, so the same code runs in both.
 package control
 
 import (
@@ -15,14 +15,14 @@ import (
 // Never is the time of a controller that has nothing due.
 const Never time.Duration = math.MaxInt64
 
-// Controller acts at times of its own, and changes the world only through the
-// [Actuator] and the ledger that it was made with.
+// Controller acts at times of its own, and only through the [Actuator] and the ledger that
+// it was made with.
 //
-// Calls come one at a time, with times that never run back. Observe notes what has
-// happened and does not act; the caller asks Wake again after it, at the event's
-// time, since an event may bring the next wake forward. Wake does what is due and
-// returns when to be woken next, which is after now, or [Never]. It may be woken
-// earlier than it asked for, and then does nothing that is not due.
+// Calls come one at a time, with times that never run back. Observe records an event and
+// does not act. The caller calls Wake after it, at the event's time, since an event may
+// bring the next wake forward. Wake does what is due and returns when to be woken next,
+// which is after now, or [Never]. It may be woken earlier than it asked for, and then does
+// nothing that is not due.
 type Controller interface {
 	Observe(e Event)
 	Wake(now time.Duration) (next time.Duration)
@@ -39,8 +39,8 @@ const (
 	Answered                 // a request was answered
 	Missed                   // a heartbeat did not come in time
 	Heartbeat                // one came
-	ProbeFailed              // the replica was asked whether it is well, and did not say so
-	ProbePassed              // it said so
+	ProbeFailed              // a health probe of the replica failed
+	ProbePassed              // one passed
 	Loaded                   // the model is loaded, and can take requests
 	Unloaded                 // it is no longer loaded
 	Slept                    // it sleeps
@@ -54,7 +54,7 @@ var kinds = [...]string{
 	"loaded", "unloaded", "slept", "woken", "action failed", "changed",
 }
 
-// String is the kind in words.
+// String returns the kind in words.
 func (k Kind) String() string { return name(kinds[:], uint8(k), "kind") }
 
 // Event is something that happened to a replica, or to a host and so to all that is
@@ -72,7 +72,7 @@ type Event struct {
 	Action Action
 	// State is what a replica that was Changed is in now.
 	State fleet.State
-	// Reason is why, in one line, where there is one to tell.
+	// Reason is why, in one line; empty if there is none to report.
 	Reason string
 }
 
@@ -83,7 +83,7 @@ type Verb uint8
 const (
 	Load     Verb = iota // from disk until it can take requests
 	Unload               // gives its memory back; what it still runs breaks
-	Sleep                // keeps its place, and is soon up again; what it still runs breaks
+	Sleep                // stays loaded, to be up again soon; what it still runs breaks
 	Wake                 // ends the sleep
 	Activate             // begins to take requests, or hands them over to the replica
 	Notify               // tells clients where to go
@@ -91,20 +91,20 @@ const (
 
 var verbs = [...]string{"load", "unload", "sleep", "wake", "activate", "notify"}
 
-// String is the verb as it is written.
+// String returns the verb's name.
 func (v Verb) String() string { return name(verbs[:], uint8(v), "verb") }
 
-// ends are what successful actions come to, by verb.
+// ends are the events and states to which successful actions lead, by verb.
 var ends = [...]struct {
 	done Kind
 	is   fleet.State
 }{Load: {Loaded, fleet.Up}, Unload: {Unloaded, fleet.Cold}, Sleep: {Slept, fleet.Warm}, Wake: {Woken, fleet.Up}}
 
-// Done is the kind of the event that says that an action has succeeded. The verb is one that
-// engines are told: Load, Unload, Sleep or Wake.
+// Done returns the kind of the event that reports the success of such an action. The verb is
+// one that engines carry out: Load, Unload, Sleep or Wake.
 func (v Verb) Done() Kind { return ends[v].done }
 
-// State is the one that such a successful action leaves the replica in.
+// State returns the state in which such a successful action leaves the replica.
 func (v Verb) State() fleet.State { return ends[v].is }
 
 func name(names []string, i uint8, of string) string {
@@ -114,20 +114,20 @@ func name(names []string, i uint8, of string) string {
 	return fmt.Sprintf("%s %d", of, i)
 }
 
-// Action is one change of a replica. Epoch is the placement's that it was decided
-// on: an actuator refuses one that is older than another that it has seen, so that a
-// controller that was cut off does not undo the work of its successor.
+// Action is one change of a replica. Epoch is that of the placement on which it was decided.
+// An actuator refuses an action whose epoch is older than one that it has seen for the
+// replica, so that a controller that was cut off does not undo the work of its successor.
 type Action struct {
 	Verb    Verb
 	Replica int
 	Epoch   uint64
 }
 
-// String is the action in words.
+// String returns the action in words.
 func (a Action) String() string { return fmt.Sprintf("%s replica %d", a.Verb, a.Replica) }
 
-// Actuator begins an action and returns at once; an [Event] says later how it ended.
-// An error is of an action that was not begun: no event follows it.
+// Actuator carries out actions. Act begins an action and returns at once; an [Event] later
+// reports how it ended. An error means that the action was not begun: no event follows.
 type Actuator interface {
 	Act(a Action) error
 }

@@ -2,8 +2,8 @@ package control
 
 import "time"
 
-// Set is several controllers as one, in the order in which they were added: at equal
-// times the first acts first. The zero value is empty.
+// Set combines several controllers. At equal times they act in the order in which they were
+// added. The zero value is empty.
 type Set struct {
 	members []member
 }
@@ -13,8 +13,7 @@ type member struct {
 	due        time.Duration
 }
 
-// NewSet makes a set whose members are first woken at time 0, or when they are first
-// asked after.
+// NewSet makes a set whose members are all due at time 0.
 func NewSet(controllers ...Controller) *Set {
 	s := &Set{}
 	for _, c := range controllers {
@@ -23,10 +22,10 @@ func NewSet(controllers ...Controller) *Set {
 	return s
 }
 
-// Add puts a controller behind the others. It is woken the next time that the set is.
+// Add adds a controller after the others. It is woken the next time that the set is.
 func (s *Set) Add(c Controller) { s.members = append(s.members, member{controller: c}) }
 
-// Len is how many controllers there are.
+// Len returns how many controllers there are.
 func (s *Set) Len() int { return len(s.members) }
 
 // Observe passes the event to all of them, each of which is then due at its time. A controller
@@ -39,15 +38,15 @@ func (s *Set) Observe(e Event) {
 	}
 }
 
-// Rouse makes all of them due now, where something that they wait for may have come
-// without an event.
+// Rouse makes all of them due now. Call it when something that they wait for may have
+// changed without an event.
 func (s *Set) Rouse(now time.Duration) {
 	for i := range s.members {
 		s.members[i].due = min(s.members[i].due, now)
 	}
 }
 
-// Next is when the earliest of them is due, or [Never].
+// Next returns when the earliest of them is due, or [Never].
 func (s *Set) Next() time.Duration {
 	next := Never
 	for i := range s.members {

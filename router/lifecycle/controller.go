@@ -1,7 +1,7 @@
-// Package lifecycle brings replicas into the states that are wanted of them. It has
-// models loaded and unloaded, put to sleep and woken by an actuator, drains replicas
-// before that, keeps to the memory of hosts, and has the ledger's placement true while
-// it does so. It is pure: time is passed in.
+// Package lifecycle brings replicas into wanted states. Through an actuator it loads and
+// unloads models, and puts them to sleep and wakes them. It drains replicas before that,
+// keeps within the memory of hosts, and keeps the ledger's placement up to date. Time is
+// passed in.
 package lifecycle
 
 import (
@@ -12,16 +12,16 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Options are how a [Controller] goes about it. Zeros stand for the defaults.
+// Options set the limits of a [Controller]. Zeros stand for the defaults.
 type Options struct {
 	// DrainTimeout is how long the requests on a replica may take to end before an
 	// unload or a sleep is given up. The default is [DefaultDrainTimeout].
 	DrainTimeout time.Duration
-	// ActionTimeout is how long the actuator may take to say how an action ended, before
-	// it has failed. The default is [DefaultActionTimeout].
+	// ActionTimeout is how long an action may take until its end is reported. After that
+	// it counts as failed. The default is [DefaultActionTimeout].
 	ActionTimeout time.Duration
-	// Interval is how often a replica that waits is looked at, if no event comes. The
-	// default is [DefaultInterval].
+	// Interval is how often a waiting replica is checked if no event comes. The default is
+	// [DefaultInterval].
 	Interval time.Duration
 	// Asleep is the share of its memory that a sleeping replica still takes on its host,
 	// from 0 to 1.
@@ -35,18 +35,17 @@ const (
 	DefaultInterval      = 50 * time.Millisecond
 )
 
-// Order is how one replica is brought into a state.
+// Order sets how one replica is brought into a state.
 type Order struct {
-	// Force does not wait for the requests in flight.
+	// Force acts without waiting for the requests in flight, which break.
 	Force bool
-	// DrainTimeout stands in for that of the options, if it is not zero.
+	// DrainTimeout, if not zero, replaces that of the options.
 	DrainTimeout time.Duration
 }
 
-// Controller is a [control.Controller] that follows [Controller.Want]. An action that
-// fails leaves the replica as it was before, or cold if it was being loaded, and is not
-// tried again unless it is wanted again. Its methods are not to be called at once from
-// several goroutines.
+// Controller is a [control.Controller] that carries out the orders of [Controller.Want]. A
+// failed action leaves the replica in its state before, or cold if it was being loaded. It
+// is not tried again without another order. Its methods must not be called concurrently.
 type Controller struct {
 	ledger   *fleet.Ledger
 	table    *fleet.Table
@@ -79,13 +78,13 @@ type replica struct {
 	until  time.Duration
 	mine   bool  // drained by the controller, for the order
 	failed error // why the last order was not followed
-	// doubt is the epoch of an action that was given up without a word of it, until there
-	// is one: the engine may be at it still, and take the memory.
+	// doubt is the epoch of an action that timed out, until its end is reported after all:
+	// the engine may still carry it out, and take the memory.
 	doubt uint64
 }
 
-// New makes a controller of all replicas of the ledger. It takes them to be wanted as they
-// are.
+// New makes a controller of all replicas of the ledger. Their present states are the wanted
+// ones.
 func New(l *fleet.Ledger, a control.Actuator, o Options) *Controller {
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = DefaultDrainTimeout
@@ -103,10 +102,10 @@ func New(l *fleet.Ledger, a control.Actuator, o Options) *Controller {
 	return c
 }
 
-// Want has the replica brought into the state: Up, Warm, Cold, or Draining, which keeps
-// it loaded and new requests away from it until it is wanted otherwise. It returns at once;
-// what is to be done is done by [Controller.Wake]. An error says why it cannot be done, and
-// leaves all as it was. An order that has not led to an action yet is replaced.
+// Want orders the replica into a state: Up, Warm, Cold, or Draining, which keeps it loaded
+// and new requests away from it until another order. It returns at once; [Controller.Wake]
+// does the work. An error says why the order cannot be carried out, and changes nothing. An
+// earlier order that has not led to an action yet is replaced.
 func (c *Controller) Want(i int, target fleet.State, o Order) error {
 	if err := c.refuse(i, target); err != nil {
 		return err
