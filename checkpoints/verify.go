@@ -78,8 +78,8 @@ func (w *walker) walk(meta, size uint64) error {
 	return w.tree(root)
 }
 
-// claim reads a page's header and marks it and its overflow pages as seen.
-func (w *walker) claim(id uint64) (page, error) {
+// visit reads a page's header and marks it and its overflow pages as seen.
+func (w *walker) visit(id uint64) (page, error) {
 	if id >= uint64(len(w.seen)) {
 		return page{}, fmt.Errorf("page %d lies beyond its %d pages", id, len(w.seen))
 	}
@@ -111,7 +111,7 @@ func (w *walker) mark(id uint64) error {
 
 // free marks the free pages.
 func (w *walker) free(id uint64) error {
-	p, err := w.claim(id)
+	p, err := w.visit(id)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (w *walker) free(id uint64) error {
 
 // tree walks a bucket from its root page.
 func (w *walker) tree(id uint64) error {
-	p, err := w.claim(id)
+	p, err := w.visit(id)
 	if err != nil {
 		return err
 	}

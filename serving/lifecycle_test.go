@@ -301,8 +301,8 @@ func TestBadLifecycleOrders(t *testing.T) {
 		g.ordered(t, "sleep?wait", http.StatusOK, `"state":"warm"`)
 		g.ordered(t, "wake?wait", http.StatusOK, `"state":"up"`)
 	})
-	bad("of what another hand is loading", "triton", "LOADING", func(t *testing.T, g *rig, _ *loader) {
-		g.ordered(t, "load", http.StatusConflict, "small@a is loading by another hand; wait until that has ended")
+	bad("of what is loading, begun from outside", "triton", "LOADING", func(t *testing.T, g *rig, _ *loader) {
+		g.ordered(t, "load", http.StatusConflict, "small@a is loading, begun from outside; wait until that has ended")
 		g.stands(t, smallOnA, "loading")
 	})
 	bad("of a replica that does not end its requests", "triton", "READY", func(t *testing.T, g *rig, e *loader) {
@@ -367,7 +367,7 @@ func TestALoadBeyondMemory(t *testing.T) {
 	})
 }
 
-// What another hand does to an engine is noticed, at a request that misses its model at
+// A change of an engine from outside is noticed, at a request that misses its model at
 // once, and the policy's fleet is the true one.
 func TestAnotherHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

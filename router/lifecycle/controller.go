@@ -163,7 +163,7 @@ func (c *Controller) refuse(i int, target fleet.State) error {
 	case r.phase == ready && r.target == target:
 		return fmt.Errorf("%s is about to be brought into the state %v already", name, target)
 	case placed == fleet.Loading || placed == fleet.Draining:
-		return fmt.Errorf("%s is %v by another hand; wait until that has ended", name, placed)
+		return fmt.Errorf("%s is %v, begun from outside; wait until that has ended", name, placed)
 	case target == fleet.Draining && placed != fleet.Up:
 		return fmt.Errorf("%s is %v: there is nothing to drain", name, placed)
 	case target == fleet.Up && placed != fleet.Up || target == fleet.Warm && placed == fleet.Cold:

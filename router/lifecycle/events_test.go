@@ -75,7 +75,7 @@ func TestEngineDiesWhileItLoads(t *testing.T) {
 	w.is(tiny0, fleet.Cold, "tiny@gpu0 was not loaded: the engine is gone")
 }
 
-// What another hand does to an engine is noticed, and is how the replica is wanted then.
+// A change of an engine from outside is noticed, and becomes the wanted state.
 func TestAnotherHand(t *testing.T) {
 	w := newFixture(t, lifecycle.Options{}, fleet.Up, fleet.Cold, fleet.Cold)
 	w.c.Observe(control.Event{Kind: control.Changed, Replica: tiny0, State: fleet.Warm})
@@ -93,7 +93,7 @@ func TestAnotherHand(t *testing.T) {
 	w.want(small0, fleet.Warm, lifecycle.Order{})
 	w.wake(0)
 	w.c.Observe(control.Event{Kind: control.Changed, Replica: small0, State: fleet.Cold})
-	w.is(small0, fleet.Cold, "another hand has brought small@gpu0 into the state cold")
+	w.is(small0, fleet.Cold, "small@gpu0 was brought into the state cold from outside")
 	if w.ledger.Drained(small0) || w.wake(time.Hour) != control.Never {
 		t.Error("the order goes on")
 	}
@@ -184,7 +184,7 @@ func TestTwoControllers(t *testing.T) {
 	if err := other.Status(tiny0).Err; err == nil || err.Error() != "another controller has brought tiny@gpu0 into the state draining" {
 		t.Errorf("the other says %v", err)
 	}
-	if err := other.Want(tiny0, fleet.Up, lifecycle.Order{}); err == nil || !strings.Contains(err.Error(), "by another hand") {
+	if err := other.Want(tiny0, fleet.Up, lifecycle.Order{}); err == nil || !strings.Contains(err.Error(), "begun from outside") {
 		t.Errorf("the other may act on a replica that is being unloaded: %v", err)
 	}
 	for _, c := range []*lifecycle.Controller{other, w.c} { // both hear of it

@@ -25,7 +25,7 @@ func TestRefusals(t *testing.T) {
 	w.refused(3, fleet.Up, "small@gpu1 is being woken already; wait until that has ended")
 	w.refused(3, fleet.Cold, "small@gpu1 is being woken already; wait until that has ended")
 	w.ledger.Place(large0, fleet.Loading)
-	w.refused(large0, fleet.Up, "large@gpu0 is loading by another hand; wait until that has ended")
+	w.refused(large0, fleet.Up, "large@gpu0 is loading, begun from outside; wait until that has ended")
 }
 
 // A variant without a model cannot be loaded where others have one, but where no

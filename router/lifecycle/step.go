@@ -233,7 +233,7 @@ func (c *Controller) changed(i int, s fleet.State) {
 	}
 	var err error
 	if r.phase != settled && r.target != s {
-		err = fmt.Errorf("another hand has brought %s into the state %v", c.table.Replicas[i].Name, s)
+		err = fmt.Errorf("%s was brought into the state %v from outside", c.table.Replicas[i].Name, s)
 	}
 	r.since = c.ledger.EpochOf(i)
 	c.settle(i, s, err)

@@ -239,7 +239,7 @@ func TestActionsFail(t *testing.T) {
 	}
 }
 
-// An engine that another hand drives is noticed at the next question, and what was asked
+// An engine that is changed from outside is noticed at the next question, and what was asked
 // before an action says nothing after it.
 func TestAnotherHandIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestNotes(t *testing.T) {
 	})
 }
 
-// A wake that ends a sleep of level 2 has the weights read again; after another hand's,
+// A wake that ends a sleep of level 2 has the weights read again; after one from outside,
 // of which the level is not known, too.
 func TestSleepLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -131,7 +131,7 @@ func (a *Actuator) takeIn(replica int, turns uint64, r Reading) bool {
 	if r.State == placed {
 		return false
 	}
-	at.level = 0 // the level of another hand's sleep is not known
+	at.level = 0 // the level of a sleep from outside is not known
 	return true
 }
 
