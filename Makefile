@@ -16,7 +16,7 @@ TESTFLAGS ?=
 BENCH ?= .
 COUNT ?= 1
 
-# The folder of a report to execute the notebooks on, made if it is not given:
+# The folder of a report to execute the notebook on, made if it is not given:
 # make notebooks DATA=dir
 DATA ?=
 MAKE_DATA = bin/gearshift paper --quick --out notebooks-out/data
@@ -66,7 +66,7 @@ frontier: build ## Utility against time near the peak alone, in frontier-out, an
 	cp frontier-out/frontier.svg docs/frontier.svg
 
 .PHONY: notebooks
-notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
+notebooks: ## Execute the notebook on a quick report (DATA=dir: on that one)
 	@scripts/setup.sh notebooks
 	@[ -n "$(DATA)" ] || { $(MAKE) build && echo "$(MAKE_DATA)" && $(MAKE_DATA); }
 	@scripts/notebooks.sh "$(or $(DATA),notebooks-out/data)"

@@ -1,18 +1,16 @@
 #!/usr/bin/env bash
-# Executes the notebooks on the report in the folder given. Copies with their
-# outputs go to notebooks-out; the notebooks themselves stay as they are.
+# Executes the notebook on the report in the folder given. A copy with its
+# outputs goes to notebooks-out; the notebook itself stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly out=notebooks-out
 readonly data=${1:?usage: scripts/notebooks.sh DIR, the folder of gearshift paper --out DIR}
 
-for file in report.json surface.csv; do
-	if [ ! -f "$data/$file" ]; then
-		echo "notebooks: there is no $file in $data; 'gearshift paper --quick --out $data' makes one" >&2
-		exit 1
-	fi
-done
+if [ ! -f "$data/surface.csv" ]; then
+	echo "notebooks: there is no surface.csv in $data; 'gearshift paper --quick --out $data' makes one" >&2
+	exit 1
+fi
 if ! python=$(scripts/python.sh); then
 	echo "notebooks: no Python with nbconvert, ipykernel, matplotlib, pandas and numpy; scripts/setup.sh notebooks installs them on Debian" >&2
 	exit 1

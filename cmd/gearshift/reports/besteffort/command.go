@@ -18,7 +18,7 @@ func Report() reports.Report {
 		Long: `Train the policies of "Learned Best-Effort LLM Serving" (arXiv 2401.07886), tune the
 rules that they must beat, evaluate all of them as the paper does and beyond, and
 write one page: DIR/report.html, with report.json, a CSV for each table and figure,
-surface.csv for the notebooks, and the points and the picture of utility against time
+surface.csv for the notebook, and the points and the picture of utility against time
 near the peak: frontier.json and frontier.svg.
 
 With --only frontier it makes that part alone, on any scenario of two sizes or more, and

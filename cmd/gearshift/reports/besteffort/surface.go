@@ -12,7 +12,7 @@ import (
 	"gearshift/router/policy"
 )
 
-// surface is a policy's choices over a full grid of loads, for the notebooks;
+// surface is a policy's choices over a full grid of loads, for the notebook;
 // notebooks/README.md describes the file.
 type surface struct {
 	scenario *scenario.Scenario
