@@ -41,10 +41,10 @@ func TestInitAsksEngines(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Fatal("a file was written all the same")
 	}
-	told := succeed(t, append(args, "--yes")...)
+	said := succeed(t, append(args, "--yes")...)
 	for _, want := range []string{"2 variants, 2 replicas, 1 host;", "gearshift scenario check " + out, "gearshift calibrate --scenario " + out, "gearshift policy promote calibrated --store ", "gearshift serve"} {
-		if !strings.Contains(told, want) {
-			t.Errorf("does not say %q:\n%s", want, told)
+		if !strings.Contains(said, want) {
+			t.Errorf("does not say %q:\n%s", want, said)
 		}
 	}
 	s := scenarioOf(t, out)

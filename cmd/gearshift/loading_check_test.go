@@ -64,9 +64,9 @@ func (l *loading) check(length time.Duration, real bool) {
 	}
 	s := soak{t: l.t, url: l.url}
 	metrics := s.metrics()
-	books := booksOf(metrics)
-	if books.completed != len(l.asked) || books.all() != len(l.asked) {
-		l.t.Errorf("the clients sent %d requests, the router counts %+v", len(l.asked), books)
+	counts := countsOf(metrics)
+	if counts.completed != len(l.asked) || counts.all() != len(l.asked) {
+		l.t.Errorf("the clients sent %d requests, the router counts %+v", len(l.asked), counts)
 	}
 	var list []serving.ReplicaStatus
 	if err := json.Unmarshal([]byte(succeed(l.t, "replica", "ls", "--format", "json", "--admin", l.admin)), &list); err != nil {

@@ -30,7 +30,7 @@ func steadyTiny(t *testing.T) (file, store, said string) {
 // numbers, and what a file of it is judged by again.
 func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 	file, store, said := steadyTiny(t)
-	held := standing(t, store, "mine")
+	held := heldOutOf(t, store, "mine")
 	verdict := held.Verdict("mine@1")
 	if verdict.Objective != objective.NearPeak || !strings.Contains(said, verdict.String()) || !strings.Contains(verdict.String(), ") of near-peak, paired over 10 seeds: ") {
 		t.Fatalf("train says\n%sand stores %+v", said, verdict)
@@ -42,7 +42,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 	}
 	tableShowsObjectives(t, r, held)
 	code, _, refusal := gearshift(t, "policy", "promote", "mine", "--store", store)
-	if held.Beats() != (code == 0) || code != 0 && (!strings.Contains(refusal, verdict.String()) || !strings.Contains(refusal, "near-peak (95 %)") || !strings.Contains(refusal, "UTILITY")) {
+	if held.Better() != (code == 0) || code != 0 && (!strings.Contains(refusal, verdict.String()) || !strings.Contains(refusal, "near-peak (95 %)") || !strings.Contains(refusal, "UTILITY")) {
 		t.Errorf("the verdict is %s; promote: exit code %d, %s", verdict, code, refusal)
 	}
 	for command, want := range map[string]string{"show mine": "objective near-peak", "ls": ": " + verdict.Word() + " (near-peak)", "ls --wide": "SCENARIO PRESET OBJECTIVE SEED"} {
@@ -54,7 +54,7 @@ func TestPoliciesAreJudgedByTheirObjective(t *testing.T) {
 	onnx := filepath.Join(t.TempDir(), "mine.onnx")
 	succeed(t, "policy", "export", "mine", "--store", store, "--onnx", onnx)
 	imported := succeed(t, "policy", "import", onnx, "--scenario", file, "--store", store, "--name", "again")
-	if !strings.Contains(imported, verdict.String()) || !reflect.DeepEqual(standing(t, store, "again"), held) || show(t, store, "again").Meta.Objective != "near-peak" {
+	if !strings.Contains(imported, verdict.String()) || !reflect.DeepEqual(heldOutOf(t, store, "again"), held) || show(t, store, "again").Meta.Objective != "near-peak" {
 		t.Errorf("import says\n%swant %s", imported, verdict)
 	}
 }

@@ -25,7 +25,7 @@ func glowing(t *testing.T) json.RawMessage {
 	for _, w := range policies.JudgedBy {
 		utility[w] = evaluation.Interval{Mean: 1, Lo: 1, Hi: 1}
 	}
-	s := gate.Standing{Seeds: 4, HeldOut: gate.HeldOut{
+	s := gate.Evaluation{Seeds: 4, HeldOut: gate.HeldOut{
 		Seeds: 10, BestRule: "slackfit", Margin: evaluation.Interval{Mean: 0.5, Lo: 0.4, Hi: 0.6},
 		Policies: []gate.HeldRow{{Policy: "policy", Utility: utility}, {Policy: "slackfit", Utility: utility}},
 	}}

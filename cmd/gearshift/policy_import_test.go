@@ -32,7 +32,7 @@ func TestImportedPolicyIsJudged(t *testing.T) {
 		if m := got.Meta; m.Preset != "imported" || m.AdviceMargin != 0 || m.Seen != nil || m.ScenarioHash != s.Hash() || m.SpecHash != spec.Hash() {
 			t.Errorf("%s: it is described as %+v", c.preset, m)
 		}
-		var evaluation gate.Standing
+		var evaluation gate.Evaluation
 		if err := json.Unmarshal(got.Meta.Evaluation, &evaluation); err != nil || evaluation.HeldOut.Seeds != gate.HeldOutSeeds || len(evaluation.HeldOut.Policies) < 4 {
 			t.Errorf("%s: evaluation %+v (%v)", c.preset, evaluation, err)
 		}

@@ -51,12 +51,12 @@ func TestPolicyExportKeepsTheObjective(t *testing.T) {
 	succeed(t, "policy", "export", "near", "--store", path, "--onnx", file)
 	succeed(t, "policy", "import", file, "--scenario", "tiny", "--store", path, "--name", "back")
 	m := show(t, path, "back").Meta
-	var standing gate.Standing
-	if err := json.Unmarshal(m.Evaluation, &standing); err != nil {
+	var evaluated gate.Evaluation
+	if err := json.Unmarshal(m.Evaluation, &evaluated); err != nil {
 		t.Fatal(err)
 	}
-	if m.Objective != "near-peak" || standing.HeldOut.Objective != objective.NearPeak {
-		t.Errorf("it came back for %q, evaluated by %s", m.Objective, standing.HeldOut.Objective)
+	if m.Objective != "near-peak" || evaluated.HeldOut.Objective != objective.NearPeak {
+		t.Errorf("it came back for %q, evaluated by %s", m.Objective, evaluated.HeldOut.Objective)
 	}
 	scenario := edited(t, "tiny", "\ntraining:\n", "\ntraining:\n  objective: {power: 2}\n")
 	foreign := write(t, "net.onnx", string(onnx.EncodeNetwork(randomNetwork(t, scenarioOf(t, "tiny").Spec().Inputs(), 4, 2))))

@@ -18,7 +18,7 @@ func (s *soak) check() {
 		time.Sleep(20 * time.Millisecond)
 	}
 	m := s.metrics()
-	b := booksOf(m)
+	b := countsOf(m)
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%v, seed %d, troubles %v\n", s.length, s.seed, s.troubles)
 	for _, row := range s.tally.rows() {
@@ -70,12 +70,12 @@ func (s *soak) check() {
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// books are the router's own, from its metrics.
-type books struct{ completed, cancelled, refused, failed int }
+// counts are the router's own, from its metrics.
+type counts struct{ completed, cancelled, refused, failed int }
 
-func (b books) all() int { return b.completed + b.cancelled + b.refused + b.failed }
+func (b counts) all() int { return b.completed + b.cancelled + b.refused + b.failed }
 
-func booksOf(metrics map[string]float64) (b books) {
+func countsOf(metrics map[string]float64) (b counts) {
 	for sample, value := range metrics {
 		name, labels, _ := strings.Cut(sample, "{")
 		n := int(value)

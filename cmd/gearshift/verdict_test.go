@@ -16,8 +16,8 @@ import (
 	"gearshift/env/objective"
 )
 
-// standing is the comparison that a stored policy carries.
-func standing(t *testing.T, store, ref string) gate.HeldOut {
+// heldOutOf is the comparison that a stored policy carries.
+func heldOutOf(t *testing.T, store, ref string) gate.HeldOut {
 	t.Helper()
 	r, err := checkpoints.ParseRef(ref)
 	if err != nil {
@@ -27,7 +27,7 @@ func standing(t *testing.T, store, ref string) gate.HeldOut {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s gate.Standing
+	var s gate.Evaluation
 	if err := json.Unmarshal(entry.Meta.Evaluation, &s); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestEvalAndPromoteTellOneStory(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	held := standing(t, store, "mine")
-	if held.Beats() {
+	held := heldOutOf(t, store, "mine")
+	if held.Better() {
 		t.Fatalf("the policy's margin to %s is %+v; the test wants one that is not better", held.BestRule, held.Margin)
 	}
 	args := []string{"--scenario", file, "--store", store, "--policy", "mine", "--policy", "static:large", "--workload", "u1", "--workload", "u2", "--workload", "stable"}

@@ -1,6 +1,6 @@
-// Package gate says how well a policy does: on validation seeds, by which training
-// chooses what to keep, and on held-out seeds beside the rules of its scenario, by which it may
-// go into production or not.
+// Package gate decides whether a policy may go into production. It scores the policy on
+// validation seeds, by which training chooses the weights to keep, and compares it with the
+// rules of its scenario on held-out seeds.
 package gate
 
 import (
@@ -23,7 +23,7 @@ import (
 // Judge scores networks on validation seeds, by which training chooses the
 // weights to keep. Evaluation seeds are of another domain and stay unseen.
 type Judge struct {
-	// Progress, if not nil, is told of the runs that are done.
+	// Progress, if not nil, is called with the number of runs that are done.
 	Progress func(done, total int)
 
 	spec      observation.Spec
@@ -34,8 +34,8 @@ type Judge struct {
 	rules     []evaluation.Contestant
 }
 
-// validationSeeds is how many runs of each workload a validation takes, and
-// closerSeeds one that tells what is nearly the same apart.
+// validationSeeds is how many runs of each workload a validation takes. A validation takes
+// closerSeeds runs to compare networks that are nearly as good.
 const (
 	validationSeeds = 4
 	closerSeeds     = 8
@@ -71,27 +71,27 @@ func New(s *scenario.Scenario, spec observation.Spec) (*Judge, error) {
 	}}, nil
 }
 
-// Closer is j on more seeds.
+// Closer returns a judge like j that validates on more seeds.
 func (j *Judge) Closer() *Judge {
 	c := *j
 	c.plan.Seeds = workloads.Seeds(workloads.Validation, closerSeeds)
 	return &c
 }
 
-// On is j where the engines are those of a fleet.
+// On returns a judge like j whose engines are those of the fleet.
 func (j *Judge) On(fleet env.Config) *Judge {
 	c := *j
 	c.fleet = fleet
 	return &c
 }
 
-// Policy is the greedy policy of a network.
+// Policy returns the greedy policy of a network.
 func (j *Judge) Policy(name string, network *nn.MLP, trust policy.Trust) (policy.Network, error) {
 	return j.maker.Network(name, j.spec, network, trust)
 }
 
-// anyRequests says so now, not after hours of training, if a workload has no request
-// under any of the seeds that it will be judged on.
+// anyRequests returns an error if a workload has no request under any of the seeds that it
+// will be judged on. It is called before hours of training, not after them.
 func anyRequests(list []evaluation.Workload, seeds []uint64) error {
 	for _, w := range list {
 		came := false
@@ -124,8 +124,7 @@ func (j *Judge) play(ctx context.Context, network *nn.MLP, trust policy.Trust) (
 	return plan.Evaluate(ctx)
 }
 
-// headline keeps the rows that stand for whole workloads: not the single rates
-// of a sweep.
+// headline keeps the rows of whole workloads. It drops those of single rates of a sweep.
 func (j *Judge) headline(results []evaluation.Result, o objective.Objective) map[string]float64 {
 	single := map[string]bool{}
 	for _, w := range j.plan.Workloads {
@@ -140,8 +139,8 @@ func (j *Judge) headline(results []evaluation.Result, o objective.Objective) map
 	return means
 }
 
-// Score is the mean over U1, U2 and the stable sweep, each weighing the same, of what the
-// scenario's objective says that they are worth.
+// Score returns the mean over U1, U2 and the stable sweep, with equal weights, of their values
+// by the scenario's objective.
 func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) (float64, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
@@ -155,7 +154,7 @@ func (j *Judge) Score(ctx context.Context, network *nn.MLP, trust policy.Trust) 
 	return sum / float64(len(rows)), nil
 }
 
-// Runs is what Score is the mean of, by seed.
+// Runs returns the values whose mean is Score, by seed.
 func (j *Judge) Runs(ctx context.Context, network *nn.MLP, trust policy.Trust) ([]float64, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
@@ -167,28 +166,28 @@ func (j *Judge) Runs(ctx context.Context, network *nn.MLP, trust policy.Trust) (
 // HeldOutSeeds is how many runs of each workload the comparison with rules takes.
 const HeldOutSeeds = 10
 
-// Summary is the evaluation that a checkpoint carries, with the comparison with
-// the rules or without it.
+// Summary returns the evaluation that a checkpoint carries, as JSON of an [Evaluation], with the
+// comparison with the rules if compared.
 func (j *Judge) Summary(ctx context.Context, network *nn.MLP, trust policy.Trust, compared bool) (json.RawMessage, error) {
 	results, err := j.play(ctx, network, trust)
 	if err != nil {
 		return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 	}
-	s := Standing{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility), Objective: j.objective}
+	s := Evaluation{Seeds: validationSeeds, Utility: j.headline(results, objective.Utility), Objective: j.objective}
 	if !j.objective.IsZero() {
 		s.Values = j.headline(results, j.objective)
 	}
 	if compared {
-		if s.HeldOut, err = j.besideRules(ctx, network, trust); err != nil {
+		if s.HeldOut, err = j.compare(ctx, network, trust); err != nil {
 			return nil, fmt.Errorf("cannot evaluate the policy: %w", err)
 		}
 	}
 	return json.Marshal(s)
 }
 
-// besideRules plays the policy and the scenario's rules on held-out seeds: the
-// evaluation's, which training and the choice of weights never see.
-func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.Trust) (HeldOut, error) {
+// compare plays the policy and the scenario's rules on held-out seeds: those of evaluations,
+// which neither training nor the choice of weights sees.
+func (j *Judge) compare(ctx context.Context, network *nn.MLP, trust policy.Trust) (HeldOut, error) {
 	p, err := j.Policy("policy", network, trust)
 	if err != nil {
 		return HeldOut{}, err
@@ -204,7 +203,7 @@ func (j *Judge) besideRules(ctx context.Context, network *nn.MLP, trust policy.T
 	return compareHeldOut(results, policies.JudgedBy, HeldOutSeeds, j.objective)
 }
 
-// OpponentRefs are references to the rules that a policy of the scenario must beat, in
+// OpponentRefs returns references to the rules that a policy of the scenario must beat, in
 // training, in an evaluation and to be promoted: those that the scenario lists for what the
 // policy was trained for, the plain ones, and each static size.
 func OpponentRefs(s *scenario.Scenario, o objective.Objective) []string {
@@ -218,7 +217,7 @@ func OpponentRefs(s *scenario.Scenario, o objective.Objective) []string {
 	return append(refs, "threshold", "slackfit")
 }
 
-// Opponents are the rules of [OpponentRefs]. One that is listed in two ways is there once.
+// Opponents returns the rules of [OpponentRefs]. A rule that is listed in two ways is there once.
 func Opponents(s *scenario.Scenario, o objective.Objective) ([]evaluation.Contestant, error) {
 	rules, err := policies.Contestants(s, nil, OpponentRefs(s, o), nil)
 	if err != nil {

@@ -110,7 +110,7 @@ func TestSummariesAreOfThePolicyThatActs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got Standing
+	var got Evaluation
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestSummariesAreOfThePolicyThatActs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var other Standing
+	var other Evaluation
 	if err := json.Unmarshal(daring, &other); err != nil || maps.Equal(other.Utility, got.Utility) {
 		t.Errorf("on validation seeds %v, without caution %v (%v)", got.Utility, other.Utility, err)
 	}

@@ -38,14 +38,14 @@ func steady(t *testing.T, rule string) HeldOut {
 // is told as well.
 func TestComparisonByAnObjective(t *testing.T) {
 	h := steady(t, "strong")
-	if !h.Beats() || h.BestRule != "strong" || math.Abs(h.Margin.Mean-0.2) > 1e-9 || math.Abs(h.Policies[0].Score.Mean-0.5) > 1e-9 {
+	if !h.Better() || h.BestRule != "strong" || math.Abs(h.Margin.Mean-0.2) > 1e-9 || math.Abs(h.Policies[0].Score.Mean-0.5) > 1e-9 {
 		t.Fatalf("%+v", h)
 	}
 	v := h.Verdict("mine@1")
 	if want := "mine@1 on u1 and u2: over the best rule, strong, by +0.2000 (+0.2000 to +0.2000) of near-peak, paired over 4 seeds: better"; Line(v) != want {
 		t.Errorf("%s, want %s", Line(v), want)
 	}
-	text, err := json.Marshal(Standing{Objective: objective.NearPeak, HeldOut: h})
+	text, err := json.Marshal(Evaluation{Objective: objective.NearPeak, HeldOut: h})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestTheComparisonFits(t *testing.T) {
 
 // A comparison by mean utility is stored as versions without objectives store it.
 func TestAComparisonByUtilityNamesNoObjective(t *testing.T) {
-	text, err := json.Marshal(Standing{Seeds: 4, HeldOut: held(t, []float64{1, 1, 1, 1}, []float64{0.5, 0.5, 0.5, 0.5})})
+	text, err := json.Marshal(Evaluation{Seeds: 4, HeldOut: held(t, []float64{1, 1, 1, 1}, []float64{0.5, 0.5, 0.5, 0.5})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAComparisonByUtilityNamesNoObjective(t *testing.T) {
 // What another version judged by an objective that this one does not know is refused, with
 // its name.
 func TestAnUnknownObjectiveIsNamed(t *testing.T) {
-	text, err := json.Marshal(Standing{Objective: objective.NearPeak, HeldOut: steady(t, "strong")})
+	text, err := json.Marshal(Evaluation{Objective: objective.NearPeak, HeldOut: steady(t, "strong")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestJudgesScoreByTheObjective(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got Standing
+	var got Evaluation
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 		if err == nil && entry.Rule == "" {
 			var c *checkpoints.Checkpoint
 			if c, entry, err = store.Get(parsed); err == nil && !o.force { // one that cannot be read is of no use
-				err = gate.Bound(c, entry)
+				err = gate.CheckEvaluation(c, entry)
 			}
 		}
 		return entry, err

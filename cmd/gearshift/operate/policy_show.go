@@ -109,8 +109,8 @@ func summaries(entries []checkpoints.Entry) []summary {
 	return list
 }
 
-// departure says what it takes that a policy departs from its advice.
-func departure(margin float64) string {
+// adviceOf describes what it takes for a policy to depart from its advice.
+func adviceOf(margin float64) string {
 	if margin >= checkpoints.AdviceAlone {
 		return "always followed: no departure was surely better"
 	}
@@ -121,17 +121,17 @@ func departure(margin float64) string {
 func listShort(w io.Writer, entries []checkpoints.Entry) error {
 	rows := [][]string{{"POLICY", "ALIASES", "SCENARIO", "OVER THE BEST RULE, OR THE RULE", "STORED"}}
 	for _, e := range entries {
-		stands := e.Rule
+		compared := e.Rule
 		if v, ok := gate.Stored(e); ok {
-			stands = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
+			compared = fmt.Sprintf("%s: %s", evaluation.Signed(v.Margin), v.Word())
 			if !v.Objective.IsZero() {
-				stands += fmt.Sprintf(" (%s)", v.Objective)
+				compared += fmt.Sprintf(" (%s)", v.Objective)
 			}
 		} else if e.Rule == "" {
-			stands = "not compared"
+			compared = "not compared"
 		}
 		rows = append(rows, []string{
-			output.FitEnd(e.Ref().String(), 28), strings.Join(e.Aliases, ","), output.Fit(e.Meta.Scenario, 20), stands, e.Created.Format(time.DateOnly),
+			output.FitEnd(e.Ref().String(), 28), strings.Join(e.Aliases, ","), output.Fit(e.Meta.Scenario, 20), compared, e.Created.Format(time.DateOnly),
 		})
 	}
 	var b strings.Builder
@@ -238,7 +238,7 @@ func showAll(w io.Writer, e checkpoints.Entry, layers []int) error {
 	}{e.Ref().String(), e.Aliases, e.Forced, e.Created, e.Digest, layers, e.Meta})
 }
 
-// showShort is what people ask of a version: what it is, and how it stands.
+// showShort is what people ask of a version: what it is, and how it compared.
 func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 	var b strings.Builder
 	b.WriteString(output.FitEnd(e.Ref().String(), output.Width/2))
@@ -260,22 +260,22 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 		}
 		line("network", "%s", strings.Trim(strings.ReplaceAll(fmt.Sprint(layers), " ", "-"), "[]"))
 		if rule := m.Spec.Advice(); rule != "" {
-			line("advice", "%s, %s", rule, departure(m.AdviceMargin))
+			line("advice", "%s, %s", rule, adviceOf(m.AdviceMargin))
 		}
 	}
 	line("stored", "%s, %d bytes, sha256 %.12s", e.Created.Format(time.DateTime), e.Size, e.Digest)
 	if e.Forced != "" {
 		line("forced", "%s", e.Forced)
 	}
-	if err := showStanding(&b, e); err != nil {
+	if err := showComparison(&b, e); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// showStanding is the stored comparison with rules.
-func showStanding(b *strings.Builder, e checkpoints.Entry) error {
+// showComparison writes the stored comparison with rules.
+func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 	v, ok := gate.Stored(e)
 	if !ok {
 		if e.Rule == "" {
@@ -283,7 +283,7 @@ func showStanding(b *strings.Builder, e checkpoints.Entry) error {
 		}
 		return nil
 	}
-	var s gate.Standing
+	var s gate.Evaluation
 	if err := json.Unmarshal(e.Meta.Evaluation, &s); err != nil {
 		return err
 	}

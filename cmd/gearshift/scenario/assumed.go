@@ -172,7 +172,7 @@ func (s *Scenario) deadlineFeatures(ones []float64) (features []observation.Feat
 func (s *Scenario) batchScales() []float64 {
 	scales := make([]float64, len(s.Variants))
 	caps := s.Capacities(s.meanDeadline())
-	for i, p := range s.places() {
+	for i, p := range s.placedReplicas() {
 		scales[p.variant] = max(1, scales[p.variant], round(float64(caps[i].Batch)/2, 2))
 	}
 	return scales

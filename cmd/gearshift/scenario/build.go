@@ -13,20 +13,20 @@ import (
 	"gearshift/workloads"
 )
 
-// place is one replica, as placed.
-type place struct {
+// placedReplica is one replica that the file places: an entry of Replicas on one of its hosts.
+type placedReplica struct {
 	placement, nth int // indexes into Replicas and its Hosts
 	variant, host  int // indexes, −1 if unknown
 	memory         Bytes
 	state          fleet.State // at the start
 }
 
-// places lists the replicas in table order: as listed, host by host.
-func (s *Scenario) places() []place {
-	var all []place
+// placedReplicas lists the replicas in the order of the table: as listed, host by host.
+func (s *Scenario) placedReplicas() []placedReplica {
+	var all []placedReplica
 	for i, p := range s.Replicas {
 		for j, name := range p.Hosts {
-			x := place{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name), state: p.initial()}
+			x := placedReplica{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name), state: p.initial()}
 			if x.host >= 0 {
 				x.memory = p.Memory.On(s.Hosts[x.host].Memory)
 			}
@@ -48,7 +48,7 @@ func (s *Scenario) ServingTable() *fleet.Table { return s.table(s.Serving.MaxInF
 func (s *Scenario) table(limit int) *fleet.Table {
 	var replicas []fleet.Replica
 	tokens := s.KVTokens()
-	for i, p := range s.places() {
+	for i, p := range s.placedReplicas() {
 		replicas = append(replicas, fleet.Replica{
 			Name: s.replicaName(p), Variant: p.variant, Host: p.host,
 			Limit: limit, KVTokens: tokens[i], Memory: int64(p.memory), Initial: p.state,
@@ -61,7 +61,7 @@ func (s *Scenario) table(limit int) *fleet.Table {
 	return t
 }
 
-func (s *Scenario) replicaName(p place) string {
+func (s *Scenario) replicaName(p placedReplica) string {
 	return s.Replicas[p.placement].Variant + "@" + s.Replicas[p.placement].Hosts[p.nth]
 }
 
@@ -115,7 +115,7 @@ func (s *Scenario) variants() []fleet.Variant {
 // entry of the file share it; it is read-only.
 func (s *Scenario) Profiles() []*profile.Profile {
 	var profiles []*profile.Profile
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		r := s.Replicas[p.placement]
 		profiles = append(profiles, &s.Models[s.modelsFor(r.Variant, r.Hosts[p.nth])[0]].Profile)
 	}
@@ -152,7 +152,7 @@ func (m *LatencyModel) on(host string) bool {
 func (s *Scenario) KVTokens() []int {
 	var tokens []int
 	profiles := s.Profiles()
-	for i, p := range s.places() {
+	for i, p := range s.placedReplicas() {
 		tokens = append(tokens, profiles[i].KVTokens(int64(p.memory), s.Engine.BlockTokens))
 	}
 	return tokens
@@ -265,3 +265,51 @@ func (s *Scenario) Trained(p Preset) *Scenario {
 func (s *Scenario) variantIndex(name string) int { return indexOf(s.variantNames(), name) }
 
 func (s *Scenario) hostIndex(name string) int { return indexOf(s.hostNames(), name) }
+
+// initial is the state of the placement's replicas at the start; [fleet.Down] if it is
+// none.
+func (p *Placement) initial() fleet.State {
+	if p.State == "" {
+		return fleet.Up
+	}
+	for _, s := range initialStates {
+		if p.State == s.String() {
+			return s
+		}
+	}
+	return fleet.Down
+}
+
+// initialStates are those in which a replica can be at the start.
+var initialStates = []fleet.State{fleet.Up, fleet.Cold, fleet.Warm}
+
+func (s *Scenario) hosts() []fleet.Host {
+	hosts := make([]fleet.Host, len(s.Hosts))
+	for i, h := range s.Hosts {
+		hosts[i] = fleet.Host{Name: h.Name, Site: h.Site, Memory: int64(h.Memory), Compute: h.Compute * 1e12, Bandwidth: h.Bandwidth * 1e9}
+	}
+	return hosts
+}
+
+func (s *Scenario) models() []fleet.Model {
+	models := make([]fleet.Model, len(s.Weights))
+	for i, m := range s.Weights {
+		models[i] = fleet.Model{Name: m.Name, Memory: int64(m.Memory), Load: profile.Duration(m.LoadMS), Version: m.Version}
+	}
+	return models
+}
+
+func (s *Scenario) modelNames() []string {
+	return namesOf(s.Weights, func(m Model) string { return m.Name })
+}
+
+// answers reports whether the variant answers the task.
+func (t *Task) answers(variant string) bool {
+	_, ok := t.Quality[variant]
+	return ok
+}
+
+// answersAll reports whether the variant answers every task.
+func (s *Scenario) answersAll(variant string) bool {
+	return !slices.ContainsFunc(s.Tasks, func(t Task) bool { return !t.answers(variant) })
+}

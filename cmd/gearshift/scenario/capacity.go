@@ -123,8 +123,8 @@ func (s *Scenario) AnyInTime() bool {
 func (s *Scenario) FleetRate() float64 {
 	best := make([]float64, len(s.Hosts))
 	caps, mean := s.Capacities(s.meanDeadline()), s.meanRequest()
-	places := s.places()
-	all := !slices.ContainsFunc(places, func(p place) bool { return p.state == fleet.Up })
+	places := s.placedReplicas()
+	all := !slices.ContainsFunc(places, func(p placedReplica) bool { return p.state == fleet.Up })
 	for i, p := range places {
 		if !all && p.state != fleet.Up {
 			continue

@@ -116,8 +116,8 @@ func (c *checker) placements() {
 
 // repeated reports a variant that stands twice on a host.
 func (c *checker) repeated() {
-	first := map[string]place{}
-	for _, p := range c.s.places() {
+	first := map[string]placedReplica{}
+	for _, p := range c.s.placedReplicas() {
 		if p.variant < 0 || p.host < 0 {
 			continue
 		}
@@ -130,7 +130,9 @@ func (c *checker) repeated() {
 	}
 }
 
-func hostKey(p place) string { return item(child(item("replicas", p.placement), "hosts"), p.nth) }
+func hostKey(p placedReplica) string {
+	return item(child(item("replicas", p.placement), "hosts"), p.nth)
+}
 
 // unplaced reports the variants that no replica runs, unless a replica names
 // something unknown that may be one of them.
@@ -151,7 +153,7 @@ func (c *checker) filled() {
 	taken := make([]Bytes, len(c.s.Hosts))
 	counted := map[string]bool{} // a repeated replica is one mistake, not two
 	var found hostFaults
-	for _, p := range c.s.places() {
+	for _, p := range c.s.placedReplicas() {
 		if !c.measured(p) || counted[c.s.replicaName(p)] {
 			continue
 		}
@@ -192,18 +194,18 @@ func (c *checker) bare(host int) bool {
 }
 
 // measured says whether the replica's memory in bytes is known.
-func (c *checker) measured(p place) bool {
+func (c *checker) measured(p placedReplica) bool {
 	return p.host >= 0 && c.sound(child(item("hosts", p.host), "memory")) && c.sound(memoryKey(p))
 }
 
-func memoryKey(p place) string { return child(item("replicas", p.placement), "memory") }
+func memoryKey(p placedReplica) string { return child(item("replicas", p.placement), "memory") }
 
 // fitted reports the replicas without exactly one profile, and those that have
 // no room for their weights or for the longest request, as placed or alone.
 func (c *checker) fitted() {
 	var found hostFaults
 	alone := c.s.Evaluation.StaticMemory
-	for _, p := range c.s.places() {
+	for _, p := range c.s.placedReplicas() {
 		if p.variant < 0 || p.host < 0 {
 			continue
 		}

@@ -64,7 +64,7 @@ func (c *checker) stated() {
 // held reports the replicas that have less memory than their model takes.
 func (c *checker) held() {
 	var found hostFaults
-	for _, p := range c.s.places() {
+	for _, p := range c.s.placedReplicas() {
 		if p.variant < 0 || !c.measured(p) || p.memory < leastHost && c.bare(p.host) {
 			continue
 		}

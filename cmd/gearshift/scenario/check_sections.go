@@ -187,7 +187,7 @@ func (c *checker) upstreams() {
 		return
 	}
 	var replicas []string
-	for _, p := range c.s.places() {
+	for _, p := range c.s.placedReplicas() {
 		replicas = append(replicas, c.s.replicaName(p))
 	}
 	for name := range sorted(c.s.Serving.Upstreams) {

@@ -12,15 +12,15 @@ import (
 
 // shelf has every kind of field that the decoder knows.
 type shelf struct {
-	Label string             `yaml:"label"`
-	Width float64            `yaml:"width"`
-	Books []book             `yaml:"books,omitempty"`
-	Tags  map[string]float64 `yaml:"tags,omitempty"`
-	Size  Bytes              `yaml:"size"`
-	Frame `yaml:",inline"`
-	Since time.Duration `yaml:"since,omitempty"`
-	Lent  bool          `yaml:"lent,omitempty"`
-	Lamp  *lamp         `yaml:"lamp,omitempty"`
+	Label   string             `yaml:"label"`
+	Width   float64            `yaml:"width"`
+	Volumes []book             `yaml:"books,omitempty"`
+	Tags    map[string]float64 `yaml:"tags,omitempty"`
+	Size    Bytes              `yaml:"size"`
+	Frame   `yaml:",inline"`
+	Since   time.Duration `yaml:"since,omitempty"`
+	Lent    bool          `yaml:"lent,omitempty"`
+	Lamp    *lamp         `yaml:"lamp,omitempty"`
 
 	Other int
 }
@@ -54,8 +54,8 @@ func TestDecode(t *testing.T) {
 	got, err := decodeShelf("label: &l a\nwidth: 1_0.5\nlegs: 4\nsince: 1m\nlent: true\nlamp: {watts: 5}\nbooks: [{pages: 3}, {pages: 0, shown: *l}]\ntags: {x.y: 1, *l : 2}\n")
 	want := shelf{
 		Label: "a", Width: 10.5, Size: 1, Frame: Frame{Legs: 4}, Since: time.Minute, Lent: true, Lamp: &lamp{5},
-		Books: []book{{3, "spine"}, {0, "a"}},
-		Tags:  map[string]float64{"x.y": 1},
+		Volumes: []book{{3, "spine"}, {0, "a"}},
+		Tags:    map[string]float64{"x.y": 1},
 	}
 	if !strings.Contains(err, "f:8: tags: a key must be plain text") {
 		t.Errorf("alias as a key: %s", err)

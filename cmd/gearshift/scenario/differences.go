@@ -54,11 +54,11 @@ func (s *Scenario) steadyHosts() []Host {
 // none.
 func (s *Scenario) besides(o *Scenario) any {
 	known := map[string]Memory{}
-	for _, p := range o.places() {
+	for _, p := range o.placedReplicas() {
 		known[o.replicaName(p)] = o.Replicas[p.placement].Memory
 	}
 	var list []string
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		if memory, ok := known[s.replicaName(p)]; !ok || memory != s.Replicas[p.placement].Memory {
 			list = append(list, s.replicaName(p))
 		}
@@ -73,11 +73,11 @@ func (s *Scenario) besides(o *Scenario) any {
 // does not list them.
 func (s *Scenario) StatesIn(o *Scenario) []fleet.State {
 	wanted := map[string]fleet.State{}
-	for _, p := range o.places() {
+	for _, p := range o.placedReplicas() {
 		wanted[o.replicaName(p)] = p.state
 	}
 	var states []fleet.State
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		state, ok := wanted[s.replicaName(p)]
 		if !ok {
 			state = fleet.Cold
@@ -91,11 +91,11 @@ func (s *Scenario) StatesIn(o *Scenario) []fleet.State {
 // answer, and what is loaded for them.
 func (s *Scenario) Keep(o *Scenario) {
 	var names []string
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		names = append(names, s.replicaName(p))
 	}
 	gone := map[string]bool{}
-	for _, p := range o.places() {
+	for _, p := range o.placedReplicas() {
 		if name := o.replicaName(p); !slices.Contains(names, name) {
 			gone[name] = true
 		}

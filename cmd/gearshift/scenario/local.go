@@ -32,7 +32,7 @@ const (
 // says where the model's own keys are left out.
 func (s *Scenario) LocalModels() []Local {
 	var list []Local
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		l := s.local(s.replicaName(p))
 		l.Threads = max(1, l.Threads)
 		if l.MaxSequences == 0 {
@@ -46,7 +46,7 @@ func (s *Scenario) LocalModels() []Local {
 // ReplicaMemory is what each replica may take, in bytes, by its index.
 func (s *Scenario) ReplicaMemory() []int64 {
 	var list []int64
-	for _, p := range s.places() {
+	for _, p := range s.placedReplicas() {
 		list = append(list, int64(p.memory))
 	}
 	return list
@@ -82,7 +82,7 @@ func (c *checker) locals() {
 		return
 	}
 	var known, without []string
-	for _, p := range c.s.places() {
+	for _, p := range c.s.placedReplicas() {
 		name := c.s.replicaName(p)
 		known = append(known, name, variantOf(name))
 		if c.s.local(name).Path == "" {

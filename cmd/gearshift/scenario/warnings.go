@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gearshift/env/objective"
+	"gearshift/router/fleet"
 )
 
 // Inspect is [Load] with warnings: what is valid, and probably not what was meant. They
@@ -78,7 +79,7 @@ func plain(x float64) string {
 // byVariant is the capacity of each variant on a host, under a deadline.
 func (s *Scenario) byVariant(host int, deadlineMS float64) map[int]Capacity {
 	caps, found := s.Capacities(deadlineMS), map[int]Capacity{}
-	for i, p := range s.places() {
+	for i, p := range s.placedReplicas() {
 		if p.host == host {
 			found[p.variant] = caps[i]
 		}
@@ -146,7 +147,7 @@ func (w *warner) deadlines() {
 		}
 		key := child(item("tasks", i), "deadline_ms")
 		least, most := math.Inf(1), 0.
-		places := w.s.places()
+		places := w.s.placedReplicas()
 		for j, c := range w.s.Capacities(t.DeadlineMS) {
 			if !t.answers(w.s.Variants[places[j].variant].Name) {
 				continue
@@ -192,7 +193,7 @@ func (w *warner) total(i int, t *Task) {
 // placing warns of hosts that nothing runs on. Variants without a replica are a fault.
 func (w *warner) placing() {
 	for h, host := range w.s.Hosts {
-		if !slices.ContainsFunc(w.s.places(), func(p place) bool { return p.host == h }) {
+		if !slices.ContainsFunc(w.s.placedReplicas(), func(p placedReplica) bool { return p.host == h }) {
 			w.warn(child(item("hosts", h), "name"), "no replica is on %s; want it in the hosts of one, or leave it out", host.Name)
 		}
 	}
@@ -203,7 +204,7 @@ func (w *warner) caches() {
 	mean := w.s.meanRequest()
 	said := map[string]bool{}
 	for i, c := range w.s.Capacities(longestDeadline) {
-		p := w.s.places()[i]
+		p := w.s.placedReplicas()[i]
 		key := memoryKey(p)
 		if c.Most > 1 || c.KVTokens == 0 || said[key] || w.s.Engine.MaxSequences == 1 {
 			continue
@@ -252,4 +253,46 @@ func (w *warner) wanted(key string, fleet float64) string {
 		return plain(round(fleet/paperRate, 2))
 	}
 	return "up to " + plain(round(1.25*fleet, 2))
+}
+
+// gaps warns of the one quality that a file leaves out, of all tasks and variants: it may have
+// been forgotten.
+func (w *warner) gaps() {
+	var task, variant, n int
+	for i := range w.s.Tasks {
+		for j, v := range w.s.Variants {
+			if !w.s.Tasks[i].answers(v.Name) {
+				task, variant, n = i, j, n+1
+			}
+		}
+	}
+	if n == 1 {
+		w.warn(child(item("tasks", task), "quality"), "leaves out %s alone, so that no request of %s goes to it; want its quality, unless that is meant", w.s.Variants[variant].Name, w.s.Tasks[task].Name)
+	}
+}
+
+// starting warns of tasks that nothing answers at the start.
+func (w *warner) starting() {
+	for i, t := range w.s.Tasks {
+		up := false
+		for _, p := range w.s.placedReplicas() {
+			up = up || p.state == fleet.Up && t.answers(w.s.Variants[p.variant].Name)
+		}
+		if !up {
+			w.warn(child(item("tasks", i), "name"), "no replica that answers %s is up at the start: its requests fail until one is loaded; want state: up in the replicas of one", t.Name)
+		}
+	}
+}
+
+// unused warns of models that no variant runs.
+func (w *warner) unused() {
+	for i, m := range w.s.Weights {
+		used := false
+		for _, v := range w.s.Variants {
+			used = used || v.Model == m.Name
+		}
+		if !used {
+			w.warn(child(item("models", i), "name"), "no variant runs %s; want it as the model of one, or leave it out", m.Name)
+		}
+	}
 }

@@ -76,13 +76,13 @@ func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoint
 		if e.Meta.ScenarioHash != hash || ok && !e.Created.After(newest.Created) {
 			continue
 		}
-		var stands gate.Standing
-		if json.Unmarshal(e.Meta.Evaluation, &stands) != nil || stands.HeldOut.Objective != s.Training.Objective {
+		var evaluation gate.Evaluation
+		if json.Unmarshal(e.Meta.Evaluation, &evaluation) != nil || evaluation.HeldOut.Objective != s.Training.Objective {
 			continue
 		}
-		if rule := bestOf(listed, stands.HeldOut.Policies); rule != "" {
+		if rule := bestOf(listed, evaluation.HeldOut.Policies); rule != "" {
 			newest, ok = e, true
-			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules %s, as recorded with %s", over(&stands.HeldOut), e.Ref())}
+			best = fallback{rule, fmt.Sprintf("the best of evaluation.rules %s, as recorded with %s", over(&evaluation.HeldOut), e.Ref())}
 		}
 	}
 	return best, ok

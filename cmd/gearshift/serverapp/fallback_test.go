@@ -43,7 +43,7 @@ func TestFallback(t *testing.T) {
 		for policy, score := range scores {
 			h.Policies = append(h.Policies, gate.HeldRow{Policy: policy, Score: evaluation.Interval{Mean: score}})
 		}
-		standing, err := json.Marshal(gate.Standing{HeldOut: h})
+		evaluation, err := json.Marshal(gate.Evaluation{HeldOut: h})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestFallback(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &checkpoints.Checkpoint{Network: network, Meta: checkpoints.Meta{
-			Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Config: []byte("{}"), Evaluation: standing,
+			Scenario: s.Name, ScenarioHash: s.Hash(), Spec: spec, SpecHash: spec.Hash(), Config: []byte("{}"), Evaluation: evaluation,
 		}}
 		if _, _, err := store.Put("mine", c, time.Unix(created, 0)); err != nil {
 			t.Fatal(err)
@@ -100,12 +100,12 @@ func TestFallback(t *testing.T) {
 // it beat the best rule, else that rule.
 func TestWhatToPromote(t *testing.T) {
 	entry := func(version int, hash string, margin evaluation.Interval) checkpoints.Entry {
-		standing, err := json.Marshal(gate.Standing{HeldOut: gate.HeldOut{Policies: []gate.HeldRow{{}}, BestRule: "slackfit:0.9", Margin: margin}})
+		evaluation, err := json.Marshal(gate.Evaluation{HeldOut: gate.HeldOut{Policies: []gate.HeldRow{{}}, BestRule: "slackfit:0.9", Margin: margin}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return checkpoints.Entry{
-			Name: "mine", Version: version, Created: time.Unix(int64(version), 0), Meta: checkpoints.Meta{ScenarioHash: hash, Evaluation: standing},
+			Name: "mine", Version: version, Created: time.Unix(int64(version), 0), Meta: checkpoints.Meta{ScenarioHash: hash, Evaluation: evaluation},
 		}
 	}
 	better, level := evaluation.Interval{Mean: .02, Lo: .01, Hi: .03}, evaluation.Interval{Mean: .02, Lo: -.01, Hi: .05}

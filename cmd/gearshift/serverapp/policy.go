@@ -194,7 +194,7 @@ func (r *Reloader) Admit(name, reason string) error {
 	}
 	c, entry, err := r.store.Get(ref)
 	if err == nil && c != nil {
-		err = gate.Bound(c, entry)
+		err = gate.CheckEvaluation(c, entry)
 	}
 	if err != nil {
 		return err

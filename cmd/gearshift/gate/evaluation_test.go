@@ -37,14 +37,14 @@ func held(t *testing.T, policy, rule []float64) HeldOut {
 
 func TestHeldOutComparison(t *testing.T) {
 	h := held(t, []float64{0.82, 0.62, 0.92, 0.72}, []float64{0.8, 0.6, 0.9, 0.7})
-	if len(h.Policies) != 3 || h.BestRule != "strong" || !h.Beats() {
+	if len(h.Policies) != 3 || h.BestRule != "strong" || !h.Better() {
 		t.Fatalf("%+v", h)
 	}
 	// Runs differ by far more than policies: only pairing shows the margin.
 	if m := h.Margin; m.Mean < 0.0199 || m.Mean > 0.0201 || m.Lo < 0.0199 {
 		t.Errorf("margin %+v, want 0.02 in each run", m)
 	}
-	if tie := held(t, []float64{0.82, 0.58, 0.93, 0.67}, []float64{0.8, 0.6, 0.9, 0.7}); tie.Beats() {
+	if tie := held(t, []float64{0.82, 0.58, 0.93, 0.67}, []float64{0.8, 0.6, 0.9, 0.7}); tie.Better() {
 		t.Errorf("a margin of chance passes: %+v", tie.Margin)
 	}
 	if _, err := compareHeldOut(nil, []string{"u1"}, 4, objective.Utility); err == nil {
@@ -62,10 +62,10 @@ func TestGate(t *testing.T) {
 	}
 	rule := []float64{0.8, 0.6, 0.9, 0.7}
 	var table bytes.Buffer
-	if err := Admit(entry(Standing{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), PromotionIn("mine.db"), &table); err != nil || table.Len() > 0 {
+	if err := Admit(entry(Evaluation{HeldOut: held(t, []float64{0.9, 0.7, 1, 0.8}, rule)}), PromotionIn("mine.db"), &table); err != nil || table.Len() > 0 {
 		t.Errorf("a better policy: %v, %s", err, &table)
 	}
-	err := Admit(entry(Standing{HeldOut: held(t, rule, rule)}), PromotionIn("mine.db"), &table)
+	err := Admit(entry(Evaluation{HeldOut: held(t, rule, rule)}), PromotionIn("mine.db"), &table)
 	if err == nil || !strings.Contains(err.Error(), "mine@3") || !strings.Contains(err.Error(), "strong") {
 		t.Errorf("an equal policy: %v", err)
 	}
