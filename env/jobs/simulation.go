@@ -114,7 +114,7 @@ func (s *simulation) arrive(i int) {
 	id := fmt.Sprint(i)
 	s.ids[id] = i
 	s.result.Requests += a.Size
-	s.Dispatcher.Add(modality.Job{ID: id, Size: a.Size, MinQuality: a.Floor, Deadline: milliseconds(a.Deadline)})
+	s.Dispatcher.Add(modality.Job{ID: id, Size: a.Size, MinQuality: a.Floor, Deadline: milliseconds(a.Deadline)}, milliseconds(a.At))
 	if s.idle {
 		s.dispatch(a.At)
 	}

@@ -14,6 +14,7 @@ type Dispatcher struct {
 	waiting  []Job
 	scaled   []Job // those that wait, with deadlines in the table's time
 	plan     Plan
+	arrivals estimate
 	batches  []int
 	dropped  []Job
 	slowness float64
@@ -33,8 +34,12 @@ func NewDispatcher(t *Table, p Policy) *Dispatcher {
 	return &Dispatcher{policy: p, table: t, slowness: 1}
 }
 
-// Add lets the job, which [Table.Check] has passed, wait.
-func (d *Dispatcher) Add(j Job) { d.waiting = append(d.waiting, j) }
+// Add lets the job, which [Table.Check] has passed, and which comes now, wait.
+func (d *Dispatcher) Add(j Job, now float64) {
+	d.waiting = append(d.waiting, j)
+	first, _ := d.table.fastest(&j)
+	d.arrivals.add(now, d.table.Front(j.Size)[first].Cost, j.Deadline-now)
+}
 
 // Waiting is how many jobs wait.
 func (d *Dispatcher) Waiting() int { return len(d.waiting) }
@@ -53,6 +58,9 @@ func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) 
 	d.scaled = append(d.scaled[:0], d.waiting...)
 	for i := range d.scaled {
 		d.scaled[i].Deadline = (d.scaled[i].Deadline - now) / d.slowness
+	}
+	if p, ok := d.policy.(Foreseeing); ok {
+		p.Foresee(d.arrivals.at(now).scaled(d.slowness))
 	}
 	d.policy.Plan(0, d.scaled, &d.plan)
 	gone := d.scaled // whose IDs are not needed any more: size 0 marks what leaves

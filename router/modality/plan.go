@@ -50,6 +50,7 @@ type Plan struct {
 type Planner struct {
 	queue
 	mode   Mode
+	ahead  ahead
 	chain  solve.Chain
 	items  []solve.Item
 	first  []int // by item, the index of its fastest strategy in its size's front
@@ -110,7 +111,9 @@ func (p *Planner) Plan(free float64, jobs []Job, plan *Plan) {
 	}
 	at := free
 	for k, i := range p.kept {
-		at = p.keep(i, &jobs[i], p.first[k]+p.picks[k], at, plan)
+		if i >= 0 {
+			at = p.keep(i, &jobs[i], p.first[k]+p.picks[k], at, plan)
+		}
 	}
 }
 
@@ -134,7 +137,8 @@ func (p *Planner) drop(plan *Plan) {
 }
 
 // prefixSafe keeps every job that can be kept with those kept before it, which is to be
-// seen by everybody's fastest strategy, and then solves for the most quality.
+// seen by everybody's fastest strategy, and then solves for the most quality, with the work
+// that is expected to come among the jobs if there is any.
 func (p *Planner) prefixSafe(free float64, jobs []Job, plan *Plan) {
 	var fastest float64
 	for _, i := range p.order {
@@ -146,6 +150,9 @@ func (p *Planner) prefixSafe(free float64, jobs []Job, plan *Plan) {
 			continue
 		}
 		fastest += cost
+	}
+	if p.ahead.on {
+		p.expect()
 	}
 	p.solve()
 }

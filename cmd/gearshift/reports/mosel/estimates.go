@@ -19,7 +19,7 @@ const exact = 3
 // really take.
 func (p *paper) estimates(ctx context.Context) (report.Section, error) {
 	section := report.Section{ID: "estimates", Title: "Latencies that are misestimated",
-		Text: "Requests answered in time per second of optimized, at a deadline of 1 s, relative to the right estimate. The paper's Figure 7 has AV-HuBERT, MMSA and TVLT keep theirs at an estimate of 150 %."}
+		Text: "Requests answered in time per second of foresight, at a deadline of 1 s, relative to the right estimate. The paper's Figure 7 has AV-HuBERT, MMSA and TVLT keep theirs at an estimate of 150 %."}
 	for _, fixed := range []bool{true, false} {
 		t := report.Table{
 			ID: "estimates-corrected", Title: "Estimates corrected by what batches take, as served",

@@ -53,11 +53,13 @@ func beside(i evaluation.Interval, paper float64) report.Cell {
 }
 
 // relative is the geometric mean of a by b, which are by seed: a day on which b is close to
-// nothing does not outweigh the others.
+// nothing does not outweigh the others. Days on which either is nothing are left out.
 func relative(a, b []float64) evaluation.Interval {
 	logs := make([]float64, len(a))
 	for i := range a {
-		logs[i] = math.Log(a[i] / b[i])
+		if logs[i] = math.NaN(); a[i] > 0 && b[i] > 0 {
+			logs[i] = math.Log(a[i] / b[i])
+		}
 	}
 	i := evaluation.Bootstrap(logs)
 	return evaluation.Interval{Mean: math.Exp(i.Mean), Lo: math.Exp(i.Lo), Hi: math.Exp(i.Hi)}
@@ -69,7 +71,7 @@ func (p *paper) throughput(all days) (report.Section, string) {
 		ID: "gains", Title: "Requests answered in time per second, relative to none (geometric mean over the days)",
 		Columns: []report.Column{text("model", "model"), {Key: "gain", Title: "ours, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
 			interval("half", "0.5 s", "×", 2), interval("two", "2 s", "×", 2), interval("done", "all work, late or not, 1 s", "×", 2)},
-		Note: "The paper counts throughput without saying whether late answers count. Arrivals are at most twice the capacity, so a gain above 2 can only be of work in time, next to a policy that answers late jobs too (MOSEL-20).",
+		Note: "The paper counts throughput without saying whether late answers count. Arrivals are at most twice the capacity, so a gain above 2 can only be of work in time, next to a policy that answers late jobs too (MOSEL-20). Days on which none answers nothing in time are left out.",
 	}
 	var gains []string
 	for j, m := range models {
@@ -104,37 +106,41 @@ func (p *paper) violations(all days) (report.Section, string, error) {
 		for _, with := range policies {
 			t.Columns = append(t.Columns, interval(key(with.name), with.name, "", 3))
 		}
-		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("best", "optimized less the best of the others", "", 4))
+		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("less", "foresight, cautious, less the best without a plan", "", 4), interval("better", "and its quality less that one's", "", 4))
 		for j, m := range models {
-			row, best := []report.Cell{report.Text(m.name)}, []float64(nil)
-			mine := all[i][j][ours].of((*envjobs.Result).Violations)
+			row, best := []report.Cell{report.Text(m.name)}, others
+			shares := make([][]float64, len(policies))
 			for k := range policies {
-				share := all[i][j][k].of((*envjobs.Result).Violations)
-				row = append(row, cell(evaluation.Bootstrap(share)))
-				if k > 1 && (best == nil || evaluation.Bootstrap(share).Mean < evaluation.Bootstrap(best).Mean) {
-					best = share
+				shares[k] = all[i][j][k].of((*envjobs.Result).Violations)
+				row = append(row, cell(evaluation.Bootstrap(shares[k])))
+				if k > others && evaluation.Bootstrap(shares[k]).Mean < evaluation.Bootstrap(shares[best]).Mean {
+					best = k
 				}
 			}
-			fewer, err := evaluation.Paired(all[i][j][none].of((*envjobs.Result).Violations), mine)
+			fewer, err := evaluation.Paired(shares[none], shares[ours])
 			if err != nil {
 				return section, "", err
 			}
 			fewer.Mean, fewer.Lo, fewer.Hi = 100*fewer.Mean, 100*fewer.Lo, 100*fewer.Hi
-			against, err := evaluation.Paired(mine, best)
+			less, err := evaluation.Paired(shares[cautious], shares[best])
 			if err != nil {
 				return section, "", err
 			}
-			if against.Lo > 0 {
+			better, err := evaluation.Paired(all[i][j][cautious].of((*envjobs.Result).MeanQuality), all[i][j][best].of((*envjobs.Result).MeanQuality))
+			if err != nil {
+				return section, "", err
+			}
+			if less.Lo > 0 || better.Hi < 0 {
 				beaten = append(beaten, fmt.Sprintf("%s at %v", m.name, deadline))
 			}
-			t.Rows = append(t.Rows, append(row, beside(fewer, m.fewer), cell(against)))
+			t.Rows = append(t.Rows, append(row, beside(fewer, m.fewer), cell(less), cell(better)))
 		}
 		section.Tables = append(section.Tables, t)
 	}
 	if len(beaten) == 0 {
-		return section, "No other policy has fewer violations than optimized, beyond chance, on any model and deadline.", nil
+		return section, "On no model and deadline has a policy without a plan fewer violations than foresight, cautious, or the best of them more quality, beyond chance.", nil
 	}
-	return section, "Another policy has fewer violations than optimized, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
+	return section, "A policy without a plan has fewer violations than foresight, cautious, or as the best of them more quality, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
 }
 
 // key is the name of a column of a policy.

@@ -1,0 +1,108 @@
+package modality
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestForesightHoldsBack: a job alone gets its best strategy where nothing is expected, and
+// a faster one where what is expected would be late.
+func TestForesightHoldsBack(t *testing.T) {
+	table := table(t, figure2(), Mixed, 1)
+	p := NewForesighted(table, 0)
+	jobs := []Job{{"1", 1, 0.5, 100}}
+	for _, c := range []struct {
+		rate float64
+		want string
+	}{
+		{0, "[1 [0 0 1] 60]"},
+		{0.8, "[1 [0 0 1] 60]"}, // of 200 to come by 300, 160 fit after 60
+		{1.3, "[1 [0 1 0] 30]"}, // 260 until 300 leave 40
+		{2, "[1 [1 0 0] 20]"},   // more than there is time for
+	} {
+		p.Foresee(Arrivals{Rate: c.rate, Patience: 100})
+		if got, _ := does(table, p, 0, jobs); fmt.Sprint(got) != c.want {
+			t.Errorf("rate %v: %v, want %s", c.rate, got, c.want)
+		}
+	}
+	p = NewForesighted(table, 2)
+	p.Foresee(Arrivals{Rate: 0.8, Variance: 40, Patience: 100}) // 160 ± 2·89 by 300
+	if got, _ := does(table, p, 0, jobs); fmt.Sprint(got) != "[1 [1 0 0] 20]" {
+		t.Errorf("with caution: %v", got)
+	}
+}
+
+// TestForesightDropsNoMore: what is expected holds jobs back, and never has one dropped; all
+// deadlines are kept.
+func TestForesightDropsNoMore(t *testing.T) {
+	held := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		table := table(t, randomOptions(rng, 3, 8), Mixed, 8)
+		jobs := randomJobs(rng, table, 8, 0)
+		planner, err := NewPlanner(table, PrefixSafe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := NewForesighted(table, 2)
+		p.Foresee(Arrivals{Rate: 1.5 * rng.Float64(), Variance: 50 * rng.Float64(), Patience: 50 + 200*rng.Float64()})
+		var with, without Plan
+		p.Plan(0, jobs, &with)
+		planner.Plan(0, jobs, &without)
+		if len(with.Dropped) != len(without.Dropped) || with.Objective > without.Objective+1e-9 {
+			t.Fatalf("seed %d: %d dropped and worth %v, without foresight %d and %v", seed, len(with.Dropped), with.Objective, len(without.Dropped), without.Objective)
+		}
+		for _, s := range with.Steps {
+			if s.Finish > jobs[s.Job].Deadline+1e-9 {
+				t.Fatalf("seed %d: job %s is late", seed, jobs[s.Job].ID)
+			}
+		}
+		if with.Objective < without.Objective-1e-9 {
+			held++
+		}
+	}
+	if held < 10 {
+		t.Errorf("%d of 60 plans are held back: the test lost its load", held)
+	}
+}
+
+func TestForesightDoesNotAllocate(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	table := table(t, randomOptions(rng, 7, 16), Mixed, 16)
+	jobs := randomJobs(rng, table, 20, 0)
+	p := NewForesighted(table, 2)
+	p.Foresee(Arrivals{Rate: 0.5, Variance: 10, Patience: 200})
+	var plan Plan
+	p.Plan(0, jobs, &plan)
+	if n := testing.AllocsPerRun(20, func() { p.Plan(0, jobs, &plan) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestArrivalsAreEstimated: the rate, variance and patience of jobs that come in a Poisson
+// process.
+func TestArrivalsAreEstimated(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var e estimate
+	var rate, variance float64
+	const every, n = 4.0, 40_000
+	now := 0.0
+	for i := range n {
+		now += every * rng.ExpFloat64()
+		e.add(now, 1+2*rng.Float64(), 500)
+		if i >= n/2 {
+			a := e.at(now)
+			rate, variance = rate+a.Rate/(n/2), variance+a.Variance/(n/2)
+		}
+	}
+	// Work is uniform from 1 to 3: its mean is 2 and its mean square 13/3. An arrival sees
+	// itself too, which is 1 in 1,250.
+	if math.Abs(rate/(2/every)-1) > 0.02 || math.Abs(variance/(13./3/every)-1) > 0.02 || math.Abs(e.at(now).Patience-500) > 1e-6 {
+		t.Errorf("rate %.4f, variance %.4f, patience %.1f", rate, variance, e.at(now).Patience)
+	}
+	if later := e.at(now + 50_000); later.Rate > 1e-3*rate {
+		t.Errorf("rate %v long after the last arrival", later.Rate)
+	}
+}
