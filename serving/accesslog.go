@@ -12,18 +12,19 @@ import (
 	"gearshift/serving/explain"
 	"gearshift/serving/figures"
 	"gearshift/serving/lograte"
+	"gearshift/serving/work"
 )
 
 // accessLog is the Observer that writes a line for each request.
 type accessLog struct {
 	settings func() *Config
 	log      *slog.Logger
-	clock    Clock
+	clock    work.Clock
 	done     atomic.Uint64 // completed requests
 	lines    *lograte.Limiter
 }
 
-func newAccessLog(settings func() *Config, log *slog.Logger, clock Clock) *accessLog {
+func newAccessLog(settings func() *Config, log *slog.Logger, clock work.Clock) *accessLog {
 	return &accessLog{settings: settings, log: log, clock: clock, lines: lograte.New()}
 }
 
@@ -36,7 +37,7 @@ func (*accessLog) Routed(*Account) {}
 // Over implements [Observer].
 func (l *accessLog) Over(a *Account) {
 	level := slog.LevelInfo
-	if a.Status >= http.StatusInternalServerError || a.Work != nil && !a.Result.Outcome.fine() {
+	if a.Status >= http.StatusInternalServerError || a.Work != nil && !a.Result.Outcome.Fine() {
 		level = slog.LevelWarn
 	}
 	if !l.log.Enabled(context.Background(), level) || !l.due(a) {
@@ -58,7 +59,7 @@ func (l *accessLog) due(a *Account) bool {
 		return false
 	case a.asked && a.Explanation != nil:
 		return true
-	case a.Work != nil && a.Result.Outcome == Completed:
+	case a.Work != nil && a.Result.Outcome == work.Completed:
 		return c.Access == config.AccessAll && sampled(l.done.Add(1), c.Sample)
 	}
 	return l.lines.Due(l.clock())

@@ -12,6 +12,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/explain"
+	"gearshift/serving/work"
 )
 
 // Account is what an operator is told of one request: what it asked for, how it
@@ -40,8 +41,8 @@ type Account struct {
 	Overhead time.Duration
 	// Work is nil unless the request was routed; Result is what became of it,
 	// zero before the end.
-	Work   *Work
-	Result Result
+	Work   *work.Work
+	Result work.Result
 	// Explanation says what the choice went by. It is nil unless the client, or an
 	// [Observer], asked for it.
 	Explanation *explain.Explanation
@@ -153,11 +154,11 @@ func (a *Account) spent(overhead time.Duration) {
 
 // routed notes that the request has its place, after a decision that took so
 // long. The answer's header may tell what it went by.
-func (a *Account) routed(w *Work, took time.Duration, h http.Header) {
+func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	if a == nil {
 		return
 	}
-	a.Work, w.account = w, a
+	a.Work, w.Ending = w, a
 	if a.explainer != nil {
 		a.Explanation = a.explainer.Explanation
 	}
@@ -171,8 +172,8 @@ func (a *Account) routed(w *Work, took time.Duration, h http.Header) {
 	}
 }
 
-// over notes how the work ended.
-func (a *Account) over(r Result) {
+// Over notes how the work ended.
+func (a *Account) Over(r work.Result) {
 	if a == nil {
 		return
 	}
@@ -202,11 +203,11 @@ func (a *Account) Outcome() string {
 	case a.Work != nil:
 		return a.Result.Outcome.String()
 	case a.Status == statusClientLeft:
-		return Cancelled.String()
+		return work.Cancelled.String()
 	case a.faulty || a.Status < http.StatusInternalServerError && a.Status != http.StatusTooManyRequests:
 		return OutcomeRefused
 	case a.Status == http.StatusInternalServerError:
-		return Failed.String()
+		return work.Failed.String()
 	}
 	return OutcomeRejected
 }

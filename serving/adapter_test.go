@@ -7,7 +7,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
-	"gearshift/serving"
+	"gearshift/serving/work"
 )
 
 // hand is a clock that a test sets.
@@ -29,7 +29,7 @@ func (h *hand) add(d time.Duration) {
 }
 
 // begun is work that has just arrived, and begun.
-func begun(a *serving.Adapter, r fleet.Request, variant int) (*serving.Work, error) {
+func begun(a *work.Adapter, r fleet.Request, variant int) (*work.Work, error) {
 	w := a.Arrive(r)
 	return w, w.Begin(variant, nil)
 }
@@ -42,26 +42,26 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 		task     int
 		variant  int
 		deadline time.Duration
-		outcome  serving.Outcome
+		outcome  work.Outcome
 		latency  time.Duration
 		tokens   int
-		want     serving.Result
+		want     work.Result
 	}{
-		{"in time", chat, large, 0, serving.Completed, 400 * ms, 10, serving.Result{PerToken: 40 * ms, Judged: true, Met: true, Utility: 1}},
-		{"too late", chat, large, 0, serving.Completed, 401 * ms, 10, serving.Result{PerToken: 40*ms + 100*time.Microsecond, Judged: true}},
-		{"soft", copa, small, 0, serving.Completed, 820 * ms, 10, serving.Result{PerToken: 82 * ms, Judged: true, Utility: 2 * 0.98 * 0.75}},
-		{"own deadline", chat, small, 100 * ms, serving.Completed, 90 * ms, 1, serving.Result{PerToken: 90 * ms, Judged: true, Met: true, Utility: 0.5}},
-		{"length unknown", chat, small, 0, serving.Completed, 5 * ms, 0, serving.Result{}},
-		{"failed", chat, small, 0, serving.Failed, 5 * ms, 3, serving.Result{Judged: true}},
-		{"timed out", chat, small, 0, serving.TimedOut, 5 * ms, 0, serving.Result{Judged: true}},
-		{"panicked", chat, small, 0, serving.Panicked, 5 * ms, 0, serving.Result{Judged: true}},
-		{"refused", chat, small, 0, serving.Refused, 5 * ms, 0, serving.Result{}},
-		{"cancelled", chat, small, 0, serving.Cancelled, 5 * ms, 3, serving.Result{}},
-		{"expired", chat, small, 0, serving.Expired, 5 * ms, 0, serving.Result{}},
+		{"in time", chat, large, 0, work.Completed, 400 * ms, 10, work.Result{PerToken: 40 * ms, Judged: true, Met: true, Utility: 1}},
+		{"too late", chat, large, 0, work.Completed, 401 * ms, 10, work.Result{PerToken: 40*ms + 100*time.Microsecond, Judged: true}},
+		{"soft", copa, small, 0, work.Completed, 820 * ms, 10, work.Result{PerToken: 82 * ms, Judged: true, Utility: 2 * 0.98 * 0.75}},
+		{"own deadline", chat, small, 100 * ms, work.Completed, 90 * ms, 1, work.Result{PerToken: 90 * ms, Judged: true, Met: true, Utility: 0.5}},
+		{"length unknown", chat, small, 0, work.Completed, 5 * ms, 0, work.Result{}},
+		{"failed", chat, small, 0, work.Failed, 5 * ms, 3, work.Result{Judged: true}},
+		{"timed out", chat, small, 0, work.TimedOut, 5 * ms, 0, work.Result{Judged: true}},
+		{"panicked", chat, small, 0, work.Panicked, 5 * ms, 0, work.Result{Judged: true}},
+		{"refused", chat, small, 0, work.Refused, 5 * ms, 0, work.Result{}},
+		{"cancelled", chat, small, 0, work.Cancelled, 5 * ms, 3, work.Result{}},
+		{"expired", chat, small, 0, work.Expired, 5 * ms, 0, work.Result{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &hand{now: time.Hour}
-			a := serving.NewAdapter(testRouter(t, chooses(small)), h.clock)
+			a := work.NewAdapter(testRouter(t, chooses(small)), h.clock)
 			w, err := begun(a, fleet.Request{Task: c.task, Deadline: c.deadline}, c.variant)
 			if err != nil {
 				t.Fatal(err)
@@ -74,7 +74,7 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 			if got, first := w.End(c.outcome, c.tokens); !first || got != c.want {
 				t.Errorf("got  %+v, %v\nwant %+v", got, first, c.want)
 			}
-			if got, first := w.End(serving.Completed, 10); first || got != (serving.Result{}) {
+			if got, first := w.End(work.Completed, 10); first || got != (work.Result{}) {
 				t.Errorf("a second end gave %+v, %v", got, first)
 			}
 		})
@@ -83,8 +83,8 @@ func TestEndReckonsWhatWorkWasWorth(t *testing.T) {
 
 func TestWorkEndsOnceAmongMany(t *testing.T) {
 	core := testRouter(t, chooses(small))
-	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := begun(a, fleet.Request{}, serving.Auto)
+	a := work.NewAdapter(core, work.WallClock())
+	w, err := begun(a, fleet.Request{}, work.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestWorkEndsOnceAmongMany(t *testing.T) {
 	ends := make(chan bool, 16)
 	for range cap(ends) {
 		all.Go(func() {
-			_, first := w.End(serving.Completed, 1)
+			_, first := w.End(work.Completed, 1)
 			ends <- first
 		})
 	}
@@ -111,8 +111,8 @@ func TestWorkEndsOnceAmongMany(t *testing.T) {
 
 func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 	core := testRouter(t, chooses(small))
-	a := serving.NewAdapter(core, serving.WallClock())
-	w, err := begun(a, fleet.Request{}, serving.Auto)
+	a := work.NewAdapter(core, work.WallClock())
+	w, err := begun(a, fleet.Request{}, work.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 	if w.Move([]int{w.Replica}, false) {
 		t.Errorf("moved to %d, which is down", w.Replica)
 	}
-	if _, first := w.End(serving.Completed, 1); !first || core.Ledger().InFlight() != 0 {
+	if _, first := w.End(work.Completed, 1); !first || core.Ledger().InFlight() != 0 {
 		t.Errorf("%d in flight after the end", core.Ledger().InFlight())
 	}
 }
@@ -137,14 +137,14 @@ func TestMoveTakesAnotherReplicaOfTheVariant(t *testing.T) {
 func TestHeldTokensFollowTheWork(t *testing.T) {
 	h := &hand{}
 	core := testRouter(t, chooses(small))
-	a := serving.NewAdapter(core, h.clock)
+	a := work.NewAdapter(core, h.clock)
 	held := func() (sum int) {
 		t.Helper()
-		probe, err := begun(a, fleet.Request{}, serving.Auto)
+		probe, err := begun(a, fleet.Request{}, work.Auto)
 		if err != nil {
 			t.Fatal(err)
 		}
-		probe.End(serving.Cancelled, 0)
+		probe.End(work.Cancelled, 0)
 		var v fleet.View
 		core.Ledger().View(0, &v)
 		for _, n := range v.Held {
@@ -180,12 +180,12 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 	if n := held(); n != 127 {
 		t.Errorf("after a move they hold %d, want 127", n)
 	}
-	one.End(serving.Completed, 7)
-	one.End(serving.Completed, 7)
+	one.End(work.Completed, 7)
+	one.End(work.Completed, 7)
 	if n := held(); n != 20 {
 		t.Errorf("after an end they hold %d, want 20", n)
 	}
-	two.End(serving.Failed, 0)
+	two.End(work.Failed, 0)
 	if n := held(); n != 0 {
 		t.Errorf("in the end they hold %d", n)
 	}
@@ -195,8 +195,8 @@ func TestHeldTokensFollowTheWork(t *testing.T) {
 func TestDeadlinesFollowTheWork(t *testing.T) {
 	const ms = time.Millisecond
 	core := testRouter(t, chooses(large))
-	a := serving.NewAdapter(core, serving.WallClock())
-	begin := func(task int, deadline time.Duration) *serving.Work {
+	a := work.NewAdapter(core, work.WallClock())
+	begin := func(task int, deadline time.Duration) *work.Work {
 		t.Helper()
 		w, err := begun(a, fleet.Request{Task: task, Deadline: deadline}, small)
 		if err != nil {
@@ -218,13 +218,13 @@ func TestDeadlinesFollowTheWork(t *testing.T) {
 	copied := begin(1, 0) // soft, until 88 ms, on b
 	own := begin(0, 15*ms)
 	want(15*ms, 88*ms)
-	own.End(serving.Completed, 1)
+	own.End(work.Completed, 1)
 	want(40*ms, 88*ms)
 	chat.Move([]int{smallOnA}, false)
 	want(0, 40*ms)
-	chat.End(serving.Failed, 0)
-	chat.End(serving.Failed, 0)
+	chat.End(work.Failed, 0)
+	chat.End(work.Failed, 0)
 	want(0, 88*ms)
-	copied.End(serving.Cancelled, 0)
+	copied.End(work.Cancelled, 0)
 	want(0, 0)
 }

@@ -13,6 +13,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // headerReason says why a request is refused under load.
@@ -50,7 +51,7 @@ var refusals = map[string]refusal{
 
 // enter routes the call, after a wait for room if it takes one, of which the request's
 // time bounds how long.
-func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*Work, *refusal) {
+func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*work.Work, *refusal) {
 	h := c.Writer.Header()
 	claim, fault := s.claims(c)
 	var spend keys.Spend
@@ -69,55 +70,55 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	k.account.claimed(claim.tenant)
 	s.fit(&k)
 	before := s.clock()
-	work := s.adapter.Arrive(k.fleet)
-	work.spend, work.prompt = spend, k.prompt
-	work.streams = e.generates && k.Stream
-	work.tokenless = !e.generates && !e.counts
+	w := s.adapter.Arrive(k.fleet)
+	w.Spend, w.Prompt = spend, k.prompt
+	w.Streams = e.generates && k.Stream
+	w.Tokenless = !e.generates && !e.counts
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
-		work.unseen = int(s.line.output) * max(1, k.fleet.Answers)
+		w.Unseen = int(s.line.output) * max(1, k.fleet.Answers)
 	}
-	if err := s.line.admit(c.Request.Context(), work, k, claim, until); err != nil && !s.unfit(work, k, err) {
+	if err := s.line.admit(c.Request.Context(), w, k, claim, until); err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
 		return nil, s.shed(err, k, claim, h)
 	}
-	if work.Waited > 0 {
-		h.Set(headerWaited, strconv.FormatInt(work.Waited.Milliseconds(), 10))
+	if w.Waited > 0 {
+		h.Set(headerWaited, strconv.FormatInt(w.Waited.Milliseconds(), 10))
 	}
-	s.begun(work, k, s.clock()-before-work.Waited, h)
-	return work, nil
+	s.begun(w, k, s.clock()-before-w.Waited, h)
+	return w, nil
 }
 
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
 // Headers are those of the answer.
-func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*Work, *refusal) {
+func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*work.Work, *refusal) {
 	s.fit(&k)
 	before := s.clock()
-	work := s.adapter.Arrive(k.fleet)
-	work.spend = spend
-	work.told = true
-	work.unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
-	if err := work.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(work, k, err) {
+	w := s.adapter.Arrive(k.fleet)
+	w.Spend = spend
+	w.Reported = true
+	w.Unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
+	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
 		claim := claim{class: s.line.kinds.Load().listed[0]}
 		return nil, s.shed(s.line.refused(err, claim), k, claim, h)
 	}
-	s.begun(work, k, s.clock()-before, h)
-	return work, nil
+	s.begun(w, k, s.clock()-before, h)
+	return w, nil
 }
 
 // begun enters work that has its place, after a decision that took so long, and says
 // in the answer's header who routed it.
-func (s *Server) begun(work *Work, k call, took time.Duration, h http.Header) {
+func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) {
 	s.books.decided(took)
-	s.noteFallback(work)
-	s.books.choices.chosen(work)
-	h[headerVariant], h[headerPolicy] = two(s.table.Variants[work.Variant].Name, work.Policy)
-	if work.Fallback {
-		h.Set(headerFallback, work.Reason)
+	s.noteFallback(w)
+	s.books.choices.chosen(w)
+	h[headerVariant], h[headerPolicy] = two(s.table.Variants[w.Variant].Name, w.Policy)
+	if w.Fallback {
+		h.Set(headerFallback, w.Reason)
 	}
-	k.account.routed(work, took, h)
+	k.account.routed(w, took, h)
 }
 
 // two values of header fields, for one allocation.

@@ -12,6 +12,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/work"
 )
 
 // books keep count of what happened: as metrics, whose labels have few and
@@ -56,7 +57,7 @@ func (t *tally) add(o tally) {
 // series are the counters of one task on one variant, as looking them up by their
 // labels takes longer than counting.
 type series struct {
-	outcomes             [len(outcomes)]prometheus.Counter
+	outcomes             [len(work.Outcomes)]prometheus.Counter
 	met, missed, utility prometheus.Counter
 }
 
@@ -112,7 +113,7 @@ func zero(v *prometheus.CounterVec, labels []label, values ...string) {
 	}
 }
 
-func newBooks(r Router, clock Clock) *books {
+func newBooks(r work.Router, clock work.Clock) *books {
 	t := r.Table()
 	b := &books{table: t, tallies: make([][]tally, len(t.Tasks)), rejected: make([]uint64, len(t.Tasks))}
 	for i := range b.tallies {
@@ -134,7 +135,7 @@ func newBooks(r Router, clock Clock) *books {
 	for i := range t.Tasks {
 		task.values = append(task.values, t.Tasks[i].Name)
 	}
-	requests := counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", outcomes[:]})
+	requests := counter("requests_total", "Routed requests that ended, by how they ended.", task, variant, label{"outcome", work.Outcomes[:]})
 	b.rejections = counter("rejections_total", "Requests that were not begun, by why: no replica could take them, or their clients left while they waited.", task, label{"reason", reasons})
 	b.refusals = counter("refusals_total", "Requests at fault, by the status they got.", label{"status", refusedStatuses})
 	deadlines := counter("deadlines_total", "Deadlines met and missed. An answer that never came is a miss; a client's cancel is neither.", task, variant, resultLabel)
@@ -142,7 +143,7 @@ func newBooks(r Router, clock Clock) *books {
 	for _, task := range task.values {
 		row := make([]series, len(t.Variants))
 		for v, variant := range variant.values {
-			for i, outcome := range outcomes {
+			for i, outcome := range work.Outcomes {
 				row[v].outcomes[i] = requests.WithLabelValues(task, variant, outcome)
 			}
 			row[v].met, row[v].missed = deadlines.WithLabelValues(task, variant, "met"), deadlines.WithLabelValues(task, variant, "missed")
@@ -188,7 +189,7 @@ func (b *books) fallback(reason string) {
 }
 
 // settle enters ended work.
-func (b *books) settle(w *Work, r Result) {
+func (b *books) settle(w *work.Work, r work.Result) {
 	own := &b.series[w.Request.Task][w.Variant]
 	own.outcomes[r.Outcome].Inc()
 	b.latencies.settle(w, r)
@@ -201,7 +202,7 @@ func (b *books) settle(w *Work, r Result) {
 		one.missed = 1
 		own.missed.Inc()
 	}
-	if r.Outcome == Completed {
+	if r.Outcome == work.Completed {
 		one.completed = 1
 		if r.PerToken > 0 {
 			b.tokenPaces.WithLabelValues(b.table.Variants[w.Variant].Name).Observe(r.PerToken.Seconds())

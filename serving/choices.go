@@ -8,6 +8,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/work"
 )
 
 // choices count where requests went. Their labels are bounded by the scenario but
@@ -41,7 +42,7 @@ func newChoices(t *fleet.Table, registry *prometheus.Registry) *choices {
 }
 
 // chosen counts a choice.
-func (c *choices) chosen(w *Work) {
+func (c *choices) chosen(w *work.Work) {
 	policy := c.labels(w.Policy)
 	c.made.WithLabelValues(c.table.Tasks[w.Request.Task].Name, c.table.Variants[w.Variant].Name, policy.name, policy.version).Inc()
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/work"
 )
 
 var (
@@ -18,8 +19,8 @@ var (
 // fleetCollector reads the ledger when metrics are scraped, so that there is
 // one count of the requests in flight and it cannot drift.
 type fleetCollector struct {
-	router Router
-	clock  Clock
+	router work.Router
+	clock  work.Clock
 }
 
 // Describe implements [prometheus.Collector].

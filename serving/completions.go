@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
+	"gearshift/serving/work"
 )
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
@@ -38,17 +39,17 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 		return
 	}
 	defer s.memory.Answers.Give(answerBuffer)
-	work, fault := s.enter(c, e, k, until)
+	w, fault := s.enter(c, e, k, until)
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
-	var outcome Outcome
+	var outcome work.Outcome
 	var tokens int
 	// On a panic the outcome is still its zero value, which says so.
-	defer func() { s.settle(work, outcome, tokens) }()
+	defer func() { s.settle(w, outcome, tokens) }()
 
-	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: work, endpoint: e, received: received, until: until}
+	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: w, endpoint: e, received: received, until: until}
 	if e.stores {
 		d.owner = s.tenant(c)
 	}
@@ -62,7 +63,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 }
 
 // noteFallback counts a fallback, and logs when fallbacks begin and end.
-func (s *Server) noteFallback(w *Work) {
+func (s *Server) noteFallback(w *work.Work) {
 	if w.Fallback {
 		s.books.fallback(w.Reason)
 	}
@@ -77,18 +78,20 @@ func (s *Server) noteFallback(w *Work) {
 }
 
 // settle ends work and enters it in the books, once.
-func (s *Server) settle(w *Work, outcome Outcome, tokens int) (Result, bool) {
+func (s *Server) settle(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool) {
 	r, first := w.End(outcome, tokens)
 	if !first {
 		return r, false
 	}
-	w.spends(r)
+	w.Charge(r)
 	s.books.settle(w, r)
 	s.books.life.settle(w, r)
 	for _, watcher := range s.watchers {
 		watcher.Ended(w, r)
 	}
-	w.account.over(r)
+	if w.Ending != nil {
+		w.Ending.Over(r)
+	}
 	return r, true
 }
 

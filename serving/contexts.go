@@ -8,6 +8,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/complaint"
+	"gearshift/serving/work"
 )
 
 // contextLengths are how many tokens a prompt may have on each replica, as far as that is known:
@@ -96,14 +97,14 @@ const (
 
 // fit has the call go to sizes that can hold its prompt, if the policy may choose.
 func (s *Server) fit(k *call) {
-	if k.variant == Auto && k.fleet.Only == 0 {
+	if k.variant == work.Auto && k.fleet.Only == 0 {
 		k.fleet.Holding = s.contexts.holding(k.fleet.PromptTokens)
 	}
 }
 
 // unfit begins work for which the sizes that can hold it by the estimate have no room, or
 // are down, on one that may hold it all the same. It reports false if there is none.
-func (s *Server) unfit(w *Work, k call, err error) bool {
+func (s *Server) unfit(w *work.Work, k call, err error) bool {
 	if w.Request.Holding == 0 {
 		return false
 	}
@@ -128,7 +129,7 @@ func (s *Server) unfit(w *Work, k call, err error) bool {
 // that its own is too short, once and only if the policy had chosen that. The longest that
 // is known comes first; where nothing is known, a larger size before a smaller one.
 func (d *dispatch) longer(a *answer) bool {
-	if a.complaint != complaint.Context || d.stretched || d.call.variant != Auto || !d.endpoint.alike || d.settings().Retries.Max == 0 || d.over(a) {
+	if a.complaint != complaint.Context || d.stretched || d.call.variant != work.Auto || !d.endpoint.alike || d.settings().Retries.Max == 0 || d.over(a) {
 		return false
 	}
 	short := d.contexts.of(a.replica)

@@ -14,6 +14,7 @@ import (
 	"gearshift/serving/complaint"
 	"gearshift/serving/config"
 	"gearshift/serving/probes"
+	"gearshift/serving/work"
 )
 
 // dispatch is a routed call on its way to a replica that answers it.
@@ -25,7 +26,7 @@ type dispatch struct {
 	ctx      context.Context // the client's: over when it leaves
 	gin      *gin.Context
 	call     call
-	work     *Work
+	work     *work.Work
 	endpoint *endpoint
 	owner    string        // of what replicas keep of it
 	header   http.Header   // what goes to each replica: the client's, which nobody reads again
@@ -209,7 +210,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 		return false
 	}
 	variant := d.work.Variant
-	if !d.work.Move(d.tried, d.call.variant == Auto && (d.endpoint.alike || a.absent)) {
+	if !d.work.Move(d.tried, d.call.variant == work.Auto && (d.endpoint.alike || a.absent)) {
 		if pays {
 			d.budget.giveBack(now)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gearshift/serving"
+	"gearshift/serving/work"
 )
 
 const (
@@ -165,11 +166,11 @@ func to(server *httptest.Server) transport {
 
 // watched keeps what a watcher hears.
 type watched struct {
-	works   []*serving.Work
-	results []serving.Result
+	works   []*work.Work
+	results []work.Result
 }
 
-func (w *watched) Ended(work *serving.Work, r serving.Result) {
+func (w *watched) Ended(work *work.Work, r work.Result) {
 	w.works, w.results = append(w.works, work), append(w.results, r)
 }
 

@@ -33,7 +33,7 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 		},
 	})
 	s.health = s.engines.Controller()
-	s.adapter.sign, s.adapter.drift = s.engines.Sign, m
+	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, m
 	s.books.registry.MustRegister(s.engines.Metrics()...)
 }
 

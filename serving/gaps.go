@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"gearshift/serving/work"
 )
 
 // answers refuses a pinned variant that does not answer the task.
 func (s *Server) answers(task, variant int) *refusal {
-	if variant == Auto || s.table.Answers(task, variant) {
+	if variant == work.Auto || s.table.Answers(task, variant) {
 		return nil
 	}
 	return bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
@@ -29,7 +31,7 @@ func (s *Server) answering(task int) (names []string) {
 // does not answer that, the first that it answers.
 func (s *Server) taskFor(variant int) int {
 	task := s.live.Load().task
-	if variant == Auto || s.table.Answers(task, variant) {
+	if variant == work.Auto || s.table.Answers(task, variant) {
 		return task
 	}
 	for i := range s.table.Tasks {

@@ -15,6 +15,7 @@ import (
 
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // mostVariants bounds the variants among which models of keys can choose: see
@@ -78,7 +79,7 @@ func (s *Server) permit(c *gin.Context, k *call) *refusal {
 	if k.fleet.Variants == 0 {
 		return nil
 	}
-	if k.variant != Auto && k.fleet.Variants>>k.variant&1 == 0 {
+	if k.variant != work.Auto && k.fleet.Variants>>k.variant&1 == 0 {
 		return bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", s.table.Variants[k.variant].Name, s.modelNames(k.fleet.Variants)))
 	}
 	for v := range s.table.Variants {
@@ -156,23 +157,6 @@ func budgetsOf(l keys.Limits) string {
 		list = append(list, fmt.Sprintf("%d tokens a month", l.TokensPerMonth))
 	}
 	return strings.Join(list, " and ")
-}
-
-// spends books what ended work has used: nothing where no replica has done anything, and
-// at least what was expected where only its caller knows. Of that nothing was done if it was
-// cancelled: the caller got no lease.
-func (w *Work) spends(r Result) {
-	used := int64(w.Request.PromptTokens) + int64(r.Tokens)
-	switch {
-	case w.told && r.Outcome == Cancelled:
-		used = 0
-	case w.told:
-		used = max(used, w.spend.Reserved())
-	case r.Tokens > 0 || r.Outcome == Completed || r.Outcome == Cancelled:
-	default:
-		used = 0
-	}
-	w.spend.End(time.Now(), used)
 }
 
 var (

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"gearshift/serving/work"
 )
 
 // errOvertaken is the cause of an attempt's end when another answered first.
 var errOvertaken = errors.New("another replica answered first")
 
 // race is two attempts side by side, the second begun when the first is late.
-// The first to answer wins. The other is cancelled, and its place given back at
+// The first to answer wins. The other is cancelled, and its reserved given back at
 // once; what is left of it goes by itself.
 type race struct {
 	*dispatch
@@ -31,16 +33,16 @@ func (d *dispatch) hedged() *answer {
 		return r.finish(first)
 	case <-late.C:
 	}
-	place, ok := d.second(first)
+	reserved, ok := d.second(first)
 	if !ok {
 		<-r.results
 		return r.finish(first)
 	}
-	defer place.end() // unless the work has taken it over
-	second := r.start(place.replica)
+	defer reserved.End() // unless the work has taken it over
+	second := r.start(reserved.Replica)
 	a, result := r.winner(), "lost"
 	if a == second {
-		d.work.adopt(place)
+		d.work.Adopt(reserved)
 		result = "won"
 	}
 	if _, unfit := a.unfit(); unfit {
@@ -52,16 +54,16 @@ func (d *dispatch) hedged() *answer {
 
 // second takes a place for an attempt beside the first, if the budget allows and there
 // is a replica.
-func (d *dispatch) second(first *answer) (*place, bool) {
+func (d *dispatch) second(first *answer) (*work.Reservation, bool) {
 	now := d.clock()
 	if d.over(first) || len(d.tried) > d.settings().Retries.Max || !d.budget.take(now) {
 		return nil, false
 	}
-	place, ok := d.work.second(d.tried)
+	reserved, ok := d.work.Second(d.tried)
 	if !ok {
 		d.budget.giveBack(now)
 	}
-	return place, ok
+	return reserved, ok
 }
 
 // start makes an attempt on a goroutine of its own.

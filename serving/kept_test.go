@@ -3,10 +3,12 @@ package serving
 import (
 	"strconv"
 	"testing"
+
+	"gearshift/serving/work"
 )
 
 func TestResponsesAreBounded(t *testing.T) {
-	r := newResponses(WallClock())
+	r := newResponses(work.WallClock())
 	for i := range mostResponses + 10 {
 		r.keep(strconv.Itoa(i), 0, "")
 		r.keep(strconv.Itoa(i), 1, "") // the same anew

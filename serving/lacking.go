@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // failedAbsent is the reason for another attempt that is no failure of the replica: it
@@ -47,7 +48,7 @@ func (s *Server) anyAble(e *endpoint, k *call) bool {
 		lacking[i] = true
 	}
 	for i, r := range s.table.Replicas {
-		if !lacking[i] && s.table.Serves(&k.fleet, i) && (k.variant == Auto || k.variant == r.Variant) {
+		if !lacking[i] && s.table.Serves(&k.fleet, i) && (k.variant == work.Auto || k.variant == r.Variant) {
 			return true
 		}
 	}
@@ -61,7 +62,7 @@ func (d *dispatch) unsupported() (status int, e wire.Error) {
 			Message: "no replica that has " + d.endpoint.path + " can take the request now; try again later"}
 	}
 	who := "no engine"
-	if d.call.variant != Auto {
+	if d.call.variant != work.Auto {
 		who = fmt.Sprintf("no engine of the model %q", d.table.Variants[d.call.variant].Name)
 	}
 	return http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: wire.UnsupportedEndpoint, Message: who + " has " + d.endpoint.path}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/work"
 )
 
 // latencies are what clients wait for, by the names of OpenTelemetry's semantic
@@ -33,16 +34,16 @@ func newLatencies(t *fleet.Table, registry *prometheus.Registry) *latencies {
 }
 
 // settle notes how long the work took.
-func (l *latencies) settle(w *Work, r Result) {
+func (l *latencies) settle(w *work.Work, r work.Result) {
 	model := l.table.Variants[w.Variant].Name
 	if w.FirstToken > 0 {
 		l.firstToken.WithLabelValues(model).Observe(w.FirstToken.Seconds())
 	}
-	if r.Outcome != Completed {
+	if r.Outcome != work.Completed {
 		return
 	}
 	l.request.WithLabelValues(model).Observe(r.Latency.Seconds())
-	if w.streams && w.FirstToken > 0 && r.Tokens > 1 {
+	if w.Streams && w.FirstToken > 0 && r.Tokens > 1 {
 		l.nextToken.WithLabelValues(model).Observe(((r.Latency - w.FirstToken) / time.Duration(r.Tokens-1)).Seconds())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving"
+	"gearshift/serving/work"
 )
 
 // endless is a stream that sends one event and then nothing until the
@@ -257,9 +258,9 @@ func TestFallbacksAreSaid(t *testing.T) {
 }
 
 // ended counts the requests that a watcher hears of.
-type ended []serving.Outcome
+type ended []work.Outcome
 
-func (e *ended) Ended(w *serving.Work, r serving.Result) {
+func (e *ended) Ended(w *work.Work, r work.Result) {
 	if !w.Lease.End() { // an ended lease gives nothing back
 		*e = append(*e, r.Outcome)
 	}
@@ -271,7 +272,7 @@ func TestWatchersHearOfEachRequestOnceItsPlaceIsFree(t *testing.T) {
 	g.do("POST", chat, ask)
 	g.do("POST", chat, `{"model":"none"}`) // never routed
 	g.do("POST", chat, ask)
-	if len(heard) != 2 || heard[0] != serving.Completed || heard[1] != serving.Completed {
+	if len(heard) != 2 || heard[0] != work.Completed || heard[1] != work.Completed {
 		t.Errorf("heard %v, want two that completed", heard)
 	}
 }

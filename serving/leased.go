@@ -11,6 +11,7 @@ import (
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // leased is the work that callers of the route endpoint do themselves, until they
@@ -24,7 +25,7 @@ type leased struct {
 
 // leasedWork is the work of a lease.
 type leasedWork struct {
-	*Work
+	*work.Work
 	most  int          // output tokens that its caller may report
 	timer *time.Timer  // of its expiry
 	key   *keys.Holder // whose concurrency it takes; nil without a key
@@ -68,10 +69,10 @@ func (l *leased) fits(key string) leases.Refusal { return l.set.Fits(l.settings(
 // add gives out a lease of the work for so long. The ID is random, so that
 // another's cannot be guessed. A lease keeps the place among its key's requests that the request
 // for it has.
-func (l *leased) add(key string, w *Work, maxTokens int, timeout time.Duration, of *heldKey) (string, leases.Refusal) {
+func (l *leased) add(key string, w *work.Work, maxTokens int, timeout time.Duration, of *heldKey) (string, leases.Refusal) {
 	now := l.clock()
 	x := leases.Lease[leasedWork]{
-		ID: randomID(), Key: key, Replica: w.Replica, Tokens: w.held, Taken: now, Until: now + timeout,
+		ID: randomID(), Key: key, Replica: w.Replica, Tokens: w.Held(), Taken: now, Until: now + timeout,
 		Work: leasedWork{Work: w, most: l.mostOutput(w, maxTokens), key: of.holder()},
 	}
 	// The timer may not fire before it is known to the lease.
@@ -80,7 +81,7 @@ func (l *leased) add(key string, w *Work, maxTokens int, timeout time.Duration, 
 	x.Work.timer = time.AfterFunc(timeout, func() {
 		<-ready
 		if gone, ok := l.set.Remove(x.ID); ok {
-			l.settleLease(gone, Expired, 0, leaseExpired)
+			l.settleLease(gone, work.Expired, 0, leaseExpired)
 		}
 	})
 	of.keep(true)
@@ -95,17 +96,17 @@ func (l *leased) add(key string, w *Work, maxTokens int, timeout time.Duration, 
 // end ends the lease for the key that took it, and returns its work. Told notes on that what
 // the caller says of the answer, and returns its length. It reports false if there is no such
 // lease, or it is another's.
-func (l *leased) end(id, key string, told func(*Work) (tokens int)) (*Work, Result, bool) {
+func (l *leased) end(id, key string, told func(*work.Work) (tokens int)) (*work.Work, work.Result, bool) {
 	x, ok := l.set.End(id, key)
 	if !ok {
-		return nil, Result{}, false
+		return nil, work.Result{}, false
 	}
-	r, ok := l.settleLease(x, Completed, min(told(x.Work.Work), x.Work.most), leaseEnded)
+	r, ok := l.settleLease(x, work.Completed, min(told(x.Work.Work), x.Work.most), leaseEnded)
 	return x.Work.Work, r, ok
 }
 
 // settleLease ends the work of a lease that has been taken out.
-func (l *leased) settleLease(x leases.Lease[leasedWork], outcome Outcome, tokens int, how string) (Result, bool) {
+func (l *leased) settleLease(x leases.Lease[leasedWork], outcome work.Outcome, tokens int, how string) (work.Result, bool) {
 	x.Work.timer.Stop()
 	r, ok := l.settle(x.Work.Work, outcome, tokens)
 	if x.Work.key != nil {
@@ -118,7 +119,7 @@ func (l *leased) settleLease(x leases.Lease[leasedWork], outcome Outcome, tokens
 // close ends all leases, and gives out no more.
 func (l *leased) close() {
 	for _, x := range l.set.Close() {
-		l.settleLease(x, Expired, 0, leaseClosed)
+		l.settleLease(x, work.Expired, 0, leaseClosed)
 	}
 }
 
@@ -128,7 +129,7 @@ const mostOutputTokens = 1 << 17
 
 // mostOutput bounds the length that the caller may report: its own max_tokens, and
 // what the replica's memory can hold in addition to the prompt.
-func (l *leased) mostOutput(w *Work, maxTokens int) int {
+func (l *leased) mostOutput(w *work.Work, maxTokens int) int {
 	most := mostOutputTokens
 	if memory := l.table.Replicas[w.Replica].KVTokens; memory > 0 {
 		most = max(1, memory-w.Request.PromptTokens)
@@ -147,7 +148,7 @@ const (
 )
 
 // leaseTime is how long the lease of the work lives, at most serving.lease_timeout.
-func (s *Server) leaseTime(w *Work, maxTokens int) time.Duration {
+func (s *Server) leaseTime(w *work.Work, maxTokens int) time.Duration {
 	most := s.settings().LeaseTimeout
 	tokens := float64(maxTokens)
 	if maxTokens == 0 {
@@ -227,7 +228,7 @@ func (s *Server) Leases() Leases {
 func (s *Server) RevokeLeases(f func(key, id string) bool) int {
 	gone := s.leases.set.RemoveAll(func(x leases.Lease[leasedWork]) bool { return f(x.Key, x.ID) })
 	for _, x := range gone {
-		s.leases.settleLease(x, Expired, 0, leaseRevoked)
+		s.leases.settleLease(x, work.Expired, 0, leaseRevoked)
 	}
 	if len(gone) > 0 {
 		s.log.Info("leases revoked", "leases", len(gone), "by", byAdmin)

@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router/fleet"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // lifeBooks count what happens to requests on their way: further attempts, and
@@ -47,9 +48,9 @@ func (b *lifeBooks) retried(reason failure, sameVariant bool) {
 
 // settle enters ended work that has a deadline for its first token or its end. One that
 // never came is missed, unless the client did not wait for it or is at fault.
-func (b *lifeBooks) settle(w *Work, r Result) {
+func (b *lifeBooks) settle(w *work.Work, r work.Result) {
 	d, variant := b.table.Tasks[w.Request.Task].Deadlines(&w.Request), b.table.Variants[w.Variant].Name
-	excused := r.Outcome == Cancelled || r.Outcome == Refused || r.Outcome == Expired
+	excused := r.Outcome == work.Cancelled || r.Outcome == work.Refused || r.Outcome == work.Expired
 	enter := func(counts *prometheus.CounterVec, deadline, took time.Duration) {
 		switch {
 		case deadline == 0:
@@ -59,10 +60,10 @@ func (b *lifeBooks) settle(w *Work, r Result) {
 			counts.WithLabelValues(variant, "missed").Inc()
 		}
 	}
-	if w.FirstToken > 0 || !w.told { // of a leased one nobody may have said when it came
+	if w.FirstToken > 0 || !w.Reported { // of a leased one nobody may have said when it came
 		enter(b.firstTokens, d.FirstToken, w.FirstToken)
 	}
-	if r.Outcome == Completed {
+	if r.Outcome == work.Completed {
 		enter(b.totals, d.Total, r.Latency)
 	} else {
 		enter(b.totals, d.Total, 0)

@@ -9,6 +9,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // line is where requests wait that no replica has room for now. Whoever makes room
@@ -21,7 +22,7 @@ import (
 type line struct {
 	settings func() *Config
 	output   float64 // mean output tokens; zero is unknown
-	clock    Clock
+	clock    work.Clock
 	books    *lineBooks
 	kinds    atomic.Pointer[kinds]
 
@@ -36,7 +37,7 @@ type line struct {
 // waiter is a request in the backlog.
 type waiter struct {
 	router.Waiter[*waiter]
-	work    *Work
+	work    *work.Work
 	witness router.Observer // may be nil
 	answer  chan error      // room for one; nil: the work has begun
 	settled bool            // an answer has been sent
@@ -44,7 +45,7 @@ type waiter struct {
 
 func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.witness) }
 
-func newLine(settings func() *Config, r Router, output float64, clock Clock) *line {
+func newLine(settings func() *Config, r work.Router, output float64, clock work.Clock) *line {
 	l := &line{settings: settings, output: output, clock: clock, books: newLineBooks()}
 	kinds := (&kinds{}).with(settings().Classes)
 	l.kinds.Store(kinds)
@@ -77,7 +78,7 @@ func (l *line) follow() {
 
 // admit begins the work, now or after a wait, but not for longer than until. Errors are the
 // router's, a [router.Refusal], or why the context ended.
-func (l *line) admit(ctx context.Context, w *Work, c call, k claim, until time.Duration) error {
+func (l *line) admit(ctx context.Context, w *work.Work, c call, k claim, until time.Duration) error {
 	var err error
 	witness := c.account.observer(c.fleet)
 	if l.waiting.Load() == 0 { // nobody is overtaken
@@ -106,7 +107,7 @@ func (l *line) refused(err error, k claim) error {
 }
 
 func (l *line) wait(ctx context.Context, x *waiter) error {
-	x.work.tried = true // it is late by now, whichever goroutine tries it first
+	x.work.Delay() // it is late by now, whichever goroutine tries it first
 	if err := l.join(x); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // lasting is a backend whose answers take their time.
@@ -100,11 +101,11 @@ func patient(o *serving.Options) { o.Config.Overload.MaxWait = 10 * time.Minute 
 // heard keeps what a watcher hears, by the request's number.
 type heard struct {
 	mu    sync.Mutex
-	ended map[uint64]serving.Result
+	ended map[uint64]work.Result
 	waits map[uint64]time.Duration
 }
 
-func (h *heard) Ended(w *serving.Work, r serving.Result) {
+func (h *heard) Ended(w *work.Work, r work.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended[w.Request.ID], h.waits[w.Request.ID] = r, w.Waited
@@ -114,7 +115,7 @@ func (h *heard) Ended(w *serving.Work, r serving.Result) {
 // latency, and not of the router's overhead.
 func TestWhatFindsNoRoomWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &heard{ended: map[uint64]serving.Result{}, waits: map[uint64]time.Duration{}}
+		h := &heard{ended: map[uint64]work.Result{}, waits: map[uint64]time.Duration{}}
 		c := overloaded(t, lasting(time.Second), func(o *serving.Options) { o.Watchers = []serving.Watcher{h} })
 		c.send(t.Context(), "first")
 		time.Sleep(300 * time.Millisecond)
@@ -139,7 +140,7 @@ func TestWhatFindsNoRoomWaitsForIt(t *testing.T) {
 // One that was not tried as long as others of its kind waited has waited no less.
 func TestTheWaitOfOneThatIsTriedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &heard{ended: map[uint64]serving.Result{}, waits: map[uint64]time.Duration{}}
+		h := &heard{ended: map[uint64]work.Result{}, waits: map[uint64]time.Duration{}}
 		c := overloaded(t, lasting(time.Minute), patient, func(o *serving.Options) { o.Watchers = []serving.Watcher{h} })
 		for _, name := range []string{"first", "second", "third"} {
 			c.send(t.Context(), name)

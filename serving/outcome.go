@@ -7,22 +7,23 @@ import (
 
 	"gearshift/serving/config"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // judge is the outcome of an answer that has gone out whole.
-func (a *answer) judge() Outcome {
+func (a *answer) judge() work.Outcome {
 	status := a.status()
 	switch {
 	case failing(status) || status == http.StatusTooManyRequests || a.locked() || a.misplaced():
-		return Failed
+		return work.Failed
 	case status >= http.StatusBadRequest:
-		return Refused
+		return work.Refused
 	case a.meter.Failed() || a.garbled():
-		return Failed
+		return work.Failed
 	case a.events && !a.meter.Begun() && !a.meter.Finished():
-		return Failed // a stream of nothing
+		return work.Failed // a stream of nothing
 	}
-	return Completed
+	return work.Completed
 }
 
 // failing says that the status tells of a fault of the replica's. A 4xx tells of the
@@ -48,10 +49,10 @@ func (a *answer) status() int {
 
 // settled tells how the replica did that gave the last answer, unless that has
 // been told.
-func (d *dispatch) settled(a *answer, outcome Outcome) {
+func (d *dispatch) settled(a *answer, outcome work.Outcome) {
 	switch {
 	case a.reported:
-	case outcome == Completed || outcome == Refused:
+	case outcome == work.Completed || outcome == work.Refused:
 		d.health.Succeeded(a.replica, a.sent)
 	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
@@ -65,7 +66,7 @@ type clientGone struct{ error }
 
 // end is how a request ends whose answer did not come, or not to its end.
 type end struct {
-	outcome       Outcome
+	outcome       work.Outcome
 	code, message string
 }
 
@@ -75,24 +76,24 @@ func (d *dispatch) endOf(err error) end {
 	_, gone := err.(clientGone)
 	switch {
 	case gone || d.ctx.Err() != nil:
-		return end{outcome: Cancelled}
+		return end{outcome: work.Cancelled}
 	case errors.As(err, &late):
 		d.books.life.timeouts.WithLabelValues(config.Phases[late]).Inc()
-		return end{TimedOut, late.Code(), late.Message()}
+		return end{work.TimedOut, late.Code(), late.Message()}
 	case timeout(err):
-		return end{TimedOut, "upstream_timeout", "the replica did not answer in time"}
+		return end{work.TimedOut, "upstream_timeout", "the replica did not answer in time"}
 	}
-	return end{Failed, "upstream_unavailable", "the replica could not be reached or broke off"}
+	return end{work.Failed, "upstream_unavailable", "the replica could not be reached or broke off"}
 }
 
 // undone answers for a request whose replicas gave no answer.
-func (d *dispatch) undone(err error) Outcome {
+func (d *dispatch) undone(err error) work.Outcome {
 	e := d.endOf(err)
 	switch e.outcome {
-	case Cancelled:
+	case work.Cancelled:
 		// 499 is what proxies log for a client that left; nobody reads it.
 		d.gin.Status(499)
-	case TimedOut:
+	case work.TimedOut:
 		d.fail(d.gin, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message})
 	default:
 		d.fail(d.gin, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message})
@@ -102,20 +103,20 @@ func (d *dispatch) undone(err error) Outcome {
 
 // interrupted deals with an answer that broke off. If nothing of it has gone
 // out, an error can; in a stream, an event can still say so.
-func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bool) {
+func (d *dispatch) interrupted(a *answer, err error) (outcome work.Outcome, broken bool) {
 	if _, gone := err.(clientGone); !gone && !d.gin.Writer.Written() {
 		return d.undone(err), false
 	}
 	e := d.endOf(err)
-	if e.outcome == Cancelled {
-		return Cancelled, true
+	if e.outcome == work.Cancelled {
+		return work.Cancelled, true
 	}
 	if !d.over(a) { // else the request took too long, not the replica
 		d.report(a, reasonFor(err))
 	}
 	if a.events {
 		w := wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message}
-		if e.outcome == Failed {
+		if e.outcome == work.Failed {
 			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
 		}
 		d.lament(a, w)
@@ -124,8 +125,8 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome Outcome, broken bo
 }
 
 // missed says within a stream that has had nothing but comments that nothing follows.
-func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
-	e := end{Failed, "upstream_error", "the replica's answer is no stream"}
+func (d *dispatch) missed(a *answer) (outcome work.Outcome, broken bool) {
+	e := end{work.Failed, "upstream_error", "the replica's answer is no stream"}
 	switch {
 	case a.none():
 		e = d.endOf(a.err)
@@ -138,14 +139,14 @@ func (d *dispatch) missed(a *answer) (outcome Outcome, broken bool) {
 	case a.events:
 		e.message = "the replica's events are no answer"
 	}
-	if e.outcome == Cancelled {
-		return Cancelled, true
+	if e.outcome == work.Cancelled {
+		return work.Cancelled, true
 	}
 	w := wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message}
 	switch e.outcome {
-	case TimedOut:
+	case work.TimedOut:
 		w.Type = wire.Timeout
-	case Refused:
+	case work.Refused:
 		w.Type = wire.InvalidRequest
 	}
 	d.event(w)
@@ -186,18 +187,18 @@ func (d *dispatch) event(e wire.Error) {
 }
 
 // foreign replaces an answer that no OpenAI client would understand.
-func (d *dispatch) foreign(a *answer) Outcome {
+func (d *dispatch) foreign(a *answer) work.Outcome {
 	r := a.response
 	if a.first == nil && a.err == nil && a.media == "text/plain" {
 		a.first, a.err = a.next() // of one that is busy nothing has been read yet
 		a.gather()
 	}
-	status, outcome := http.StatusBadGateway, Failed
+	status, outcome := http.StatusBadGateway, work.Failed
 	if r.StatusCode >= http.StatusBadRequest {
 		status, outcome = r.StatusCode, a.judge()
 	}
 	e := wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica answered " + r.Status}
-	if outcome == Refused {
+	if outcome == work.Refused {
 		e.Type = wire.InvalidRequest
 	}
 	switch why := strings.TrimSpace(string(a.first)); {

@@ -3,6 +3,7 @@ package serving
 import (
 	"gearshift/router"
 	"gearshift/serving/trial"
+	"gearshift/serving/work"
 )
 
 // OrderPolicy carries out an order about policies; see [trial.Trials.Order].
@@ -37,7 +38,7 @@ func (s *Server) source() trial.Source {
 
 // policySetOf is the router's policies, also of one within a [Recorder]; nil if they cannot
 // be changed.
-func policySetOf(r Router) trial.PolicySet {
+func policySetOf(r work.Router) trial.PolicySet {
 	if recorder, ok := r.(*Recorder); ok {
 		r = recorder.Router
 	}
@@ -50,8 +51,8 @@ func policySetOf(r Router) trial.PolicySet {
 type trialWatcher struct{ *trial.Trials }
 
 // Ended implements [Watcher].
-func (t trialWatcher) Ended(w *Work, r Result) {
+func (t trialWatcher) Ended(w *work.Work, r work.Result) {
 	if r.Judged && w.Policy != router.Pinned {
-		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Told, Met: r.Met, Utility: r.Utility})
+		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"gearshift/serving/work"
 )
 
 // minQuality reads the quality, by the scenario's for the task, below which no answer
@@ -36,10 +38,10 @@ func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal
 	switch {
 	case t.Quality[best] < floor:
 		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
-	case variant != Auto && t.Quality[variant] < floor:
+	case variant != work.Auto && t.Quality[variant] < floor:
 		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
 			s.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
-	case variant != Auto || all:
+	case variant != work.Auto || all:
 		return 0, nil
 	}
 	return floor, nil

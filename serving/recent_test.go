@@ -6,7 +6,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
-	"gearshift/serving"
+	"gearshift/serving/work"
 )
 
 // recentOf is what the next decision is told of the latest requests.
@@ -25,28 +25,28 @@ func TestEndsAreRemembered(t *testing.T) {
 		name    string
 		task    int
 		variant int
-		outcome serving.Outcome
+		outcome work.Outcome
 		latency time.Duration
 		tokens  int
 		want    float32
 	}{
-		{"at its peak", 0, large, serving.Completed, 400 * ms, 10, 0},
-		{"in time", 0, small, serving.Completed, 400 * ms, 10, presumed},
-		{"too late", 0, large, serving.Completed, 401 * ms, 10, 1},
-		{"soft", 1, small, serving.Completed, 840 * ms, 10, 1 - 0.96*0.75},
-		{"length unknown", 0, small, serving.Completed, 900 * ms, 0, presumed},
-		{"failed", 0, large, serving.Failed, 5 * ms, 3, 1},
-		{"timed out", 0, small, serving.TimedOut, 5 * ms, 0, 1},
-		{"panicked", 0, large, serving.Panicked, 5 * ms, 0, 1},
-		{"refused", 0, small, serving.Refused, 5 * ms, 0, presumed},
-		{"cancelled", 0, small, serving.Cancelled, 900 * ms, 1, presumed},
-		{"cancelled at its peak", 0, large, serving.Cancelled, 900 * ms, 1, 0},
-		{"expired", 0, small, serving.Expired, 900 * ms, 0, presumed},
+		{"at its peak", 0, large, work.Completed, 400 * ms, 10, 0},
+		{"in time", 0, small, work.Completed, 400 * ms, 10, presumed},
+		{"too late", 0, large, work.Completed, 401 * ms, 10, 1},
+		{"soft", 1, small, work.Completed, 840 * ms, 10, 1 - 0.96*0.75},
+		{"length unknown", 0, small, work.Completed, 900 * ms, 0, presumed},
+		{"failed", 0, large, work.Failed, 5 * ms, 3, 1},
+		{"timed out", 0, small, work.TimedOut, 5 * ms, 0, 1},
+		{"panicked", 0, large, work.Panicked, 5 * ms, 0, 1},
+		{"refused", 0, small, work.Refused, 5 * ms, 0, presumed},
+		{"cancelled", 0, small, work.Cancelled, 900 * ms, 1, presumed},
+		{"cancelled at its peak", 0, large, work.Cancelled, 900 * ms, 1, 0},
+		{"expired", 0, small, work.Expired, 900 * ms, 0, presumed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &hand{now: time.Hour}
 			core := testRouter(t, chooses(small))
-			a := serving.NewAdapter(core, h.clock)
+			a := work.NewAdapter(core, h.clock)
 			w, err := begun(a, fleet.Request{Task: c.task}, c.variant)
 			if err != nil {
 				t.Fatal(err)
@@ -62,11 +62,11 @@ func TestEndsAreRemembered(t *testing.T) {
 			}
 			h.add(c.latency)
 			w.End(c.outcome, c.tokens)
-			w.End(serving.Failed, 0) // the second counts for nothing
+			w.End(work.Failed, 0) // the second counts for nothing
 			if got := recentOf(core); got[1] != c.want || got[0] != before[0] {
 				t.Errorf("remembered are %v, want %v for the one before the latest", got.Known(), c.want)
 			}
-			later.End(serving.Cancelled, 0)
+			later.End(work.Cancelled, 0)
 		})
 	}
 }
@@ -76,7 +76,7 @@ func TestEndsAreRemembered(t *testing.T) {
 func TestMovesAreRemembered(t *testing.T) {
 	h := &hand{now: time.Hour}
 	core := testRouter(t, chooses(small))
-	a := serving.NewAdapter(core, h.clock)
+	a := work.NewAdapter(core, h.clock)
 	w, err := begun(a, fleet.Request{}, small)
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +108,6 @@ func TestMovesAreRemembered(t *testing.T) {
 		t.Fatal("not moved")
 	}
 	h.add(40 * time.Millisecond)
-	w.End(serving.Completed, 1)
+	w.End(work.Completed, 1)
 	want("answered by the large variant", 0)
 }

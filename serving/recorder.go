@@ -10,6 +10,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/experience"
+	"gearshift/serving/work"
 )
 
 // Recorder keeps routed requests in a store. It is the Router that the server
@@ -17,7 +18,7 @@ import (
 // work ended. It costs a request that is not sampled no memory and
 // no lock.
 type Recorder struct {
-	Router
+	work.Router
 	store   *experience.Store
 	decided atomic.Uint64 // routed requests
 
@@ -34,7 +35,7 @@ func (c *Recorder) Join(*Server) Parts {
 const mostOpen = 1 << 16
 
 // NewRecorder routes by r and writes to the store, which stays the caller's.
-func NewRecorder(r Router, store *experience.Store) *Recorder {
+func NewRecorder(r work.Router, store *experience.Store) *Recorder {
 	return &Recorder{Router: r, store: store, open: map[uint64]*experience.Row{}}
 }
 
@@ -108,7 +109,7 @@ func (c *Recorder) chosen(row *experience.Row, r *fleet.Request, choice router.C
 }
 
 // Ended implements [Watcher].
-func (c *Recorder) Ended(w *Work, r Result) {
+func (c *Recorder) Ended(w *work.Work, r work.Result) {
 	id := w.Request.ID
 	if !c.store.Sampled(id) {
 		return
@@ -123,7 +124,7 @@ func (c *Recorder) Ended(w *Work, r Result) {
 	row.EndVariant, row.EndReplica = w.Variant, w.Replica
 	row.Outcome, row.OutputTokens = r.Outcome.String(), r.Tokens
 	row.FirstToken, row.Latency, row.PerToken = w.FirstToken, r.Latency, r.PerToken
-	row.Judged, row.Met, row.Utility, row.Told = r.Judged, r.Met, r.Utility, r.Told
+	row.Judged, row.Met, row.Utility, row.Told = r.Judged, r.Met, r.Utility, r.Reported
 	c.store.Add(row)
 }
 

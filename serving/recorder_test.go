@@ -15,6 +15,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/experience"
+	"gearshift/serving/work"
 )
 
 // recording makes a rig log what it routes; the function returned ends the log and
@@ -137,7 +138,7 @@ func (w *witness) Observe(*fleet.View, router.Choice)   { w.seen++ }
 func (w *witness) ObserveExplanation([]float32, string) { w.asked++ }
 
 // instant chooses without any cost of its own.
-type instant struct{ serving.Router }
+type instant struct{ work.Router }
 
 func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Observer) (router.Choice, error) {
 	if q, ok := w.(interface{ ObserveExplanation([]float32, string) }); ok {
@@ -154,9 +155,9 @@ func TestRecorderCost(t *testing.T) {
 	recorded := &serving.Options{Router: plain}
 	none(recorded)
 	w := &witness{}
-	route := func(r serving.Router) func() {
+	route := func(r work.Router) func() {
 		return func() {
-			if _, err := r.Route(serving.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
+			if _, err := r.Route(work.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -210,7 +211,7 @@ func TestExperienceFaults(t *testing.T) {
 			t.Errorf("%q is not in %s", key, err)
 		}
 	}
-	if serving.Completed.String() != experience.Completed {
+	if work.Completed.String() != experience.Completed {
 		t.Error("a completed request goes by two names")
 	}
 }

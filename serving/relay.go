@@ -11,6 +11,7 @@ import (
 	"gearshift/serving/fields"
 	"gearshift/serving/remote"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // forward leaves in the client's header what goes on to the replica, under the
@@ -45,7 +46,7 @@ func answered(to, from http.Header) {
 
 // relay passes the answer on as it comes. Broken says that part of it has gone
 // out and the rest will not come, so the connection must break too.
-func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
+func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bool) {
 	if d.lingers && !a.streams() {
 		outcome, broken = d.missed(a)
 		return outcome, 0, broken
@@ -66,15 +67,15 @@ func (d *dispatch) relay(a *answer) (outcome Outcome, tokens int, broken bool) {
 	}
 	a.meter.Close()
 	outcome = a.judge()
-	if outcome == Failed && a.events && !a.meter.Failed() {
+	if outcome == work.Failed && a.events && !a.meter.Failed() {
 		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
-	if outcome == Completed {
-		d.adapter.prompts.learn(d.work, a.meter.Prompt())
+	if outcome == work.Completed {
+		d.adapter.Prompts.Learn(d.work, a.meter.Prompt())
 	}
-	if outcome == Completed && a.events && a.meter.Stated() {
-		d.adapter.events[a.replica].learn(a.meter.Tokens(), a.meter.Counted())
+	if outcome == work.Completed && a.events && a.meter.Stated() {
+		d.adapter.Events[a.replica].Learn(a.meter.Tokens(), a.meter.Counted())
 	}
 	return outcome, d.tokens(a), a.cutOff()
 }
@@ -167,4 +168,12 @@ func flush(w gin.ResponseWriter) error {
 	}
 	w.Flush()
 	return nil
+}
+
+// tokens is how many of the answer's have come, as far as can be told.
+func (d *dispatch) tokens(a *answer) int {
+	if !a.events || a.meter.Stated() {
+		return a.meter.Tokens()
+	}
+	return d.adapter.Events[a.replica].Tokens(a.meter.Counted())
 }

@@ -16,6 +16,7 @@ import (
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // call is a client's request, understood.
@@ -213,7 +214,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 		return k, fault
 	}
 	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)
-	k.fleet.PromptTokens = s.adapter.prompts.tokens(k.fleet.Task, k.prompt)
+	k.fleet.PromptTokens = s.adapter.Prompts.Tokens(k.fleet.Task, k.prompt)
 	if n, most := r.AnswersOfOne(), s.settings().MaxAnswers; n > most {
 		return k, bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
 	}
@@ -226,7 +227,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 // variant is the index of the model's variant, or Auto.
 func (s *Server) variant(model string, allowed uint64) (int, *refusal) {
 	if model == AutoModel {
-		return Auto, nil
+		return work.Auto, nil
 	}
 	if model == "" {
 		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(allowed))

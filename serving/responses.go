@@ -10,6 +10,7 @@ import (
 
 	"gearshift/serving/engines"
 	"gearshift/serving/fields"
+	"gearshift/serving/work"
 )
 
 // The bounds of what is remembered of responses. OpenAI keeps them as long; engines
@@ -23,7 +24,7 @@ const (
 // those for themselves, and clients come back for one by its ID. Nothing of what was
 // asked or answered is kept.
 type responses struct {
-	clock Clock
+	clock work.Clock
 
 	mu    sync.Mutex // protects all below
 	known map[string]response
@@ -36,7 +37,7 @@ type response struct {
 	since   time.Duration
 }
 
-func newResponses(clock Clock) *responses {
+func newResponses(clock work.Clock) *responses {
 	return &responses{clock: clock, known: map[string]response{}}
 }
 
@@ -132,7 +133,7 @@ func (s *Server) follow(c *gin.Context, k *call) (fault *refusal) {
 // beside is the replica itself, if the variant is its own or [Auto]; else the variant's
 // behind the same server, which keeps what that gave; −1 if there is none.
 func (s *Server) beside(replica, variant int) int {
-	if variant == Auto || variant == s.table.Replicas[replica].Variant {
+	if variant == work.Auto || variant == s.table.Replicas[replica].Variant {
 		return replica
 	}
 	own, ok := s.backends[replica].Transport.(engines.Prober)

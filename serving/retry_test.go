@@ -16,6 +16,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // fleetOf gives each replica a backend of its own, and notes which were asked.
@@ -172,7 +173,7 @@ func TestSmallerVariantsComeFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := begun(serving.NewAdapter(core, (&hand{}).clock), fleet.Request{}, 2)
+	w, err := begun(work.NewAdapter(core, (&hand{}).clock), fleet.Request{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"gearshift/serving/figures"
 	"gearshift/serving/leases"
 	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
 
 // routeRequest is the body of POST /v1/gearshift/route.
@@ -61,34 +62,34 @@ func (s *Server) route(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
-	work, fault := s.begin(k, in.MaxTokens, spend, c.Writer.Header())
+	w, fault := s.begin(k, in.MaxTokens, spend, c.Writer.Header())
 	if fault != nil {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
 	if c.Request.Context().Err() != nil { // nobody would end the lease
 		c.Status(statusClientLeft)
-		s.settle(work, Cancelled, 0)
+		s.settle(w, work.Cancelled, 0)
 		return
 	}
-	timeout := s.leaseTime(work, in.MaxTokens)
-	id, why := s.leases.add(key, work, in.MaxTokens, timeout, holderOf(c))
+	timeout := s.leaseTime(w, in.MaxTokens)
+	id, why := s.leases.add(key, w, in.MaxTokens, timeout, holderOf(c))
 	if why != leases.None {
-		s.settle(work, Cancelled, 0)
+		s.settle(w, work.Cancelled, 0)
 		s.noLease(c, why)
 		return
 	}
-	replica := s.table.Replicas[work.Replica]
+	replica := s.table.Replicas[w.Replica]
 	c.JSON(http.StatusOK, routeAnswer{
-		Lease: id, Variant: s.table.Variants[work.Variant].Name,
+		Lease: id, Variant: s.table.Variants[w.Variant].Name,
 		Replica: replica.Name, Host: s.table.Hosts[replica.Host].Name,
-		Policy: work.Policy, Fallback: work.Reason, ExpiresS: timeout.Seconds(),
+		Policy: w.Policy, Fallback: w.Reason, ExpiresS: timeout.Seconds(),
 	})
 }
 
 // readRoute reads the body of a request for a lease.
 func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refusal) {
-	k.variant = Auto
+	k.variant = work.Auto
 	body, fault := s.read(c, false)
 	if fault != nil {
 		return in, k, fault
@@ -103,7 +104,7 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refu
 	if k.fleet, fault = s.understandRoute(in); fault != nil {
 		return in, k, fault
 	}
-	if k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, Auto); fault == nil {
+	if k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
 		fault = s.permit(c, &k)
 	}
 	return in, k, fault
@@ -165,14 +166,14 @@ func (in leaseReport) fault() *refusal {
 
 // apply notes on the work of the lease what is said of it, and returns its length; zero is
 // not known, or none.
-func (in leaseReport) apply(w *Work) (tokens int) {
+func (in leaseReport) apply(w *work.Work) (tokens int) {
 	if in.FirstTokenMS != nil {
 		w.FirstToken, _ = fromMilliseconds(*in.FirstTokenMS)
 	}
 	if in.OutputTokens == nil {
 		return 0
 	}
-	w.tokenless = *in.OutputTokens == 0
+	w.Tokenless = *in.OutputTokens == 0
 	return *in.OutputTokens
 }
 

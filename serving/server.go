@@ -32,6 +32,7 @@ import (
 	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
 	"gearshift/serving/trial"
+	"gearshift/serving/work"
 )
 
 // Config is how the server treats its clients; see [config.Config].
@@ -59,11 +60,11 @@ type Backend struct {
 // Options is what a Server is made of.
 type Options struct {
 	Config Config
-	Router Router
+	Router work.Router
 	// Backends of the replicas, in the table's order.
 	Backends []Backend
 	// Clock is the wall clock if nil.
-	Clock Clock
+	Clock work.Clock
 	// Log gets nothing if nil.
 	Log *slog.Logger
 	// Version is that of the program; empty if it has none.
@@ -101,19 +102,19 @@ type Options struct {
 // Watcher is told of a routed request once its work is over, whatever way, and
 // its place is free. It is called from any goroutine, and must not wait.
 type Watcher interface {
-	Ended(w *Work, r Result)
+	Ended(w *work.Work, r work.Result)
 }
 
 // Server is the OpenAI-compatible endpoint. It is ready once made, and until
 // the context of Serve ends.
 type Server struct {
 	config    Config
-	router    Router
+	router    work.Router
 	table     *fleet.Table
 	backends  []Backend
-	clock     Clock
+	clock     work.Clock
 	log       *slog.Logger
-	adapter   *Adapter
+	adapter   *work.Adapter
 	books     *books
 	engines   *engines.Engines
 	health    *engines.Controller
@@ -173,13 +174,13 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)
 	}
 	if s.clock == nil {
-		s.clock = WallClock()
+		s.clock = work.WallClock()
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.started = s.clock()
-	s.adapter = NewAdapter(s.router, s.clock)
+	s.adapter = work.NewAdapter(s.router, s.clock)
 	s.books = newBooks(s.router, s.clock)
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
@@ -194,7 +195,7 @@ func New(o Options) (*Server, error) {
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 	s.leases = newLeased(s)
 	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
-	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.prompts, s.table})
+	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.Prompts, s.table})
 	s.kept = newResponses(s.clock)
 	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)

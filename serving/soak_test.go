@@ -21,6 +21,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // misbehave is an engine that treats each request as its number and the engine's
@@ -102,7 +103,7 @@ type soak struct {
 	ended   map[uint64]int
 }
 
-func (s *soak) Ended(w *serving.Work, _ serving.Result) {
+func (s *soak) Ended(w *work.Work, _ work.Result) {
 	s.mu.Lock()
 	s.ended[w.Request.ID]++
 	s.mu.Unlock()

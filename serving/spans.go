@@ -164,7 +164,7 @@ func (a *Account) endSpan() {
 		x.SetAttributes(a.choice()...)
 		x.SetAttributes(a.worth()...)
 	}
-	if a.Status >= http.StatusInternalServerError || a.Work != nil && !a.Result.Outcome.fine() {
+	if a.Status >= http.StatusInternalServerError || a.Work != nil && !a.Result.Outcome.Fine() {
 		kind := a.Code
 		if kind == "" {
 			kind = outcome
@@ -174,9 +174,6 @@ func (a *Account) endSpan() {
 	}
 	x.End()
 }
-
-// fine says that the router and its replicas did their part.
-func (o Outcome) fine() bool { return o == Completed || o == Refused || o == Cancelled || o == Expired }
 
 // worth is what became of the work.
 func (a *Account) worth() []attribute.KeyValue {

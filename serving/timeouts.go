@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"gearshift/serving/config"
+	"gearshift/serving/work"
 )
 
 // watch ends an attempt by its context when the replica lets a phase of it take
 // too long, or the request's time is over. It costs one timer, whatever the phases.
 type watch struct {
 	config.PhaseTimeouts
-	clock Clock
+	clock work.Clock
 	start time.Duration
 	until time.Duration // the end of the request's time
 	timer *time.Timer

@@ -21,6 +21,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/profile"
 	"gearshift/serving"
+	"gearshift/serving/work"
 	"gearshift/workloads"
 )
 
@@ -56,7 +57,7 @@ type flooded struct {
 }
 
 // Ended implements serving.Watcher.
-func (f *flooded) Ended(w *serving.Work, r serving.Result) {
+func (f *flooded) Ended(w *work.Work, r work.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.accepted++
@@ -92,7 +93,7 @@ func (x flood) run(t *testing.T) *flooded {
 		if x.slow > 0 {
 			x.slowDown(t, core.Table(), backends)
 		}
-		clock := serving.WallClock()
+		clock := work.WallClock()
 		server, err := serving.New(serving.Options{
 			Config: x.scenario.Serving.Config(), Router: core, Backends: backends, Clock: clock, Log: log,
 			Drift: serverapp.NewDrift(x.scenario, core.Table(), log), Watchers: []serving.Watcher{f}, OutputTokens: x.scenario.Lengths().Output,
@@ -171,7 +172,7 @@ func (x flood) simulated(t *testing.T) evaluation.Result {
 }
 
 // send sends each request at its time and waits for all answers.
-func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock serving.Clock, f *flooded) {
+func (x flood) send(t *testing.T, server *serving.Server, core *router.Core, clock work.Clock, f *flooded) {
 	stream, err := x.open(x.start())
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving"
 	"gearshift/serving/memnet"
+	"gearshift/serving/work"
 )
 
 // wire is where one replica's HTTP server listens, in memory: it can be killed,
@@ -105,7 +106,7 @@ type drive struct {
 }
 
 // Ended implements serving.Watcher.
-func (d *drive) Ended(w *serving.Work, r serving.Result) {
+func (d *drive) Ended(w *work.Work, r work.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.outings = append(d.outings, outing{at: w.Request.Arrival, replica: w.Replica, utility: r.Utility})

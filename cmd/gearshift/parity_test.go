@@ -12,7 +12,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
 	"gearshift/router/profile"
-	"gearshift/serving"
+	"gearshift/serving/work"
 	"gearshift/workloads"
 )
 
@@ -182,25 +182,25 @@ func showsTheSame(t *testing.T, s *scenario.Scenario, places bool) {
 	if err := core.SetPolicy(script); err != nil {
 		t.Fatal(err)
 	}
-	adapter := serving.NewAdapter(core, func() time.Duration { return script.now.at })
-	work := map[int]*serving.Work{}
+	adapter := work.NewAdapter(core, func() time.Duration { return script.now.at })
+	works := map[int]*work.Work{}
 	for i := range history {
 		script.now = &history[i]
 		if history[i].end {
-			work[history[i].decision].End(serving.Completed, history[i].tokens)
+			works[history[i].decision].End(work.Completed, history[i].tokens)
 			continue
 		}
 		for decision, generated := range history[i].progress {
-			work[decision].Progress(generated)
+			works[decision].Progress(generated)
 		}
 		w := adapter.Arrive(history[i].request)
-		if err := w.Begin(serving.Auto, nil); err != nil {
+		if err := w.Begin(work.Auto, nil); err != nil {
 			t.Fatal(err)
 		}
 		if w.Fallback || w.Replica != history[i].replica {
 			t.Fatalf("decision %d went to replica %d (%s), not %d", history[i].decision, w.Replica, w.Reason, history[i].replica)
 		}
-		work[history[i].decision] = w
+		works[history[i].decision] = w
 	}
 	if len(script.seen) != len(want) {
 		t.Fatalf("%d observations, want %d", len(script.seen), len(want))

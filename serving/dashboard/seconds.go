@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gearshift/serving"
+	"gearshift/serving/work"
 )
 
 // second counts what happened in one second.
@@ -50,7 +51,7 @@ func (x *second) over(a *serving.Account) {
 		switch a.Outcome() {
 		case serving.OutcomeRejected:
 			x.rejected++
-		case serving.Failed.String():
+		case work.Failed.String():
 			x.failed++
 		}
 		return
@@ -63,7 +64,7 @@ func (x *second) over(a *serving.Account) {
 		x.missed++
 	}
 	switch a.Result.Outcome {
-	case serving.Failed, serving.TimedOut, serving.Panicked:
+	case work.Failed, work.TimedOut, work.Panicked:
 		x.failed++
 	}
 }

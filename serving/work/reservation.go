@@ -1,4 +1,4 @@
-package serving
+package work
 
 import (
 	"slices"
@@ -31,7 +31,7 @@ func (w *Work) Move(tried []int, others bool) bool {
 			continue
 		}
 		if p, ok := w.take(v, tried); ok {
-			w.adopt(p)
+			w.Adopt(p)
 			return true
 		}
 	}
@@ -47,18 +47,18 @@ func (w *Work) MoveTo(variant int, skip []int) bool {
 	}
 	p, ok := w.take(variant, skip)
 	if ok {
-		w.adopt(p)
+		w.Adopt(p)
 	}
 	return ok
 }
 
-// second takes a place on another replica of the variant for the same request.
-func (w *Work) second(tried []int) (*place, bool) {
+// Second reserves a place on another replica of the variant for the same request.
+func (w *Work) Second(tried []int) (*Reservation, bool) {
 	return w.take(w.Variant, tried)
 }
 
 // take takes a place for the request on a replica of the variant, but for those tried.
-func (w *Work) take(variant int, tried []int) (*place, bool) {
+func (w *Work) take(variant int, tried []int) (*Reservation, bool) {
 	if w.Request.Only > 0 {
 		return nil, false
 	}
@@ -72,50 +72,50 @@ func (w *Work) take(variant int, tried []int) (*place, bool) {
 	return p, ok
 }
 
-// adopt moves the work to the place, and gives its own back.
-func (w *Work) adopt(p *place) {
+// Adopt moves the work to the reservation, and gives its own place back.
+func (w *Work) Adopt(p *Reservation) {
 	w.hold(0)
 	w.adapter.release(w.Replica, w.bound)
 	w.Lease.End()
-	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.replica, p.variant, p.held, p.bound
-	*p = place{adapter: p.adapter}
+	w.Lease, w.Replica, w.Variant, w.held, w.bound = p.lease, p.Replica, p.Variant, p.held, p.bound
+	*p = Reservation{adapter: p.adapter}
 	task := w.task()
 	w.Lease.Settle(task.Shortfall(task.Utility(w.Variant, fleet.Times{}, fleet.Deadlines{}))) // as if decided so
 	w.moved()
 }
 
-// place is what a request has on a replica beside that of its work: a lease, the
-// tokens that it holds there, and the deadline kept. Its zero value has nothing.
-type place struct {
+// Reservation is what a request holds on a replica in addition to its work: a lease, the
+// tokens that it holds there, and the deadline kept. Its zero value holds nothing.
+type Reservation struct {
 	adapter          *Adapter
 	lease            fleet.Lease
-	variant, replica int
+	Variant, Replica int
 	held             int
 	bound            time.Duration
 }
 
 // settle makes the place one for w.
-func (p *place) settle(w *Work) {
+func (p *Reservation) settle(w *Work) {
 	p.hold(w.held)
-	p.bound = p.adapter.keep(p.replica, w.bound)
+	p.bound = p.adapter.keep(p.Replica, w.bound)
 }
 
-func (p *place) hold(tokens int) {
-	p.adapter.held[p.replica].Add(int64(tokens - p.held))
+func (p *Reservation) hold(tokens int) {
+	p.adapter.held[p.Replica].Add(int64(tokens - p.held))
 	p.held = tokens
 }
 
-// end gives the place back, unless work has adopted it.
-func (p *place) end() {
+// End gives the reservation back, unless work has adopted it.
+func (p *Reservation) End() {
 	p.hold(0)
-	p.adapter.release(p.replica, p.bound)
+	p.adapter.release(p.Replica, p.bound)
 	p.bound = 0
 	p.lease.End() // last, since it tells those who wait for room
 }
 
 // take takes a place for the request of the task that holds the lease, on the variant's
 // replica with the fewest requests in flight, but for those tried.
-func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*place, bool) {
+func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*Reservation, bool) {
 	var v fleet.View
 	for {
 		a.router.Ledger().View(a.clock(), &v)
@@ -130,7 +130,7 @@ func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*place
 		}
 		// Others take places too: of those that come at once, each sees the last on its host.
 		if lease, ok := a.router.Ledger().BeginAgain(&v, held, best, task); ok {
-			return &place{adapter: a, lease: lease, variant: variant, replica: best}, true
+			return &Reservation{adapter: a, lease: lease, Variant: variant, Replica: best}, true
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package serving
+package work
 
 import "time"
 
@@ -6,16 +6,16 @@ import "time"
 // on its replica: from its place on, for lack of anything better. A stream does so
 // from its first token on, see decodes.
 func (w *Work) joins(now time.Duration) {
-	if w.adapter.drift != nil && !w.streams {
-		w.adapter.drift.Enter(&w.stay, w.Replica, now, w.Request.PromptTokens, w.unseen, false)
+	if w.adapter.Drift != nil && !w.Streams {
+		w.adapter.Drift.Enter(&w.stay, w.Replica, now, w.Request.PromptTokens, w.Unseen, false)
 	}
 }
 
 // decodes notes the tokens of a stream.
 func (w *Work) decodes(generated int) {
-	m := w.adapter.drift
+	m := w.adapter.Drift
 	switch {
-	case m == nil || !w.streams || generated == 0:
+	case m == nil || !w.Streams || generated == 0:
 	case w.stay.Inside():
 		m.Advance(&w.stay, w.adapter.clock(), w.Request.PromptTokens, generated)
 	default:
@@ -25,7 +25,7 @@ func (w *Work) decodes(generated int) {
 
 // moved takes the work along to another replica.
 func (w *Work) moved() {
-	if m := w.adapter.drift; m != nil && w.stay.Inside() {
+	if m := w.adapter.Drift; m != nil && w.stay.Inside() {
 		now := w.adapter.clock()
 		m.Leave(&w.stay, now, 0, false)
 		w.joins(now)
@@ -35,7 +35,7 @@ func (w *Work) moved() {
 // leaves ends the work's stay on its replica. What a caller says of an answer is not
 // compared with the profile: it would have others believe that a replica is slow.
 func (w *Work) leaves(outcome Outcome, tokens int) {
-	if m := w.adapter.drift; m != nil && w.stay.Inside() {
-		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed && !w.told)
+	if m := w.adapter.Drift; m != nil && w.stay.Inside() {
+		m.Leave(&w.stay, w.adapter.clock(), tokens, outcome == Completed && !w.Reported)
 	}
 }

@@ -1,4 +1,4 @@
-package serving
+package work
 
 import (
 	"math"
@@ -19,16 +19,16 @@ const (
 	eventsMost = 16
 )
 
-// events is how many tokens a replica's events hold for each that is counted in them: one
+// Events is how many tokens a replica's events hold for each that is counted in them: one
 // of most engines, more of one that puts several into an event, as far as these are no
 // words of their own. Answers that state their usage tell, and streams that do not go
 // by it, so that neither they nor their engine seem slower than they are.
-type events struct {
+type Events struct {
 	ratio atomic.Uint64 // as a float64's bits; zero is one
 }
 
-// learn takes in an answer's tokens as it stated them, and as they were counted.
-func (e *events) learn(stated, counted int) {
+// Learn takes in an answer's tokens as it stated them, and as they were counted.
+func (e *Events) Learn(stated, counted int) {
 	if counted < 1 || stated < eventsCompared {
 		return
 	}
@@ -42,8 +42,8 @@ func (e *events) learn(stated, counted int) {
 	}
 }
 
-// tokens is how many there are where so many were counted.
-func (e *events) tokens(counted int) int {
+// Tokens is how many there are where so many were counted.
+func (e *Events) Tokens(counted int) int {
 	if ratio := decoded(e.ratio.Load()); ratio >= eventsDiffer {
 		return int(math.Round(float64(counted) * ratio))
 	}
@@ -55,12 +55,4 @@ func decoded(bits uint64) float64 {
 		return 1
 	}
 	return math.Float64frombits(bits)
-}
-
-// tokens is how many of the answer's have come, as far as can be told.
-func (d *dispatch) tokens(a *answer) int {
-	if !a.events || a.meter.Stated() {
-		return a.meter.Tokens()
-	}
-	return d.adapter.events[a.replica].tokens(a.meter.Counted())
 }

@@ -4,29 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
-	"gearshift/serving/tokens"
-	"gearshift/serving/wire"
+	"gearshift/serving/work"
 )
-
-// prompts correct the estimated lengths of prompts by what engines count, for each task: a task's
-// prompts are of one kind, and the sizes of a model have one vocabulary.
-type prompts []tokens.Ratio
-
-// tokens is the length of a prompt as far as is known. Token ids and media are not corrected.
-func (p prompts) tokens(task int, prompt wire.Prompt) int {
-	return prompt.IDs + prompt.Media + p[task].Of(prompt.Text+prompt.Marks)
-}
-
-// learn takes in what the engine counted of the work's prompt. A prompt of which the request does
-// not show all is ignored, as is one that is longer than the replica can hold.
-func (p prompts) learn(w *Work, counted int) {
-	prompt := w.prompt
-	room := w.adapter.router.Table().Replicas[w.Replica].KVTokens
-	if prompt.Hidden || prompt.IDs > prompt.Text || room > 0 && counted > room {
-		return
-	}
-	p[w.Request.Task].Learn(prompt.Text+prompt.Marks, counted-prompt.IDs)
-}
 
 var (
 	promptRatioDesc = prometheus.NewDesc("gearshift_prompt_tokens_ratio",
@@ -37,7 +16,7 @@ var (
 
 // promptMetrics are those of the corrections.
 type promptMetrics struct {
-	prompts prompts
+	prompts work.Prompts
 	table   *fleet.Table
 }
 

@@ -1,0 +1,89 @@
+// Package work is what the server does with one request from its arrival to its end: it
+// takes a place on a replica, moves to another one, and is worth something when it ends.
+package work
+
+import (
+	"sync/atomic"
+	"time"
+
+	"gearshift/router"
+	"gearshift/router/drift"
+	"gearshift/router/fleet"
+)
+
+// Router chooses where a request goes: what a Server needs of a [router.Core].
+type Router interface {
+	// Route routes a request of whose arrival the ledger has heard: to the variant,
+	// or where the policy decides if that is below zero. It shows the witness what it
+	// went by, if there is one.
+	Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error)
+	PolicyName() string
+	Ledger() *fleet.Ledger
+	Table() *fleet.Table
+}
+
+// Clock is the time since an epoch. It never runs back.
+type Clock func() time.Duration
+
+// WallClock counts real time from now on.
+func WallClock() Clock {
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+// Auto stands for the policy's own choice where a variant is asked for.
+const Auto = -1
+
+// Adapter joins the clock to the router: it stamps what happens with the time
+// at which it happened, and reckons what each request was worth when it ends.
+// It knows no HTTP. Its methods may be called from any goroutine.
+type Adapter struct {
+	router Router
+	clock  Clock
+	held   []atomic.Int64  // by replica: tokens that its requests hold
+	bounds []router.Bounds // by replica
+	// Events are by replica.
+	Events []Events
+	// Sign is called with the replica of each new token, if set.
+	Sign func(replica int)
+	// Drift compares answers with profiles. It may be nil.
+	Drift *drift.Monitor
+	// Prompts correct the lengths of prompts, by task.
+	Prompts Prompts
+
+	replicas []int // all indices
+	last     atomic.Uint64
+}
+
+// NewAdapter makes an Adapter.
+func NewAdapter(r Router, clock Clock) *Adapter {
+	n := len(r.Table().Replicas)
+	a := &Adapter{router: r, clock: clock, held: make([]atomic.Int64, n), bounds: make([]router.Bounds, n), Events: make([]Events, n), Prompts: make(Prompts, len(r.Table().Tasks))}
+	for i := range a.held {
+		a.replicas = append(a.replicas, i)
+	}
+	return a
+}
+
+// Held implements fleet.Holder.
+func (a *Adapter) Held(replica int) int { return int(a.held[replica].Load()) }
+
+// Tightest implements fleet.Bounder.
+func (a *Adapter) Tightest(replica int) time.Duration { return a.bounds[replica].Tightest() }
+
+// keep has a request's deadline kept on the replica, until its release.
+func (a *Adapter) keep(replica int, deadline time.Duration) time.Duration {
+	a.bounds[replica].Add(deadline)
+	return deadline
+}
+
+func (a *Adapter) release(replica int, deadline time.Duration) { a.bounds[replica].Remove(deadline) }
+
+// Arrive stamps the request's arrival and number, and notes the arrival, once. The
+// work has no place yet: it is to Begin, and only then to End.
+func (a *Adapter) Arrive(r fleet.Request) *Work {
+	w := &Work{Request: r, adapter: a}
+	w.Request.ID, w.Request.Arrival = a.last.Add(1), a.clock()
+	a.router.Ledger().Arrive(w.Request.Arrival)
+	return w
+}
