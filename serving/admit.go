@@ -63,7 +63,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 		spend, fault = s.reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
 	}
 	if fault != nil {
-		s.books.refuse(fault.status)
+		s.metrics.Refused(fault.status)
 		k.account.refused()
 		return nil, fault
 	}
@@ -111,9 +111,8 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 // begun enters work that has its place, after a decision that took so long, and says
 // in the answer's header who routed it.
 func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) {
-	s.books.decided(took)
-	s.noteFallback(w)
-	s.books.choices.chosen(w)
+	s.metrics.Chosen(w, took)
+	s.logFallback(w)
 	h[headerVariant], h[headerPolicy] = two(s.table.Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {
 		h.Set(headerFallback, w.Reason)
@@ -130,8 +129,7 @@ func two(a, b string) (first, second []string) {
 // shed counts a request that is not begun, and answers it.
 func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 	reason := reasonOf(err)
-	s.books.reject(k.fleet.Task, reason)
-	s.line.books.shed(s.line.class(by.class), reason)
+	s.metrics.Shed(k.fleet.Task, s.line.class(by.class), reason)
 	if reason == reasonError {
 		s.log.Error("cannot route", "error", err)
 	}

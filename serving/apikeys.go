@@ -35,7 +35,7 @@ func (s *Server) clientMetrics(c *gin.Context) {
 		s.unknownPath(c)
 		return
 	}
-	s.books.handler().ServeHTTP(c.Writer, c.Request)
+	s.metrics.Handler().ServeHTTP(c.Writer, c.Request)
 }
 
 // credentials are the headers that clients send their key in. Bearer is

@@ -62,11 +62,8 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	}
 }
 
-// noteFallback counts a fallback, and logs when fallbacks begin and end.
-func (s *Server) noteFallback(w *work.Work) {
-	if w.Fallback {
-		s.books.fallback(w.Reason)
-	}
+// logFallback logs when fallbacks begin and end.
+func (s *Server) logFallback(w *work.Work) {
 	if w.Policy == router.Pinned || w.Reason == router.ReasonLate || w.Reason == router.ReasonFloor || w.Reason == router.ReasonLimited || w.Reason == router.ReasonContext || s.onFallback.Load() == w.Fallback || s.onFallback.Swap(w.Fallback) == w.Fallback {
 		return
 	}
@@ -77,15 +74,14 @@ func (s *Server) noteFallback(w *work.Work) {
 	}
 }
 
-// settle ends work and enters it in the books, once.
+// settle ends work and reports its end, once.
 func (s *Server) settle(w *work.Work, outcome work.Outcome, tokens int) (work.Result, bool) {
 	r, first := w.End(outcome, tokens)
 	if !first {
 		return r, false
 	}
 	w.Charge(r)
-	s.books.settle(w, r)
-	s.books.life.settle(w, r)
+	s.metrics.Ended(w, r)
 	for _, watcher := range s.watchers {
 		watcher.Ended(w, r)
 	}

@@ -162,6 +162,6 @@ func (d *dispatch) longer(a *answer) bool {
 	}
 	d.stretched = true
 	d.health.Succeeded(a.replica, a.sent) // it did answer
-	d.books.life.retried(failedContext, d.work.Variant == variant)
+	d.metrics.Retried(string(failedContext), d.work.Variant == variant)
 	return true
 }

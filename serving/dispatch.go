@@ -100,7 +100,7 @@ func (d *dispatch) attempt(replica int) *answer {
 	if len(d.tried) == 0 {
 		overhead := now - d.received - d.work.Waited
 		d.gin.Writer.Header()[headerOverhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
-		d.books.spent(overhead)
+		d.metrics.Dispatched(overhead)
 		d.call.account.spent(overhead)
 	}
 	d.tried = append(d.tried, replica)
@@ -206,7 +206,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 		pays = false
 	}
 	if pays && !d.budget.take(now) {
-		d.books.life.exhausted.Inc()
+		d.metrics.Exhausted()
 		return false
 	}
 	variant := d.work.Variant
@@ -216,7 +216,7 @@ func (d *dispatch) again(a *answer, reason failure) bool {
 		}
 		return false
 	}
-	d.books.life.retried(reason, d.work.Variant == variant)
+	d.metrics.Retried(string(reason), d.work.Variant == variant)
 	return true
 }
 

@@ -34,7 +34,7 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 	})
 	s.health = s.engines.Controller()
 	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, m
-	s.books.registry.MustRegister(s.engines.Metrics()...)
+	s.metrics.Registry.MustRegister(s.engines.Metrics()...)
 }
 
 // corrects says whether forecasts use the slowness of replicas. Among several routers none

@@ -48,7 +48,7 @@ func (d *dispatch) hedged() *answer {
 	if _, unfit := a.unfit(); unfit {
 		result = "failed"
 	}
-	d.books.life.hedges.WithLabelValues(result).Inc()
+	d.metrics.Hedged(result)
 	return a
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
+	"gearshift/serving/metrics"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -50,16 +51,16 @@ func newLeased(s *Server) *leased {
 			rooms[i].Places = unboundedPlaces
 		}
 	}
-	why := label{name: "reason"}
+	why := metrics.Label{Name: "reason"}
 	for _, r := range leases.Refusals {
-		why.values = append(why.values, string(r))
+		why.Values = append(why.Values, string(r))
 	}
 	l := &leased{
 		Server: s, set: leases.New[leasedWork](rooms),
-		refused: newCounter("leases_refused_total", "Requests for a lease that got none, by why: the endpoint is off, or leases hold their share.", why),
-		ended:   newCounter("leases_ended_total", "Leases that ended, by how: ended by their holders, expired, revoked by an operator, or closed at shutdown.", label{"how", []string{leaseEnded, leaseExpired, leaseRevoked, leaseClosed}}),
+		refused: metrics.NewCounter("leases_refused_total", "Requests for a lease that got none, by why: the endpoint is off, or leases hold their share.", why),
+		ended:   metrics.NewCounter("leases_ended_total", "Leases that ended, by how: ended by their holders, expired, revoked by an operator, or closed at shutdown.", metrics.Label{Name: "how", Values: []string{leaseEnded, leaseExpired, leaseRevoked, leaseClosed}}),
 	}
-	s.books.registry.MustRegister(l.refused, l.ended, leaseCollector{l})
+	s.metrics.Registry.MustRegister(l.refused, l.ended, leaseCollector{l})
 	return l
 }
 

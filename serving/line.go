@@ -3,6 +3,7 @@ package serving
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ type line struct {
 	settings func() *Config
 	output   float64 // mean output tokens; zero is unknown
 	clock    work.Clock
-	books    *lineBooks
+	events   queueEvents
 	kinds    atomic.Pointer[kinds]
 
 	waiting atomic.Int64 // how many wait, for those who hold no lock
@@ -32,6 +33,14 @@ type line struct {
 	backlog *router.Backlog[*waiter]
 	timer   *time.Timer
 	closed  bool
+}
+
+// queueEvents is what the queue reports.
+type queueEvents interface {
+	// Open is called with the classes that there are.
+	Open(classes []string)
+	// Waited is called once a request of the class begins after a wait.
+	Waited(class string, d time.Duration)
 }
 
 // waiter is a request in the backlog.
@@ -45,11 +54,11 @@ type waiter struct {
 
 func (x *waiter) begin() error { return x.work.Begin(x.Variant, x.witness) }
 
-func newLine(settings func() *Config, r work.Router, output float64, clock work.Clock) *line {
-	l := &line{settings: settings, output: output, clock: clock, books: newLineBooks()}
+func newLine(settings func() *Config, r work.Router, output float64, clock work.Clock, events queueEvents) *line {
+	l := &line{settings: settings, output: output, clock: clock, events: events}
 	kinds := (&kinds{}).with(settings().Classes)
 	l.kinds.Store(kinds)
-	l.books.open(kinds.names())
+	l.events.Open(kinds.names())
 	l.backlog = router.NewBacklog(r.Table(), kinds.all, l.limits(), func(w *router.Waiter[*waiter]) error { return w.Value.begin() })
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
@@ -69,7 +78,7 @@ func (l *line) follow() {
 	c := l.settings()
 	l.mu.Lock()
 	kinds := l.kinds.Load().with(c.Classes)
-	l.books.open(kinds.names())
+	l.events.Open(kinds.names())
 	l.backlog.Set(kinds.all, l.limits())
 	l.kinds.Store(kinds) // once the backlog knows them
 	l.mu.Unlock()
@@ -193,7 +202,7 @@ func (l *line) serve(now time.Duration) {
 	l.backlog.Pass()
 	for w := l.backlog.Next(now); w != nil; w = l.backlog.Next(now) {
 		if w.Err == nil {
-			l.books.waited(l.class(w.Class), w.Value.work.Waited)
+			l.events.Waited(l.class(w.Class), w.Value.work.Waited)
 		}
 		w.Value.settled = true
 		w.Value.answer <- w.Err
@@ -213,3 +222,20 @@ func (l *line) close() {
 
 // errClosed says that the server is shutting down.
 var errClosed = errors.New("shutting down")
+
+// lengths is how many requests wait of the classes that are listed, and of others of which
+// some wait.
+func (l *line) lengths() (classes []string, waiting []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kinds := l.kinds.Load()
+	for _, i := range kinds.listed {
+		classes, waiting = append(classes, kinds.all[i].Name), append(waiting, l.backlog.Waiting(i))
+	}
+	for i, c := range kinds.all {
+		if n := l.backlog.Waiting(i); n > 0 && !slices.Contains(kinds.listed, i) {
+			classes, waiting = append(classes, c.Name), append(waiting, n)
+		}
+	}
+	return classes, waiting
+}

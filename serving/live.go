@@ -46,12 +46,12 @@ func (s *Server) begins() error {
 		return err
 	}
 	s.live.Store(first)
-	if s.reloads, err = newReloads(s.books.registry); err != nil {
+	if s.reloads, err = newReloads(s.metrics.Registry); err != nil {
 		return err
 	}
 	s.keyless = prometheus.NewCounter(prometheus.CounterOpts{Name: "gearshift_unauthorized_total", Help: "Requests without a valid API key."})
 	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
-	r := s.books.registry
+	r := s.metrics.Registry
 	return errors.Join(r.Register(s.keyless), r.Register(keyCollector{s}), r.Register(drainCollector{s}), r.Register(s.trials))
 }
 

@@ -91,7 +91,7 @@ func (s *Server) join(modules []Module) error {
 	for _, m := range modules {
 		parts := m.Join(s)
 		for _, c := range parts.Metrics {
-			if err := s.books.registry.Register(c); err != nil {
+			if err := s.metrics.Registry.Register(c); err != nil {
 				return fmt.Errorf("cannot join %T: %w", m, err)
 			}
 		}

@@ -42,7 +42,7 @@ func (s *Server) newOperators(token string) (*operators, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.books.registry.MustRegister(guard.Metrics())
+	s.metrics.Registry.MustRegister(guard.Metrics())
 	return &operators{Guard: guard, orders: admin.NewOrders(operations{s}, s.fail, s.log)}, nil
 }
 

@@ -78,7 +78,7 @@ func (d *dispatch) endOf(err error) end {
 	case gone || d.ctx.Err() != nil:
 		return end{outcome: work.Cancelled}
 	case errors.As(err, &late):
-		d.books.life.timeouts.WithLabelValues(config.Phases[late]).Inc()
+		d.metrics.TimedOut(config.Phase(late))
 		return end{work.TimedOut, late.Code(), late.Message()}
 	case timeout(err):
 		return end{work.TimedOut, "upstream_timeout", "the replica did not answer in time"}

@@ -57,7 +57,7 @@ func (s *Server) refuse(c *gin.Context, fault *refusal) {
 		s.fail(c, fault.status, fault.Error)
 		return
 	}
-	s.books.refuse(fault.status)
+	s.metrics.Refused(fault.status)
 	accountOf(c.Request.Context()).refused()
 	s.fail(c, fault.status, fault.Error)
 }

@@ -113,3 +113,6 @@ func (b *budget) present(now time.Duration) *spending {
 	b.now = at
 	return &b.slices[at%budgetSlices]
 }
+
+// failures are the reasons for further attempts, as metrics have them.
+var failures = []string{string(failedConnect), string(failedBroken), string(failedStatus), string(failedTimeout), string(failedBusy), string(failedContext)}

@@ -44,7 +44,7 @@ func (s *Server) route(c *gin.Context) {
 	key := c.GetString(tenantKey)
 	if why := s.leases.fits(key); why != leases.None {
 		status := s.noLease(c, why)
-		s.books.refuse(status)
+		s.metrics.Refused(status)
 		if status < http.StatusInternalServerError {
 			accountOf(c.Request.Context()).refused()
 		}

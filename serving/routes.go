@@ -72,7 +72,7 @@ func (s *Server) adminRoutes() []route {
 	}
 	list := []route{
 		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.alive},
-		tokened(http.MethodGet, metricsPath, gin.WrapH(s.books.handler())),
+		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
 	}
 	for _, o := range s.operators.orders.Routes() {
 		list = append(list, tokened(o.Method, o.Path, o.Serve))

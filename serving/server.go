@@ -31,6 +31,7 @@ import (
 	"gearshift/serving/keys"
 	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
+	"gearshift/serving/metrics"
 	"gearshift/serving/trial"
 	"gearshift/serving/work"
 )
@@ -115,7 +116,7 @@ type Server struct {
 	clock     work.Clock
 	log       *slog.Logger
 	adapter   *work.Adapter
-	books     *books
+	metrics   *metrics.Requests
 	engines   *engines.Engines
 	health    *engines.Controller
 	contexts  *contextLengths
@@ -181,7 +182,10 @@ func New(o Options) (*Server, error) {
 	}
 	s.started = s.clock()
 	s.adapter = work.NewAdapter(s.router, s.clock)
-	s.books = newBooks(s.router, s.clock)
+	s.metrics = metrics.New(metrics.Options{
+		Router: s.router, Clock: s.clock, Reasons: reasons, Failures: failures,
+		Waiting: func() ([]string, []int) { return s.line.lengths() },
+	})
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
@@ -194,14 +198,14 @@ func New(o Options) (*Server, error) {
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 	s.leases = newLeased(s)
-	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock)
-	s.books.registry.MustRegister(s.line, promptMetrics{s.adapter.Prompts, s.table})
+	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
+	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
 	s.kept = newResponses(s.clock)
 	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.live.Load().proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
-	s.books.registry.MustRegister(s.memory, s.clients)
+	s.metrics.Registry.MustRegister(s.memory, s.clients)
 	var err error
 	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)

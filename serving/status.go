@@ -8,6 +8,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
 	"gearshift/serving/figures"
+	"gearshift/serving/metrics"
 	"gearshift/serving/wire"
 )
 
@@ -24,24 +25,12 @@ type Status struct {
 	Fallbacks uint64 `json:"fallbacks"`
 	Rejected  uint64 `json:"rejected"`
 	// Queue is what waits for room, by class.
-	Queue []QueueStatus `json:"queue"`
+	Queue []metrics.QueueStatus `json:"queue"`
 	// Total sums the ended requests, Variants and Tasks split them.
-	Total    Counts          `json:"total"`
-	Variants []Counts        `json:"variants"`
-	Tasks    []Counts        `json:"tasks"`
-	Replicas []ReplicaStatus `json:"replicas"`
-}
-
-// Counts sums ended requests.
-type Counts struct {
-	Name      string `json:"name,omitempty"`
-	Requests  uint64 `json:"requests"`
-	Completed uint64 `json:"completed"`
-	// DeadlineMet and DeadlineMissed leave out what is not judged (Result).
-	DeadlineMet    uint64 `json:"deadline_met"`
-	DeadlineMissed uint64 `json:"deadline_missed"`
-	// UtilityMean is over the judged requests; zero if there are none.
-	UtilityMean float64 `json:"utility_mean"`
+	Total    metrics.Counts   `json:"total"`
+	Variants []metrics.Counts `json:"variants"`
+	Tasks    []metrics.Counts `json:"tasks"`
+	Replicas []ReplicaStatus  `json:"replicas"`
 }
 
 // ReplicaStatus is one replica at this moment.
@@ -71,14 +60,6 @@ type ReplicaStatus struct {
 	Lifecycle engines.LifecycleStatus `json:"lifecycle"`
 }
 
-func (t tally) counts(name string) Counts {
-	c := Counts{Name: name, Requests: t.requests, Completed: t.completed, DeadlineMet: t.met, DeadlineMissed: t.missed}
-	if judged := t.met + t.missed; judged > 0 {
-		c.UtilityMean = t.utility / float64(judged)
-	}
-	return c
-}
-
 // Status is what the server has done so far, and how the fleet stands.
 func (s *Server) Status() Status {
 	var v fleet.View
@@ -86,7 +67,7 @@ func (s *Server) Status() Status {
 	s.router.Ledger().View(now, &v)
 	out := Status{
 		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
-		Draining: s.draining.Load(), ArrivalRate: v.Rate, Placement: s.router.Ledger().Epoch(), Queue: s.line.status(),
+		Draining: s.draining.Load(), ArrivalRate: v.Rate, Placement: s.router.Ledger().Epoch(), Queue: s.metrics.Queue.Status(),
 	}
 	statuses, lifecycles := s.engines.Statuses(now), s.engines.Lifecycles()
 	for i, r := range s.table.Replicas {
@@ -96,7 +77,9 @@ func (s *Server) Status() Status {
 			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), Status: statuses[i], Lifecycle: lifecycles[i],
 		})
 	}
-	s.books.sum(&out)
+	sums := s.metrics.Totals()
+	out.Fallbacks, out.Rejected = sums.Fallbacks, sums.Rejected
+	out.Total, out.Variants, out.Tasks = sums.Total, sums.Variants, sums.Tasks
 	return out
 }
 
@@ -105,29 +88,6 @@ func (s *Server) kvUse(replica int) *float64 {
 		return figures.Pointer(float64(s.adapter.Held(replica)) / float64(size))
 	}
 	return nil
-}
-
-// sum fills in the counts.
-func (b *books) sum(out *Status) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	out.Fallbacks = b.fellBack
-	var total tally
-	variants := make([]tally, len(b.table.Variants))
-	for t, row := range b.tallies {
-		var task tally
-		for v := range row {
-			task.add(row[v])
-			variants[v].add(row[v])
-		}
-		total.add(task)
-		out.Tasks = append(out.Tasks, task.counts(b.table.Tasks[t].Name))
-		out.Rejected += b.rejected[t]
-	}
-	for v := range variants {
-		out.Variants = append(out.Variants, variants[v].counts(b.table.Variants[v].Name))
-	}
-	out.Total = total.counts("")
 }
 
 func (s *Server) status(c *gin.Context) { c.JSON(http.StatusOK, s.Status()) }

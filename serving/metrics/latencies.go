@@ -1,4 +1,4 @@
-package serving
+package metrics
 
 import (
 	"time"
@@ -33,8 +33,8 @@ func newLatencies(t *fleet.Table, registry *prometheus.Registry) *latencies {
 	}
 }
 
-// settle notes how long the work took.
-func (l *latencies) settle(w *work.Work, r work.Result) {
+// ended notes how long the work took.
+func (l *latencies) ended(w *work.Work, r work.Result) {
 	model := l.table.Variants[w.Variant].Name
 	if w.FirstToken > 0 {
 		l.firstToken.WithLabelValues(model).Observe(w.FirstToken.Seconds())

@@ -1,4 +1,4 @@
-package serving
+package metrics
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 	"gearshift/serving/work"
 )
 
-// lifeBooks count what happens to requests on their way: further attempts, and
+// attempts counts what happens to requests on their way: further attempts, and
 // the phases that took too long.
-type lifeBooks struct {
+type attempts struct {
 	table       *fleet.Table
 	retries     *prometheus.CounterVec // reason, to
 	exhausted   prometheus.Counter
@@ -22,33 +22,29 @@ type lifeBooks struct {
 	totals      *prometheus.CounterVec // variant, result
 }
 
-func newLifeBooks(t *fleet.Table, counter func(name, help string, labels ...label) *prometheus.CounterVec) *lifeBooks {
-	why := label{name: "reason"}
-	for _, f := range []failure{failedConnect, failedBroken, failedStatus, failedTimeout, failedBusy, failedContext} {
-		why.values = append(why.values, string(f))
-	}
-	return &lifeBooks{
+func newAttempts(t *fleet.Table, failures []string, counter func(name, help string, labels ...Label) *prometheus.CounterVec) *attempts {
+	return &attempts{
 		table:       t,
-		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", why, label{"to", []string{"replica", "variant"}}),
+		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", Label{"reason", failures}, Label{"to", []string{"replica", "variant"}}),
 		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
-		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", label{"result", []string{"won", "lost", "failed"}}),
-		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", label{"phase", config.Phases[:]}),
+		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", Label{"result", []string{"won", "lost", "failed"}}),
+		timeouts:    counter("timeouts_total", "Requests that ended because a phase took too long.", Label{"phase", config.Phases[:]}),
 		firstTokens: counter("first_token_deadlines_total", "Deadlines for the first token, met and missed.", variantLabel(t), resultLabel),
 		totals:      counter("total_deadlines_total", "Deadlines for the end of answers, met and missed.", variantLabel(t), resultLabel),
 	}
 }
 
-func (b *lifeBooks) retried(reason failure, sameVariant bool) {
+func (b *attempts) retried(reason string, sameVariant bool) {
 	to := "variant"
 	if sameVariant {
 		to = "replica"
 	}
-	b.retries.WithLabelValues(string(reason), to).Inc()
+	b.retries.WithLabelValues(reason, to).Inc()
 }
 
-// settle enters ended work that has a deadline for its first token or its end. One that
+// ended counts ended work that has a deadline for its first token or its end. One that
 // never came is missed, unless the client did not wait for it or is at fault.
-func (b *lifeBooks) settle(w *work.Work, r work.Result) {
+func (b *attempts) ended(w *work.Work, r work.Result) {
 	d, variant := b.table.Tasks[w.Request.Task].Deadlines(&w.Request), b.table.Variants[w.Variant].Name
 	excused := r.Outcome == work.Cancelled || r.Outcome == work.Refused || r.Outcome == work.Expired
 	enter := func(counts *prometheus.CounterVec, deadline, took time.Duration) {

@@ -1,4 +1,4 @@
-package serving
+package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,23 +14,23 @@ var (
 		"Prompts whose tokens, as an engine counted them, were compared with the estimate.", []string{"task"}, nil)
 )
 
-// promptMetrics are those of the corrections.
-type promptMetrics struct {
-	prompts work.Prompts
-	table   *fleet.Table
+// Prompts are the metrics of the corrections of prompts' lengths, by task.
+type Prompts struct {
+	Corrections work.Prompts
+	Table       *fleet.Table
 }
 
 // Describe implements [prometheus.Collector].
-func (promptMetrics) Describe(out chan<- *prometheus.Desc) {
+func (Prompts) Describe(out chan<- *prometheus.Desc) {
 	out <- promptRatioDesc
 	out <- promptCountsDesc
 }
 
 // Collect implements [prometheus.Collector].
-func (m promptMetrics) Collect(out chan<- prometheus.Metric) {
-	for i := range m.prompts {
-		task := m.table.Tasks[i].Name
-		out <- prometheus.MustNewConstMetric(promptRatioDesc, prometheus.GaugeValue, m.prompts[i].Value(), task)
-		out <- prometheus.MustNewConstMetric(promptCountsDesc, prometheus.CounterValue, float64(m.prompts[i].Counts()), task)
+func (m Prompts) Collect(out chan<- prometheus.Metric) {
+	for i := range m.Corrections {
+		task := m.Table.Tasks[i].Name
+		out <- prometheus.MustNewConstMetric(promptRatioDesc, prometheus.GaugeValue, m.Corrections[i].Value(), task)
+		out <- prometheus.MustNewConstMetric(promptCountsDesc, prometheus.CounterValue, float64(m.Corrections[i].Counts()), task)
 	}
 }
