@@ -35,7 +35,7 @@ type Row struct {
 	// EndVariant and EndReplica are where the work ended: other ones than chosen
 	// if it was moved.
 	EndVariant, EndReplica int
-	// Outcome is how; see serving.Outcome.
+	// Outcome is how; see work.Outcome.
 	Outcome string
 	// OutputTokens is the length of the answer as far as it came, 0 if unknown.
 	OutputTokens int
