@@ -204,9 +204,6 @@ func parts(name string) (list []string) {
 // its own. At most one package may.
 var oneMeaning = []string{"live", "move", "place", "standing", "world"}
 
-// manyMeanings are those of them that several packages still declare.
-var manyMeanings = []string{"live", "place", "standing"}
-
 // TestTypesOfOneName keeps a reader from carrying the meaning of a type over to another
 // package that uses its name for something else.
 func TestTypesOfOneName(t *testing.T) {
@@ -220,7 +217,7 @@ func TestTypesOfOneName(t *testing.T) {
 		}
 	}
 	for name, in := range rooms {
-		if len(in) > 1 && !slices.Contains(manyMeanings, name) {
+		if len(in) > 1 {
 			t.Errorf("types called %s are in %v; call them by what they are", name, in)
 		}
 	}

@@ -84,11 +84,11 @@ type rig struct {
 	*gauges.Scraper
 	signals *signals.Monitor
 	*engine
-	ledger *fleet.Ledger
-	stop   context.CancelFunc
-	mu     sync.Mutex
-	own    [2]int
-	told   []string
+	ledger  *fleet.Ledger
+	stop    context.CancelFunc
+	mu      sync.Mutex
+	own     [2]int
+	reports []string
 }
 
 func newRig(t *testing.T, replicas ...int) *rig {
@@ -133,7 +133,7 @@ func (r *rig) has(requests, tokens int) {
 
 func (r *rig) note(_ gauges.Source, fresh bool, err error) {
 	r.mu.Lock()
-	r.told = append(r.told, fmt.Sprint(fresh, " ", err))
+	r.reports = append(r.reports, fmt.Sprint(fresh, " ", err))
 	r.mu.Unlock()
 }
 
@@ -209,8 +209,8 @@ func TestStaleGaugesCorrectNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.want(t, 3, 0)
-		if got := fmt.Sprint(r.told); got != "[true <nil> false gone true <nil>]" {
-			t.Errorf("told %s", got)
+		if got := fmt.Sprint(r.reports); got != "[true <nil> false gone true <nil>]" {
+			t.Errorf("reports %s", got)
 		}
 	})
 }
@@ -223,8 +223,8 @@ func TestAnEngineWithoutGauges(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		r.want(t, 0, 0)
-		if got := fmt.Sprint(r.told); got != "[false it answers /metrics with status 404]" {
-			t.Errorf("told %s", got)
+		if got := fmt.Sprint(r.reports); got != "[false it answers /metrics with status 404]" {
+			t.Errorf("reports %s", got)
 		}
 		if r.asked > 35 || r.asked < 15 {
 			t.Errorf("asked %d times in ten minutes", r.asked)
@@ -439,12 +439,12 @@ func TestAPageWithoutAnEnd(t *testing.T) {
 				well := &engine{page: "vllm:num_requests_running 3\n"}
 				sources := []gauges.Source{{Server: e, Replicas: []int{0}, Models: []string{"small"}}, {Server: well, Replicas: []int{1}, Models: []string{"small"}}}
 				start := time.Now()
-				var told []string
+				var reports []string
 				m := signals.New(fleet.NewLedger(table))
 				s := gauges.New(gauges.DefaultConfig(), m, sources, func(int) signals.Count { return signals.Count{} },
 					func() time.Duration { return time.Since(start) }, 1, func(s gauges.Source, fresh bool, err error) {
 						if s.Replicas[0] == 0 {
-							told = append(told, fmt.Sprint(fresh, " ", err))
+							reports = append(reports, fmt.Sprint(fresh, " ", err))
 						}
 					})
 				ctx, stop := context.WithCancel(t.Context())
@@ -458,8 +458,8 @@ func TestAPageWithoutAnEnd(t *testing.T) {
 				if n := well.times(); n < 9 {
 					t.Errorf("the other was asked %d times in 10 s", n)
 				}
-				if len(told) != 1 || !strings.HasPrefix(told[0], "false ") {
-					t.Errorf("told %q", told)
+				if len(reports) != 1 || !strings.HasPrefix(reports[0], "false ") {
+					t.Errorf("reports %q", reports)
 				}
 				if asked := int64(10); e.read.Load() > asked*(9<<20) {
 					t.Errorf("%d bytes were read", e.read.Load())

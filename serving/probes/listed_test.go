@@ -50,10 +50,10 @@ func TestLists(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				target := probes.Target{Server: c.answer, Replicas: []int{0}, Models: []string{"small"}}
 				p := probes.New(health.DefaultConfig(), []probes.Target{target}, 1, func(probes.Target, health.Finding) {})
-				told := 0
+				reports := 0
 				p.OnList = func(_ probes.Target, notes []string, contexts []int) {
-					if told++; notes[0] != c.note || contexts[0] != c.context {
-						t.Errorf("told %q, %v", notes, contexts)
+					if reports++; notes[0] != c.note || contexts[0] != c.context {
+						t.Errorf("reports %q, %v", notes, contexts)
 					}
 				}
 				p.Start(ctx)
@@ -61,8 +61,8 @@ func TestLists(t *testing.T) {
 				synctest.Wait()
 				stop()
 				p.Wait()
-				if (told == 0) != c.silent {
-					t.Errorf("told %d times", told)
+				if (reports == 0) != c.silent {
+					t.Errorf("reports %d times", reports)
 				}
 			})
 		})

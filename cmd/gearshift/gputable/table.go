@@ -21,7 +21,7 @@ type Table struct {
 	Machine Machine
 	Models  []Model
 	Steps   []Step
-	Moves   []Move
+	Moves   []Transfer
 	// Notes say what was left out, and why.
 	Notes []string
 	// MemoryBytes is the device's memory; 0 if it was not told.
@@ -109,8 +109,8 @@ type Activity struct {
 	DeviceMS  float64 `json:"gpu_ms"`
 }
 
-// Move is weights on the way: a load, a sleep, a wake, or the writing of the file to load.
-type Move struct {
+// Transfer is weights on the way: a load, a sleep, a wake, or the writing of the file to load.
+type Transfer struct {
 	Line  int
 	Kind  string
 	Model string `json:"model"`
@@ -126,7 +126,7 @@ type Move struct {
 }
 
 // MS is how long it took.
-func (m *Move) MS() float64 { return m.Load + m.Sleep + m.Wake + m.Write }
+func (m *Transfer) MS() float64 { return m.Load + m.Sleep + m.Wake + m.Write }
 
 // Read reads a table. A last line without an end is left out: the run was cut while it was
 // written.
@@ -176,7 +176,7 @@ func (t *Table) row(n int, line []byte) error {
 	case "decode", "prefill":
 		return t.step(Step{Line: n, Prefill: head.Kind == "prefill"}, line)
 	case "load", "sleep", "wake", "write":
-		return t.move(Move{Line: n, Kind: head.Kind}, line)
+		return t.move(Transfer{Line: n, Kind: head.Kind}, line)
 	}
 	return t.other(head.Kind, line)
 }
@@ -221,7 +221,7 @@ func (t *Table) step(s Step, line []byte) error {
 	return nil
 }
 
-func (t *Table) move(m Move, line []byte) error {
+func (t *Table) move(m Transfer, line []byte) error {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return err
 	}

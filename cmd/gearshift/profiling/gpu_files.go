@@ -159,7 +159,7 @@ func movesOf(t *gputable.Table, model string) []GPUMove {
 	return list
 }
 
-func moveWords(m *gputable.Move) string {
+func moveWords(m *gputable.Transfer) string {
 	switch {
 	case m.Kind == "sleep" && m.Pinned:
 		return putSleep + ", pinned"

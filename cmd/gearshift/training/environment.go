@@ -16,15 +16,15 @@ import (
 // simulator is a fault of the program or of the scenario that no action can
 // mend; it is kept, and ends the run.
 type Environment struct {
-	*env.Environment                  // of the present episode
-	estimating, told *env.Environment // the rate is estimated, or is known
-	knownShare       float64          // of the episodes
-	places           bool             // actions are replicas, not variants
-	marginal         bool             // rewards are; see [rl.Config.MarginalRewards]
-	credit           *objective.Credit
-	strata           []int // of the episode's decisions
-	completed        []rl.Completion
-	err              error
+	*env.Environment                     // of the present episode
+	estimating, knowing *env.Environment // the rate is estimated, or is known
+	knownShare          float64          // of the episodes
+	places              bool             // actions are replicas, not variants
+	marginal            bool             // rewards are; see [rl.Config.MarginalRewards]
+	credit              *objective.Credit
+	strata              []int // of the episode's decisions
+	completed           []rl.Completion
+	err                 error
 }
 
 // knownStream is the PCG stream that draws whether an episode's rate is known.
@@ -80,7 +80,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 		return nil, err
 	}
 	config.KnownRate = true
-	t.told, err = env.New(config)
+	t.knowing, err = env.New(config)
 	t.Environment = t.estimating
 	return t, err
 }
@@ -100,7 +100,7 @@ func (t *Environment) Err() error { return t.err }
 func (t *Environment) Reset(seed uint64) []float32 {
 	t.Environment = t.estimating
 	if rand.New(rand.NewPCG(seed, knownStream)).Float64() < t.knownShare {
-		t.Environment = t.told
+		t.Environment = t.knowing
 	}
 	observation, err := t.Environment.Reset(seed)
 	t.strata, t.err = t.strata[:0], err

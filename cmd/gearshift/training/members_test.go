@@ -48,7 +48,7 @@ func TestDeparturesAreChosenByValidation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tried != 10 {
-			t.Errorf("it is told of %d deviations", tried)
+			t.Errorf("it knows %d deviations", tried)
 		}
 		if got := (deviation{r.meta.AdviceMargin, r.meta.Caution}); got != test.want {
 			t.Errorf("values that are %v off, seen %v: %+v, want %+v", test.bias, test.seen, got, test.want)

@@ -11,7 +11,7 @@ import (
 )
 
 // inTurnsOf validates the engines of tiny in turns, from profiles that are far off.
-func inTurnsOf(t *testing.T, turns int, told ...func(string)) *validator {
+func inTurnsOf(t *testing.T, turns int, observers ...func(string)) *validator {
 	t.Helper()
 	l, err := newValidator(Options{
 		Scenario: "tiny", Upstreams: "http://127.0.0.1", Loads: []float64{0.3, 0.9}, What: []string{Alone, CoResident}, Tries: 1,
@@ -24,7 +24,7 @@ func inTurnsOf(t *testing.T, turns int, told ...func(string)) *validator {
 		l.scenario.Models[i].Weights *= 3
 		l.scenario.Models[i].Contention = 0
 	}
-	for _, f := range told {
+	for _, f := range observers {
 		l.progress = f
 	}
 	validateInProcess(t, l)
@@ -90,7 +90,7 @@ func TestTurnsAreSlowAsMeasured(t *testing.T) {
 		t.Errorf("small: %+v", got)
 	}
 	if slownessOf(small, alone) != nil {
-		t.Error("the slowness of one that was not loaded is told")
+		t.Error("the slowness of one that was not loaded is reported")
 	}
 	var turns comparison
 	for _, s := range alone {
