@@ -11,6 +11,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/access"
 	"gearshift/serving/explain"
 	"gearshift/serving/work"
 )
@@ -96,7 +97,7 @@ func (s *Server) account(c *gin.Context) {
 	defer func() {
 		a.Status = c.Writer.Status()
 		if a.Tenant == "" { // refused before anybody asked on whose behalf it came
-			a.Tenant = c.GetString(tenantKey)
+			a.Tenant = access.Tenant(c)
 		}
 		a.close()
 	}()

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/access"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
@@ -57,7 +57,7 @@ func (s *Server) checkGrants(c Config, list []keys.Key) error {
 
 // granted is what the request's key may ask for; everything without a key.
 func granted(c *gin.Context) keys.Grants {
-	if h := holderOf(c).holder(); h != nil {
+	if h := access.Of(c).Holder(); h != nil {
 		return h.Grants()
 	}
 	return keys.Grants{}
@@ -96,7 +96,7 @@ func (s *Server) permit(c *gin.Context, k *call) *refusal {
 // claims reads the request's place among those that wait: its key must have the class.
 // Without one in the header it is the scenario's first, or the key's.
 func (s *Server) claims(c *gin.Context) (claim, *refusal) {
-	k, fault := s.line.claim(c.Request.Header, c.GetString(tenantKey))
+	k, fault := s.line.claim(c.Request.Header, access.Tenant(c))
 	g, kinds := granted(c).Classes, s.line.kinds.Load()
 	if fault != nil || len(g) == 0 || !kinds.named || slices.Contains(g, kinds.all[k.class].Name) {
 		return k, fault
@@ -129,7 +129,7 @@ func (s *Server) expected(prompt, answers, maxTokens int) int64 {
 
 // reserve sets the tokens aside from the budgets of the request's key.
 func (s *Server) reserve(c *gin.Context, tokens int64) (keys.Spend, *refusal) {
-	h := holderOf(c).holder()
+	h := access.Of(c).Holder()
 	if h == nil {
 		return keys.Spend{}, nil
 	}
@@ -158,8 +158,3 @@ func budgetsOf(l keys.Limits) string {
 	}
 	return strings.Join(list, " and ")
 }
-
-var (
-	keyTokensDesc = prometheus.NewDesc("gearshift_key_tokens_total", "Tokens of prompts and answers that requests of the API key have used.", []string{"key"}, nil)
-	keyBudgetDesc = prometheus.NewDesc("gearshift_key_budget_refusals_total", "Requests of the API key that were refused because a token budget of it is used up.", []string{"key"}, nil)
-)

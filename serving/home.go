@@ -70,3 +70,6 @@ func fromHere(remote string) bool {
 	addr, err := netip.ParseAddrPort(remote)
 	return err == nil && addr.Addr().Unmap().IsLoopback()
 }
+
+// getVersion answers with the version of this program.
+func (s *Server) getVersion(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"version": s.version}) }

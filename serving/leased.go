@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gearshift/serving/access"
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
 	"gearshift/serving/metrics"
@@ -70,11 +71,11 @@ func (l *leased) fits(key string) leases.Refusal { return l.set.Fits(l.settings(
 // add gives out a lease of the work for so long. The ID is random, so that
 // another's cannot be guessed. A lease keeps the place among its key's requests that the request
 // for it has.
-func (l *leased) add(key string, w *work.Work, maxTokens int, timeout time.Duration, of *heldKey) (string, leases.Refusal) {
+func (l *leased) add(key string, w *work.Work, maxTokens int, timeout time.Duration, of *access.Held) (string, leases.Refusal) {
 	now := l.clock()
 	x := leases.Lease[leasedWork]{
 		ID: randomID(), Key: key, Replica: w.Replica, Tokens: w.Held(), Taken: now, Until: now + timeout,
-		Work: leasedWork{Work: w, most: l.mostOutput(w, maxTokens), key: of.holder()},
+		Work: leasedWork{Work: w, most: l.mostOutput(w, maxTokens), key: of.Holder()},
 	}
 	// The timer may not fire before it is known to the lease.
 	ready := make(chan struct{})
@@ -85,9 +86,9 @@ func (l *leased) add(key string, w *work.Work, maxTokens int, timeout time.Durat
 			l.settleLease(gone, work.Expired, 0, leaseExpired)
 		}
 	})
-	of.keep(true)
+	of.Keep(true)
 	if why := l.set.Add(l.settings().Leases, x); why != leases.None {
-		of.keep(false)
+		of.Keep(false)
 		x.Work.timer.Stop()
 		return "", why
 	}
@@ -257,43 +258,6 @@ func (l leaseCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(leasesDesc, prometheus.GaugeValue, keyed, "key")
 	out <- prometheus.MustNewConstMetric(leasesDesc, prometheus.GaugeValue, anonymous, "anonymous")
-}
-
-// heldKey is the place that a request has among those of its key.
-type heldKey struct {
-	of   *keys.Holder
-	kept bool // by a lease, which gives it back
-}
-
-// heldKeyName is where gin's context holds it.
-const heldKeyName = "held-key"
-
-// holderOf is the request's place; nil without a key.
-func holderOf(c *gin.Context) *heldKey {
-	held, _ := c.Get(heldKeyName)
-	h, _ := held.(*heldKey)
-	return h
-}
-
-func (h *heldKey) holder() *keys.Holder {
-	if h == nil {
-		return nil
-	}
-	return h.of
-}
-
-// keep leaves the place to a lease, or takes it back.
-func (h *heldKey) keep(kept bool) {
-	if h != nil {
-		h.kept = kept
-	}
-}
-
-// end gives the place back, unless a lease has it.
-func (h *heldKey) end() {
-	if !h.kept {
-		h.of.End()
-	}
 }
 
 // unseenOf is what leased work is assumed to hold in addition to its prompt.

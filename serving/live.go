@@ -8,8 +8,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"gearshift/serving/browser"
 	"gearshift/serving/certificate"
 	"gearshift/serving/config"
@@ -49,10 +47,10 @@ func (s *Server) begins() error {
 	if s.reloads, err = newReloads(s.metrics.Registry); err != nil {
 		return err
 	}
-	s.keyless = prometheus.NewCounter(prometheus.CounterOpts{Name: "gearshift_unauthorized_total", Help: "Requests without a valid API key."})
+	s.gate = s.newGate()
 	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
 	r := s.metrics.Registry
-	return errors.Join(r.Register(s.keyless), r.Register(keyCollector{s}), r.Register(drainCollector{s}), r.Register(s.trials))
+	return errors.Join(r.Register(s.gate), r.Register(drainCollector{s}), r.Register(s.trials))
 }
 
 // tellKeys says who may ask.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"gearshift/serving/access"
 	"gearshift/serving/engines"
 	"gearshift/serving/fields"
 	"gearshift/serving/work"
@@ -98,7 +99,7 @@ func (d *dispatch) note(a *answer) {
 
 // tenant is on whose behalf the request comes.
 func (s *Server) tenant(c *gin.Context) string {
-	return s.line.tenant(c.Request.Header, c.GetString(tenantKey))
+	return s.line.tenant(c.Request.Header, access.Tenant(c))
 }
 
 // follow binds a call that goes on from an earlier response to the replica that has

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/access"
 	"gearshift/serving/figures"
 	"gearshift/serving/leases"
 	"gearshift/serving/wire"
@@ -41,7 +42,7 @@ type routeAnswer struct {
 // route decides alone: the caller dispatches the request itself, and should
 // end the lease when its answer has come.
 func (s *Server) route(c *gin.Context) {
-	key := c.GetString(tenantKey)
+	key := access.Tenant(c)
 	if why := s.leases.fits(key); why != leases.None {
 		status := s.noLease(c, why)
 		s.metrics.Refused(status)
@@ -73,7 +74,7 @@ func (s *Server) route(c *gin.Context) {
 		return
 	}
 	timeout := s.leaseTime(w, in.MaxTokens)
-	id, why := s.leases.add(key, w, in.MaxTokens, timeout, holderOf(c))
+	id, why := s.leases.add(key, w, in.MaxTokens, timeout, access.Of(c))
 	if why != leases.None {
 		s.settle(w, work.Cancelled, 0)
 		s.noLease(c, why)
@@ -189,7 +190,7 @@ func (s *Server) endRoute(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
-	w, r, ok := s.leases.end(c.Param("lease"), c.GetString(tenantKey), in.apply)
+	w, r, ok := s.leases.end(c.Param("lease"), access.Tenant(c), in.apply)
 	if !ok {
 		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return

@@ -83,7 +83,7 @@ func (s *Server) adminRoutes() []route {
 // makeRouters makes both routers: of the clients' port and of the admin listener.
 func (s *Server) makeRouters() error {
 	s.engine, s.operators.engine = s.newRouter(), s.newRouter()
-	s.engine.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.guard, s.unlock)
+	s.engine.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.gate.Guard, s.gate.Unlock)
 	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.unhurried, s.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
 	"gearshift/serving/abilities"
+	"gearshift/serving/access"
 	"gearshift/serving/agents"
 	"gearshift/serving/certificate"
 	"gearshift/serving/config"
@@ -135,9 +135,9 @@ type Server struct {
 	failures  *lograte.Limiter     // lines about attempts that failed
 	pending   []pending            // by replica
 	live      atomic.Pointer[live] // what may change while running
-	keyless   prometheus.Counter   // requests without a valid key
-	files     files.Guard          // of those that are read again
-	reloader  Reloader             // may be nil
+	gate      *access.Gate
+	files     files.Guard // of those that are read again
+	reloader  Reloader    // may be nil
 	reloads   *reloads
 	trials    *trial.Trials
 
