@@ -124,7 +124,7 @@ func (c *Recorder) Ended(w *work.Work, r work.Result) {
 	row.EndVariant, row.EndReplica = w.Variant, w.Replica
 	row.Outcome, row.OutputTokens = r.Outcome.String(), r.Tokens
 	row.FirstToken, row.Latency, row.PerToken = w.FirstToken, r.Latency, r.PerToken
-	row.Judged, row.Met, row.Utility, row.Told = r.Judged, r.Met, r.Utility, r.Reported
+	row.Judged, row.Met, row.Utility, row.Reported = r.Judged, r.Met, r.Utility, r.Reported
 	c.store.Add(row)
 }
 

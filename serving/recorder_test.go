@@ -240,7 +240,7 @@ func TestToldOutcomesAreMarkedInTheLog(t *testing.T) {
 	g.do("POST", routePath+"/"+r.Lease+"/end", `{"output_tokens":5}`)
 	g.do("POST", chat, ask)
 	rows := read().Runs[0].Rows
-	if len(rows) != 2 || !rows[0].Told || rows[0].Known() || rows[0].OutputTokens != 5 || rows[1].Told || !rows[1].Known() {
+	if len(rows) != 2 || !rows[0].Reported || rows[0].Known() || rows[0].OutputTokens != 5 || rows[1].Reported || !rows[1].Known() {
 		t.Errorf("rows %+v", rows)
 	}
 }

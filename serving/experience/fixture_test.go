@@ -42,7 +42,7 @@ func testRow(table *fleet.Table, id uint64) *Row {
 		Request: fleet.Request{ID: id, Task: 1, PromptTokens: 90, Deadline: 123456789, FirstToken: 987654321, Total: 88_000_000_001, MinQuality: 0.7, Answers: 2, Variants: 3, Holding: 3, Without: []int{0}, Session: 1<<63 + 5, Only: 2, Arrival: time.Duration(id) * 1_000_000_007},
 		Variant: 1, Replica: 1, Policy: "p@1", Fallback: "policy panicked", Propensity: 0.1,
 		EndVariant: 1, EndReplica: 3, Outcome: Completed, OutputTokens: 7,
-		FirstToken: 1, Latency: 22, PerToken: 3, Judged: true, Met: true, Utility: 1.0 / 3, Told: true,
+		FirstToken: 1, Latency: 22, PerToken: 3, Judged: true, Met: true, Utility: 1.0 / 3, Reported: true,
 	}
 	r.View = fleet.View{
 		Table: table, Now: r.Request.Arrival + 1, InFlight: make([]int32, len(table.Replicas)), Held: make([]int32, len(table.Replicas)),

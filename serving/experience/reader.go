@@ -237,7 +237,7 @@ func (l *writtenRow) row(task, variant, replica, end, endVariant int) Row {
 		EndVariant: endVariant, EndReplica: end,
 		Outcome: l.Outcome, OutputTokens: l.OutputTokens, FirstToken: time.Duration(l.FirstToken),
 		Latency: time.Duration(l.Latency), PerToken: time.Duration(l.PerToken),
-		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility, Told: l.Told,
+		Judged: l.Met != nil, Met: l.Met != nil && *l.Met, Utility: l.Utility, Reported: l.Reported,
 		hosts: l.Hosts,
 	}
 	if l.Only {

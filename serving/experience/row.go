@@ -45,9 +45,9 @@ type Row struct {
 	// Judged says that the deadline was met or missed.
 	Judged, Met bool
 	Utility     float64
-	// Told says that the outcome and the length are what the holder of a lease said
+	// Reported says that the outcome and the length are what the holder of a lease said
 	// of them. They are evidence of nothing: see [Row.Known].
-	Told bool
+	Reported bool
 
 	hosts []int // of a sample, until the row has a table
 	line  int
@@ -101,11 +101,11 @@ type writtenRow struct {
 	PerToken     int64   `json:"per_token_ns,omitempty"`
 	Met          *bool   `json:"deadline_met,omitempty"` // none: not judged
 	Utility      float64 `json:"utility"`
-	Told         bool    `json:"told_by_client,omitempty"`
+	Reported     bool    `json:"told_by_client,omitempty"`
 }
 
 // Known reports whether the router itself saw that the deadline was met or missed.
-func (r *Row) Known() bool { return r.Judged && !r.Told }
+func (r *Row) Known() bool { return r.Judged && !r.Reported }
 
 // written returns the row as it is written, sharing memory with it.
 func (h *Header) written(r *Row) writtenRow {
@@ -116,7 +116,7 @@ func (h *Header) written(r *Row) writtenRow {
 		Variant: h.Variants[r.Variant], Replica: h.Replicas[r.Replica].Name,
 		Policy: r.Policy, Fallback: r.Fallback, Pinned: r.Pinned, Only: r.Request.Only > 0, Propensity: r.Propensity,
 		Outcome: r.Outcome, OutputTokens: r.OutputTokens, FirstToken: int64(r.FirstToken),
-		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility, Told: r.Told,
+		Latency: int64(r.Latency), PerToken: int64(r.PerToken), Utility: r.Utility, Reported: r.Reported,
 	}
 	for i, down := range r.View.Down {
 		if down {

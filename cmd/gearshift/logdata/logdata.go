@@ -64,10 +64,10 @@ func decision(r *experience.Row) logged.Decision {
 		Policy: r.Policy, Pinned: r.Pinned, Propensity: r.Propensity,
 		Moved: r.EndReplica != r.Replica, Judged: r.Known(), Met: r.Met, Utility: r.Utility, PerToken: r.PerToken,
 	}
-	if r.Told { // load that arrived, and nothing else
+	if r.Reported { // load that arrived, and nothing else
 		d.Met, d.Utility, d.PerToken = false, 0, 0
 	}
-	if r.Outcome == experience.Completed && !r.Told {
+	if r.Outcome == experience.Completed && !r.Reported {
 		d.OutputTokens = r.OutputTokens
 	}
 	return d

@@ -47,7 +47,7 @@ func TestToldRowsAreNoEvidence(t *testing.T) {
 	if d := decision(&row); !d.Judged || d.OutputTokens != 9 || d.Utility != 2 {
 		t.Errorf("seen by the router: %+v", d)
 	}
-	row.Told = true
+	row.Reported = true
 	if d := decision(&row); d.Judged || d.Met || d.OutputTokens != 0 || d.Utility != 0 || d.PerToken != 0 {
 		t.Errorf("told by a client: %+v", d)
 	}

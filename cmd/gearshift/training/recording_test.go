@@ -35,7 +35,7 @@ func TestStretches(t *testing.T) {
 
 // A reward that a client says it earned teaches nothing.
 func TestReportedRewardsAreNotLearned(t *testing.T) {
-	reported, seen := experience.Row{Judged: true, Told: true}, experience.Row{Judged: true}
+	reported, seen := experience.Row{Judged: true, Reported: true}, experience.Row{Judged: true}
 	recording := &LogRecording{stretches: [][]experience.Row{{reported, seen, reported}}}
 	if n := recording.Transitions(); n != 1 {
 		t.Errorf("%d transitions with a known reward, want 1", n)
