@@ -1,0 +1,154 @@
+package serving
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router"
+	"gearshift/router/drift"
+	"gearshift/serving/access"
+	"gearshift/serving/browser"
+	"gearshift/serving/config"
+	"gearshift/serving/engines"
+	"gearshift/serving/keys"
+	"gearshift/serving/trial"
+	"gearshift/serving/wire"
+	"gearshift/serving/work"
+)
+
+// This file joins the server with its rooms: engines, trials of policies, and who may use the
+// clients' port. Each room gets hooks for what it needs of the others.
+
+// Forwarder is what a [Backend]'s transport may be as well: one that knows whose
+// credentials its server sees.
+type Forwarder interface {
+	// ForwardsAuthorization says that they are the client's own.
+	ForwardsAuthorization() bool
+}
+
+// watchEngines makes what watches the engines, and has them report to the server.
+func (s *Server) watchEngines(m *drift.Monitor) {
+	list := make([]engines.Backend, len(s.backends))
+	for i, b := range s.backends {
+		list[i] = engines.Backend{Transport: b.Transport, Model: s.modelOf(i), Lifecycle: b.Lifecycle}
+	}
+	c := &s.config
+	s.engines = engines.New(engines.Options{
+		Ledger: s.router.Ledger(), Backends: list, Health: c.Watching(), Gauges: c.Gauges,
+		Lifecycle: c.Lifecycle.Config, DrainTimeout: c.Lifecycle.DrainTimeout,
+		Drift: m, Correct: corrects(c), Clock: s.clock, Log: s.log,
+		Hooks: engines.Hooks{
+			Held:     s.adapter.Held,
+			Leased:   func(leased []int) { s.leases.set.Count(leased) },
+			Lost:     func(replica int) int { return s.pending[replica].abandon() },
+			Replaced: func(replica int) { s.abilities.Forget(replica) },
+			Context:  s.contexts.report,
+		},
+	})
+	s.health = s.engines.Controller()
+	s.adapter.Sign, s.adapter.Drift = s.engines.Sign, m
+	s.metrics.Registry.MustRegister(s.engines.Metrics()...)
+}
+
+// corrects says whether forecasts use the slowness of replicas. Among several routers none
+// does: the prompts of the others, which it does not know of, lengthen what it measures.
+func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 }
+
+// OrderPolicy carries out an order about policies; see [trial.Trials.Order].
+func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (note string, err error) {
+	s.reloading.Lock() // orders come one at a time, and reloads
+	defer s.reloading.Unlock()
+	return s.trials.Order(order, ref, share, reason)
+}
+
+// Policies reports which policy is in charge, which is on trial, and how they compare.
+func (s *Server) Policies() trial.Policies { return s.trials.Policies() }
+
+// newTrials makes what carries out orders about policies.
+func (s *Server) newTrials(o Options) *trial.Trials {
+	objective := o.Objective
+	if objective == nil {
+		objective = func(string) string { return "" }
+	}
+	return trial.New(trial.Options{
+		Table: s.table, InCharge: s.router.PolicyName, Policies: policySetOf(s.router), Source: s.source(),
+		Objective: objective, Config: func() trial.Config { return s.settings().Trial }, Clock: s.clock, Log: s.log,
+	})
+}
+
+// source is the reloader as the source of policies; nil without one.
+func (s *Server) source() trial.Source {
+	if s.reloader == nil {
+		return nil
+	}
+	return s.reloader
+}
+
+// policySetOf is the router's policies, also of one within a [Recorder]; nil if they cannot
+// be changed.
+func policySetOf(r work.Router) trial.PolicySet {
+	if recorder, ok := r.(*Recorder); ok {
+		r = recorder.Router
+	}
+	p, _ := r.(trial.PolicySet)
+	return p
+}
+
+// trialWatcher reports to the trials what routed requests have earned. Requests for a
+// variant by name are no policy's.
+type trialWatcher struct{ *trial.Trials }
+
+// Ended implements [Watcher].
+func (t trialWatcher) Ended(w *work.Work, r work.Result) {
+	if r.Judged && w.Policy != router.Pinned {
+		t.Trials.Ended(trial.Ended{Arrival: w.Request.Arrival, Trial: w.Trial, Reported: r.Reported, Met: r.Met, Utility: r.Utility})
+	}
+}
+
+// exposed are the headers of an answer that a page may read.
+var exposed = []string{
+	headerRequestID, "Retry-After", "Retry-After-Ms",
+	headerVariant, headerReplica, headerPolicy, headerOverhead, headerFallback, headerAttempts, headerExplain, headerReason, headerWaited,
+}
+
+func browserRules(c *Config) *browser.Rules {
+	hosts := slices.Clone(c.Hosts)
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name) // which may stand for a loopback address in /etc/hosts
+	}
+	return browser.New(c.CORS, exposed, hosts)
+}
+
+// newGate makes what lets clients in.
+func (s *Server) newGate() *access.Gate {
+	return access.New(access.Options{
+		Rules: func() *browser.Rules { return s.live.Load().browser },
+		Ring:  func() *keys.Ring { return s.live.Load().ring },
+		Open:  s.open, Free: func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
+		RetryAfter: func() time.Duration { return s.settings().RetryAfter },
+		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &refusal{status, e}) },
+		NotFound:   s.unknownPath, Clock: s.clock,
+	})
+}
+
+// open reports whether the path needs no key. Those who ask are machines that watch
+// this one.
+func (s *Server) open(c *gin.Context) bool {
+	path := c.Request.URL.Path
+	if path == metricsPath {
+		return s.settings().Metrics == config.MetricsOpen
+	}
+	return s.known.open[path] || s.known.open[c.FullPath()]
+}
+
+// clientMetrics are the metrics on the clients' port, unless they are off there.
+func (s *Server) clientMetrics(c *gin.Context) {
+	if s.settings().Metrics == config.MetricsOff {
+		s.unknownPath(c)
+		return
+	}
+	s.metrics.Handler().ServeHTTP(c.Writer, c.Request)
+}
