@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router/fleet"
@@ -65,7 +66,7 @@ Faults (--fault, or POST them to /fault at run time, as "hang=0.01,cut=0.05"):
 		},
 	}
 	f := c.Flags()
-	scenarioFlag(c, &o.scenario)
+	cli.ScenarioFlag(c, &o.scenario)
 	f.StringVar(&o.host, "host", "", "`NAME` of the host (default: every host, one port each)")
 	f.StringVar(&o.replica, "replica", "", "`NAME` of a replica, variant@host, to serve alone")
 	f.StringVar(&o.addr, "addr", "127.0.0.1:8101", "`HOST:PORT` to listen on; the first of several hosts'")
@@ -90,7 +91,7 @@ func (o engineOptions) server() (c engineserver.Config, err error) {
 		return c, fmt.Errorf("--fault: %w", err)
 	}
 	c.FaultSeed, c.Memory, c.Load = o.seed, int64(o.memory), o.load
-	c.Key, err = keyFrom(o.key)
+	c.Key, err = cli.KeyFrom(o.key)
 	return c, err
 }
 

@@ -96,7 +96,7 @@ func TestWhereTheStoreIs(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", data)
 	want := func(path string) {
 		t.Helper()
-		if got := defaultStore(); got != path {
+		if got := cli.DefaultStore(); got != path {
 			t.Errorf("%q, want %q", got, path)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/discovery"
 	"gearshift/cmd/gearshift/draft"
 	"gearshift/cmd/gearshift/output"
@@ -164,7 +165,7 @@ func (o *initOptions) unlock(list []discovery.Target) error {
 		if !named {
 			host, variable = "", text
 		}
-		key, err := keyFrom(variable)
+		key, err := cli.KeyFrom(variable)
 		if err != nil {
 			return fmt.Errorf("--key-env %s: this environment variable is empty", variable)
 		}

@@ -1,19 +1,17 @@
 // Command gearshift trains, evaluates and serves routing policies for
 // best-effort inference. One scenario file drives every subcommand.
 //
-// A subcommand is in the file of its name, with others that begin with that name where
-// it has several. What is named otherwise belongs
+// This package declares the commands that start: init, scenario, train, serve and engine. The
+// other commands are in packages of their own:
 //
-//   - to eval: tune
-//   - to key: lock, which has changes of the file wait for one another
-//   - to policy, lease and replica: operator, which controls a running router
+//   - evalcmd: eval and bound
+//   - operate: policy, store, key, lease and replica
+//   - measure: profile, calibrate, validate and replay
+//   - modality
 //
-// The folders hold what a scenario is, and what makes others of it (scenarioedit); what policies
-// are named, how they are trained, how well they do (gate) and how much better they could
-// be (bound); a router that runs (serverapp), and what this process computes for it by ONNX Runtime
-// (onnxruntime); what logged requests tell (logdata), the commands that measure (measure), the machine that they run on (hostinfo), what becomes of
-// measurements (profiling), the validation of what is running, the paper's report, and how
-// results are written (output).
+// Package cli has what all of them share. The remaining packages do the commands' work: scenario
+// and scenarioedit on scenario files, policies and gate on policies, training on training runs,
+// serverapp on a router that runs, and so on; docs/architecture.md lists them.
 package main
 
 import (

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/serving/models"
 )
 
 func newModelsCommand() *cobra.Command {
-	return group("models", "Make models to try engines with", newModelsMakeCommand())
+	return cli.Group("models", "Make models to try engines with", newModelsMakeCommand())
 }
 
 // makeOptions are the flags of models make.

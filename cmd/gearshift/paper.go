@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/reports/besteffort"
@@ -31,7 +32,7 @@ func newPaperCommand() *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return noSubcommand(c, args)
+		return cli.NoSubcommand(c, args)
 	}
 	for _, r := range all {
 		c.AddCommand(reportCommand(r))
@@ -45,9 +46,9 @@ func reportCommand(r reports.Report) *cobra.Command {
 	out := c.Flags().String("out", "", "`folder` for the report (required)")
 	makes := r.Flags(&reports.Flags{
 		FlagSet:  c.Flags(),
-		Scenario: func(to *string) { scenarioFlag(c, to) },
-		Store:    func(to *string) { storeFlag(c, to) },
-		Refuse:   func(so string, names ...string) error { return refuseFlags(c.Flags(), so, names...) },
+		Scenario: func(to *string) { cli.ScenarioFlag(c, to) },
+		Store:    func(to *string) { cli.StoreFlag(c, to) },
+		Refuse:   func(so string, names ...string) error { return cli.RefuseFlags(c.Flags(), so, names...) },
 	})
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return reports.Write(c.Context(), makes, *out, reportProgram(c.ErrOrStderr()), c.OutOrStdout(), c.ErrOrStderr())

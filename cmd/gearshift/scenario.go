@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/scenarioedit"
 	"gearshift/workloads"
 )
 
 func newScenarioCommand() *cobra.Command {
-	return group("scenario", "List, show, check and adapt scenarios",
+	return cli.Group("scenario", "List, show, check and adapt scenarios",
 		&cobra.Command{
 			Use: "ls", Short: "List the built-in scenarios", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) {
@@ -21,7 +22,7 @@ func newScenarioCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: one,
+			Use: "show NAME|FILE", Short: "Print a scenario, ready to edit", Args: cli.One,
 			RunE: func(c *cobra.Command, args []string) error { return showScenario(c, args[0]) },
 		},
 		newCheckCommand(), newUpstreamsCommand(), newScenarioProfilesCommand(),
@@ -57,7 +58,7 @@ each host for the replicas there, ready for "gearshift serve":
 
 A URL alone is the first host's server; the others' are taken to be on the ports that
 follow, as "gearshift engine" serves them.`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := scenarioedit.Upstreams(args[0], at)
 			return printed(c, text, err)
@@ -80,7 +81,7 @@ func newScenarioProfilesCommand() *cobra.Command {
 stay as they are; a prompt_ms, request_ms or crowding that a file lacks is taken out:
 
   gearshift scenario profiles mine.yaml --from small.yaml --from large.yaml > measured.yaml`,
-		Args: one,
+		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := scenarioedit.Profiles(args[0], from)
 			return printed(c, text, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/workloads"
 )
@@ -19,7 +20,7 @@ func newCheckCommand() *cobra.Command {
 	var strict bool
 	var workload string
 	c := &cobra.Command{
-		Use: "check NAME|FILE", Short: "Check a scenario: every error and every warning, with its line and key", Args: one,
+		Use: "check NAME|FILE", Short: "Check a scenario: every error and every warning, with its line and key", Args: cli.One,
 		Long: `Check a scenario. With an error the scenario cannot be used. A warning names a value that is
 valid but probably wrong: a larger size that is faster, a number a thousand times off, a deadline
 that no size or every size meets. A table shows what each size does by its profile, alone on its

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/serverapp"
 )
@@ -21,9 +22,9 @@ Policies: ` + policies.Forms,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serverapp.Serve(c.Context(), o, c.ErrOrStderr()) },
 	}
-	scenarioFlag(c, &o.Scenario)
-	storeFlag(c, &o.Store)
-	engineFlag(c, &o.Engine)
+	cli.ScenarioFlag(c, &o.Scenario)
+	cli.StoreFlag(c, &o.Store)
+	cli.EngineFlag(c, &o.Engine)
 	c.Flags().StringVar(&o.Policy, "policy", "", "`REF` of the policy (default: the one in production)")
 	c.Flags().StringVar(&o.Addr, "addr", "", "`HOST:PORT` to listen on (default: the scenario's)")
 	c.Flags().StringVar(&o.Admin, "admin-addr", "", "`HOST:PORT` of the admin listener, or off (default: the scenario's)")

@@ -55,7 +55,7 @@ and stored as a new version of it; it is said how that one does beside the old.`
 				o.Objective = &by
 			}
 			if len(o.FromLog) > 0 {
-				if err := refuseFlags(c.Flags(), "with --from-log", "resume", "restart", "out"); err != nil {
+				if err := cli.RefuseFlags(c.Flags(), "with --from-log", "resume", "restart", "out"); err != nil {
 					return err
 				}
 				return training.FromLog(c.Context(), o, c.Flags().Changed("preset"), c.OutOrStdout(), c.ErrOrStderr())
@@ -67,15 +67,15 @@ and stored as a new version of it; it is said how that one does beside the old.`
 		},
 	}
 	f := c.Flags()
-	scenarioFlag(c, &o.Scenario)
-	storeFlag(c, &o.Store)
+	cli.ScenarioFlag(c, &o.Scenario)
+	cli.StoreFlag(c, &o.Store)
 	f.StringVar(&o.Preset, "preset", "default", "training preset of the scenario: quick, default, paper, or your own")
 	cli.ObjectiveFlag(f, &by, "objective", "what to train and judge for, an `OBJECTIVE`: "+objective.Forms+" (default: the scenario's training.objective, or utility)")
 	f.Uint64Var(&o.Seed, "seed", 1, "of everything random in the run")
 	f.IntVar(&o.Steps, "steps", 0, "stop after `N` decisions in all; schedules keep to the preset's length (0: the whole preset). With --from-log: gradient steps (0: ten passes over the log)")
 	f.StringVar(&o.Name, "name", "", "of the policy and the run (default: the scenario's name)")
 	f.StringVar(&o.From, "from", "", "stored policy, `NAME[@VERSION]`, to fine-tune: begin with its weights, and explore as little as at a run's end")
-	fromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from")
+	cli.FromLogFlag(c, &o.FromLog, "`FILE…` of logged requests to fine-tune on, with --from")
 	f.BoolVar(&o.Resume, "resume", false, "continue the stored run of this name")
 	f.BoolVar(&o.Restart, "restart", false, "start over, and replace the stored run of this name")
 	f.StringVar(&o.Out, "out", "", "`folder` for progress.csv and a TensorBoard event file")

@@ -25,27 +25,27 @@ type workloadOptions struct {
 func newWorkloadCommand() *cobra.Command {
 	var o workloadOptions
 	gen := &cobra.Command{
-		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: one,
+		Use: "gen W", Short: "Write a workload as a JSONL trace", Args: cli.One,
 		Long: "Write a workload as a JSONL trace, a request a line.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error {
 			return generate(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	stat := &cobra.Command{
-		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: one,
+		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: cli.One,
 		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error {
 			return statistics(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	for _, sub := range []*cobra.Command{gen, stat} {
-		scenarioFlag(sub, &o.scenario)
+		cli.ScenarioFlag(sub, &o.scenario)
 		sub.Flags().Uint64Var(&o.seed, "seed", 1, "of the workload")
 		sub.Flags().IntVar(&o.requests, "requests", 0, "to take at most (default: the scenario's; of the stable workload and of schedules, all)")
 	}
 	gen.Flags().StringVar(&o.out, "out", "", "`file` to write (default: standard output)")
 	stat.Flags().StringVar(&o.format, "format", "table", "table or json")
-	return group("workload", "Generate and measure workloads", gen, stat)
+	return cli.Group("workload", "Generate and measure workloads", gen, stat)
 }
 
 // open begins the workload, which ends with the context, and names its law.

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,27 +69,38 @@ Policies:   ` + policies.Forms + `
             ` + policies.ClairvoyantForms + `
 Workloads:  ` + workloads.Forms + `
 A trace gives arrival times; its token counts too only with +lengths.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if len(o.fromLog) > 0 {
-				if err := errors.Join(o.validate(), cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace", "tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")); err != nil {
-					return err
-				}
-				return evalLog(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
-			}
-			var idle error
-			if !o.tune.on {
-				idle = cli.RefuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
-			}
-			if o.routers.Number == 1 && o.routers.Gauges >= 0 {
-				idle = errors.Join(idle, cli.RefuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
-			}
-			if idle != nil {
-				return idle
-			}
-			o.tune.given = c.Flags().Changed("tune-for")
-			return eval(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
+	o.flags(c)
+	return c
+}
+
+// run evaluates on logged requests or on workloads, and refuses the flags that mean nothing there.
+func (o *evalOptions) run(c *cobra.Command) error {
+	if len(o.fromLog) > 0 {
+		unused := cli.RefuseFlags(c.Flags(), "with --from-log", "workload", "seeds", "requests", "trace",
+			"tune", "tune-for", "tune-seeds", "tune-trials", "routers", "gauge-interval", "as-served")
+		if err := errors.Join(o.validate(), unused); err != nil {
+			return err
+		}
+		return evalLog(c.Context(), *o, c.OutOrStdout(), c.ErrOrStderr())
+	}
+	var unused error
+	if !o.tune.on {
+		unused = cli.RefuseFlags(c.Flags(), "without --tune", "tune-for", "tune-seeds", "tune-trials")
+	}
+	if o.routers.Number == 1 && o.routers.Gauges >= 0 {
+		unused = errors.Join(unused, cli.RefuseFlags(c.Flags(), "with one router; see --routers", "gauge-interval"))
+	}
+	if unused != nil {
+		return unused
+	}
+	o.tune.given = c.Flags().Changed("tune-for")
+	return eval(c.Context(), *o, c.OutOrStdout(), c.ErrOrStderr())
+}
+
+// flags adds the flags of eval.
+func (o *evalOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	cli.ScenarioFlag(c, &o.scenario)
 	cli.StoreFlag(c, &o.store)
@@ -111,10 +119,9 @@ A trace gives arrival times; its token counts too only with +lengths.`,
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
 	cli.FromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
 	tuneFlags(c, &o.tune)
-	return c
 }
 
-// mostRouters is what a simulation bears: each keeps a ledger of the whole fleet.
+// mostRouters is the most routers of a simulation: each keeps a ledger of the whole fleet.
 const mostRouters = 1000
 
 func (o *evalOptions) validate() error {
@@ -195,21 +202,14 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 		return err
 	}
 	o.tune.Routers = o.routers
-	list, tuning, err := lineUp(ctx, s, source, o, work, stderr)
+	c, err := contestantsOf(ctx, s, source, &o, work, stderr)
 	if err != nil {
 		return err
 	}
-	asked, objectives := len(list), objectivesOf(list)
-	if list, err = withOpponents(s, list, work, stderr); err != nil {
-		return err
-	}
-	for i := range list {
-		list[i].Fleet.Routers = o.routers
-	}
 	began := time.Now()
 	plan := evaluation.Plan{
-		Contestants: list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds), Judge: judge,
-		Objectives: evaluation.Beside(append(objectives, o.tune.For)...),
+		Contestants: c.list, Workloads: work, Seeds: workloads.Seeds(workloads.Evaluation, o.seeds), Judge: judge,
+		Objectives: evaluation.Beside(append(objectivesOf(c.list[:c.asked]), o.tune.For)...),
 		Clock:      func() time.Duration { return time.Since(began) },
 		Progress:   output.Counting(stderr, "evaluating"),
 	}
@@ -222,29 +222,60 @@ func eval(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	report := evaluation.Report{
-		Scenario: s.Name, Seeds: o.seeds, Variants: list[0].Fleet.Table.Variants, Headlines: evaluation.Headlines(work),
-	}
-	report.Verdicts = evaluation.Verdicts(results, report.Headlines)
-	rows := len(results) / len(list) * asked
-	report.Results, report.Opponents = results[:rows:rows], results[rows:]
-	for i := range report.Opponents {
-		report.Opponents[i].SimRequestsPerS = 0 // of those asked for alone: all else repeats
-	}
-	if o.routers.Number > 1 {
-		report.Routers, report.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
-	}
-	if tuning != nil {
-		report.Tuning = tuning.Brief()
-		unwritten = errors.Join(unwritten, writeReports(tuning, o.out, "tune"))
+	report := c.report(&o, s.Name, work, results)
+	if c.tuning != nil {
+		unwritten = errors.Join(unwritten, writeReports(c.tuning, o.out, "tune"))
 	}
 	unwritten = errors.Join(unwritten, writeReports(&report, o.out, "eval"))
-	// What no file takes is shown all the same.
+	// The report is shown even if a file of it could not be written.
 	return errors.Join(o.write(stdout, &report, source), unwritten)
 }
 
-// write prints the report. What people read ends with what promotion makes of the policies
-// that are stored.
+// contestants are the policies of an evaluation.
+type contestants struct {
+	list []evaluation.Contestant
+	// asked is how many of them the user asked for, or a search found. The others are opponents.
+	asked  int
+	tuning *evaluation.TuningReport // of the search, nil without one
+}
+
+// contestantsOf returns the policies asked for, the best rules of the search if there is one,
+// and the rules that promotion compares them with.
+func contestantsOf(ctx context.Context, s *scenario.Scenario, source *policies.Source, o *evalOptions, work []evaluation.Workload, stderr io.Writer) (c contestants, err error) {
+	if c.list, c.tuning, err = askedFor(ctx, s, source, o, work, stderr); err != nil {
+		return c, err
+	}
+	c.asked = len(c.list)
+	if c.list, err = withOpponents(s, c.list, work, stderr); err != nil {
+		return c, err
+	}
+	for i := range c.list {
+		c.list[i].Fleet.Routers = o.routers
+	}
+	return c, nil
+}
+
+// report returns the report of the results, which are in the order of the list.
+func (c *contestants) report(o *evalOptions, name string, work []evaluation.Workload, results []evaluation.Result) evaluation.Report {
+	r := evaluation.Report{
+		Scenario: name, Seeds: o.seeds, Variants: c.list[0].Fleet.Table.Variants, Headlines: evaluation.Headlines(work),
+	}
+	r.Verdicts = evaluation.Verdicts(results, r.Headlines)
+	rows := len(results) / len(c.list) * c.asked
+	r.Results, r.Opponents = results[:rows:rows], results[rows:]
+	for i := range r.Opponents {
+		r.Opponents[i].SimRequestsPerS = 0 // this one differs from run to run; it is for those asked for
+	}
+	if o.routers.Number > 1 {
+		r.Routers, r.GaugeIntervalS = o.routers.Number, o.routers.Gauges.Seconds()
+	}
+	if c.tuning != nil {
+		r.Tuning = c.tuning.Brief()
+	}
+	return r
+}
+
+// write prints the report. A table ends with what promotion would decide about the stored policies.
 func (o *evalOptions) write(stdout io.Writer, report *evaluation.Report, source *policies.Source) error {
 	if o.format != "table" {
 		return report.Write(stdout, o.format)
@@ -257,7 +288,7 @@ func (o *evalOptions) write(stdout io.Writer, report *evaluation.Report, source 
 	return errors.Join(err, writeStored(stdout, report.Verdicts, source.Store))
 }
 
-// notesOf prints what of the workloads is left out.
+// notesOf prints the notes on workloads, such as what of a trace is left out.
 func notesOf(work []evaluation.Workload, stderr io.Writer) {
 	for _, w := range work {
 		if w.Note != "" {
@@ -266,7 +297,7 @@ func notesOf(work []evaluation.Workload, stderr io.Writer) {
 	}
 }
 
-// objectivesOf are what those of the policies that are not rules were trained for.
+// objectivesOf returns the objectives of the policies that are not rules, each once.
 func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objective) {
 	for _, c := range list {
 		if !c.Rule && !slices.Contains(objectives, c.Objective) {
@@ -276,9 +307,9 @@ func objectivesOf(list []evaluation.Contestant) (objectives []objective.Objectiv
 	return objectives
 }
 
-// withOpponents adds to the policies of an evaluation the rules with which promotion compares
-// those that are not rules, by the objective of each. One that cannot be played on the workloads, as a size that
-// loses its only host, is left out.
+// withOpponents adds the rules with which promotion compares the policies that are not rules, by
+// the objective of each. It leaves out a rule that cannot be played on the workloads, such as a
+// size that loses its only host.
 func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, error) {
 	var rules []evaluation.Contestant
 	for _, o := range objectivesOf(list) {
@@ -307,9 +338,9 @@ func withOpponents(s *scenario.Scenario, list []evaluation.Contestant, work []ev
 	return list, nil
 }
 
-// lineUp is the policies asked for and, if a search is, the best rules that it
-// finds, with its report.
-func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, o evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
+// askedFor returns the policies asked for and, with --tune, the best rules that the search finds
+// and the search's report.
+func askedFor(ctx context.Context, s *scenario.Scenario, source *policies.Source, o *evalOptions, work []evaluation.Workload, stderr io.Writer) ([]evaluation.Contestant, *evaluation.TuningReport, error) {
 	warn := func(text string) { fmt.Fprintln(stderr, "warning:", text) }
 	list, err := policies.Contestants(s, source, o.policies, warn)
 	if err != nil || !o.tune.on {
@@ -325,59 +356,4 @@ func lineUp(ctx context.Context, s *scenario.Scenario, source *policies.Source, 
 	}
 	rules, err := policies.Contestants(s, source, further(o.policies, tuning), warn)
 	return append(list, rules...), tuning, err
-}
-
-// traceFirstRun makes the plan write its first run to the file. The function
-// returned ends the file; it does nothing if no file is asked for.
-func traceFirstRun(plan *evaluation.Plan, path string) (finish func() error, err error) {
-	if path == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write trace: %w", err)
-	}
-	trace := env.NewTrace(f, plan.Contestants[0].Fleet.Table)
-	first := evaluation.Run{Contestant: plan.Contestants[0].Name, Workload: plan.Workloads[0].Name, Seed: plan.Seeds[0]}
-	var attach sync.Once // a policy or workload may be listed twice
-	plan.Observe = func(r evaluation.Run, e *env.Environment) {
-		if r == first {
-			attach.Do(func() { trace.Attach(e.Simulator()) })
-		}
-	}
-	return func() error { return errors.Join(trace.Close(), f.Close()) }, nil
-}
-
-// written is what [writeReports] writes.
-type written interface {
-	Write(w io.Writer, format string) error
-}
-
-// makeReports makes the folder of [writeReports], before what is to be reported has
-// taken its time.
-func makeReports(folder string) error {
-	if folder == "" {
-		return nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("cannot make folder for reports: %w", err)
-	}
-	return nil
-}
-
-// writeReports writes a report to a folder, for programs and spreadsheets.
-func writeReports(r written, folder, name string) error {
-	if folder == "" {
-		return nil
-	}
-	for _, format := range []string{"json", "csv"} {
-		f, err := os.Create(filepath.Join(folder, name+"."+format))
-		if err != nil {
-			return fmt.Errorf("cannot write report: %w", err)
-		}
-		if err := errors.Join(r.Write(f, format), f.Close()); err != nil {
-			return fmt.Errorf("cannot write report: %w", err)
-		}
-	}
-	return nil
 }

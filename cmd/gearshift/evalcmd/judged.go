@@ -8,8 +8,8 @@ import (
 	"gearshift/router/fleet"
 )
 
-// judgedBy is the tasks by which answers are judged in place of s's own: those of another
-// scenario, with the same names, of the same sizes. It is nil for none.
+// judgedBy returns the tasks by which answers are judged instead of s's own: those of the scenario
+// ref, which must have tasks and sizes of the same names. It is nil if ref is empty.
 func judgedBy(s *scenario.Scenario, ref string) ([]fleet.Task, error) {
 	if ref == "" {
 		return nil, nil

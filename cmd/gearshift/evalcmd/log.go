@@ -53,7 +53,7 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	var list []logdata.Named
 	for _, ref := range loggedPolicies(o.policies, s, &report.Log) {
 		d, err := source.Network(maker, ref, s, &report.Notes)
-		if err != nil && len(o.policies) == 0 { // nobody asked for it
+		if err != nil && len(o.policies) == 0 { // the user did not ask for it
 			report.Notes = append(report.Notes, fmt.Sprintf("policy %s is not judged: %v", ref, err))
 			continue
 		}
@@ -77,8 +77,8 @@ func evalLog(ctx context.Context, o evalOptions, stdout, stderr io.Writer) error
 	return errors.Join(report.Write(stdout, o.format), unwritten)
 }
 
-// loggedPolicies are those asked for or, if none are, those that decided what is
-// logged, as far as they can be had again, and the rules with which promotion compares them.
+// loggedPolicies returns the policies asked for. If none are, it returns those that decided what
+// is logged, as far as the store still has them, and the rules with which promotion compares them.
 func loggedPolicies(asked []string, s *scenario.Scenario, log *logged.Summary) []string {
 	if len(asked) > 0 {
 		return asked

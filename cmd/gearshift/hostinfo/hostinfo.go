@@ -16,7 +16,7 @@ import (
 	"gearshift/serving/loadgen"
 )
 
-// Unsaid stands for what nobody said of a machine or a model.
+// Unsaid stands for what is not known of a machine or a model.
 const Unsaid = "not said"
 
 // Of describes this machine, if the engine at the URL is on it; else it is [Unsaid].

@@ -6,7 +6,7 @@ import (
 )
 
 // niceness is how much nicer than the process the thread is that loads a model: beside one
-// that answers it gets a tenth of a core, and all of what nobody else uses.
+// that answers it gets a tenth of a core, and all of what is unused otherwise.
 const niceness = 10
 
 // aside runs what loads a model on a thread of its own, which yields to those that answer.

@@ -29,8 +29,8 @@ type operator struct {
 	tokenEnv string
 }
 
-// flags lets a command say which router. Without one by default, the command does
-// something else unless it is named.
+// flags adds the flags that name a router. Without a default, the command acts on a router only
+// if one is named.
 func (o *operator) flags(c *cobra.Command, byDefault string) {
 	usage := "`URL` of a running router's admin listener"
 	if byDefault == "" {
@@ -40,13 +40,13 @@ func (o *operator) flags(c *cobra.Command, byDefault string) {
 	c.Flags().StringVar(&o.tokenEnv, "token-env", config.DefaultAdmin().TokenEnv, "environment `variable` that holds its admin token")
 }
 
-// localAdmin is the admin listener of a router on this machine.
+// localAdmin returns the URL of the admin listener of a router on this machine.
 func localAdmin() string { return "http://" + config.DefaultAdmin().Addr }
 
 // orderTimeout bounds an order, which may have to wait for a locked store.
 const orderTimeout = 30 * time.Second
 
-// ask calls the admin API, and decodes its answer.
+// ask calls the admin API and decodes its answer.
 func (o *operator) ask(ctx context.Context, method, path string, body, answer any) error {
 	base, err := url.Parse(o.url)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -93,7 +93,7 @@ func (o *operator) ask(ctx context.Context, method, path string, body, answer an
 	return nil
 }
 
-// refusalIn is what an answer that is no success says.
+// refusalIn returns the error that an answer without success carries.
 func refusalIn(status string, text []byte) error {
 	var e struct{ Error struct{ Message string } }
 	if err := json.Unmarshal(text, &e); err != nil || e.Error.Message == "" {
@@ -109,7 +109,7 @@ type policyOrder struct {
 	Reason string  `json:"reason,omitempty"`
 }
 
-// order gives an order about policies, and prints how they stand after it.
+// order gives an order about policies, and prints the policies after it.
 func (o *operator) order(c *cobra.Command, order string, body policyOrder) error {
 	var now trial.Policies
 	if err := o.ask(c.Context(), http.MethodPost, "/admin/policy/"+order, body, &now); err != nil {
@@ -121,7 +121,7 @@ func (o *operator) order(c *cobra.Command, order string, body policyOrder) error
 	return writePolicies(c.OutOrStdout(), &now)
 }
 
-// nameAlone tells what a stored policy's name without a version means in an order.
+// nameAlone explains a stored policy's name without a version in an order.
 const nameAlone = "NAME alone is the version of it on trial or, if none is, its newest."
 
 func newPolicyShadow() *cobra.Command {
@@ -187,7 +187,7 @@ func newPolicyStatus() *cobra.Command {
 	return c
 }
 
-// writePolicies tells people how the policies of a router stand.
+// writePolicies prints the policies of a router, for people.
 func writePolicies(w io.Writer, p *trial.Policies) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "in charge: %s\n", trainedFor(p.InCharge, p.Objective))
@@ -208,7 +208,7 @@ func writePolicies(w io.Writer, p *trial.Policies) error {
 	return err
 }
 
-// trainedFor is a policy with what it was trained for, unless that is mean utility.
+// trainedFor returns a policy's name with what it was trained for, unless that is mean utility.
 func trainedFor(policy, objective string) string {
 	if objective == "" {
 		return policy

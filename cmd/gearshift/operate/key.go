@@ -46,7 +46,7 @@ cannot be printed again. A server that runs takes the file's changes by itself.`
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "the key of %s, shown this once:\n", args[0])
 			if _, err := fmt.Fprintln(c.OutOrStdout(), secret); err != nil {
-				// Nobody has seen it, nor ever will: its name is free again.
+				// The key was not shown, and cannot be: its name is free again.
 				return errors.Join(fmt.Errorf("cannot show the key, so that it is not kept: %w", err), removeKey(*file, args[0]))
 			}
 			return nil
@@ -96,7 +96,7 @@ func listKeys(w io.Writer, list []keys.Key) error {
 	return t.Flush()
 }
 
-// whole is a limit as people read it.
+// whole returns a limit as people read it.
 func whole(n int64) string {
 	if n == 0 {
 		return "-"
@@ -121,7 +121,7 @@ func noKeysFile(err error) error {
 	return fmt.Errorf("cannot read keys: %w; gearshift key new NAME --keys FILE makes one, --keys names another", err)
 }
 
-// readKeysFile reads the keys of the file. That there is none is an error, too.
+// readKeysFile reads the keys of the file. It is an error if there is no file.
 func readKeysFile(file string) ([]keys.Key, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func readKeysFile(file string) ([]keys.Key, error) {
 	return keys.Parse(file, data)
 }
 
-// newKey makes a key for the name, keeps it in the file, and returns it.
+// newKey makes a key for the name, adds it to the file, and returns it.
 func newKey(file, name string, l keys.Limits, g keys.Grants) (secret string, err error) {
 	defer lockKeys(file)()
 	list, err := readKeysFile(file)
@@ -158,9 +158,9 @@ func newKey(file, name string, l keys.Limits, g keys.Grants) (secret string, err
 	return secret, nil
 }
 
-// lockKeys has other commands wait with their changes until the function returned is
-// called, or their change or this one would be lost. The lock is of the folder, since
-// the file is replaced. Where folders have no locks there is none.
+// lockKeys makes other commands wait with their changes until unlock is called: otherwise their
+// change or this one would be lost. It locks the folder, since the file is replaced. Systems
+// without locks of folders have none.
 func lockKeys(file string) (unlock func()) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
@@ -173,8 +173,8 @@ func lockKeys(file string) (unlock func()) {
 	return func() { _ = folder.Close() }
 }
 
-// appendKey adds a line, whole or not at all as others see it. What stands in the
-// file stays as it is, comments among it.
+// appendKey adds a line. Other processes see all of it or nothing. The rest of the file stays as it
+// is, with its comments.
 func appendKey(file string, k keys.Key) error {
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -186,7 +186,7 @@ func appendKey(file string, k keys.Key) error {
 	return replaceFile(file, append(data, k.Line()...))
 }
 
-// removeKey takes out the line of the name, and nothing else.
+// removeKey removes the line of the name and nothing else.
 func removeKey(file, name string) error {
 	defer lockKeys(file)()
 	data, err := os.ReadFile(file)
@@ -215,8 +215,8 @@ func removeKey(file, name string) error {
 	return replaceFile(file, kept)
 }
 
-// replaceFile writes a file that only its owner reads, or with the permissions
-// that it has. A server that looks at the same time sees the old or the new.
+// replaceFile writes a file with the permissions that it has, or one that only its owner can read.
+// A server that reads it at the same time sees the old or the new file.
 func replaceFile(file string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target

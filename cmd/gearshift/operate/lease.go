@@ -83,7 +83,7 @@ them; work that they have sent to an engine continues there.`,
 	return c
 }
 
-// revocation is the path of the order, which names one of the choices.
+// revocation returns the path of the order, for exactly one of the choices.
 func revocation(args []string, key string, byKey, anonymous, all bool) (string, error) {
 	var paths []string
 	if len(args) > 0 {

@@ -59,7 +59,7 @@ There, ` + nameAlone,
 	return c
 }
 
-// promotion are the flags of promote.
+// promotion has the flags of promote.
 type promotion struct {
 	force    bool
 	reason   string
@@ -90,7 +90,7 @@ func (o *promotion) run(c *cobra.Command, store *checkpoints.Store, ref string) 
 	return err
 }
 
-// find is the version to promote. A rule is stored if it is not yet.
+// find returns the version to promote. It stores a rule that is not stored yet.
 func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entry, error) {
 	if !policy.IsRule(ref) {
 		parsed, err := policies.NewestRef(ref)
@@ -123,7 +123,7 @@ func (o *promotion) find(store *checkpoints.Store, ref string) (checkpoints.Entr
 	return entry, err
 }
 
-// ruleOf is the name of the rule in a scenario.
+// ruleOf returns the name of the rule in a scenario.
 func ruleOf(ref, rule string) (string, error) {
 	s, err := scenario.Load(ref)
 	if err != nil {
@@ -140,7 +140,7 @@ func ruleOf(ref, rule string) (string, error) {
 	return made.Name(), nil
 }
 
-// naming is the name of a version in messages, with its rule if it is one.
+// naming returns the name of a version in messages, with its rule if it is one.
 func naming(e checkpoints.Entry) string {
 	if e.Rule != "" {
 		return fmt.Sprintf("%s (%s)", e.Rule, e.Ref())
@@ -170,7 +170,7 @@ there, put the policy back in charge that was before.`,
 	return c
 }
 
-// rollBack undoes the last promotion or, of a name that is given, its last.
+// rollBack undoes the last promotion, or the last one of a name that is given.
 func rollBack(w io.Writer, store *checkpoints.Store, names []string) error {
 	var ref checkpoints.Ref
 	if len(names) == 0 || policy.IsRule(names[0]) {
@@ -202,7 +202,7 @@ func rollBack(w io.Writer, store *checkpoints.Store, names []string) error {
 	return err
 }
 
-// inProduction refuses a rule that is not what is in production.
+// inProduction returns an error if the rule is not in production.
 func inProduction(store *checkpoints.Store, rule string) error {
 	ref, err := store.Production()
 	if err != nil {

@@ -76,7 +76,7 @@ func writeReplicas(w io.Writer, list []serving.ReplicaStatus) error {
 	return t.Flush()
 }
 
-// stateOf is the state of a replica, with what is being done about it.
+// stateOf returns the state of a replica, with the state that it is on its way to.
 func stateOf(r *serving.ReplicaStatus) string {
 	state := r.Lifecycle.State
 	if r.Lifecycle.Doing != "" {
@@ -85,7 +85,7 @@ func stateOf(r *serving.ReplicaStatus) string {
 	return state
 }
 
-// noteOf is what else there is to know of a replica.
+// noteOf returns what else there is to know of a replica: errors, notes, and why it is ejected.
 func noteOf(r *serving.ReplicaStatus) string {
 	var notes []string
 	for _, note := range []string{r.Lifecycle.Error, r.Lifecycle.Note, r.Note} {
@@ -99,7 +99,7 @@ func noteOf(r *serving.ReplicaStatus) string {
 	return cmp.Or(strings.Join(notes, "; "), "-")
 }
 
-// replicaOrder is an order about one replica, as its flags have it.
+// replicaOrder is an order about one replica: its flags.
 type replicaOrder struct {
 	operator
 	verb    string
@@ -173,8 +173,8 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 	return err
 }
 
-// unfollowed is the error of a load or a wake that leaves the replica down: one that is
-// placed as loaded has nothing to do, yet takes no requests while its engine is not reached.
+// unfollowed returns the error of a load or a wake that leaves the replica down. A replica that is
+// placed as loaded has nothing to load, but takes no requests while its engine does not answer.
 func (o *replicaOrder) unfollowed(r *serving.ReplicaStatus) error {
 	if o.verb != "load" && o.verb != "wake" || r.Lifecycle.State != "down" || r.Lifecycle.Doing != "" {
 		return nil
@@ -197,10 +197,10 @@ func (o *replicaOrder) replica(ctx context.Context, name string) (serving.Replic
 	return serving.ReplicaStatus{}, fmt.Errorf("the router has no replica %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// lookAgain is how often a replica that is waited for is looked at.
+// lookAgain is the interval at which the state of a replica is asked for, with --wait.
 const lookAgain = 200 * time.Millisecond
 
-// settled waits until the order has been followed.
+// settled waits until the order is carried out.
 func (o *replicaOrder) settled(ctx context.Context, name string) (serving.ReplicaStatus, error) {
 	late := time.NewTimer(o.timeout)
 	defer late.Stop()

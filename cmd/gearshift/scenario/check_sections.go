@@ -307,7 +307,7 @@ func (c *checker) rule(key, ref string) {
 	}
 }
 
-// registered reports whether the key is of a section that is no part of the fleet.
+// registered reports whether the key is of a section that does not belong to the fleet.
 func (c *checker) registered(key string) bool {
 	return slices.ContainsFunc(c.s.sections, func(d registered) bool {
 		return d.kept() && (key == d.path() || strings.HasPrefix(key, d.path()+"."))

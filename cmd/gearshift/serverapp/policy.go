@@ -31,8 +31,8 @@ func (r *Reloader) Newer() (p router.Policy, back bool, err error) {
 	return p, back, nil
 }
 
-// returns says whether the store has gone back to the policy that was in charge before,
-// and not on to it: after a promotion it would lead back to the one that is in charge.
+// returns reports whether the store went back to the policy that was in charge before, by a
+// rollback, and not on to it by a promotion: a promotion's previous version is the one in charge.
 func (r *Reloader) returns(entry checkpoints.Entry) (bool, error) {
 	if earlier, ok := r.core.Earlier(); !ok || earlier != r.nameOf(entry) {
 		return false, nil
@@ -48,7 +48,7 @@ func (r *Reloader) returns(entry checkpoints.Entry) (bool, error) {
 	return err == nil && r.nameOf(previous) != r.core.PolicyName(), err
 }
 
-// nameOf is the name under which a stored version routes: a rule's own.
+// nameOf returns the name under which a stored version routes. A rule routes under its own.
 func (r *Reloader) nameOf(e checkpoints.Entry) string {
 	if e.Rule == "" {
 		return e.Ref().String()
@@ -59,13 +59,12 @@ func (r *Reloader) nameOf(e checkpoints.Entry) string {
 	return e.Rule
 }
 
-// identity tells a stored version from others, and from one that has taken its
-// place in another store.
+// identity distinguishes a stored version from others, and from one of the same name in a store
+// that replaced this one.
 func identity(e checkpoints.Entry) string { return e.Ref().String() + " " + e.Digest }
 
-// wanted is the stored policy that should route: the one asked for at the start,
-// or else the one in production. It is empty if a rule was asked for, or none is
-// in production.
+// wanted returns the stored policy that should route: the one asked for at the start, otherwise
+// the one in production. It is empty if a rule was asked for, or none is in production.
 func (r *Reloader) wanted() (checkpoints.Entry, error) {
 	if policy.IsRule(r.options.Policy) {
 		return checkpoints.Entry{}, nil
@@ -87,7 +86,7 @@ func (r *Reloader) reference() (checkpoints.Ref, error) {
 	return r.store.Production()
 }
 
-// load reads a stored policy, and warns of one from another world.
+// load reads a stored policy, and warns of one that was trained on another version of the scenario.
 func (r *Reloader) load(ref string) (router.Policy, error) {
 	rule, err := r.store.Rule(ref)
 	if err != nil {
@@ -107,8 +106,8 @@ func (r *Reloader) load(ref string) (router.Policy, error) {
 	return p, nil
 }
 
-// remedy is how the store comes by a policy in production: what was trained for this
-// scenario is promoted, or the rule that it does not beat.
+// remedy returns how to get a policy into production: the command that promotes what was trained
+// for this scenario, or the rule that it is not better than, otherwise [Options.Remedy].
 func (r *Reloader) remedy() (key, commands string) {
 	stored, _ := r.store.List() // a store that cannot be read says so where it is needed
 	if ref := toPromote(stored, r.now.Hash(), r.now.Training.Objective.String()); ref != "" {
@@ -117,8 +116,8 @@ func (r *Reloader) remedy() (key, commands string) {
 	return r.options.Remedy(r.options.Scenario, r.now.Name, r.options.Store)
 }
 
-// toPromote is what the last version that was trained in a scenario and judged by the
-// objective stands for: itself, or the rule that it is not better than; "" if there is none.
+// toPromote returns what to promote of the last version that was trained in a scenario and judged
+// by the objective: itself, or the rule that it is not better than. It is "" if there is none.
 func toPromote(stored []checkpoints.Entry, scenario, by string) string {
 	slices.SortStableFunc(stored, func(a, b checkpoints.Entry) int { return b.Created.Compare(a.Created) })
 	for _, entry := range stored {
@@ -129,9 +128,8 @@ func toPromote(stored []checkpoints.Entry, scenario, by string) string {
 	return ""
 }
 
-// Choose puts the policy asked for in charge. One that is asked for and cannot
-// route is an error; one in production that cannot is left out, and the fallback
-// routes.
+// Choose puts the policy asked for in charge, otherwise the one in production. A policy that was
+// asked for and cannot route is an error. If the one in production cannot, the fallback routes.
 func (r *Reloader) Choose() error {
 	if policy.IsRule(r.options.Policy) {
 		rule, err := r.maker.Parse(r.options.Policy)
@@ -156,7 +154,7 @@ func (r *Reloader) Choose() error {
 	if err != nil {
 		return err
 	}
-	r.seen = identity(entry) // another try without a change would come to the same
+	r.seen = identity(entry) // without a change, another try would have the same result
 	p, err := r.load(ref.String())
 	if err == nil {
 		err = r.core.SetPolicy(p)
@@ -202,8 +200,8 @@ func (r *Reloader) Admit(name, reason string) error {
 	return gate.Admit(entry, gate.PromotionIn(r.source.Store.Path), io.Discard)
 }
 
-// starts says whether a restart would route by the policy of the name anyway: the
-// rule that was asked for, or the fallback where nothing is in production.
+// starts reports whether a restart would route by the policy of the name anyway: the rule that was
+// asked for, or the fallback if nothing is in production.
 func (r *Reloader) starts(name string) bool {
 	if policy.IsRule(r.options.Policy) {
 		rule, err := r.maker.Parse(r.options.Policy)
@@ -234,7 +232,7 @@ func (r *Reloader) Restore(name string) error {
 	return r.remember(name, func(e checkpoints.Entry) error { return r.store.Restore(e.Name, e.Version) })
 }
 
-// entry is the stored version of the policy of the name. A rule is stored if it is not yet.
+// entry returns the stored version of the policy of the name. It stores a rule that is not stored yet.
 func (r *Reloader) entry(name string) (checkpoints.Entry, error) {
 	if policy.IsRule(name) {
 		return r.store.PutRule(name, time.Now())
@@ -246,11 +244,11 @@ func (r *Reloader) entry(name string) (checkpoints.Entry, error) {
 	return r.store.Lookup(ref)
 }
 
-// remember has a stored policy put into production, unless a restart would route by
-// the policy of the name anyway.
+// remember puts a stored policy into production by put, unless a restart would route by the
+// policy of the name anyway.
 func (r *Reloader) remember(name string, put func(checkpoints.Entry) error) error {
 	defer func() {
-		// What the store has in production by now is no news, whatever it is.
+		// What the store has in production now is not news at the next look.
 		if entry, err := r.wanted(); err == nil && entry.Digest != "" {
 			r.seen = identity(entry)
 		}

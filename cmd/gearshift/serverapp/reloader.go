@@ -24,8 +24,8 @@ import (
 	"gearshift/workloads"
 )
 
-// Reloader sees to the scenario's file and the store of policies of a router that
-// runs. It implements [serving.Reloader].
+// Reloader reads the scenario's file and the store of policies again while a router runs. It
+// implements [serving.Reloader].
 type Reloader struct {
 	options Options
 	now     *scenario.Scenario // what is in force
@@ -49,11 +49,11 @@ type Reloader struct {
 	changed []func(*scenario.Scenario)
 }
 
-// Watch has f called with the scenario in force after each reload, for those who use what may
-// change of it. It is for the wiring, before anything is served.
+// Watch registers f to be called with the scenario in force after each reload. It is called
+// before anything is served, for what uses values that a reload may change.
 func (r *Reloader) Watch(f func(*scenario.Scenario)) { r.changed = append(r.changed, f) }
 
-// NewReloader makes the reloader of a core, which has no policy yet.
+// NewReloader returns the reloader of a core, which has no policy yet.
 func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.Logger) (*Reloader, error) {
 	source, err := onnxruntime.Source(o.Store, o.Engine)
 	if err != nil {
@@ -69,7 +69,7 @@ func NewReloader(o Options, s *scenario.Scenario, core *router.Core, log *slog.L
 	return r, nil
 }
 
-// config is the scenario's configuration of the server, with the command's flags.
+// config returns the scenario's configuration of the server, changed by the command's flags.
 func (o Options) config(s *scenario.Scenario) config.Config {
 	config := s.Serving.Config()
 	if o.Addr != "" {
@@ -96,7 +96,7 @@ func (r *Reloader) Files() []string {
 	return list
 }
 
-// reread is the scenario as it is by now.
+// reread returns the scenario as its file has it now.
 func (r *Reloader) reread() (*scenario.Scenario, error) {
 	name := r.options.Scenario
 	switch {
@@ -147,8 +147,8 @@ func (r *Reloader) Reread() (serving.Change, error) {
 	return change, nil
 }
 
-// placed is the states in which the file wants replicas now. Those that it wants otherwise
-// than before are in the change.
+// placed returns the states in which the file wants the replicas now. It adds to the change those
+// that the file wants in another state than before.
 func (r *Reloader) placed(next *scenario.Scenario, change *serving.Change) []fleet.State {
 	states := r.now.StatesIn(next)
 	for i, s := range states {
@@ -160,7 +160,7 @@ func (r *Reloader) placed(next *scenario.Scenario, change *serving.Change) []fle
 	return states
 }
 
-// moved makes the upstreams anew that are elsewhere than before.
+// moved makes new upstreams for the replicas whose server is another than before.
 func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[int]*backend.Upstream, error) {
 	made := map[int]*backend.Upstream{}
 	for _, key := range []string{"variants", "hosts", "replicas", "serving.backend"} {
@@ -201,8 +201,8 @@ func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[i
 	return made, nil
 }
 
-// sharesAlike says whether the replicas that share a server in one scenario do so
-// in the other: probes ask a server once for all of its replicas.
+// sharesAlike reports whether the replicas that share a server in one scenario share one in the
+// other: probes ask a server once for all of its replicas.
 func (r *Reloader) sharesAlike(next *scenario.Scenario) bool {
 	for _, part := range []func(*url.URL) string{(*url.URL).String, (*url.URL).Hostname, func(u *url.URL) string { return u.Host }} {
 		pairs := map[[2]string]bool{}

@@ -1,5 +1,5 @@
 // Package serverapp runs a router: it joins the core with a scenario's backends, policies and
-// files, and steers it while it serves.
+// files, and reloads those while it serves.
 package serverapp
 
 import (
@@ -38,13 +38,13 @@ type Options struct {
 	Admin    string
 	Keys     string // file
 	Version  string // of the program
-	// Remedy says how a store of a scenario comes by a policy of the name: a key of the
-	// log, and the commands.
+	// Remedy returns how to get a policy of the name into a store: a key of the log line, and
+	// the commands.
 	Remedy func(scenario, name, store string) (key, commands string)
 }
 
-// storeOfFallbacks is the store that records which rule is best; nil where serve is to
-// route by a rule, and opens none.
+// storeOfFallbacks returns the store that records which rule is best. It is nil if serve was
+// asked to route by a rule: then it opens no store.
 func (o *Options) storeOfFallbacks() *checkpoints.Store {
 	if policy.IsRule(o.Policy) {
 		return nil
@@ -52,8 +52,8 @@ func (o *Options) storeOfFallbacks() *checkpoints.Store {
 	return &checkpoints.Store{Path: o.Store}
 }
 
-// Serve serves until the context ends, and what is in flight has. It returns in time even
-// if something hangs, as the file system may.
+// Serve serves until the context ends and requests in flight have ended. It returns in time even
+// if something hangs, such as the file system.
 func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	var limit atomic.Pointer[func() time.Duration]
 	ended := make(chan error, 1)
@@ -77,10 +77,10 @@ func Serve(ctx context.Context, o Options, stderr io.Writer) error {
 	}
 }
 
-// hangs is how long what is to be done at the end may take, after requests have ended.
+// hangs is how long Serve waits for its end after requests have ended.
 const hangs = 3 * time.Second
 
-// serve is Serve. Limit gets how long the end may take once it serves.
+// serve does the work of [Serve]. It stores in limit how long the end may take, once it serves.
 func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Pointer[func() time.Duration]) error {
 	s, err := scenario.Load(o.Scenario)
 	if err != nil {
@@ -91,43 +91,23 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	level := new(slog.LevelVar)
 	level.Set(c.Log.Least())
 	log := c.Log.Logger(stderr, level)
-	fallback, err := chooseFallback(s, o.storeOfFallbacks())
+	r, err := startRouting(o, s, log)
 	if err != nil {
 		return err
 	}
-	core, err := newCore(s, fallback.rule, log)
-	if err != nil {
-		return err
-	}
-	w, err := NewReloader(o, s, core, log)
-	if err != nil {
-		return err
-	}
-	w.fallback = fallback
-	if err := w.Choose(); err != nil {
-		return err
-	}
-	backends, closeBackends, err := NewBackends(s, core.Table())
+	backends, closeBackends, err := NewBackends(s, r.core.Table())
 	if err != nil {
 		return err
 	}
 	defer closeBackends()
-	w.upstreams = upstreamsOf(backends)
-	w.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
+	r.upstreams = upstreamsOf(backends)
+	r.Watch(func(s *scenario.Scenario) { level.Set(s.Serving.Server.Log.Least()) })
 	traces, err := newTracing(ctx, c.Tracing, o.Version, log)
 	if err != nil {
 		return err
 	}
 	defer traces.close(log)
-	options := serving.Options{
-		Config: c, Router: core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
-		AdminToken: setting.Env(c.Admin.TokenEnv), Reloader: w, OutputTokens: s.Lengths().Output,
-		Drift: NewDrift(s, core.Table(), log), Memory: memoryLimit(log), Files: fileLimit(),
-		Objective: w.objectives.objective,
-	}
-	if c.Admin.Addr != config.AdminOff {
-		options.Modules = modules(core.Table(), dashboard.About{Version: o.Version, Scenario: s.Name, Addr: c.Addr})
-	}
+	options := o.serverOptions(s, c, r, backends, traces, log)
 	beginLog, endLog, err := LogExperience(&options, s)
 	if err != nil {
 		return err
@@ -141,18 +121,52 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	ends := func() time.Duration { return server.EndsWithin() + traces.endsWithin() }
 	limit.Store(&ends)
 	defer reloadOnHangup(server)()
-	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", core.PolicyName(), "store", o.Store)
+	log.Info("serving", "scenario", s.Name, "backend", s.Serving.Backend, "policy", r.core.PolicyName(), "store", o.Store)
 	return listenAndServe(ctx, server, beginLog)
 }
 
-// modules are what joins a server that has an admin listener.
+// startRouting makes the scenario's core with its fallback, and puts the policy asked for in charge.
+func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader, error) {
+	fallback, err := chooseFallback(s, o.storeOfFallbacks())
+	if err != nil {
+		return nil, err
+	}
+	core, err := newCore(s, fallback.rule, log)
+	if err != nil {
+		return nil, err
+	}
+	r, err := NewReloader(o, s, core, log)
+	if err != nil {
+		return nil, err
+	}
+	r.fallback = fallback
+	return r, r.Choose()
+}
+
+// serverOptions returns what the server is made of. The pages of operators are left out where
+// there is no admin listener.
+func (o *Options) serverOptions(s *scenario.Scenario, c config.Config, r *Reloader, backends []serving.Backend, traces traces, log *slog.Logger) serving.Options {
+	table := r.core.Table()
+	options := serving.Options{
+		Config: c, Router: r.core, Backends: backends, Log: log, Version: o.Version, Tracer: traces.Tracer(),
+		AdminToken: setting.Env(c.Admin.TokenEnv), Reloader: r, OutputTokens: s.Lengths().Output,
+		Drift: NewDrift(s, table, log), Memory: memoryLimit(log), Files: fileLimit(),
+		Objective: r.objectives.objective,
+	}
+	if c.Admin.Addr != config.AdminOff {
+		options.Modules = modules(table, dashboard.About{Version: o.Version, Scenario: s.Name, Addr: c.Addr})
+	}
+	return options
+}
+
+// modules returns the pages of a server that has an admin listener.
 func modules(t *fleet.Table, about dashboard.About) []serving.Module {
 	return []serving.Module{debug.Profiles{}, dashboard.New(t, about, nil)}
 }
 
-// listenAndServe opens the server's listeners and serves them: the operators' one
-// for as long as the clients' one drains. Begin is called once both are open, so that
-// a start that fails does nothing of it.
+// listenAndServe opens the server's listeners and serves them. The operators' listener serves for
+// as long as the clients' one drains. Begin is called once both are open, so that a start that
+// fails does not begin the log.
 func listenAndServe(ctx context.Context, server *serving.Server, begin func() error) error {
 	clients, err := server.Listen(ctx)
 	if err != nil {
@@ -178,7 +192,7 @@ func listenAndServe(ctx context.Context, server *serving.Server, begin func() er
 	var both errgroup.Group
 	both.Go(func() error {
 		err := server.ServeAdmin(adminCtx, operators)
-		stop(err) // without it nobody could steer
+		stop(err) // a router that operators cannot reach stops
 		return err
 	})
 	both.Go(func() error {
@@ -188,14 +202,14 @@ func listenAndServe(ctx context.Context, server *serving.Server, begin func() er
 	return both.Wait()
 }
 
-// reloadOnHangup has the server read its files anew at each SIGHUP, until stop.
+// reloadOnHangup makes the server reload its files at each SIGHUP, until stop is called.
 func reloadOnHangup(server *serving.Server) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var done sync.WaitGroup
 	done.Go(func() {
 		for range hangups {
-			_, _ = server.Reload("SIGHUP") // which has told the log
+			_, _ = server.Reload("SIGHUP") // Reload logs its error
 		}
 	})
 	return func() {
