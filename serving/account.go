@@ -13,6 +13,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/explain"
+	"gearshift/serving/fields"
 	"gearshift/serving/work"
 )
 
@@ -89,8 +90,8 @@ func (s *Server) account(c *gin.Context) {
 	if operation == "" {
 		return
 	}
-	a := &Account{ID: field(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header["X-Forwarded-For"]}
-	a.asked = field(c.Request.Header, headerExplain) == "1"
+	a := &Account{ID: fields.Get(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header["X-Forwarded-For"]}
+	a.asked = fields.Get(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
@@ -109,7 +110,7 @@ func (a *Account) Client() string {
 	if a.server == nil {
 		return ""
 	}
-	return a.server.live.Load().proxies.Client(a.conn, a.forwarded)
+	return a.server.running.Load().proxies.Client(a.conn, a.forwarded)
 }
 
 // longestModel bounds what is kept of a model's name, which may be anything, in bytes.
@@ -139,8 +140,8 @@ func (a *Account) failed(code string) {
 	}
 }
 
-// claimed notes on whose behalf the request came.
-func (a *Account) claimed(tenant string) {
+// queued notes on whose behalf the request came.
+func (a *Account) queued(tenant string) {
 	if a != nil {
 		a.Tenant = tenant
 	}

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -10,7 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
-	"gearshift/serving/config"
+	"gearshift/serving/access"
+	"gearshift/serving/admission"
 	"gearshift/serving/keys"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
@@ -22,38 +22,11 @@ const headerReason = "X-Gearshift-Reason"
 // headerWaited is how long the request waited for room.
 const headerWaited = "X-Gearshift-Waited-Ms"
 
-// The reasons of a refusal: labels of a metric, and codes of errors. The first five are
-// the router's.
-const (
-	reasonDeadline  = router.RefusedLate
-	reasonFull      = router.RefusedFull
-	reasonDisplaced = router.RefusedEvicted
-	reasonSaturated = router.RefusedSaturated
-	reasonNoReplica = router.RefusedNoReplica
-	reasonCancelled = "cancelled" // its client left while it waited
-	reasonClosed    = "not_ready" // the server shuts down
-	reasonError     = "internal_error"
-)
-
-var reasons = []string{reasonDeadline, reasonFull, reasonDisplaced, reasonSaturated, reasonNoReplica, reasonCancelled, reasonClosed, reasonError}
-
-// refusals say to a client why its request is refused.
-var refusals = map[string]refusal{
-	reasonDeadline:  {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "no replica could answer within the deadline; try again later"}},
-	reasonFull:      {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "too many requests are waiting; try again later"}},
-	reasonDisplaced: {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "the request made way for one with more claim; try again later"}},
-	reasonSaturated: {http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Message: "every replica that could answer is full; try again later"}},
-	reasonNoReplica: {http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Message: "no replica that could answer is up"}},
-	reasonCancelled: {499, wire.Error{Type: wire.InvalidRequest, Message: "the client left while the request waited"}}, // nobody reads it
-	reasonClosed:    {http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Message: "shutting down"}},
-	reasonError:     {http.StatusInternalServerError, wire.Error{Type: wire.ServerError, Message: "cannot route the request"}},
-}
-
 // enter routes the call, after a wait for room if it takes one, of which the request's
 // time bounds how long.
-func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*work.Work, *refusal) {
+func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
-	claim, fault := s.claims(c)
+	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), granted(c).Classes)
 	var spend keys.Spend
 	if fault == nil && !e.counts { // no budget pays for what no model does
 		answers := 0
@@ -63,11 +36,11 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 		spend, fault = s.reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
 	}
 	if fault != nil {
-		s.metrics.Refused(fault.status)
+		s.metrics.Refused(fault.Status)
 		k.account.refused()
 		return nil, fault
 	}
-	k.account.claimed(claim.tenant)
+	k.account.queued(key.Tenant)
 	s.fit(&k)
 	before := s.clock()
 	w := s.adapter.Arrive(k.fleet)
@@ -77,11 +50,11 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	if e.generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
-		w.Unseen = int(s.line.output) * max(1, k.fleet.Answers)
+		w.Unseen = int(s.queue.Output()) * max(1, k.fleet.Answers)
 	}
-	if err := s.line.admit(c.Request.Context(), w, k, claim, until); err != nil && !s.unfit(w, k, err) {
+	if err := s.queue.Admit(c.Request.Context(), w, k.variant, k.account.observer(k.fleet), key, until); err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
-		return nil, s.shed(err, k, claim, h)
+		return nil, s.shed(err, k, key, h)
 	}
 	if w.Waited > 0 {
 		h.Set(headerWaited, strconv.FormatInt(w.Waited.Milliseconds(), 10))
@@ -92,7 +65,7 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
 // Headers are those of the answer.
-func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*work.Work, *refusal) {
+func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (*work.Work, *wire.Refusal) {
 	s.fit(&k)
 	before := s.clock()
 	w := s.adapter.Arrive(k.fleet)
@@ -101,8 +74,8 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 	w.Unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
 	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
-		claim := claim{class: s.line.kinds.Load().listed[0]}
-		return nil, s.shed(s.line.refused(err, claim), k, claim, h)
+		key := s.queue.Default()
+		return nil, s.shed(s.queue.Refused(err, key), k, key, h)
 	}
 	s.begun(w, k, s.clock()-before, h)
 	return w, nil
@@ -127,15 +100,14 @@ func two(a, b string) (first, second []string) {
 }
 
 // shed counts a request that is not begun, and answers it.
-func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
-	reason := reasonOf(err)
-	s.metrics.Shed(k.fleet.Task, s.line.class(by.class), reason)
-	if reason == reasonError {
+func (s *Server) shed(err error, k call, by admission.FlowKey, h http.Header) *wire.Refusal {
+	reason := admission.ReasonOf(err)
+	s.metrics.Shed(k.fleet.Task, s.queue.Class(by.Class), reason)
+	if reason == admission.ReasonError {
 		s.log.Error("cannot route", "error", err)
 	}
-	f := refusals[reason]
-	f.Code = wire.Optional(reason)
-	if k.fleet.Only > 0 && reason == reasonNoReplica {
+	f := admission.RefusalFor(reason)
+	if k.fleet.Only > 0 && reason == admission.ReasonNoReplica {
 		f.Message = s.lost(k.fleet.Only - 1)
 	}
 	after := s.settings().RetryAfter
@@ -146,21 +118,4 @@ func (s *Server) shed(err error, k call, by claim, h http.Header) *refusal {
 	h.Set(headerReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
 	return &f
-}
-
-// reasonOf is why a request is not begun.
-func reasonOf(err error) string {
-	if reason := router.Refused(err); reason != "" {
-		return reason
-	}
-	var late config.Overdue
-	switch {
-	case errors.As(err, &late):
-		return reasonDeadline
-	case errors.Is(err, errClosed):
-		return reasonClosed
-	case errors.Is(err, context.Canceled):
-		return reasonCancelled
-	}
-	return reasonError
 }

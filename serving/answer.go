@@ -15,6 +15,7 @@ import (
 
 	"gearshift/serving/complaint"
 	"gearshift/serving/config"
+	"gearshift/serving/fields"
 	"gearshift/serving/probes"
 	"gearshift/serving/wire"
 )
@@ -71,7 +72,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
-	a.media, _ = mediaType(field(a.response.Header, "Content-Type"))
+	a.media, _ = mediaType(fields.Get(a.response.Header, "Content-Type"))
 	a.opaque = coded(a.response.Header) || a.endpoint.files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
 	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
@@ -101,7 +102,7 @@ const eventStream = "text/event-stream"
 // coded reports whether a text is in a coding that the backend could not undo. It passes as it is,
 // and the router cannot read it.
 func coded(h http.Header) bool {
-	coding := field(h, "Content-Encoding")
+	coding := fields.Get(h, "Content-Encoding")
 	return coding != "" && !strings.EqualFold(coding, "identity")
 }
 

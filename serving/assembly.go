@@ -125,11 +125,11 @@ func browserRules(c *Config) *browser.Rules {
 // newGate makes what lets clients in.
 func (s *Server) newGate() *access.Gate {
 	return access.New(access.Options{
-		Rules: func() *browser.Rules { return s.live.Load().browser },
-		Ring:  func() *keys.Ring { return s.live.Load().ring },
+		Rules: func() *browser.Rules { return s.running.Load().browser },
+		Ring:  func() *keys.Ring { return s.running.Load().ring },
 		Open:  s.open, Free: func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
 		RetryAfter: func() time.Duration { return s.settings().RetryAfter },
-		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &refusal{status, e}) },
+		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &wire.Refusal{Status: status, Error: e}) },
 		NotFound:   s.unknownPath, Clock: s.clock,
 	})
 }

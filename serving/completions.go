@@ -41,7 +41,7 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	defer s.memory.Answers.Give(answerBuffer)
 	w, fault := s.enter(c, e, k, until)
 	if fault != nil {
-		s.fail(c, fault.status, fault.Error)
+		s.fail(c, fault.Status, fault.Error)
 		return
 	}
 	var outcome work.Outcome

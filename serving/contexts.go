@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
+	"gearshift/serving/admission"
 	"gearshift/serving/complaint"
 	"gearshift/serving/work"
 )
@@ -14,14 +15,14 @@ import (
 // contextLengths are how many tokens a prompt may have on each replica, as far as that is known:
 // its context, of the configuration or else of the engine's own word, and its KV cache.
 type contextLengths struct {
-	table  *fleet.Table
-	set    []int          // by replica, of the configuration; zero if it says nothing
-	told   []atomic.Int64 // by replica, of the engine; zero if it does not say
-	lowest atomic.Int64   // of all limits: no shorter prompt is looked at
+	table    *fleet.Table
+	set      []int          // by replica, of the configuration; zero if it says nothing
+	reported []atomic.Int64 // by replica, of the engine; zero if it does not say
+	lowest   atomic.Int64   // of all limits: no shorter prompt is looked at
 }
 
 func newContexts(t *fleet.Table, backends []Backend) *contextLengths {
-	c := &contextLengths{table: t, set: make([]int, len(backends)), told: make([]atomic.Int64, len(backends))}
+	c := &contextLengths{table: t, set: make([]int, len(backends)), reported: make([]atomic.Int64, len(backends))}
 	for i := range backends {
 		c.set[i] = backends[i].Context
 	}
@@ -31,7 +32,7 @@ func newContexts(t *fleet.Table, backends []Backend) *contextLengths {
 
 // report notes the context that the engine of a replica reports; zero changes nothing.
 func (c *contextLengths) report(replica, tokens int) {
-	if tokens != int(c.told[replica].Swap(int64(tokens))) {
+	if tokens != int(c.reported[replica].Swap(int64(tokens))) {
 		c.lower()
 	}
 }
@@ -51,7 +52,7 @@ func (c *contextLengths) of(replica int) int {
 	if n := c.set[replica]; n > 0 {
 		return n
 	}
-	return int(c.told[replica].Load())
+	return int(c.reported[replica].Load())
 }
 
 // limit is the most tokens that a prompt may have on the replica; zero if it is not known.
@@ -112,7 +113,7 @@ func (s *Server) unfit(w *work.Work, k call, err error) bool {
 	switch {
 	case errors.Is(err, router.ErrNoReplica):
 		w.Request.Holding = 0
-	case reasonOf(err) == reasonSaturated, reasonOf(err) == reasonDeadline, reasonOf(err) == reasonFull:
+	case admission.ReasonOf(err) == admission.ReasonSaturated, admission.ReasonOf(err) == admission.ReasonDeadline, admission.ReasonOf(err) == admission.ReasonFull:
 		w.Request.Holding = s.contexts.holding(w.Request.PromptTokens * overestimatedOutOf / overestimated)
 	}
 	if w.Request.Holding == before {

@@ -5,15 +5,16 @@ import (
 	"net/http"
 	"strings"
 
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
 // answers refuses a pinned variant that does not answer the task.
-func (s *Server) answers(task, variant int) *refusal {
+func (s *Server) answers(task, variant int) *wire.Refusal {
 	if variant == work.Auto || s.table.Answers(task, variant) {
 		return nil
 	}
-	return bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
+	return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q; %s or %s would",
 		s.table.Variants[variant].Name, s.table.Tasks[task].Name, AutoModel, strings.Join(s.answering(task), ", ")))
 }
 
@@ -30,7 +31,7 @@ func (s *Server) answering(task int) (names []string) {
 // taskFor is the task of a request that names none: the default or, if a pinned variant
 // does not answer that, the first that it answers.
 func (s *Server) taskFor(variant int) int {
-	task := s.live.Load().task
+	task := s.running.Load().task
 	if variant == work.Auto || s.table.Answers(task, variant) {
 		return task
 	}

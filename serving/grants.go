@@ -74,13 +74,13 @@ func (s *Server) allowed(g keys.Grants) (variants uint64) {
 }
 
 // permit bounds the call to the models that its key may use.
-func (s *Server) permit(c *gin.Context, k *call) *refusal {
+func (s *Server) permit(c *gin.Context, k *call) *wire.Refusal {
 	k.fleet.Variants = s.allowed(granted(c))
 	if k.fleet.Variants == 0 {
 		return nil
 	}
 	if k.variant != work.Auto && k.fleet.Variants>>k.variant&1 == 0 {
-		return bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", s.table.Variants[k.variant].Name, s.modelNames(k.fleet.Variants)))
+		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", s.table.Variants[k.variant].Name, s.modelNames(k.fleet.Variants)))
 	}
 	for v := range s.table.Variants {
 		if s.table.Reaches(&k.fleet, v) {
@@ -88,36 +88,15 @@ func (s *Server) permit(c *gin.Context, k *call) *refusal {
 		}
 	}
 	if k.fleet.MinQuality == 0 {
-		return bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", s.table.Tasks[k.fleet.Task].Name, s.modelNames(k.fleet.Variants)))
+		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", s.table.Tasks[k.fleet.Task].Name, s.modelNames(k.fleet.Variants)))
 	}
-	return bad(http.StatusBadRequest, strings.ToLower(headerQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", k.fleet.MinQuality, s.modelNames(k.fleet.Variants)))
-}
-
-// claims reads the request's place among those that wait: its key must have the class.
-// Without one in the header it is the scenario's first, or the key's.
-func (s *Server) claims(c *gin.Context) (claim, *refusal) {
-	k, fault := s.line.claim(c.Request.Header, access.Tenant(c))
-	g, kinds := granted(c).Classes, s.line.kinds.Load()
-	if fault != nil || len(g) == 0 || !kinds.named || slices.Contains(g, kinds.all[k.class].Name) {
-		return k, fault
-	}
-	param, name := strings.ToLower(headerClass), field(c.Request.Header, headerClass)
-	if name == "" {
-		for _, own := range g {
-			if class, ok := kinds.find(own); ok {
-				k.class = class
-				return k, nil
-			}
-		}
-		name = kinds.names()[0]
-	}
-	return k, bad(http.StatusForbidden, param, "class_not_allowed", fmt.Sprintf("this API key may not send requests of class %q; it may of %s", name, strings.Join(g, ", ")))
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", k.fleet.MinQuality, s.modelNames(k.fleet.Variants)))
 }
 
 // expected is how many tokens the request is expected to take, of its prompt and of so
 // many answers, of at most maxTokens each if that is not zero.
 func (s *Server) expected(prompt, answers, maxTokens int) int64 {
-	mean := s.line.output
+	mean := s.queue.Output()
 	switch {
 	case maxTokens > 0 && (mean == 0 || float64(maxTokens) < mean):
 		mean = float64(maxTokens)
@@ -128,7 +107,7 @@ func (s *Server) expected(prompt, answers, maxTokens int) int64 {
 }
 
 // reserve sets the tokens aside from the budgets of the request's key.
-func (s *Server) reserve(c *gin.Context, tokens int64) (keys.Spend, *refusal) {
+func (s *Server) reserve(c *gin.Context, tokens int64) (keys.Spend, *wire.Refusal) {
 	h := access.Of(c).Holder()
 	if h == nil {
 		return keys.Spend{}, nil
@@ -145,7 +124,7 @@ func (s *Server) reserve(c *gin.Context, tokens int64) (keys.Spend, *refusal) {
 	header.Set("X-Should-Retry", "false") // the official clients would try again within seconds
 	l := h.Limits()
 	message := fmt.Sprintf("this API key may use %s; the request may take %d, and what is left is less. The budget is renewed in %v", budgetsOf(l), tokens, time.Duration(seconds)*time.Second)
-	return keys.Spend{}, &refusal{http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message}}
+	return keys.Spend{}, &wire.Refusal{Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message}}
 }
 
 func budgetsOf(l keys.Limits) string {

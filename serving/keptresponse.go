@@ -23,7 +23,7 @@ func (s *Server) keptResponse(c *gin.Context) {
 	at, ok := s.kept.find(id)
 	if !ok || at.tenant != s.tenant(c) {
 		fault := noResponse(id)
-		s.fail(c, fault.status, fault.Error)
+		s.fail(c, fault.Status, fault.Error)
 		return
 	}
 	total := s.settings().Timeouts.Total

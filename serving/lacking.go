@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"gearshift/serving/admission"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -58,7 +59,7 @@ func (s *Server) anyAble(e *endpoint, k *call) bool {
 // unsupported is the answer where the last replica that was tried lacks the endpoint.
 func (d *dispatch) unsupported() (status int, e wire.Error) {
 	if d.anyAble(d.endpoint, &d.call) {
-		return http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: reasonNoReplica,
+		return http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: admission.ReasonNoReplica,
 			Message: "no replica that has " + d.endpoint.path + " can take the request now; try again later"}
 	}
 	who := "no engine"

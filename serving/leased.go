@@ -95,15 +95,15 @@ func (l *leased) add(key string, w *work.Work, maxTokens int, timeout time.Durat
 	return x.ID, leases.None
 }
 
-// end ends the lease for the key that took it, and returns its work. Told notes on that what
+// end ends the lease for the key that took it, and returns its work. Report notes on that what
 // the caller says of the answer, and returns its length. It reports false if there is no such
 // lease, or it is another's.
-func (l *leased) end(id, key string, told func(*work.Work) (tokens int)) (*work.Work, work.Result, bool) {
+func (l *leased) end(id, key string, report func(*work.Work) (tokens int)) (*work.Work, work.Result, bool) {
 	x, ok := l.set.End(id, key)
 	if !ok {
 		return nil, work.Result{}, false
 	}
-	r, ok := l.settleLease(x, work.Completed, min(told(x.Work.Work), x.Work.most), leaseEnded)
+	r, ok := l.settleLease(x, work.Completed, min(report(x.Work.Work), x.Work.most), leaseEnded)
 	return x.Work.Work, r, ok
 }
 
@@ -154,7 +154,7 @@ func (s *Server) leaseTime(w *work.Work, maxTokens int) time.Duration {
 	most := s.settings().LeaseTimeout
 	tokens := float64(maxTokens)
 	if maxTokens == 0 {
-		tokens = leaseLengths * s.line.output
+		tokens = leaseLengths * s.queue.Output()
 	}
 	if tokens == 0 {
 		return most
@@ -263,7 +263,7 @@ func (l leaseCollector) Collect(out chan<- prometheus.Metric) {
 // unseenOf is what leased work is assumed to hold in addition to its prompt.
 func (s *Server) unseenOf(maxTokens int) int {
 	if maxTokens > 0 {
-		return min(maxTokens, int(s.line.output))
+		return min(maxTokens, int(s.queue.Output()))
 	}
-	return int(s.line.output)
+	return int(s.queue.Output())
 }

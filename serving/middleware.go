@@ -37,20 +37,11 @@ var (
 
 // identify gives every answer the client's own request ID, or a new one.
 func (s *Server) identify(c *gin.Context) {
-	id := field(c.Request.Header, headerRequestID)
+	id := fields.Get(c.Request.Header, headerRequestID)
 	if !fields.Plain(id) {
 		id = randomID()
 	}
 	c.Writer.Header()[headerRequestID] = []string{id}
-}
-
-// field is [http.Header.Get] for names that are canonical as they stand, which it
-// would find out for each request anew.
-func field(h http.Header, name string) string {
-	if values := h[name]; len(values) > 0 {
-		return values[0]
-	}
-	return ""
 }
 
 func randomID() string {

@@ -30,8 +30,8 @@ func (s *Server) oneModel(c *gin.Context) {
 	name := strings.TrimPrefix(c.Param("id"), "/")
 	allowed, i := s.allowed(granted(c)), s.table.VariantIndex(name)
 	if name != AutoModel && (i < 0 || allowed != 0 && allowed>>i&1 == 0) {
-		fault := bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, s.modelNames(allowed)))
-		s.fail(c, fault.status, fault.Error)
+		fault := wire.Bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, s.modelNames(allowed)))
+		s.fail(c, fault.Status, fault.Error)
 		return
 	}
 	c.JSON(http.StatusOK, s.model(name))

@@ -119,7 +119,7 @@ func (d *dispatch) interrupted(a *answer, err error) (outcome work.Outcome, brok
 		if e.outcome == work.Failed {
 			w.Type, w.Code, w.Message = wire.ServerError, "upstream_broke_off", "the replica broke off within its answer"
 		}
-		d.lament(a, w)
+		d.writeStreamError(a, w)
 	}
 	return e.outcome, true
 }
@@ -162,9 +162,9 @@ const notFound = "the replica does not have the model or the endpoint that the r
 // unauthorized is what a client is told of a key that is not its own.
 const unauthorized = "the replica does not accept the router's key"
 
-// lament says within a stream what has become of it, unless an event is half
+// writeStreamError says within a stream that it has failed, unless an event is half
 // written.
-func (d *dispatch) lament(a *answer, e wire.Error) {
+func (d *dispatch) writeStreamError(a *answer, e wire.Error) {
 	if !a.meter.AtLineStart() {
 		return
 	}

@@ -7,21 +7,23 @@ import (
 	"strconv"
 	"strings"
 
+	"gearshift/serving/fields"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
 // minQuality reads the quality, by the scenario's for the task, below which no answer
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
 // one, or any. Variant is Auto, or pinned.
-func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal) {
-	text := strings.TrimSpace(field(h, headerQuality))
+func (s *Server) minQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
+	text := strings.TrimSpace(fields.Get(h, headerQuality))
 	if text == "" {
 		return 0, nil
 	}
 	param := strings.ToLower(headerQuality)
 	floor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
-		return 0, bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
+		return 0, wire.Bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
 	}
 	t := &s.table.Tasks[task]
 	best, all := -1, true
@@ -37,9 +39,9 @@ func (s *Server) minQuality(h http.Header, task, variant int) (float64, *refusal
 	there := fmt.Sprintf("the best is %q with %v", s.table.Variants[best].Name, t.Quality[best])
 	switch {
 	case t.Quality[best] < floor:
-		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
+		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
 	case variant != work.Auto && t.Quality[variant] < floor:
-		return 0, bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
+		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
 			s.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
 	case variant != work.Auto || all:
 		return 0, nil

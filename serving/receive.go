@@ -23,7 +23,7 @@ const (
 
 // receive takes in the body, bounded in size, time and memory. Its memory is charged as
 // it arrives, until the buffer is released.
-func (s *Server) receive(c *gin.Context, announced int64) (*wire.Buffer, *refusal) {
+func (s *Server) receive(c *gin.Context, announced int64) (*wire.Buffer, *wire.Refusal) {
 	if c.Request.Body == nil || c.Request.Body == http.NoBody {
 		return wire.Wrap(nil), nil
 	}
@@ -115,30 +115,30 @@ func (p *intake) next(n int, size int64) int64 {
 }
 
 // unreceived is the refusal of a body that could not be read.
-func (s *Server) unreceived(c *gin.Context, err error) *refusal {
+func (s *Server) unreceived(c *gin.Context, err error) *wire.Refusal {
 	switch {
 	case tooLarge(err):
 		return s.oversize()
 	case errors.Is(err, memory.ErrSlow):
 		c.Header("Connection", "close")
 		s.memory.LogShortage("slow_body")
-		return bad(http.StatusRequestTimeout, "", "body_too_slow",
+		return wire.Bad(http.StatusRequestTimeout, "", "body_too_slow",
 			"the body was cut off: memory for requests is short, and it arrived more slowly than others; try again later, or send it faster")
 	case errors.Is(err, memory.ErrFull):
 		c.Header("Connection", "close")
 		s.memory.LogShortage("bodies")
 		return s.noMemory(c, "for request bodies")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
+		return wire.Bad(http.StatusRequestTimeout, "", "body_timeout", fmt.Sprintf("the body did not arrive within %v", s.settings().BodyTimeout))
 	default:
-		return bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
+		return wire.Bad(http.StatusBadRequest, "", "incomplete_body", "cannot read the body: "+err.Error())
 	}
 }
 
 // noMemory refuses a request for which there is no memory now.
-func (s *Server) noMemory(c *gin.Context, what string) *refusal {
+func (s *Server) noMemory(c *gin.Context, what string) *wire.Refusal {
 	c.Header("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
-	return &refusal{http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "out_of_memory",
+	return &wire.Refusal{Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Code: "out_of_memory",
 		Message: "the router has no memory left " + what + "; try again later"}}
 }
 

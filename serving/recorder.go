@@ -39,7 +39,7 @@ func NewRecorder(r work.Router, store *experience.Store) *Recorder {
 	return &Recorder{Router: r, store: store, open: map[uint64]*experience.Row{}}
 }
 
-// sight is the witness of one request.
+// sight is the observer of one request.
 type sight struct {
 	row  *experience.Row
 	next router.Observer // another one that wants to see, or nil
@@ -53,14 +53,14 @@ func (s *sight) Observe(v *fleet.View, c router.Choice) {
 	}
 }
 
-// inquiry is the witness of a request beside one that wants to hear the policy's reasons.
+// inquiry is the observer of a request beside one that wants to hear the policy's reasons.
 type inquiry struct {
 	*sight
 	router.ExplanationObserver
 }
 
-// witness sees for the row and for w.
-func witness(row *experience.Row, w router.Observer) router.Observer {
+// observerOf sees for the row and for w.
+func observerOf(row *experience.Row, w router.Observer) router.Observer {
 	s := &sight{row, w}
 	if q, ok := w.(router.ExplanationObserver); ok {
 		return inquiry{s, q}
@@ -78,7 +78,7 @@ func (c *Recorder) Route(variant int, r *fleet.Request, now time.Duration, w rou
 		return choice, err
 	}
 	row := c.store.Row()
-	choice, err := c.Router.Route(variant, r, now, witness(row, w))
+	choice, err := c.Router.Route(variant, r, now, observerOf(row, w))
 	if err != nil {
 		c.store.Discard(row)
 		return choice, err

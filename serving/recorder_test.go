@@ -131,11 +131,11 @@ func TestMovedWorkIsRecorded(t *testing.T) {
 	}
 }
 
-// witness counts what it is shown.
-type witness struct{ seen, asked int }
+// observer counts what it is shown.
+type observer struct{ seen, asked int }
 
-func (w *witness) Observe(*fleet.View, router.Choice)   { w.seen++ }
-func (w *witness) ObserveExplanation([]float32, string) { w.asked++ }
+func (w *observer) Observe(*fleet.View, router.Choice)   { w.seen++ }
+func (w *observer) ObserveExplanation([]float32, string) { w.asked++ }
 
 // instant chooses without any cost of its own.
 type instant struct{ work.Router }
@@ -148,13 +148,13 @@ func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Observer
 	return router.Choice{}, nil
 }
 
-// A request that is not sampled costs no memory, and every witness sees its own.
+// A request that is not sampled costs no memory, and every observer sees its own.
 func TestRecorderCost(t *testing.T) {
 	none, read := recording(t, func(c *experience.Config) { c.Sample = 1e-12 })
 	plain := instant{testRouter(t, nil)}
 	recorded := &serving.Options{Router: plain}
 	none(recorded)
-	w := &witness{}
+	w := &observer{}
 	route := func(r work.Router) func() {
 		return func() {
 			if _, err := r.Route(work.Auto, &fleet.Request{ID: 7}, time.Second, w); err != nil {
@@ -167,14 +167,14 @@ func TestRecorderCost(t *testing.T) {
 		t.Errorf("%v allocations with a recorder, %v without", got, want)
 	}
 	if w.seen != 202 {
-		t.Errorf("the witness has seen %d choices of 202", w.seen)
+		t.Errorf("the observer has seen %d choices of 202", w.seen)
 	}
 	all, _ := recording(t, nil)
 	sampled := &serving.Options{Router: plain}
 	all(sampled)
 	route(sampled.Router)()
 	if w.seen != 203 || w.asked != 203 {
-		t.Error("the witness does not see a request that is recorded, or hear the reasons")
+		t.Error("the observer does not see a request that is recorded, or hear the reasons")
 	}
 	if n := read().Len(); n != 0 {
 		t.Errorf("%d rows of requests that are not sampled", n)

@@ -21,7 +21,7 @@ import (
 func (s *Server) forward(c *gin.Context) http.Header {
 	h, conn := c.Request.Header, c.Request.RemoteAddr
 	var from []string
-	if s.live.Load().proxies.Trust(conn) {
+	if s.running.Load().proxies.Trust(conn) {
 		from = h[headerForwardedFor]
 	}
 	wire.StripHop(h, fields.Inward)
@@ -68,7 +68,7 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 	a.meter.Close()
 	outcome = a.judge()
 	if outcome == work.Failed && a.events && !a.meter.Failed() {
-		d.lament(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
+		d.writeStreamError(a, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: "the replica's events are no answer"})
 	}
 	d.settled(a, outcome)
 	if outcome == work.Completed {

@@ -130,7 +130,7 @@ func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
 
 // reloadConfig reads the configuration and the files that it names.
 func (s *Server) reloadConfig(out *Reloaded) error {
-	now := s.live.Load()
+	now := s.running.Load()
 	change := Change{Config: now.config}
 	if s.reloader != nil {
 		var err error
@@ -150,7 +150,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if err := s.engines.Place(change.Places); err != nil {
 		return err
 	}
-	s.live.Store(next)
+	s.running.Store(next)
 	if (next.ring == nil) != (now.ring == nil) {
 		s.tellKeys() // anyone may ask from now on, or no longer
 	}
@@ -175,7 +175,7 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 
 // takeOver passes the settings on to the parts that keep what they derived from them.
 func (s *Server) takeOver() {
-	s.line.follow()
+	s.queue.Follow()
 	s.memory.Follow(s.settings())
 	s.clients.Follow(s.settings())
 	s.budget.set(s.settings().Retries, s.clock())
@@ -204,7 +204,7 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 
 // watched are the files whose change is worth a reload.
 func (s *Server) watched() []string {
-	list := s.live.Load().files()
+	list := s.running.Load().files()
 	if s.reloader != nil {
 		list = append(list, s.reloader.Files()...)
 	}

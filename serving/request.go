@@ -15,6 +15,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
+	"gearshift/serving/fields"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -28,38 +29,16 @@ type call struct {
 	prompt  wire.Prompt   // before its correction
 }
 
-// refusal is an error with the status that says so to the client.
-type refusal struct {
-	status int
-	wire.Error
-}
-
-func bad(status int, param, code, message string) *refusal {
-	return &refusal{status, wire.Error{Type: wire.InvalidRequest, Param: wire.Optional(param), Code: wire.Optional(code), Message: message}}
-}
-
-// refusalOf answers to an error of reading JSON; nil to none.
-func refusalOf(err error) *refusal {
-	if err == nil {
-		return nil
-	}
-	var e wire.Error
-	if !errors.As(err, &e) {
-		e = wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
-	}
-	return &refusal{http.StatusBadRequest, e}
-}
-
 // refuse answers a request that is itself at fault, and counts it. One for which there
 // is no memory is not at fault.
-func (s *Server) refuse(c *gin.Context, fault *refusal) {
-	if fault.status >= http.StatusInternalServerError {
-		s.fail(c, fault.status, fault.Error)
+func (s *Server) refuse(c *gin.Context, fault *wire.Refusal) {
+	if fault.Status >= http.StatusInternalServerError {
+		s.fail(c, fault.Status, fault.Error)
 		return
 	}
-	s.metrics.Refused(fault.status)
+	s.metrics.Refused(fault.Status)
 	accountOf(c.Request.Context()).refused()
-	s.fail(c, fault.status, fault.Error)
+	s.fail(c, fault.Status, fault.Error)
 }
 
 // bound gives the body its time, also where nobody reads it: the connection
@@ -117,8 +96,8 @@ const formType = "multipart/form-data"
 // readable refuses a body that is not called JSON, or a form where those are taken. A page
 // may send such a body to any server, without asking first. Of other clients than browsers
 // one without a type is taken to be JSON.
-func readable(r *http.Request, forms bool) *refusal {
-	kind := field(r.Header, "Content-Type")
+func readable(r *http.Request, forms bool) *wire.Refusal {
+	kind := fields.Get(r.Header, "Content-Type")
 	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
 		return nil
 	}
@@ -130,16 +109,16 @@ func readable(r *http.Request, forms bool) *refusal {
 	if forms {
 		want = formType + " or " + want
 	}
-	return bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
+	return wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
 }
 
 // read takes in the body, bounded in size and time.
-func (s *Server) read(c *gin.Context, forms bool) (*wire.Buffer, *refusal) {
+func (s *Server) read(c *gin.Context, forms bool) (*wire.Buffer, *wire.Refusal) {
 	if fault := readable(c.Request, forms); fault != nil {
 		return nil, fault
 	}
-	if coding := field(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
+	if coding := fields.Get(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_encoding", fmt.Sprintf("content encoding %q; the body must not be compressed", coding))
 	}
 	size := c.Request.ContentLength
 	if size > s.settings().MaxBody {
@@ -169,13 +148,13 @@ func mediaType(value string) (string, error) {
 	return media, err
 }
 
-func (s *Server) oversize() *refusal {
-	return bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.settings().MaxBody))
+func (s *Server) oversize() *wire.Refusal {
+	return wire.Bad(http.StatusRequestEntityTooLarge, "", "body_too_large", fmt.Sprintf("the body exceeds the limit of %d bytes", s.settings().MaxBody))
 }
 
 // parse reads a body as what its header calls it.
 func parse(h http.Header, body []byte) (*wire.Request, error) {
-	if kind := field(h, "Content-Type"); strings.HasPrefix(kind, "m") || strings.HasPrefix(kind, "M") { // no JSON
+	if kind := fields.Get(h, "Content-Type"); strings.HasPrefix(kind, "m") || strings.HasPrefix(kind, "M") { // no JSON
 		_, params, _ := mime.ParseMediaType(kind)
 		return wire.ParseForm(body, params["boundary"])
 	}
@@ -184,14 +163,14 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 
 // understand reads the parameters that route a request, of a client that may know of the
 // allowed variants; zero is all of them.
-func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (call, *refusal) {
+func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (call, *wire.Refusal) {
 	r, err := parse(h, body.Bytes())
 	if err != nil {
-		return call{}, refusalOf(err)
+		return call{}, wire.RefusalOf(err)
 	}
 	r.In(body)
 	k := call{Request: r}
-	var fault *refusal
+	var fault *wire.Refusal
 	if k.variant, fault = s.variant(r.Model, allowed); fault != nil {
 		return k, fault
 	}
@@ -216,7 +195,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)
 	k.fleet.PromptTokens = s.adapter.Prompts.Tokens(k.fleet.Task, k.prompt)
 	if n, most := r.AnswersOfOne(), s.settings().MaxAnswers; n > most {
-		return k, bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
+		return k, wire.Bad(http.StatusBadRequest, "n", "invalid_value", fmt.Sprintf("the request asks for %d answers to a prompt, by n or best_of; at most %d (serving.max_answers)", n, most))
 	}
 	if n := r.Answers(); n > 1 {
 		k.fleet.Answers = n
@@ -225,17 +204,17 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 }
 
 // variant is the index of the model's variant, or Auto.
-func (s *Server) variant(model string, allowed uint64) (int, *refusal) {
+func (s *Server) variant(model string, allowed uint64) (int, *wire.Refusal) {
 	if model == AutoModel {
 		return work.Auto, nil
 	}
 	if model == "" {
-		return 0, bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(allowed))
+		return 0, wire.Bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(allowed))
 	}
 	if i := s.table.VariantIndex(model); i >= 0 {
 		return i, nil
 	}
-	return 0, bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(allowed)))
+	return 0, wire.Bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(allowed)))
 }
 
 // modelNames lists auto and the variants that have a bit; zero is all of them.
@@ -251,8 +230,8 @@ func (s *Server) modelNames(variants uint64) string {
 
 // task is the index of a request's task. The header must name one; metadata is the
 // application's own, whose "task" may be another matter. Variant is Auto, or pinned.
-func (s *Server) task(h http.Header, r *wire.Request, variant int) (int, *refusal) {
-	if name := field(h, headerTask); name != "" {
+func (s *Server) task(h http.Header, r *wire.Request, variant int) (int, *wire.Refusal) {
+	if name := fields.Get(h, headerTask); name != "" {
 		return s.taskNamed(name, "x-gearshift-task")
 	}
 	if i := s.table.TaskIndex(r.Task); i >= 0 {
@@ -262,9 +241,9 @@ func (s *Server) task(h http.Header, r *wire.Request, variant int) (int, *refusa
 }
 
 // taskNamed is the index of a task; no name stands for the default.
-func (s *Server) taskNamed(name, param string) (int, *refusal) {
+func (s *Server) taskNamed(name, param string) (int, *wire.Refusal) {
 	if name == "" {
-		return s.live.Load().task, nil
+		return s.running.Load().task, nil
 	}
 	if i := s.table.TaskIndex(name); i >= 0 {
 		return i, nil
@@ -273,13 +252,13 @@ func (s *Server) taskNamed(name, param string) (int, *refusal) {
 	for i := range s.table.Tasks {
 		names[i] = s.table.Tasks[i].Name
 	}
-	return 0, bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
+	return 0, wire.Bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
 }
 
 // deadline reads the first of the headers that is there; zero if none is.
-func deadline(h http.Header, names []string, unit string) (time.Duration, *refusal) {
+func deadline(h http.Header, names []string, unit string) (time.Duration, *wire.Refusal) {
 	for _, name := range names {
-		text := strings.TrimSpace(field(h, name))
+		text := strings.TrimSpace(fields.Get(h, name))
 		if text == "" {
 			continue
 		}
@@ -293,8 +272,8 @@ func deadline(h http.Header, names []string, unit string) (time.Duration, *refus
 	return 0, nil
 }
 
-func badDeadline(param, text, unit string) *refusal {
-	return bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of %s", text, unit))
+func badDeadline(param, text, unit string) *wire.Refusal {
+	return wire.Bad(http.StatusBadRequest, param, "invalid_deadline", fmt.Sprintf("deadline %q; it must be a positive number of %s", text, unit))
 }
 
 // fromMilliseconds is false unless they are a positive Duration.

@@ -11,6 +11,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/engines"
 	"gearshift/serving/fields"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
@@ -99,13 +100,13 @@ func (d *dispatch) note(a *answer) {
 
 // tenant is on whose behalf the request comes.
 func (s *Server) tenant(c *gin.Context) string {
-	return s.line.tenant(c.Request.Header, access.Tenant(c))
+	return s.queue.Tenant(c.Request.Header, access.Tenant(c))
 }
 
 // follow binds a call that goes on from an earlier response to the replica that has
 // that: to any other it would mean nothing. Of a response that is not known here the
 // engine will say; another router may have asked for it.
-func (s *Server) follow(c *gin.Context, k *call) (fault *refusal) {
+func (s *Server) follow(c *gin.Context, k *call) (fault *wire.Refusal) {
 	if k.Previous == "" {
 		return nil
 	}
@@ -114,12 +115,12 @@ func (s *Server) follow(c *gin.Context, k *call) (fault *refusal) {
 		return nil
 	}
 	if at.tenant != s.tenant(c) {
-		return bad(http.StatusBadRequest, "previous_response_id", "previous_response_not_found", noResponse(k.Previous).Message)
+		return wire.Bad(http.StatusBadRequest, "previous_response_id", "previous_response_not_found", noResponse(k.Previous).Message)
 	}
 	replica := s.beside(at.replica, k.variant)
 	if replica < 0 {
 		has := s.table.Variants[s.table.Replicas[at.replica].Variant].Name
-		return bad(http.StatusBadRequest, "model", "model_mismatch", fmt.Sprintf(
+		return wire.Bad(http.StatusBadRequest, "model", "model_mismatch", fmt.Sprintf(
 			"the engine of model %q does not have the previous response, which %q gave; ask for that or %s, or send the whole input",
 			s.table.Variants[k.variant].Name, has, AutoModel))
 	}
@@ -155,7 +156,7 @@ func (s *Server) lost(replica int) string {
 }
 
 // noResponse is for an ID that is not known here, or is another's.
-func noResponse(id string) *refusal {
-	return bad(http.StatusNotFound, "response_id", "response_not_found", fmt.Sprintf(
+func noResponse(id string) *wire.Refusal {
+	return wire.Bad(http.StatusNotFound, "response_id", "response_not_found", fmt.Sprintf(
 		"there is no response %q: it was not asked for here, or not to be stored, or too long ago", id))
 }

@@ -65,7 +65,7 @@ func (s *Server) route(c *gin.Context) {
 	}
 	w, fault := s.begin(k, in.MaxTokens, spend, c.Writer.Header())
 	if fault != nil {
-		s.fail(c, fault.status, fault.Error)
+		s.fail(c, fault.Status, fault.Error)
 		return
 	}
 	if c.Request.Context().Err() != nil { // nobody would end the lease
@@ -89,7 +89,7 @@ func (s *Server) route(c *gin.Context) {
 }
 
 // readRoute reads the body of a request for a lease.
-func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refusal) {
+func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire.Refusal) {
 	k.variant = work.Auto
 	body, fault := s.read(c, false)
 	if fault != nil {
@@ -97,9 +97,9 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refu
 	}
 	defer body.Release()
 	if len(bytes.TrimSpace(body.Bytes())) == 0 {
-		return in, k, bad(http.StatusBadRequest, "", "missing_body", `the body is empty; it must be a JSON object that says what is to be routed, such as {"task": NAME, "prompt_tokens": 120, "max_tokens": 300}`)
+		return in, k, wire.Bad(http.StatusBadRequest, "", "missing_body", `the body is empty; it must be a JSON object that says what is to be routed, such as {"task": NAME, "prompt_tokens": 120, "max_tokens": 300}`)
 	}
-	if fault = refusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
+	if fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true)); fault != nil {
 		return in, k, fault
 	}
 	if k.fleet, fault = s.understandRoute(in); fault != nil {
@@ -114,15 +114,15 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *refu
 // mostPromptTokens is beyond any model's context, and can be summed.
 const mostPromptTokens = 1 << 24
 
-func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *refusal) {
+func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *wire.Refusal) {
 	if r.Task, fault = s.taskNamed(in.Task, "task"); fault != nil {
 		return r, fault
 	}
 	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {
-		return r, bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", fmt.Sprintf(`"prompt_tokens" must not be negative, nor above %d`, mostPromptTokens))
+		return r, wire.Bad(http.StatusBadRequest, "prompt_tokens", "invalid_value", fmt.Sprintf(`"prompt_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
 	if in.MaxTokens < 0 || in.MaxTokens > mostPromptTokens {
-		return r, bad(http.StatusBadRequest, "max_tokens", "invalid_value", fmt.Sprintf(`"max_tokens" must not be negative, nor above %d`, mostPromptTokens))
+		return r, wire.Bad(http.StatusBadRequest, "max_tokens", "invalid_value", fmt.Sprintf(`"max_tokens" must not be negative, nor above %d`, mostPromptTokens))
 	}
 	for _, d := range []struct {
 		key, unit string
@@ -153,13 +153,13 @@ type leaseReport struct {
 	FirstTokenMS *float64 `json:"first_token_ms"`
 }
 
-func (in leaseReport) fault() *refusal {
+func (in leaseReport) fault() *wire.Refusal {
 	if in.OutputTokens != nil && *in.OutputTokens < 0 {
-		return bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
+		return wire.Bad(http.StatusBadRequest, "output_tokens", "invalid_value", `"output_tokens" must not be negative`)
 	}
 	if in.FirstTokenMS != nil {
 		if _, ok := fromMilliseconds(*in.FirstTokenMS); !ok {
-			return bad(http.StatusBadRequest, "first_token_ms", "invalid_value", fmt.Sprintf(`"first_token_ms" is %v; it must be a positive number of milliseconds from the lease to the first token`, *in.FirstTokenMS))
+			return wire.Bad(http.StatusBadRequest, "first_token_ms", "invalid_value", fmt.Sprintf(`"first_token_ms" is %v; it must be a positive number of milliseconds from the lease to the first token`, *in.FirstTokenMS))
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *Server) endRoute(c *gin.Context) {
 	}
 	w, r, ok := s.leases.end(c.Param("lease"), access.Tenant(c), in.apply)
 	if !ok {
-		s.refuse(c, bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
+		s.refuse(c, wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return
 	}
 	if r.Tokens > 0 { // the caller has seen the replica answer
@@ -209,7 +209,7 @@ func (s *Server) endRoute(c *gin.Context) {
 }
 
 // decode reads a small body strictly. An empty one is an empty object.
-func (s *Server) decode(c *gin.Context, into any) *refusal {
+func (s *Server) decode(c *gin.Context, into any) *wire.Refusal {
 	body, fault := s.read(c, false)
 	if fault != nil {
 		return fault
@@ -218,5 +218,5 @@ func (s *Server) decode(c *gin.Context, into any) *refusal {
 	if len(bytes.TrimSpace(body.Bytes())) == 0 {
 		return nil
 	}
-	return refusalOf(wire.Decode(body.Bytes(), into, true))
+	return wire.RefusalOf(wire.Decode(body.Bytes(), into, true))
 }

@@ -22,6 +22,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/abilities"
 	"gearshift/serving/access"
+	"gearshift/serving/admission"
 	"gearshift/serving/agents"
 	"gearshift/serving/certificate"
 	"gearshift/serving/config"
@@ -121,7 +122,7 @@ type Server struct {
 	health    *engines.Controller
 	contexts  *contextLengths
 	leases    *leased
-	line      *line
+	queue     *admission.Queue
 	kept      *responses
 	abilities *abilities.Table // which endpoints replicas lack
 	watchers  []Watcher
@@ -132,9 +133,9 @@ type Server struct {
 	budget    *budget
 	memory    *limits.Memory
 	clients   *limits.Connections
-	failures  *lograte.Limiter     // lines about attempts that failed
-	pending   []pending            // by replica
-	live      atomic.Pointer[live] // what may change while running
+	failures  *lograte.Limiter        // lines about attempts that failed
+	pending   []pending               // by replica
+	running   atomic.Pointer[running] // what may change while running
 	gate      *access.Gate
 	files     files.Guard // of those that are read again
 	reloader  Reloader    // may be nil
@@ -183,8 +184,8 @@ func New(o Options) (*Server, error) {
 	s.started = s.clock()
 	s.adapter = work.NewAdapter(s.router, s.clock)
 	s.metrics = metrics.New(metrics.Options{
-		Router: s.router, Clock: s.clock, Reasons: reasons, Failures: failures,
-		Waiting: func() ([]string, []int) { return s.line.lengths() },
+		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: failures,
+		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
 	})
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
@@ -198,12 +199,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
 	s.leases = newLeased(s)
-	s.line = newLine(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
+	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
 	s.kept = newResponses(s.clock)
 	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
-	trusted := func(addr string) bool { return s.live.Load().proxies.Trust(addr) }
+	trusted := func(addr string) bool { return s.running.Load().proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.metrics.Registry.MustRegister(s.memory, s.clients)
 	var err error
@@ -265,7 +266,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watcher.Go(func() { s.watch(watching) })
 	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
 	watcher.Go(func() {
-		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.live.Load().ring }, s.log)
+		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.running.Load().ring }, s.log)
 	})
 	defer watcher.Wait()
 	defer unkeep()
@@ -284,7 +285,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // does so itself.
 func (s *Server) Close() {
 	s.draining.Store(true)
-	s.line.close()
+	s.queue.Close()
 	s.leases.close()
 	s.engines.Stop()
 }

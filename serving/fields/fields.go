@@ -116,3 +116,12 @@ func Clipped(text string) string {
 	const half = MaxMessage / 2
 	return strings.ToValidUTF8(text[:half], "") + " … " + strings.ToValidUTF8(text[len(text)-half:], "")
 }
+
+// Get is [http.Header.Get] for names that are canonical as they stand, which it would find
+// out for each request again.
+func Get(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

@@ -62,10 +62,10 @@ func (w *Work) Held() int { return w.held }
 func (w *Work) Delay() { w.late = true }
 
 // Begin routes work that has arrived to the variant, or where the policy decides if
-// that is [Auto]: at first at the moment of its arrival. The witness, if there is one,
+// that is [Auto]: at first at the moment of its arrival. The observer, if there is one,
 // is shown what that went by. After an error, which is the router's, it may be tried
 // again, at the moment that is then. It must not be called at the same time as itself.
-func (w *Work) Begin(variant int, witness router.Observer) (err error) {
+func (w *Work) Begin(variant int, observer router.Observer) (err error) {
 	a := w.adapter
 	now := w.Request.Arrival
 	if w.late {
@@ -73,7 +73,7 @@ func (w *Work) Begin(variant int, witness router.Observer) (err error) {
 	}
 	w.late = true
 	a.router.Ledger().HoldEach(a.replicas, a)
-	if w.Choice, err = a.router.Route(variant, &w.Request, now, witness); err != nil {
+	if w.Choice, err = a.router.Route(variant, &w.Request, now, observer); err != nil {
 		return err
 	}
 	w.Chosen, w.Waited = w.Variant, now-w.Request.Arrival

@@ -16,9 +16,9 @@ import (
 	"gearshift/serving/remote"
 )
 
-// live is what may change while the server runs. It is replaced as a whole; a
-// request goes by what it finds when it looks.
-type live struct {
+// running is what may change while the server runs. It is replaced as a whole; a
+// request uses what it finds when it looks.
+type running struct {
 	config Config
 	task   int // of requests that name none
 	// ring is the clients' keys, and list what it is made of; nil lets anyone in.
@@ -43,7 +43,7 @@ func (s *Server) begins() error {
 	if err != nil {
 		return err
 	}
-	s.live.Store(first)
+	s.running.Store(first)
 	if s.reloads, err = newReloads(s.metrics.Registry); err != nil {
 		return err
 	}
@@ -55,24 +55,24 @@ func (s *Server) begins() error {
 
 // tellKeys says who may ask.
 func (s *Server) tellKeys() {
-	ring := s.live.Load().ring
+	ring := s.running.Load().ring
 	switch {
 	case ring == nil:
 		s.log.Warn("no keys file: anyone who can connect may ask", "to_make_one", "gearshift key new NAME --keys FILE, and serving.keys_file: FILE")
 	case len(ring.Holders()) == 0:
-		s.log.Warn("the keys file has no keys: nobody may ask", "file", s.live.Load().config.KeysFile)
+		s.log.Warn("the keys file has no keys: nobody may ask", "file", s.running.Load().config.KeysFile)
 	default:
 		s.log.Info("API keys are asked for", "keys", len(ring.Holders()))
 	}
 }
 
 // settings is the configuration in force.
-func (s *Server) settings() *Config { return &s.live.Load().config }
+func (s *Server) settings() *Config { return &s.running.Load().config }
 
 // prepare makes what the configuration asks for: it reads the files that it names.
 // Clients known from before keep what they have spent of their limits.
-func (s *Server) prepare(c Config, before *live) (*live, error) {
-	next := &live{config: c, browser: browserRules(&c)}
+func (s *Server) prepare(c Config, before *running) (*running, error) {
+	next := &running{config: c, browser: browserRules(&c)}
 	var faults [5]error
 	next.task, faults[0] = s.defaultTask(c.DefaultTask)
 	read := s.readFile(&next.streams, before)
@@ -103,7 +103,7 @@ func (s *Server) prepare(c Config, before *live) (*live, error) {
 
 // readFile is how the files are read: at the start, when a pipe may stand for one, as long
 // as it takes, and later only if they answer in time. Streams notes the pipes.
-func (s *Server) readFile(streams *[]string, before *live) func(name string) ([]byte, error) {
+func (s *Server) readFile(streams *[]string, before *running) func(name string) ([]byte, error) {
 	if before != nil {
 		*streams = before.streams
 		return s.files.Read
@@ -117,10 +117,10 @@ func (s *Server) readFile(streams *[]string, before *live) func(name string) ([]
 }
 
 // streamed reports whether the file was a pipe, which cannot be read again.
-func (l *live) streamed(name string) bool { return l != nil && slices.Contains(l.streams, name) }
+func (l *running) streamed(name string) bool { return l != nil && slices.Contains(l.streams, name) }
 
 // certificate is the one in force if it came from a pipe; nil if it can be read again.
-func (l *live) certificate(t config.TLS) *tls.Certificate {
+func (l *running) certificate(t config.TLS) *tls.Certificate {
 	switch {
 	case l == nil || !l.streamed(t.Cert) && !l.streamed(t.Key):
 		return nil
@@ -142,7 +142,7 @@ func (s *Server) defaultTask(name string) (int, error) {
 	return 0, fmt.Errorf("default_task: no task %q", name)
 }
 
-func (l *live) keyRing() *keys.Ring {
+func (l *running) keyRing() *keys.Ring {
 	if l == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func readKeys(file string, read func(string) ([]byte, error)) ([]keys.Key, error
 }
 
 // differs names the keys whose files say something else than before.
-func (l *live) differs(next *live) []string {
+func (l *running) differs(next *running) []string {
 	var changed []string
 	if !keys.Same(l.list, next.list) {
 		changed = append(changed, "serving.keys_file")
@@ -183,7 +183,7 @@ func sameCertificate(a, b *tls.Certificate) bool {
 }
 
 // files are those that the server reads itself.
-func (l *live) files() []string {
+func (l *running) files() []string {
 	var list []string
 	for _, f := range []string{l.config.KeysFile, l.config.TLS.Cert, l.config.TLS.Key, l.config.Admin.TLS.Cert, l.config.Admin.TLS.Key} {
 		if f != "" {
@@ -198,5 +198,5 @@ func (s *Server) certificate() func() *tls.Certificate {
 	if !s.config.TLS.On() {
 		return nil
 	}
-	return func() *tls.Certificate { return s.live.Load().cert }
+	return func() *tls.Certificate { return s.running.Load().cert }
 }
