@@ -16,7 +16,7 @@ import (
 type Record = traces.Record
 
 // Trace is requests that were recorded, as a [Process]: the same arrivals every
-// time, whose true rate nobody knows. Read-only once read.
+// time, whose true rate is unknown. Read-only once read.
 type Trace traces.Trace
 
 // MeanRate implements [Process]: gaps by the time from the first arrival to the

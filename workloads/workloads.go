@@ -26,8 +26,8 @@ type Arrival struct {
 	// Deadline per output token, FirstToken to the first of them and Total to the end of
 	// the answer; zero stands for the task's own.
 	Deadline, FirstToken, Total time.Duration
-	// Rate is the true arrival rate at that moment, per second; 0 where nobody
-	// knows it, as in a trace.
+	// Rate is the true arrival rate at that moment, per second; 0 where it is
+	// unknown, as in a trace.
 	Rate float64
 }
 

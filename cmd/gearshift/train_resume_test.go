@@ -64,7 +64,7 @@ func TestFinishedTrainingIsNotRepeated(t *testing.T) {
 	again := []string{"train", "--scenario", "tiny", "--preset", "quick", "--store", path, "--resume"}
 	fail(t, append(again, "--seed", "2"), "seed 1", "now it is 2")
 	succeed(t, "policy", "rm", "tiny", "--store", path)
-	fail(t, again, `run "tiny" is finished, but no policy "tiny"`, "starts anew")
+	fail(t, again, `run "tiny" is finished, but no policy "tiny"`, "starts from the beginning")
 	if code, _, stderr := gearshift(t, append(again[:len(again)-1], "--steps", "100")...); code != 0 || strings.Contains(stderr, "interrupted") {
 		t.Errorf("anew: exit code %d, %s", code, stderr)
 	}

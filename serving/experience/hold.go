@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// hold marks the file as written to until it is closed, and says whether nobody else
-// had: no other process, and no other open file of this one. Where the file system
-// knows no locks nobody ever has.
+// hold marks the file as written to until it is closed. It reports whether the file was
+// free: not marked by another process, nor by another open file of this one. Where the file
+// system knows no locks every file is.
 func hold(file *os.File) bool {
 	return !errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -24,7 +24,7 @@ type Limit struct {
 }
 
 // Fluid bounds the utility on each workload, by the true rates of the very requests
-// that are played; the groups' means follow. Workloads whose rates nobody knows have no
+// that are played; the groups' means follow. Workloads whose rates are unknown have no
 // limit; nor have those that depart from the scenario, which is what the bound is of.
 // It fails where the scenario has no simulation or the context ends.
 func Fluid(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload, seeds []uint64) ([]Limit, error) {

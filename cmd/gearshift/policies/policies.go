@@ -18,8 +18,8 @@ const Forms = policy.RuleForms + ", store:NAME[@VERSION] or NAME"
 // JudgedBy are the workloads that a policy is chosen and judged by.
 var JudgedBy = []string{"u1", "u2", "stable"}
 
-// Contestants turns references into the policies of an evaluation. warn is told
-// of a policy that was trained in another world.
+// Contestants turns references into the policies of an evaluation. warn gets a note
+// about a policy that was trained in another environment.
 func Contestants(s *scenario.Scenario, source *Source, refs []string, warn func(string)) ([]evaluation.Contestant, error) {
 	var list []evaluation.Contestant
 	var faults []error

@@ -59,7 +59,7 @@ func (r *run) beyond(p *rl.Progress) bool {
 	return p != nil && p.Decisions >= r.last()+max(1, r.config.Environments)
 }
 
-// begin decides where a member starts: at its stored progress, or anew.
+// begin decides where a member starts: at its stored progress, or at the beginning.
 func (r *run) begin(m *member, stderr io.Writer) error {
 	stored, err := r.store.GetTraining(m.run)
 	switch {
@@ -127,7 +127,7 @@ func (r *run) end(policy checkpoints.Ref, again bool) error {
 	case err == nil:
 		r.ended = &entry
 	case !again:
-		return fmt.Errorf("run %q is finished, but %w; without --resume it starts anew", r.options.Name, err)
+		return fmt.Errorf("run %q is finished, but %w; without --resume it starts from the beginning", r.options.Name, err)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *run) end(policy checkpoints.Ref, again bool) error {
 // matches refuses to continue a run with other ingredients.
 func (r *run) matches(stored checkpoints.Meta) error {
 	differ := func(what string, was, is any) error {
-		return fmt.Errorf("cannot resume run %q: it began with %s %v, now it is %v; train under another --name to start anew", r.options.Name, what, was, is)
+		return fmt.Errorf("cannot resume run %q: it began with %s %v, now it is %v; train under another --name to start from the beginning", r.options.Name, what, was, is)
 	}
 	switch now := r.meta; {
 	case stored.Scenario != now.Scenario:
@@ -156,7 +156,7 @@ func (r *run) matches(stored checkpoints.Meta) error {
 	case stored.Seed != now.Seed:
 		return differ("seed", stored.Seed, now.Seed)
 	case stored.OwnEpisodes != now.OwnEpisodes:
-		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts anew, and calibrate with --from train", r.options.Name)
+		return fmt.Errorf("cannot resume run %q: its networks began on the same episodes, as they did in earlier versions; now each has its own; without --resume it starts from the beginning, and calibrate with --from train", r.options.Name)
 	}
 	return nil
 }
