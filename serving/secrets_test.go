@@ -36,7 +36,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	operators, adminEnded := newPipes(), make(chan error, 1)
 	go func() { adminEnded <- g.ServeAdmin(ctx, operators) }()
 
-	var told strings.Builder
+	var answers strings.Builder
 	send := func(c *http.Client, method, url, body string, header ...string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 		if err != nil {
@@ -50,8 +50,8 @@ func TestNoSecretIsTold(t *testing.T) {
 			defer response.Body.Close()
 			text, _ := io.ReadAll(response.Body)
 			if response.Header.Get("X-Gearshift-Variant") == "" { // not an engine's
-				told.Write(text)
-				_ = response.Header.Write(&told)
+				answers.Write(text)
+				_ = response.Header.Write(&answers)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func TestNoSecretIsTold(t *testing.T) {
 		t.Error(err)
 	}
 	hash, _ := keys.HashOf(key).MarshalText()
-	for name, text := range map[string]string{"log": g.logs.String(), "answers": told.String(), "metrics": g.do("GET", "/metrics", "").Body.String()} {
+	for name, text := range map[string]string{"log": g.logs.String(), "answers": answers.String(), "metrics": g.do("GET", "/metrics", "").Body.String()} {
 		if len(text) < 500 {
 			t.Errorf("the %s tell nothing at all: %s", name, text)
 		}

@@ -59,7 +59,7 @@ func TestSpansTellOfARequest(t *testing.T) {
 	if w.Code != http.StatusOK {
 		t.Fatal(w.Body)
 	}
-	server, told := named(t, spans, "POST "+chat)
+	server, attributes := named(t, spans, "POST "+chat)
 	if server.SpanKind != trace.SpanKindServer || server.SpanContext.TraceID().String() != traceID || server.Parent.SpanID().String() != "00f067aa0ba902b7" {
 		t.Errorf("the request's span: kind %v, trace %v, parent %v", server.SpanKind, server.SpanContext.TraceID(), server.Parent.SpanID())
 	}
@@ -69,11 +69,11 @@ func TestSpansTellOfARequest(t *testing.T) {
 		"gearshift.replica": "small@a", "gearshift.host": "a", "gearshift.policy": "wants@3", "gearshift.outcome": "completed",
 		"gearshift.attempts": "1", "gearshift.deadline_ms": "40", "gearshift.deadline_met": "true", "gearshift.utility": "0.5",
 	} {
-		if told[name] != want {
-			t.Errorf("%s is %q, want %q", name, told[name], want)
+		if attributes[name] != want {
+			t.Errorf("%s is %q, want %q", name, attributes[name], want)
 		}
 	}
-	if told["gen_ai.response.time_to_first_chunk"] == "" {
+	if attributes["gen_ai.response.time_to_first_chunk"] == "" {
 		t.Error("no time to the first chunk")
 	}
 	decide, why := named(t, spans, "decide")
@@ -110,9 +110,9 @@ func TestSpansTellOfFaults(t *testing.T) {
 	if w := g.do("POST", chat, ask); w.Code != http.StatusBadGateway {
 		t.Fatal(w.Code, w.Body)
 	}
-	_, told := named(t, spans, "POST "+chat)
-	if told["gearshift.attempts"] != "2" || told["error.type"] != "upstream_unavailable" || told["gearshift.outcome"] != "failed" || told["gearshift.deadline_met"] != "false" {
-		t.Errorf("told %v", told)
+	_, attributes := named(t, spans, "POST "+chat)
+	if attributes["gearshift.attempts"] != "2" || attributes["error.type"] != "upstream_unavailable" || attributes["gearshift.outcome"] != "failed" || attributes["gearshift.deadline_met"] != "false" {
+		t.Errorf("attributes %v", attributes)
 	}
 	var attempts []string
 	for _, x := range spans.GetSpans() {
@@ -125,8 +125,8 @@ func TestSpansTellOfFaults(t *testing.T) {
 	}
 	spans.Reset()
 	g.do("POST", chat, `{"model":"huge"}`)
-	if _, told = named(t, spans, "POST "+chat); told["gearshift.outcome"] != "refused" || told["http.response.status_code"] != "404" || told["gen_ai.request.model"] != "huge" {
-		t.Errorf("of a refused request %v", told)
+	if _, attributes = named(t, spans, "POST "+chat); attributes["gearshift.outcome"] != "refused" || attributes["http.response.status_code"] != "404" || attributes["gen_ai.request.model"] != "huge" {
+		t.Errorf("of a refused request %v", attributes)
 	}
 }
 

@@ -42,14 +42,14 @@ type site struct {
 	queue   queue
 	limiter *connections.Limiter
 	l       net.Listener
-	told    []string
+	reasons []string
 }
 
 const refusal = "HTTP/1.1 503 full"
 
 func newSite(t *testing.T, c connections.Config) *site {
 	s := &site{t: t, queue: make(queue, 1), limiter: connections.New(c, 1<<20, func(addr string) bool { return strings.HasPrefix(addr, "198.51.100.") })}
-	s.l = s.limiter.Listener(s.queue, false, []byte(refusal), func(reason string) { s.told = append(s.told, reason) })
+	s.l = s.limiter.Listener(s.queue, false, []byte(refusal), func(reason string) { s.reasons = append(s.reasons, reason) })
 	return s
 }
 
@@ -114,8 +114,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 					t.Fatalf("%s is refused", addr)
 				}
 			}
-			if c := s.busy(x.next); (c == nil) != (x.refused != "") || strings.Join(s.told, " ") != x.refused {
-				t.Errorf("%s is refused for %q, want %q", x.next, s.told, x.refused)
+			if c := s.busy(x.next); (c == nil) != (x.refused != "") || strings.Join(s.reasons, " ") != x.refused {
+				t.Errorf("%s is refused for %q, want %q", x.next, s.reasons, x.refused)
 			}
 		})
 	}
