@@ -2,6 +2,7 @@ package serving
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -16,9 +17,6 @@ import (
 	"gearshift/serving/work"
 )
 
-// headerReason says why a request is refused under load.
-const headerReason = "X-Gearshift-Reason"
-
 // headerWaited is how long the request waited for room.
 const headerWaited = "X-Gearshift-Waited-Ms"
 
@@ -26,14 +24,14 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 // time bounds how long.
 func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
-	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), granted(c).Classes)
+	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend keys.Spend
 	if fault == nil && !e.counts { // no budget pays for what no model does
 		answers := 0
 		if e.generates {
 			answers = max(1, k.fleet.Answers)
 		}
-		spend, fault = s.reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
+		spend, fault = access.Reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
 	}
 	if fault != nil {
 		s.metrics.Refused(fault.Status)
@@ -61,6 +59,19 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	}
 	s.begun(w, k, s.clock()-before-w.Waited, h)
 	return w, nil
+}
+
+// expected is how many tokens the request is expected to take, of its prompt and of so
+// many answers, of at most maxTokens each if that is not zero.
+func (s *Server) expected(prompt, answers, maxTokens int) int64 {
+	mean := s.queue.Output()
+	switch {
+	case maxTokens > 0 && (mean == 0 || float64(maxTokens) < mean):
+		mean = float64(maxTokens)
+	case mean == 0:
+		mean = 1
+	}
+	return int64(prompt) + int64(math.Ceil(mean))*int64(answers)
 }
 
 // begin routes the call of a caller that dispatches by itself, at once, or refuses it.
@@ -115,7 +126,7 @@ func (s *Server) shed(err error, k call, by admission.FlowKey, h http.Header) *w
 	if errors.As(err, &refused) {
 		after = refused.After
 	}
-	h.Set(headerReason, reason)
+	h.Set(access.HeaderReason, reason)
 	h.Set("Retry-After", strconv.Itoa(int((after+time.Second-1)/time.Second)))
 	return &f
 }

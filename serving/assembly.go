@@ -111,7 +111,7 @@ func (t trialWatcher) Ended(w *work.Work, r work.Result) {
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
 	headerRequestID, "Retry-After", "Retry-After-Ms",
-	headerVariant, headerReplica, headerPolicy, headerOverhead, headerFallback, headerAttempts, headerExplain, headerReason, headerWaited,
+	headerVariant, headerReplica, headerPolicy, headerOverhead, headerFallback, headerAttempts, headerExplain, access.HeaderReason, headerWaited,
 }
 
 func browserRules(c *Config) *browser.Rules {

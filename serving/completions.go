@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/router"
+	"gearshift/serving/access"
 	"gearshift/serving/work"
 )
 
@@ -17,13 +18,13 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	var k call
 	if fault == nil {
 		defer body.Release()
-		k, fault = s.understand(c.Request.Header, body, s.allowed(granted(c)))
+		k, fault = s.understand(c.Request.Header, body, s.catalogue.Allowed(access.Granted(c)))
 	}
 	if fault == nil && e.stores {
 		fault = s.follow(c, &k)
 	}
 	if fault == nil {
-		fault = s.permit(c, &k)
+		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	if fault == nil {
 		s.able(e, &k)

@@ -8,6 +8,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/admission"
+	"gearshift/serving/catalogue"
 	"gearshift/serving/complaint"
 	"gearshift/serving/work"
 )
@@ -67,7 +68,7 @@ func (c *contextLengths) limit(replica int) int {
 // holding has a bit for each variant with a replica that could hold a prompt of so many
 // tokens. It is zero if all could, or none: then the engines are to say.
 func (c *contextLengths) holding(prompt int) (variants uint64) {
-	if int64(prompt) <= c.lowest.Load() || len(c.table.Variants) > mostVariants {
+	if int64(prompt) <= c.lowest.Load() || len(c.table.Variants) > catalogue.MostVariants {
 		return 0
 	}
 	all := true

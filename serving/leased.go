@@ -184,7 +184,7 @@ func (s *Server) noLease(c *gin.Context, why leases.Refusal) int {
 		leases.Anonymous: "leases without an API key hold their share of the fleet (serving.leases.anonymous_share); end those that are over, or try again later",
 		leases.Replica:   "leases hold their share of the replica that would answer; try again later, or with a shorter prompt",
 	}[why]
-	c.Header(headerReason, code)
+	c.Header(access.HeaderReason, code)
 	c.Header("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
 	s.fail(c, http.StatusTooManyRequests, wire.Error{Type: wire.RateLimit, Code: wire.Optional(code), Message: message})
 	return http.StatusTooManyRequests

@@ -15,8 +15,6 @@ import (
 // The headers that the server reads or writes.
 const (
 	headerRequestID = "X-Request-Id"
-	headerTask      = "X-Gearshift-Task"
-	headerQuality   = "X-Gearshift-Min-Quality"
 	headerVariant   = "X-Gearshift-Variant"
 	headerReplica   = "X-Gearshift-Replica"
 	headerPolicy    = "X-Gearshift-Policy"

@@ -17,7 +17,6 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/fields"
 	"gearshift/serving/wire"
-	"gearshift/serving/work"
 )
 
 // call is a client's request, understood.
@@ -171,13 +170,13 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	r.In(body)
 	k := call{Request: r}
 	var fault *wire.Refusal
-	if k.variant, fault = s.variant(r.Model, allowed); fault != nil {
+	if k.variant, fault = s.catalogue.Variant(r.Model, allowed); fault != nil {
 		return k, fault
 	}
-	if k.fleet.Task, fault = s.task(h, r, k.variant); fault != nil {
+	if k.fleet.Task, fault = s.catalogue.Task(h, r.Task, k.variant); fault != nil {
 		return k, fault
 	}
-	if fault = s.answers(k.fleet.Task, k.variant); fault != nil {
+	if fault = s.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}
 	if k.fleet.Deadline, fault = deadline(h, deadlineHeaders, "milliseconds per output token"); fault != nil {
@@ -189,7 +188,7 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	if k.fleet.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
 		return k, fault
 	}
-	if k.fleet.MinQuality, fault = s.minQuality(h, k.fleet.Task, k.variant); fault != nil {
+	if k.fleet.MinQuality, fault = s.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
 		return k, fault
 	}
 	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)
@@ -201,58 +200,6 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 		k.fleet.Answers = n
 	}
 	return k, nil
-}
-
-// variant is the index of the model's variant, or Auto.
-func (s *Server) variant(model string, allowed uint64) (int, *wire.Refusal) {
-	if model == AutoModel {
-		return work.Auto, nil
-	}
-	if model == "" {
-		return 0, wire.Bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+s.modelNames(allowed))
-	}
-	if i := s.table.VariantIndex(model); i >= 0 {
-		return i, nil
-	}
-	return 0, wire.Bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", model, s.modelNames(allowed)))
-}
-
-// modelNames lists auto and the variants that have a bit; zero is all of them.
-func (s *Server) modelNames(variants uint64) string {
-	text := "there are " + AutoModel
-	for i, v := range s.table.Variants {
-		if variants == 0 || variants>>i&1 == 1 {
-			text += ", " + v.Name
-		}
-	}
-	return text
-}
-
-// task is the index of a request's task. The header must name one; metadata is the
-// application's own, whose "task" may be another matter. Variant is Auto, or pinned.
-func (s *Server) task(h http.Header, r *wire.Request, variant int) (int, *wire.Refusal) {
-	if name := fields.Get(h, headerTask); name != "" {
-		return s.taskNamed(name, "x-gearshift-task")
-	}
-	if i := s.table.TaskIndex(r.Task); i >= 0 {
-		return i, nil
-	}
-	return s.taskFor(variant), nil
-}
-
-// taskNamed is the index of a task; no name stands for the default.
-func (s *Server) taskNamed(name, param string) (int, *wire.Refusal) {
-	if name == "" {
-		return s.running.Load().task, nil
-	}
-	if i := s.table.TaskIndex(name); i >= 0 {
-		return i, nil
-	}
-	names := make([]string, len(s.table.Tasks))
-	for i := range s.table.Tasks {
-		names[i] = s.table.Tasks[i].Name
-	}
-	return 0, wire.Bad(http.StatusBadRequest, param, "unknown_task", fmt.Sprintf("there is no task %q; there are %s", name, strings.Join(names, ", ")))
 }
 
 // deadline reads the first of the headers that is there; zero if none is.

@@ -125,10 +125,10 @@ func (s *Server) follow(c *gin.Context, k *call) (fault *wire.Refusal) {
 			s.table.Variants[k.variant].Name, has, AutoModel))
 	}
 	k.variant, k.fleet.Only = s.table.Replicas[replica].Variant, replica+1
-	if fault = s.answers(k.fleet.Task, k.variant); fault != nil {
+	if fault = s.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return fault
 	}
-	k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, k.variant)
+	k.fleet.MinQuality, fault = s.catalogue.MinQuality(c.Request.Header, k.fleet.Task, k.variant)
 	return fault
 }
 

@@ -58,7 +58,7 @@ func (s *Server) route(c *gin.Context) {
 	}
 	k.account = accountOf(c.Request.Context())
 	k.fleet.Session = session(s.config.Affinity, c.Request.Header)
-	spend, fault := s.reserve(c, s.expected(k.fleet.PromptTokens, 1, in.MaxTokens))
+	spend, fault := access.Reserve(c, s.expected(k.fleet.PromptTokens, 1, in.MaxTokens))
 	if fault != nil {
 		s.refuse(c, fault)
 		return
@@ -105,8 +105,8 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire
 	if k.fleet, fault = s.understandRoute(in); fault != nil {
 		return in, k, fault
 	}
-	if k.fleet.MinQuality, fault = s.minQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
-		fault = s.permit(c, &k)
+	if k.fleet.MinQuality, fault = s.catalogue.MinQuality(c.Request.Header, k.fleet.Task, work.Auto); fault == nil {
+		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	return in, k, fault
 }
@@ -115,7 +115,7 @@ func (s *Server) readRoute(c *gin.Context) (in routeRequest, k call, fault *wire
 const mostPromptTokens = 1 << 24
 
 func (s *Server) understandRoute(in routeRequest) (r fleet.Request, fault *wire.Refusal) {
-	if r.Task, fault = s.taskNamed(in.Task, "task"); fault != nil {
+	if r.Task, fault = s.catalogue.TaskNamed(in.Task, "task"); fault != nil {
 		return r, fault
 	}
 	if r.PromptTokens = in.PromptTokens; r.PromptTokens < 0 || r.PromptTokens > mostPromptTokens {

@@ -40,8 +40,8 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodDelete, "/v1/responses/{id}", s.keptResponse),
 		keyed(http.MethodGet, "/v1/responses/{id}/input_items", s.keptResponse),
 		free(keyed(http.MethodPost, "/v1/responses/{id}/cancel", s.keptResponse)),
-		keyed(http.MethodGet, "/v1/models", s.listModels),
-		keyed(http.MethodGet, "/v1/models/{id...}", s.oneModel), // names of models may hold slashes
+		keyed(http.MethodGet, "/v1/models", s.catalogue.ListModels),
+		keyed(http.MethodGet, "/v1/models/{id...}", s.catalogue.OneModel), // names of models may hold slashes
 		keyed(http.MethodGet, metricsPath, s.clientMetrics),
 		keyed(http.MethodGet, "/version", s.getVersion),
 		keyed(http.MethodGet, "/v1/gearshift/status", s.status),

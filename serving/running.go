@@ -83,7 +83,7 @@ func (s *Server) prepare(c Config, before *running) (*running, error) {
 		next.list, faults[1] = readKeys(c.KeysFile, read)
 	}
 	if faults[1] == nil && c.KeysFile != "" {
-		faults[1] = s.checkGrants(c, next.list)
+		faults[1] = s.catalogue.CheckGrants(&c, next.list)
 	}
 	if next.cert = before.certificate(c.TLS); next.cert == nil {
 		next.cert, faults[2] = certificate.Load(c.TLS, read)

@@ -24,6 +24,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/agents"
+	"gearshift/serving/catalogue"
 	"gearshift/serving/certificate"
 	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
@@ -41,7 +42,7 @@ import (
 type Config = config.Config
 
 // AutoModel is the name of the model by which the policy chooses.
-const AutoModel = "auto"
+const AutoModel = catalogue.AutoModel
 
 // Backend is what answers for one replica.
 type Backend struct {
@@ -137,13 +138,13 @@ type Server struct {
 	pending   []pending               // by replica
 	running   atomic.Pointer[running] // what may change while running
 	gate      *access.Gate
+	catalogue *catalogue.Catalogue
 	files     files.Guard // of those that are read again
 	reloader  Reloader    // may be nil
 	reloads   *reloads
 	trials    *trial.Trials
 
 	reloading sync.Mutex // one order at a time
-	created   int64      // Unix time, for the list of models
 	started   time.Duration
 
 	observers []Observer
@@ -166,7 +167,7 @@ func New(o Options) (*Server, error) {
 		config: o.Config, router: o.Router, table: o.Router.Table(),
 		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
 		clock: o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
-		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer, created: time.Now().Unix(),
+		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer,
 		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader,
 	}
 	if len(s.backends) != len(s.table.Replicas) {
@@ -186,6 +187,9 @@ func New(o Options) (*Server, error) {
 	s.metrics = metrics.New(metrics.Options{
 		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: failures,
 		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
+	})
+	s.catalogue = catalogue.New(catalogue.Options{
+		Table: s.table, DefaultTask: func() int { return s.running.Load().task }, Fail: s.fail,
 	})
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {

@@ -118,7 +118,7 @@ func (g *Gate) exceeded(c *gin.Context, h *keys.Holder, v keys.Verdict, wait tim
 		code, message = "concurrency_limit_exceeded", fmt.Sprintf("this API key may have %d requests at the same time", h.Limits().Concurrency)
 		wait = g.RetryAfter()
 	}
-	c.Header("X-Gearshift-Reason", code)
+	c.Header(HeaderReason, code)
 	c.Header("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 	// The official clients wait by this one, which is finer.
 	c.Header("Retry-After-Ms", strconv.FormatInt(max(1, int64(math.Ceil(float64(wait)/float64(time.Millisecond)))), 10))

@@ -1,4 +1,4 @@
-package serving
+package catalogue
 
 import (
 	"fmt"
@@ -12,23 +12,26 @@ import (
 	"gearshift/serving/work"
 )
 
-// minQuality reads the quality, by the scenario's for the task, below which no answer
+// HeaderQuality sets the lowest quality of an answer that the client takes.
+const HeaderQuality = "X-Gearshift-Min-Quality"
+
+// MinQuality reads the quality, by the scenario's for the task, below which no answer
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
-// one, or any. Variant is Auto, or pinned.
-func (s *Server) minQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
-	text := strings.TrimSpace(fields.Get(h, headerQuality))
+// one, or any. Variant is [work.Auto], or pinned.
+func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
+	text := strings.TrimSpace(fields.Get(h, HeaderQuality))
 	if text == "" {
 		return 0, nil
 	}
-	param := strings.ToLower(headerQuality)
+	param := strings.ToLower(HeaderQuality)
 	floor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
 		return 0, wire.Bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
 	}
-	t := &s.table.Tasks[task]
+	t := &k.table.Tasks[task]
 	best, all := -1, true
 	for v, q := range t.Quality {
-		if !s.table.Answers(task, v) {
+		if !k.table.Answers(task, v) {
 			continue
 		}
 		if best < 0 || q > t.Quality[best] {
@@ -36,13 +39,13 @@ func (s *Server) minQuality(h http.Header, task, variant int) (float64, *wire.Re
 		}
 		all = all && q >= floor
 	}
-	there := fmt.Sprintf("the best is %q with %v", s.table.Variants[best].Name, t.Quality[best])
+	there := fmt.Sprintf("the best is %q with %v", k.table.Variants[best].Name, t.Quality[best])
 	switch {
 	case t.Quality[best] < floor:
 		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("no model has quality %v for task %q; %s", floor, t.Name, there))
 	case variant != work.Auto && t.Quality[variant] < floor:
 		return 0, wire.Bad(http.StatusBadRequest, param, "quality_not_found", fmt.Sprintf("%q has quality %v for task %q, not %v; %s",
-			s.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
+			k.table.Variants[variant].Name, t.Quality[variant], t.Name, floor, there))
 	case variant != work.Auto || all:
 		return 0, nil
 	}

@@ -1,0 +1,102 @@
+// Package catalogue is what clients may name in a request: models, tasks, and qualities. It
+// refuses what there is not, what does not go together, and what a client's key may not use.
+package catalogue
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+	"gearshift/serving/access"
+	"gearshift/serving/wire"
+	"gearshift/serving/work"
+)
+
+// AutoModel is the name of the model by which the policy chooses.
+const AutoModel = "auto"
+
+// Options are what a Catalogue is made of.
+type Options struct {
+	// Table has the variants, which clients know as models, and the tasks.
+	Table *fleet.Table
+	// DefaultTask is the index of the task of requests that name none.
+	DefaultTask func() int
+	// Fail answers with an error.
+	Fail func(c *gin.Context, status int, e wire.Error)
+}
+
+// Catalogue is what clients may name. Its methods may be called from any goroutine.
+type Catalogue struct {
+	table       *fleet.Table
+	defaultTask func() int
+	fail        func(c *gin.Context, status int, e wire.Error)
+	created     int64 // Unix time, for the list of models
+}
+
+// New makes a Catalogue.
+func New(o Options) *Catalogue {
+	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, fail: o.Fail, created: time.Now().Unix()}
+}
+
+// Variant is the index of the model's variant, or [work.Auto]. The client may know of the
+// allowed variants; zero is all of them.
+func (k *Catalogue) Variant(model string, allowed uint64) (int, *wire.Refusal) {
+	if model == AutoModel {
+		return work.Auto, nil
+	}
+	if model == "" {
+		return 0, wire.Bad(http.StatusBadRequest, "model", "missing_model", `"model" is missing; `+k.modelNames(allowed))
+	}
+	if i := k.table.VariantIndex(model); i >= 0 {
+		return i, nil
+	}
+	return 0, k.noModel(model, allowed)
+}
+
+func (k *Catalogue) noModel(name string, allowed uint64) *wire.Refusal {
+	return wire.Bad(http.StatusNotFound, "model", "model_not_found", fmt.Sprintf("there is no model %q; %s", name, k.modelNames(allowed)))
+}
+
+// modelNames lists auto and the variants that have a bit; zero is all of them.
+func (k *Catalogue) modelNames(variants uint64) string {
+	text := "there are " + AutoModel
+	for i, v := range k.table.Variants {
+		if variants == 0 || variants>>i&1 == 1 {
+			text += ", " + v.Name
+		}
+	}
+	return text
+}
+
+func (k *Catalogue) model(name string) wire.Model {
+	return wire.Model{ID: name, Object: "model", Created: k.created, OwnedBy: "gearshift"}
+}
+
+// ListModels answers with the models that the client may ask for.
+func (k *Catalogue) ListModels(c *gin.Context) {
+	list := wire.Models{Object: "list", Data: []wire.Model{k.model(AutoModel)}}
+	allowed := k.Allowed(access.Granted(c))
+	for i, v := range k.table.Variants {
+		if allowed != 0 && allowed>>i&1 == 0 {
+			continue
+		}
+		list.Data = append(list.Data, k.model(v.Name))
+	}
+	c.JSON(http.StatusOK, list)
+}
+
+// OneModel answers with the model of the path, if the client may ask for it.
+func (k *Catalogue) OneModel(c *gin.Context) {
+	name := strings.TrimPrefix(c.Param("id"), "/")
+	allowed, i := k.Allowed(access.Granted(c)), k.table.VariantIndex(name)
+	if name != AutoModel && (i < 0 || allowed != 0 && allowed>>i&1 == 0) {
+		fault := k.noModel(name, allowed)
+		k.fail(c, fault.Status, fault.Error)
+		return
+	}
+	c.JSON(http.StatusOK, k.model(name))
+}
