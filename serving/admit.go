@@ -82,7 +82,7 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 	w := s.adapter.Arrive(k.fleet)
 	w.Spend = spend
 	w.Reported = true
-	w.Unseen = s.unseenOf(maxTokens) // the caller does not report how far the answer is
+	w.Unseen = s.leases.Unseen(maxTokens) // the caller does not report how far the answer is
 	if err := w.Begin(k.variant, k.account.observer(k.fleet)); err != nil && !s.unfit(w, k, err) {
 		spend.End(time.Now(), 0)
 		key := s.queue.Default()

@@ -42,7 +42,7 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 		Drift: m, Correct: corrects(c), Clock: s.clock, Log: s.log,
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
-			Leased:   func(leased []int) { s.leases.set.Count(leased) },
+			Leased:   func(leased []int) { s.leases.Count(leased) },
 			Lost:     func(replica int) int { return s.pending[replica].abandon() },
 			Replaced: func(replica int) { s.abilities.Forget(replica) },
 			Context:  s.contexts.report,

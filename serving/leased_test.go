@@ -15,6 +15,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
+	"gearshift/serving/leasing"
 	"gearshift/serving/trial"
 )
 
@@ -248,7 +249,7 @@ func TestOperatorsListAndRevokeLeases(t *testing.T) {
 		g.do("POST", routePath, `{"task":"copy","prompt_tokens":7}`, "Authorization", "Bearer "+secrets[key])
 		h.add(time.Second)
 	}
-	list := func(method, path string, status int) (out serving.Leases) {
+	list := func(method, path string, status int) (out leasing.Leases) {
 		t.Helper()
 		w := g.order(method, path, "")
 		if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != status {

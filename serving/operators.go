@@ -106,9 +106,13 @@ func (x operations) Policies(note string) any {
 }
 
 func (x operations) Leases(revoked int) any {
-	out := x.Server.Leases()
+	out := x.leases.List()
 	out.Revoked = revoked
 	return out
+}
+
+func (x operations) RevokeLeases(f func(key, id string) bool) int {
+	return x.leases.Revoke(f, byAdmin)
 }
 
 func (x operations) Reload(by string) (any, error) { return x.Server.Reload(by) }

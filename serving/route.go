@@ -43,8 +43,8 @@ type routeAnswer struct {
 // end the lease when its answer has come.
 func (s *Server) route(c *gin.Context) {
 	key := access.Tenant(c)
-	if why := s.leases.fits(key); why != leases.None {
-		status := s.noLease(c, why)
+	if why := s.leases.Fits(key); why != leases.None {
+		status := s.leases.Refuse(c, why)
 		s.metrics.Refused(status)
 		if status < http.StatusInternalServerError {
 			accountOf(c.Request.Context()).refused()
@@ -73,11 +73,11 @@ func (s *Server) route(c *gin.Context) {
 		s.settle(w, work.Cancelled, 0)
 		return
 	}
-	timeout := s.leaseTime(w, in.MaxTokens)
-	id, why := s.leases.add(key, w, in.MaxTokens, timeout, access.Of(c))
+	timeout := s.leases.Lifetime(w, in.MaxTokens)
+	id, why := s.leases.Add(key, w, in.MaxTokens, timeout, access.Of(c))
 	if why != leases.None {
 		s.settle(w, work.Cancelled, 0)
-		s.noLease(c, why)
+		s.leases.Refuse(c, why)
 		return
 	}
 	replica := s.table.Replicas[w.Replica]
@@ -190,7 +190,7 @@ func (s *Server) endRoute(c *gin.Context) {
 		s.refuse(c, fault)
 		return
 	}
-	w, r, ok := s.leases.end(c.Param("lease"), access.Tenant(c), in.apply)
+	w, r, ok := s.leases.End(c.Param("lease"), access.Tenant(c), in.apply)
 	if !ok {
 		s.refuse(c, wire.Bad(http.StatusNotFound, "lease", "lease_not_found", "there is no such lease; it may have ended or expired"))
 		return

@@ -31,6 +31,7 @@ import (
 	"gearshift/serving/engines"
 	"gearshift/serving/files"
 	"gearshift/serving/keys"
+	"gearshift/serving/leasing"
 	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
 	"gearshift/serving/metrics"
@@ -122,7 +123,7 @@ type Server struct {
 	engines   *engines.Engines
 	health    *engines.Controller
 	contexts  *contextLengths
-	leases    *leased
+	leases    *leasing.Manager
 	queue     *admission.Queue
 	kept      *responses
 	abilities *abilities.Table // which endpoints replicas lack
@@ -202,7 +203,11 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
 	s.observers = append(s.observers, newAccessLog(s.settings, s.log, s.clock))
-	s.leases = newLeased(s)
+	s.leases = leasing.New(leasing.Options{
+		Table: s.table, Settings: s.settings, Output: o.OutputTokens, Settle: s.settle, Fail: s.fail,
+		NewID: randomID, Clock: s.clock, Log: s.log,
+	})
+	s.metrics.Registry.MustRegister(s.leases)
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
 	s.kept = newResponses(s.clock)
@@ -274,7 +279,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	})
 	defer watcher.Wait()
 	defer unkeep()
-	defer s.leases.close() // which counts among what keys have used
+	defer s.leases.Close() // which counts among what keys have used
 	defer unwatch()
 	select {
 	case err := <-failed:
@@ -290,6 +295,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Close() {
 	s.draining.Store(true)
 	s.queue.Close()
-	s.leases.close()
+	s.leases.Close()
 	s.engines.Stop()
 }

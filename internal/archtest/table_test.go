@@ -188,7 +188,9 @@ var table = []room{
 		"it observes requests: what is counted is reported to it, and it asks nobody and changes nothing"},
 	{"serving/admission", []string{"router", "router/queue", "serving/config", "serving/fields", "serving/wire", "serving/work"},
 		"who waits for room, and who is refused, is decided without a look at connections or answers: what is counted is behind an interface"},
-	{"serving", []string{"serving/admission", "serving/catalogue", "serving/config", "serving/work", "serving/metrics", "router", "router/fleet", "router/control", "serving/agents", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/files", "serving/browser", "serving/paths", "serving/abilities", "serving/access", "serving/admin", "serving/certificate", "serving/lograte", "serving/complaint", "serving/engines", "serving/explain", "serving/figures", "serving/limits", "serving/trial"},
+	{"serving/leasing", []string{"router/fleet", "serving/access", "serving/config", "serving/keys", "serving/leases", "serving/metrics", "serving/wire", "serving/work"},
+		"what a caller holds is work that has begun: who routed it, and how requests are read, is the server's business"},
+	{"serving", []string{"serving/admission", "serving/catalogue", "serving/leasing", "serving/config", "serving/work", "serving/metrics", "router", "router/fleet", "router/control", "serving/agents", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/files", "serving/browser", "serving/paths", "serving/abilities", "serving/access", "serving/admin", "serving/certificate", "serving/lograte", "serving/complaint", "serving/engines", "serving/explain", "serving/figures", "serving/limits", "serving/trial"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
@@ -230,7 +232,7 @@ var table = []room{
 		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
-		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving", "serving/config", "serving/keys", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
+		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving", "serving/config", "serving/keys", "serving/leasing", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},
 		"an operator's commands act on the store, the keys file, or a running router through its admin API: they serve nothing"},
 	{"cmd/gearshift/logdata", []string{
 		"cmd/gearshift/scenario", "router/fleet", "router/profile", "workloads", "env/evaluation", "env/evaluation/logged", "serving/experience"},

@@ -12,7 +12,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
-	"gearshift/serving"
+	"gearshift/serving/leasing"
 )
 
 func NewLeaseCommand() *cobra.Command {
@@ -29,7 +29,7 @@ func newLeaseList() *cobra.Command {
 			if format != "text" && format != "json" {
 				return fmt.Errorf("--format %q: want text or json", format)
 			}
-			var now serving.Leases
+			var now leasing.Leases
 			if err := o.ask(c.Context(), http.MethodGet, "/admin/leases", nil, &now); err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func newLeaseList() *cobra.Command {
 	return c
 }
 
-func writeLeases(w io.Writer, list []serving.LeaseStatus) error {
+func writeLeases(w io.Writer, list []leasing.LeaseStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LEASE\tKEY\tTASK\tREPLICA\tPROMPT\tAGE\tEXPIRES IN")
 	for _, l := range list {
@@ -68,7 +68,7 @@ them; work that they have sent to an engine continues there.`,
 			if err != nil {
 				return err
 			}
-			var now serving.Leases
+			var now leasing.Leases
 			if err := o.ask(c.Context(), http.MethodDelete, path, nil, &now); err != nil {
 				return err
 			}
