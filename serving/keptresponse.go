@@ -20,8 +20,8 @@ import (
 // or judge of the replica's health hears of it.
 func (s *Server) keptResponse(c *gin.Context) {
 	id := c.Param("id")
-	at, ok := s.kept.find(id)
-	if !ok || at.tenant != s.tenant(c) {
+	at, ok := s.kept.Find(id)
+	if !ok || at.Tenant != s.tenant(c) {
 		fault := noResponse(id)
 		s.fail(c, fault.Status, fault.Error)
 		return
@@ -30,16 +30,16 @@ func (s *Server) keptResponse(c *gin.Context) {
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), total, config.Overdue(config.PhaseTotal))
 	defer cancel()
 	s.writableAfter(c, total)
-	replica := s.table.Replicas[at.replica]
+	replica := s.table.Replicas[at.Replica]
 	c.Header(headerReplica, replica.Name)
 	c.Header(headerVariant, s.table.Variants[replica.Variant].Name)
 	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c}
 	proxy := httputil.ReverseProxy{
-		Transport: s.backends[at.replica].Transport,
+		Transport: s.backends[at.Replica].Transport,
 		Rewrite:   d.rewrite,
 		ModifyResponse: func(r *http.Response) error {
 			s.closing(c)
-			return understandable(r, s.keyed(at.replica))
+			return understandable(r, s.keyed(at.Replica))
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			var foreign foreignAnswer

@@ -3,85 +3,14 @@ package serving
 import (
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/access"
 	"gearshift/serving/engines"
-	"gearshift/serving/fields"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
-
-// The bounds of what is remembered of responses. OpenAI keeps them as long; engines
-// that keep them in memory do so until they end.
-const (
-	mostResponses = 1 << 16
-	responseAge   = 30 * 24 * time.Hour
-)
-
-// responses remembers which replica has which answer of the Responses API. Engines keep
-// those for themselves, and clients come back for one by its ID. Nothing of what was
-// asked or answered is kept.
-type responses struct {
-	clock work.Clock
-
-	mu    sync.Mutex // protects all below
-	known map[string]response
-	order []string // IDs, from the oldest
-}
-
-type response struct {
-	replica int
-	tenant  string // on whose behalf it was asked for
-	since   time.Duration
-}
-
-func newResponses(clock work.Clock) *responses {
-	return &responses{clock: clock, known: map[string]response{}}
-}
-
-// keep remembers a response. An ID stays its tenant's: some engines let clients choose
-// it, and nobody gets another's by that.
-func (r *responses) keep(id string, replica int, tenant string) {
-	if !fields.Plain(id) {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock()
-	for len(r.order) > 0 && now-r.known[r.order[0]].since >= responseAge {
-		r.forget()
-	}
-	was, again := r.known[id]
-	if again {
-		if was.tenant == tenant {
-			was.replica = replica
-			r.known[id] = was
-		}
-		return
-	}
-	if len(r.order) >= mostResponses {
-		r.forget()
-	}
-	r.known[id] = response{replica, tenant, now}
-	r.order = append(r.order, id)
-}
-
-// forget drops the oldest. The caller holds r.mu.
-func (r *responses) forget() {
-	delete(r.known, r.order[0])
-	r.order = r.order[1:]
-}
-
-func (r *responses) find(id string) (response, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.known[id]
-	return at, ok && r.clock()-at.since < responseAge
-}
 
 // note remembers where the answer is kept, as soon as it says its ID and before any of
 // that goes out: the client may come back for it at once.
@@ -94,7 +23,7 @@ func (d *dispatch) note(a *answer) {
 	}
 	if id := a.meter.ID(); id != "" {
 		a.noted = true
-		d.kept.keep(id, a.replica, d.owner)
+		d.kept.Keep(id, a.replica, d.owner)
 	}
 }
 
@@ -110,16 +39,16 @@ func (s *Server) follow(c *gin.Context, k *call) (fault *wire.Refusal) {
 	if k.Previous == "" {
 		return nil
 	}
-	at, ok := s.kept.find(k.Previous)
+	at, ok := s.kept.Find(k.Previous)
 	if !ok {
 		return nil
 	}
-	if at.tenant != s.tenant(c) {
+	if at.Tenant != s.tenant(c) {
 		return wire.Bad(http.StatusBadRequest, "previous_response_id", "previous_response_not_found", noResponse(k.Previous).Message)
 	}
-	replica := s.beside(at.replica, k.variant)
+	replica := s.beside(at.Replica, k.variant)
 	if replica < 0 {
-		has := s.table.Variants[s.table.Replicas[at.replica].Variant].Name
+		has := s.table.Variants[s.table.Replicas[at.Replica].Variant].Name
 		return wire.Bad(http.StatusBadRequest, "model", "model_mismatch", fmt.Sprintf(
 			"the engine of model %q does not have the previous response, which %q gave; ask for that or %s, or send the whole input",
 			s.table.Variants[k.variant].Name, has, AutoModel))

@@ -35,6 +35,7 @@ import (
 	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
 	"gearshift/serving/metrics"
+	"gearshift/serving/responses"
 	"gearshift/serving/trial"
 	"gearshift/serving/work"
 )
@@ -125,7 +126,7 @@ type Server struct {
 	contexts  *contextLengths
 	leases    *leasing.Manager
 	queue     *admission.Queue
-	kept      *responses
+	kept      *responses.Store
 	abilities *abilities.Table // which endpoints replicas lack
 	watchers  []Watcher
 	engine    *gin.Engine
@@ -210,7 +211,7 @@ func New(o Options) (*Server, error) {
 	s.metrics.Registry.MustRegister(s.leases)
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
-	s.kept = newResponses(s.clock)
+	s.kept = responses.New(s.clock)
 	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().proxies.Trust(addr) }
