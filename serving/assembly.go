@@ -14,6 +14,7 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
 	"gearshift/serving/keys"
+	"gearshift/serving/overview"
 	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
@@ -63,6 +64,9 @@ func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (n
 	defer s.reloading.Unlock()
 	return s.trials.Order(order, ref, share, reason)
 }
+
+// Status is what the server has done so far, and how its fleet is.
+func (s *Server) Status() overview.Status { return s.overview.Status() }
 
 // Policies reports which policy is in charge, which is on trial, and how they compare.
 func (s *Server) Policies() trial.Policies { return s.trials.Policies() }

@@ -44,7 +44,7 @@ func (s *Server) clientRoutes() []route {
 		keyed(http.MethodGet, "/v1/models/{id...}", s.catalogue.OneModel), // names of models may hold slashes
 		keyed(http.MethodGet, metricsPath, s.clientMetrics),
 		keyed(http.MethodGet, "/version", s.getVersion),
-		keyed(http.MethodGet, "/v1/gearshift/status", s.status),
+		keyed(http.MethodGet, "/v1/gearshift/status", s.overview.ServeStatus),
 		routed(keyed(http.MethodPost, routePath, s.route), "route"),
 		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
 	}
@@ -58,10 +58,10 @@ func (s *Server) clientRoutes() []route {
 		}
 	}
 	probe("/", s.home)
-	probe("/healthz", s.alive)
-	probe("/health", s.alive) // vLLM's
-	probe("/ping", s.alive)   // SageMaker's
-	probe("/readyz", s.ready)
+	probe("/healthz", s.overview.Alive)
+	probe("/health", s.overview.Alive) // vLLM's
+	probe("/ping", s.overview.Alive)   // SageMaker's
+	probe("/readyz", s.overview.Ready)
 	return list
 }
 
@@ -71,7 +71,7 @@ func (s *Server) adminRoutes() []route {
 		return route{Route: Route{Method: method, Path: path, Access: AdminToken}, serve: serve}
 	}
 	list := []route{
-		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.alive},
+		{Route: Route{Method: http.MethodGet, Path: "/healthz", Access: AdminOpen}, serve: s.overview.Alive},
 		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
 	}
 	for _, o := range s.operators.orders.Routes() {

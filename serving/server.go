@@ -13,7 +13,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"go.opentelemetry.io/otel/trace"
@@ -35,6 +34,7 @@ import (
 	"gearshift/serving/limits"
 	"gearshift/serving/lograte"
 	"gearshift/serving/metrics"
+	"gearshift/serving/overview"
 	"gearshift/serving/responses"
 	"gearshift/serving/trial"
 	"gearshift/serving/work"
@@ -141,13 +141,13 @@ type Server struct {
 	running   atomic.Pointer[running] // what may change while running
 	gate      *access.Gate
 	catalogue *catalogue.Catalogue
+	overview  *overview.Overview
 	files     files.Guard // of those that are read again
 	reloader  Reloader    // may be nil
 	reloads   *reloads
 	trials    *trial.Trials
 
 	reloading sync.Mutex // one order at a time
-	started   time.Duration
 
 	observers []Observer
 	version   string
@@ -184,7 +184,7 @@ func New(o Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.started = s.clock()
+	started := s.clock()
 	s.adapter = work.NewAdapter(s.router, s.clock)
 	s.metrics = metrics.New(metrics.Options{
 		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: failures,
@@ -199,6 +199,10 @@ func New(o Options) (*Server, error) {
 	}
 	s.contexts = newContexts(s.table, s.backends)
 	s.watchEngines(o.Drift)
+	s.overview = overview.New(overview.Options{
+		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
+		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
+	})
 	s.budget, s.failures = newBudget(s.config.Retries), lograte.New()
 	if err := s.join(o.Modules); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"gearshift/serving"
+	"gearshift/serving/overview"
 )
 
 // ask sends one request after the other for a model until the context ends. The last one
@@ -68,7 +68,7 @@ func (l *loading) check(length time.Duration, real bool) {
 	if counts.completed != len(l.asked) || counts.all() != len(l.asked) {
 		l.t.Errorf("the clients sent %d requests, the router counts %+v", len(l.asked), counts)
 	}
-	var list []serving.ReplicaStatus
+	var list []overview.ReplicaStatus
 	if err := json.Unmarshal([]byte(succeed(l.t, "replica", "ls", "--format", "json", "--admin", l.admin)), &list); err != nil {
 		l.t.Fatal(err)
 	}

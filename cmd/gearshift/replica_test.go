@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"gearshift/serving"
+	"gearshift/serving/overview"
 )
 
 // repositoryAt is an inference server with a repository of models, as Triton has one: at
@@ -78,7 +78,7 @@ func TestReplicaOrders(t *testing.T) {
 		fail(t, append(append([]string{"replica"}, args...), admin...), want)
 	}
 	var small, large string
-	var list []serving.ReplicaStatus
+	var list []overview.ReplicaStatus
 	if err := json.Unmarshal([]byte(succeed(t, append([]string{"replica", "ls", "--format", "json"}, admin...)...)), &list); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/dashboard"
+	"gearshift/serving/overview"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,7 +107,7 @@ func (g *rig) admin(method, path string, header ...string) *httptest.ResponseRec
 // shown is what the page gets, as far as the tests look.
 type shown struct {
 	Boot    int64
-	Status  serving.Status
+	Status  overview.Status
 	Seconds []struct {
 		At                            int64
 		Chosen                        []int

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"gearshift/serving"
+	"gearshift/serving/overview"
 	"gearshift/serving/trial"
 )
 
@@ -24,7 +24,7 @@ type data struct {
 	Hosts    []string         `json:"hosts"`
 	Variants []string         `json:"variants"`
 	Tasks    []taskData       `json:"tasks"`
-	Status   serving.Status   `json:"status"`
+	Status   overview.Status  `json:"status"`
 	Policies trial.Policies   `json:"policies"`
 	Seconds  []secondData     `json:"seconds"`
 	Recent   []Decision       `json:"decisions"`
@@ -39,7 +39,7 @@ type taskData struct {
 
 // Data is what the page shows, to be encoded as JSON. The query has the last second ("second") and the
 // last revision ("revision") that the page knows.
-func (d *Dashboard) Data(status serving.Status, policies trial.Policies, query url.Values) any {
+func (d *Dashboard) Data(status overview.Status, policies trial.Policies, query url.Values) any {
 	now := d.now()
 	from, _ := strconv.ParseInt(query.Get("second"), 10, 64)
 	revision, _ := strconv.ParseUint(query.Get("revision"), 10, 64)

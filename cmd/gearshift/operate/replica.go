@@ -16,7 +16,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
-	"gearshift/serving"
+	"gearshift/serving/overview"
 )
 
 func NewReplicaCommand() *cobra.Command {
@@ -61,12 +61,12 @@ func newReplicaList() *cobra.Command {
 }
 
 // replicas asks the router for the states of its replicas.
-func (o *operator) replicas(ctx context.Context) (list []serving.ReplicaStatus, err error) {
+func (o *operator) replicas(ctx context.Context) (list []overview.ReplicaStatus, err error) {
 	err = o.ask(ctx, http.MethodGet, "/admin/replicas", nil, &list)
 	return list, err
 }
 
-func writeReplicas(w io.Writer, list []serving.ReplicaStatus) error {
+func writeReplicas(w io.Writer, list []overview.ReplicaStatus) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REPLICA\tHOST\tSTATE\tIN FLIGHT\tLIFECYCLE\tNOTE")
 	for i := range list {
@@ -77,7 +77,7 @@ func writeReplicas(w io.Writer, list []serving.ReplicaStatus) error {
 }
 
 // stateOf returns the state of a replica, with the state that it is on its way to.
-func stateOf(r *serving.ReplicaStatus) string {
+func stateOf(r *overview.ReplicaStatus) string {
 	state := r.Lifecycle.State
 	if r.Lifecycle.Doing != "" {
 		state += " → " + r.Lifecycle.Target
@@ -86,7 +86,7 @@ func stateOf(r *serving.ReplicaStatus) string {
 }
 
 // noteOf returns what else there is to know of a replica: errors, notes, and why it is ejected.
-func noteOf(r *serving.ReplicaStatus) string {
+func noteOf(r *overview.ReplicaStatus) string {
 	var notes []string
 	for _, note := range []string{r.Lifecycle.Error, r.Lifecycle.Note, r.Note} {
 		if note != "" && !strings.Contains(strings.Join(notes, "; "), note) { // an engine's reason is in the order's error too
@@ -150,7 +150,7 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 	if o.verb == "sleep" {
 		path += "?level=" + strconv.Itoa(o.level)
 	}
-	var after serving.ReplicaStatus
+	var after overview.ReplicaStatus
 	if err := o.ask(c.Context(), http.MethodPost, path, struct{}{}, &after); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 
 // unfollowed returns the error of a load or a wake that leaves the replica down. A replica that is
 // placed as loaded has nothing to load, but takes no requests while its engine does not answer.
-func (o *replicaOrder) unfollowed(r *serving.ReplicaStatus) error {
+func (o *replicaOrder) unfollowed(r *overview.ReplicaStatus) error {
 	if o.verb != "load" && o.verb != "wake" || r.Lifecycle.State != "down" || r.Lifecycle.Doing != "" {
 		return nil
 	}
@@ -183,10 +183,10 @@ func (o *replicaOrder) unfollowed(r *serving.ReplicaStatus) error {
 }
 
 // replica asks for the state of one replica.
-func (o *replicaOrder) replica(ctx context.Context, name string) (serving.ReplicaStatus, error) {
+func (o *replicaOrder) replica(ctx context.Context, name string) (overview.ReplicaStatus, error) {
 	list, err := o.replicas(ctx)
 	if err != nil {
-		return serving.ReplicaStatus{}, err
+		return overview.ReplicaStatus{}, err
 	}
 	names := make([]string, len(list))
 	for i := range list {
@@ -194,14 +194,14 @@ func (o *replicaOrder) replica(ctx context.Context, name string) (serving.Replic
 			return list[i], nil
 		}
 	}
-	return serving.ReplicaStatus{}, fmt.Errorf("the router has no replica %q; there are %s", name, strings.Join(names, ", "))
+	return overview.ReplicaStatus{}, fmt.Errorf("the router has no replica %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // lookAgain is the interval at which the state of a replica is asked for, with --wait.
 const lookAgain = 200 * time.Millisecond
 
 // settled waits until the order is carried out.
-func (o *replicaOrder) settled(ctx context.Context, name string) (serving.ReplicaStatus, error) {
+func (o *replicaOrder) settled(ctx context.Context, name string) (overview.ReplicaStatus, error) {
 	late := time.NewTimer(o.timeout)
 	defer late.Stop()
 	for {

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"gearshift/serving"
+	"gearshift/serving/overview"
 )
 
 // TestReplicaThatStaysDown has a load that cannot bring its replica up.
 func TestReplicaThatStaysDown(t *testing.T) {
-	down := serving.ReplicaStatus{Name: "small@a"}
+	down := overview.ReplicaStatus{Name: "small@a"}
 	down.State, down.Why = "ejected", "connect"
 	down.Lifecycle.State = "down"
-	up := serving.ReplicaStatus{Name: "small@a"}
+	up := overview.ReplicaStatus{Name: "small@a"}
 	up.Lifecycle.State = "up"
 	for verb, want := range map[string]bool{"load": true, "wake": true, "unload": false, "sleep": false, "drain": false, "undrain": false} {
 		o := &replicaOrder{verb: verb}
@@ -29,7 +29,7 @@ func TestReplicaThatStaysDown(t *testing.T) {
 
 // TestNotesSayNothingTwice has an engine's reason in the order's error as well.
 func TestNotesSayNothingTwice(t *testing.T) {
-	var r serving.ReplicaStatus
+	var r overview.ReplicaStatus
 	r.Note = "drift"
 	r.Lifecycle.Error, r.Lifecycle.Note = "small@a was not loaded: no whole file", "no whole file"
 	if got, want := noteOf(&r), "small@a was not loaded: no whole file; drift"; got != want {

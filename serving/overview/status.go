@@ -1,15 +1,10 @@
-package serving
+package overview
 
 import (
-	"net/http"
-
-	"github.com/gin-gonic/gin"
-
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
 	"gearshift/serving/figures"
 	"gearshift/serving/metrics"
-	"gearshift/serving/wire"
 )
 
 // Status is the body of GET /v1/gearshift/status.
@@ -61,80 +56,47 @@ type ReplicaStatus struct {
 }
 
 // Status is what the server has done so far, and how the fleet stands.
-func (s *Server) Status() Status {
+func (o *Overview) Status() Status {
 	var v fleet.View
-	now := s.clock()
-	s.router.Ledger().View(now, &v)
+	now := o.Clock()
+	o.Router.Ledger().View(now, &v)
 	out := Status{
-		Policy: s.router.PolicyName(), UptimeS: (now - s.started).Seconds(),
-		Draining: s.draining.Load(), ArrivalRate: v.Rate, Placement: s.router.Ledger().Epoch(), Queue: s.metrics.Queue.Status(),
+		Policy: o.Router.PolicyName(), UptimeS: (now - o.Started).Seconds(),
+		Draining: o.Draining(), ArrivalRate: v.Rate, Placement: o.Router.Ledger().Epoch(), Queue: o.Metrics.Queue.Status(),
 	}
-	statuses, lifecycles := s.engines.Statuses(now), s.engines.Lifecycles()
-	for i, r := range s.table.Replicas {
+	statuses, lifecycles := o.Engines.Statuses(now), o.Engines.Lifecycles()
+	for i, r := range o.table.Replicas {
 		out.InFlight += v.Own(i)
 		out.Replicas = append(out.Replicas, ReplicaStatus{
-			Name: r.Name, Variant: s.table.Variants[r.Variant].Name, Host: s.table.Hosts[r.Host].Name,
-			Up: !v.Down[i], Drained: s.router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: s.kvUse(i), Context: s.contexts.of(i), Drift: s.driftOf(i), Slowdown: s.slowdownOf(i), Status: statuses[i], Lifecycle: lifecycles[i],
+			Name: r.Name, Variant: o.table.Variants[r.Variant].Name, Host: o.table.Hosts[r.Host].Name,
+			Up: !v.Down[i], Drained: o.Router.Ledger().Drained(i), InFlight: int32(v.Own(i)), Limit: r.Limit, KVUse: o.kvUse(i), Context: o.Context(i), Drift: o.driftOf(i), Slowdown: o.slowdownOf(i), Status: statuses[i], Lifecycle: lifecycles[i],
 		})
 	}
-	sums := s.metrics.Totals()
+	sums := o.Metrics.Totals()
 	out.Fallbacks, out.Rejected = sums.Fallbacks, sums.Rejected
 	out.Total, out.Variants, out.Tasks = sums.Total, sums.Variants, sums.Tasks
 	return out
 }
 
-func (s *Server) kvUse(replica int) *float64 {
-	if size := s.table.Replicas[replica].KVTokens; size > 0 {
-		return figures.Pointer(float64(s.adapter.Held(replica)) / float64(size))
+func (o *Overview) kvUse(replica int) *float64 {
+	if size := o.table.Replicas[replica].KVTokens; size > 0 {
+		return figures.Pointer(float64(o.Held(replica)) / float64(size))
 	}
 	return nil
 }
 
-func (s *Server) status(c *gin.Context) { c.JSON(http.StatusOK, s.Status()) }
-
 // slowdownOf is nil of a replica that is not taken to be slow.
-func (s *Server) slowdownOf(replica int) *float64 {
-	if factor := s.engines.Slowdown(replica); factor > 1 {
+func (o *Overview) slowdownOf(replica int) *float64 {
+	if factor := o.Engines.Slowdown(replica); factor > 1 {
 		return figures.Pointer(factor)
 	}
 	return nil
 }
 
 // driftOf is nil of a replica that has not answered enough.
-func (s *Server) driftOf(replica int) *float64 {
-	if ratio, known := s.engines.DriftOf(replica); known {
+func (o *Overview) driftOf(replica int) *float64 {
+	if ratio, known := o.Engines.DriftOf(replica); known {
 		return figures.Pointer(ratio)
 	}
 	return nil
-}
-
-// alive says that the process answers.
-func (s *Server) alive(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) }
-
-// ready says whether requests should be sent here: not while shutting down,
-// nor while every replica is down. A full fleet is ready; it asks for patience.
-func (s *Server) ready(c *gin.Context) {
-	switch {
-	case s.draining.Load():
-		s.notReady(c, "shutting down")
-	case !s.anyUp():
-		s.notReady(c, "no replica is up")
-	default:
-		c.JSON(http.StatusOK, gin.H{"status": "ready"})
-	}
-}
-
-func (s *Server) notReady(c *gin.Context, why string) {
-	s.fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "not_ready", Message: why})
-}
-
-func (s *Server) anyUp() bool {
-	var v fleet.View
-	s.router.Ledger().View(s.clock(), &v)
-	for _, down := range v.Down {
-		if !down {
-			return true
-		}
-	}
-	return false
 }
