@@ -15,6 +15,7 @@ import (
 	"gearshift/serving/engines"
 	"gearshift/serving/keys"
 	"gearshift/serving/overview"
+	"gearshift/serving/recording"
 	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
@@ -91,10 +92,10 @@ func (s *Server) source() trial.Source {
 	return s.reloader
 }
 
-// policySetOf is the router's policies, also of one within a [Recorder]; nil if they cannot
+// policySetOf is the router's policies, also of one within a [recording.Recorder]; nil if they cannot
 // be changed.
 func policySetOf(r work.Router) trial.PolicySet {
-	if recorder, ok := r.(*Recorder); ok {
+	if recorder, ok := r.(*recording.Recorder); ok {
 		r = recorder.Router
 	}
 	p, _ := r.(trial.PolicySet)

@@ -45,7 +45,7 @@ type grafana struct {
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	var next transport
-	recorded, _ := recording(t, nil)
+	recorded, _ := logging(t, nil)
 	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) { return next(r) }), withDrift(nil), recorded)
 	ok, failing := says(http.StatusOK, eventType, stream), says(http.StatusInternalServerError, jsonType, `{"error":{"message":"no"}}`)
 	refused := func(*http.Request) (*http.Response, error) {

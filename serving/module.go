@@ -32,6 +32,9 @@ type Parts struct {
 	Watcher  Watcher
 }
 
+// Join implements [Module]: parts that need nothing of the server are one by themselves.
+func (p Parts) Join(*Server) Parts { return p }
+
 // Access says on which port an endpoint is, and who may use it.
 type Access uint8
 

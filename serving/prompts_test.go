@@ -117,7 +117,7 @@ func usage(tokens *int) transport {
 // What engines count of prompts corrects the estimates of the task, and of no other. What is
 // recorded is what the decision went by.
 func TestEstimatesAreCorrectedByUsage(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	counted := 140
 	g := newRig(t, usage(&counted), with)
 	body := said(t, strings.TrimSpace(strings.Repeat("word ", 193))) // 200 with the marks

@@ -106,7 +106,7 @@ func TestTheQualityAskedForIsDownOrBusy(t *testing.T) {
 // Where a floor leaves variants out, no policy was free to choose: the row says so,
 // whoever chose.
 func TestRowsWithAFloorArePinned(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, good, with)
 	g.do("POST", chat, ask, minQuality, "0.9")
 	if err := g.core.SetPolicy(chooses(large)); err != nil {

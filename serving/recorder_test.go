@@ -15,12 +15,13 @@ import (
 	"gearshift/serving"
 	"gearshift/serving/config"
 	"gearshift/serving/experience"
+	"gearshift/serving/recording"
 	"gearshift/serving/work"
 )
 
-// recording makes a rig log what it routes; the function returned ends the log and
+// logging makes a rig log what it routes; the function returned ends the log and
 // reads it.
-func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Options), func() *experience.Log) {
+func logging(t *testing.T, change func(*experience.Config)) (func(*serving.Options), func() *experience.Log) {
 	t.Helper()
 	c := experience.DefaultConfig()
 	c.Path = filepath.Join(t.TempDir(), "experience.jsonl")
@@ -33,8 +34,8 @@ func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Opt
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	return func(o *serving.Options) {
-			recorder := serving.NewRecorder(o.Router, store)
-			o.Router, o.Modules = recorder, append(o.Modules, recorder)
+			recorder := recording.New(o.Router, store)
+			o.Router, o.Modules = recorder, append(o.Modules, serving.Parts{Metrics: recorder.Metrics(), Watcher: recorder})
 		}, func() *experience.Log {
 			if err := store.Close(); err != nil {
 				t.Fatal(err)
@@ -49,7 +50,7 @@ func recording(t *testing.T, change func(*experience.Config)) (func(*serving.Opt
 
 // A row tells the decision and what came of it, and none of the words.
 func TestRequestsAreRecorded(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, says(200, jsonType, fine), with)
 	busy, _ := g.core.Ledger().Begin(smallOnA, 0)
 	g.do("POST", chat, ask, "x-gearshift-task", "copy", "x-llm-d-slo-tpot-ms", "70000")
@@ -83,7 +84,7 @@ func TestRequestsAreRecorded(t *testing.T) {
 
 // Rows are used again, and hold nothing of what they held before.
 func TestRowsOfPinnedRequestsHaveNoPropensity(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, says(200, jsonType, fine), with)
 	for range 200 {
 		g.do("POST", chat, ask)
@@ -98,7 +99,7 @@ func TestRowsOfPinnedRequestsHaveNoPropensity(t *testing.T) {
 
 // Work that fails or is moved is recorded too; what is not placed is not.
 func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, says(500, jsonType, `{}`), with)
 	if err := g.core.Try(chooses(large), 0.75); err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestWhatBecomesOfWorkIsRecorded(t *testing.T) {
 
 // Of work that is moved, both the choice and where it ended are kept.
 func TestMovedWorkIsRecorded(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	dead := transport(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	})
@@ -150,7 +151,7 @@ func (instant) Route(_ int, _ *fleet.Request, _ time.Duration, w router.Observer
 
 // A request that is not sampled costs no memory, and every observer sees its own.
 func TestRecorderCost(t *testing.T) {
-	none, read := recording(t, func(c *experience.Config) { c.Sample = 1e-12 })
+	none, read := logging(t, func(c *experience.Config) { c.Sample = 1e-12 })
 	plain := instant{testRouter(t, nil)}
 	recorded := &serving.Options{Router: plain}
 	none(recorded)
@@ -169,7 +170,7 @@ func TestRecorderCost(t *testing.T) {
 	if w.seen != 202 {
 		t.Errorf("the observer has seen %d choices of 202", w.seen)
 	}
-	all, _ := recording(t, nil)
+	all, _ := logging(t, nil)
 	sampled := &serving.Options{Router: plain}
 	all(sampled)
 	route(sampled.Router)()
@@ -183,7 +184,7 @@ func TestRecorderCost(t *testing.T) {
 
 // Many at once are all recorded, each once.
 func TestRecorderAtOnce(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, says(200, jsonType, fine), with)
 	const n = 200
 	ended := make(chan struct{}, n)
@@ -218,7 +219,7 @@ func TestExperienceFaults(t *testing.T) {
 
 // Policies are steered and reloaded while their requests are logged.
 func TestPoliciesAreSteeredBesideARecorder(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	w := &ward{policies: candidates()}
 	g := newRig(t, says(200, jsonType, fine), withToken, withReloader(w), with)
 	g.obeys(t, "canary", `{"policy":"next","share":1}`)
@@ -234,7 +235,7 @@ func TestPoliciesAreSteeredBesideARecorder(t *testing.T) {
 
 // The log says which outcomes clients told of their leases.
 func TestToldOutcomesAreMarkedInTheLog(t *testing.T) {
-	with, read := recording(t, nil)
+	with, read := logging(t, nil)
 	g := newRig(t, says(200, jsonType, fine), with)
 	r := g.route(t, `{"prompt_tokens":3}`)
 	g.do("POST", routePath+"/"+r.Lease+"/end", `{"output_tokens":5}`)

@@ -192,9 +192,11 @@ var table = []room{
 		"it remembers where something is kept: what is kept stays with the engine"},
 	{"serving/overview", []string{"router/fleet", "serving/engines", "serving/figures", "serving/metrics", "serving/wire", "serving/work"},
 		"it reads what the other rooms keep, and changes nothing"},
+	{"serving/recording", []string{"router", "router/fleet", "serving/experience", "serving/work"},
+		"it sees what a decision sees, and changes none: who serves, and what is served, is not its business"},
 	{"serving/leasing", []string{"router/fleet", "serving/access", "serving/config", "serving/keys", "serving/leases", "serving/metrics", "serving/wire", "serving/work"},
 		"what a caller holds is work that has begun: who routed it, and how requests are read, is the server's business"},
-	{"serving", []string{"serving/admission", "serving/catalogue", "serving/leasing", "serving/responses", "serving/overview", "serving/config", "serving/work", "serving/metrics", "router", "router/fleet", "router/control", "serving/agents", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/experience", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/files", "serving/browser", "serving/paths", "serving/abilities", "serving/access", "serving/admin", "serving/certificate", "serving/lograte", "serving/complaint", "serving/engines", "serving/explain", "serving/figures", "serving/limits", "serving/trial"},
+	{"serving", []string{"serving/admission", "serving/catalogue", "serving/leasing", "serving/responses", "serving/overview", "serving/recording", "serving/config", "serving/work", "serving/metrics", "router", "router/fleet", "router/control", "serving/agents", "router/health", "router/signals", "serving/wire", "serving/tokens", "serving/probes", "router/drift", "serving/gauges", "serving/keys", "serving/memory", "serving/connections", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/files", "serving/browser", "serving/paths", "serving/abilities", "serving/access", "serving/admin", "serving/certificate", "serving/lograte", "serving/complaint", "serving/engines", "serving/explain", "serving/figures", "serving/limits", "serving/trial"},
 		"the server routes through an interface and must link no training stack"},
 	{"serving/memnet", nil,
 		"a kit for whoever tests what listens: it carries bytes, whatever they say"},
@@ -233,7 +235,7 @@ var table = []room{
 	{"cmd/gearshift/serverapp", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
 		"router/fleet", "router/policy", "router/profile", "router/admission", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},

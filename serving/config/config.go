@@ -75,7 +75,7 @@ type Config struct {
 	// Classes of requests that wait; the first is that of a request that names none.
 	// Empty is a single one.
 	Classes []Class `yaml:"classes,omitempty"`
-	// Experience is the log of routed requests; see [Recorder].
+	// Experience is the log of routed requests; see [experience.Config].
 	Experience experience.Config `yaml:"experience"`
 	// Steering is what operators set for clients and themselves.
 	Steering `yaml:",inline"`

@@ -4,6 +4,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/serving"
 	"gearshift/serving/experience"
+	"gearshift/serving/recording"
 )
 
 // LogExperience makes the server log what it routes, if the scenario says so. Begin
@@ -19,8 +20,8 @@ func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error
 	if err != nil {
 		return nil, nil, err
 	}
-	recorder := serving.NewRecorder(o.Router, store)
-	o.Router, o.Modules = recorder, append(o.Modules, recorder)
+	recorder := recording.New(o.Router, store)
+	o.Router, o.Modules = recorder, append(o.Modules, serving.Parts{Metrics: recorder.Metrics(), Watcher: recorder})
 	return store.Begin, func() {
 		if err := store.Close(); err != nil {
 			o.Log.Error("cannot end the log of experience", "error", err)

@@ -1,4 +1,6 @@
-package serving
+// Package recording logs routed requests: it stands between a server and its router, where it
+// sees what was known at each decision, and hears how the work ended.
+package recording
 
 import (
 	"sync"
@@ -14,9 +16,9 @@ import (
 )
 
 // Recorder keeps routed requests in a store. It is the Router that the server
-// routes by, where it sees what was known, and a Watcher, where it hears how the
-// work ended. It costs a request that is not sampled no memory and
-// no lock.
+// routes by, where it sees what was known, and is called when work ends, where it hears how.
+// It is a [prometheus.Collector] of what it has logged. It costs a request that is not sampled
+// no memory and no lock.
 type Recorder struct {
 	work.Router
 	store   *experience.Store
@@ -26,16 +28,14 @@ type Recorder struct {
 	open map[uint64]*experience.Row
 }
 
-// Join implements [Module]. The server must route by the Recorder, as well.
-func (c *Recorder) Join(*Server) Parts {
-	return Parts{Metrics: []prometheus.Collector{c}, Watcher: c}
-}
+// Metrics are what a server registers of the Recorder.
+func (c *Recorder) Metrics() []prometheus.Collector { return []prometheus.Collector{c} }
 
 // mostOpen bounds the rows of requests under way.
 const mostOpen = 1 << 16
 
-// NewRecorder routes by r and writes to the store, which stays the caller's.
-func NewRecorder(r work.Router, store *experience.Store) *Recorder {
+// New routes by r and writes to the store, which stays the caller's.
+func New(r work.Router, store *experience.Store) *Recorder {
 	return &Recorder{Router: r, store: store, open: map[uint64]*experience.Row{}}
 }
 
@@ -45,7 +45,7 @@ type sight struct {
 	next router.Observer // another one that wants to see, or nil
 }
 
-// Saw implements [router.Observer].
+// Observe implements [router.Observer].
 func (s *sight) Observe(v *fleet.View, c router.Choice) {
 	s.row.View.CopyFrom(v)
 	if s.next != nil {
@@ -53,7 +53,7 @@ func (s *sight) Observe(v *fleet.View, c router.Choice) {
 	}
 }
 
-// inquiry is the observer of a request beside one that wants to hear the policy's reasons.
+// inquiry is the observer of a request next to one that wants to hear the policy's reasons.
 type inquiry struct {
 	*sight
 	router.ExplanationObserver
@@ -68,7 +68,7 @@ func observerOf(row *experience.Row, w router.Observer) router.Observer {
 	return s
 }
 
-// Route implements [Router].
+// Route implements [work.Router].
 func (c *Recorder) Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error) {
 	if !c.store.Sampled(r.ID) {
 		choice, err := c.Router.Route(variant, r, now, w)
@@ -108,7 +108,7 @@ func (c *Recorder) chosen(row *experience.Row, r *fleet.Request, choice router.C
 	}
 }
 
-// Ended implements [Watcher].
+// Ended completes the row of a request whose work is over.
 func (c *Recorder) Ended(w *work.Work, r work.Result) {
 	id := w.Request.ID
 	if !c.store.Sampled(id) {
