@@ -110,7 +110,7 @@ func (a *Account) Client() string {
 	if a.server == nil {
 		return ""
 	}
-	return a.server.running.Load().proxies.Client(a.conn, a.forwarded)
+	return a.server.running.Load().Proxies.Client(a.conn, a.forwarded)
 }
 
 // longestModel bounds what is kept of a model's name, which may be anything, in bytes.

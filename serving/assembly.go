@@ -1,6 +1,8 @@
 package serving
 
 import (
+	"crypto/tls"
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -113,6 +115,49 @@ func (t trialWatcher) Ended(w *work.Work, r work.Result) {
 	}
 }
 
+// begins reads what the configuration names for the first time.
+func (s *Server) begins() error {
+	first, err := s.loader.Load(s.config, nil)
+	if err == nil {
+		err = first.Ring.RestoreUsage(s.config.UsageFile)
+	}
+	if err != nil {
+		return err
+	}
+	s.running.Store(first)
+	if s.reloads, err = newReloads(s.metrics.Registry); err != nil {
+		return err
+	}
+	s.gate = s.newGate()
+	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
+	r := s.metrics.Registry
+	return errors.Join(r.Register(s.gate), r.Register(drainCollector{s}), r.Register(s.trials))
+}
+
+// tellKeys says who may ask.
+func (s *Server) tellKeys() {
+	ring := s.running.Load().Ring
+	switch {
+	case ring == nil:
+		s.log.Warn("no keys file: anyone who can connect may ask", "to_make_one", "gearshift key new NAME --keys FILE, and serving.keys_file: FILE")
+	case len(ring.Holders()) == 0:
+		s.log.Warn("the keys file has no keys: nobody may ask", "file", s.running.Load().Config.KeysFile)
+	default:
+		s.log.Info("API keys are asked for", "keys", len(ring.Holders()))
+	}
+}
+
+// settings is the configuration in force.
+func (s *Server) settings() *Config { return &s.running.Load().Config }
+
+// certificate has the clients' certificate in force; nil without encryption.
+func (s *Server) certificate() func() *tls.Certificate {
+	if !s.config.TLS.On() {
+		return nil
+	}
+	return func() *tls.Certificate { return s.running.Load().Cert }
+}
+
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
 	headerRequestID, "Retry-After", "Retry-After-Ms",
@@ -130,8 +175,8 @@ func browserRules(c *Config) *browser.Rules {
 // newGate makes what lets clients in.
 func (s *Server) newGate() *access.Gate {
 	return access.New(access.Options{
-		Rules: func() *browser.Rules { return s.running.Load().browser },
-		Ring:  func() *keys.Ring { return s.running.Load().ring },
+		Rules: func() *browser.Rules { return s.running.Load().Browser },
+		Ring:  func() *keys.Ring { return s.running.Load().Ring },
 		Open:  s.open, Free: func(c *gin.Context) bool { return s.known.free[c.FullPath()] },
 		RetryAfter: func() time.Duration { return s.settings().RetryAfter },
 		Refuse:     func(c *gin.Context, status int, e wire.Error) { s.refuse(c, &wire.Refusal{Status: status, Error: e}) },

@@ -31,12 +31,12 @@ type operators struct {
 func (s *Server) newOperators(token string) (*operators, error) {
 	o := admin.Options{
 		Token: token, TokenEnv: s.config.Admin.TokenEnv, Addr: s.config.Admin.Addr,
-		Proxies: func() remote.Proxies { return s.running.Load().proxies },
-		Rules:   func() *browser.Rules { return s.running.Load().browser },
+		Proxies: func() remote.Proxies { return s.running.Load().Proxies },
+		Rules:   func() *browser.Rules { return s.running.Load().Browser },
 		Fail:    s.fail, Clock: s.clock, Log: s.log,
 	}
 	if s.config.Admin.TLS.On() {
-		o.Certificate = func() *tls.Certificate { return s.running.Load().adminCert }
+		o.Certificate = func() *tls.Certificate { return s.running.Load().AdminCert }
 	}
 	guard, err := admin.NewGuard(o)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func (s *Server) forward(c *gin.Context) http.Header {
 	h, conn := c.Request.Header, c.Request.RemoteAddr
 	var from []string
-	if s.running.Load().proxies.Trust(conn) {
+	if s.running.Load().Proxies.Trust(conn) {
 		from = h[headerForwardedFor]
 	}
 	wire.StripHop(h, fields.Inward)

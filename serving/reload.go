@@ -131,7 +131,7 @@ func (s *Server) reloaded(part, by string, out *Reloaded, err error) error {
 // reloadConfig reads the configuration and the files that it names.
 func (s *Server) reloadConfig(out *Reloaded) error {
 	now := s.running.Load()
-	change := Change{Config: now.config}
+	change := Change{Config: now.Config}
 	if s.reloader != nil {
 		var err error
 		if change, err = s.reloader.Reread(); err != nil {
@@ -141,17 +141,17 @@ func (s *Server) reloadConfig(out *Reloaded) error {
 	if err := change.Config.Validate(); err != nil {
 		return err
 	}
-	merged, changed, left := config.Merge(now.config, change.Config)
-	next, err := s.prepare(merged, now)
+	merged, changed, left := config.Merge(now.Config, change.Config)
+	next, err := s.loader.Load(merged, now)
 	if err != nil {
 		return err
 	}
-	changed = append(changed, now.differs(next)...)
+	changed = append(changed, now.Differs(next)...)
 	if err := s.engines.Place(change.Places); err != nil {
 		return err
 	}
 	s.running.Store(next)
-	if (next.ring == nil) != (now.ring == nil) {
+	if (next.Ring == nil) != (now.Ring == nil) {
 		s.tellKeys() // anyone may ask from now on, or no longer
 	}
 	if change.Commit != nil {
@@ -204,7 +204,7 @@ func (s *Server) reloadPolicy(out *Reloaded) error {
 
 // watched are the files whose change is worth a reload.
 func (s *Server) watched() []string {
-	list := s.running.Load().files()
+	list := s.running.Load().Files()
 	if s.reloader != nil {
 		list = append(list, s.reloader.Files()...)
 	}

@@ -28,7 +28,6 @@ import (
 	"gearshift/serving/config"
 	"gearshift/serving/draingrace"
 	"gearshift/serving/engines"
-	"gearshift/serving/files"
 	"gearshift/serving/keys"
 	"gearshift/serving/leasing"
 	"gearshift/serving/limits"
@@ -36,6 +35,7 @@ import (
 	"gearshift/serving/metrics"
 	"gearshift/serving/overview"
 	"gearshift/serving/responses"
+	"gearshift/serving/running"
 	"gearshift/serving/trial"
 	"gearshift/serving/work"
 )
@@ -136,14 +136,14 @@ type Server struct {
 	budget    *budget
 	memory    *limits.Memory
 	clients   *limits.Connections
-	failures  *lograte.Limiter        // lines about attempts that failed
-	pending   []pending               // by replica
-	running   atomic.Pointer[running] // what may change while running
+	failures  *lograte.Limiter                 // lines about attempts that failed
+	pending   []pending                        // by replica
+	running   atomic.Pointer[running.Settings] // what may change while it runs
+	loader    running.Loader
 	gate      *access.Gate
 	catalogue *catalogue.Catalogue
 	overview  *overview.Overview
-	files     files.Guard // of those that are read again
-	reloader  Reloader    // may be nil
+	reloader  Reloader // may be nil
 	reloads   *reloads
 	trials    *trial.Trials
 
@@ -191,8 +191,9 @@ func New(o Options) (*Server, error) {
 		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
 	})
 	s.catalogue = catalogue.New(catalogue.Options{
-		Table: s.table, DefaultTask: func() int { return s.running.Load().task }, Fail: s.fail,
+		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail,
 	})
+	s.loader = running.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
 	s.trials = s.newTrials(o)
 	if err := s.begins(); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
@@ -218,7 +219,7 @@ func New(o Options) (*Server, error) {
 	s.kept = responses.New(s.clock)
 	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
-	trusted := func(addr string) bool { return s.running.Load().proxies.Trust(addr) }
+	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.metrics.Registry.MustRegister(s.memory, s.clients)
 	var err error
@@ -280,7 +281,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watcher.Go(func() { s.watch(watching) })
 	keeping, unkeep := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has ended
 	watcher.Go(func() {
-		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.running.Load().ring }, s.log)
+		keys.KeepUsage(keeping, s.config.UsageFile, func() *keys.Ring { return s.running.Load().Ring }, s.log)
 	})
 	defer watcher.Wait()
 	defer unkeep()

@@ -228,7 +228,7 @@ const most = 25
 // large are packages that still have more files, and how many they may have. It only
 // shrinks.
 var large = map[string]int{
-	"serving": 31,
+	"serving": 30,
 }
 
 // TestSmallPackages counts files, whatever their build tags.
