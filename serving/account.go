@@ -14,6 +14,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/explain"
 	"gearshift/serving/fields"
+	"gearshift/serving/reply"
 	"gearshift/serving/work"
 )
 
@@ -90,7 +91,7 @@ func (s *Server) account(c *gin.Context) {
 	if operation == "" {
 		return
 	}
-	a := &Account{ID: fields.Get(c.Writer.Header(), headerRequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header["X-Forwarded-For"]}
+	a := &Account{ID: fields.Get(c.Writer.Header(), reply.RequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[reply.ForwardedFor]}
 	a.asked = fields.Get(c.Request.Header, headerExplain) == "1"
 	a.open.Store(1)
 	ctx := context.WithValue(c.Request.Context(), accountKey{}, a)
@@ -147,13 +148,6 @@ func (a *Account) queued(tenant string) {
 	}
 }
 
-// spent notes the time before dispatch.
-func (a *Account) spent(overhead time.Duration) {
-	if a != nil {
-		a.Overhead = overhead
-	}
-}
-
 // routed notes that the request has its place, after a decision that took so
 // long. The answer's header may tell what it went by.
 func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
@@ -179,7 +173,7 @@ func (a *Account) Over(r work.Result) {
 	if a == nil {
 		return
 	}
-	a.Result, a.Attempts = r, int(a.attempted.Load())
+	a.Result, a.Attempts, a.Overhead = r, int(a.attempted.Load()), a.Work.Overhead
 	a.close()
 }
 

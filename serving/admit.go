@@ -13,6 +13,8 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/keys"
+	"gearshift/serving/proxy"
+	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -22,13 +24,13 @@ const headerWaited = "X-Gearshift-Waited-Ms"
 
 // enter routes the call, after a wait for room if it takes one, of which the request's
 // time bounds how long.
-func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration) (*work.Work, *wire.Refusal) {
+func (s *Server) enter(c *gin.Context, e *proxy.Endpoint, k call, until time.Duration) (*work.Work, *wire.Refusal) {
 	h := c.Writer.Header()
 	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
 	var spend keys.Spend
-	if fault == nil && !e.counts { // no budget pays for what no model does
+	if fault == nil && !e.Counts { // no budget pays for what no model does
 		answers := 0
-		if e.generates {
+		if e.Generates {
 			answers = max(1, k.fleet.Answers)
 		}
 		spend, fault = access.Reserve(c, s.expected(k.fleet.PromptTokens, answers, k.MaxTokens()))
@@ -43,9 +45,9 @@ func (s *Server) enter(c *gin.Context, e *endpoint, k call, until time.Duration)
 	before := s.clock()
 	w := s.adapter.Arrive(k.fleet)
 	w.Spend, w.Prompt = spend, k.prompt
-	w.Streams = e.generates && k.Stream
-	w.Tokenless = !e.generates && !e.counts
-	if e.generates && !k.Stream {
+	w.Streams = e.Generates && k.Stream
+	w.Tokenless = !e.Generates && !e.Counts
+	if e.Generates && !k.Stream {
 		// Nobody sees how far an answer in one piece has come. Of those that run at a
 		// time, each has generated a mean answer in the mean, if lengths are geometric.
 		w.Unseen = int(s.queue.Output()) * max(1, k.fleet.Answers)
@@ -97,17 +99,11 @@ func (s *Server) begin(k call, maxTokens int, spend keys.Spend, h http.Header) (
 func (s *Server) begun(w *work.Work, k call, took time.Duration, h http.Header) {
 	s.metrics.Chosen(w, took)
 	s.logFallback(w)
-	h[headerVariant], h[headerPolicy] = two(s.table.Variants[w.Variant].Name, w.Policy)
+	h[reply.Variant], h[headerPolicy] = reply.Two(s.table.Variants[w.Variant].Name, w.Policy)
 	if w.Fallback {
 		h.Set(headerFallback, w.Reason)
 	}
 	k.account.routed(w, took, h)
-}
-
-// two values of header fields, for one allocation.
-func two(a, b string) (first, second []string) {
-	both := []string{a, b}
-	return both[:1:1], both[1:]
 }
 
 // shed counts a request that is not begun, and answers it.

@@ -17,20 +17,59 @@ import (
 	"gearshift/serving/engines"
 	"gearshift/serving/keys"
 	"gearshift/serving/overview"
+	"gearshift/serving/proxy"
 	"gearshift/serving/recording"
+	"gearshift/serving/reply"
 	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
 // This file joins the server with its rooms: engines, trials of policies, and who may use the
-// clients' port. Each room gets hooks for what it needs of the others.
+// clients' port, and who sends requests on. Each room gets hooks for what it needs of the others.
 
 // Forwarder is what a [Backend]'s transport may be as well: one that knows whose
 // credentials its server sees.
 type Forwarder interface {
 	// ForwardsAuthorization says that they are the client's own.
 	ForwardsAuthorization() bool
+}
+
+// keyed reports whether the replica sees the router's own key, or none, in place of the client's.
+func (s *Server) keyed(replica int) bool {
+	forwarder, ok := s.backends[replica].Transport.(Forwarder)
+	return ok && !forwarder.ForwardsAuthorization()
+}
+
+// modelOf is the name by which the replica knows its variant.
+func (s *Server) modelOf(replica int) string {
+	if model := s.backends[replica].Model; model != "" {
+		return model
+	}
+	return s.table.Variants[s.table.Replicas[replica].Variant].Name
+}
+
+// newReply makes what writes to clients.
+func (s *Server) newReply() *reply.Writer {
+	return &reply.Writer{
+		Settings: s.settings, Ending: s.draining.Load,
+		Failed: func(c *gin.Context, code string) { accountOf(c.Request.Context()).failed(code) },
+	}
+}
+
+// newProxy makes what sends requests to replicas. Trusts reports whether an address is a
+// trusted proxy's.
+func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
+	list := make([]proxy.Backend, len(s.backends))
+	for i, b := range s.backends {
+		list[i] = proxy.Backend{Transport: countedTransport{b.Transport, i}, Model: s.modelOf(i), Timeouts: b.Timeouts}
+	}
+	return proxy.New(proxy.Options{
+		Table: s.table, Backends: list, Settings: s.settings, Clock: s.clock, Log: s.log,
+		Reply: s.reply, Health: s.health, Metrics: s.metrics, Memory: s.memory.Answers,
+		Prompts: s.adapter.Prompts, Events: s.adapter.Events,
+		Keyed: s.keyed, Context: s.contexts.of, Unlisted: s.engines.Unlisted, Keep: s.kept.Keep, Trusts: trusts,
+	})
 }
 
 // watchEngines makes what watches the engines, and has them report to the server.
@@ -47,8 +86,8 @@ func (s *Server) watchEngines(m *drift.Monitor) {
 		Hooks: engines.Hooks{
 			Held:     s.adapter.Held,
 			Leased:   func(leased []int) { s.leases.Count(leased) },
-			Lost:     func(replica int) int { return s.pending[replica].abandon() },
-			Replaced: func(replica int) { s.abilities.Forget(replica) },
+			Lost:     func(replica int) int { return s.proxy.Abandon(replica) },
+			Replaced: func(replica int) { s.proxy.Forget(replica) },
 			Context:  s.contexts.report,
 		},
 	})
@@ -160,8 +199,8 @@ func (s *Server) certificate() func() *tls.Certificate {
 
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
-	headerRequestID, "Retry-After", "Retry-After-Ms",
-	headerVariant, headerReplica, headerPolicy, headerOverhead, headerFallback, headerAttempts, headerExplain, access.HeaderReason, headerWaited,
+	reply.RequestID, "Retry-After", "Retry-After-Ms",
+	reply.Variant, reply.Replica, headerPolicy, reply.Overhead, headerFallback, reply.Attempts, headerExplain, access.HeaderReason, headerWaited,
 }
 
 func browserRules(c *Config) *browser.Rules {

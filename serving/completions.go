@@ -7,27 +7,28 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/access"
+	"gearshift/serving/proxy"
 	"gearshift/serving/work"
 )
 
 // complete answers a request to an endpoint of the replicas, streamed or not.
-func (s *Server) complete(c *gin.Context, e *endpoint) {
+func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c, e.files)
+	body, fault := s.read(c, e.Files)
 	received := s.clock()
 	var k call
 	if fault == nil {
 		defer body.Release()
 		k, fault = s.understand(c.Request.Header, body, s.catalogue.Allowed(access.Granted(c)))
 	}
-	if fault == nil && e.stores {
+	if fault == nil && e.Stores {
 		fault = s.follow(c, &k)
 	}
 	if fault == nil {
 		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	if fault == nil {
-		s.able(e, &k)
+		s.proxy.Able(e, &k.fleet, k.variant)
 	}
 	k.account = accountOf(c.Request.Context()).understood(k)
 	if fault != nil {
@@ -50,15 +51,12 @@ func (s *Server) complete(c *gin.Context, e *endpoint) {
 	// On a panic the outcome is still its zero value, which says so.
 	defer func() { s.settle(w, outcome, tokens) }()
 
-	d := &dispatch{Server: s, ctx: c.Request.Context(), gin: c, call: k, work: w, endpoint: e, received: received, until: until}
-	if e.stores {
-		d.owner = s.tenant(c)
+	call := proxy.Call{Request: k.Request, Endpoint: e, Work: w, Variant: k.variant, Received: received, Until: until}
+	if e.Stores {
+		call.Owner = s.tenant(c)
 	}
-	d.header = s.forward(c) // the client's is not read after this
-	a := d.run()
-	defer a.close()
 	var broken bool
-	if outcome, tokens, broken = d.relay(a); broken {
+	if outcome, tokens, broken = s.proxy.Serve(c, call); broken {
 		panic(http.ErrAbortHandler)
 	}
 }

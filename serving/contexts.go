@@ -9,7 +9,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/admission"
 	"gearshift/serving/catalogue"
-	"gearshift/serving/complaint"
 	"gearshift/serving/work"
 )
 
@@ -125,45 +124,4 @@ func (s *Server) unfit(w *work.Work, k call, err error) bool {
 	}
 	w.Request.Holding = before
 	return false
-}
-
-// longer moves the work to a replica with a longer context than the one whose answer says
-// that its own is too short, once and only if the policy had chosen that. The longest that
-// is known comes first; where nothing is known, a larger size before a smaller one.
-func (d *dispatch) longer(a *answer) bool {
-	if a.complaint != complaint.Context || d.stretched || d.call.variant != work.Auto || !d.endpoint.alike || d.settings().Retries.Max == 0 || d.over(a) {
-		return false
-	}
-	short := d.contexts.of(a.replica)
-	skip := append([]int(nil), d.tried...)
-	best, longest := -1, -1
-	for step := range 2 * len(d.table.Variants) {
-		v := d.work.Variant + step
-		if step >= len(d.table.Variants) {
-			v = d.work.Variant - (step - len(d.table.Variants))
-		}
-		if v < 0 || v >= len(d.table.Variants) || step == len(d.table.Variants) {
-			continue
-		}
-		for _, i := range d.table.ReplicasOf(v) {
-			n := d.contexts.of(i)
-			if v == d.work.Variant && n <= short || n > 0 && short > 0 && n <= short {
-				skip = append(skip, i) // its context is no longer
-			} else if n > longest {
-				best, longest = v, n
-			}
-		}
-	}
-	if best < 0 {
-		return false
-	}
-	variant := d.work.Variant
-	d.work.Request.Holding = 0 // the estimate was wrong
-	if !d.work.MoveTo(best, skip) && !d.work.Move(skip, true) {
-		return false
-	}
-	d.stretched = true
-	d.health.Succeeded(a.replica, a.sent) // it did answer
-	d.metrics.Retried(string(failedContext), d.work.Variant == variant)
-	return true
 }

@@ -51,17 +51,6 @@ func (d *drain) settle() {
 	}
 }
 
-// closing has the connection close after the answer, once the server is to end: its client then
-// makes a new one, elsewhere if it is a load balancer, and none is left to be closed under a request
-// that is on its way. In HTTP/2 the connection takes no more requests.
-func (s *Server) closing(c *gin.Context) {
-	if s.draining.Load() {
-		c.Writer.Header()["Connection"] = connectionClose
-	}
-}
-
-var connectionClose = []string{"close"}
-
 // Drain makes Serve end as if its context had: not ready first, then no more
 // connections, and an end once the requests in flight are over. It returns at
 // once, and a second call changes nothing.

@@ -9,18 +9,14 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/fields"
+	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 )
 
-// The headers that the server reads or writes.
+// The headers that the server reads or writes, in addition to those of [reply].
 const (
-	headerRequestID = "X-Request-Id"
-	headerVariant   = "X-Gearshift-Variant"
-	headerReplica   = "X-Gearshift-Replica"
-	headerPolicy    = "X-Gearshift-Policy"
-	headerOverhead  = "X-Gearshift-Overhead-Us"
-	headerFallback  = "X-Gearshift-Fallback"
-	headerAttempts  = "X-Gearshift-Attempts"
+	headerPolicy   = "X-Gearshift-Policy"
+	headerFallback = "X-Gearshift-Fallback"
 	// "1" asks for the decision's explanation, which comes under the same name.
 	headerExplain = "X-Gearshift-Explain"
 )
@@ -35,11 +31,11 @@ var (
 
 // identify gives every answer the client's own request ID, or a new one.
 func (s *Server) identify(c *gin.Context) {
-	id := fields.Get(c.Request.Header, headerRequestID)
+	id := fields.Get(c.Request.Header, reply.RequestID)
 	if !fields.Plain(id) {
 		id = randomID()
 	}
-	c.Writer.Header()[headerRequestID] = []string{id}
+	c.Writer.Header()[reply.RequestID] = []string{id}
 }
 
 func randomID() string {
@@ -60,7 +56,7 @@ func (s *Server) recovery(c *gin.Context) {
 			panic(value)
 		}
 		s.log.Error("panic", "value", value, "path", c.Request.URL.Path,
-			"request", c.Writer.Header().Get(headerRequestID), "stack", string(debug.Stack()))
+			"request", c.Writer.Header().Get(reply.RequestID), "stack", string(debug.Stack()))
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler)
 		}
@@ -86,20 +82,4 @@ func (s *Server) wrongMethod(c *gin.Context) {
 }
 
 // fail answers with an error.
-func (s *Server) fail(c *gin.Context, status int, e wire.Error) {
-	// What described an answer that now does not come would be wrong.
-	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Type", "Cache-Control", "X-Accel-Buffering", "Etag"} {
-		c.Writer.Header().Del(name)
-	}
-	s.closing(c)
-	e.RequestID = c.Writer.Header().Get(headerRequestID)
-	e.Message = fields.Clipped(e.Message)
-	s.writableAfter(c, s.settings().BodyTimeout) // net/http waits for a body that nobody read
-	text := e.JSON()
-	if speaksMessages(c.Request.URL.Path) {
-		text = e.Messages(status)
-	}
-	c.Data(status, "application/json", text)
-	c.Abort()
-	accountOf(c.Request.Context()).failed(string(e.Code))
-}
+func (s *Server) fail(c *gin.Context, status int, e wire.Error) { s.reply.Fail(c, status, e) }

@@ -178,7 +178,7 @@ func (s *Server) takeOver() {
 	s.queue.Follow()
 	s.memory.Follow(s.settings())
 	s.clients.Follow(s.settings())
-	s.budget.set(s.settings().Retries, s.clock())
+	s.proxy.Follow()
 	s.engines.Follow(s.settings().Watching(), s.settings().Gauges)
 	s.engines.Corrects(corrects(s.settings()))
 }

@@ -55,40 +55,6 @@ func (s *Server) bound(c *gin.Context) {
 	}
 }
 
-// writable gives the client its time to take what is written next. The deadline
-// stays when the handler has returned: what it wrote may still be on its way.
-func (s *Server) writable(c *gin.Context) { s.writableAfter(c, 0) }
-
-// waits lets the request take its time. In HTTP/1 the deadline is looked at by writes
-// alone; in HTTP/2 it resets the stream when it passes, though nothing is written.
-func (s *Server) waits(c *gin.Context) {
-	if c.Request.ProtoMajor >= 2 {
-		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
-	}
-}
-
-// unhurried drops what the connection's last answer left, see writable, where nothing
-// takes its place.
-func (s *Server) unhurried(c *gin.Context) {
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Time{})
-}
-
-// hurry bounds what is written before a handler waits, and what HTTP/2 writes when it
-// has returned.
-func (s *Server) hurry(c *gin.Context) {
-	s.writable(c)
-	if c.Request.ProtoMajor >= 2 {
-		c.Next()
-		s.writable(c)
-	}
-}
-
-// writableAfter is writable for what goes out once something else has ended.
-func (s *Server) writableAfter(c *gin.Context, wait time.Duration) {
-	// A recorder in place of a connection has no deadlines; nothing is lost.
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(wait + s.settings().WriteTimeout))
-}
-
 // formType is the media type of forms with files.
 const formType = "multipart/form-data"
 
@@ -100,7 +66,7 @@ func readable(r *http.Request, forms bool) *wire.Refusal {
 	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
 		return nil
 	}
-	media, err := mediaType(kind)
+	media, err := fields.MediaType(kind)
 	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || forms && media == formType) {
 		return nil
 	}
@@ -129,22 +95,13 @@ func (s *Server) read(c *gin.Context, forms bool) (*wire.Buffer, *wire.Refusal) 
 	}
 	// From here on only the client's leaving ends the connection.
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
-	s.waits(c)
+	s.reply.Waits(c)
 	return body, nil
 }
 
 func tooLarge(err error) bool {
 	var e *http.MaxBytesError
 	return errors.As(err, &e)
-}
-
-// mediaType is [mime.ParseMediaType] without parameters, quick at what is usual.
-func mediaType(value string) (string, error) {
-	if value == "application/json" || value == "text/event-stream" {
-		return value, nil
-	}
-	media, _, err := mime.ParseMediaType(value)
-	return media, err
 }
 
 func (s *Server) oversize() *wire.Refusal {

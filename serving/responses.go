@@ -12,21 +12,6 @@ import (
 	"gearshift/serving/work"
 )
 
-// note remembers where the answer is kept, as soon as it says its ID and before any of
-// that goes out: the client may come back for it at once.
-func (d *dispatch) note(a *answer) {
-	if !d.endpoint.stores || a.noted {
-		return
-	}
-	if a.noted = d.call.Unstored || a.response.StatusCode/100 != 2; a.noted {
-		return
-	}
-	if id := a.meter.ID(); id != "" {
-		a.noted = true
-		d.kept.Keep(id, a.replica, d.owner)
-	}
-}
-
 // tenant is on whose behalf the request comes.
 func (s *Server) tenant(c *gin.Context) string {
 	return s.queue.Tenant(c.Request.Header, access.Tenant(c))

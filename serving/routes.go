@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"gearshift/serving/paths"
+	"gearshift/serving/proxy"
 )
 
 // route is an endpoint of the server, its own or a module's.
@@ -48,9 +49,9 @@ func (s *Server) clientRoutes() []route {
 		routed(keyed(http.MethodPost, routePath, s.route), "route"),
 		free(keyed(http.MethodPost, routePath+"/{lease}/end", s.endRoute)),
 	}
-	for i := range endpoints {
-		e := &endpoints[i]
-		list = append(list, routed(keyed(http.MethodPost, e.path, s.handler(e)), e.operation))
+	for i := range proxy.Endpoints {
+		e := &proxy.Endpoints[i]
+		list = append(list, routed(keyed(http.MethodPost, e.Path, func(c *gin.Context) { s.complete(c, e) }), e.Operation))
 	}
 	probe := func(path string, serve gin.HandlerFunc) { // probes use either method
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -83,8 +84,8 @@ func (s *Server) adminRoutes() []route {
 // makeRouters makes both routers: of the clients' port and of the admin listener.
 func (s *Server) makeRouters() error {
 	s.engine, s.operators.engine = s.newRouter(), s.newRouter()
-	s.engine.Use(s.drain.count, s.closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.hurry, s.gate.Guard, s.gate.Unlock)
-	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.unhurried, s.bound)
+	s.engine.Use(s.drain.count, s.reply.Closing, s.atWork, s.identify, s.account, s.recovery, s.holdHeader, s.bound, s.reply.Hurry, s.gate.Guard, s.gate.Unlock)
+	s.operators.engine.Use(s.identify, s.recovery, s.operators.SameOrigin, s.reply.Unhurried, s.bound)
 	client, admin := s.clientRoutes(), s.adminRoutes()
 	for _, r := range s.added {
 		if r.Access.admin() {

@@ -19,7 +19,6 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
-	"gearshift/serving/abilities"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
 	"gearshift/serving/agents"
@@ -31,9 +30,10 @@ import (
 	"gearshift/serving/keys"
 	"gearshift/serving/leasing"
 	"gearshift/serving/limits"
-	"gearshift/serving/lograte"
 	"gearshift/serving/metrics"
 	"gearshift/serving/overview"
+	"gearshift/serving/proxy"
+	"gearshift/serving/reply"
 	"gearshift/serving/responses"
 	"gearshift/serving/running"
 	"gearshift/serving/trial"
@@ -123,21 +123,19 @@ type Server struct {
 	metrics   *metrics.Requests
 	engines   *engines.Engines
 	health    *engines.Controller
+	reply     *reply.Writer
+	proxy     *proxy.Proxy
 	contexts  *contextLengths
 	leases    *leasing.Manager
 	queue     *admission.Queue
 	kept      *responses.Store
-	abilities *abilities.Table // which endpoints replicas lack
 	watchers  []Watcher
 	engine    *gin.Engine
 	cleaned   http.Handler // the engine, for paths as clients write them
 	operators *operators
 	drain     drain
-	budget    *budget
 	memory    *limits.Memory
 	clients   *limits.Connections
-	failures  *lograte.Limiter                 // lines about attempts that failed
-	pending   []pending                        // by replica
 	running   atomic.Pointer[running.Settings] // what may change while it runs
 	loader    running.Loader
 	gate      *access.Gate
@@ -167,8 +165,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		config: o.Config, router: o.Router, table: o.Router.Table(),
-		backends: slices.Clone(o.Backends), pending: make([]pending, len(o.Backends)),
-		clock: o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
+		backends: slices.Clone(o.Backends),
+		clock:    o.Clock, log: o.Log, watchers: slices.Clone(o.Watchers),
 		observers: slices.Clone(o.Observers), version: o.Version, tracer: o.Tracer,
 		drain: drain{ordered: make(chan struct{})}, reloader: o.Reloader,
 	}
@@ -185,9 +183,10 @@ func New(o Options) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	started := s.clock()
+	s.reply = s.newReply()
 	s.adapter = work.NewAdapter(s.router, s.clock)
 	s.metrics = metrics.New(metrics.Options{
-		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: failures,
+		Router: s.router, Clock: s.clock, Reasons: admission.Reasons, Failures: proxy.Reasons,
 		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
 	})
 	s.catalogue = catalogue.New(catalogue.Options{
@@ -204,7 +203,6 @@ func New(o Options) (*Server, error) {
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
 		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
 	})
-	s.budget, s.failures = newBudget(s.config.Retries), lograte.New()
 	if err := s.join(o.Modules); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)
 	}
@@ -217,11 +215,11 @@ func New(o Options) (*Server, error) {
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
 	s.kept = responses.New(s.clock)
-	s.abilities = abilities.New(len(endpoints))
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
 	s.metrics.Registry.MustRegister(s.memory, s.clients)
+	s.proxy = s.newProxy(trusted)
 	var err error
 	if s.operators, err = s.newOperators(o.AdminToken); err != nil {
 		return nil, fmt.Errorf("cannot make server: %w", err)

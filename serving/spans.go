@@ -3,7 +3,9 @@ package serving
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -207,4 +209,58 @@ func (a *Account) worth() []attribute.KeyValue {
 		list = append(list, attrPerToken.Float64(figures.Milliseconds(r.PerToken)))
 	}
 	return list
+}
+
+// countedTransport is the way to a replica for requests that an account is kept of: it
+// counts them and, where they are traced, gives each its span, whose context the
+// replica gets.
+type countedTransport struct {
+	http.RoundTripper
+	replica int
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t countedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	a := accountOf(r.Context())
+	if a == nil {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	n := a.attempted.Add(1)
+	if !a.span.on() {
+		return t.RoundTripper.RoundTrip(r)
+	}
+	r, span := a.attemptSpan(r, t.replica, int(n))
+	response, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		span.endAttempt(0, err)
+		return response, err
+	}
+	response.Body = &spannedBody{ReadCloser: response.Body, end: func(err error) { span.endAttempt(response.StatusCode, err) }}
+	return response, nil
+}
+
+// spannedBody ends a span with the body of an answer.
+type spannedBody struct {
+	io.ReadCloser
+	once sync.Once
+	end  func(error)
+}
+
+// Read implements [io.Reader].
+func (b *spannedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch err {
+	case nil:
+	case io.EOF:
+		b.once.Do(func() { b.end(nil) })
+	default:
+		b.once.Do(func() { b.end(err) })
+	}
+	return n, err
+}
+
+// Close implements [io.Closer]. A body that is closed before its end was given up.
+func (b *spannedBody) Close() error {
+	b.once.Do(func() { b.end(errGivenUp) })
+	return b.ReadCloser.Close()
 }

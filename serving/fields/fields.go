@@ -3,6 +3,7 @@
 package fields
 
 import (
+	"mime"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -124,4 +125,13 @@ func Get(h http.Header, name string) string {
 		return values[0]
 	}
 	return ""
+}
+
+// MediaType is [mime.ParseMediaType] without parameters, quick at what is usual.
+func MediaType(value string) (string, error) {
+	if value == "application/json" || value == "text/event-stream" {
+		return value, nil
+	}
+	media, _, err := mime.ParseMediaType(value)
+	return media, err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // What a Meter knows of Anthropic's Messages API. A stream begins with message_start, has
@@ -138,4 +139,13 @@ func messagesType(status int) string {
 		return "api_error"
 	}
 	return InvalidRequest
+}
+
+// MessagesPath is where Anthropic's Messages API is.
+const MessagesPath = "/v1/messages"
+
+// SpeaksMessages reports whether who asks at the path expects errors as Anthropic has them.
+func SpeaksMessages(path string) bool {
+	rest, ok := strings.CutPrefix(path, MessagesPath)
+	return ok && (rest == "" || rest[0] == '/')
 }

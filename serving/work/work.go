@@ -25,6 +25,9 @@ type Work struct {
 	Attempts int
 	// Waited is from arrival to the place on a replica.
 	Waited time.Duration
+	// Overhead is what the router took of the time from the whole body to the first
+	// attempt, Waited left out; zero if it made none.
+	Overhead time.Duration
 
 	// Prompt is as estimated, before its correction.
 	Prompt wire.Prompt

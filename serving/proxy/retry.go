@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"sync"
@@ -57,7 +57,7 @@ func newBudget(r config.Retries) *budget {
 }
 
 // set changes what is granted. What has been counted stays, as far back as the new
-// window reaches: a slice counts as of its beginning.
+// window reaches: a slice counts from its beginning.
 func (b *budget) set(r config.Retries, now time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *budget) giveBack(now time.Duration) {
 	b.mu.Unlock()
 }
 
-// present is the slice of the time now. Those that have passed begin anew. The
+// present is the slice of the time now. Those that have passed begin again. The
 // caller holds b.mu.
 func (b *budget) present(now time.Duration) *spending {
 	at := max(b.now, int64(now/b.slice)) // a caller may come late to the lock
@@ -114,5 +114,5 @@ func (b *budget) present(now time.Duration) *spending {
 	return &b.slices[at%budgetSlices]
 }
 
-// failures are the reasons for further attempts, as metrics have them.
-var failures = []string{string(failedConnect), string(failedBroken), string(failedStatus), string(failedTimeout), string(failedBusy), string(failedContext)}
+// Reasons are those for further attempts, as metrics have them.
+var Reasons = []string{string(failedConnect), string(failedBroken), string(failedStatus), string(failedTimeout), string(failedBusy), string(failedContext)}

@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gearshift/serving/config"
+	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -26,8 +27,8 @@ func (a *answer) judge() work.Outcome {
 	return work.Completed
 }
 
-// failing says that the status tells of a fault of the replica's. A 4xx tells of the
-// client's, but for what TGI says of a generation that failed (424), and LiteLLM of an
+// failing reports whether the status shows a fault of the replica's. A 4xx shows one of the
+// client's, except what TGI says of a generation that failed (424), and LiteLLM of an
 // engine that did not answer in time (408). So does 501, which llama.cpp and Ollama have
 // for what their model cannot do.
 func failing(status int) bool {
@@ -47,13 +48,13 @@ func (a *answer) status() int {
 	return a.response.StatusCode
 }
 
-// settled tells how the replica did that gave the last answer, unless that has
-// been told.
+// settled reports how the replica did that gave the last answer, unless that has been
+// reported.
 func (d *dispatch) settled(a *answer, outcome work.Outcome) {
 	switch {
 	case a.reported:
 	case outcome == work.Completed || outcome == work.Refused:
-		d.health.Succeeded(a.replica, a.sent)
+		d.Health.Succeeded(a.replica, a.sent)
 	case failing(a.response.StatusCode) || failing(a.meter.Fault()) || a.meter.Failed() && a.meter.Fault() == 0 && !a.meter.Refused():
 		d.report(a, failedStatus)
 	case a.garbled():
@@ -70,7 +71,7 @@ type end struct {
 	code, message string
 }
 
-// endOf says whose doing an error of the upstream is.
+// endOf is how a request ends by an error: by whose doing, and what its client reads.
 func (d *dispatch) endOf(err error) end {
 	var late config.Overdue
 	_, gone := err.(clientGone)
@@ -78,7 +79,7 @@ func (d *dispatch) endOf(err error) end {
 	case gone || d.ctx.Err() != nil:
 		return end{outcome: work.Cancelled}
 	case errors.As(err, &late):
-		d.metrics.TimedOut(config.Phase(late))
+		d.Metrics.TimedOut(config.Phase(late))
 		return end{work.TimedOut, late.Code(), late.Message()}
 	case timeout(err):
 		return end{work.TimedOut, "upstream_timeout", "the replica did not answer in time"}
@@ -94,9 +95,9 @@ func (d *dispatch) undone(err error) work.Outcome {
 		// 499 is what proxies log for a client that left; nobody reads it.
 		d.gin.Status(499)
 	case work.TimedOut:
-		d.fail(d.gin, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message})
+		d.Reply.Fail(d.gin, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message})
 	default:
-		d.fail(d.gin, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message})
+		d.Reply.Fail(d.gin, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: wire.Optional(e.code), Message: e.message})
 	}
 	return e.outcome
 }
@@ -159,7 +160,7 @@ func (d *dispatch) missed(a *answer) (outcome work.Outcome, broken bool) {
 // notFound is the message for a client about a replica that lacks what the router asked it for.
 const notFound = "the replica does not have the model or the endpoint that the router asked it for"
 
-// unauthorized is what a client is told of a key that is not its own.
+// unauthorized is the message for a client about a key that is not its own.
 const unauthorized = "the replica does not accept the router's key"
 
 // writeStreamError says within a stream that it has failed, unless an event is half
@@ -176,12 +177,12 @@ func (d *dispatch) writeStreamError(a *answer, e wire.Error) {
 
 // event sends the error as an event.
 func (d *dispatch) event(e wire.Error) {
-	e.RequestID = d.gin.Writer.Header().Get(headerRequestID)
-	text := e.Event(d.endpoint.named)
-	if d.endpoint.messages {
+	e.RequestID = d.gin.Writer.Header().Get(reply.RequestID)
+	text := e.Event(d.Endpoint.Named)
+	if d.Endpoint.Messages {
 		text = e.MessagesEvent()
 	}
-	d.writable(d.gin)
+	d.Reply.Writable(d.gin)
 	_, _ = d.gin.Writer.Write(append([]byte("\n"), text...))
 	d.gin.Writer.Flush()
 }
@@ -216,7 +217,7 @@ func (d *dispatch) foreign(a *answer) work.Outcome {
 	if after := r.Header.Get("Retry-After"); after != "" {
 		d.gin.Header("Retry-After", after)
 	}
-	d.fail(d.gin, status, e)
+	d.Reply.Fail(d.gin, status, e)
 	d.settled(a, outcome)
 	return outcome
 }

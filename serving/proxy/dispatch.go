@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"context"
@@ -14,27 +14,45 @@ import (
 	"gearshift/serving/complaint"
 	"gearshift/serving/config"
 	"gearshift/serving/probes"
+	"gearshift/serving/reply"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
+
+// Call is a routed request that a replica is to answer.
+type Call struct {
+	Request  *wire.Request
+	Endpoint *Endpoint
+	Work     *work.Work
+	Variant  int           // that the client asked for, or [work.Auto]
+	Owner    string        // of what replicas keep of it
+	Received time.Duration // when the body was there
+	Until    time.Duration // when the request's total time is over
+}
+
+// Serve has the call answered, and passes the answer on. Broken says that part of an answer
+// has gone out and the rest will not come, so the connection must break too. The client's
+// header is not to be read after it.
+func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
+	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, header: p.forward(c)}
+	a := d.run()
+	defer a.close()
+	return d.relay(a)
+}
 
 // dispatch is a routed call on its way to a replica that answers it.
 //
 // Work of a language model changes nothing and costs only its time, so it is
 // safe to have it done again as long as the client has seen none of it.
 type dispatch struct {
-	*Server
-	ctx      context.Context // the client's: over when it leaves
-	gin      *gin.Context
-	call     call
-	work     *work.Work
-	endpoint *endpoint
-	owner    string        // of what replicas keep of it
-	header   http.Header   // what goes to each replica: the client's, which nobody reads again
-	received time.Duration // when the body was there
-	until    time.Duration // when the request's total time is over
-	tried    []int         // replicas, in order
-	lingers  bool          // comments have gone out, and nothing else
-	absent   int           // of those tried, the ones that lack the endpoint
+	*Proxy
+	Call
+	ctx     context.Context // the client's: over when it leaves
+	gin     *gin.Context
+	header  http.Header // what goes to each replica: the client's, which is not read again
+	tried   []int       // replicas, in order
+	lingers bool        // comments have gone out, and nothing else
+	absent  int         // of those tried, the ones that lack the endpoint
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -42,7 +60,7 @@ type dispatch struct {
 // run tries replicas until one begins to answer, or there is nothing left to
 // try; then the last answer stands, whatever it is. The caller closes it.
 func (d *dispatch) run() *answer {
-	d.budget.request(d.clock())
+	d.budget.request(d.Clock())
 	defer d.mark()
 	for {
 		a := d.once()
@@ -58,7 +76,7 @@ func (d *dispatch) run() *answer {
 			return a
 		}
 		if d.over(a) {
-			if d.ctx.Err() == nil && d.clock()-a.sent >= d.settings().Timeouts.Total/2 {
+			if d.ctx.Err() == nil && d.Clock()-a.sent >= d.Settings().Timeouts.Total/2 {
 				d.report(a, failedTimeout) // most of it was this replica's
 			}
 			return a
@@ -71,17 +89,17 @@ func (d *dispatch) run() *answer {
 	}
 }
 
-// over says that the client has left, or that the request's time ended with the attempt.
+// over reports whether the client has left, or that the request's time ended with the attempt.
 func (d *dispatch) over(a *answer) bool {
 	return d.ctx.Err() != nil || context.Cause(a.ctx) == config.Overdue(config.PhaseTotal)
 }
 
 // once makes one attempt, or one that is hedged.
 func (d *dispatch) once() *answer {
-	if d.settings().Retries.HedgeAfter > 0 {
+	if d.Settings().Retries.HedgeAfter > 0 {
 		return d.hedged()
 	}
-	a := d.attempt(d.work.Replica)
+	a := d.attempt(d.Work.Replica)
 	defer a.guard()
 	d.send(a)
 	return a
@@ -89,57 +107,43 @@ func (d *dispatch) once() *answer {
 
 // attempt prepares one at the replica.
 func (d *dispatch) attempt(replica int) *answer {
-	timeouts := d.backends[replica].Timeouts.Or(d.settings().Timeouts.PhaseTimeouts)
-	now := d.clock()
-	a := &answer{replica: replica, sent: now, budget: d.memory.Answers, watch: watch{PhaseTimeouts: timeouts, clock: d.clock, start: now, until: d.until}}
+	timeouts := d.Backends[replica].Timeouts.Or(d.Settings().Timeouts.PhaseTimeouts)
+	now := d.Clock()
+	a := &answer{replica: replica, sent: now, budget: d.Memory, watch: watch{PhaseTimeouts: timeouts, clock: d.Clock, start: now, until: d.Until}}
 	a.ctx, a.cancel = context.WithCancelCause(d.ctx)
-	a.keyed, a.endpoint, a.common = d.keyed(replica), d.endpoint, d.endpoint.common
-	if a.stream = d.call.Stream; a.stream {
-		a.choices = d.call.Choices()
+	a.keyed, a.endpoint, a.common = d.Keyed(replica), d.Endpoint, d.Endpoint.Common
+	if a.stream = d.Request.Stream; a.stream {
+		a.choices = d.Request.Choices()
 	}
 	if len(d.tried) == 0 {
-		overhead := now - d.received - d.work.Waited
-		d.gin.Writer.Header()[headerOverhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
-		d.metrics.Dispatched(overhead)
-		d.call.account.spent(overhead)
+		overhead := now - d.Received - d.Work.Waited
+		d.gin.Writer.Header()[reply.Overhead] = []string{strconv.FormatInt(overhead.Microseconds(), 10)}
+		d.Metrics.Dispatched(overhead)
+		d.Work.Overhead = overhead
 	}
 	d.tried = append(d.tried, replica)
 	return a
 }
 
-// keyed says that what key the replica sees, if any, is the router's own.
-func (s *Server) keyed(replica int) bool {
-	forwarder, ok := s.backends[replica].Transport.(Forwarder)
-	return ok && !forwarder.ForwardsAuthorization()
-}
-
-// modelOf is the name by which the replica knows its variant.
-func (s *Server) modelOf(replica int) string {
-	if model := s.backends[replica].Model; model != "" {
-		return model
-	}
-	return s.table.Variants[s.table.Replicas[replica].Variant].Name
-}
-
 // send makes it. It touches nothing that another attempt at the same time does.
 func (d *dispatch) send(a *answer) {
-	backend := d.backends[a.replica]
-	a.model = d.modelOf(a.replica)
-	body := d.call.WithModel(a.model)
+	backend := &d.Backends[a.replica]
+	a.model = backend.Model
+	body := d.Request.WithModel(a.model)
 	out := (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// The host means nothing: a transport leads to one replica.
-		URL: &url.URL{Scheme: "http", Host: "replica", Path: d.endpoint.path}, Host: "replica",
+		URL: &url.URL{Scheme: "http", Host: "replica", Path: d.Endpoint.Path}, Host: "replica",
 		Header: d.header, Body: body, ContentLength: body.Len(),
 		GetBody: func() (io.ReadCloser, error) { return body.Again(), nil },
 	}).WithContext(a.ctx)
 	p := &d.pending[a.replica]
 	p.add(a)
 	defer p.remove(a)
-	a.send(attempt{backend.Transport, d.Server, a.replica}, out)
+	a.send(backend.Transport, out)
 }
 
-// report tells of an attempt that failed.
+// report reports an attempt that failed.
 func (d *dispatch) report(a *answer, reason failure) {
 	a.reported = true
 	if reason == failedAbsent {
@@ -147,19 +151,19 @@ func (d *dispatch) report(a *answer, reason failure) {
 		return
 	}
 	if a.misplaced() {
-		d.engines.Unlisted(a.replica)
+		d.Unlisted(a.replica)
 	}
 	if !d.full(a, reason) && !d.spared(a) && reason != failedBusy && !probes.Short(a.err) && !probes.Unnamed(a.err) {
-		d.health.Failed(a.replica, reason, a.sent)
+		d.Health.Failed(a.replica, reason, a.sent)
 	}
 	level := slog.LevelWarn
 	if reason == failedBusy {
 		level = slog.LevelDebug
 	}
-	if !d.log.Enabled(d.ctx, level) || !d.failures.Due(d.clock()) {
+	if !d.Log.Enabled(d.ctx, level) || !d.failures.Due(d.Clock()) {
 		return
 	}
-	attributes := []any{"replica", d.table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
+	attributes := []any{"replica", d.Table.Replicas[a.replica].Name, "reason", string(reason), "attempt", len(d.tried)}
 	if a.response != nil {
 		attributes = append(attributes, "status", a.response.StatusCode)
 	}
@@ -172,24 +176,24 @@ func (d *dispatch) report(a *answer, reason failure) {
 	if n := d.failures.Omitted(); n > 0 {
 		attributes = append(attributes, "lines_omitted", n)
 	}
-	d.log.Log(d.ctx, level, "replica failed", attributes...)
+	d.Log.Log(d.ctx, level, "replica failed", attributes...)
 }
 
 // spared reports whether the attempt is no failure for the replica's health: some servers answer
 // chats and have nothing for completions, which a client must not have them ejected for.
 func (d *dispatch) spared(a *answer) bool {
-	return a.complaint == complaint.Path && d.endpoint.path != chatPath && d.health.Answers(a.replica, d.clock())
+	return a.complaint == complaint.Path && d.Endpoint.Path != ChatPath && d.Health.Answers(a.replica, d.Clock())
 }
 
-// full says that the attempt failed because the replica has no room, and has it get less
-// for a while. Where it sees the client's own key, 429 may be that client's quota. Engines
+// full reports whether the attempt failed because the replica has no room, and has it get
+// less for a while then. Where it sees the client's own key, 429 may be that client's quota. Engines
 // whose queue is full say 503 as well as those that cannot answer at all.
 func (d *dispatch) full(a *answer, reason failure) bool {
 	sure := reason == failedBusy && a.keyed
 	if !sure && (a.response == nil || a.response.StatusCode != http.StatusServiceUnavailable) {
 		return false
 	}
-	return d.health.Busy(a.replica, sure, a.spare())
+	return d.Health.Busy(a.replica, sure, a.spare())
 }
 
 // again moves the work on for a retry: to another replica of its variant, or to
@@ -197,33 +201,33 @@ func (d *dispatch) full(a *answer, reason failure) bool {
 // has had its retries, all requests together have, or no replica is left. An attempt of
 // which nothing was sent is no work for the fleet, and none of its retries.
 func (d *dispatch) again(a *answer, reason failure) bool {
-	if len(d.tried)-d.absent > d.settings().Retries.Max {
+	if len(d.tried)-d.absent > d.Settings().Retries.Max {
 		return false // hedges count as well
 	}
-	now := d.clock()
+	now := d.Clock()
 	pays := !unreachable(a.err) && context.Cause(a.ctx) != errGone // nor does a host that is gone do any
 	if a.misplaced() || a.absent {
 		pays = false
 	}
 	if pays && !d.budget.take(now) {
-		d.metrics.Exhausted()
+		d.Metrics.Exhausted()
 		return false
 	}
-	variant := d.work.Variant
-	if !d.work.Move(d.tried, d.call.variant == work.Auto && (d.endpoint.alike || a.absent)) {
+	variant := d.Work.Variant
+	if !d.Work.Move(d.tried, d.Variant == work.Auto && (d.Endpoint.Alike || a.absent)) {
 		if pays {
 			d.budget.giveBack(now)
 		}
 		return false
 	}
-	d.metrics.Retried(string(reason), d.work.Variant == variant)
+	d.Metrics.Retried(string(reason), d.Work.Variant == variant)
 	return true
 }
 
 // mark names in the answer's header who gave it.
 func (d *dispatch) mark() {
-	d.work.Attempts = len(d.tried)
+	d.Work.Attempts = len(d.tried)
 	h := d.gin.Writer.Header()
-	h[headerVariant] = []string{d.table.Variants[d.work.Variant].Name}
-	h[headerReplica], h[headerAttempts] = two(d.table.Replicas[d.work.Replica].Name, strconv.Itoa(d.work.Attempts))
+	h[reply.Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
+	h[reply.Replica], h[reply.Attempts] = reply.Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))
 }

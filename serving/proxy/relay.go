@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"io"
@@ -10,6 +10,7 @@ import (
 
 	"gearshift/serving/fields"
 	"gearshift/serving/remote"
+	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -18,26 +19,23 @@ import (
 // router's name for the request. Credentials do: whether they leave the router is
 // the backend's to say. Where the request came from is the router's to say, by its
 // connection and what a trusted proxy says of it.
-func (s *Server) forward(c *gin.Context) http.Header {
+func (p *Proxy) forward(c *gin.Context) http.Header {
 	h, conn := c.Request.Header, c.Request.RemoteAddr
 	var from []string
-	if s.running.Load().Proxies.Trust(conn) {
-		from = h[headerForwardedFor]
+	if p.Trusts(conn) {
+		from = h[reply.ForwardedFor]
 	}
 	wire.StripHop(h, fields.Inward)
-	h[headerRequestID] = c.Writer.Header()[headerRequestID]
+	h[reply.RequestID] = c.Writer.Header()[reply.RequestID]
 	if host := remote.Host(conn); host != "" {
-		h[headerForwardedFor] = append(from[:len(from):len(from)], host)
+		h[reply.ForwardedFor] = append(from[:len(from):len(from)], host)
 	}
 	return h
 }
 
-// headerForwardedFor names the addresses that a request came through, the client's first.
-const headerForwardedFor = "X-Forwarded-For"
-
 // answered moves what of the replica's header concerns the client.
 func answered(to, from http.Header) {
-	wire.StripHop(from, func(name string) bool { return name == headerRequestID || fields.Outward(name) })
+	wire.StripHop(from, func(name string) bool { return name == reply.RequestID || fields.Outward(name) })
 	if vary := to["Vary"]; vary != nil {
 		from["Vary"] = append(slices.Clip(vary), from["Vary"]...)
 	}
@@ -58,7 +56,7 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 		return d.foreign(a), 0, false
 	}
 	if !a.events && a.response.StatusCode/100 == 2 { // an error is no beginning of an answer
-		d.work.Begun()
+		d.Work.Begun()
 	}
 	d.head(a)
 	if err := d.pass(a); err != nil && !a.delivered {
@@ -72,10 +70,10 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 	}
 	d.settled(a, outcome)
 	if outcome == work.Completed {
-		d.adapter.Prompts.Learn(d.work, a.meter.Prompt())
+		d.Prompts.Learn(d.Work, a.meter.Prompt())
 	}
 	if outcome == work.Completed && a.events && a.meter.Stated() {
-		d.adapter.Events[a.replica].Learn(a.meter.Tokens(), a.meter.Counted())
+		d.Events[a.replica].Learn(a.meter.Tokens(), a.meter.Counted())
 	}
 	return outcome, d.tokens(a), a.cutOff()
 }
@@ -84,7 +82,7 @@ func (d *dispatch) relay(a *answer) (outcome work.Outcome, tokens int, broken bo
 func (d *dispatch) head(a *answer) {
 	h := d.gin.Writer.Header()
 	answered(h, a.response.Header)
-	d.closing(d.gin) // the request may have come before the end was ordered
+	d.Reply.Closing(d.gin) // the request may have come before the end was ordered
 	if a.events {
 		h.Del("Content-Length") // an event may have to say that the replica's are none
 		// Proxies on the way must not hold events back.
@@ -127,13 +125,13 @@ func (d *dispatch) pass(a *answer) error {
 		}
 		d.note(a)
 		if len(piece) > 0 {
-			d.work.Progress(d.tokens(a))
+			d.Work.Progress(d.tokens(a))
 			if err := d.put(a, piece); err != nil {
 				return err
 			}
 			if a.events && a.meter.Finished() {
 				a.delivered = true
-				d.work.Delivered()
+				d.Work.Delivered()
 			}
 		}
 		if err == io.EOF {
@@ -147,7 +145,7 @@ func (d *dispatch) pass(a *answer) error {
 
 // put has a piece of the answer go out; of a stream at once.
 func (d *dispatch) put(a *answer, piece []byte) error {
-	d.writable(d.gin)
+	d.Reply.Writable(d.gin)
 	if _, err := d.gin.Writer.Write(piece); err != nil {
 		return clientGone{err}
 	}
@@ -156,7 +154,7 @@ func (d *dispatch) put(a *answer, piece []byte) error {
 			return clientGone{err}
 		}
 	}
-	d.waits(d.gin)
+	d.Reply.Waits(d.gin)
 	return nil
 }
 
@@ -170,10 +168,10 @@ func flush(w gin.ResponseWriter) error {
 	return nil
 }
 
-// tokens is how many of the answer's have come, as far as can be told.
+// tokens is how many of the answer's have come, as far as that is known.
 func (d *dispatch) tokens(a *answer) int {
 	if !a.events || a.meter.Stated() {
 		return a.meter.Tokens()
 	}
-	return d.adapter.Events[a.replica].Tokens(a.meter.Counted())
+	return d.Events[a.replica].Tokens(a.meter.Counted())
 }

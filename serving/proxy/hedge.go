@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 var errOvertaken = errors.New("another replica answered first")
 
 // race is two attempts side by side, the second begun when the first is late.
-// The first to answer wins. The other is cancelled, and its reserved given back at
-// once; what is left of it goes by itself.
+// The first to answer wins. The other is cancelled, and its reservation given back at
+// once; what is left of it ends by itself.
 type race struct {
 	*dispatch
 	results chan *answer // with room for both, so that none waits
@@ -25,8 +25,8 @@ type race struct {
 func (d *dispatch) hedged() *answer {
 	r := &race{dispatch: d, results: make(chan *answer, 2)}
 	defer r.cancel()
-	first := r.start(d.work.Replica)
-	late := time.NewTimer(d.settings().Retries.HedgeAfter)
+	first := r.start(d.Work.Replica)
+	late := time.NewTimer(d.Settings().Retries.HedgeAfter)
 	defer late.Stop()
 	select {
 	case <-r.results:
@@ -42,24 +42,24 @@ func (d *dispatch) hedged() *answer {
 	second := r.start(reserved.Replica)
 	a, result := r.winner(), "lost"
 	if a == second {
-		d.work.Adopt(reserved)
+		d.Work.Adopt(reserved)
 		result = "won"
 	}
 	if _, unfit := a.unfit(); unfit {
 		result = "failed"
 	}
-	d.metrics.Hedged(result)
+	d.Metrics.Hedged(result)
 	return a
 }
 
-// second takes a place for an attempt beside the first, if the budget allows and there
+// second reserves a place for an attempt next to the first, if the budget allows and there
 // is a replica.
 func (d *dispatch) second(first *answer) (*work.Reservation, bool) {
-	now := d.clock()
-	if d.over(first) || len(d.tried) > d.settings().Retries.Max || !d.budget.take(now) {
+	now := d.Clock()
+	if d.over(first) || len(d.tried) > d.Settings().Retries.Max || !d.budget.take(now) {
 		return nil, false
 	}
-	reserved, ok := d.work.Second(d.tried)
+	reserved, ok := d.Work.Second(d.tried)
 	if !ok {
 		d.budget.giveBack(now)
 	}
@@ -117,7 +117,7 @@ func (r *race) cancel() {
 		go func() {
 			late := <-r.results
 			if late.panicked != nil {
-				r.log.Error("panic", "value", late.panicked, "replica", r.table.Replicas[late.replica].Name)
+				r.Log.Error("panic", "value", late.panicked, "replica", r.Table.Replicas[late.replica].Name)
 			}
 			late.close()
 		}()

@@ -1,4 +1,4 @@
-package serving
+package proxy
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 
 // answer is what one attempt at a replica comes to: the beginning of an answer,
 // read before any of it goes to the client, so that another attempt can still
-// take its place; or the error that came instead.
+// replace it; or the error that came instead.
 type answer struct {
 	replica  int
 	sent     time.Duration  // when the attempt began
@@ -52,7 +52,7 @@ type answer struct {
 	model     string
 	complaint complaint.Kind
 	common    bool // every engine has the endpoint
-	endpoint  *endpoint
+	endpoint  *Endpoint
 	absent    bool // the replica lacks the endpoint, as not every engine has it
 	mute      bool // and does not say so as OpenAI's clients understand
 	reported  bool // to health
@@ -72,8 +72,8 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 		a.response, a.err = nil, a.because(a.err)
 		return
 	}
-	a.media, _ = mediaType(fields.Get(a.response.Header, "Content-Type"))
-	a.opaque = coded(a.response.Header) || a.endpoint.files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
+	a.media, _ = fields.MediaType(fields.Get(a.response.Header, "Content-Type"))
+	a.opaque = coded(a.response.Header) || a.endpoint.Files && a.response.StatusCode/100 == 2 && !a.json() && a.media != eventStream
 	a.measure(a.media == eventStream && !a.opaque)
 	if busy(a.response.StatusCode) { // what such an answer says matters only if it is the last
 		a.watch.rest()
@@ -89,7 +89,7 @@ func (a *answer) send(transport http.RoundTripper, out *http.Request) {
 	}
 }
 
-// misplaced reports that the replica lacks what it was asked for: the model, which the
+// misplaced reports whether the replica lacks what it was asked for: the model, which the
 // router put into the request, or an endpoint that every engine has. That is its failure,
 // or the scenario's, and not the client's.
 func (a *answer) misplaced() bool {
@@ -114,7 +114,7 @@ func (a *answer) measure(events bool) {
 	a.events, a.meter = events, wire.NewMeter(events)
 	a.meter.Within(a.budget)
 	a.meter.Expect(a.choices)
-	if a.endpoint.lists {
+	if a.endpoint.Lists {
 		a.meter.Lists()
 	}
 }
@@ -179,7 +179,7 @@ func (a *answer) spare() time.Duration {
 	return 0
 }
 
-// busy says that the status asks for another attempt elsewhere.
+// busy reports whether the status asks for another attempt elsewhere.
 func busy(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, 529: // Anthropic's, for overloaded
@@ -238,10 +238,10 @@ func (a *answer) ending() error {
 	return io.EOF
 }
 
-// cutOff says of a body at its end that it may not be whole. Where nothing but
-// the end of the connection marks that, only its text tells: the last event of a
-// stream, or the end of an object. Of a stream that has begun it tells in any case,
-// if less will do: Ollama ends the body properly whatever becomes of the model.
+// cutOff reports whether a body at its end may not be whole. Where nothing but
+// the end of the connection marks that, only its text shows it: the last event of a
+// stream, or the end of an object. Of a stream that has begun it counts in any case,
+// if less will do: Ollama ends the body properly whatever happens to the model.
 func (a *answer) cutOff() bool {
 	r := a.response
 	switch {
@@ -268,7 +268,7 @@ func (a *answer) because(err error) error {
 }
 
 // close ends the attempt, at whatever point it is. What is left of the answer is
-// not read; its connection breaks, which tells the replica to stop.
+// not read; its connection breaks, which stops the replica.
 func (a *answer) close() {
 	a.cancel(nil)
 	a.watch.stop()
@@ -292,8 +292,8 @@ func (a *answer) guard() {
 	}
 }
 
-// unfit says why another attempt would better take the place of the answer, and
-// of what kind the replica's failure was. Nothing of it has gone out yet.
+// unfit reports whether another attempt would better replace the answer, of which nothing has
+// gone out yet, and how the replica failed.
 func (a *answer) unfit() (reason failure, unfit bool) {
 	switch {
 	case a.none():
@@ -316,13 +316,13 @@ func (a *answer) unfit() (reason failure, unfit bool) {
 	return "", false
 }
 
-// none says that no answer came, or nothing of its body that a client could use
+// none reports whether no answer came, or nothing of its body that a client could use
 // before it broke off.
 func (a *answer) none() bool {
 	return a.response == nil || (len(a.first) == 0 || !a.events || a.meter.Mute() || a.meter.Undecided()) && a.err != nil && a.err != io.EOF
 }
 
-// streams says that it is a stream of events, as far as it has come.
+// streams reports whether it is a stream of events, as far as it has come.
 func (a *answer) streams() bool {
 	return !a.none() && a.events && a.response.StatusCode/100 == 2 && !a.foreign()
 }
@@ -331,14 +331,14 @@ func (a *answer) json() bool {
 	return a.media == "application/json" || strings.HasSuffix(a.media, "+json")
 }
 
-// foreign says that no OpenAI client would understand the answer: the page of
+// foreign reports whether no OpenAI client would understand the answer: the page of
 // something between, or a redirect; or what is said of a key that is not the client's.
 func (a *answer) foreign() bool {
 	status := a.response.StatusCode
 	return status >= http.StatusBadRequest && !a.json() || status/100 == 3 || a.locked() || a.misplaced() || a.mute || a.garbage()
 }
 
-// garbage says that a success has begun with what is no answer.
+// garbage reports whether a success has begun with what is no answer.
 func (a *answer) garbage() bool {
 	if a.response.StatusCode/100 != 2 {
 		return false
@@ -347,12 +347,12 @@ func (a *answer) garbage() bool {
 	return nothing || a.garbled() && !(a.events && a.meter.Started())
 }
 
-// locked says that the replica does not know the router's key, which no client can mend.
+// locked reports whether the replica does not know the router's key, which no client can mend.
 func (a *answer) locked() bool { return a.keyed && a.response.StatusCode == http.StatusUnauthorized }
 
-// garbled says that what has come of the answer is none: an event, or all of it, is no
+// garbled reports whether what has come of the answer is none: an event, or all of it, is no
 // JSON object, whatever the header calls it. Of bytes, which are how some engines send
-// vectors if they are asked to, nobody knows.
+// vectors if they are asked to, that is not known.
 func (a *answer) garbled() bool {
 	return a.media != "application/octet-stream" && !a.opaque && a.meter.Garbled()
 }
@@ -368,7 +368,7 @@ func reasonFor(err error) failure {
 	return failedBroken
 }
 
-// unreachable says that no connection was made, so nothing was sent.
+// unreachable reports whether no connection was made, so nothing was sent.
 func unreachable(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
