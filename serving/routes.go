@@ -76,7 +76,9 @@ func (s *Server) adminRoutes() []route {
 		tokened(http.MethodGet, metricsPath, gin.WrapH(s.metrics.Handler())),
 	}
 	for _, o := range s.operators.orders.Routes() {
-		list = append(list, tokened(o.Method, o.Path, o.Serve))
+		r := tokened(o.Method, o.Path, o.Serve)
+		r.About = o.About
+		list = append(list, r)
 	}
 	return list
 }

@@ -24,9 +24,9 @@ import (
 // minToken is the fewest characters of an admin token: fewer can be guessed.
 const minToken = 16
 
-// CheckToken refuses a token that could be guessed, or that no header can
+// checkToken refuses a token that could be guessed, or that no header can
 // carry. No token at all is fine: then there are no admin actions.
-func CheckToken(token string) error {
+func checkToken(token string) error {
 	switch {
 	case token == "":
 		return nil
@@ -54,11 +54,13 @@ type Guard struct {
 
 // NewGuard makes a Guard.
 func NewGuard(o Options) (*Guard, error) {
-	if err := CheckToken(o.Token); err != nil {
+	if err := checkToken(o.Token); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.TokenEnv, err)
 	}
+	sum, set := sha256.Sum256([]byte(o.Token)), o.Token != ""
+	o.Token = "" // the sum is enough, and nothing can print it
 	g := &Guard{
-		Options: o, token: sha256.Sum256([]byte(o.Token)), set: o.Token != "", lines: lograte.New(),
+		Options: o, token: sum, set: set, lines: lograte.New(),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gearshift_admin_unauthorized_total", Help: "Requests to the admin listener without its token.",
 		}),

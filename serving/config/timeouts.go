@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PhaseTimeouts bound the Phases of one attempt at a replica. As a replica's
+// PhaseTimeouts bound the phases of one attempt at a replica. As a replica's
 // own, a zero stands for the server's.
 type PhaseTimeouts struct {
 	// Connect bounds the time to connect, TLS included. The backend's transport

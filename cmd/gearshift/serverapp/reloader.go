@@ -110,7 +110,7 @@ func (r *Reloader) reread() (*scenario.Scenario, error) {
 		return scenario.Load(name) // which says what there is instead
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read scenario: %r", err)
+		return nil, fmt.Errorf("cannot read scenario: %w", err)
 	}
 	return scenario.Parse(name, text)
 }
@@ -194,7 +194,7 @@ func (r *Reloader) moved(next *scenario.Scenario, change *serving.Change) (map[i
 		}
 		var err error
 		if made[i], err = backend.NewUpstream(config); err != nil {
-			return nil, fmt.Errorf("replica %s: %r", name, err)
+			return nil, fmt.Errorf("replica %s: %w", name, err)
 		}
 		change.Applied = append(change.Applied, "serving.upstreams."+name)
 	}
