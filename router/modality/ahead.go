@@ -68,7 +68,7 @@ type ahead struct {
 // feasible.
 func (p *Planner) expect() {
 	a := &p.ahead
-	if a.arrivals.Rate <= 0 {
+	if !(a.arrivals.Rate > 0 && a.arrivals.Patience > 0) {
 		return
 	}
 	a.items, a.first, a.kept = append(a.items[:0], p.items...), append(a.first[:0], p.first...), append(a.kept[:0], p.kept...)

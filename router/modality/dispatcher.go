@@ -37,8 +37,11 @@ func NewDispatcher(t *Table, p Policy) *Dispatcher {
 // Add lets the job, which [Table.Check] has passed, and which comes now, wait.
 func (d *Dispatcher) Add(j Job, now float64) {
 	d.waiting = append(d.waiting, j)
-	first, _ := d.table.fastest(&j)
-	d.arrivals.add(now, d.table.Front(j.Size)[first].Cost, j.Deadline-now)
+	first, ok := d.table.fastest(&j)
+	if !ok {
+		return // the next plan drops it
+	}
+	d.arrivals.add(now, d.table.Front(j.Size)[first].Cost, max(0, j.Deadline-now))
 }
 
 // Waiting is how many jobs wait.

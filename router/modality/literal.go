@@ -7,15 +7,18 @@ import (
 )
 
 // literal plans as [Literal] describes.
-func (p *Planner) literal(free float64, jobs []Job, plan *Plan) {
+func (p *Planner) literal(jobs []Job, plan *Plan) {
 	chosen := p.chosen[:0]
 	var finish float64 // of those kept, as chosen
 	for _, i := range p.order {
-		p.add(i, &jobs[i], math.Inf(1))
+		if !p.add(i, &jobs[i], math.Inf(1)) {
+			plan.Dropped = append(plan.Dropped, i)
+			continue
+		}
 		last := len(p.items) - 1
 		front := p.items[last].Front
 		chosen = append(chosen, len(front)-1)
-		budget := jobs[i].Deadline - free
+		budget := p.budget(&jobs[i])
 		if finish+front[len(front)-1].Cost <= budget+solve.Tolerance {
 			finish += front[len(front)-1].Cost
 			continue

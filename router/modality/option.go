@@ -10,7 +10,6 @@ package modality
 import (
 	"errors"
 	"fmt"
-	"math"
 )
 
 // Option is one combination of inputs: how good its answers are, and how long batches
@@ -25,16 +24,16 @@ func (o *Option) validate() error {
 	switch {
 	case o.Name == "":
 		return errors.New("there is no name")
-	case !(o.Quality >= 0) || math.IsInf(o.Quality, 1):
-		return fmt.Errorf("quality: %v must be a number of at least 0", o.Quality)
+	case !(o.Quality >= 0 && o.Quality <= Largest):
+		return fmt.Errorf("quality: %g must be a number from 0 to %g", o.Quality, Largest)
 	case len(o.Latency) == 0:
 		return errors.New("latency: the list is empty; it needs the time of a batch of 1, 2, … requests")
 	case len(o.Latency) > MaxBatch:
 		return fmt.Errorf("latency: %d entries; at most %d", len(o.Latency), MaxBatch)
 	}
 	for i, l := range o.Latency {
-		if !(l > 0) || math.IsInf(l, 1) {
-			return fmt.Errorf("latency: %v, of a batch of %d, must be above 0", l, i+1)
+		if !(l > 0 && l <= Largest) {
+			return fmt.Errorf("latency: %g, of a batch of %d, must be above 0, and at most %g", l, i+1, Largest)
 		}
 	}
 	return nil
@@ -44,6 +43,10 @@ func (o *Option) validate() error {
 const (
 	MaxBatch   = 1024
 	MaxOptions = 63
+	// Largest is that of qualities and times.
+	Largest = 1e15
+	// mostNodes bounds the strategies that a table is made of.
+	mostNodes = 1 << 20
 )
 
 func validate(options []Option) error {

@@ -3,6 +3,7 @@ package modality
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"gearshift/router/solve"
@@ -42,6 +43,8 @@ type Plan struct {
 	Steps     []Step
 	Dropped   []int
 	Objective float64 // sum of the qualities of all requests kept
+	// Gap is by how much the objective of the best plan may be higher; 0 if this is the best.
+	Gap float64
 }
 
 // Planner is the policy that plans queues exactly; the paper calls it optimized. It keeps
@@ -67,30 +70,46 @@ func NewPlanner(t *Table, mode Mode) (*Planner, error) {
 	return &Planner{queue: queue{table: t}, mode: mode}, nil
 }
 
-// Check reports what makes a plan of the job impossible at any time.
-func (t *Table) Check(j *Job) error {
+// Limit bounds the states that are tried after a job; see [solve.Chain].
+func (p *Planner) Limit(states int) { p.chain.Limit = states }
+
+// CheckSize reports what is wrong with a job's size, whatever sizes the table has.
+func (t *Table) CheckSize(j *Job) error {
 	switch {
 	case j.Size < 1:
 		return fmt.Errorf("job %q: size: %d must be at least 1", j.ID, j.Size)
 	case j.Size > t.Longest():
 		return fmt.Errorf("job %q: size: %d is above the longest batch of any option, %d; split the job", j.ID, j.Size, t.Longest())
-	case j.Size > t.Sizes():
-		return fmt.Errorf("job %q: size: %d is above the table's largest, %d", j.ID, j.Size, t.Sizes())
-	case j.MinQuality != j.MinQuality || j.Deadline != j.Deadline:
-		return fmt.Errorf("job %q: min_quality and deadline must be numbers", j.ID)
-	}
-	if _, ok := t.fastest(j); !ok {
-		f := t.fronts[j.Size]
-		if len(f) == 0 {
-			return fmt.Errorf("job %q: size: no batches of the options add up to %d", j.ID, j.Size)
-		}
-		return fmt.Errorf("job %q: min_quality: %g is above what any option gives; the best of a job of %d is %g",
-			j.ID, j.MinQuality, j.Size, f[len(f)-1].Value/float64(j.Size))
 	}
 	return nil
 }
 
-// fastest is the fastest strategy that meets the job's floor.
+// Check reports what makes a plan of the job impossible at any time.
+func (t *Table) Check(j *Job) error {
+	if err := t.CheckSize(j); err != nil {
+		return err
+	}
+	switch {
+	case j.Size > t.Sizes():
+		return fmt.Errorf("job %q: size: %d is above the table's largest, %d", j.ID, j.Size, t.Sizes())
+	case !(math.Abs(j.Deadline) <= Largest):
+		return fmt.Errorf("job %q: deadline: %g must be a number from %g to %g", j.ID, j.Deadline, -Largest, Largest)
+	case !(j.MinQuality <= t.best()+solve.Tolerance):
+		return fmt.Errorf("job %q: min_quality: %g is above every option; the best has %g", j.ID, j.MinQuality, t.best())
+	}
+	return nil
+}
+
+// best is the highest quality of any option.
+func (t *Table) best() (quality float64) {
+	for i := range t.options {
+		quality = max(quality, t.options[i].Quality)
+	}
+	return quality
+}
+
+// fastest is the fastest strategy that meets the job's floor; false if none does, as where
+// the options that are good enough have no batch of its size.
 func (t *Table) fastest(j *Job) (int, bool) {
 	size := float64(j.Size)
 	// The tolerance is of the mean; the front has sums.
@@ -102,14 +121,15 @@ func (t *Table) fastest(j *Job) (int, bool) {
 // where no plan that keeps those kept before it can keep it. The result is valid until the
 // next call.
 func (p *Planner) Plan(free float64, jobs []Job, plan *Plan) {
-	p.begin(jobs, plan)
+	p.begin(free, jobs, plan)
 	p.items, p.first, p.kept = p.items[:0], p.first[:0], p.kept[:0]
 	if p.mode == Literal {
-		p.literal(free, jobs, plan)
+		p.literal(jobs, plan)
 	} else {
-		p.prefixSafe(free, jobs, plan)
+		p.prefixSafe(jobs, plan)
 	}
-	at := free
+	plan.Gap = p.chain.Gap()
+	var at float64
 	for k, i := range p.kept {
 		if i >= 0 {
 			at = p.keep(i, &jobs[i], p.first[k]+p.picks[k], at, plan)
@@ -122,11 +142,16 @@ func byDeadline(order []int, jobs []Job) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[a].Deadline, jobs[b].Deadline) })
 }
 
-// add lets the job be one of the items, with the strategies that meet its floor.
-func (p *Planner) add(i int, j *Job, budget float64) {
-	first, _ := p.table.fastest(j)
+// add lets the job be one of the items, with the strategies that meet its floor; false if
+// none does.
+func (p *Planner) add(i int, j *Job, budget float64) bool {
+	first, ok := p.table.fastest(j)
+	if !ok {
+		return false
+	}
 	p.items = append(p.items, solve.Item{Front: p.table.fronts[j.Size][first:], Budget: budget})
 	p.first, p.kept = append(p.first, first), append(p.kept, i)
+	return true
 }
 
 // drop takes back the last one.
@@ -139,11 +164,14 @@ func (p *Planner) drop(plan *Plan) {
 // prefixSafe keeps every job that can be kept with those kept before it, which is to be
 // seen by everybody's fastest strategy, and then solves for the most quality, with the work
 // that is expected to come among the jobs if there is any.
-func (p *Planner) prefixSafe(free float64, jobs []Job, plan *Plan) {
+func (p *Planner) prefixSafe(jobs []Job, plan *Plan) {
 	var fastest float64
 	for _, i := range p.order {
-		budget := jobs[i].Deadline - free
-		p.add(i, &jobs[i], budget)
+		budget := p.budget(&jobs[i])
+		if !p.add(i, &jobs[i], budget) {
+			plan.Dropped = append(plan.Dropped, i)
+			continue
+		}
 		cost := p.items[len(p.items)-1].Front[0].Cost
 		if fastest+cost > budget+solve.Tolerance {
 			p.drop(plan)

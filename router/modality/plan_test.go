@@ -137,6 +137,27 @@ func TestLiteralBreaksPredecessors(t *testing.T) {
 	}
 }
 
+// TestAFloorThatNoSplitReaches: an option is good enough, but has no batch of the job's size:
+// no plan can keep the job.
+func TestAFloorThatNoSplitReaches(t *testing.T) {
+	table := table(t, []Option{{"a", 0.5, []float64{10, 20}}, {"b", 0.9, []float64{50}}}, Mixed, 2)
+	for _, mode := range []Mode{PrefixSafe, Literal} {
+		p, got := plan(t, table, mode, 0, Job{"1", 2, 0.8, 1000}, Job{"2", 2, 0.7, 1000})
+		if !slices.Equal(got, []string{"2 [1 1] 60"}) || !slices.Equal(p.Dropped, []int{0}) {
+			t.Errorf("%s: %v, dropped %v", mode, got, p.Dropped)
+		}
+	}
+}
+
+// TestTimesOfAClock: seconds since 1970 have lost digits that a deadline needs.
+func TestTimesOfAClock(t *testing.T) {
+	table := table(t, []Option{{"a", 0.5, []float64{0.02}}}, Mixed, 1)
+	const now = 1764286800
+	if p, got := plan(t, table, PrefixSafe, now, Job{"1", 1, 0, now + 0.02}, Job{"2", 1, 0, now + 0.0399}); len(got) != 1 || !slices.Equal(p.Dropped, []int{1}) {
+		t.Errorf("%v, dropped %v; want the first kept and the second dropped", got, p.Dropped)
+	}
+}
+
 // randomOptions are combinations of which better ones take longer, with batches that cost
 // less a request than single ones.
 func randomOptions(rng *rand.Rand, n, most int) []Option {
@@ -292,8 +313,8 @@ func TestBadJobs(t *testing.T) {
 	}{
 		{Job{ID: "x", Size: 0}, `job "x": size: 0 must be at least 1`},
 		{Job{ID: "x", Size: 5}, `job "x": size: 5 is above the longest batch of any option, 4; split the job`},
-		{Job{ID: "x", Size: 1, MinQuality: 0.81}, `job "x": min_quality: 0.81 is above what any option gives; the best of a job of 1 is 0.8`},
-		{Job{ID: "x", Size: 1, Deadline: math.NaN()}, `job "x": min_quality and deadline must be numbers`},
+		{Job{ID: "x", Size: 1, MinQuality: 0.81}, `job "x": min_quality: 0.81 is above every option; the best has 0.8`},
+		{Job{ID: "x", Size: 1, Deadline: math.NaN()}, `job "x": deadline: NaN must be a number from -1e+15 to 1e+15`},
 	} {
 		if err := table.Check(&c.job); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)

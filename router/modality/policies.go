@@ -2,6 +2,7 @@ package modality
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -23,11 +24,11 @@ func NewAggressive(t *Table) *Aggressive { return &Aggressive{queue{table: t}} }
 
 // Plan implements [Policy].
 func (p *Aggressive) Plan(free float64, jobs []Job, plan *Plan) {
-	p.begin(jobs, plan)
-	at := free
+	p.begin(free, jobs, plan)
+	var at float64
 	for _, i := range p.order {
-		strategy, _ := p.table.fastest(&jobs[i])
-		if p.table.fronts[jobs[i].Size][strategy].Cost+at > jobs[i].Deadline+solve.Tolerance {
+		strategy, ok := p.table.fastest(&jobs[i])
+		if !ok || at+p.table.fronts[jobs[i].Size][strategy].Cost > p.budget(&jobs[i])+solve.Tolerance {
 			plan.Dropped = append(plan.Dropped, i)
 			continue
 		}
@@ -45,8 +46,8 @@ func NewAgnostic(t *Table) *Agnostic { return &Agnostic{queue{table: t}} }
 
 // Plan implements [Policy].
 func (p *Agnostic) Plan(free float64, jobs []Job, plan *Plan) {
-	p.begin(jobs, plan)
-	at := free
+	p.begin(free, jobs, plan)
+	var at float64
 	for _, i := range p.order {
 		at = p.keep(i, &jobs[i], len(p.table.fronts[jobs[i].Size])-1, at, plan)
 	}
@@ -87,11 +88,15 @@ func NewRandom(t *Table, stop Stop, rng *rand.Rand) (*Random, error) {
 
 // Plan implements [Policy].
 func (p *Random) Plan(free float64, jobs []Job, plan *Plan) {
-	p.begin(jobs, plan)
+	p.begin(free, jobs, plan)
 	p.chosen, p.kept = p.chosen[:0], p.kept[:0]
-	wait := free // when the jobs kept so far are done
+	var wait float64 // what the jobs kept so far take
 	for _, i := range p.order {
 		j := &jobs[i]
+		if _, ok := p.table.fastest(j); !ok {
+			plan.Dropped = append(plan.Dropped, i)
+			continue
+		}
 		p.kept, p.chosen = append(p.kept, i), append(p.chosen, len(p.table.fronts[j.Size])-1)
 		var ok bool
 		if wait, ok = p.admit(jobs, wait); !ok {
@@ -99,7 +104,7 @@ func (p *Random) Plan(free float64, jobs []Job, plan *Plan) {
 			p.kept, p.chosen = p.kept[:len(p.kept)-1], p.chosen[:len(p.chosen)-1]
 		}
 	}
-	at := free
+	var at float64
 	for k, i := range p.kept {
 		at = p.keep(i, &jobs[i], p.chosen[k], at, plan)
 	}
@@ -109,7 +114,7 @@ func (p *Random) Plan(free float64, jobs []Job, plan *Plan) {
 // is done; without it, if it finds too little.
 func (p *Random) admit(jobs []Job, wait float64) (done float64, ok bool) {
 	last := len(p.kept) - 1
-	j := &jobs[p.kept[last]]
+	budget := p.budget(&jobs[p.kept[last]])
 	p.draw = p.draw[:0]
 	for k := range p.kept {
 		if k < last || p.stop == StopByFinish {
@@ -117,11 +122,11 @@ func (p *Random) admit(jobs []Job, wait float64) (done float64, ok bool) {
 		}
 	}
 	own := p.cost(jobs, last)
-	if wait+own <= j.Deadline+solve.Tolerance {
+	if wait+own <= budget+solve.Tolerance {
 		return wait + own, true
 	}
 	for {
-		if wait+own <= j.Deadline+solve.Tolerance || p.stop == StopByWait && wait <= j.Deadline+solve.Tolerance {
+		if wait+own <= budget+solve.Tolerance || p.stop == StopByWait && wait <= budget+solve.Tolerance {
 			return wait + own, true
 		}
 		if len(p.draw) == 0 {
@@ -147,12 +152,14 @@ func (p *Random) cost(jobs []Job, k int) float64 {
 // queue is what policies share: the table and the order of the jobs.
 type queue struct {
 	table *Table
+	free  float64 // when the worker is free
 	order []int
 }
 
 // begin empties the plan and sorts the jobs.
-func (q *queue) begin(jobs []Job, plan *Plan) {
-	plan.Steps, plan.Dropped, plan.Objective = plan.Steps[:0], plan.Dropped[:0], 0
+func (q *queue) begin(free float64, jobs []Job, plan *Plan) {
+	plan.Steps, plan.Dropped, plan.Objective, plan.Gap = plan.Steps[:0], plan.Dropped[:0], 0, 0
+	q.free = free
 	q.order = q.order[:0]
 	for i := range jobs {
 		q.order = append(q.order, i)
@@ -160,10 +167,18 @@ func (q *queue) begin(jobs []Job, plan *Plan) {
 	byDeadline(q.order, jobs)
 }
 
-// keep adds the job, begun at a time, to the plan and returns when it is done.
+// budget is the time from when the worker is free to the job's deadline, and what their
+// difference may have lost to rounding.
+func (q *queue) budget(j *Job) float64 {
+	largest := max(math.Abs(j.Deadline), math.Abs(q.free))
+	return j.Deadline - q.free + (math.Nextafter(largest, math.Inf(1)) - largest)
+}
+
+// keep adds the job, begun so long after the worker is free, to the plan and returns when
+// it is done.
 func (q *queue) keep(i int, j *Job, strategy int, at float64, plan *Plan) (done float64) {
 	s := q.table.fronts[j.Size][strategy]
 	plan.Objective += s.Value
-	plan.Steps = append(plan.Steps, Step{Job: i, Strategy: strategy, Finish: at + s.Cost})
+	plan.Steps = append(plan.Steps, Step{Job: i, Strategy: strategy, Finish: q.free + at + s.Cost})
 	return at + s.Cost
 }

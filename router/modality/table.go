@@ -50,7 +50,9 @@ func NewTable(options []Option, mixing Mixing, size int) (*Table, error) {
 	if most := t.Longest(); size > most {
 		return nil, fmt.Errorf("cannot make table of strategies: a size of %d is above the longest batch, %d", size, most)
 	}
-	t.build(size)
+	if err := t.build(size); err != nil {
+		return nil, fmt.Errorf("cannot make table of strategies: %w", err)
+	}
 	return t, nil
 }
 
@@ -89,14 +91,18 @@ func (t *Table) Batches(size, strategy int, dst []int) []int {
 // build works out the fronts by dynamic programming over the options: a strategy of k
 // options is one of the first k−1 for fewer requests, and a batch of the k-th. What is
 // slower and no better than another one of its level and size leads nowhere.
-func (t *Table) build(size int) {
+func (t *Table) build(size int) error {
 	below := make([][]node, size+1)
 	below[0] = []node{{}}
 	var m merger
+	nodes := 0
 	for k := range t.options {
 		level := make([][]node, size+1)
 		for n := range level {
 			level[n] = slices.Clone(m.level(&t.options[k], below, n, t.mixing))
+			if nodes += len(level[n]); nodes > mostNodes {
+				return fmt.Errorf("%d options and jobs of %d requests have more than %d strategies; use fewer options or smaller jobs", len(t.options), size, mostNodes)
+			}
 		}
 		t.levels = append(t.levels, level)
 		below = level
@@ -107,6 +113,7 @@ func (t *Table) build(size int) {
 			t.fronts[n] = append(t.fronts[n], solve.Point{Cost: p.cost, Value: p.value})
 		}
 	}
+	return nil
 }
 
 // merger makes one level of one size.

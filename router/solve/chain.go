@@ -16,15 +16,20 @@ type Item struct {
 // the sum of the values is as large as can be. That is a multiple-choice knapsack with a
 // capacity for each prefix.
 //
-// Solve is exact: a dynamic program over the Pareto sets of (cost, value) after each
-// item. A state is dropped once the linear relaxation of what follows shows that it
-// cannot lead to more than a solution at hand. That solution comes from the same program
-// with few states in each set.
+// Solve is a dynamic program over the Pareto sets of (cost, value) after each item. A
+// state is dropped once the linear relaxation of what follows shows that it cannot lead to
+// more than a solution at hand. That solution comes from the same program with few states
+// in each set. It is exact unless a set would have more than Limit states, which happens
+// where all points lie on a line, so that the relaxation rules out nothing; [Chain.Gap]
+// says then how much better the best solution can be at most.
 //
 // The zero value is ready. A Chain keeps its memory from one call to the next, and
 // allocates only where a problem is larger than those before. It is not safe for
 // concurrent use.
 type Chain struct {
+	// Limit is the most states after an item; 0 is 512.
+	Limit int
+
 	relaxed relaxation
 	states  []state // all layers, one after the other
 	layers  []int   // where each begins
@@ -33,6 +38,8 @@ type Chain struct {
 	scores  []float64
 	picks   []int
 	best    float64 // value of the solution at hand
+	gap     float64
+	slack   float64 // by which costs may exceed budgets
 }
 
 // state is a way to take the first items.
@@ -41,8 +48,11 @@ type state struct {
 	from, pick  int32 // the state before, in its layer, and the point taken since
 }
 
-// widths are the most states that a layer has in each round; the last has no limit.
-var widths = [...]int{16, 256, math.MaxInt}
+// widths are the most states that a layer has in the first rounds. The last round has the
+// limit.
+var widths = [...]int{16, 256}
+
+const defaultLimit = 512
 
 // Solve writes the index of the point taken of each item into picks and returns the sum
 // of their values; false if the budgets cannot all hold. Fronts must not be empty, and
@@ -52,18 +62,51 @@ func (c *Chain) Solve(items []Item, picks []int) (value float64, ok bool) {
 		return 0, true
 	}
 	c.relaxed.set(items)
-	if c.relaxed.layer(0).latest < -Tolerance {
+	c.slack = slack(items)
+	all := c.relaxed.layer(0)
+	if c.gap = 0; all.latest < -c.slack {
 		return 0, false
 	}
 	c.best = math.Inf(-1)
 	c.picks = append(c.picks[:0], picks[:len(items)]...)
-	for _, width := range widths {
-		if !c.round(items, width) {
-			break
+	if c.rounds(items) {
+		reach := all.reach()
+		if c.gap = reach.at(0) - c.best; c.gap <= Tolerance {
+			c.gap = 0
 		}
 	}
 	copy(picks, c.picks)
 	return c.best, !math.IsInf(c.best, -1)
+}
+
+// Gap returns how much more than the last solution the best one may be worth; 0 if it is
+// the best.
+func (c *Chain) Gap() float64 { return c.gap }
+
+// rounds reports whether a better solution may have been left out.
+func (c *Chain) rounds(items []Item) bool {
+	limit := c.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	for _, width := range widths {
+		if !c.round(items, min(width, limit)) {
+			return false
+		}
+	}
+	return c.round(items, limit)
+}
+
+// slack is the tolerance of budgets, with what sums in another order may differ by.
+func slack(items []Item) float64 {
+	largest, sum := 0.0, 0.0
+	for i := range items {
+		if b := math.Abs(items[i].Budget); !math.IsInf(b, 0) {
+			largest = max(largest, b)
+		}
+		sum += items[i].Front[0].Cost
+	}
+	return Tolerance + 4*float64(len(items))*0x1p-52*max(largest, sum)
 }
 
 // round runs the program with at most so many states a layer and keeps its solution if
@@ -74,7 +117,9 @@ func (c *Chain) round(items []Item, width int) (narrowed bool) {
 	for k := range items {
 		from, to := c.layers[k], len(c.states)
 		c.layers = append(c.layers, to)
-		c.extend(&items[k], c.states[from:to], c.relaxed.layer(k+1))
+		if c.extend(&items[k], c.states[from:to], c.relaxed.layer(k+1), width) {
+			narrowed = true
+		}
 		if len(c.merged) == 0 {
 			return narrowed // the solution at hand cannot be improved
 		}
@@ -102,15 +147,21 @@ func (c *Chain) trace(at int) {
 
 // extend merges what each point of the item makes of the states into the next layer. It
 // leaves out states that break a budget or cannot lead to more than the solution at hand,
-// and those that cost no less than another one and are worth no more.
-func (c *Chain) extend(item *Item, states []state, next layer) {
+// and those that cost no less than another one and are worth no more. It reports whether it
+// left out others too, for they were far more than the width.
+func (c *Chain) extend(item *Item, states []state, next layer, width int) (narrowed bool) {
 	c.merged = c.merged[:0]
-	most := min(next.latest, item.Budget) + Tolerance
+	most := min(next.latest, item.Budget) + c.slack
 	for p, point := range item.Front {
 		c.spare = slices.Grow(c.spare[:0], len(c.merged)+len(states))
 		c.merge(states, point, int32(p), most, next.reach())
 		c.merged, c.spare = c.spare, c.merged
+		if len(c.merged)/4 > width {
+			c.narrow(width, next)
+			narrowed = true
+		}
 	}
+	return narrowed
 }
 
 // merge appends the states merged so far, and those that the point makes of the layer's
@@ -143,22 +194,37 @@ func (c *Chain) merge(states []state, point Point, pick int32, most float64, rea
 	c.spare = out
 }
 
-// narrow keeps as many of the layer's states, those that may lead to most.
+// narrow keeps as many of the layer's states, those that may lead to most. Of those that
+// may lead to as much as the last of them it keeps some at all costs.
 func (c *Chain) narrow(width int, next layer) {
 	reach := next.reach()
 	c.scores = c.scores[:0]
 	for i := range c.merged {
 		c.scores = append(c.scores, c.merged[i].value+reach.at(c.merged[i].cost))
 	}
-	c.spare = append(c.spare[:0], c.merged...)
 	slices.Sort(c.scores)
 	least := c.scores[len(c.scores)-width]
+	above, even := 0, 0
+	for _, score := range c.scores {
+		if score > least+Tolerance {
+			above++
+		} else if score >= least-Tolerance {
+			even++
+		}
+	}
+	room, seen, taken := width-above, 0, 0
 	reach = next.reach()
 	kept := c.merged[:0]
-	for i := range c.spare {
-		s := c.spare[i]
-		if s.value+reach.at(s.cost) >= least && len(kept) < width {
+	for i := range c.merged {
+		s := c.merged[i]
+		switch score := s.value + reach.at(s.cost); {
+		case score > least+Tolerance:
 			kept = append(kept, s)
+		case score >= least-Tolerance:
+			if seen++; seen*room/even > taken {
+				taken++
+				kept = append(kept, s)
+			}
 		}
 	}
 	c.merged = kept

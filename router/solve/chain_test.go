@@ -128,6 +128,51 @@ func TestChainAgainstTheProgramWithoutBounds(t *testing.T) {
 	}
 }
 
+// TestChainWhereAllIsOnALine: the relaxation rules out nothing, and the best of more sums than
+// can be tried is not found. What is found is close, and the gap says how close.
+func TestChainWhereAllIsOnALine(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 5))
+	items := make([]Item, 20)
+	for k := range items {
+		var points []Point
+		for range 30 {
+			cost := 1 + 99*rng.Float64()
+			points = append(points, Point{cost, cost / 100})
+		}
+		items[k].Front = Of(points)
+		items[k].Budget = 40 * float64(k+1)
+	}
+	var c Chain
+	picks := make([]int, len(items))
+	value, ok := c.Solve(items, picks)
+	if !ok || c.Gap() <= 0 || c.Gap() > 0.001*value {
+		t.Errorf("value %v with a gap of %v", value, c.Gap())
+	}
+	holds(t, items, picks, value)
+	if c.Solve(items[:2], picks); c.Gap() != 0 {
+		t.Errorf("a gap of %v where all is tried", c.Gap())
+	}
+}
+
+// TestChainOfLargeNumbers: sums in another order differ by more than the tolerance.
+func TestChainOfLargeNumbers(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		var items []Item
+		var sum float64
+		for range 6 {
+			cost := 1e7 * rng.Float64()
+			sum += cost
+			items = append(items, Item{Front{{cost, 1}, {cost + 20, 3}}, sum})
+		}
+		items = append(items, Item{Front{{10, 1}, {20, 3}}, 1e12})
+		var c Chain
+		if got, ok := c.Solve(items, make([]int, len(items))); !ok || got != 9 {
+			t.Fatalf("seed %d: value %v (%t), want 9: six at their cheapest, the last at its best", seed, got, ok)
+		}
+	}
+}
+
 // The relaxation is a bound: no solution is worth more.
 func TestRelaxationIsABound(t *testing.T) {
 	var r relaxation
@@ -181,6 +226,8 @@ func TestFrontOf(t *testing.T) {
 // BenchmarkChain solves drawn queues, one after the other.
 //
 //	go test ./router/solve -bench Chain -benchmem
+//
+// Items on a line are the worst case: the limit bounds their time.
 func BenchmarkChain(b *testing.B) {
 	for _, size := range [][2]int{{20, 3}, {20, 7}, {50, 3}} {
 		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {

@@ -3,13 +3,10 @@
 package modality
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,11 +16,11 @@ import (
 
 // queue is the input of a plan. Times are absolute, in one unit throughout.
 type queue struct {
-	FreeAt  float64           `json:"free_at"`
-	Mode    modality.Mode     `json:"mode"`
-	Mixing  modality.Mixing   `json:"mixing"`
-	Options []modality.Option `json:"options"`
-	Jobs    []modality.Job    `json:"jobs"`
+	FreeAt  float64
+	Mode    modality.Mode
+	Mixing  modality.Mixing
+	Options []modality.Option
+	Jobs    []modality.Job
 }
 
 // Planned is the output of a plan.
@@ -31,7 +28,9 @@ type Planned struct {
 	Objective float64      `json:"objective"` // sum of mean quality × size over the jobs kept
 	Jobs      []PlannedJob `json:"jobs"`      // in the order in which they run
 	Dropped   []string     `json:"dropped"`
-	MS        float64      `json:"ms"` // that planning took
+	// Gap is by how much the objective of the best plan may be higher, where it was not found.
+	Gap float64 `json:"gap,omitempty"`
+	MS  float64 `json:"ms"` // that planning took
 }
 
 // PlannedJob is what a plan does with a job.
@@ -85,7 +84,10 @@ which may make one job late for the sake of another. mixing is "mixed", the defa
 			}
 			out := json.NewEncoder(c.OutOrStdout())
 			out.SetIndent("", "  ")
-			return out.Encode(planned)
+			if err := out.Encode(planned); err != nil {
+				return fmt.Errorf("cannot print the plan: %w", err)
+			}
+			return nil
 		},
 	}
 	command.Flags().StringVar(&path, "in", "", "`file` with the queue as JSON; - is standard input")
@@ -114,17 +116,17 @@ func read(path string, stdin io.Reader) (text []byte, name string, err error) {
 	return text, name, err
 }
 
+// limit is the most states that are tried after a job: a plan then takes seconds at most.
+const limit = 1 << 12
+
+// mostJobs bounds a queue: the memory of a plan grows with its square.
+const mostJobs = 1000
+
 // Plan plans the queue of a JSON text.
 func Plan(text []byte) (*Planned, error) {
-	var q queue
-	if err := decode(text, &q); err != nil {
+	q, err := decode(text)
+	if err != nil {
 		return nil, err
-	}
-	if q.Mode == "" {
-		q.Mode = modality.PrefixSafe
-	}
-	if q.Mixing == "" {
-		q.Mixing = modality.Mixed
 	}
 	table, err := q.table()
 	if err != nil {
@@ -134,6 +136,7 @@ func Plan(text []byte) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	planner.Limit(limit)
 	var plan modality.Plan
 	began := time.Now()
 	planner.Plan(q.FreeAt, q.Jobs, &plan)
@@ -142,24 +145,32 @@ func Plan(text []byte) (*Planned, error) {
 
 // table checks the queue, and makes the table of the sizes that it has.
 func (q *queue) table() (*modality.Table, error) {
-	seen := map[string]bool{}
 	largest, longest := 1, 0
 	for i := range q.Options {
 		longest = max(longest, len(q.Options[i].Latency))
 	}
+	seen := map[string]bool{}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
-		switch {
-		case j.ID == "":
-			return nil, fmt.Errorf("jobs[%d]: id is missing", i)
-		case seen[j.ID]:
+		if seen[j.ID] {
 			return nil, fmt.Errorf("jobs[%d]: the id %q is there twice", i, j.ID)
 		}
 		seen[j.ID] = true
 		largest = max(largest, min(j.Size, longest))
 	}
-	table, err := modality.NewTable(q.Options, q.Mixing, largest)
+	if len(q.Jobs) > mostJobs {
+		return nil, fmt.Errorf("jobs: %d; at most %d", len(q.Jobs), mostJobs)
+	}
+	table, err := modality.NewTable(q.Options, q.Mixing, 1) // which checks the options
 	if err != nil {
+		return nil, err
+	}
+	for i := range q.Jobs {
+		if err := table.CheckSize(&q.Jobs[i]); err != nil {
+			return nil, err
+		}
+	}
+	if table, err = modality.NewTable(q.Options, q.Mixing, largest); err != nil {
 		return nil, err
 	}
 	for i := range q.Jobs {
@@ -173,7 +184,7 @@ func (q *queue) table() (*modality.Table, error) {
 // planned is the plan in names.
 func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Duration) *Planned {
 	p := &Planned{
-		Objective: plan.Objective, Jobs: []PlannedJob{}, Dropped: []string{},
+		Objective: plan.Objective, Gap: plan.Gap, Jobs: []PlannedJob{}, Dropped: []string{},
 		MS: float64(took.Nanoseconds()) / float64(time.Millisecond),
 	}
 	for _, s := range plan.Steps {
@@ -193,50 +204,4 @@ func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Du
 		p.Dropped = append(p.Dropped, q.Jobs[i].ID)
 	}
 	return p
-}
-
-// decode reads the text, of which every key must be known, and names the line of a fault.
-func decode(text []byte, q *queue) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(q)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			return fmt.Errorf("line %d: there is more than one JSON value", line(text, d.InputOffset()))
-		}
-		return nil
-	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty; want an object with options and jobs")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("line %d: the JSON ends before it is complete", line(text, int64(len(text))))
-	case errors.As(err, &syntax):
-		return fmt.Errorf("line %d: no JSON: %s", line(text, syntax.Offset), syntax.Error())
-	case errors.As(err, &kind):
-		return fmt.Errorf("line %d: %s: got a %s, want a %s", line(text, kind.Offset), kind.Field, kind.Value, kindName(kind))
-	case unknown:
-		return fmt.Errorf("line %d: unknown key %s", line(text, int64(bytes.Index(text, []byte(field)))), field)
-	}
-	return err
-}
-
-func kindName(e *json.UnmarshalTypeError) string {
-	switch e.Type.Kind().String() {
-	case "float64", "int":
-		return "number" + map[bool]string{true: " without fraction"}[e.Type.Kind().String() == "int"]
-	case "slice":
-		return "list"
-	case "struct":
-		return "object"
-	}
-	return e.Type.Kind().String()
-}
-
-// line is that of an offset, from 1.
-func line(text []byte, offset int64) int {
-	return 1 + bytes.Count(text[:min(max(0, offset), int64(len(text)))], []byte("\n"))
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -58,26 +59,34 @@ func TestPlanOfFigure2(t *testing.T) {
 		t.Errorf("third job: %+v", third)
 	}
 	text, err = run(t, strings.Replace(figure2, `"free_at"`, `"mixing": "uniform", "free_at"`, 1))
-	if err != nil || !strings.Contains(text, `"dropped": [`) || !strings.Contains(text, `"3"`) {
+	p = Planned{}
+	if err != nil || json.Unmarshal([]byte(text), &p) != nil || !slices.Equal(p.Dropped, []string{"3"}) ||
+		len(p.Jobs) != 1 || p.Jobs[0].Strategy["both"] != 2 || p.Jobs[0].Finish != 140 {
 		t.Errorf("uniform: %s", text)
 	}
 }
 
 func TestBadQueues(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
-		{`"free_at": 20`, `"free_at": "now"`, `line 1: free_at: got a string, want a number`},
-		{`"deadline": 150`, `"dead_line": 150`, `line 5: unknown key "dead_line"`},
+		{`"free_at": 20`, `"free_at": "now"`, `line 1: free_at is string; want a number up to 1e+15`},
+		{`"deadline": 150`, `"dead_line": 150`, `line 5: unknown key "dead_line" in jobs; want id, size, min_quality, deadline`},
 		{`"size": 2, "min_quality": 0.68`, `"size": 3, "min_quality": 0.68`, `job "3": size: 3 is above the longest batch of any option, 2; split the job`},
 		{`"size": 2, "min_quality": 0.68`, `"size": 0, "min_quality": 0.68`, `job "3": size: 0 must be at least 1`},
-		{`"size": 2, "min_quality": 0.68`, `"size": 1.5, "min_quality": 0.68`, `line 5: jobs.size: got a number 1.5, want a number without fraction`},
-		{`0.68`, `0.9`, `job "3": min_quality: 0.9 is above what any option gives; the best of a job of 2 is 0.8`},
+		{`"size": 2, "min_quality": 0.68`, `"size": 1.5, "min_quality": 0.68`, `line 5: jobs.size is number 1.5; want a whole number`},
+		{`0.68`, `0.9`, `job "3": min_quality: 0.9 is above every option; the best has 0.8`},
 		{`"id": "3"`, `"id": "2"`, `jobs[1]: the id "2" is there twice`},
 		{`"id": "3", `, ``, `jobs[0]: id is missing`},
 		{`"name": "video"`, `"name": "audio"`, `cannot make table of strategies: options[1]: the name "audio" is there twice`},
-		{`[30, 60]`, `[30, -60]`, `cannot make table of strategies: options[1] "video": latency: -60, of a batch of 2, must be above 0`},
+		{`[30, 60]`, `[30, -60]`, `cannot make table of strategies: options[1] "video": latency: -60, of a batch of 2, must be above 0, and at most 1e+15`},
 		{`[30, 60]`, `[]`, `cannot make table of strategies: options[1] "video": latency: the list is empty; it needs the time of a batch of 1, 2, … requests`},
 		{`"free_at"`, `"mode": "fast", "free_at"`, `cannot make planner: mode "fast"; want "prefix-safe" or "literal"`},
 		{`"free_at"`, `"mixing": "none", "free_at"`, `cannot make table of strategies: mixing "none"; want "mixed" or "uniform"`},
+		{`, "deadline": 150`, ``, `jobs[0] "3": deadline is missing; want a time`},
+		{`"size": 2, "min_quality": 0.68`, `"min_quality": 0.68`, `jobs[0] "3": size is missing; want how many requests it has`},
+		{`"quality": 0.70, `, ``, `options[1] "video": quality is missing; want a number`},
+		{`"deadline": 150`, `"deadline": 1e300`, `job "3": deadline: 1e+300 must be a number from -1e+15 to 1e+15`},
+		{`"deadline": 150`, `"deadline": 150, "size": 1`, `line 5: the key "size" is there twice`},
+		{`"free_at": 20`, `"free_at": 20, "JOBS": []`, `line 1: unknown key "JOBS" in the queue; want free_at, mode, mixing, options, jobs`},
 		{`140}]}`, `140}]`, `line 6: the JSON ends before it is complete`},
 		{`140}]}`, `140}]} {}`, `line 6: there is more than one JSON value`},
 	} {

@@ -42,7 +42,7 @@ func (p *paper) estimates(ctx context.Context) (report.Section, error) {
 				goodput = append(goodput, r.of((*envjobs.Result).Goodput))
 			}
 			for i := range estimates {
-				row = append(row, cell(relative(goodput[i], goodput[exact])))
+				row = append(row, relativeCell(goodput[i], goodput[exact]))
 			}
 			t.Rows = append(t.Rows, row)
 		}

@@ -53,16 +53,25 @@ func beside(i evaluation.Interval, paper float64) report.Cell {
 }
 
 // relative is the geometric mean of a by b, which are by seed: a day on which b is close to
-// nothing does not outweigh the others. Days on which either is nothing are left out.
-func relative(a, b []float64) evaluation.Interval {
+// nothing does not outweigh the others. Days on which either is nothing are left out; the
+// cell is missing if there is no other.
+func relative(a, b []float64) (i evaluation.Interval, ok bool) {
 	logs := make([]float64, len(a))
 	for i := range a {
 		if logs[i] = math.NaN(); a[i] > 0 && b[i] > 0 {
-			logs[i] = math.Log(a[i] / b[i])
+			logs[i], ok = math.Log(a[i]/b[i]), true
 		}
 	}
-	i := evaluation.Bootstrap(logs)
-	return evaluation.Interval{Mean: math.Exp(i.Mean), Lo: math.Exp(i.Lo), Hi: math.Exp(i.Hi)}
+	i = evaluation.Bootstrap(logs)
+	return evaluation.Interval{Mean: math.Exp(i.Mean), Lo: math.Exp(i.Lo), Hi: math.Exp(i.Hi)}, ok
+}
+
+// relativeCell is the cell of [relative].
+func relativeCell(a, b []float64) report.Cell {
+	if i, ok := relative(a, b); ok {
+		return cell(i)
+	}
+	return report.Cell{}
 }
 
 // throughput compares requests answered per second with those of none.
@@ -78,16 +87,16 @@ func (p *paper) throughput(all days) (report.Section, string) {
 		row := []report.Cell{report.Text(m.name)}
 		for _, i := range []int{standard, 0, 2} {
 			runs := all[i][j]
-			gain := relative(runs[ours].of((*envjobs.Result).Goodput), runs[none].of((*envjobs.Result).Goodput))
-			if i == standard {
+			mine, its := runs[ours].of((*envjobs.Result).Goodput), runs[none].of((*envjobs.Result).Goodput)
+			if gain, ok := relative(mine, its); i == standard && ok {
 				row = append(row, beside(gain, m.gain))
 				gains = append(gains, fmt.Sprintf("%s %.2f", m.name, gain.Mean))
 				continue
 			}
-			row = append(row, cell(gain))
+			row = append(row, relativeCell(mine, its))
 		}
 		runs := all[standard][j]
-		row = append(row, cell(relative(runs[ours].of((*envjobs.Result).Throughput), runs[none].of((*envjobs.Result).Throughput))))
+		row = append(row, relativeCell(runs[ours].of((*envjobs.Result).Throughput), runs[none].of((*envjobs.Result).Throughput)))
 		work.Rows = append(work.Rows, row)
 	}
 	return report.Section{ID: "throughput", Title: "Throughput", Tables: []report.Table{work}},
