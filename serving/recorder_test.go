@@ -28,7 +28,10 @@ func logging(t *testing.T, change func(*experience.Config)) (func(*serving.Optio
 	if change != nil {
 		change(&c)
 	}
-	store, err := experience.Open(c, experience.NewHeader(testTable(t)), nil)
+	store, err := experience.New(c, experience.NewHeader(testTable(t)), nil)
+	if err == nil {
+		err = store.Begin()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,10 @@ func loggedRequests(t *testing.T, fleet env.Config, s *scenario.Scenario, policy
 	config.Path, config.Buffer = t.TempDir()+"/experience.jsonl", n
 	header := experience.NewHeader(s.ServingTable())
 	header.Scenario, header.ScenarioHash = s.Name, s.Hash()
-	out, err := experience.Open(config, header, nil)
+	out, err := experience.New(config, header, nil)
+	if err == nil {
+		err = out.Begin()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

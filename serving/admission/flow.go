@@ -16,8 +16,8 @@ type FlowKey struct {
 	Tenant string
 }
 
-// HeaderClass names the class of a request.
-const HeaderClass = "X-Llm-D-Inference-Objective"
+// headerClass names the class of a request.
+const headerClass = "X-Llm-D-Inference-Objective"
 
 // Key reads the flow key of a request from its header. Tenant is the one that an API key names,
 // or empty; granted are the classes that the key may use, all if there are none. A request
@@ -25,11 +25,11 @@ const HeaderClass = "X-Llm-D-Inference-Objective"
 func (q *Queue) Key(h http.Header, tenant string, granted []string) (k FlowKey, fault *wire.Refusal) {
 	known := q.classes.Load()
 	k.Class, k.Tenant = known.listed[0], q.Tenant(h, tenant)
-	name := fields.Get(h, HeaderClass)
+	name := fields.Get(h, headerClass)
 	if name != "" && known.named {
 		var found bool
 		if k.Class, found = known.find(name); !found {
-			return k, wire.Bad(http.StatusBadRequest, strings.ToLower(HeaderClass), "unknown_objective",
+			return k, wire.Bad(http.StatusBadRequest, strings.ToLower(headerClass), "unknown_objective",
 				fmt.Sprintf("there is no class of requests %q; there are %s", name, strings.Join(known.names(), ", ")))
 		}
 	}
@@ -45,7 +45,7 @@ func (q *Queue) Key(h http.Header, tenant string, granted []string) (k FlowKey, 
 		}
 		name = known.names()[0]
 	}
-	return k, wire.Bad(http.StatusForbidden, strings.ToLower(HeaderClass), "class_not_allowed", fmt.Sprintf("this API key may not send requests of class %q; it may of %s", name, strings.Join(granted, ", ")))
+	return k, wire.Bad(http.StatusForbidden, strings.ToLower(headerClass), "class_not_allowed", fmt.Sprintf("this API key may not send requests of class %q; it may of %s", name, strings.Join(granted, ", ")))
 }
 
 // Tenant is on whose behalf a request comes: the one that its API key names, or else a

@@ -79,5 +79,5 @@ func (k *Catalogue) Permit(g keys.Grants, r *fleet.Request, variant int) *wire.R
 	if r.MinQuality == 0 {
 		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may use no model that answers task %q; %s", k.table.Tasks[r.Task].Name, k.modelNames(r.Variants)))
 	}
-	return wire.Bad(http.StatusBadRequest, strings.ToLower(HeaderQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", r.MinQuality, k.modelNames(r.Variants)))
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerQuality), "quality_not_found", fmt.Sprintf("no model that this API key may use has quality %v; %s", r.MinQuality, k.modelNames(r.Variants)))
 }

@@ -12,18 +12,18 @@ import (
 	"gearshift/serving/work"
 )
 
-// HeaderQuality sets the lowest quality of an answer that the client takes.
-const HeaderQuality = "X-Gearshift-Min-Quality"
+// headerQuality sets the lowest quality of an answer that the client takes.
+const headerQuality = "X-Gearshift-Min-Quality"
 
 // MinQuality reads the quality, by the scenario's for the task, below which no answer
 // is taken. It is zero where that leaves out no variant that might answer: the pinned
 // one, or any. Variant is [work.Auto], or pinned.
 func (k *Catalogue) MinQuality(h http.Header, task, variant int) (float64, *wire.Refusal) {
-	text := strings.TrimSpace(fields.Get(h, HeaderQuality))
+	text := strings.TrimSpace(fields.Get(h, headerQuality))
 	if text == "" {
 		return 0, nil
 	}
-	param := strings.ToLower(HeaderQuality)
+	param := strings.ToLower(headerQuality)
 	floor, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(floor >= 0 && floor < math.Inf(1)) { // NaN fails too
 		return 0, wire.Bad(http.StatusBadRequest, param, "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))

@@ -10,13 +10,13 @@ import (
 	"gearshift/serving/work"
 )
 
-// HeaderTask names the task of a request.
-const HeaderTask = "X-Gearshift-Task"
+// headerTask names the task of a request.
+const headerTask = "X-Gearshift-Task"
 
 // Task is the index of a request's task. The header must name one; metadata is the
 // application's own, whose "task" may be another matter. Variant is [work.Auto], or pinned.
 func (k *Catalogue) Task(h http.Header, metadata string, variant int) (int, *wire.Refusal) {
-	if name := fields.Get(h, HeaderTask); name != "" {
+	if name := fields.Get(h, headerTask); name != "" {
 		return k.TaskNamed(name, "x-gearshift-task")
 	}
 	if i := k.table.TaskIndex(metadata); i >= 0 {

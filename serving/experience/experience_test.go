@@ -177,7 +177,7 @@ func TestRowsAreDroppedRatherThanWaitedFor(t *testing.T) {
 func TestFailedWrites(t *testing.T) {
 	var logged bytes.Buffer
 	table, c := testTable(t, 2), testConfig(t)
-	s, err := Open(c, NewHeader(table), slog.New(slog.NewTextHandler(&logged, nil)))
+	s, err := opened(c, NewHeader(table), slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestConfigFaults(t *testing.T) {
 	}
 	folder := DefaultConfig()
 	folder.Path = t.TempDir()
-	if _, err := Open(folder, NewHeader(testTable(t, 1)), nil); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := opened(folder, NewHeader(testTable(t, 1)), nil); err == nil || !strings.Contains(err.Error(), "is no regular file") {
 		t.Errorf("a folder: %v", err)
 	}
 }

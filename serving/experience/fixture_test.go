@@ -1,6 +1,7 @@
 package experience
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -63,10 +64,19 @@ func testConfig(t *testing.T) Config {
 	return c
 }
 
+// opened is a store that has begun.
+func opened(c Config, h Header, log *slog.Logger) (*Store, error) {
+	s, err := New(c, h, log)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Begin()
+}
+
 // testStore is a store of the table, closed with the test.
 func testStore(t *testing.T, c Config, table *fleet.Table) *Store {
 	t.Helper()
-	s, err := Open(c, NewHeader(table), nil)
+	s, err := opened(c, NewHeader(table), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

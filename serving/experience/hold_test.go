@@ -111,7 +111,7 @@ func TestFileThatAnotherBeginsIsRefused(t *testing.T) {
 	if !hold(other) {
 		t.Fatal("a new file is held")
 	}
-	if s, err := Open(c, NewHeader(testTable(t, 2)), nil); err == nil || !strings.Contains(err.Error(), "another server begins to write to it") {
+	if s, err := opened(c, NewHeader(testTable(t, 2)), nil); err == nil || !strings.Contains(err.Error(), "another server begins to write to it") {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -37,18 +37,6 @@ type Store struct {
 // Stats counts the rows so far.
 type Stats struct{ Written, Dropped uint64 }
 
-// Open is New and Begin.
-func Open(c Config, h Header, log *slog.Logger) (*Store, error) {
-	s, err := New(c, h, log)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Begin(); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // New is a run's log under the header, whose version, run, beginning and sample it
 // fills in. Nothing is on disk before Begin; rows wait for it. The caller closes
 // the store.

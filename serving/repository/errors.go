@@ -43,7 +43,6 @@ func among(names []string) string {
 type NotLoadedError struct {
 	Name   string
 	State  State
-	Reason string
 	Loaded []string // the models that take requests
 }
 

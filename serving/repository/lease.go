@@ -44,7 +44,7 @@ func (r *Repository) Acquire(name string) (*Lease, error) {
 	case e.state == Asleep:
 		return nil, &AsleepError{name, e.level}
 	case e.state != Ready:
-		return nil, &NotLoadedError{name, e.state, e.reason, r.names(Ready)}
+		return nil, &NotLoadedError{name, e.state, r.names(Ready)}
 	}
 	e.instance.inFlight++
 	return &Lease{e.instance.engine, r, e.instance}, nil

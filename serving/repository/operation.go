@@ -236,7 +236,7 @@ func (r *Repository) Sleep(ctx context.Context, name string, l Level, abort bool
 		case e.state == Asleep && e.level >= l && e.asleep == All:
 			return nil, nil
 		case e.state != Ready && e.state != Asleep:
-			return nil, &NotLoadedError{name, e.state, e.reason, r.names(Ready)}
+			return nil, &NotLoadedError{name, e.state, r.names(Ready)}
 		}
 		e.state, e.level, e.asleep = Asleep, max(l, e.level), All
 		e.reason = fmt.Sprintf("asleep at level %d", e.level)
@@ -279,7 +279,7 @@ func (r *Repository) Wake(ctx context.Context, name string, p Part) error {
 		case Asleep:
 			return r.beginWake(e, p)
 		}
-		return nil, &NotLoadedError{name, e.state, e.reason, r.names(Ready)}
+		return nil, &NotLoadedError{name, e.state, r.names(Ready)}
 	})
 }
 

@@ -35,7 +35,7 @@ func TestForms(t *testing.T) {
 	if err != nil || r.Model != "auto" || !r.Stream {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if n := r.PromptTokens(); n < 50 || n > 200 {
+	if n := r.Prompt().Tokens(); n < 50 || n > 200 {
 		t.Errorf("%d tokens of audio", n)
 	}
 	out := []byte(read(r.WithModel("org/whisper-large")))

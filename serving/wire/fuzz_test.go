@@ -38,7 +38,7 @@ func FuzzParseRequest(f *testing.F) {
 			describes(t, b, err)
 			return
 		}
-		tokens := r.PromptTokens()
+		tokens := r.Prompt().Tokens()
 		out := []byte(read(r.WithModel(name)))
 		if !bytes.Equal(b, before) {
 			t.Fatalf("%q became %q", before, b)
@@ -51,7 +51,7 @@ func FuzzParseRequest(f *testing.F) {
 		if len(r.models) > 0 && again.Model != string([]rune(name)) {
 			t.Errorf("%q: the model is %q, want %q", b, again.Model, name)
 		}
-		if again.Task != r.Task || again.PromptTokens() != tokens || len(again.models) != len(r.models) {
+		if again.Task != r.Task || again.Prompt().Tokens() != tokens || len(again.models) != len(r.models) {
 			t.Errorf("%q with another model is %q", b, out)
 		}
 		if a, b := without(r), without(again); a != b {

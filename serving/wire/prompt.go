@@ -124,9 +124,6 @@ func (r *Request) Prompt() Prompt {
 	return e.Prompt
 }
 
-// PromptTokens is the length of the prompt as estimated.
-func (r *Request) PromptTokens() int { return r.Prompt().Tokens() }
-
 // maxParts bounds how deep content lies within content: each level reads its text again, so
 // a hostile body could make that long.
 const maxParts = 6

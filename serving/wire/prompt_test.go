@@ -44,7 +44,7 @@ func TestPromptsOfAgentsAreNearRealCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := r.PromptTokens()
+			got := r.Prompt().Tokens()
 			for vocabulary, want := range one.Tokens {
 				ratio := float64(got) / float64(want)
 				t.Logf("%s, %s: %d tokens, %s has %d: %.2f", one.Class, form, got, vocabulary, want, ratio)
@@ -128,7 +128,7 @@ func TestLongPromptsWithoutSpaces(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if n := r.PromptTokens(); n < c.least || n > c.most {
+		if n := r.Prompt().Tokens(); n < c.least || n > c.most {
 			t.Errorf("%s: %d tokens, want %d to %d", c.name, n, c.least, c.most)
 		}
 	}

@@ -52,7 +52,7 @@ func BenchmarkParse(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if r.PromptTokens() == 0 {
+				if r.Prompt().Tokens() == 0 {
 					b.Fatal("no tokens")
 				}
 			}
@@ -101,7 +101,7 @@ func TestLongStringsAreReadOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := r.PromptTokens(), PromptOf(r.Body).Tokens(); got != want || !r.Stream || r.Model != "m" {
+		if got, want := r.Prompt().Tokens(), PromptOf(r.Body).Tokens(); got != want || !r.Stream || r.Model != "m" {
 			t.Fatalf("%s: %d tokens, want %d", body, got, want)
 		}
 	}

@@ -125,8 +125,8 @@ func TestWhatARequestSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Stream != c.stream || r.PromptTokens() != c.tokens {
-			t.Errorf("%s: stream %v, %d tokens, want %v, %d", c.body, r.Stream, r.PromptTokens(), c.stream, c.tokens)
+		if r.Stream != c.stream || r.Prompt().Tokens() != c.tokens {
+			t.Errorf("%s: stream %v, %d tokens, want %v, %d", c.body, r.Stream, r.Prompt().Tokens(), c.stream, c.tokens)
 		}
 	}
 }
