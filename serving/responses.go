@@ -74,3 +74,16 @@ func noResponse(id string) *wire.Refusal {
 	return wire.Bad(http.StatusNotFound, "response_id", "response_not_found", fmt.Sprintf(
 		"there is no response %q: it was not asked for here, or not to be stored, or too long ago", id))
 }
+
+// keptResponse passes what is asked about a response on to the replica that has it, and
+// its answer back; see [proxy.Proxy.Fetch].
+func (s *Server) keptResponse(c *gin.Context) {
+	id := c.Param("id")
+	at, ok := s.kept.Find(id)
+	if !ok || at.Tenant != s.tenant(c) {
+		fault := noResponse(id)
+		s.fail(c, fault.Status, fault.Error)
+		return
+	}
+	s.proxy.Fetch(c, at.Replica)
+}
