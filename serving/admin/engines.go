@@ -19,10 +19,18 @@ import (
 
 // engineRoutes are the endpoints by which engines load and unload their models.
 func (o *Orders) engineRoutes() (list []Route) {
-	for _, verb := range []control.Verb{control.Load, control.Unload, control.Sleep, control.Wake} {
+	for _, x := range []struct {
+		verb  control.Verb
+		about string
+	}{
+		{control.Load, "has the replica's engine load its model"},
+		{control.Unload, "has it unload the model, once what is in flight there has ended"},
+		{control.Sleep, "puts the model to sleep, once what is in flight there has ended"},
+		{control.Wake, "wakes the model"},
+	} {
 		list = append(list, Route{
-			http.MethodPost, "/admin/replicas/{replica...}/" + verb.String(),
-			func(c *gin.Context) { o.orderEngine(c, verb) },
+			http.MethodPost, "/admin/replicas/{replica...}/" + x.verb.String(),
+			func(c *gin.Context) { o.orderEngine(c, x.verb) }, x.about,
 		})
 	}
 	return list

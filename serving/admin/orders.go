@@ -69,22 +69,24 @@ func NewOrders(x Operations, fail func(c *gin.Context, status int, e wire.Error)
 type Route struct {
 	Method, Path string
 	Serve        gin.HandlerFunc
+	// About says in a line what the endpoint does; empty of what needs no line.
+	About string
 }
 
 // Routes are the endpoints.
 func (o *Orders) Routes() []Route {
 	list := []Route{
-		{http.MethodGet, "/admin/status", o.show(func() any { return o.operations.Status() })},
-		{http.MethodPost, "/admin/drain", o.drain},
-		{http.MethodPost, "/admin/reload", o.reload},
-		{http.MethodGet, "/admin/replicas", o.show(func() any { return o.operations.Replicas() })},
-		{http.MethodPost, "/admin/replicas/{replica...}/drain", o.drainReplica(true)},
-		{http.MethodPost, "/admin/replicas/{replica...}/undrain", o.drainReplica(false)},
-		{http.MethodGet, "/admin/policy", o.show(func() any { return o.operations.Policies("") })},
-		{http.MethodPost, "/admin/policy/{order}", o.orderPolicy},
-		{http.MethodGet, "/admin/leases", o.show(func() any { return o.operations.Leases(0) })},
-		{http.MethodDelete, "/admin/leases", o.revokeLeases},
-		{http.MethodDelete, "/admin/leases/{lease}", o.revokeLease},
+		{http.MethodGet, "/admin/status", o.show(func() any { return o.operations.Status() }), ""},
+		{http.MethodPost, "/admin/drain", o.drain, ""},
+		{http.MethodPost, "/admin/reload", o.reload, ""},
+		{http.MethodGet, "/admin/replicas", o.show(func() any { return o.operations.Replicas() }), ""},
+		{http.MethodPost, "/admin/replicas/{replica...}/drain", o.drainReplica(true), ""},
+		{http.MethodPost, "/admin/replicas/{replica...}/undrain", o.drainReplica(false), ""},
+		{http.MethodGet, "/admin/policy", o.show(func() any { return o.operations.Policies("") }), ""},
+		{http.MethodPost, "/admin/policy/{order}", o.orderPolicy, ""},
+		{http.MethodGet, "/admin/leases", o.show(func() any { return o.operations.Leases(0) }), ""},
+		{http.MethodDelete, "/admin/leases", o.revokeLeases, ""},
+		{http.MethodDelete, "/admin/leases/{lease}", o.revokeLease, ""},
 	}
 	return append(list, o.engineRoutes()...)
 }
