@@ -90,7 +90,7 @@ type Config struct {
 	Hosts []string `yaml:"hosts,omitempty"`
 }
 
-// DefaultConfig is a server for this machine alone.
+// Default is a server for this machine alone.
 func Default() Config {
 	return Config{
 		Addr:         "127.0.0.1:8080",
