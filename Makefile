@@ -39,6 +39,9 @@ PLAIN := ./checkpoints/... ./env ./env/engine ./env/evaluation/... ./rl/... ./ro
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
+# The load generator of `make bench-proxy`.
+VEGETA := github.com/tsenart/vegeta/v12@v12.13.0
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -132,7 +135,7 @@ bench-curve: ## Utility against time of training, beside a loop in PyTorch; 20 m
 
 .PHONY: bench-proxy
 bench-proxy: ## Measure what the router adds, beside nginx and Portkey (BEFORE=commit ROUNDS=n TIME=d PIN=0 AWAKE=how DOC=file)
-	@scripts/bench-proxy.sh
+	@VEGETA=$(VEGETA) BENCHSTAT=$(BENCHSTAT) scripts/bench-proxy.sh
 
 .PHONY: gpu
 gpu: build ## Measure three decoders on an accelerator, 5 minutes (DEVICE=cpu BUDGET=s OUT=dir DIR=disk PYTHON=path)

@@ -1,18 +1,16 @@
 #!/usr/bin/env bash
 # Measures what Gearshift adds to a request, beside nginx, a bare reverse proxy in
-# Go and the Portkey gateway, in turn and on this machine, and prints Markdown
-# tables. bench-out keeps the tables and every single result.
+# Go and the Portkey gateway, in turn and on this machine, with vegeta as the clients, and
+# prints tables by benchstat. bench-out/proxy keeps every single result, as benchmarks of Go.
 #
-#   BEFORE=commit  measures that commit's router beside the present one, alternating, and
-#               prints their paired differences; ROUNDS is then 20, and ONLY these two
-#   ROUNDS=n    how often each is measured (5)
-#   TIME=d      of each measurement (500ms)
+#   BEFORE=commit  measures that commit's router beside the present one, alternating;
+#               ROUNDS is then 20, and ONLY these two
+#   ROUNDS=n    how often each is measured (6, the fewest of which benchstat has an interval)
+#   TIME=d      of each measurement (2s)
 #   PIN=0       leaves it to the system which core runs what
 #   AWAKE=how   keeps the proxies' core from halting while none has work: "kernel" has all
 #               cores poll, which takes root; "loop" gives that core a process of the idle
 #               class, only with PIN; "no" lets it halt (the first of these that can be had)
-#   PATIENCE=d  to wait while others slow the cores, and to measure again what they
-#               slowed, in all (10m); only with PIN
 #   PREFIX=cmd  before what is measured, say "chrt -r 1" where others work on the
 #               machine: they stand still meanwhile
 #   ONLY=list   targets, of: gearshift gearshift-before gearshift-rule nginx bare portkey (all)
@@ -24,8 +22,9 @@ cd "$(dirname "$0")/.."
 . scripts/machine.sh
 
 BEFORE=${BEFORE-}
-readonly rounds=${ROUNDS:-$([ -n "$BEFORE" ] && echo 20 || echo 5)} time=${TIME:-500ms} port=${PORT:-18400} patience=${PATIENCE:-10m}
-readonly out=bench-out host=127.0.0.1
+readonly rounds=${ROUNDS:-$([ -n "$BEFORE" ] && echo 20 || echo 6)} time=${TIME:-2s} port=${PORT:-18400}
+readonly out=bench-out/proxy host=127.0.0.1
+: "${VEGETA:?as go install takes it}" "${BENCHSTAT:?as go run takes it}"
 readonly upstream=$host:$port
 readonly only=${ONLY:-$([ -n "$BEFORE" ] && echo gearshift gearshift-before || echo gearshift gearshift-rule nginx bare portkey)}
 
@@ -36,12 +35,12 @@ fail() {
 wanted() { [[ " $only " == *" $1 "* ]]; }
 
 # One core runs the proxies, of which one at a time has work, and another the
-# clients and the upstream, one thread that never sleeps: so a proxy has a core,
-# whatever it does with it. A core of a virtual machine that halts takes 10 µs or more
+# clients and the upstream: so a proxy has a core, whatever it does with it. A core of a
+# virtual machine that halts takes 10 µs or more
 # to be back, as long as some proxies take altogether: AWAKE.
-pinned= proxies=() load=() watch=() cores="as the system sees fit"
+pinned= proxies=() load=() cores="as the system sees fit"
 if [ "${PIN-1}" != 0 ] && [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && command -v taskset >/dev/null; then
-	pinned=1 proxies=(taskset -c 0) load=(taskset -c 1) watch=(--watch 0,1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
+	pinned=1 proxies=(taskset -c 0) load=(taskset -c 1) cores="one for the proxies, of which one at a time has work; one for clients and upstream"
 fi
 loops() { [ -n "$pinned" ] && command -v chrt >/dev/null; }
 case ${AWAKE:=$(polls && echo kernel || { loops && echo loop; } || echo no)} in
@@ -69,9 +68,11 @@ elif wanted gearshift-before; then
 fi
 
 # What the user's shell says must not reach any side.
+command -v jq >/dev/null || fail "jq is missing: it reads what vegeta reports"
 unset GOMAXPROCS GOGC GOMEMLIMIT GODEBUG http_proxy https_proxy HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
 
 scripts/setup.sh proxies >&2
+rm -rf "$out"
 mkdir -p "$out"
 work=$(mktemp -d)
 chmod 755 "$work" # nginx's worker is another user
@@ -86,6 +87,7 @@ stop() {
 trap stop EXIT
 
 go build -o "$work/overhead" ./cmd/overhead
+GOBIN=$work go install "$VEGETA"
 # The router as deploy/ has it, without the training stack, whose tables every
 # collection of garbage would look through; another build trains its policy.
 router() { CGO_ENABLED=0 go build -trimpath -tags serveonly -ldflags '-s -w' -o "$1" ./cmd/gearshift; }
@@ -123,7 +125,17 @@ ready() {
 	exit 1
 }
 
-targets=(--target "direct=$upstream")
+targets=(direct)
+declare -A at=([direct]=$upstream) process=() fields=()
+
+# target NAME PORT PROCESS [FIELDS] is a way to the upstream, with further fields of the header.
+target() {
+	targets+=("$1")
+	at[$1]=$host:$2 process[$1]=$3 fields[$1]=${4-}
+}
+
+start upstream "${load[@]}" "$work/overhead" upstream "$upstream"
+ready upstream "$port"
 
 if wanted nginx; then
 	sed -e "s|@LISTEN@|$host:$((port + 1))|" -e "s|@UPSTREAM@|$upstream|" -e "s|@DIR@|$work|" scripts/proxies/nginx.conf >"$work/nginx.conf"
@@ -131,11 +143,11 @@ if wanted nginx; then
 	master=$!
 	ready nginx $((port + 1))
 	# The worker has the work.
-	targets+=(--target "nginx=$host:$((port + 1)),pid=$(cat "/proc/$master/task/$master/children" | tr -d ' ')")
+	target nginx $((port + 1)) "$(tr -d ' ' <"/proc/$master/task/$master/children")"
 fi
 if wanted bare; then
 	start bare "${proxies[@]}" "${in_go[@]}" "$work/overhead" bare "$host:$((port + 2))" "http://$upstream"
-	targets+=(--target "bare=$host:$((port + 2)),pid=$!")
+	target bare $((port + 2)) $!
 	ready bare $((port + 2))
 fi
 
@@ -143,7 +155,7 @@ fi
 # are the one upstream.
 gearshift() {
 	start "$1" "${proxies[@]}" "${in_go[@]}" "$work/${4:-router}" serve --scenario "$work/scenario.yaml" --store "$work/store.db" --policy "$3" --addr "$host:$2" --admin-addr off
-	targets+=(--target "$1=$host:$2,pid=$!")
+	target "$1" "$2" $!
 	ready "$1" "$2"
 }
 {
@@ -172,7 +184,7 @@ if wanted gearshift-rule; then
 fi
 if wanted portkey; then
 	start portkey "${proxies[@]}" env NODE_ENV=production TRUSTED_CUSTOM_HOSTS="localhost,127.0.0.1" node .cache/portkey/node_modules/@portkey-ai/gateway/build/start-server.js --port=$((port + 4)) --headless
-	targets+=(--target "portkey=$host:$((port + 4)),pid=$!,x-portkey-provider: openai,x-portkey-custom-host: http://$upstream/v1")
+	target portkey $((port + 4)) $! "x-portkey-provider: openai,x-portkey-custom-host: http://$upstream/v1"
 	ready portkey $((port + 4))
 fi
 
@@ -183,10 +195,75 @@ kernel) # as long as this is open, no core may take any time to be back
 	;;
 loop) start awake chrt -i 0 taskset -c 0 bash -c 'while :; do :; done' ;;
 esac
-failed=0
+
+# body KB is a request with a prompt of that size.
+body() {
+	local words="the gear turns and every wheel follows its own time so the small one answers soon while "
+	printf '{"model":"auto","messages":[{"role":"user","content":"%s"}],"max_tokens":8}' "$(yes "$words" | tr -d '\n' | head -c $(($1 * 1024)))"
+}
+readonly sizes=(1 10 220)
+for kb in "${sizes[@]}"; do body "$kb" >"$work/body-$kb.json" 2>/dev/null || true; done
+
+# headers TARGET prints each field of its header on a line.
+headers() { printf '%s\n' "Content-Type: application/json" "Authorization: Bearer none" ${fields[$1]:+"${fields[$1]//,x-/$'\n'x-}"}; }
+
+# attack TARGET KB CLIENTS RATE asks for TIME, and prints a value of the report for each filter
+# of jq that follows. A rate of 0 has each client ask again when it has its answer; with another,
+# requests come at that rate whether or not others have been answered. No answer may be missing.
+attack() {
+	local name=$1 kb=$2 clients=$3 rate=$4 most=$3 args=()
+	((rate == 0)) || most=4096
+	while read -r field; do args+=(-header "$field"); done < <(headers "$name")
+	"${load[@]}" "$work/vegeta" attack -targets <(echo "POST http://${at[$name]}/v1/chat/completions") -body "$work/body-$kb.json" "${args[@]}" \
+		-duration "$time" -rate "$rate" -workers "$clients" -max-workers "$most" -connections 4096 -timeout 5s >"$work/results"
+	"$work/vegeta" report -type json "$work/results" >"$work/report.json"
+	jq -e '.success == 1' "$work/report.json" >/dev/null || {
+		echo "bench-proxy: $name left requests without an answer: $(jq -c '[.status_codes, .errors]' "$work/report.json")" >&2
+		return 1
+	}
+	jq -r "$5" "$work/report.json"
+}
+
+# used TARGET is the time of processors that its process has had, in milliseconds.
+used() { awk -v hz="$(getconf CLK_TCK)" '{ print 1000 * ($14 + $15) / hz }' "/proc/${process[$1]}/stat"; }
+
+# note TARGET BENCHMARK VALUE UNIT... is a result, in the form of Go's benchmarks.
+note() { echo "Benchmark$2 1 ${*:3}" >>"$out/$1.txt"; }
+
+# measure TARGET measures it once, direct before the others of its round.
+measure() {
+	local name=$1 kb median before after count rate
+	for kb in "${sizes[@]}"; do
+		median=$(attack "$name" "$kb" 1 0 '.latencies."50th"') || return
+		if [ "$name" = direct ]; then
+			base[$kb]=$median
+			continue
+		fi
+		note "$name" "AddedToMedian/$kb-KB" $((median - base[$kb])) added-ns
+		before=$(used "$name")
+		read -r count rate < <(attack "$name" "$kb" 32 0 '"\(.requests) \(.throughput | floor)"') || return
+		after=$(used "$name")
+		note "$name" "Clients32/$kb-KB" "$(awk "BEGIN { printf \"%.0f\", 1e6 * ($after - $before) / $count }")" cpu-ns/op "$rate" answers/s
+		[ "$name" = portkey ] || note "$name" "At70Percent/$kb-KB" "$(attack "$name" "$kb" 32 $((rate * 7 / 10)) '.latencies."99th"')" p99-ns
+	done
+	[ "$name" != portkey ] || return 0 # which answers 500 to streams
+	local args=() first gap p99
+	while read -r field; do args+=("$field"); done < <(headers "$name")
+	read -r first gap p99 < <("${load[@]}" "$work/overhead" streams "http://${at[$name]}/v1/chat/completions" "$time" "${args[@]}") || return
+	[ "$name" != direct ] || { base[stream]=$first && return 0; }
+	note "$name" Stream $((first - base[stream])) added-ns "$gap" gap-ns "$p99" gap-p99-ns
+}
+
 before=$(averages)
 since=$(ticks)
-"${load[@]}" "$work/overhead" measure "${watch[@]}" --patience "$patience" --upstream "$upstream" --rounds "$rounds" --time "$time" --open gearshift,gearshift-before,gearshift-rule,nginx,bare --stream direct,gearshift,gearshift-before,gearshift-rule,nginx,bare "${targets[@]}" >"$out/proxy.jsonl" || failed=$?
+declare -A base=()
+failed=0
+for ((round = 0; round < rounds && !failed; round++)); do
+	mapfile -t others < <(printf '%s\n' "${targets[@]:1}" | if ((round % 2)); then tac; else cat; fi)
+	for name in direct "${others[@]}"; do
+		measure "$name" || { failed=1 && break; }
+	done
+done
 given=$(stolen "$since")
 
 if ((failed)); then
@@ -201,13 +278,25 @@ describe() {
 	echo "- system: $(system)"
 	echo "- versions: $(go env GOVERSION), $(nginx -v 2>&1 | cut -d' ' -f3), Portkey $(cat .cache/portkey/version) on node $(node --version)"
 	echo "- cores: $cores; $halts"
-	echo "- rounds: $rounds, of $time for each measurement${pinned:+, and $patience in all to wait for cores that nobody slows}${PREFIX:+, all by $PREFIX}"
+	echo "- rounds: $rounds, of $time for each measurement${PREFIX:+, all by $PREFIX}; clients: ${VEGETA##*/cmd/}"
 	echo "- load before and after: $before; $(averages)"
 	echo "- processors given to other machines by the host meanwhile: $given"
 }
+# tables compares what was measured, nginx first, or the earlier build.
+tables() {
+	local name files=()
+	for name in gearshift-before nginx gearshift gearshift-rule bare portkey; do
+		[ ! -s "$out/$name.txt" ] || files+=("$name=$out/$name.txt")
+	done
+	echo
+	echo '```'
+	go run "$BENCHSTAT" "${files[@]}"
+	echo '```'
+}
+
 {
 	describe
-	"$work/overhead" table <"$out/proxy.jsonl"
+	tables
 } | tee "$out/proxy.md"
 ((failed == 0)) || exit "$failed"
 if [ -n "${DOC-}" ]; then

@@ -140,6 +140,10 @@ check_proxies() {
 		say "nginx is not installed. Debian, Ubuntu: apt-get install nginx-light" >&2
 		exit 1
 	fi
+	if ! command -v jq >/dev/null && ! install_debian jq; then
+		say "jq is not installed. Debian, Ubuntu: apt-get install jq" >&2
+		exit 1
+	fi
 	if ! command -v npm >/dev/null && ! install_debian nodejs npm; then
 		say "Node.js is not installed. Debian, Ubuntu: apt-get install nodejs npm; elsewhere: https://nodejs.org" >&2
 		exit 1
