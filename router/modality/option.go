@@ -10,6 +10,7 @@ package modality
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 )
 
 // Option is one combination of inputs: how good its answers are, and how long batches
@@ -76,17 +77,10 @@ func Combinations(modalities int) []uint {
 	var all []uint
 	for size := 1; size <= modalities; size++ {
 		for mask := uint(1); mask < 1<<modalities; mask++ {
-			if ones(mask) == size {
+			if bits.OnesCount(mask) == size {
 				all = append(all, mask)
 			}
 		}
 	}
 	return all
-}
-
-func ones(mask uint) (n int) {
-	for ; mask > 0; mask &= mask - 1 {
-		n++
-	}
-	return n
 }

@@ -135,9 +135,6 @@ func (m *merger) level(o *Option, below [][]node, n int, mixing Mixing) []node {
 	return m.merged
 }
 
-// same is the difference that sums in another order may have.
-const same = 1e-12
-
 // add merges what a batch makes of the nodes into those merged so far.
 func (m *merger) add(nodes []node, cost, value float64, batch int32) {
 	old, out := m.merged, m.spare[:0]
@@ -151,9 +148,9 @@ func (m *merger) add(nodes []node, cost, value float64, batch int32) {
 			j++
 		}
 		switch last := len(out) - 1; {
-		case last < 0 || p.value > out[last].value+same && p.cost > out[last].cost+same:
+		case last < 0 || p.value > out[last].value+solve.Same && p.cost > out[last].cost+solve.Same:
 			out = append(out, p)
-		case p.value > out[last].value+same: // in the same time
+		case p.value > out[last].value+solve.Same: // in the same time
 			out[last] = p
 		}
 	}

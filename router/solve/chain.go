@@ -180,14 +180,14 @@ func (c *Chain) merge(states []state, point Point, pick int32, most float64, rea
 				j = len(states) // the others cost more
 				continue
 			}
-			if s.value+reach.at(s.cost) < c.best+same {
+			if s.value+reach.at(s.cost) < c.best+Same {
 				continue
 			}
 		}
 		switch n := len(out); {
-		case n == 0 || s.value > out[n-1].value+same && s.cost > out[n-1].cost+same:
+		case n == 0 || s.value > out[n-1].value+Same && s.cost > out[n-1].cost+Same:
 			out = append(out, s)
-		case s.value > out[n-1].value+same: // at the same cost
+		case s.value > out[n-1].value+Same: // at the same cost
 			out[n-1] = s
 		}
 	}
