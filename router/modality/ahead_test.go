@@ -12,7 +12,7 @@ import (
 func TestForesightHoldsBack(t *testing.T) {
 	table := table(t, figure2(), Mixed, 1)
 	p := NewForesighted(table, 0)
-	jobs := []Job{{"1", 1, 0.5, 100}}
+	jobs := []Job{job("1", 1, 0.5, 100)}
 	for _, c := range []struct {
 		rate float64
 		want string

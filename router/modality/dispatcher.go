@@ -41,7 +41,7 @@ func (d *Dispatcher) Add(j Job, now float64) {
 	if !ok {
 		return // the next plan drops it
 	}
-	d.arrivals.add(now, d.table.Front(j.Size)[first].Cost, max(0, j.Deadline-now))
+	d.arrivals.add(now, d.table.front(&j)[first].Cost, max(0, j.Deadline-now))
 }
 
 // Waiting is how many jobs wait.
@@ -58,14 +58,7 @@ func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) 
 	if len(d.waiting) == 0 {
 		return Committed{}, nil, false
 	}
-	d.scaled = append(d.scaled[:0], d.waiting...)
-	for i := range d.scaled {
-		d.scaled[i].Deadline = (d.scaled[i].Deadline - now) / d.slowness
-	}
-	if p, ok := d.policy.(Foreseeing); ok {
-		p.Foresee(d.arrivals.at(now).scaled(d.slowness))
-	}
-	d.policy.Plan(0, d.scaled, &d.plan)
+	d.replan(now, now)
 	gone := d.scaled // whose IDs are not needed any more: size 0 marks what leaves
 	for _, i := range d.plan.Dropped {
 		d.dropped = append(d.dropped, d.waiting[i])
@@ -73,10 +66,7 @@ func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) 
 	}
 	if ok = len(d.plan.Steps) > 0; ok {
 		s := d.plan.Steps[0]
-		j := d.waiting[s.Job]
-		p := d.table.Front(j.Size)[s.Strategy]
-		d.batches = d.table.Batches(j.Size, s.Strategy, d.batches)
-		next = Committed{Job: j, Batches: d.batches, Quality: p.Value / float64(j.Size), Expect: p.Cost * d.slowness}
+		next = d.step(s)
 		gone[s.Job].Size = 0
 	}
 	kept := d.waiting[:0]
@@ -87,6 +77,66 @@ func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) 
 	}
 	d.waiting = kept
 	return next, d.dropped, ok
+}
+
+// replan plans what waits, for a worker that is free at some time from now on.
+func (d *Dispatcher) replan(now, free float64) {
+	d.scaled = append(d.scaled[:0], d.waiting...)
+	for i := range d.scaled {
+		d.scaled[i].Deadline = (d.scaled[i].Deadline - now) / d.slowness
+	}
+	if p, ok := d.policy.(Foreseeing); ok {
+		p.Foresee(d.arrivals.at(now).scaled(d.slowness))
+	}
+	d.policy.Plan((free-now)/d.slowness, d.scaled, &d.plan)
+}
+
+// step is what the plan does with a job that waits.
+func (d *Dispatcher) step(s Step) Committed {
+	j := d.waiting[s.Job]
+	t := d.table.of(&j)
+	p := t.Front(j.Size)[s.Strategy]
+	d.batches = t.Batches(j.Size, s.Strategy, d.batches)
+	return Committed{Job: j, Batches: d.batches, Quality: p.Value / float64(j.Size), Expect: p.Cost * d.slowness}
+}
+
+// Preview returns what the plan would do with the job if it came now, for a worker that is
+// free at some time from now on, and when it would be done; false if it would be dropped.
+// Nothing else is changed.
+func (d *Dispatcher) Preview(j Job, now, free float64) (c Committed, finish float64, ok bool) {
+	d.waiting = append(d.waiting, j)
+	last := len(d.waiting) - 1
+	d.replan(now, free)
+	for _, s := range d.plan.Steps {
+		if s.Job == last {
+			c, finish, ok = d.step(s), now+s.Finish*d.slowness, true
+		}
+	}
+	d.waiting = d.waiting[:last]
+	return c, finish, ok
+}
+
+// Remove takes the job of the ID out of those that wait; false if none does.
+func (d *Dispatcher) Remove(id string) bool {
+	for i := range d.waiting {
+		if d.waiting[i].ID == id {
+			d.waiting = append(d.waiting[:i], d.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// Backlog is how long the jobs that wait take at least: each by the fastest strategy that
+// meets its floor.
+func (d *Dispatcher) Backlog() (sum float64) {
+	for i := range d.waiting {
+		j := &d.waiting[i]
+		if first, ok := d.table.fastest(j); ok {
+			sum += d.table.front(j)[first].Cost
+		}
+	}
+	return sum * d.slowness
 }
 
 // learning is the weight of the last batch in the estimate of the slowness.

@@ -20,16 +20,16 @@ func dispatcher(t *testing.T, table *Table) *Dispatcher {
 // what cannot be saved any more is dropped at the next plan.
 func TestDispatcherCommitsOneByOne(t *testing.T) {
 	d := dispatcher(t, table(t, figure2(), Mixed, 4))
-	d.Add(Job{"1", 2, 0.5, 1000}, 0)
+	d.Add(job("1", 2, 0.5, 1000), 0)
 	next, dropped, ok := d.Next(0)
 	if got := fmt.Sprint(next.Job.ID, next.Batches, next.Quality, next.Expect, len(dropped), ok); got != "1[0 0 2] 0.8 120 0 true" {
 		t.Errorf("first: %s", got)
 	}
-	d.Add(Job{"2", 2, 0.5, 1000}, 0)
-	d.Add(Job{"3", 1, 0.5, 130}, 0)
-	d.Add(Job{"4", 1, 0.5, 200}, 0)
+	d.Add(job("2", 2, 0.5, 1000), 0)
+	d.Add(job("3", 1, 0.5, 130), 0)
+	d.Add(job("4", 1, 0.5, 200), 0)
 	next, dropped, ok = d.Next(120)
-	if got := fmt.Sprint(next.Job.ID, next.Batches, ok); got != "4[0 0 1] true" || !slices.Equal(dropped, []Job{{"3", 1, 0.5, 130}}) {
+	if got := fmt.Sprint(next.Job.ID, next.Batches, ok); got != "4[0 0 1] true" || !slices.Equal(dropped, []Job{job("3", 1, 0.5, 130)}) {
 		t.Errorf("second: %s, dropped %v", got, dropped)
 	}
 	if next, _, _ = d.Next(180); next.Job.ID != "2" || d.Waiting() != 0 {
@@ -50,7 +50,7 @@ func TestDispatcherCorrectsItsEstimates(t *testing.T) {
 	if math.Abs(d.Slowness()-2) > 1e-3 {
 		t.Fatalf("slowness %v after batches that took twice as long", d.Slowness())
 	}
-	d.Add(Job{"1", 1, 0.5, 100}, 0) // both takes 120 now, video 60
+	d.Add(job("1", 1, 0.5, 100), 0) // both takes 120 now, video 60
 	next, _, _ := d.Next(0)
 	if got := fmt.Sprint(next.Batches); got != "[0 1 0]" || math.Abs(next.Expect-60) > 0.1 {
 		t.Errorf("%s, expected to take %v", got, next.Expect)
@@ -61,7 +61,7 @@ func TestDispatcherDoesNotAllocate(t *testing.T) {
 	d := dispatcher(t, table(t, figure2(), Mixed, 4))
 	run := func() {
 		for i := range 20 {
-			d.Add(Job{"x", 1 + i%4, 0.5, float64(100 + 40*i)}, 0)
+			d.Add(job("x", 1+i%4, 0.5, float64(100+40*i)), 0)
 		}
 		for now := 0.0; d.Waiting() > 0; {
 			next, _, ok := d.Next(now)

@@ -28,12 +28,16 @@ type Job struct {
 	Size       int     `json:"size"`
 	MinQuality float64 `json:"min_quality"`
 	Deadline   float64 `json:"deadline"` // absolute
+	// Allowed has a bit for each option that may answer the job's requests, by its index in
+	// the table; 0 is all of them. A request without an image is answered by no option that
+	// needs one.
+	Allowed uint64 `json:"-"`
 }
 
 // Step is what a plan does with a job.
 type Step struct {
 	Job      int // index among those planned
-	Strategy int // index in the table's front of the job's size
+	Strategy int // index in the front of the job's size, in the table [Table.Within] what it allows
 	Finish   float64
 }
 
@@ -75,6 +79,7 @@ func (p *Planner) Limit(states int) { p.chain.Limit = states }
 
 // CheckSize reports what is wrong with a job's size, whatever sizes the table has.
 func (t *Table) CheckSize(j *Job) error {
+	t = t.of(j)
 	switch {
 	case j.Size < 1:
 		return fmt.Errorf("job %q: size: %d must be at least 1", j.ID, j.Size)
@@ -86,6 +91,10 @@ func (t *Table) CheckSize(j *Job) error {
 
 // Check reports what makes a plan of the job impossible at any time.
 func (t *Table) Check(j *Job) error {
+	if outside := j.Allowed &^ t.all(); outside != 0 {
+		return fmt.Errorf("job %q: allowed: %#x has bits of options that there are not", j.ID, j.Allowed)
+	}
+	t = t.of(j)
 	if err := t.CheckSize(j); err != nil {
 		return err
 	}
@@ -100,10 +109,12 @@ func (t *Table) Check(j *Job) error {
 	return nil
 }
 
-// best is the highest quality of any option.
+// best is the highest quality of any option that is allowed.
 func (t *Table) best() (quality float64) {
 	for i := range t.options {
-		quality = max(quality, t.options[i].Quality)
+		if t.allows(i) {
+			quality = max(quality, t.options[i].Quality)
+		}
 	}
 	return quality
 }
@@ -113,7 +124,7 @@ func (t *Table) best() (quality float64) {
 func (t *Table) fastest(j *Job) (int, bool) {
 	size := float64(j.Size)
 	// The tolerance is of the mean; the front has sums.
-	return t.fronts[j.Size].At((j.MinQuality-solve.Tolerance)*size + solve.Tolerance)
+	return t.front(j).At((j.MinQuality-solve.Tolerance)*size + solve.Tolerance)
 }
 
 // Plan plans the jobs, which [Table.Check] has passed, from the time on at which the
@@ -149,7 +160,7 @@ func (p *Planner) add(i int, j *Job, budget float64) bool {
 	if !ok {
 		return false
 	}
-	p.items = append(p.items, solve.Item{Front: p.table.fronts[j.Size][first:], Budget: budget})
+	p.items = append(p.items, solve.Item{Front: p.table.front(j)[first:], Budget: budget})
 	p.first, p.kept = append(p.first, first), append(p.kept, i)
 	return true
 }

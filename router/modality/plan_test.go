@@ -28,6 +28,11 @@ func figure2() []Option {
 	}
 }
 
+// job is one that may use every option.
+func job(id string, size int, floor, deadline float64) Job {
+	return Job{ID: id, Size: size, MinQuality: floor, Deadline: deadline}
+}
+
 func table(t testing.TB, options []Option, mixing Mixing, size int) *Table {
 	t.Helper()
 	table, err := NewTable(options, mixing, size)
@@ -56,14 +61,14 @@ func TestStrategiesOfFigure2(t *testing.T) {
 	if got := strategies(table, 2); !slices.Equal(got, want) {
 		t.Errorf("strategies %v, want %v", got, want)
 	}
-	job := Job{ID: "2", Size: 2, MinQuality: 0.71, Deadline: 140}
+	second := Job{ID: "2", Size: 2, MinQuality: 0.71, Deadline: 140}
 	feasible := 0
 	for _, p := range table.Front(2) {
-		if 20+p.Cost <= job.Deadline && p.Value/2 >= job.MinQuality {
+		if 20+p.Cost <= second.Deadline && p.Value/2 >= second.MinQuality {
 			feasible++
 		}
 	}
-	if first, ok := table.fastest(&job); feasible != 3 || !ok || len(table.Front(2))-first != 3 {
+	if first, ok := table.fastest(&second); feasible != 3 || !ok || len(table.Front(2))-first != 3 {
 		t.Errorf("%d are feasible, want 3", feasible)
 	}
 }
@@ -142,7 +147,7 @@ func TestLiteralBreaksPredecessors(t *testing.T) {
 func TestAFloorThatNoSplitReaches(t *testing.T) {
 	table := table(t, []Option{{"a", 0.5, []float64{10, 20}}, {"b", 0.9, []float64{50}}}, Mixed, 2)
 	for _, mode := range []Mode{PrefixSafe, Literal} {
-		p, got := plan(t, table, mode, 0, Job{"1", 2, 0.8, 1000}, Job{"2", 2, 0.7, 1000})
+		p, got := plan(t, table, mode, 0, job("1", 2, 0.8, 1000), job("2", 2, 0.7, 1000))
 		if !slices.Equal(got, []string{"2 [1 1] 60"}) || !slices.Equal(p.Dropped, []int{0}) {
 			t.Errorf("%s: %v, dropped %v", mode, got, p.Dropped)
 		}
@@ -153,7 +158,7 @@ func TestAFloorThatNoSplitReaches(t *testing.T) {
 func TestTimesOfAClock(t *testing.T) {
 	table := table(t, []Option{{"a", 0.5, []float64{0.02}}}, Mixed, 1)
 	const now = 1764286800
-	if p, got := plan(t, table, PrefixSafe, now, Job{"1", 1, 0, now + 0.02}, Job{"2", 1, 0, now + 0.0399}); len(got) != 1 || !slices.Equal(p.Dropped, []int{1}) {
+	if p, got := plan(t, table, PrefixSafe, now, job("1", 1, 0, now+0.02), job("2", 1, 0, now+0.0399)); len(got) != 1 || !slices.Equal(p.Dropped, []int{1}) {
 		t.Errorf("%v, dropped %v; want the first kept and the second dropped", got, p.Dropped)
 	}
 }
@@ -182,7 +187,7 @@ func randomJobs(rng *rand.Rand, table *Table, n int, free float64) []Job {
 		f := table.Front(size)
 		sum += f[0].Cost + rng.Float64()*(f[len(f)-1].Cost-f[0].Cost)
 		best := f[len(f)-1].Value / float64(size)
-		jobs = append(jobs, Job{fmt.Sprint(i), size, 0.5 + rng.Float64()*(best-0.5)*0.9, free + sum*(0.6+0.6*rng.Float64())})
+		jobs = append(jobs, job(fmt.Sprint(i), size, 0.5+rng.Float64()*(best-0.5)*0.9, free+sum*(0.6+0.6*rng.Float64())))
 	}
 	return jobs
 }

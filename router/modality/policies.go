@@ -28,7 +28,7 @@ func (p *Aggressive) Plan(free float64, jobs []Job, plan *Plan) {
 	var at float64
 	for _, i := range p.order {
 		strategy, ok := p.table.fastest(&jobs[i])
-		if !ok || at+p.table.fronts[jobs[i].Size][strategy].Cost > p.budget(&jobs[i])+solve.Tolerance {
+		if !ok || at+p.table.front(&jobs[i])[strategy].Cost > p.budget(&jobs[i])+solve.Tolerance {
 			plan.Dropped = append(plan.Dropped, i)
 			continue
 		}
@@ -49,7 +49,7 @@ func (p *Agnostic) Plan(free float64, jobs []Job, plan *Plan) {
 	p.begin(free, jobs, plan)
 	var at float64
 	for _, i := range p.order {
-		at = p.keep(i, &jobs[i], len(p.table.fronts[jobs[i].Size])-1, at, plan)
+		at = p.keep(i, &jobs[i], len(p.table.front(&jobs[i]))-1, at, plan)
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *Random) Plan(free float64, jobs []Job, plan *Plan) {
 			plan.Dropped = append(plan.Dropped, i)
 			continue
 		}
-		p.kept, p.chosen = append(p.kept, i), append(p.chosen, len(p.table.fronts[j.Size])-1)
+		p.kept, p.chosen = append(p.kept, i), append(p.chosen, len(p.table.front(j))-1)
 		var ok bool
 		if wait, ok = p.admit(jobs, wait); !ok {
 			plan.Dropped = append(plan.Dropped, i)
@@ -146,7 +146,7 @@ func (p *Random) admit(jobs []Job, wait float64) (done float64, ok bool) {
 }
 
 func (p *Random) cost(jobs []Job, k int) float64 {
-	return p.table.fronts[jobs[p.kept[k]].Size][p.chosen[k]].Cost
+	return p.table.front(&jobs[p.kept[k]])[p.chosen[k]].Cost
 }
 
 // queue is what policies share: the table and the order of the jobs.
@@ -177,7 +177,7 @@ func (q *queue) budget(j *Job) float64 {
 // keep adds the job, begun so long after the worker is free, to the plan and returns when
 // it is done.
 func (q *queue) keep(i int, j *Job, strategy int, at float64, plan *Plan) (done float64) {
-	s := q.table.fronts[j.Size][strategy]
+	s := q.table.front(j)[strategy]
 	plan.Objective += s.Value
 	plan.Steps = append(plan.Steps, Step{Job: i, Strategy: strategy, Finish: q.free + at + s.Cost})
 	return at + s.Cost

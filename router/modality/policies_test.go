@@ -30,7 +30,7 @@ func does(table *Table, p Policy, free float64, jobs []Job) (list []string, drop
 // its quality is below the floor; the fastest above the floor is both and audio.
 func TestPoliciesOnFigure2(t *testing.T) {
 	table := table(t, figure2(), Mixed, 2)
-	jobs := []Job{{"2", 2, 0.71, 140}, {"3", 2, 0.5, 150}}
+	jobs := []Job{job("2", 2, 0.71, 140), job("3", 2, 0.5, 150)}
 	for _, c := range []struct {
 		name    string
 		policy  Policy
@@ -53,7 +53,7 @@ func TestPoliciesOnFigure2(t *testing.T) {
 // TestRandomDropsTheViolator: where all have been sped up and it is late nonetheless.
 func TestRandomDropsTheViolator(t *testing.T) {
 	table := table(t, figure2(), Mixed, 2)
-	jobs := []Job{{"1", 2, 0.5, 100}, {"2", 2, 0.5, 101}, {"3", 1, 0.5, 119}}
+	jobs := []Job{job("1", 2, 0.5, 100), job("2", 2, 0.5, 101), job("3", 1, 0.5, 119)}
 	for _, stop := range []Stop{StopByWait, StopByFinish} {
 		got, dropped := does(table, random(t, table, stop), 50, jobs)
 		if len(got) == 0 || got[0] != "1 [2 0 0] 90" || !slices.Contains(dropped, 1) && stop == StopByFinish {

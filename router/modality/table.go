@@ -2,7 +2,9 @@ package modality
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"sync"
 
 	"gearshift/router/solve"
 )
@@ -28,6 +30,11 @@ type Table struct {
 	// levels[k] are the nodes of strategies of the first k+1 options, by size. A node of a
 	// front is one of the last level.
 	levels [][][]node
+	// allowed has the bits of the options that strategies use; 0 is all.
+	allowed uint64
+
+	mu     sync.RWMutex // protects within
+	within map[uint64]*Table
 }
 
 // node is a strategy: what it adds to one of fewer options.
@@ -50,16 +57,60 @@ func NewTable(options []Option, mixing Mixing, size int) (*Table, error) {
 	if most := t.Longest(); size > most {
 		return nil, fmt.Errorf("cannot make table of strategies: a size of %d is above the longest batch, %d", size, most)
 	}
-	if err := t.build(size); err != nil {
+	if err := t.build(size, mostNodes); err != nil {
 		return nil, fmt.Errorf("cannot make table of strategies: %w", err)
 	}
 	return t, nil
 }
 
-// Longest is the size of the longest batch of any option.
+// Within returns the table of the strategies that use only options with a bit in allowed; 0 is
+// all of them. Options keep their indices. The table is made at the first call, and kept.
+func (t *Table) Within(allowed uint64) *Table {
+	if allowed == t.allowed || allowed == 0 || t.allowed == 0 && allowed == t.all() {
+		return t
+	}
+	t.mu.RLock()
+	sub := t.within[allowed]
+	t.mu.RUnlock()
+	if sub != nil {
+		return sub
+	}
+	sub = &Table{options: t.options, mixing: t.mixing, allowed: allowed}
+	_ = sub.build(t.Sizes(), math.MaxInt) // which is bounded by the whole table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.within[allowed]; known != nil {
+		return known
+	}
+	if t.within == nil {
+		t.within = map[uint64]*Table{}
+	}
+	t.within[allowed] = sub
+	return sub
+}
+
+// of returns the table of the strategies that the job may use.
+func (t *Table) of(j *Job) *Table {
+	if j.Allowed == 0 {
+		return t
+	}
+	return t.Within(j.Allowed)
+}
+
+// front returns the strategies that the job may use.
+func (t *Table) front(j *Job) solve.Front { return t.of(j).fronts[j.Size] }
+
+// all has the bits of all options.
+func (t *Table) all() uint64 { return 1<<len(t.options) - 1 }
+
+func (t *Table) allows(option int) bool { return t.allowed == 0 || t.allowed>>option&1 == 1 }
+
+// Longest is the size of the longest batch of any option that is allowed.
 func (t *Table) Longest() (most int) {
 	for i := range t.options {
-		most = max(most, len(t.options[i].Latency))
+		if t.allows(i) {
+			most = max(most, len(t.options[i].Latency))
+		}
 	}
 	return most
 }
@@ -91,7 +142,7 @@ func (t *Table) Batches(size, strategy int, dst []int) []int {
 // build works out the fronts by dynamic programming over the options: a strategy of k
 // options is one of the first k−1 for fewer requests, and a batch of the k-th. What is
 // slower and no better than another one of its level and size leads nowhere.
-func (t *Table) build(size int) error {
+func (t *Table) build(size, most int) error {
 	below := make([][]node, size+1)
 	below[0] = []node{{}}
 	var m merger
@@ -99,9 +150,9 @@ func (t *Table) build(size int) error {
 	for k := range t.options {
 		level := make([][]node, size+1)
 		for n := range level {
-			level[n] = slices.Clone(m.level(&t.options[k], below, n, t.mixing))
-			if nodes += len(level[n]); nodes > mostNodes {
-				return fmt.Errorf("%d options and jobs of %d requests have more than %d strategies; use fewer options or smaller jobs", len(t.options), size, mostNodes)
+			level[n] = slices.Clone(m.level(t.batches(k), t.options[k].Quality, below, n, t.mixing))
+			if nodes += len(level[n]); nodes > most {
+				return fmt.Errorf("%d options and jobs of %d requests have more than %d strategies; use fewer options or smaller jobs", len(t.options), size, most)
 			}
 		}
 		t.levels = append(t.levels, level)
@@ -116,21 +167,29 @@ func (t *Table) build(size int) error {
 	return nil
 }
 
+// batches are the times of the option's batches; none if it is not allowed.
+func (t *Table) batches(option int) []float64 {
+	if !t.allows(option) {
+		return nil
+	}
+	return t.options[option].Latency
+}
+
 // merger makes one level of one size.
 type merger struct{ merged, spare []node }
 
 // level returns the strategies for n requests once the option is there too. It is valid
 // until the next call.
-func (m *merger) level(o *Option, below [][]node, n int, mixing Mixing) []node {
+func (m *merger) level(latency []float64, quality float64, below [][]node, n int, mixing Mixing) []node {
 	m.merged = append(m.merged[:0], below[n]...)
 	for i := range m.merged {
 		m.merged[i].from, m.merged[i].batch = int32(i), 0
 	}
-	for batch := 1; batch <= min(n, len(o.Latency)); batch++ {
+	for batch := 1; batch <= min(n, len(latency)); batch++ {
 		if mixing == Uniform && batch < n {
 			continue
 		}
-		m.add(below[n-batch], o.Latency[batch-1], o.Quality*float64(batch), int32(batch))
+		m.add(below[n-batch], latency[batch-1], quality*float64(batch), int32(batch))
 	}
 	return m.merged
 }

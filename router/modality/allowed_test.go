@@ -1,0 +1,103 @@
+package modality
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/router/solve"
+)
+
+// TestTheTableWithinSomeOptions: strategies of some options are those of a table that has no
+// others, and options keep their indices.
+func TestTheTableWithinSomeOptions(t *testing.T) {
+	options := figure2()
+	whole := table(t, options, Mixed, 4)
+	for allowed := uint64(1); allowed < 8; allowed++ {
+		var some []Option
+		var indices []int
+		for i, o := range options {
+			if allowed>>i&1 == 1 {
+				some, indices = append(some, o), append(indices, i)
+			}
+		}
+		want, got := table(t, some, Mixed, 4), whole.Within(allowed)
+		for size := 1; size <= 4; size++ {
+			if !slices.EqualFunc(got.Front(size), want.Front(size), func(a, b solve.Point) bool {
+				return math.Abs(a.Cost-b.Cost) < 1e-9 && math.Abs(a.Value-b.Value) < 1e-9
+			}) {
+				t.Errorf("allowed %b, size %d: %v, want %v", allowed, size, got.Front(size), want.Front(size))
+			}
+			for s := range got.Front(size) {
+				batches, alone := got.Batches(size, s, nil), want.Batches(size, s, nil)
+				for k, i := range indices {
+					if batches[i] != alone[k] {
+						t.Errorf("allowed %b, size %d, strategy %d: %v, want %v", allowed, size, s, batches, alone)
+					}
+				}
+			}
+		}
+	}
+	if whole.Within(7) != whole || whole.Within(0) != whole || whole.Within(2) != whole.Within(2) {
+		t.Error("a table that is there is made again")
+	}
+}
+
+// TestJobsKeepToTheOptionsAllowed: under every policy, and in checks.
+func TestJobsKeepToTheOptionsAllowed(t *testing.T) {
+	options := table(t, figure2(), Mixed, 4) // audio, video, both
+	planner, err := NewPlanner(options, PrefixSafe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	literal, err := NewPlanner(options, Literal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job("1", 2, 0.6, 1000)
+	j.Allowed = 0b011
+	for name, p := range map[string]Policy{"planner": planner, "literal": literal, "aggressive": NewAggressive(options), "agnostic": NewAgnostic(options), "foresight": NewForesighted(options, 2)} {
+		d := NewDispatcher(options, p)
+		d.Add(j, 0)
+		next, _, ok := d.Next(0)
+		want := "[0 2 0]"
+		if name == "aggressive" {
+			want = "[2 0 0]"
+		}
+		if got := fmt.Sprint(next.Batches); !ok || got != want {
+			t.Errorf("%s: %s, %v; want %s", name, got, ok, want)
+		}
+	}
+	j.MinQuality = 0.75
+	if err := options.Check(&j); err == nil || !strings.Contains(err.Error(), "the best has 0.7") {
+		t.Errorf("a floor that no allowed option reaches: %v", err)
+	}
+	j.MinQuality, j.Allowed = 0, 0b1000
+	if err := options.Check(&j); err == nil || !strings.Contains(err.Error(), "0x8") {
+		t.Errorf("an option that there is not: %v", err)
+	}
+}
+
+// TestPreviewRemoveBacklog: a preview changes nothing, and what is removed is planned no more.
+func TestPreviewRemoveBacklog(t *testing.T) {
+	d := dispatcher(t, table(t, figure2(), Mixed, 4))
+	d.Add(job("1", 2, 0.71, 140), 20)
+	c, finish, ok := d.Preview(job("2", 2, 0.68, 150), 20, 20)
+	if !ok || finish != 150 || fmt.Sprint(c.Batches) != "[1 1 0]" {
+		t.Errorf("a preview of Figure 2's third job: %v at %v, %v", c.Batches, finish, ok)
+	}
+	if _, finish, ok = d.Preview(job("2", 2, 0.68, 250), 20, 50); !ok || finish > 250 {
+		t.Errorf("a worker that is free later: done at %v, %v", finish, ok)
+	}
+	if _, _, ok = d.Preview(job("2", 2, 0.71, 99), 20, 20); ok {
+		t.Error("a preview of a job that would be late is kept")
+	}
+	if d.Waiting() != 1 || d.Backlog() != 80 {
+		t.Errorf("%d wait, of %v; want 1 of 80", d.Waiting(), d.Backlog())
+	}
+	if !d.Remove("1") || d.Remove("1") || d.Waiting() != 0 || d.Backlog() != 0 {
+		t.Errorf("%d wait once the only one is removed", d.Waiting())
+	}
+}
