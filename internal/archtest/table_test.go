@@ -200,6 +200,8 @@ var table = []room{
 		"what a caller holds is work that has begun: who routed it, and how requests are read, is the server's business"},
 	{"serving/reply", []string{"serving/config", "serving/fields", "serving/wire"},
 		"every handler writes to clients by it, so it knows their connections and shapes and nothing of what is asked"},
+	{"serving/modality", []string{"router/modality"},
+		"a job is planned, sent and put together here: who may send one, and how its body comes in, is the server's business"},
 	{"serving/proxy", []string{"router", "router/fleet", "router/health", "serving/abilities", "serving/complaint", "serving/config", "serving/fields", "serving/lograte", "serving/probes", "serving/remote", "serving/reply", "serving/wire", "serving/work"},
 		"it sends what has been admitted and routed: engines, metrics and keys are behind interfaces, so that attempts are read without them"},
 	{"serving", []string{"serving/admission", "serving/catalogue", "serving/leasing", "serving/responses", "serving/overview", "serving/recording", "serving/running", "serving/config", "serving/work", "serving/metrics", "serving/proxy", "serving/reply", "router", "router/fleet", "router/control", "serving/agents", "serving/wire", "router/drift", "serving/keys", "serving/memory", "serving/draingrace", "serving/leases", "serving/fields", "serving/remote", "serving/files", "serving/browser", "serving/paths", "serving/access", "serving/admin", "serving/certificate", "serving/lograte", "serving/engines", "serving/explain", "serving/figures", "serving/limits", "serving/trial"},
