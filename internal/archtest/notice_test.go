@@ -65,9 +65,10 @@ func notice(t *testing.T) string {
 		part := strings.Split(line, "|")
 		take(part[0]+" "+part[1], part[2])
 	}
+	take("the digits of workloads/digits (not in serveonly)", filepath.Join(root, "workloads/digits"))
 	var b strings.Builder
 	b.WriteString("Gearshift\nLicensed under the Apache License, Version 2.0; see LICENSE.\n\n" +
-		"The binary contains Go's library and the modules below, under these licences.\n" +
+		"The binary contains Go's library, the modules and the data below, under these licences.\n" +
 		"Written by: go test ./internal/archtest -update\n")
 	for _, l := range list {
 		fmt.Fprintf(&b, "\n%s\n\n  %s\n\n%s\n", strings.Repeat("=", 80), strings.Join(l.of, "\n  "), l.text)

@@ -70,6 +70,8 @@ var table = []room{
 		"a law of contention is found from steps alone and beside others: it knows no latency model and no table"},
 	{"workloads/jobs", nil,
 		"jobs come in the same way for a simulation and for a server"},
+	{"workloads/digits", nil,
+		"it is data: who trains on it, or sends it, is not its business"},
 	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "workloads/jobs"},
 		"a worker is the engine that all simulations share; what it runs next is a dispatcher's, the same as a server's"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},

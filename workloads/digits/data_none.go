@@ -1,0 +1,5 @@
+//go:build serveonly
+
+package digits
+
+var packedImages, packedSounds []byte
