@@ -25,15 +25,9 @@ func (d Disturbances) validate(f *faults) {
 	if d == (Disturbances{}) {
 		return
 	}
-	if !(d.Share >= 0 && d.Share <= 1) {
-		f.add("disturbances.share", "%v is not a share; from 0 to 1 would be right", d.Share)
-	}
-	if !(d.Calm >= 1 && d.Calm <= maxPhase) {
-		f.add("disturbances.calm_s", "%v is not a number of seconds from 1 to %v", d.Calm, maxPhase)
-	}
-	if !(d.Lasts >= 1 && d.Lasts <= maxPhase) {
-		f.add("disturbances.lasts_s", "%v is not a number of seconds from 1 to %v", d.Lasts, maxPhase)
-	}
+	f.addIf(!(d.Share >= 0 && d.Share <= 1), "disturbances.share", "%v is not a share; from 0 to 1 would be right", d.Share)
+	f.addIf(!(d.Calm >= 1 && d.Calm <= maxPhase), "disturbances.calm_s", "%v is not a number of seconds from 1 to %v", d.Calm, maxPhase)
+	f.addIf(!(d.Lasts >= 1 && d.Lasts <= maxPhase), "disturbances.lasts_s", "%v is not a number of seconds from 1 to %v", d.Lasts, maxPhase)
 }
 
 // disturbanceStream sets their draws apart from others of a seed.

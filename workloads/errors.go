@@ -24,6 +24,13 @@ func (f *faults) add(key, format string, args ...any) {
 	*f = append(*f, &KeyError{Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
+// addIf is add where bad holds.
+func (f *faults) addIf(bad bool, key, format string, args ...any) {
+	if bad {
+		f.add(key, format, args...)
+	}
+}
+
 // nest adds the faults of a part under its key.
 func (f *faults) nest(key string, err error) {
 	var one *KeyError

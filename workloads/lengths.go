@@ -76,9 +76,7 @@ func (l Lengths) Validate() error {
 }
 
 func checkTokens(f *faults, key string, tokens int) {
-	if tokens < 1 || tokens > MaxTokens {
-		f.add(key, "%d is not a number of tokens from 1 to %d", tokens, MaxTokens)
-	}
+	f.addIf(tokens < 1 || tokens > MaxTokens, key, "%d is not a number of tokens from 1 to %d", tokens, MaxTokens)
 }
 
 func (l Lengths) checkMax(f *faults) {
@@ -86,9 +84,7 @@ func (l Lengths) checkMax(f *faults) {
 		return // no cap but that of all lengths
 	}
 	checkTokens(f, "max", l.Max)
-	if l.Max < l.Min {
-		f.add("max", "%d is below min, %d", l.Max, l.Min)
-	}
+	f.addIf(l.Max < l.Min, "max", "%d is below min, %d", l.Max, l.Min)
 }
 
 func (l Lengths) checkMean(f *faults) {

@@ -20,12 +20,8 @@ func (m Mix) Validate(tasks []fleet.Task) error {
 	var sum float64
 	for _, name := range m.names() {
 		weight := m[name]
-		if !slices.Contains(taskNames(tasks), name) {
-			f.add(name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
-		}
-		if !(weight >= 0 && !math.IsInf(weight, 1)) {
-			f.add(name, "%v is not a weight; a number from 0 up would be right", weight)
-		}
+		f.addIf(!slices.Contains(taskNames(tasks), name), name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
+		f.addIf(!(weight >= 0 && !math.IsInf(weight, 1)), name, "%v is not a weight; a number from 0 up would be right", weight)
 		sum += weight
 	}
 	if len(m) > 0 && len(f) == 0 && !(sum > 0 && !math.IsInf(sum, 1)) {

@@ -102,14 +102,10 @@ func (s Shape) Within(tokens int) Shape {
 // Validate names every fault by its key, as joined [KeyError].
 func (s Shape) Validate(tasks []fleet.Task) error {
 	var f faults
-	if len(tasks) == 0 {
-		f.add("task_mix", "there is no task to choose from")
-	}
+	f.addIf(len(tasks) == 0, "task_mix", "there is no task to choose from")
 	f.nest("task_mix", s.Mix.Validate(tasks))
 	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
-		if !slices.Contains(taskNames(tasks), name) {
-			f.add("task_lengths."+name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
-		}
+		f.addIf(!slices.Contains(taskNames(tasks), name), "task_lengths."+name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
 	}
 	return errors.Join(f.err(), s.ValidateLengths())
 }
@@ -134,9 +130,7 @@ func (l Lengths) validateOwn() error {
 		return nil
 	}
 	var f faults
-	if l.Unbounded() {
-		f.add("max", "missing; a task's own lengths need one")
-	}
+	f.addIf(l.Unbounded(), "max", "missing; a task's own lengths need one")
 	return errors.Join(l.Validate(), f.err())
 }
 
@@ -150,9 +144,7 @@ func (l Lengths) validatePrompt() error {
 
 func (l Lengths) notNone() error {
 	var f faults
-	if l.Distribution == "none" {
-		f.add("distribution", "%q is for output_tokens alone; constant, uniform, geometric or lognormal would be right", l.Distribution)
-	}
+	f.addIf(l.Distribution == "none", "distribution", "%q is for output_tokens alone; constant, uniform, geometric or lognormal would be right", l.Distribution)
 	return f.err()
 }
 

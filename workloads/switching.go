@@ -41,21 +41,15 @@ func (l Load) Validate() error {
 	} else if l.MaxRate < l.MinRate {
 		f.add("max_rate", "%v is below min_rate, %v", l.MaxRate, l.MinRate)
 	}
-	if !(l.UniformShare >= 0 && l.UniformShare <= 1) {
-		f.add("uniform_share", "%v is not a share; from 0 to 1 would be right", l.UniformShare)
-	}
-	if !(l.MinPhase >= minSojourn && l.MinPhase <= maxPhase) {
-		f.add("min_phase_s", "%v is not a number of seconds from %v to %v", l.MinPhase, minSojourn, maxPhase)
-	}
+	f.addIf(!(l.UniformShare >= 0 && l.UniformShare <= 1), "uniform_share", "%v is not a share; from 0 to 1 would be right", l.UniformShare)
+	f.addIf(!(l.MinPhase >= minSojourn && l.MinPhase <= maxPhase), "min_phase_s", "%v is not a number of seconds from %v to %v", l.MinPhase, minSojourn, maxPhase)
 	if !(l.MaxPhase >= l.MinPhase && l.MaxPhase <= maxPhase) {
 		f.add("max_phase_s", "%v is not a number of seconds from min_phase_s, %v, up to %v", l.MaxPhase, l.MinPhase, maxPhase)
 	}
 	if !(l.MinPhaseRequests >= 0 && l.MinPhaseRequests <= maxPhase) {
 		f.add("min_phase_requests", "%v is not a number of requests above 0 and up to %v", l.MinPhaseRequests, maxPhase)
 	}
-	if !(l.KnownShare >= 0 && l.KnownShare <= 1) {
-		f.add("known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
-	}
+	f.addIf(!(l.KnownShare >= 0 && l.KnownShare <= 1), "known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
 	l.Disturbances.validate(&f)
 	return f.err()
 }

@@ -67,16 +67,12 @@ func (c *checker) own(section string, err error) {
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]*$`)
 
 func (c *checker) name(key, name string) {
-	if !nameForm.MatchString(name) {
-		c.judge(key, "%q is not a name; want letters, digits and . _ : / -, the first a letter or digit", name)
-	}
+	c.judgeIf(!nameForm.MatchString(name), key, "%q is not a name; want letters, digits and . _ : / -, the first a letter or digit", name)
 }
 
 // names checks the names of a list's items.
 func (c *checker) names(list string, names []string) {
-	if len(names) == 0 {
-		c.judge(list, "at least one is needed")
-	}
+	c.judgeIf(len(names) == 0, list, "at least one is needed")
 	first := map[string]int{}
 	for i, name := range names {
 		key := child(item(list, i), "name")
@@ -110,9 +106,7 @@ func (c *checker) knownTasks() bool    { return c.known("tasks", len(c.s.Tasks))
 func (c *checker) variants() {
 	c.names("variants", c.s.variantNames())
 	for i, name := range c.s.variantNames() {
-		if name == "auto" {
-			c.judge(child(item("variants", i), "name"), `"auto" is the model that lets the policy choose; no variant can have the name`)
-		}
+		c.judgeIf(name == "auto", child(item("variants", i), "name"), `"auto" is the model that lets the policy choose; no variant can have the name`)
 	}
 }
 
@@ -131,16 +125,10 @@ func (c *checker) slowdown(at string, s *Slowdown) {
 		name string
 		x    float64
 	}{{"min", s.Min}, {"max", s.Max}} {
-		if times.x < 1./maxRatio || times.x > maxRatio {
-			c.judge(child(at, times.name), "a slowdown is at least %v and at most %d, not %v", 1./maxRatio, maxRatio, times.x)
-		}
+		c.judgeIf(times.x < 1./maxRatio || times.x > maxRatio, child(at, times.name), "a slowdown is at least %v and at most %d, not %v", 1./maxRatio, maxRatio, times.x)
 	}
-	if s.Max < s.Min {
-		c.judge(child(at, "max"), "the greatest slowdown, %v, is below the least, %v", s.Max, s.Min)
-	}
-	if s.MeanS < 0.01 || s.MeanS > 3600 {
-		c.judge(child(at, "mean_s"), "a slowdown holds for at least 0.01 s and at most an hour, not %v", s.MeanS)
-	}
+	c.judgeIf(s.Max < s.Min, child(at, "max"), "the greatest slowdown, %v, is below the least, %v", s.Max, s.Min)
+	c.judgeIf(s.MeanS < 0.01 || s.MeanS > 3600, child(at, "mean_s"), "a slowdown holds for at least 0.01 s and at most an hour, not %v", s.MeanS)
 }
 
 // longestDeadline is one hour a token, in milliseconds.
@@ -154,12 +142,8 @@ func (c *checker) tasks() {
 	for i, t := range c.s.Tasks {
 		at := item("tasks", i)
 		c.deadlines(at, &t)
-		if t.Decay != Hard && t.Decay != Soft {
-			c.judge(child(at, "decay"), "unknown decay %q; want %s or %s", t.Decay, Hard, Soft)
-		}
-		if !(t.Weight > 0 && t.Weight <= maxWorth) {
-			c.judge(child(at, "weight"), "a weight is above 0 and at most %d, not %v", int(maxWorth), t.Weight)
-		}
+		c.judgeIf(t.Decay != Hard && t.Decay != Soft, child(at, "decay"), "unknown decay %q; want %s or %s", t.Decay, Hard, Soft)
+		c.judgeIf(!(t.Weight > 0 && t.Weight <= maxWorth), child(at, "weight"), "a weight is above 0 and at most %d, not %v", int(maxWorth), t.Weight)
 		c.quality(child(at, "quality"), t.Quality)
 	}
 }
@@ -176,9 +160,7 @@ func (c *checker) deadlines(at string, t *Task) {
 			continue
 		}
 		none = false
-		if profile.Duration(min(d.ms, longestDeadline)) <= 0 || d.ms > longestDeadline {
-			c.judge(key, "a deadline is above 0 ms and at most an hour, not %v", d.ms)
-		}
+		c.judgeIf(profile.Duration(min(d.ms, longestDeadline)) <= 0 || d.ms > longestDeadline, key, "a deadline is above 0 ms and at most an hour, not %v", d.ms)
 	}
 	if none {
 		c.judge(child(at, "deadline_ms"), "missing; a task has a deadline per output token (deadline_ms), to the first of them (first_token_ms) or to the end of the answer (total_ms)")
@@ -193,12 +175,8 @@ func (c *checker) deadlines(at string, t *Task) {
 func (c *checker) quality(key string, row map[string]float64) {
 	known, names := c.knownVariants(), c.s.variantNames()
 	for name, q := range sorted(row) {
-		if known && !slices.Contains(names, name) {
-			c.judge(child(key, name), "unknown variant; %s", hint(name, names))
-		}
-		if !(q >= 0 && q <= maxWorth) {
-			c.judge(child(key, name), "a quality is at least 0 and at most %d, not %v", int(maxWorth), q)
-		}
+		c.judgeIf(known && !slices.Contains(names, name), child(key, name), "unknown variant; %s", hint(name, names))
+		c.judgeIf(!(q >= 0 && q <= maxWorth), child(key, name), "a quality is at least 0 and at most %d, not %v", int(maxWorth), q)
 	}
 	if known && !c.unread[key] {
 		c.unanswered(key, row, names)

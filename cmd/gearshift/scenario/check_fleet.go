@@ -26,9 +26,7 @@ func (c *checker) models() {
 	for i := range c.s.Models {
 		m, at := &c.s.Models[i], item("profiles", i)
 		c.variantRef(child(at, "variant"), m.Variant)
-		if m.Hosts != nil && len(m.Hosts) == 0 {
-			c.judge(child(at, "hosts"), "lists no host; leave the key out for every host")
-		}
+		c.judgeIf(m.Hosts != nil && len(m.Hosts) == 0, child(at, "hosts"), "lists no host; leave the key out for every host")
 		for j, host := range m.Hosts {
 			c.hostRef(item(child(at, "hosts"), j), host)
 		}
@@ -54,9 +52,7 @@ func (c *checker) costs(at string, m *LatencyModel) {
 		c.batches(at, m)
 		return
 	}
-	if p.KVBytes == 0 || p.KVBytes > maxKVBytes {
-		c.judge(child(at, "kv_bytes_per_token"), "a cached token takes at least 1 byte and at most %d, not %d", maxKVBytes, p.KVBytes)
-	}
+	c.judgeIf(p.KVBytes == 0 || p.KVBytes > maxKVBytes, child(at, "kv_bytes_per_token"), "a cached token takes at least 1 byte and at most %d, not %d", maxKVBytes, p.KVBytes)
 	if ms, _ := p.Step(1, 1, 0, 0); profile.Duration(ms) == 0 {
 		c.judge(at, "a step of one token takes no time; at least one of the times in ms is above 0")
 	}
@@ -80,28 +76,20 @@ func (c *checker) overlap(i int) {
 }
 
 func (c *checker) variantRef(key, name string) {
-	if c.knownVariants() && c.s.variantIndex(name) < 0 {
-		c.judge(key, "unknown variant %q; %s", name, hint(name, c.s.variantNames()))
-	}
+	c.judgeIf(c.knownVariants() && c.s.variantIndex(name) < 0, key, "unknown variant %q; %s", name, hint(name, c.s.variantNames()))
 }
 
 func (c *checker) hostRef(key, name string) {
-	if c.knownHosts() && c.s.hostIndex(name) < 0 {
-		c.judge(key, "unknown host %q; %s", name, hint(name, c.s.hostNames()))
-	}
+	c.judgeIf(c.knownHosts() && c.s.hostIndex(name) < 0, key, "unknown host %q; %s", name, hint(name, c.s.hostNames()))
 }
 
 // placements checks the replicas section against all that it joins.
 func (c *checker) placements() {
-	if len(c.s.Replicas) == 0 {
-		c.judge("replicas", "at least one is needed")
-	}
+	c.judgeIf(len(c.s.Replicas) == 0, "replicas", "at least one is needed")
 	for i, p := range c.s.Replicas {
 		at := item("replicas", i)
 		c.variantRef(child(at, "variant"), p.Variant)
-		if len(p.Hosts) == 0 {
-			c.judge(child(at, "hosts"), "at least one is needed")
-		}
+		c.judgeIf(len(p.Hosts) == 0, child(at, "hosts"), "at least one is needed")
 		for j, host := range p.Hosts {
 			c.hostRef(item(child(at, "hosts"), j), host)
 		}
@@ -274,12 +262,8 @@ func (c *checker) lengthsSound() bool {
 // engine checks what the engine's own validation cannot know.
 func (c *checker) engine() {
 	e := c.s.Engine
-	if e.BlockTokens > maxBlockTokens {
-		c.judge("engine.block_tokens", "at most %d, not %d", maxBlockTokens, e.BlockTokens)
-	}
-	if e.MaxPrompts > 0 && e.Scheduler == engine.ChunkedPrefill {
-		c.judge("engine.max_prompts", "has no meaning with %s", engine.ChunkedPrefill)
-	}
+	c.judgeIf(e.BlockTokens > maxBlockTokens, "engine.block_tokens", "at most %d, not %d", maxBlockTokens, e.BlockTokens)
+	c.judgeIf(e.MaxPrompts > 0 && e.Scheduler == engine.ChunkedPrefill, "engine.max_prompts", "has no meaning with %s", engine.ChunkedPrefill)
 	if e.Scheduler != engine.PrefillFirst || c.s.tabled() || e.MaxBatchTokens < 1 || !c.lengthsSound() {
 		return
 	}

@@ -45,9 +45,7 @@ func (c *checker) resources(at string, h *Host) {
 		name, unit string
 		x          float64
 	}{{"compute", "TFLOP/s", h.Compute}, {"bandwidth", "GB/s", h.Bandwidth}} {
-		if !(r.x >= 0 && r.x <= math.MaxInt32) {
-			c.judge(child(at, r.name), "want a number of %s, not %v", r.unit, r.x)
-		}
+		c.judgeIf(!(r.x >= 0 && r.x <= math.MaxInt32), child(at, r.name), "want a number of %s, not %v", r.unit, r.x)
 	}
 }
 

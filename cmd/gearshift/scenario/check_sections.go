@@ -41,9 +41,7 @@ func (c *checker) scale(key string, factor Scale) {
 const maxSeconds = 1e6
 
 func (c *checker) seconds(key string, s float64) {
-	if !(s > 0 && s <= maxSeconds) {
-		c.judge(key, "want seconds above 0 and at most %d, not %v", int(maxSeconds), s)
-	}
+	c.judgeIf(!(s > 0 && s <= maxSeconds), key, "want seconds above 0 and at most %d, not %v", int(maxSeconds), s)
 }
 
 func (c *checker) training() {
@@ -103,9 +101,7 @@ func (c *checker) features(key string, features []observation.Feature, known []o
 			c.judge(child(at, "kind"), "unknown kind %q; %s", f.Kind, hint(string(f.Kind), kinds))
 			continue
 		}
-		if i > 0 && f.Kind == observation.Advice {
-			c.judge(at, "advice comes before every other feature, and once")
-		}
+		c.judgeIf(i > 0 && f.Kind == observation.Advice, at, "advice comes before every other feature, and once")
 		if err := spec(names, f); err != nil && !c.unread["variants"] {
 			c.judge(at, "%s", strings.TrimPrefix(err.Error(), prefix))
 		}
@@ -120,9 +116,7 @@ func (c *checker) candidate(preset string, p Preset) {
 		_, err := observation.NewSpec(t, []observation.Feature{{Kind: observation.TaskOneHot}}, f)
 		return err
 	})
-	if len(p.Candidate) > 0 && p.Dueling {
-		c.judge(child(preset, "dueling"), "has no meaning with candidates, whose network has one output; want false, or no candidate")
-	}
+	c.judgeIf(len(p.Candidate) > 0 && p.Dueling, child(preset, "dueling"), "has no meaning with candidates, whose network has one output; want false, or no candidate")
 }
 
 // advised holds what the preset says of advice, which is of variants, against the
@@ -143,9 +137,7 @@ func (c *checker) serving() {
 	if _, err := balance.Make(s.Balancer, balance.Known{}); err != nil {
 		c.judge("serving.balancer", "%v", err)
 	}
-	if s.MaxInFlight < 0 {
-		c.judge("serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
-	}
+	c.judgeIf(s.MaxInFlight < 0, "serving.max_in_flight", "want 1 or more, or 0 for no bound, not %d", s.MaxInFlight)
 	if task := s.Server.DefaultTask; task != "" && c.knownTasks() && !slices.Contains(c.s.taskNames(), task) {
 		c.judge("serving.default_task", "unknown task %q; %s", task, hint(task, c.s.taskNames()))
 	}
@@ -158,9 +150,7 @@ func (c *checker) address(key, addr string) {
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
-	if err != nil {
-		c.judge(key, "%q is not an address; want host:port, such as 127.0.0.1:8080", addr)
-	}
+	c.judgeIf(err != nil, key, "%q is not an address; want host:port, such as 127.0.0.1:8080", addr)
 }
 
 func (c *checker) backend() {
@@ -168,9 +158,7 @@ func (c *checker) backend() {
 	c.locals()
 	switch s.Backend {
 	case Simulated, ONNX:
-		if len(s.Upstreams) > 0 {
-			c.judge("serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", s.Backend, Upstream)
-		}
+		c.judgeIf(len(s.Upstreams) > 0, "serving.upstreams", "has no meaning with backend: %s; want backend: %s, or no upstreams", s.Backend, Upstream)
 	case Upstream:
 		c.upstreams()
 	default:
@@ -191,9 +179,7 @@ func (c *checker) upstreams() {
 		replicas = append(replicas, c.s.replicaName(p))
 	}
 	for name := range sorted(c.s.Serving.Upstreams) {
-		if !slices.Contains(replicas, name) {
-			c.judge(child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))
-		}
+		c.judgeIf(!slices.Contains(replicas, name), child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))
 	}
 	var without []string
 	for _, name := range replicas {
@@ -224,9 +210,7 @@ func (c *checker) endpoint(key string, e Endpoint) {
 	if _, err := UpstreamURL(e.URL); err != nil {
 		c.judge(child(key, "url"), "%v", err)
 	}
-	if e.Key != "" && !envForm.MatchString(e.Key) {
-		c.judge(child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
-	}
+	c.judgeIf(e.Key != "" && !envForm.MatchString(e.Key), child(key, "api_key_env"), "want the name of an environment variable, not the key itself")
 	if err := e.TLS.Validate(); err != nil {
 		c.judge(child(key, "tls"), "%v", err)
 	}

@@ -73,6 +73,13 @@ func (r *report) judge(key, format string, args ...any) {
 	}
 }
 
+// judgeIf is judge where bad holds.
+func (r *report) judgeIf(bad bool, key, format string, args ...any) {
+	if bad {
+		r.judge(key, format, args...)
+	}
+}
+
 // sound says whether the key, with all under it, holds what was read from the
 // file or the default.
 func (r *report) sound(key string) bool {

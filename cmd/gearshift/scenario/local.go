@@ -70,9 +70,7 @@ func (c *checker) locals() {
 	const key = "serving.models"
 	s := c.s.Serving
 	if s.Backend != ONNX {
-		if len(s.Models) > 0 {
-			c.judge(key, "has no meaning with backend: %s; want backend: %s, or no models", s.Backend, ONNX)
-		}
+		c.judgeIf(len(s.Models) > 0, key, "has no meaning with backend: %s; want backend: %s, or no models", s.Backend, ONNX)
 		return
 	}
 	for name, l := range sorted(s.Models) {
@@ -90,9 +88,7 @@ func (c *checker) locals() {
 		}
 	}
 	for name := range sorted(s.Models) {
-		if !slices.Contains(known, name) {
-			c.judge(child(key, name), "unknown replica or variant; %s", hint(name, known))
-		}
+		c.judgeIf(!slices.Contains(known, name), child(key, name), "unknown replica or variant; %s", hint(name, known))
 	}
 	if len(without) > 0 {
 		at := key
@@ -104,18 +100,12 @@ func (c *checker) locals() {
 }
 
 func (c *checker) local(key string, l Local) {
-	if l.Path == "" {
-		c.judge(child(key, "path"), "want the folder of a model, such as one that gearshift models make writes")
-	}
+	c.judgeIf(l.Path == "", child(key, "path"), "want the folder of a model, such as one that gearshift models make writes")
 	for _, bound := range []struct {
 		name  string
 		value int
 	}{{"threads", l.Threads}, {"max_sequences", l.MaxSequences}, {"kv_tokens", l.KVTokens}, {"context", l.Context}} {
-		if bound.value < 0 {
-			c.judge(child(key, bound.name), "want 1 or more, or 0 for the default, not %d", bound.value)
-		}
+		c.judgeIf(bound.value < 0, child(key, bound.name), "want 1 or more, or 0 for the default, not %d", bound.value)
 	}
-	if l.Provider != "" && l.Provider != CPU && l.Provider != CUDA {
-		c.judge(child(key, "execution_provider"), "unknown provider %q; want %s or %s", l.Provider, CPU, CUDA)
-	}
+	c.judgeIf(l.Provider != "" && l.Provider != CPU && l.Provider != CUDA, child(key, "execution_provider"), "unknown provider %q; want %s or %s", l.Provider, CPU, CUDA)
 }

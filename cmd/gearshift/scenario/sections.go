@@ -33,13 +33,9 @@ func defaultEvaluation() Evaluation {
 }
 
 func (c *checker) evaluation(e *Evaluation) {
-	if e.Requests < 1 {
-		c.judge("evaluation.requests", "must be at least 1, not %d", e.Requests)
-	}
+	c.judgeIf(e.Requests < 1, "evaluation.requests", "must be at least 1, not %d", e.Requests)
 	c.seconds("evaluation.phase_s", e.PhaseS)
-	if len(e.StableRates) == 0 {
-		c.judge("evaluation.stable_rates", "at least one is needed")
-	}
+	c.judgeIf(len(e.StableRates) == 0, "evaluation.stable_rates", "at least one is needed")
 	c.scale("evaluation.rate_scale", e.RateScale)
 	for i, rate := range e.StableRates {
 		if _, err := workloads.NewPoisson(rate); err != nil {

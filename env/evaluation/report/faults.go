@@ -38,19 +38,22 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("%s: %s", c.where, fmt.Sprintf(format, args...)))
 }
 
+// faultIf is fault where bad holds.
+func (c *checker) faultIf(bad bool, format string, args ...any) {
+	if bad {
+		c.fault(format, args...)
+	}
+}
+
 // need faults a text that is empty.
 func (c *checker) need(name, text string) {
-	if strings.TrimSpace(text) == "" {
-		c.fault("no %s", name)
-	}
+	c.faultIf(strings.TrimSpace(text) == "", "no %s", name)
 }
 
 // id begins to look at what bears the ID.
 func (c *checker) id(what, id string) {
 	c.where = fmt.Sprintf("%s %q", what, id)
-	if !idForm.MatchString(id) {
-		c.fault("want an ID of lower-case words and digits joined by hyphens")
-	}
+	c.faultIf(!idForm.MatchString(id), "want an ID of lower-case words and digits joined by hyphens")
 	if other, taken := c.ids[id]; taken {
 		c.fault("%s has the same ID", other)
 	}
@@ -61,12 +64,8 @@ func (c *checker) id(what, id string) {
 func (c *checker) files(r *Report) {
 	taken := []string{csvFolder, jsonFile, pageFile}
 	for _, f := range r.Files {
-		if !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name || f.Name == "." {
-			c.fault("the file %q: want a name without folders", f.Name)
-		}
-		if slices.Contains(taken, f.Name) {
-			c.fault("two files are named %q", f.Name)
-		}
+		c.faultIf(!filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name || f.Name == ".", "the file %q: want a name without folders", f.Name)
+		c.faultIf(slices.Contains(taken, f.Name), "two files are named %q", f.Name)
 		taken = append(taken, f.Name)
 	}
 }
@@ -76,15 +75,11 @@ func (c *checker) report(r *Report) {
 	c.need("title", r.Title)
 	c.need("scenario", r.Scenario)
 	c.need("way to repeat it", r.Repeat)
-	if len(r.Verdict) != sentences {
-		c.fault("a verdict of %d sentences: want %d", len(r.Verdict), sentences)
-	}
+	c.faultIf(len(r.Verdict) != sentences, "a verdict of %d sentences: want %d", len(r.Verdict), sentences)
 	for i, sentence := range r.Verdict {
 		c.need(fmt.Sprintf("sentence %d of the verdict", i+1), sentence)
 	}
-	if len(r.Sections) == 0 {
-		c.fault("no sections")
-	}
+	c.faultIf(len(r.Sections) == 0, "no sections")
 	c.files(r)
 	for _, reserved := range pageIDs {
 		c.ids[reserved] = "the page itself"
@@ -97,9 +92,7 @@ func (c *checker) report(r *Report) {
 func (c *checker) section(s *Section) {
 	c.id("section", s.ID)
 	c.need("title", s.Title)
-	if s.Text == "" && len(s.Tables) == 0 && len(s.Figures) == 0 {
-		c.fault("neither text, tables nor figures")
-	}
+	c.faultIf(s.Text == "" && len(s.Tables) == 0 && len(s.Figures) == 0, "neither text, tables nor figures")
 	for i := range s.Tables {
 		c.table(&s.Tables[i])
 	}
@@ -111,20 +104,14 @@ func (c *checker) section(s *Section) {
 func (c *checker) table(t *Table) {
 	c.id("table", t.ID)
 	c.need("title", t.Title)
-	if len(t.Columns) == 0 {
-		c.fault("no columns")
-	}
-	if len(t.Rows) == 0 {
-		c.fault("no rows")
-	}
+	c.faultIf(len(t.Columns) == 0, "no columns")
+	c.faultIf(len(t.Rows) == 0, "no rows")
 	var fields []string
 	for i := range t.Columns {
 		column := &t.Columns[i]
 		c.column(i, column)
 		for _, f := range column.fields() {
-			if slices.Contains(fields, f) {
-				c.fault("two columns write the field %q: want other keys", f)
-			}
+			c.faultIf(slices.Contains(fields, f), "two columns write the field %q: want other keys", f)
 			fields = append(fields, f)
 		}
 	}
@@ -134,16 +121,12 @@ func (c *checker) table(t *Table) {
 }
 
 func (c *checker) column(i int, column *Column) {
-	if !keyForm.MatchString(column.Key) {
-		c.fault("column %d: key %q: want a-z, 0-9, dots and underscores", i+1, column.Key)
-	}
+	c.faultIf(!keyForm.MatchString(column.Key), "column %d: key %q: want a-z, 0-9, dots and underscores", i+1, column.Key)
 	c.need(fmt.Sprintf("title of column %d", i+1), column.Title)
 	if !slices.Contains([]Kind{KindText, KindNumber, KindInterval, KindBeside}, column.Kind) {
 		c.fault("column %d: unknown kind %q", i+1, column.Kind)
 	}
-	if column.Decimals < 0 || column.Decimals > maxDecimals {
-		c.fault("column %d: %d decimals: want 0 to %d", i+1, column.Decimals, maxDecimals)
-	}
+	c.faultIf(column.Decimals < 0 || column.Decimals > maxDecimals, "column %d: %d decimals: want 0 to %d", i+1, column.Decimals, maxDecimals)
 }
 
 func (c *checker) row(i int, row []Cell, columns []Column) {
@@ -152,16 +135,10 @@ func (c *checker) row(i int, row []Cell, columns []Column) {
 		return
 	}
 	for j, cell := range row {
-		if cell.kind != "" && cell.kind != columns[j].Kind {
-			c.fault("row %d: a cell of %s in the %s column %q", i+1, cell.kind, columns[j].Kind, columns[j].Title)
-		}
+		c.faultIf(cell.kind != "" && cell.kind != columns[j].Kind, "row %d: a cell of %s in the %s column %q", i+1, cell.kind, columns[j].Kind, columns[j].Title)
 		for _, v := range []float64{cell.value, cell.lo, cell.hi, cell.paper} {
-			if math.IsInf(v, 0) {
-				c.fault("row %d: an infinite number in column %q: want NaN for what is missing", i+1, columns[j].Title)
-			}
+			c.faultIf(math.IsInf(v, 0), "row %d: an infinite number in column %q: want NaN for what is missing", i+1, columns[j].Title)
 		}
-		if cell.lo > cell.hi {
-			c.fault("row %d: an interval from %g down to %g in column %q", i+1, cell.lo, cell.hi, columns[j].Title)
-		}
+		c.faultIf(cell.lo > cell.hi, "row %d: an interval from %g down to %g in column %q", i+1, cell.lo, cell.hi, columns[j].Title)
 	}
 }

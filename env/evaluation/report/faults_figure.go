@@ -11,27 +11,17 @@ func (c *checker) figure(f *Figure) {
 	c.need("title", f.Title)
 	c.axis("x", &f.X)
 	c.axis("y", &f.Y)
-	if len(f.Y.Categories) > 0 {
-		c.fault("y axis: categories: only the x axis has them")
-	}
-	if len(f.X.Categories) > 0 && f.X.Log {
-		c.fault("x axis: categories have no logarithm")
-	}
-	if len(f.Series) == 0 {
-		c.fault("no series")
-	}
-	if len(f.Series) > MaxSeries {
-		c.fault("%d series: want at most %d, which can be told apart", len(f.Series), MaxSeries)
-	}
+	c.faultIf(len(f.Y.Categories) > 0, "y axis: categories: only the x axis has them")
+	c.faultIf(len(f.X.Categories) > 0 && f.X.Log, "x axis: categories have no logarithm")
+	c.faultIf(len(f.Series) == 0, "no series")
+	c.faultIf(len(f.Series) > MaxSeries, "%d series: want at most %d, which can be told apart", len(f.Series), MaxSeries)
 	figure := c.where
 	var names []string
 	for i := range f.Series {
 		s := &f.Series[i]
 		c.where = fmt.Sprintf("%s, series %q", figure, s.Name)
 		c.need("name", s.Name)
-		if slices.Contains(names, s.Name) {
-			c.fault("another has the same name")
-		}
+		c.faultIf(slices.Contains(names, s.Name), "another has the same name")
 		names = append(names, s.Name)
 		c.series(s, f)
 	}
@@ -43,23 +33,15 @@ func (c *checker) axis(name string, a *Axis) {
 	if a.Range == nil {
 		return
 	}
-	if !finite(a.Range.Min) || !finite(a.Range.Max) || a.Range.Min >= a.Range.Max {
-		c.fault("%s axis: a range from %g to %g", name, a.Range.Min, a.Range.Max)
-	}
-	if a.Log && a.Range.Min <= 0 {
-		c.fault("%s axis: a range from %g has no logarithm", name, a.Range.Min)
-	}
+	c.faultIf(!finite(a.Range.Min) || !finite(a.Range.Max) || a.Range.Min >= a.Range.Max, "%s axis: a range from %g to %g", name, a.Range.Min, a.Range.Max)
+	c.faultIf(a.Log && a.Range.Min <= 0, "%s axis: a range from %g has no logarithm", name, a.Range.Min)
 }
 
 func (c *checker) series(s *Series, f *Figure) {
 	n := len(s.X)
-	if n == 0 {
-		c.fault("no points")
-	}
+	c.faultIf(n == 0, "no points")
 	want := func(name string, values []float64, optional bool) {
-		if len(values) != n && (len(values) > 0 || !optional) {
-			c.fault("%d %s at %d x", len(values), name, n)
-		}
+		c.faultIf(len(values) != n && (len(values) > 0 || !optional), "%d %s at %d x", len(values), name, n)
 	}
 	switch s.Style {
 	case Line, Step, Points, Bars:
@@ -71,21 +53,13 @@ func (c *checker) series(s *Series, f *Figure) {
 	default:
 		c.fault("unknown style %q", s.Style)
 	}
-	if len(s.Lo) != len(s.Hi) {
-		c.fault("%d lo, %d hi", len(s.Lo), len(s.Hi))
-	}
+	c.faultIf(len(s.Lo) != len(s.Hi), "%d lo, %d hi", len(s.Lo), len(s.Hi))
 	if labels := len(s.Labels); labels > 0 && labels != n {
 		c.fault("%d labels at %d x", labels, n)
 	}
-	if len(s.Labels) > 0 && s.Style != Line && s.Style != Points {
-		c.fault("labels name the points of %q and %q, not of %q", Line, Points, s.Style)
-	}
-	if s.Style == Bars && len(f.X.Categories) == 0 {
-		c.fault("bars stand over categories: the x axis has none")
-	}
-	if s.Style == Bars && f.Y.Log {
-		c.fault("bars start at 0, which has no logarithm")
-	}
+	c.faultIf(len(s.Labels) > 0 && s.Style != Line && s.Style != Points, "labels name the points of %q and %q, not of %q", Line, Points, s.Style)
+	c.faultIf(s.Style == Bars && len(f.X.Categories) == 0, "bars stand over categories: the x axis has none")
+	c.faultIf(s.Style == Bars && f.Y.Log, "bars start at 0, which has no logarithm")
 	c.values(s, f)
 }
 
@@ -106,20 +80,14 @@ func (c *checker) values(s *Series, f *Figure) {
 	c.ordinates("lo", s.Lo, f.Y.Log)
 	c.ordinates("hi", s.Hi, f.Y.Log)
 	for i := range min(len(s.Lo), len(s.Hi)) {
-		if s.Lo[i] > s.Hi[i] {
-			c.fault("an interval from %g down to %g at x %d", s.Lo[i], s.Hi[i], i+1)
-		}
+		c.faultIf(s.Lo[i] > s.Hi[i], "an interval from %g down to %g at x %d", s.Lo[i], s.Hi[i], i+1)
 	}
 }
 
 func (c *checker) ordinates(name string, values []float64, log bool) {
 	for i, v := range values {
-		if math.IsInf(v, 0) {
-			c.fault("%s %d is infinite: want NaN for a gap", name, i+1)
-		}
-		if log && v <= 0 {
-			c.fault("%s %d is %g, which has no logarithm", name, i+1, v)
-		}
+		c.faultIf(math.IsInf(v, 0), "%s %d is infinite: want NaN for a gap", name, i+1)
+		c.faultIf(log && v <= 0, "%s %d is %g, which has no logarithm", name, i+1, v)
 	}
 }
 
