@@ -84,7 +84,9 @@ var table = []room{
 		"a kit for whoever writes a learner: it knows the interface and no implementation"},
 	{"rl/adam", nil,
 		"the optimiser moves numbers, whatever they weigh"},
-	{"rl/dqn", []string{"rl", "rl/adam", "router/nn"},
+	{"rl/fused", []string{"router/nn"},
+		"operations and their gradients: what they are put together to is a learner's business"},
+	{"rl/dqn", []string{"rl", "rl/adam", "rl/fused", "router/nn"},
 		"a learner learns from batches: where they come from is the loop's business"},
 	{"checkpoints/onnxfile", nil,
 		"a file format is bytes, whatever network it holds"},
@@ -256,7 +258,7 @@ var table = []room{
 	{"cmd/gearshift/training", []string{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/logdata", "cmd/gearshift/output",
 		"router/fleet", "router/nn", "router/observation", "router/policy", "router/profile", "workloads",
-		"env", "env/objective", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "serving/experience", "checkpoints"},
+		"env", "env/objective", "env/evaluation", "env/evaluation/logged", "rl", "rl/dqn", "rl/fused", "serving/experience", "checkpoints"},
 		"a run joins the learner with simulator, judge and store: it serves nobody, and a build that only serves leaves it out"},
 	{"cmd/gearshift/reports", []string{"cmd/gearshift/scenario", "env/evaluation/report"},
 		"what a report is, whatever it is about: the command lists them, and they know of the program what it hands them"},
@@ -317,10 +319,10 @@ type fence struct {
 }
 
 var fences = []fence{
-	{[]string{"gorgonia.org", "go4.org/unsafe/assume-no-moving-gc"}, []string{"rl/dqn"},
-		"graphs and tapes stay behind rl.Learner: a build that only serves leaves them out"},
-	{[]string{"gonum.org/v1/netlib"}, []string{"rl/dqn"},
-		"C belongs to the learner, and to the build tag that asks for it"},
+	{[]string{"gorgonia.org", "go4.org/unsafe/assume-no-moving-gc"}, []string{"rl/dqn", "rl/fused"},
+		"graphs stay behind learners: a build that only serves leaves them out"},
+	{[]string{"gonum.org/v1/netlib"}, []string{"rl/fused"},
+		"C belongs to learners, and to the build tag that asks for it"},
 	{[]string{"gonum.org/v1/plot"}, []string{"env/evaluation/report"},
 		"figures and their fonts are for reports: a build that only serves leaves them out"},
 	{[]string{"github.com/gin-gonic"}, []string{"serving"},

@@ -2,17 +2,12 @@ package dqn
 
 import (
 	"fmt"
-	"sync"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
+	"gearshift/rl/fused"
 	"gearshift/router/nn"
 )
-
-// building guards the construction of graphs: Gorgonia's shared constants cache
-// their hash at first use.
-var building sync.Mutex
 
 // graph is the differentiable part of a step: from rows of observations, actions,
 // targets and weights of the samples to their part of the batch's loss and its
@@ -27,16 +22,13 @@ type graph struct {
 	targets      []float32
 	weights      []float32
 
-	loss       *huberOp
-	program    program
-	operations int
+	loss    *huberOp
+	program fused.Program
 }
 
 // newGraph builds the graph of network, whose weights it reads in place at each
 // run, for n rows of a batch of so many. The gradients go into the memory of gradients.
 func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) (*graph, error) {
-	building.Lock()
-	defer building.Unlock()
 	g := &graph{
 		gradients:    gradients,
 		observations: make([]float32, n*network.Inputs()),
@@ -45,51 +37,34 @@ func newGraph(network *network, gradients *nn.MLP, n, batch int, delta float32) 
 		targets:      make([]float32, n),
 		weights:      make([]float32, n),
 	}
-	e := gorgonia.NewGraph()
-	layer := variable(e, "observations", g.observations, n, network.Inputs())
-	var b builder
-	var parameters gorgonia.Nodes
-	for i := range network.Weights {
-		in, out := network.Sizes[i], network.Sizes[i+1]
-		w := variable(e, fmt.Sprintf("w%d", i), network.Weights[i], in, out)
-		bias := variable(e, fmt.Sprintf("b%d", i), network.Biases[i], out)
-		parameters = append(parameters, w, bias)
-		layer = b.apply(g.newDense(i, n, out), layer, w, bias)
-	}
-	if network.dueling {
-		layer = b.apply(g.newDuel(n, network.q.Outputs()), layer)
-	}
-	g.loss = g.newHuber(n, batch, delta)
-	cost := b.apply(g.loss, layer, variable(e, "actions", g.actions, n),
-		variable(e, "targets", g.targets, n), variable(e, "weights", g.weights, n))
-	if b.err != nil {
-		return nil, b.err
-	}
-	if _, err := gorgonia.Grad(cost, parameters...); err != nil {
-		return nil, err
-	}
 	var err error
-	g.program, err = newProgram(e)
+	g.program, err = fused.Build(func(f *fused.Graph) (*gorgonia.Node, gorgonia.Nodes) { return g.build(f, network, n, batch, delta) })
 	return g, err
 }
 
-func (g *graph) newDense(layer, n, out int) *denseOp {
-	var buffer []float32
-	relu := layer < len(g.hidden)
-	if relu {
-		buffer = g.hidden[layer]
+// build adds the nodes of the loss, and returns it with the network's parameters.
+func (g *graph) build(f *fused.Graph, network *network, n, batch int, delta float32) (*gorgonia.Node, gorgonia.Nodes) {
+	layer := f.Variable("observations", g.observations, n, network.Inputs())
+	var parameters gorgonia.Nodes
+	for i := range network.Weights {
+		in, out := network.Sizes[i], network.Sizes[i+1]
+		w := f.Variable(fmt.Sprintf("w%d", i), network.Weights[i], in, out)
+		bias := f.Variable(fmt.Sprintf("b%d", i), network.Biases[i], out)
+		parameters = append(parameters, w, bias)
+		l := fused.Layer{First: i == 0, Weights: g.gradients.Weights[i], Biases: g.gradients.Biases[i]}
+		if i < len(g.hidden) {
+			l.Rectified, l.Out = true, g.hidden[i]
+		}
+		layer = f.Dense(l, layer, w, bias)
 	}
-	f, y := g.newFused("dense", denseInputs, buffer, n, out)
-	return &denseOp{fusedOp: f, graph: g, y: y, relu: relu, layer: layer}
-}
-
-// variable is an input node whose value lies in backing.
-func variable(e *gorgonia.ExprGraph, name string, backing any, shape ...int) *gorgonia.Node {
-	t := tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing))
-	return gorgonia.NewTensor(e, t.Dtype(), t.Dims(), gorgonia.WithName(name),
-		gorgonia.WithShape(shape...), gorgonia.WithValue(t))
+	if network.dueling {
+		layer = f.Apply(newDuel(f, n, network.q.Outputs()), layer)
+	}
+	g.loss = newHuber(f, n, batch, delta)
+	return f.Apply(g.loss, layer, f.Variable("actions", g.actions, n),
+		f.Variable("targets", g.targets, n), f.Variable("weights", g.weights, n)), parameters
 }
 
 // run computes the loss and the gradients from what lies in observations,
 // actions, targets and weights.
-func (g *graph) run() error { return g.program.run() }
+func (g *graph) run() error { return g.program.Run() }

@@ -6,6 +6,8 @@ import (
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"gearshift/rl/fused"
 )
 
 // huberOp is what n rows contribute to the mean over the batch of the weighted Huber
@@ -13,8 +15,8 @@ import (
 // targets (n) and weights (n): quadratic within delta of the target, linear beyond.
 // Only the taken action counts.
 type huberOp struct {
-	fusedOp
-	graph *graph
+	fused.Op
+	graph *fused.Graph
 	delta float32
 	batch float64 // rows in the batch that the n are of
 	loss  *gorgonia.F32
@@ -23,28 +25,14 @@ type huberOp struct {
 	tdError  float64   // what they contribute to the batch's mean
 }
 
-func (g *graph) newHuber(n, batch int, delta float32) *huberOp {
-	g.operations++
-	loss := gorgonia.NewF32(0)
-	return &huberOp{
-		fusedOp: fusedOp{
-			name:   "huber",
-			id:     g.operations,
-			inputs: []hm.Type{floatMatrix, intVector, floatVector, floatVector},
-			shape:  tensor.ScalarShape(),
-			out:    loss,
-		},
-		graph:    g,
-		delta:    delta,
-		batch:    float64(batch),
-		loss:     loss,
-		tdErrors: make([]float32, n),
-	}
+func newHuber(g *fused.Graph, n, batch int, delta float32) *huberOp {
+	op, loss := g.NewScalarOp("huber", []hm.Type{fused.Matrix, fused.IntVector, fused.Vector, fused.Vector})
+	return &huberOp{Op: op, graph: g, delta: delta, batch: float64(batch), loss: loss, tdErrors: make([]float32, n)}
 }
 
 // Do computes the loss, and the step's statistics on the way.
 func (o *huberOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
-	q, actions, targets, weights := floats(v[0]), v[1].(*tensor.Dense).Int32s(), floats(v[2]), floats(v[3])
+	q, actions, targets, weights := fused.Floats(v[0]), v[1].(*tensor.Dense).Int32s(), fused.Floats(v[2]), fused.Floats(v[3])
 	width := len(q) / len(actions)
 	delta := float64(o.delta)
 	var loss, tdError float64
@@ -60,7 +48,7 @@ func (o *huberOp) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 	}
 	o.tdError = tdError / o.batch
 	*o.loss = gorgonia.F32(loss / o.batch)
-	return o.out, nil
+	return o.Out, nil
 }
 
 // DiffWRT names Q alone: targets and weights are held fixed.
@@ -68,14 +56,13 @@ func (o *huberOp) DiffWRT(int) []bool { return []bool{true, false, false, false}
 
 // SymDiff builds the node of the gradient with respect to Q.
 func (o *huberOp) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (gorgonia.Nodes, error) {
-	inputs := append(append([]hm.Type{}, o.inputs...), tensor.Float32)
-	f, dq := o.graph.newFused("huber gradient", inputs, nil, in[0].Shape()...)
-	var b builder
-	node := b.apply(&elementOp{f, func(v ...gorgonia.Value) {
+	inputs := append(append([]hm.Type{}, o.Inputs()...), tensor.Float32)
+	f, dq := o.graph.NewOp("huber gradient", inputs, nil, in[0].Shape()...)
+	node := o.graph.Apply(&fused.Backward{Op: f, Compute: func(v ...gorgonia.Value) {
 		scale := float32(*v[4].(*gorgonia.F32)) / float32(o.batch)
-		huberGradient(dq, floats(v[0]), v[1].(*tensor.Dense).Int32s(), floats(v[2]), floats(v[3]), o.delta, scale)
+		huberGradient(dq, fused.Floats(v[0]), v[1].(*tensor.Dense).Int32s(), fused.Floats(v[2]), fused.Floats(v[3]), o.delta, scale)
 	}}, in[0], in[1], in[2], in[3], grad)
-	return gorgonia.Nodes{node, nil, nil, nil}, b.err
+	return gorgonia.Nodes{node, nil, nil, nil}, o.graph.Err()
 }
 
 // huberGradient writes the loss's gradient with respect to q, times scale.

@@ -1,10 +1,7 @@
 // Package dqn learns Q-values by Double DQN (LBE-13): the online network chooses
 // the next action and the target network values it. The gradient comes from a
 // Gorgonia graph of fused operations; the optimiser is the package's own, so that
-// its moments can be stored. It is the only package that imports Gorgonia.
-//
-// Matrices are multiplied by gonum, in pure Go, or with build tag openblas by
-// OpenBLAS. The numbers of one differ from those of the other in the last bits.
+// its moments can be stored.
 package dqn
 
 import (

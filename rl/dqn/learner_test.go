@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gearshift/rl"
+	"gearshift/rl/fused"
 	"gearshift/rl/rltest"
 )
 
@@ -186,7 +187,7 @@ func TestStepAllocatesLittle(t *testing.T) {
 // go test -run '^$' -bench Learn ./rl/dqn [-tags openblas]
 func BenchmarkLearn(b *testing.B) {
 	for _, size := range []struct{ hidden, batch int }{{128, 256}, {256, 1024}} {
-		b.Run(fmt.Sprintf("%s/9-%d-%d-3/batch=%d", BLAS(), size.hidden, size.hidden, size.batch), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/9-%d-%d-3/batch=%d", fused.BLAS(), size.hidden, size.hidden, size.batch), func(b *testing.B) {
 			l := newTestLearner(b, testConfig(size.batch, size.hidden, size.hidden), 9, 3, 1)
 			batch := randomBatch(rand.New(rand.NewPCG(1, 2)), size.batch, 9, 3)
 			b.ReportAllocs()

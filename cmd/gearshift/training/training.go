@@ -19,11 +19,11 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/objective"
 	"gearshift/rl"
-	"gearshift/rl/dqn"
+	"gearshift/rl/fused"
 )
 
 // Stack says what the learner computes with.
-var Stack = "gorgonia, " + dqn.BLAS()
+var Stack = "gorgonia, " + fused.BLAS()
 
 // Options say what is trained, and how.
 type Options struct {

@@ -1,6 +1,6 @@
 //go:build !openblas
 
-package dqn
+package fused
 
 import (
 	"gonum.org/v1/gonum/blas"

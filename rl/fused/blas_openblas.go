@@ -1,6 +1,6 @@
 //go:build openblas
 
-package dqn
+package fused
 
 /*
 #cgo LDFLAGS: -lopenblas

@@ -1,4 +1,4 @@
-package dqn
+package fused
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// program is the operations of a graph, each after those that it takes its inputs from.
+// Program is the operations of a graph, each after those that it takes its inputs from.
 // A run computes them and does nothing else (docs/decisions/0001-go-and-gorgonia-with-fused-operations.md).
-type program []instruction
+type Program []instruction
 
 type instruction struct {
 	op     gorgonia.Op
@@ -18,12 +18,12 @@ type instruction struct {
 
 // newProgram refuses a graph with an operation that is not fused: its result may lie
 // elsewhere after each run.
-func newProgram(e *gorgonia.ExprGraph) (program, error) {
+func newProgram(e *gorgonia.ExprGraph) (Program, error) {
 	nodes, err := gorgonia.Sort(e)
 	if err != nil {
 		return nil, err
 	}
-	var p program
+	var p Program
 	values := map[int64]gorgonia.Value{} // by node
 	for _, n := range slices.Backward(nodes) {
 		if v := n.Value(); v != nil { // a variable or a constant
@@ -44,8 +44,8 @@ func newProgram(e *gorgonia.ExprGraph) (program, error) {
 	return p, nil
 }
 
-// run computes all operations.
-func (p program) run() error {
+// Run computes all operations.
+func (p Program) Run() error {
 	for _, i := range p {
 		if _, err := i.op.Do(i.inputs...); err != nil {
 			return fmt.Errorf("%v: %w", i.op, err)
