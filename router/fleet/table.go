@@ -2,10 +2,10 @@ package fleet
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Model is weights that can be loaded.
@@ -76,7 +76,7 @@ func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica
 		byVariant: make([][]int, len(variants)),
 		byHost:    make([][]int, len(hosts)),
 	}
-	if err := errors.Join(t.faults()...); err != nil {
+	if err := t.validate(); err != nil {
 		return nil, err
 	}
 	for i, r := range replicas {
@@ -93,93 +93,59 @@ func NewTable(tasks []Task, variants []Variant, hosts []Host, replicas []Replica
 	return t, nil
 }
 
-func (t *Table) faults() []error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if len(t.Tasks) == 0 || len(t.Variants) == 0 || len(t.Hosts) == 0 || len(t.Replicas) == 0 {
-		fault("a fleet needs at least one task, variant, host and replica")
-	}
+// validate names every fault of the table.
+func (t *Table) validate() error {
+	var found faults.List
+	found.If(len(t.Tasks) == 0 || len(t.Variants) == 0 || len(t.Hosts) == 0 || len(t.Replicas) == 0, "a fleet needs at least one task, variant, host and replica")
 	for i, v := range t.Variants {
-		if t.VariantIndex(v.Name) < i {
-			fault("variant %q is listed twice", v.Name)
-		}
-		if len(t.Models) > 0 && (v.Model < -1 || v.Model >= len(t.Models)) {
-			fault("variant %q names model %d of %d; want its index, or -1 for none", v.Name, v.Model, len(t.Models))
-		}
+		found.If(t.VariantIndex(v.Name) < i, "variant %q is listed twice", v.Name)
+		found.If(len(t.Models) > 0 && (v.Model < -1 || v.Model >= len(t.Models)), "variant %q names model %d of %d; want its index, or -1 for none", v.Name, v.Model, len(t.Models))
 	}
 	for i, task := range t.Tasks {
-		if t.TaskIndex(task.Name) < i {
-			fault("task %q is listed twice", task.Name)
-		}
-		if len(task.Quality) != len(t.Variants) {
-			fault("task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(t.Variants))
-		}
-		if more := task.FirstToken > 0 || task.Total > 0; task.Deadline < 0 || task.Deadline == 0 && !(more && task.Pace > 0) {
-			fault("task %q has deadline %v; it must be positive", task.Name, task.Deadline)
-		}
-		t.gapFaults(&task, fault)
-		if task.FirstToken < 0 || task.Total < 0 {
-			fault("task %q has deadlines %v to the first token and %v in all; they must not be negative", task.Name, task.FirstToken, task.Total)
-		}
+		found.If(t.TaskIndex(task.Name) < i, "task %q is listed twice", task.Name)
+		found.If(len(task.Quality) != len(t.Variants), "task %q has %d qualities for %d variants", task.Name, len(task.Quality), len(t.Variants))
+		more := task.FirstToken > 0 || task.Total > 0
+		found.If(task.Deadline < 0 || task.Deadline == 0 && !(more && task.Pace > 0), "task %q has deadline %v; it must be positive", task.Name, task.Deadline)
+		t.gapFaults(&task, &found)
+		found.If(task.FirstToken < 0 || task.Total < 0, "task %q has deadlines %v to the first token and %v in all; they must not be negative", task.Name, task.FirstToken, task.Total)
 	}
 	for _, r := range t.Replicas {
-		t.replicaFaults(&r, fault)
+		t.replicaFaults(&r, &found)
 	}
-	t.resourceFaults(fault)
-	return faults
+	t.resourceFaults(&found)
+	return found.Err()
 }
 
-func (t *Table) replicaFaults(r *Replica, fault func(format string, args ...any)) {
-	if r.Variant < 0 || r.Variant >= len(t.Variants) || r.Host < 0 || r.Host >= len(t.Hosts) {
-		fault("replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(t.Variants), r.Host, len(t.Hosts))
-	}
-	if r.Limit < 0 {
-		fault("replica %q has limit %d; it must not be negative", r.Name, r.Limit)
-	}
-	if r.KVTokens < 0 {
-		fault("replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
-	}
-	if r.Memory < 0 {
-		fault("replica %q takes %d bytes; it must not be negative", r.Name, r.Memory)
-	}
-	if r.Initial != Up && r.Initial != Cold && r.Initial != Warm {
-		fault("replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
-	}
+func (t *Table) replicaFaults(r *Replica, found *faults.List) {
+	found.If(r.Variant < 0 || r.Variant >= len(t.Variants) || r.Host < 0 || r.Host >= len(t.Hosts), "replica %q names variant %d of %d and host %d of %d", r.Name, r.Variant, len(t.Variants), r.Host, len(t.Hosts))
+	found.If(r.Limit < 0, "replica %q has limit %d; it must not be negative", r.Name, r.Limit)
+	found.If(r.KVTokens < 0, "replica %q has a KV cache of %d tokens; it must not be negative", r.Name, r.KVTokens)
+	found.If(r.Memory < 0, "replica %q takes %d bytes; it must not be negative", r.Name, r.Memory)
+	found.If(r.Initial != Up && r.Initial != Cold && r.Initial != Warm, "replica %q starts %v; it must be up, cold or warm", r.Name, r.Initial)
 }
 
 // gapFaults checks which variants answer the task.
-func (t *Table) gapFaults(task *Task, fault func(format string, args ...any)) {
-	if n := len(t.Variants); n > 0 && n < 64 && task.Without>>n != 0 {
-		fault("task %q is without a variant that is not there: the fleet has %d", task.Name, n)
-	}
-	answered := len(t.Variants) == 0
+func (t *Table) gapFaults(task *Task, found *faults.List) {
+	n := len(t.Variants)
+	found.If(n > 0 && n < 64 && task.Without>>n != 0, "task %q is without a variant that is not there: the fleet has %d", task.Name, n)
+	answered := n == 0
 	for v, q := range task.Quality {
-		if task.Without>>v&1 == 0 {
-			answered = true
-		} else if q != 0 {
-			fault("task %q has quality %v for variant %d, which does not answer it; want 0", task.Name, q, v)
-		}
+		answers := task.Without>>v&1 == 0
+		answered = answered || answers
+		found.If(!answers && q != 0, "task %q has quality %v for variant %d, which does not answer it; want 0", task.Name, q, v)
 	}
-	if !answered {
-		fault("task %q is answered by no variant; at least one must", task.Name)
-	}
+	found.If(!answered, "task %q is answered by no variant; at least one must", task.Name)
 }
 
 // resourceFaults checks models and hosts, whose numbers are optional.
-func (t *Table) resourceFaults(fault func(format string, args ...any)) {
+func (t *Table) resourceFaults(found *faults.List) {
 	for i, m := range t.Models {
-		if t.ModelIndex(m.Name) < i {
-			fault("model %q is listed twice", m.Name)
-		}
-		if m.Memory < 0 || m.Load < 0 {
-			fault("model %q takes %d bytes and %v to load; neither must be negative", m.Name, m.Memory, m.Load)
-		}
+		found.If(t.ModelIndex(m.Name) < i, "model %q is listed twice", m.Name)
+		found.If(m.Memory < 0 || m.Load < 0, "model %q takes %d bytes and %v to load; neither must be negative", m.Name, m.Memory, m.Load)
 	}
+	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) } // a NaN is none either
 	for _, h := range t.Hosts {
-		// A NaN is no amount either.
-		if amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }; h.Memory < 0 || !amount(h.Compute) || !amount(h.Bandwidth) {
-			fault("host %q has memory %d, compute %v and bandwidth %v; each must be a number from 0 up", h.Name, h.Memory, h.Compute, h.Bandwidth)
-		}
+		found.If(h.Memory < 0 || !amount(h.Compute) || !amount(h.Bandwidth), "host %q has memory %d, compute %v and bandwidth %v; each must be a number from 0 up", h.Name, h.Memory, h.Compute, h.Bandwidth)
 	}
 }
 

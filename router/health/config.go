@@ -1,10 +1,10 @@
 package health
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Config sets when a replica gets no requests, and how it comes back. Start from
@@ -63,8 +63,7 @@ func DefaultConfig() Config {
 
 // Validate reports every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var found faults.List
 	for _, n := range []struct {
 		key          string
 		value, least int
@@ -72,37 +71,23 @@ func (c Config) Validate() error {
 		{"failures", c.Failures, 0}, {"window_requests", c.WindowRequests, 1},
 		{"trials", c.Trials, 1}, {"probe_failures", c.ProbeFailures, 1},
 	} {
-		if n.value < n.least {
-			fault("%s: %d must be at least %d", n.key, n.value, n.least)
-		}
+		found.If(n.value < n.least, "%s: %d must be at least %d", n.key, n.value, n.least)
 	}
 	for _, s := range []struct {
 		key   string
 		value float64
 	}{{"failure_share", c.FailureShare}, {"max_ejected", c.MaxEjected}} {
-		if !(s.value >= 0 && s.value <= 1) { // NaN fails too
-			fault("%s: %v must be from 0 to 1", s.key, s.value)
-		}
+		found.If(!(s.value >= 0 && s.value <= 1), "%s: %v must be from 0 to 1", s.key, s.value) // NaN fails too
 	}
 	for _, t := range []struct {
 		key   string
 		value time.Duration
 	}{{"silent_after", c.SilentAfter}, {"slow_start", c.SlowStart}, {"probe_interval", c.ProbeInterval}} {
-		if t.value < 0 {
-			fault("%s: %v must be positive, or 0 for none", t.key, t.value)
-		}
+		found.If(t.value < 0, "%s: %v must be positive, or 0 for none", t.key, t.value)
 	}
-	if c.Window <= 0 {
-		fault("window: %v must be positive", c.Window)
-	}
-	if c.MaxCooldown < c.Cooldown {
-		fault("max_cooldown: %v must be at least the cooldown, %v", c.MaxCooldown, c.Cooldown)
-	}
-	if c.ProbeTimeout <= 0 {
-		fault("probe_timeout: %v must be positive", c.ProbeTimeout)
-	}
-	if !strings.HasPrefix(c.ProbePath, "/") {
-		fault("probe_path: %q must begin with /", c.ProbePath)
-	}
-	return errors.Join(faults...)
+	found.If(c.Window <= 0, "window: %v must be positive", c.Window)
+	found.If(c.MaxCooldown < c.Cooldown, "max_cooldown: %v must be at least the cooldown, %v", c.MaxCooldown, c.Cooldown)
+	found.If(c.ProbeTimeout <= 0, "probe_timeout: %v must be positive", c.ProbeTimeout)
+	found.If(!strings.HasPrefix(c.ProbePath, "/"), "probe_path: %q must begin with /", c.ProbePath)
+	return found.Err()
 }

@@ -8,11 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
+	"gearshift/internal/faults"
 	"gearshift/router/fleet"
 )
 
@@ -122,30 +122,20 @@ func NewSpec(t *fleet.Table, features []Feature, candidate ...Feature) (Spec, er
 }
 
 func (s Spec) validate() error {
-	var faults []error
-	if s.Version != Version {
-		faults = append(faults, fmt.Errorf("observation version %d is not the supported %d", s.Version, Version))
-	}
-	if len(s.Features) == 0 {
-		faults = append(faults, errors.New("an observation needs at least one feature"))
-	}
+	var found faults.List
+	found.If(s.Version != Version, "observation version %d is not the supported %d", s.Version, Version)
+	found.If(len(s.Features) == 0, "an observation needs at least one feature")
 	for i, f := range s.Features {
-		if err := s.validateFeature(f); err != nil {
-			faults = append(faults, fmt.Errorf("feature %d: %w", i, err))
-		}
-		if i > 0 && f.Kind == Advice {
-			faults = append(faults, fmt.Errorf("feature %d: advice comes before every other feature, and once", i))
-		}
+		err := s.validateFeature(f)
+		found.If(err != nil, "feature %d: %w", i, err)
+		found.If(i > 0 && f.Kind == Advice, "feature %d: advice comes before every other feature, and once", i)
 	}
-	if s.Places() && s.Advice() != "" {
-		faults = append(faults, errors.New("advice is of variants, candidates are replicas: an observation has one or the other"))
-	}
+	found.If(s.Places() && s.Advice() != "", "advice is of variants, candidates are replicas: an observation has one or the other")
 	for i, f := range s.Candidate {
-		if err := s.validateCandidate(f); err != nil {
-			faults = append(faults, fmt.Errorf("candidate feature %d: %w", i, err))
-		}
+		err := s.validateCandidate(f)
+		found.If(err != nil, "candidate feature %d: %w", i, err)
 	}
-	return errors.Join(faults...)
+	return found.Err()
 }
 
 func (s Spec) validateFeature(f Feature) error {

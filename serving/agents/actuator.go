@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
@@ -54,19 +55,15 @@ func DefaultConfig() Config {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if c.PollInterval < 0 {
-		faults = append(faults, fmt.Errorf("poll_interval: %v is negative; want a time such as 5s, or 0s to ask engines for their states at the start alone", c.PollInterval))
-	}
+	var found faults.List
+	found.If(c.PollInterval < 0, "poll_interval: %v is negative; want a time such as 5s, or 0s to ask engines for their states at the start alone", c.PollInterval)
 	for _, x := range []struct {
 		key  string
 		time time.Duration
 	}{{"poll_timeout", c.PollTimeout}, {"load_timeout", c.LoadTimeout}, {"action_timeout", c.ActionTimeout}} {
-		if x.time <= 0 {
-			faults = append(faults, fmt.Errorf("%s: %v; want a positive time such as 10s", x.key, x.time))
-		}
+		found.If(x.time <= 0, "%s: %v; want a positive time such as 10s", x.key, x.time)
 	}
-	return errors.Join(faults...)
+	return found.Err()
 }
 
 // limit bounds an action.

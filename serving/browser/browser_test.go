@@ -2,7 +2,6 @@ package browser_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +59,7 @@ func TestFaults(t *testing.T) {
 		Headers: []string{"x-ok", "x bad", "", "*"},
 		MaxAge:  -time.Second,
 	}
-	got := errors.Join(c.Faults()...).Error()
+	got := c.Validate().Error()
 	if n := strings.Count(got, "\n") + 1; n != 12 {
 		t.Errorf("%d faults:\n%s", n, got)
 	}
@@ -72,7 +71,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("no fault %q in\n%s", want, got)
 		}
 	}
-	hosts := errors.Join(browser.HostFaults([]string{"api.example.com", "*", "::1", "http://x", "x:8080", "", "[::1]:80"})...).Error()
+	hosts := browser.ValidateHosts([]string{"api.example.com", "*", "::1", "http://x", "x:8080", "", "[::1]:80"}).Error()
 	if strings.Count(hosts, "\n") != 3 || !strings.Contains(hosts, `hosts[4]: "x:8080" is not a host; want a name or an address without a port`) {
 		t.Errorf("hosts: %s", hosts)
 	}

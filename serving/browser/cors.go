@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Any stands for all origins, headers or hosts.
@@ -33,22 +35,19 @@ type CORS struct {
 // Default allows no origin.
 func Default() CORS { return CORS{MaxAge: 10 * time.Minute} }
 
-// Faults names every fault, by its YAML key.
-func (c CORS) Faults() (faults []error) {
+// Validate names every fault, by its YAML key.
+func (c CORS) Validate() error {
+	var found faults.List
 	for i, text := range c.Origins {
 		if _, err := parseOrigin(text); err != nil {
-			faults = append(faults, fmt.Errorf("cors.origins[%d]: %w", i, err))
+			found.Add(fmt.Errorf("cors.origins[%d]: %w", i, err))
 		}
 	}
 	for i, name := range c.Headers {
-		if !token(name) {
-			faults = append(faults, fmt.Errorf("cors.headers[%d]: %q is not the name of a header; want one such as x-gearshift-task, or %q for all", i, name, Any))
-		}
+		found.If(!token(name), "cors.headers[%d]: %q is not the name of a header; want one such as x-gearshift-task, or %q for all", i, name, Any)
 	}
-	if c.MaxAge < 0 {
-		faults = append(faults, fmt.Errorf("cors.max_age: %v is negative; want a time such as 10m, or 0s to leave it to the browser", c.MaxAge))
-	}
-	return faults
+	found.If(c.MaxAge < 0, "cors.max_age: %v is negative; want a time such as 10m, or 0s to leave it to the browser", c.MaxAge)
+	return found.Err()
 }
 
 // origin is one that may ask, or a pattern of those.
@@ -152,7 +151,7 @@ type Rules struct {
 	anyHost bool
 }
 
-// New makes rules of what [CORS.Faults] and [HostFaults] find no fault with. Exposed are
+// New makes rules of what [CORS.Validate] and [ValidateHosts] find no fault with. Exposed are
 // the headers of an answer that pages may read. Hosts are names of this server in addition
 // to those of every machine's loopback addresses.
 func New(c CORS, exposed, hosts []string) *Rules {

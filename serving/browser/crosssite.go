@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"gearshift/internal/faults"
 )
 
 // CrossSite reports whether the request would change something and comes from a page
@@ -72,14 +74,13 @@ func Loopback(request *http.Request) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// HostFaults names every fault of a list of hosts, by its YAML key.
-func HostFaults(hosts []string) (faults []error) {
+// ValidateHosts names every fault of a list of hosts, by its YAML key.
+func ValidateHosts(hosts []string) error {
+	var found faults.List
 	for i, host := range hosts {
-		if host != Any && (host == "" || !ascii(host) || strings.ContainsAny(host, "/@*?# ") || port(host)) {
-			faults = append(faults, fmt.Errorf("hosts[%d]: %q is not a host; want a name or an address without a port, such as api.example.com, or %q for all", i, host, Any))
-		}
+		found.If(host != Any && (host == "" || !ascii(host) || strings.ContainsAny(host, "/@*?# ") || port(host)), "hosts[%d]: %q is not a host; want a name or an address without a port, such as api.example.com, or %q for all", i, host, Any)
 	}
-	return faults
+	return found.Err()
 }
 
 // port reports whether the host has one.

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
+
+	"gearshift/internal/faults"
 )
 
 // AdminOff as the address of [Admin] opens no admin listener.
@@ -29,19 +29,15 @@ func DefaultAdmin() Admin {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (a Admin) Validate() error {
-	var faults []error
+	var found faults.List
 	if a.Addr != AdminOff {
 		_, port, err := net.SplitHostPort(a.Addr)
 		if err == nil {
 			_, err = strconv.ParseUint(port, 10, 16)
 		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdmin().Addr, AdminOff))
-		}
+		found.If(err != nil, "admin.addr: %q is not an address; want host:port, such as %s, or %s", a.Addr, DefaultAdmin().Addr, AdminOff)
 	}
-	if a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= ") {
-		faults = append(faults, fmt.Errorf("admin.token_env: %q is not the name of an environment variable", a.TokenEnv))
-	}
-	faults = append(faults, a.TLS.validate("admin.tls"))
-	return errors.Join(faults...)
+	found.If(a.TokenEnv == "" || strings.ContainsAny(a.TokenEnv, "= "), "admin.token_env: %q is not the name of an environment variable", a.TokenEnv)
+	found.Add(a.TLS.validate("admin.tls"))
+	return found.Err()
 }

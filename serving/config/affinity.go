@@ -1,9 +1,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"math"
+
+	"gearshift/internal/faults"
 )
 
 // Affinity is how requests of one session find the replica that served it
@@ -22,15 +23,13 @@ func (a Affinity) On() bool { return a.Header != "" }
 
 // Validate names every fault by its YAML key.
 func (a Affinity) Validate() error {
-	var faults []error
+	var found faults.List
 	for _, c := range []byte(a.Header) {
 		if c <= ' ' || c >= 0x7f || c == ':' {
-			faults = append(faults, fmt.Errorf("affinity.header: %q is not the name of a header; want one such as x-session-id", a.Header))
+			found.Add(fmt.Errorf("affinity.header: %q is not the name of a header; want one such as x-session-id", a.Header))
 			break
 		}
 	}
-	if !(a.Bound >= 1) || math.IsInf(a.Bound, 1) {
-		faults = append(faults, fmt.Errorf("affinity.bound: want 1 or more, such as 1.25, not %v", a.Bound))
-	}
-	return errors.Join(faults...)
+	found.If(!(a.Bound >= 1) || math.IsInf(a.Bound, 1), "affinity.bound: want 1 or more, such as 1.25, not %v", a.Bound)
+	return found.Err()
 }

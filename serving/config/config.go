@@ -3,10 +3,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/router/health"
 	"gearshift/serving/browser"
 	"gearshift/serving/connections"
@@ -123,13 +123,9 @@ func Default() Config {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if c.MaxBody < 1 {
-		faults = append(faults, fmt.Errorf("max_body: %d must be at least 1 byte", c.MaxBody))
-	}
-	if c.MaxAnswers < 1 {
-		faults = append(faults, fmt.Errorf("max_answers: %d must be at least 1", c.MaxAnswers))
-	}
+	var found faults.List
+	found.If(c.MaxBody < 1, "max_body: %d must be at least 1 byte", c.MaxBody)
+	found.If(c.MaxAnswers < 1, "max_answers: %d must be at least 1", c.MaxAnswers)
 	for _, t := range []struct {
 		key   string
 		value time.Duration
@@ -141,35 +137,17 @@ func (c Config) Validate() error {
 		{"retry_after", c.RetryAfter},
 		{"drain_timeout", c.DrainTimeout},
 	} {
-		if t.value <= 0 {
-			faults = append(faults, fmt.Errorf("%s: %v must be positive", t.key, t.value))
-		}
+		found.If(t.value <= 0, "%s: %v must be positive", t.key, t.value)
 	}
-	if c.ReadyGrace < 0 {
-		faults = append(faults, fmt.Errorf("ready_grace: %v is negative", c.ReadyGrace))
-	}
-	faults = append(faults, c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
-	faults = append(faults, c.Memory.Validate(c.MaxBody), c.Connections.Validate())
-	faults = append(faults, c.Affinity.Validate(), c.routersFault())
-	faults = append(faults, c.CORS.Faults()...)
-	faults = append(faults, browser.HostFaults(c.Hosts)...)
-	faults = append(faults, c.Timeouts.faults()...)
-	faults = append(faults, c.Retries.faults()...)
-	faults = append(faults, c.engineFaults(), c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
-	return errors.Join(faults...)
-}
-
-// routersFault is of the number of routers that share the fleet.
-func (c Config) routersFault() error {
-	if c.Routers < 1 {
-		return fmt.Errorf("routers: want how many share the fleet, 1 or more, not %d", c.Routers)
-	}
-	return nil
-}
-
-// engineFaults names the faults of the sections on engines, by their YAML keys.
-func (c Config) engineFaults() error {
-	return errors.Join(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()))
+	found.If(c.ReadyGrace < 0, "ready_grace: %v is negative", c.ReadyGrace)
+	found.Add(c.Log.Validate(), c.Tracing.Validate(), c.Admin.Validate(), c.Steering.Validate())
+	found.Add(c.Memory.Validate(c.MaxBody), c.Connections.Validate())
+	found.Add(c.Affinity.Validate())
+	found.If(c.Routers < 1, "routers: want how many share the fleet, 1 or more, not %d", c.Routers)
+	found.Add(c.CORS.Validate(), browser.ValidateHosts(c.Hosts), c.Timeouts.validate(), c.Retries.validate())
+	found.Add(under("health", c.Watching().Validate()), under("gauges", c.Gauges.Validate()))
+	found.Add(c.Overload.Validate(), validateClasses(c.Classes), under("experience", c.Experience.Validate()), under("leases", c.Leases.Validate()), under("lifecycle", c.Lifecycle.Validate()))
+	return found.Err()
 }
 
 // Watching is what replicas are watched by: Health, with the cooldown that has a key of its own.
@@ -182,11 +160,11 @@ func (c *Config) Watching() health.Config {
 // under prefixes each of joined faults with the key of their section.
 func under(key string, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var faults []error
+		var found faults.List
 		for _, e := range joined.Unwrap() {
-			faults = append(faults, under(key, e))
+			found.Add(under(key, e))
 		}
-		return errors.Join(faults...)
+		return found.Err()
 	}
 	if err == nil {
 		return nil

@@ -1,10 +1,11 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+
+	"gearshift/internal/faults"
 )
 
 // Log is what the server writes about itself and its requests.
@@ -43,20 +44,14 @@ func DefaultLog() Log {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (l Log) Validate() error {
-	var faults []error
-	if l.Format != LogText && l.Format != LogJSON {
-		faults = append(faults, fmt.Errorf("log.format: unknown format %q; want %s or %s", l.Format, LogText, LogJSON))
-	}
+	var found faults.List
+	found.If(l.Format != LogText && l.Format != LogJSON, "log.format: unknown format %q; want %s or %s", l.Format, LogText, LogJSON)
 	if _, ok := levels[l.Level]; !ok {
-		faults = append(faults, fmt.Errorf("log.level: unknown level %q; want debug, info, warn or error", l.Level))
+		found.Add(fmt.Errorf("log.level: unknown level %q; want debug, info, warn or error", l.Level))
 	}
-	if l.Access != AccessAll && l.Access != AccessErrors && l.Access != AccessOff {
-		faults = append(faults, fmt.Errorf("log.access: %q is none of %s, %s and %s", l.Access, AccessAll, AccessErrors, AccessOff))
-	}
-	if !(l.Sample > 0 && l.Sample <= 1) {
-		faults = append(faults, fmt.Errorf("log.sample: %v must be above 0 and at most 1", l.Sample))
-	}
-	return errors.Join(faults...)
+	found.If(l.Access != AccessAll && l.Access != AccessErrors && l.Access != AccessOff, "log.access: %q is none of %s, %s and %s", l.Access, AccessAll, AccessErrors, AccessOff)
+	found.If(!(l.Sample > 0 && l.Sample <= 1), "log.sample: %v must be above 0 and at most 1", l.Sample)
+	return found.Err()
 }
 
 // Least is the least level written.

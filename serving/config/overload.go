@@ -1,11 +1,11 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/router"
 	"gearshift/serving/fields"
 )
@@ -65,35 +65,20 @@ func DefaultOverload() Overload {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (o Overload) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("overload."+format, args...)) }
-	if o.Shed != ShedHopeless && o.Shed != ShedNever {
-		fault("shed: %q is neither %s nor %s", o.Shed, ShedHopeless, ShedNever)
-	}
+	var found faults.List
+	found.If(o.Shed != ShedHopeless && o.Shed != ShedNever, "shed: %q is neither %s nor %s", o.Shed, ShedHopeless, ShedNever)
 	for _, x := range []struct {
 		key   string
 		value float64
 	}{{"pace", o.Pace}, {"kv", o.KV}} {
-		if !(x.value > 0 && x.value <= 10) {
-			fault("%s: %v must be a share above 0 and at most 10", x.key, x.value)
-		}
+		found.If(!(x.value > 0 && x.value <= 10), "%s: %v must be a share above 0 and at most 10", x.key, x.value)
 	}
-	if o.MaxQueue < 0 {
-		fault("max_queue: %d is negative", o.MaxQueue)
-	}
-	if o.MaxWait <= 0 {
-		fault("max_wait: %v must be positive", o.MaxWait)
-	}
-	if !(o.WaitShare > 0 && o.WaitShare <= 1) {
-		fault("wait_share: %v must be a share above 0 and at most 1", o.WaitShare)
-	}
-	if o.MaxRetryAfter < time.Second {
-		fault("max_retry_after: %v must be at least 1s", o.MaxRetryAfter)
-	}
-	if strings.ContainsFunc(o.TenantHeader, notToken) {
-		fault("tenant_header: %q is not the name of a header", o.TenantHeader)
-	}
-	return errors.Join(faults...)
+	found.If(o.MaxQueue < 0, "max_queue: %d is negative", o.MaxQueue)
+	found.If(o.MaxWait <= 0, "max_wait: %v must be positive", o.MaxWait)
+	found.If(!(o.WaitShare > 0 && o.WaitShare <= 1), "wait_share: %v must be a share above 0 and at most 1", o.WaitShare)
+	found.If(o.MaxRetryAfter < time.Second, "max_retry_after: %v must be at least 1s", o.MaxRetryAfter)
+	found.If(strings.ContainsFunc(o.TenantHeader, notToken), "tenant_header: %q is not the name of a header", o.TenantHeader)
+	return under("overload", found.Err())
 }
 
 // notToken says that the character may not stand in the name of a header.
@@ -104,21 +89,19 @@ func notToken(r rune) bool {
 
 // validateClasses names every fault of the classes, by its YAML key.
 func validateClasses(classes []Class) error {
-	var faults []error
+	var found faults.List
 	names := map[string]bool{}
 	for i, c := range classes {
 		switch {
 		case !fields.Plain(c.Name):
-			faults = append(faults, fmt.Errorf("classes[%d].name: %q must be 1 to 128 printable characters without spaces", i, c.Name))
+			found.Add(fmt.Errorf("classes[%d].name: %q must be 1 to 128 printable characters without spaces", i, c.Name))
 		case names[c.Name]:
-			faults = append(faults, fmt.Errorf("classes[%d].name: class %q is listed twice", i, c.Name))
+			found.Add(fmt.Errorf("classes[%d].name: class %q is listed twice", i, c.Name))
 		}
 		names[c.Name] = true
-		if !(c.Share >= 0 && c.Share <= 1e6) {
-			faults = append(faults, fmt.Errorf("classes[%d].share: %v must be above 0 and at most 1000000", i, c.Share))
-		}
+		found.If(!(c.Share >= 0 && c.Share <= 1e6), "classes[%d].share: %v must be above 0 and at most 1000000", i, c.Share)
 	}
-	return errors.Join(faults...)
+	return found.Err()
 }
 
 // Limits are what bounds the waiting for answers of that mean length, whose refused

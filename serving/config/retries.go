@@ -1,8 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Retries is how often a request may be tried again, before any of its answer
@@ -26,27 +27,13 @@ func defaultRetries() Retries {
 	return Retries{Max: 2, BudgetPercent: 20, BudgetMin: 10, BudgetWindow: 10 * time.Second}
 }
 
-func (r Retries) faults() (faults []error) {
-	fault := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("retries."+key+": "+format, args...))
-	}
-	if r.Max < 0 {
-		fault("max", "%d is negative; 0 is no retry", r.Max)
-	}
-	if !(r.BudgetPercent >= 0 && r.BudgetPercent <= 1000) {
-		fault("budget_percent", "%v must be at least 0 and at most 1000", r.BudgetPercent)
-	}
-	if r.BudgetMin < 0 {
-		fault("budget_min", "%d is negative; 0 leaves the percentage alone", r.BudgetMin)
-	}
-	if r.BudgetWindow <= 0 {
-		fault("budget_window", "%v must be positive", r.BudgetWindow)
-	}
-	if r.HedgeAfter < 0 {
-		fault("hedge_after", "%v is negative; 0 is off", r.HedgeAfter)
-	}
-	if r.HedgeAfter > 0 && r.Max == 0 {
-		fault("hedge_after", "has no meaning with max: 0; want max: 1 or more")
-	}
-	return faults
+func (r Retries) validate() error {
+	var found faults.List
+	found.If(r.Max < 0, "max: %d is negative; 0 is no retry", r.Max)
+	found.If(!(r.BudgetPercent >= 0 && r.BudgetPercent <= 1000), "budget_percent: %v must be at least 0 and at most 1000", r.BudgetPercent)
+	found.If(r.BudgetMin < 0, "budget_min: %d is negative; 0 leaves the percentage alone", r.BudgetMin)
+	found.If(r.BudgetWindow <= 0, "budget_window: %v must be positive", r.BudgetWindow)
+	found.If(r.HedgeAfter < 0, "hedge_after: %v is negative; 0 is off", r.HedgeAfter)
+	found.If(r.HedgeAfter > 0 && r.Max == 0, "hedge_after: has no meaning with max: 0; want max: 1 or more")
+	return under("retries", found.Err())
 }

@@ -1,10 +1,9 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/serving/remote"
 	"gearshift/serving/trial"
 )
@@ -63,21 +62,13 @@ const minWatch = 100 * time.Millisecond
 
 // Validate names every fault of the configuration, by its YAML key.
 func (s Steering) Validate() error {
-	var faults []error
-	if s.Metrics != MetricsKey && s.Metrics != MetricsOpen && s.Metrics != MetricsOff {
-		faults = append(faults, fmt.Errorf("metrics: %q is none of %s, %s and %s", s.Metrics, MetricsKey, MetricsOpen, MetricsOff))
-	}
-	if _, err := remote.Parse(s.TrustedProxies); err != nil {
-		faults = append(faults, fmt.Errorf("trusted_proxies%w", err))
-	}
-	if s.MaxHeader < minHeader {
-		faults = append(faults, fmt.Errorf("max_header: %d must be at least %d bytes", s.MaxHeader, minHeader))
-	}
-	if s.HeaderTimeout <= 0 {
-		faults = append(faults, fmt.Errorf("header_timeout: %v must be positive", s.HeaderTimeout))
-	}
-	if s.Watch < 0 || s.Watch > 0 && s.Watch < minWatch {
-		faults = append(faults, fmt.Errorf("watch: %v; want at least %v, or 0 for never", s.Watch, minWatch))
-	}
-	return errors.Join(append(faults, s.TLS.validate("tls"), s.Trial.Validate())...)
+	var found faults.List
+	found.If(s.Metrics != MetricsKey && s.Metrics != MetricsOpen && s.Metrics != MetricsOff, "metrics: %q is none of %s, %s and %s", s.Metrics, MetricsKey, MetricsOpen, MetricsOff)
+	_, err := remote.Parse(s.TrustedProxies)
+	found.If(err != nil, "trusted_proxies%w", err)
+	found.If(s.MaxHeader < minHeader, "max_header: %d must be at least %d bytes", s.MaxHeader, minHeader)
+	found.If(s.HeaderTimeout <= 0, "header_timeout: %v must be positive", s.HeaderTimeout)
+	found.If(s.Watch < 0 || s.Watch > 0 && s.Watch < minWatch, "watch: %v; want at least %v, or 0 for never", s.Watch, minWatch)
+	found.Add(s.TLS.validate("tls"), s.Trial.Validate())
+	return found.Err()
 }

@@ -1,8 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // PhaseTimeouts bound the phases of one attempt at a replica. As a replica's
@@ -65,13 +66,12 @@ func defaultTimeouts() Timeouts {
 	}
 }
 
-func (t Timeouts) faults() (faults []error) {
+func (t Timeouts) validate() error {
+	var found faults.List
 	for p, d := range append(t.each(), t.Total) {
-		if d <= 0 {
-			faults = append(faults, fmt.Errorf("timeouts.%s: %v must be positive", Phases[p], d))
-		}
+		found.If(d <= 0, "timeouts.%s: %v must be positive", Phases[p], d)
 	}
-	return faults
+	return found.Err()
 }
 
 // Phase is a part of the work on a request that has a time of its own.

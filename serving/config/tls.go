@@ -1,6 +1,8 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // TLS is a certificate and its private key, as files of PEM. Both are read
 // again when they change. None of them is no encryption.

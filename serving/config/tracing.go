@@ -1,9 +1,10 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
+
+	"gearshift/internal/faults"
 )
 
 // Tracing is where spans of requests go. What else there is to an exporter
@@ -23,12 +24,10 @@ func DefaultTracing() Tracing { return Tracing{Sample: 1} }
 
 // Validate names every fault of the configuration, by its YAML key.
 func (t Tracing) Validate() error {
-	var faults []error
+	var found faults.List
 	if u, err := url.Parse(t.Endpoint); t.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		faults = append(faults, fmt.Errorf("tracing.endpoint: %q is no URL of a collector; want one such as http://localhost:4318", t.Endpoint))
+		found.Add(fmt.Errorf("tracing.endpoint: %q is no URL of a collector; want one such as http://localhost:4318", t.Endpoint))
 	}
-	if !(t.Sample >= 0 && t.Sample <= 1) {
-		faults = append(faults, fmt.Errorf("tracing.sample: %v must be from 0 to 1", t.Sample))
-	}
-	return errors.Join(faults...)
+	found.If(!(t.Sample >= 0 && t.Sample <= 1), "tracing.sample: %v must be from 0 to 1", t.Sample)
+	return found.Err()
 }

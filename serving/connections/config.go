@@ -2,10 +2,7 @@
 // each address, and what those may cost that have not sent a whole header yet.
 package connections
 
-import (
-	"errors"
-	"fmt"
-)
+import "gearshift/internal/faults"
 
 // Config is the bounds. A zero is derived; see [Config.Resolve].
 type Config struct {
@@ -43,15 +40,9 @@ func (c Config) Resolve(memory int64, files int) Config {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Total < 0 {
-		faults = append(faults, fmt.Errorf("connections.total: %d is negative; 0 derives it from the memory", c.Total))
-	}
-	if c.PerAddress < 0 {
-		faults = append(faults, fmt.Errorf("connections.per_address: %d is negative; 0 is half of the total", c.PerAddress))
-	}
-	if c.Total > 0 && c.PerAddress > c.Total {
-		faults = append(faults, fmt.Errorf("connections.per_address: %d exceeds the total of %d", c.PerAddress, c.Total))
-	}
-	return errors.Join(faults...)
+	var found faults.List
+	found.If(c.Total < 0, "connections.total: %d is negative; 0 derives it from the memory", c.Total)
+	found.If(c.PerAddress < 0, "connections.per_address: %d is negative; 0 is half of the total", c.PerAddress)
+	found.If(c.Total > 0 && c.PerAddress > c.Total, "connections.per_address: %d exceeds the total of %d", c.PerAddress, c.Total)
+	return found.Err()
 }

@@ -6,10 +6,7 @@
 // those who judge policies or train on them.
 package experience
 
-import (
-	"errors"
-	"fmt"
-)
+import "gearshift/internal/faults"
 
 // Config is whether, where and how much to log. [DefaultConfig] logs nothing.
 type Config struct {
@@ -39,10 +36,8 @@ func (c Config) On() bool { return c.Path != "" }
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if !(c.Sample > 0 && c.Sample <= 1) { // NaN fails too
-		faults = append(faults, fmt.Errorf("sample: %v must be above 0 and at most 1; to log nothing, leave the path out", c.Sample))
-	}
+	var found faults.List
+	found.If(!(c.Sample > 0 && c.Sample <= 1), "sample: %v must be above 0 and at most 1; to log nothing, leave the path out", c.Sample) // NaN fails too
 	for _, n := range []struct {
 		key   string
 		value int
@@ -52,11 +47,9 @@ func (c Config) Validate() error {
 		{"max_files", c.MaxFiles, 10_000},
 		{"buffer", c.Buffer, 1 << 20},
 	} {
-		if n.value < 1 || n.value > n.most {
-			faults = append(faults, fmt.Errorf("%s: %d must be from 1 to %d", n.key, n.value, n.most))
-		}
+		found.If(n.value < 1 || n.value > n.most, "%s: %d must be from 1 to %d", n.key, n.value, n.most)
 	}
-	return errors.Join(faults...)
+	return found.Err()
 }
 
 // Stretch is how many requests in a row are logged, or not, together.

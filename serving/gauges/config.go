@@ -1,10 +1,10 @@
 package gauges
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Config is how engines' gauges are read. [DefaultConfig] has values that need no
@@ -27,18 +27,10 @@ func DefaultConfig() Config {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Interval < 0 {
-		faults = append(faults, fmt.Errorf("scrape_interval: %v must be positive, or 0 for none", c.Interval))
-	}
-	if c.Timeout <= 0 {
-		faults = append(faults, fmt.Errorf("scrape_timeout: %v must be positive", c.Timeout))
-	}
-	if c.StaleAfter <= 0 || c.StaleAfter < c.Interval {
-		faults = append(faults, fmt.Errorf("stale_after: %v must be positive, and at least the interval, %v", c.StaleAfter, c.Interval))
-	}
-	if !strings.HasPrefix(c.Path, "/") {
-		faults = append(faults, fmt.Errorf("path: %q must begin with /", c.Path))
-	}
-	return errors.Join(faults...)
+	var found faults.List
+	found.If(c.Interval < 0, "scrape_interval: %v must be positive, or 0 for none", c.Interval)
+	found.If(c.Timeout <= 0, "scrape_timeout: %v must be positive", c.Timeout)
+	found.If(c.StaleAfter <= 0 || c.StaleAfter < c.Interval, "stale_after: %v must be positive, and at least the interval, %v", c.StaleAfter, c.Interval)
+	found.If(!strings.HasPrefix(c.Path, "/"), "path: %q must begin with /", c.Path)
+	return found.Err()
 }

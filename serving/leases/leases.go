@@ -4,11 +4,11 @@ package leases
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Config bounds the leases.
@@ -32,19 +32,15 @@ func DefaultConfig() Config {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
+	var found faults.List
 	for _, x := range []struct {
 		key   string
 		share float64
 	}{{"share", c.Share}, {"key_share", c.KeyShare}} {
-		if !(x.share > 0 && x.share <= 1) {
-			faults = append(faults, fmt.Errorf("%s: %v must be a share above 0 and at most 1; to give out no leases set enabled: false", x.key, x.share))
-		}
+		found.If(!(x.share > 0 && x.share <= 1), "%s: %v must be a share above 0 and at most 1; to give out no leases set enabled: false", x.key, x.share)
 	}
-	if !(c.AnonymousShare >= 0 && c.AnonymousShare <= 1) {
-		faults = append(faults, fmt.Errorf("anonymous_share: %v must be a share from 0 to 1", c.AnonymousShare))
-	}
-	return errors.Join(faults...)
+	found.If(!(c.AnonymousShare >= 0 && c.AnonymousShare <= 1), "anonymous_share: %v must be a share from 0 to 1", c.AnonymousShare)
+	return found.Err()
 }
 
 // shareOf is the part that leases of the key may hold.

@@ -3,8 +3,9 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
+
+	"gearshift/internal/faults"
 )
 
 // Config sizes the budgets, in bytes. A zero is derived; see [Config.Resolve].
@@ -61,23 +62,17 @@ func leastBodies(maxBody int64) int64 {
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate(maxBody int64) error {
-	var faults []error
+	var found faults.List
 	for _, x := range []struct {
 		key   string
 		value int64
 	}{{"limit", c.Limit}, {"bodies", c.Bodies}, {"answers", c.Answers}} {
-		if x.value < 0 {
-			faults = append(faults, fmt.Errorf("memory.%s: %d is negative", x.key, x.value))
-		}
+		found.If(x.value < 0, "memory.%s: %d is negative", x.key, x.value)
 	}
 	if least := leastBodies(maxBody); c.Bodies > 0 && c.Bodies < least {
-		faults = append(faults, fmt.Errorf("memory.bodies: %d bytes cannot hold a body of max_body, %d bytes, and the reserve for small ones; want at least %d, or a lower max_body", c.Bodies, maxBody, least))
+		found.Add(fmt.Errorf("memory.bodies: %d bytes cannot hold a body of max_body, %d bytes, and the reserve for small ones; want at least %d, or a lower max_body", c.Bodies, maxBody, least))
 	}
-	if c.Answers > 0 && c.Answers < minAnswers {
-		faults = append(faults, fmt.Errorf("memory.answers: %d must be at least %d bytes", c.Answers, minAnswers))
-	}
-	if c.Limit > 0 && c.Bodies+c.Answers > c.Limit {
-		faults = append(faults, fmt.Errorf("memory.limit: bodies and answers, %d bytes together, exceed it", c.Bodies+c.Answers))
-	}
-	return errors.Join(faults...)
+	found.If(c.Answers > 0 && c.Answers < minAnswers, "memory.answers: %d must be at least %d bytes", c.Answers, minAnswers)
+	found.If(c.Limit > 0 && c.Bodies+c.Answers > c.Limit, "memory.limit: bodies and answers, %d bytes together, exceed it", c.Bodies+c.Answers)
+	return found.Err()
 }
