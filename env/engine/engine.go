@@ -101,6 +101,9 @@ func (e *Engine) Fits(s Sequence) bool {
 	return s.PromptTokens >= 1 && s.OutputTokens >= 1 && e.blocksFor(s.PromptTokens+s.OutputTokens) <= e.blocks
 }
 
+// Batches reports whether the engine runs batches to their end.
+func (e *Engine) Batches() bool { return e.batching != nil }
+
 // Load is the number of sequences waiting and running.
 func (e *Engine) Load() int {
 	n := e.waiting.size + len(e.running) + len(e.step.joining)

@@ -174,6 +174,36 @@ func (h *host) submit(j *job) (fits bool, err error) {
 	return true, nil
 }
 
+// submitAll puts the jobs, which are of one engine, in its queue at one moment, so that a batch
+// may have all of them. fits is false if its cache could never hold one.
+func (h *host) submitAll(jobs []*job) (fits bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return true, ErrClosed
+	}
+	sequences := make([]engine.Sequence, len(jobs))
+	for i, j := range jobs {
+		sequences[i] = engine.Sequence{ID: h.lastID + 1 + uint64(i), PromptTokens: j.prompt, OutputTokens: j.output}
+		if !h.host.Engine(j.engine).Fits(sequences[i]) {
+			return false, nil
+		}
+	}
+	now := time.Since(h.start)
+	h.catchUp(now)
+	for i, j := range jobs {
+		j.id, j.began = sequences[i].ID, now
+		h.jobs[j.id] = j
+	}
+	h.lastID += uint64(len(jobs))
+	h.host.SubmitAll(jobs[0].engine, sequences, now)
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+	return true, nil
+}
+
 // cancel takes the job out of its engine, if it has not ended.
 func (h *host) cancel(j *job, err error) {
 	h.mu.Lock()

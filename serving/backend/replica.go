@@ -45,8 +45,13 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	if id, ok := strings.CutPrefix(request.URL.Path, ResponsesPath+"/"); ok {
 		return r.kept.answer(request, id)
 	}
+	if AsksToInfer(request) {
+		return r.infer(request, body)
+	}
 	if request.Method == http.MethodPost {
 		switch request.URL.Path {
+		case ClassifyPath:
+			return r.classify(request, body)
 		case EmbeddingsPath:
 			return r.embed(request, body)
 		case ResponsesPath:

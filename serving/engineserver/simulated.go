@@ -21,6 +21,7 @@ import (
 type simulated struct {
 	table     *fleet.Table
 	models    []fleet.Model // by replica
+	batches   []bool        // by replica: it runs batches to their end, as classifiers do
 	engines   *backend.Simulated
 	observers []atomic.Pointer[func(backend.Span)] // by replica
 	running   atomic.Bool
@@ -41,6 +42,9 @@ func newSimulated(c backend.SimulatedConfig) (*simulated, error) {
 		}
 		s.models[i] = modelOf(c.Table, i)
 		s.models[i].Name = name // which is what requests name
+	}
+	for _, e := range c.Engines {
+		s.batches = append(s.batches, e.Batches())
 	}
 	if c.Observe != nil {
 		return nil, errors.New("cannot make engine server: Engines.Observe is the server's own")
@@ -105,7 +109,11 @@ func (s *simulated) Load(ctx context.Context, m repository.Model, observe func(b
 		}
 	}
 	s.observers[i].Store(&observe)
-	return &simulatedEngine{RoundTripper: s.engines.Replica(i), source: s, replica: i}, nil
+	e := &simulatedEngine{RoundTripper: s.engines.Replica(i), source: s, replica: i}
+	if s.batches[i] {
+		return &simulatedClassifier{e}, nil
+	}
+	return e, nil
 }
 
 // pause waits for so long, or until the context ends.
@@ -127,6 +135,12 @@ type simulatedEngine struct {
 	replica int
 	level   repository.Level
 }
+
+// simulatedClassifier is one that takes tensors, by any names.
+type simulatedClassifier struct{ *simulatedEngine }
+
+// Signature implements [backend.Described].
+func (simulatedClassifier) Signature() backend.Signature { return backend.SimulatedSignature() }
 
 // Context implements [repository.Engine].
 func (e *simulatedEngine) Context() int { return e.source.table.Replicas[e.replica].KVTokens }

@@ -152,7 +152,7 @@ func TestModalities(t *testing.T) {
 		{fmt.Sprintf(`{"audio": %q, "image": %q, "input": "hello"}`, sound, picture), "text", `["text","image","audio"]`},
 	} {
 		status, text := ask(t, e, c.body)
-		var a answer
+		var a backend.Classification
 		if err := json.Unmarshal([]byte(text), &a); err != nil || status != 200 || len(a.Data) != 1 || a.Data[0].Label != c.label || a.Model != "fake" ||
 			a.Data[0].Classes != 3 || !strings.Contains(text, `"modalities":`+c.modalities) {
 			t.Errorf("%.40s: %d %s", c.body, status, text)

@@ -183,26 +183,42 @@ func (e *Engine) end(j *job, logits []float32, err error) {
 	}
 }
 
-// classify has the input computed.
-func (e *Engine) classify(r *http.Request, in Input) (*job, error) {
-	j := &job{Input: in, began: time.Now(), done: make(chan struct{})}
+// classifyAll has the inputs computed, together as far as a batch holds them, and returns
+// their jobs in order.
+func (e *Engine) classifyAll(r *http.Request, inputs []Input) ([]*job, error) {
+	jobs := make([]*job, len(inputs))
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
 		return nil, ErrClosed
 	}
-	e.lastID++
-	j.id = e.lastID
-	e.waiting = append(e.waiting, j)
+	for i, in := range inputs {
+		e.lastID++
+		jobs[i] = &job{Input: in, id: e.lastID, began: time.Now(), done: make(chan struct{})}
+	}
+	e.waiting = append(e.waiting, jobs...)
 	e.change.Signal()
 	e.mu.Unlock()
-	select {
-	case <-j.done:
-		return j, j.err
-	case <-r.Context().Done():
-		e.mu.Lock()
+	for _, j := range jobs {
+		select {
+		case <-j.done:
+			if j.err != nil {
+				e.abandon(jobs)
+				return nil, j.err
+			}
+		case <-r.Context().Done():
+			e.abandon(jobs)
+			return nil, r.Context().Err()
+		}
+	}
+	return jobs, nil
+}
+
+// abandon has those that still wait computed no more.
+func (e *Engine) abandon(jobs []*job) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, j := range jobs {
 		j.gone = true
-		e.mu.Unlock()
-		return nil, r.Context().Err()
 	}
 }

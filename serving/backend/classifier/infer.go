@@ -1,13 +1,10 @@
 package classifier
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
-	"sync"
 
 	"gearshift/serving/backend"
 )
@@ -45,7 +42,7 @@ func (e *Engine) Signature() backend.Signature {
 
 // infer answers a request of the Open Inference Protocol.
 func (e *Engine) infer(r *http.Request, body []byte) (*http.Response, error) {
-	request, err := backend.ReadInference(body, e.Signature())
+	request, err := backend.ReadInference(r, body, e.Signature())
 	var inputs []Input
 	if err == nil {
 		inputs, err = e.rows(request)
@@ -53,39 +50,18 @@ func (e *Engine) infer(r *http.Request, body []byte) (*http.Response, error) {
 	if err != nil {
 		return backend.RefuseInference(r, http.StatusBadRequest, err), nil
 	}
-	logits, err := e.classifyAll(r, inputs)
+	jobs, err := e.classifyAll(r, inputs)
 	if err != nil {
 		return nil, err
 	}
-	output := backend.OutputTensor{
-		TensorType: backend.TensorType{Name: logitOutput, Datatype: backend.Float32, Shape: []int64{int64(len(inputs)), int64(e.model.Layout().Labels)}},
-		Data:       logits,
+	output := backend.OutputTensor{TensorType: backend.TensorType{Name: logitOutput, Datatype: backend.Float32, Shape: []int64{int64(len(inputs)), int64(e.model.Layout().Labels)}}}
+	for _, j := range jobs {
+		output.Data = append(output.Data, j.logits...)
 	}
-	text, err := json.Marshal(backend.Inference{Model: e.config.Name, ID: request.ID, Outputs: []backend.OutputTensor{output}})
-	if err != nil {
-		return backend.RefuseInference(r, http.StatusInternalServerError, errors.New("the model's logits are no finite numbers")), nil
-	}
-	return backend.Respond(r, http.StatusOK, text), nil
+	return request.Answer(r, e.config.Name, output), nil
 }
 
-// classifyAll has the inputs computed, in as few batches as they fit, and returns their
-// logits one after the other.
-func (e *Engine) classifyAll(r *http.Request, inputs []Input) ([]float32, error) {
-	rows, errs := make([][]float32, len(inputs)), make([]error, len(inputs))
-	var group sync.WaitGroup
-	for i, in := range inputs {
-		group.Go(func() {
-			j, err := e.classify(r, in)
-			if errs[i] = err; err == nil {
-				rows[i] = j.logits
-			}
-		})
-	}
-	group.Wait()
-	return slices.Concat(rows...), errors.Join(errs...)
-}
-
-// maxRows bounds the rows of a request, each of which has a goroutine.
+// maxRows bounds the rows of a request.
 const maxRows = 4096
 
 // rows makes an input of each row of the batch.
@@ -221,9 +197,4 @@ func choose(mask *backend.InputTensor, inputs []Input) error {
 		}
 	}
 	return nil
-}
-
-// asksToInfer says that the path is that of the Open Inference Protocol.
-func asksToInfer(path string) bool {
-	return strings.HasPrefix(path, backend.InferPrefix) && strings.HasSuffix(path, backend.InferSuffix)
 }

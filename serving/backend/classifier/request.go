@@ -7,39 +7,24 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"gearshift/serving/backend"
 	"gearshift/serving/wire"
 )
 
-// order is a request: text, image and sound, each of which may be left out.
+// order is a request: one input, or a list of them.
 type order struct {
+	Input  *string  `json:"input"`
+	Image  string   `json:"image"`
+	Audio  string   `json:"audio"`
+	Inputs *[]parts `json:"inputs"`
+}
+
+// parts are text, image and sound, each of which may be left out.
+type parts struct {
 	Input *string `json:"input"`
 	Image string  `json:"image"` // PNG or JPEG, in base 64
 	Audio string  `json:"audio"` // WAV, in base 64
-}
-
-// answer is the form of vLLM's /classify.
-type answer struct {
-	ID      string  `json:"id"`
-	Object  string  `json:"object"`
-	Created int64   `json:"created"`
-	Model   string  `json:"model"`
-	Data    []class `json:"data"`
-	Usage   struct {
-		Prompt int `json:"prompt_tokens"`
-		Total  int `json:"total_tokens"`
-	} `json:"usage"`
-	// Modalities are those that the answer rests on.
-	Modalities []string `json:"modalities"`
-}
-
-type class struct {
-	Index   int       `json:"index"`
-	Label   string    `json:"label"`
-	Probs   []float64 `json:"probs"`
-	Classes int       `json:"num_classes"`
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -53,56 +38,80 @@ func (e *Engine) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot read request: %w", err)
 		}
 	}
-	if r.Method == http.MethodPost && asksToInfer(r.URL.Path) {
+	if backend.AsksToInfer(r) {
 		return e.infer(r, body)
 	}
 	if r.Method != http.MethodPost || r.URL.Path != backend.ClassifyPath {
 		return backend.Refuse(r, http.StatusNotFound, backend.NoEndpoint("a classifier", r)), nil
 	}
-	in, fault := e.read(body)
+	inputs, list, fault := e.read(body)
 	if fault != nil {
 		return backend.Refuse(r, http.StatusBadRequest, *fault), nil
 	}
-	j, err := e.classify(r, in)
+	jobs, err := e.classifyAll(r, inputs)
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(e.answer(j))
+	text, err := json.Marshal(e.answer(jobs, list))
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode answer: %w", err)
 	}
 	return backend.Respond(r, http.StatusOK, text), nil
 }
 
-// read makes an input of the request.
-func (e *Engine) read(body []byte) (in Input, fault *wire.Error) {
+// read makes inputs of the request, one or a list.
+func (e *Engine) read(body []byte) (inputs []Input, list bool, fault *wire.Error) {
 	var o order
 	if fault := backend.ReadMembers(body, &o); fault != nil {
-		return in, fault
+		return nil, false, fault
 	}
-	if o.Input != nil && *o.Input != "" {
-		if longest := e.tokenizer.Longest(); len(*o.Input) <= longest*e.config.Context {
-			in.Tokens = e.tokenizer.Prompt(*o.Input)
+	if o.Inputs == nil {
+		in, fault := e.input(&parts{o.Input, o.Image, o.Audio}, "")
+		return []Input{in}, false, fault
+	}
+	switch n := len(*o.Inputs); {
+	case o.Input != nil || o.Image != "" || o.Audio != "":
+		return nil, true, invalid("inputs", `there are "inputs" and one input next to them; want one or the other`)
+	case n == 0:
+		return nil, true, invalid("inputs", `"inputs" is empty; want at least one`)
+	case n > maxRows:
+		return nil, true, invalid("inputs", fmt.Sprintf("a list of %d inputs; at most %d are classified at once", n, maxRows))
+	}
+	for i := range *o.Inputs {
+		in, fault := e.input(&(*o.Inputs)[i], fmt.Sprintf("inputs[%d].", i))
+		if fault != nil {
+			return nil, true, fault
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, true, nil
+}
+
+// input makes one of its parts. Their names in errors follow the prefix.
+func (e *Engine) input(p *parts, prefix string) (in Input, fault *wire.Error) {
+	if p.Input != nil && *p.Input != "" {
+		if longest := e.tokenizer.Longest(); len(*p.Input) <= longest*e.config.Context {
+			in.Tokens = e.tokenizer.Prompt(*p.Input)
 		}
 		if n := len(in.Tokens); n == 0 || n > e.config.Context {
-			fault := invalid("input", fmt.Sprintf("the text is longer than the context of %s, %d tokens", e.config.Name, e.config.Context))
+			fault := invalid(prefix+"input", fmt.Sprintf("the text is longer than the context of %s, %d tokens", e.config.Name, e.config.Context))
 			fault.Code = "context_length_exceeded"
 			return in, fault
 		}
 	}
 	layout := e.model.Layout()
-	in.Image, fault = media("image", "PNG or JPEG", o.Image, func(data []byte) ([]float32, error) { return readImage(data, layout.ImageSide) })
+	in.Image, fault = media(prefix+"image", "PNG or JPEG", p.Image, func(data []byte) ([]float32, error) { return readImage(data, layout.ImageSide) })
 	if fault != nil {
 		return in, fault
 	}
-	in.Audio, fault = media("audio", "WAV of 16-bit PCM", o.Audio, func(data []byte) ([]float32, error) {
+	in.Audio, fault = media(prefix+"audio", "WAV of 16-bit PCM", p.Audio, func(data []byte) ([]float32, error) {
 		return readWAV(data, e.config.SamplingRate, layout.AudioSamples)
 	})
 	if fault != nil {
 		return in, fault
 	}
 	if in.Tokens == nil && in.Image == nil && in.Audio == nil {
-		return in, invalid("input", `there is nothing to classify; want "input" (text), "image" or "audio", or several of them`)
+		return in, invalid(prefix+"input", `there is nothing to classify; want "input" (text), "image" or "audio", or several of them`)
 	}
 	return in, nil
 }
@@ -123,37 +132,58 @@ func media(name, form, text string, read func([]byte) ([]float32, error)) ([]flo
 	return values, nil
 }
 
-// answer has the likeliest label, and how likely each is.
-func (e *Engine) answer(j *job) *answer {
-	a := &answer{
-		ID: fmt.Sprintf("classify-%012x", j.id), Object: "list", Created: time.Now().Unix(), Model: e.config.Name,
-		Data: []class{{Classes: len(j.logits), Probs: make([]float64, len(j.logits))}},
+// answer has of each input the likeliest label, and how likely each is.
+func (e *Engine) answer(jobs []*job, list bool) *backend.Classification {
+	a := backend.NewClassification(jobs[0].id, e.config.Name)
+	for i, j := range jobs {
+		best := likeliest(j.logits)
+		c := backend.Class{Index: i, Label: e.config.Labels[best], Classes: len(j.logits), Probs: probabilities(j.logits, best)}
+		if list {
+			c.Modalities = j.modalities()
+		} else {
+			a.Modalities = j.modalities()
+		}
+		a.Data = append(a.Data, c)
+		a.Usage.Prompt += len(j.Tokens)
 	}
-	best, sum := 0, 0.0
-	for i, l := range j.logits {
-		if l > j.logits[best] {
+	a.Usage.Total = a.Usage.Prompt
+	return a
+}
+
+// likeliest is the index of the highest of the logits.
+func likeliest(logits []float32) (best int) {
+	for i, l := range logits {
+		if l > logits[best] {
 			best = i
 		}
 	}
-	probs := a.Data[0].Probs
-	for i, l := range j.logits {
-		probs[i] = math.Exp(float64(l) - float64(j.logits[best]))
+	return best
+}
+
+// probabilities are the softmax of the logits, of which the highest is given.
+func probabilities(logits []float32, best int) []float64 {
+	probs, sum := make([]float64, len(logits)), 0.0
+	for i, l := range logits {
+		probs[i] = math.Exp(float64(l) - float64(logits[best]))
 		sum += probs[i]
 	}
 	for i := range probs {
 		probs[i] /= sum
 	}
-	a.Data[0].Label = e.config.Labels[best]
-	a.Usage.Prompt, a.Usage.Total = len(j.Tokens), len(j.Tokens)
+	return probs
+}
+
+// modalities are those that the input has.
+func (in *Input) modalities() (names []string) {
 	for _, m := range []struct {
 		name  string
 		there bool
-	}{{"text", j.Tokens != nil}, {"image", j.Image != nil}, {"audio", j.Audio != nil}} {
+	}{{"text", in.Tokens != nil}, {"image", in.Image != nil}, {"audio", in.Audio != nil}} {
 		if m.there {
-			a.Modalities = append(a.Modalities, m.name)
+			names = append(names, m.name)
 		}
 	}
-	return a
+	return names
 }
 
 func invalid(param, message string) *wire.Error {
