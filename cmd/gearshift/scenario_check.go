@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -63,6 +64,9 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		if err := capacityTable(out, s, deadline); err != nil {
 			return err
 		}
+	}
+	if err := combinationTables(out, s); err != nil {
+		return err
 	}
 	if rate, late := s.FleetRate(), !s.AnyInTime(); late {
 		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %.3g requests per second, one at a time on each host.\n", rate)
@@ -172,4 +176,58 @@ func capacityRows(s *scenario.Scenario, deadlineMS float64) []capacityRow {
 		}
 	}
 	return rows
+}
+
+// combinationTables shows the combinations of modalities of each model, once for the hosts
+// where they take the same.
+func combinationTables(out io.Writer, s *scenario.Scenario) error {
+	for _, m := range s.Weights {
+		var lists [][]scenario.Combination
+		var hosts []string
+		for _, h := range s.Hosts {
+			list := s.Combinations(m.Name, h.Name)
+			if i := slices.IndexFunc(lists, func(other []scenario.Combination) bool { return reflect.DeepEqual(list, other) }); i >= 0 {
+				hosts[i] += "," + h.Name
+			} else if len(list) > 0 {
+				lists, hosts = append(lists, list), append(hosts, h.Name)
+			}
+		}
+		for i, list := range lists {
+			if err := combinationTable(out, s, m.Name+"@"+hosts[i], list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func combinationTable(out io.Writer, s *scenario.Scenario, engine string, list []scenario.Combination) error {
+	fmt.Fprintf(out, "\nCombinations of modalities of %s:\n", engine)
+	names, width := make([]string, len(list)), len("combination")
+	for i, c := range list {
+		names[i] = strings.Join(c.Modalities, "+")
+		width = max(width, len(names[i]))
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%-*s\t", width, "combination")
+	for _, t := range s.Tasks {
+		fmt.Fprintf(w, "quality for %s\t", t.Name)
+	}
+	fmt.Fprint(w, "ms alone\tlargest batch\tms then\tMiB\t\n")
+	for i, c := range list {
+		fmt.Fprintf(w, "%-*s\t", width, names[i])
+		for _, t := range s.Tasks {
+			if q, ok := c.Quality[t.Name]; ok {
+				fmt.Fprintf(w, "%.3g\t", q)
+			} else {
+				fmt.Fprint(w, "\t")
+			}
+		}
+		memory, most := "", len(c.Latency)
+		if c.Memory > 0 {
+			memory = fmt.Sprintf("%.3g", float64(c.Memory)/(1<<20))
+		}
+		fmt.Fprintf(w, "%.3g\t%d\t%.3g\t%s\t\n", c.Latency[0], most, c.Latency[most-1], memory)
+	}
+	return w.Flush()
 }

@@ -51,6 +51,9 @@ type Replica struct {
 	Memory int64
 	// Initial is its state at the start: Up, Cold or Warm.
 	Initial State
+	// Worker, if not zero, is a number that the replicas of one engine have in common. What
+	// the engine takes of its host is counted once.
+	Worker int
 }
 
 // Table is the catalogue of what exists, whether it is loaded or not. It is read-only
@@ -164,13 +167,31 @@ func (t *Table) ModelOf(variant int) int {
 }
 
 // MemoryOf is what the replica takes on its host once loaded, in bytes; 0 if that is
-// unknown.
+// unknown, or counted with another replica of its engine.
 func (t *Table) MemoryOf(replica int) int64 {
 	r := &t.Replicas[replica]
+	if t.FirstOf(replica) != replica {
+		return 0
+	}
 	if m := t.ModelOf(r.Variant); r.Memory == 0 && m >= 0 {
 		return t.Models[m].Memory
 	}
 	return r.Memory
+}
+
+// FirstOf is the first replica of the engine that the replica is of, which is itself unless
+// several share one.
+func (t *Table) FirstOf(replica int) int {
+	worker := t.Replicas[replica].Worker
+	if worker == 0 {
+		return replica
+	}
+	for i := range replica {
+		if t.Replicas[i].Worker == worker {
+			return i
+		}
+	}
+	return replica
 }
 
 // SiteOf names the site of the host, which is that of its own if it has none.

@@ -19,18 +19,27 @@ type placedReplica struct {
 	variant, host  int // indexes, −1 if unknown
 	memory         Bytes
 	state          fleet.State // at the start
+	worker         int         // the engine that it shares with others of the number; 0: it has its own
 }
 
 // placedReplicas lists the replicas in the order of the table: as listed, host by host.
 func (s *Scenario) placedReplicas() []placedReplica {
 	var all []placedReplica
+	workers := 0
 	for i, p := range s.Replicas {
+		variants := s.runs(&p)
 		for j, name := range p.Hosts {
-			x := placedReplica{placement: i, nth: j, variant: s.variantIndex(p.Variant), host: s.hostIndex(name), state: p.initial()}
+			x := placedReplica{placement: i, nth: j, host: s.hostIndex(name), state: p.initial()}
 			if x.host >= 0 {
 				x.memory = p.Memory.On(s.Hosts[x.host].Memory)
 			}
-			all = append(all, x)
+			if p.Model != "" {
+				workers++
+				x.worker = workers
+			}
+			for _, x.variant = range variants {
+				all = append(all, x)
+			}
 		}
 	}
 	return all
@@ -51,7 +60,7 @@ func (s *Scenario) table(limit int) *fleet.Table {
 	for i, p := range s.placedReplicas() {
 		replicas = append(replicas, fleet.Replica{
 			Name: s.replicaName(p), Variant: p.variant, Host: p.host,
-			Limit: limit, KVTokens: tokens[i], Memory: int64(p.memory), Initial: p.state,
+			Limit: limit, KVTokens: tokens[i], Memory: int64(p.memory), Initial: p.state, Worker: p.worker,
 		})
 	}
 	t, err := fleet.NewTable(s.tasks(), s.variants(), s.hosts(), replicas, s.models()...)
@@ -62,7 +71,11 @@ func (s *Scenario) table(limit int) *fleet.Table {
 }
 
 func (s *Scenario) replicaName(p placedReplica) string {
-	return s.Replicas[p.placement].Variant + "@" + s.Replicas[p.placement].Hosts[p.nth]
+	name := s.Replicas[p.placement].Variant
+	if p.variant >= 0 {
+		name = s.Variants[p.variant].Name
+	}
+	return name + "@" + s.Replicas[p.placement].Hosts[p.nth]
 }
 
 func (s *Scenario) tasks() []fleet.Task {
@@ -116,8 +129,8 @@ func (s *Scenario) variants() []fleet.Variant {
 func (s *Scenario) Profiles() []*profile.Profile {
 	var profiles []*profile.Profile
 	for _, p := range s.placedReplicas() {
-		r := s.Replicas[p.placement]
-		profiles = append(profiles, &s.Models[s.modelsFor(r.Variant, r.Hosts[p.nth])[0]].Profile)
+		host := s.Replicas[p.placement].Hosts[p.nth]
+		profiles = append(profiles, &s.Models[s.modelsFor(s.Variants[p.variant].Name, host)[0]].Profile)
 	}
 	return profiles
 }
@@ -191,8 +204,8 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 	alone.Serving.Balancer = balance.SmallestBatch{}.Name()
 	memory := Memory{Share: s.Evaluation.StaticMemory}
 	for _, p := range s.Replicas {
-		if p.Variant == variant {
-			p.Memory, p.State = memory, ""
+		if s.runsVariant(&p, variant) {
+			p.Variant, p.Model, p.Memory, p.State = variant, "", memory, ""
 			alone.Replicas = append(alone.Replicas, p)
 		}
 	}
@@ -208,7 +221,7 @@ func (s *Scenario) Alone(variant string) (*Scenario, error) {
 func (s *Scenario) elsewhere(variant string) []string {
 	var own, others, found []string
 	for _, p := range s.Replicas {
-		if p.Variant == variant {
+		if s.runsVariant(&p, variant) {
 			own = append(own, p.Hosts...)
 		} else {
 			others = append(others, p.Hosts...)

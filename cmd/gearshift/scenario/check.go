@@ -25,6 +25,7 @@ func check(r *report, s *Scenario) {
 	c.variants()
 	c.hosts()
 	c.weights()
+	c.modalities()
 	c.models()
 	c.kinds()
 	c.own("engine", s.Engine.Validate())

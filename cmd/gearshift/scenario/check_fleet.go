@@ -48,6 +48,7 @@ func (c *checker) costs(at string, m *LatencyModel) {
 			c.judge(child(at, name), "a ratio is at most %d, not %v", maxRatio, v)
 		}
 	})
+	c.timed(at, m)
 	if m.tabled() {
 		c.batches(at, m)
 		return
@@ -88,7 +89,11 @@ func (c *checker) placements() {
 	c.judgeIf(len(c.s.Replicas) == 0, "replicas", "at least one is needed")
 	for i, p := range c.s.Replicas {
 		at := item("replicas", i)
-		c.variantRef(child(at, "variant"), p.Variant)
+		if p.Model != "" {
+			c.shared(i)
+		} else {
+			c.variantRef(child(at, "variant"), p.Variant)
+		}
 		c.judgeIf(len(p.Hosts) == 0, child(at, "hosts"), "at least one is needed")
 		for j, host := range p.Hosts {
 			c.hostRef(item(child(at, "hosts"), j), host)
@@ -125,11 +130,14 @@ func hostKey(p placedReplica) string {
 // unplaced reports the variants that no replica runs, unless a replica names
 // something unknown that may be one of them.
 func (c *checker) unplaced() {
-	if !c.sound("replicas") || slices.ContainsFunc(c.s.Replicas, func(p Placement) bool { return c.s.variantIndex(p.Variant) < 0 }) {
+	if !c.sound("replicas") || slices.ContainsFunc(c.s.Replicas, func(p Placement) bool {
+		list := c.s.runs(&p)
+		return len(list) == 0 || list[0] < 0
+	}) {
 		return
 	}
 	for i, v := range c.s.Variants {
-		if !slices.ContainsFunc(c.s.Replicas, func(p Placement) bool { return p.Variant == v.Name }) {
+		if !slices.ContainsFunc(c.s.Replicas, func(p Placement) bool { return c.s.runsVariant(&p, v.Name) }) {
 			c.judge(child(item("variants", i), "name"), "no replica runs %q", v.Name)
 		}
 	}
@@ -139,13 +147,14 @@ func (c *checker) unplaced() {
 // those that could not be loaded there alone.
 func (c *checker) filled() {
 	taken := make([]Bytes, len(c.s.Hosts))
-	counted := map[string]bool{} // a repeated replica is one mistake, not two
+	counted := map[string]bool{} // a repeated replica is one mistake, not two; an engine is one, whatever variants it runs
 	var found hostFaults
 	for _, p := range c.s.placedReplicas() {
-		if !c.measured(p) || counted[c.s.replicaName(p)] {
+		worker := fmt.Sprint(p.worker)
+		if !c.measured(p) || counted[c.s.replicaName(p)] || counted[worker] {
 			continue
 		}
-		counted[c.s.replicaName(p)] = true
+		counted[c.s.replicaName(p)], counted[worker] = true, p.worker > 0
 		before, all := taken[p.host], c.s.Hosts[p.host].Memory
 		if p.state != fleet.Up {
 			if p.memory > all && !c.bare(p.host) {
@@ -200,7 +209,7 @@ func (c *checker) fitted() {
 		host, variant := c.s.Hosts[p.host], c.s.Variants[p.variant].Name
 		models := c.s.modelsFor(variant, host.Name)
 		if len(models) == 0 && c.sound("profiles") {
-			found.add(child(item("replicas", p.placement), "variant"), host.Name, fmt.Sprintf("no profile of %q", variant))
+			found.add(child(item("replicas", p.placement), p.key(c.s)), host.Name, c.s.lacking(p.variant))
 		}
 		if len(models) != 1 || !c.measured(p) || !c.sound(item("profiles", models[0])) {
 			continue

@@ -62,17 +62,19 @@ func (c *checker) stated() {
 // held reports the replicas that have less memory than their model takes.
 func (c *checker) held() {
 	var found hostFaults
+	worker := 0 // the last one
 	for _, p := range c.s.placedReplicas() {
-		if p.variant < 0 || !c.measured(p) || p.memory < leastHost && c.bare(p.host) {
+		if p.variant < 0 || !c.measured(p) || p.worker > 0 && p.worker == worker || p.memory < leastHost && c.bare(p.host) {
 			continue
 		}
+		worker = p.worker
 		v := c.s.Variants[p.variant]
 		i := indexOf(c.s.modelNames(), v.Model)
 		if i < 0 || !c.sound(item("models", i)) {
 			continue
 		}
-		if m := c.s.Weights[i]; p.memory < m.Memory {
-			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("%v for %s: its model %s takes %v", p.memory, v.Name, m.Name, m.Memory))
+		if needs := c.s.needs(p, i); p.memory < needs {
+			found.add(memoryKey(p), c.s.Hosts[p.host].Name, fmt.Sprintf("%v for %s: its model %s takes %v", p.memory, variantOf(c.s.engineName(p)), v.Model, needs))
 		}
 	}
 	c.group(found)

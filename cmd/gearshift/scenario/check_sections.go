@@ -176,7 +176,14 @@ func (c *checker) upstreams() {
 	}
 	var replicas []string
 	for _, p := range c.s.placedReplicas() {
-		replicas = append(replicas, c.s.replicaName(p))
+		name := c.s.engineName(p)
+		if slices.Contains(replicas, name) {
+			continue
+		}
+		replicas = append(replicas, name)
+		if p.worker > 0 && c.s.Serving.Upstreams[name].Lifecycle != "" {
+			c.judge(child(child("serving.upstreams", name), "lifecycle"), "an engine that variants share stays up: nothing is loaded or put to sleep; want no lifecycle")
+		}
 	}
 	for name := range sorted(c.s.Serving.Upstreams) {
 		c.judgeIf(!slices.Contains(replicas, name), child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))

@@ -33,7 +33,7 @@ const (
 func (s *Scenario) LocalModels() []Local {
 	var list []Local
 	for _, p := range s.placedReplicas() {
-		l := s.local(s.replicaName(p))
+		l := s.local(p)
 		l.Threads = max(1, l.Threads)
 		if l.MaxSequences == 0 {
 			l.MaxSequences = s.Engine.MaxSequences
@@ -52,12 +52,14 @@ func (s *Scenario) ReplicaMemory() []int64 {
 	return list
 }
 
-// local is the entry of the replica, or else of its variant.
-func (s *Scenario) local(replica string) Local {
-	if l, ok := s.Serving.Models[replica]; ok {
+// local is the entry of the replica, or else of its variant. What several variants share is
+// that of the engine, or of the model.
+func (s *Scenario) local(p placedReplica) Local {
+	name := s.engineName(p)
+	if l, ok := s.Serving.Models[name]; ok {
 		return l
 	}
-	return s.Serving.Models[variantOf(replica)]
+	return s.Serving.Models[variantOf(name)]
 }
 
 func variantOf(replica string) string {
@@ -81,9 +83,12 @@ func (c *checker) locals() {
 	}
 	var known, without []string
 	for _, p := range c.s.placedReplicas() {
-		name := c.s.replicaName(p)
+		name := c.s.engineName(p)
+		if slices.Contains(known, name) {
+			continue
+		}
 		known = append(known, name, variantOf(name))
-		if c.s.local(name).Path == "" {
+		if c.s.local(p).Path == "" {
 			without = append(without, name)
 		}
 	}

@@ -84,11 +84,13 @@ func (t *Task) Unpaced() bool { return t.DeadlineMS == 0 && t.TotalMS == 0 }
 
 func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
 
-// Variant is one way to answer a task: a model size.
+// Variant is one way to answer a task: a model size, or a subset of a model's inputs.
 type Variant struct {
 	Name string `yaml:"name"`
 	// Model names what is loaded for it, of Scenario.Weights.
 	Model string `yaml:"model,omitempty"`
+	// Modalities are those of the model's inputs that it uses.
+	Modalities []string `yaml:"modalities,flow,omitempty"`
 }
 
 // Model is weights that can be loaded; see [fleet.Model].
@@ -97,6 +99,8 @@ type Model struct {
 	Memory  Bytes   `yaml:"memory"`
 	LoadMS  float64 `yaml:"load_ms,omitempty"`
 	Version string  `yaml:"version,omitempty"`
+	// Modalities are its inputs, of which each subset can be a variant.
+	Modalities []string `yaml:"modalities,flow,omitempty"`
 }
 
 // Host is a GPU or machine that variants share.
@@ -119,9 +123,11 @@ type Slowdown struct {
 	MeanS float64 `yaml:"mean_s"`
 }
 
-// Placement is one replica of a variant on each of the hosts.
+// Placement is one replica of a variant on each of the hosts, or of all variants of a model
+// that has modalities: then the variants share one engine on a host.
 type Placement struct {
 	Variant string   `yaml:"variant"`
+	Model   string   `yaml:"model,omitempty"`
 	Hosts   []string `yaml:"hosts,flow"`
 	Memory  Memory   `yaml:"memory"`
 	// State is that of the replicas at the start: up, which is the default, cold or warm.
@@ -137,6 +143,8 @@ type LatencyModel struct {
 	// either stands in the place of the times by token. See [profile.Batches].
 	BatchMS map[string]float64            `yaml:"batch_ms,flow,omitempty"`
 	Kinds   map[string]map[string]float64 `yaml:"kinds,flow,omitempty"`
+	// Memory is what a combination of modalities takes alone; zero is that of its model.
+	Memory Bytes `yaml:"memory,omitempty"`
 }
 
 // Evaluation is how policies are judged.
@@ -259,6 +267,8 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 	s.defaults()
 	r := newReport(name)
 	decode(r, data, s)
+	s.subsets()
+	s.takeTurns(r)
 	s.leftOut(r)
 	s.borrow()
 	check(r, s)
@@ -266,6 +276,7 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 		return nil, r, err
 	}
 	s.fillMix()
+	s.shareUpstreams()
 	s.bound()
 	s.assume()
 	return s, r, nil

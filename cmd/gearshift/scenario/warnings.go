@@ -96,7 +96,7 @@ func (w *warner) order() {
 			small := large - 1
 			a, both := on[small]
 			b, alsoHere := on[large]
-			if !both || !alsoHere || b.Alone >= 0.98*a.Alone {
+			if !both || !alsoHere || b.Alone >= 0.98*a.Alone || w.s.combined(small, large) {
 				continue
 			}
 			larger, smaller := w.s.Variants[large].Name, w.s.Variants[small].Name
@@ -119,6 +119,7 @@ func (w *warner) qualities() {
 		for v := 1; v < len(names); v++ {
 			smaller, larger := names[v-1], names[v]
 			switch q, before := t.Quality[larger], t.Quality[smaller]; {
+			case w.s.combined(w.s.variantIndex(smaller), w.s.variantIndex(larger)):
 			case q == before:
 				w.warn(child(row, larger), "%v is that of %s too, which is quicker: %s would never be the better choice; want more, or leave %s out", q, smaller, larger, larger)
 			case q < before:
