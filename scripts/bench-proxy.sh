@@ -232,7 +232,7 @@ note() { echo "Benchmark$2 1 ${*:3}" >>"$out/$1.txt"; }
 
 # measure TARGET measures it once, direct before the others of its round.
 measure() {
-	local name=$1 kb median before after count rate
+	local name=$1 kb median before after count rate p99
 	for kb in "${sizes[@]}"; do
 		median=$(attack "$name" "$kb" 1 0 '.latencies."50th"') || return
 		if [ "$name" = direct ]; then
@@ -244,7 +244,9 @@ measure() {
 		read -r count rate < <(attack "$name" "$kb" 32 0 '"\(.requests) \(.throughput | floor)"') || return
 		after=$(used "$name")
 		note "$name" "Clients32/$kb-KB" "$(awk "BEGIN { printf \"%.0f\", 1e6 * ($after - $before) / $count }")" cpu-ns/op "$rate" answers/s
-		[ "$name" = portkey ] || note "$name" "At70Percent/$kb-KB" "$(attack "$name" "$kb" 32 $((rate * 7 / 10)) '.latencies."99th"')" p99-ns
+		[ "$name" != portkey ] || continue
+		p99=$(attack "$name" "$kb" 32 $((rate * 7 / 10)) '.latencies."99th"') || return
+		note "$name" "At70Percent/$kb-KB" "$p99" p99-ns
 	done
 	[ "$name" != portkey ] || return 0 # which answers 500 to streams
 	local args=() first gap p99
