@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Request is a client's body, untouched, with the few members that a router
@@ -120,24 +121,40 @@ func (r *Request) metadata(value []byte) error {
 
 // WithModel is the body with the model's name replaced and every other byte as
 // it was. The original stays untouched, and what is not replaced is not copied.
-func (r *Request) WithModel(name string) *Text {
-	if r.Model == name && len(r.models) == 1 {
-		return newText(r.buffer, r.Body)
+func (r *Request) WithModel(name string) *Text { return r.For(name, Cut{}) }
+
+// For is [Request.WithModel] without what the cut leaves out, which must be an effect of the
+// request's [Parts].
+func (r *Request) For(model string, c Cut) *Text {
+	var few [2]edit
+	edits := few[:0]
+	if r.Model != model || len(r.models) != 1 {
+		value := []byte(model)
+		if !r.form {
+			var err error
+			if value, err = json.Marshal(model); err != nil { // strings always encode
+				panic(err)
+			}
+		}
+		for _, at := range r.models {
+			edits = append(edits, edit{at, value})
+		}
 	}
-	value, err := json.Marshal(name)
-	if err != nil { // strings always encode
-		panic(err)
+	if c != (Cut{}) {
+		edits = r.cut(c, edits)
+		slices.SortFunc(edits, func(a, b edit) int { return a.start - b.start })
 	}
-	if r.form {
-		value = []byte(name)
+	return newText(r.buffer, r.edited(edits)...)
+}
+
+// edited is the body in pieces, with the edits made, which are in order.
+func (r *Request) edited(edits []edit) [][]byte {
+	pieces, last := make([][]byte, 0, 1+2*len(edits)), 0
+	for _, e := range edits {
+		pieces = append(pieces, r.Body[last:e.start], e.text)
+		last = e.end
 	}
-	pieces := make([][]byte, 0, 1+2*len(r.models))
-	last := 0
-	for _, at := range r.models {
-		pieces = append(pieces, r.Body[last:at.start], value)
-		last = at.end
-	}
-	return newText(r.buffer, append(pieces, r.Body[last:])...)
+	return append(pieces, r.Body[last:])
 }
 
 // valid says where the text stops being JSON, or UTF-8.

@@ -1,0 +1,177 @@
+package wire
+
+// Modalities is a set of kinds of parts in the messages of a request that are not text.
+type Modalities uint8
+
+// The kinds. A part of another type, such as text or a file, is never left out.
+const (
+	Images Modalities = 1 << iota
+	Sounds
+	Videos
+	kinds = 3
+)
+
+// Cut is what is left out of a request's messages. The zero Cut leaves out nothing.
+type Cut struct {
+	Without Modalities
+	// Coarse has images be read at low detail.
+	Coarse bool
+}
+
+// Parts says which kinds of parts the messages of a request have.
+type Parts struct {
+	All Modalities
+	// alone has a bit for each set of kinds that make up a whole message: without them
+	// nothing of it would be left.
+	alone uint8
+}
+
+// Parts reads the messages of the request. What is no part of a message's content, such as
+// an image in the result of a tool, does not count.
+func (r *Request) Parts() (p Parts) {
+	r.contents(func(content []element) {
+		var here Modalities
+		other := false
+		for i := range content {
+			here |= content[i].kind
+			other = other || content[i].kind == 0
+		}
+		if p.All |= here; !other {
+			p.alone |= 1 << here
+		}
+	})
+	return p
+}
+
+// Effect is what the cut comes to for a request with these parts; false if a message would
+// be left without any.
+func (p Parts) Effect(c Cut) (Cut, bool) {
+	c.Without &= p.All
+	c.Coarse = c.Coarse && p.All&^c.Without&Images != 0
+	for set := Modalities(1); set < 1<<kinds; set++ {
+		if p.alone&(1<<set) != 0 && set&^c.Without == 0 {
+			return c, false
+		}
+	}
+	return c, true
+}
+
+// element is one of the parts of a message's content.
+type element struct {
+	span
+	kind   Modalities
+	coarse edit // that has the image be read at low detail; its span is empty if there is none
+}
+
+// edit replaces the bytes of a span.
+type edit struct {
+	span
+	text []byte
+}
+
+// contents calls f with the content of each message that is a list of parts.
+func (r *Request) contents(f func([]element)) {
+	at := r.parts[inputPart]
+	var content []element
+	r.seen.elements(r.Body[at.start:at.end], func(message []byte) {
+		r.seen.members(message, func(key []byte, start, end int) bool {
+			if string(key) == "content" {
+				content = content[:0]
+				r.seen.elements(message[start:end], func(part []byte) { content = append(content, r.element(part)) })
+				if len(content) > 0 {
+					f(content)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// place is where in the body the value is, which is a part of it.
+func (r *Request) place(value []byte) span {
+	start := cap(r.Body) - cap(value)
+	return span{start, start + len(value)}
+}
+
+// element reads a part of a message.
+func (r *Request) element(part []byte) element {
+	e := element{span: r.place(part)}
+	var image, detail []byte
+	r.seen.members(part, func(key []byte, start, end int) bool {
+		switch value := part[start:end]; string(key) {
+		case "type":
+			e.kind = kindOf(string(value))
+		case "image_url":
+			image = value
+		case "detail":
+			detail = value
+		}
+		return true
+	})
+	if e.kind == Images && len(image) > 0 {
+		e.coarse = r.coarse(e.span, image, detail)
+	}
+	return e
+}
+
+// kindOf is the kind of a part by its type: those of chats, of the Responses API and of the
+// Messages API.
+func kindOf(name string) Modalities {
+	switch name {
+	case `"image_url"`, `"input_image"`, `"image"`:
+		return Images
+	case `"input_audio"`, `"audio_url"`:
+		return Sounds
+	case `"video_url"`, `"input_video"`, `"video"`:
+		return Videos
+	}
+	return 0
+}
+
+// coarse is the edit that sets an image's detail to low: within the value of image_url
+// where that is an object, and in the part where it is a text.
+func (r *Request) coarse(part span, image, detail []byte) edit {
+	object := part
+	if image[0] == '{' {
+		object = r.place(image)
+		detail = nil
+		r.seen.members(image, func(key []byte, start, end int) bool {
+			if string(key) == "detail" {
+				detail = image[start:end]
+			}
+			return true
+		})
+	}
+	if detail != nil {
+		return edit{r.place(detail), []byte(`"low"`)}
+	}
+	return edit{span{object.start, object.start + 1}, []byte(`{"detail":"low",`)}
+}
+
+// cut adds the edits that leave out what the cut says, in order.
+func (r *Request) cut(c Cut, edits []edit) []edit {
+	r.contents(func(content []element) {
+		last, kept, gap := content[0].start, 0, false // last is the end of the last one that stays
+		for _, e := range content {
+			if e.kind&c.Without != 0 {
+				gap = true
+				continue
+			}
+			switch {
+			case gap && kept > 0:
+				edits = append(edits, edit{span{last, e.start}, []byte(",")})
+			case gap:
+				edits = append(edits, edit{span{last, e.start}, nil})
+			}
+			if c.Coarse && e.coarse.end > 0 {
+				edits = append(edits, e.coarse)
+			}
+			last, gap = e.end, false
+			kept++
+		}
+		if gap {
+			edits = append(edits, edit{span{last, content[len(content)-1].end}, nil})
+		}
+	})
+	return edits
+}
