@@ -62,7 +62,7 @@ func (s *Server) newReply() *reply.Writer {
 func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
 	list := make([]proxy.Backend, len(s.backends))
 	for i, b := range s.backends {
-		list[i] = proxy.Backend{Transport: countedTransport{b.Transport, i}, Model: s.modelOf(i), Timeouts: b.Timeouts}
+		list[i] = proxy.Backend{Transport: countedTransport{b.Transport, i}, Model: s.modelOf(i), Timeouts: b.Timeouts, Cut: b.Cut}
 	}
 	return proxy.New(proxy.Options{
 		Table: s.table, Backends: list, Settings: s.settings, Clock: s.clock, Log: s.log,

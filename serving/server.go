@@ -37,6 +37,7 @@ import (
 	"gearshift/serving/responses"
 	"gearshift/serving/running"
 	"gearshift/serving/trial"
+	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
@@ -60,6 +61,8 @@ type Backend struct {
 	// Context is how many tokens a prompt and its answer may have together. Zero is what
 	// the backend says, if it does.
 	Context int
+	// Cut is what the replica's variant leaves out of messages.
+	Cut wire.Cut
 }
 
 // Options is what a Server is made of.

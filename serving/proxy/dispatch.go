@@ -35,6 +35,9 @@ type Call struct {
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
 	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, header: p.forward(c)}
+	if p.cuts && call.Endpoint.Generates {
+		d.parts = call.Request.Parts()
+	}
 	a := d.run()
 	defer a.close()
 	return d.relay(a)
@@ -53,6 +56,7 @@ type dispatch struct {
 	tried   []int       // replicas, in order
 	lingers bool        // comments have gone out, and nothing else
 	absent  int         // of those tried, the ones that lack the endpoint
+	parts   wire.Parts  // of its messages, where a variant leaves some out
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -129,7 +133,7 @@ func (d *dispatch) attempt(replica int) *answer {
 func (d *dispatch) send(a *answer) {
 	backend := &d.Backends[a.replica]
 	a.model = backend.Model
-	body := d.Request.WithModel(a.model)
+	body := d.Request.For(a.model, d.cut(a.replica))
 	out := (&http.Request{
 		Method: http.MethodPost, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// The host means nothing: a transport leads to one replica.
@@ -141,6 +145,18 @@ func (d *dispatch) send(a *answer) {
 	p.add(a)
 	defer p.remove(a)
 	a.send(backend.Transport, out)
+}
+
+// cut is what the replica gets to see less of the messages. Where a message would be left
+// without any part it gets all of them.
+func (d *dispatch) cut(replica int) wire.Cut {
+	if d.parts.All == 0 {
+		return wire.Cut{}
+	}
+	if c, ok := d.parts.Effect(d.Backends[replica].Cut); ok {
+		return c
+	}
+	return wire.Cut{}
 }
 
 // report reports an attempt that failed.
@@ -229,5 +245,8 @@ func (d *dispatch) mark() {
 	d.Work.Attempts = len(d.tried)
 	h := d.gin.Writer.Header()
 	h[reply.Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
+	if d.parts.All != 0 {
+		h[reply.Modalities] = []string{d.parts.Used(d.cut(d.Work.Replica))}
+	}
 	h[reply.Replica], h[reply.Attempts] = reply.Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))
 }

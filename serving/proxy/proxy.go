@@ -6,6 +6,7 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"gearshift/router/fleet"
@@ -25,6 +26,8 @@ type Backend struct {
 	Model string
 	// Timeouts of this backend's own. Zeros are the server's.
 	Timeouts config.PhaseTimeouts
+	// Cut is what the replica's variant leaves out of messages.
+	Cut wire.Cut
 }
 
 // Health receives how replicas answer. Times are of when an attempt was sent.
@@ -92,6 +95,7 @@ type Proxy struct {
 	budget    *budget          // of further attempts
 	failures  *lograte.Limiter // lines about attempts that failed
 	pending   []pending        // by replica
+	cuts      bool             // a variant leaves something out of messages
 }
 
 // New makes a Proxy.
@@ -99,6 +103,7 @@ func New(o Options) *Proxy {
 	return &Proxy{
 		Options: o, abilities: abilities.New(len(Endpoints)), budget: newBudget(o.Settings().Retries),
 		failures: lograte.New(), pending: make([]pending, len(o.Backends)),
+		cuts: slices.ContainsFunc(o.Backends, func(b Backend) bool { return b.Cut != (wire.Cut{}) }),
 	}
 }
 

@@ -7,6 +7,8 @@ const (
 	Replica   = "X-Gearshift-Replica"
 	Overhead  = "X-Gearshift-Overhead-Us"
 	Attempts  = "X-Gearshift-Attempts"
+	// Modalities names the kinds of parts of the messages that the replica was sent.
+	Modalities = "X-Gearshift-Modalities"
 	// ForwardedFor names the addresses that a request came through, the client's first.
 	ForwardedFor = "X-Forwarded-For"
 )

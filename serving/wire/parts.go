@@ -56,6 +56,20 @@ func (p Parts) Effect(c Cut) (Cut, bool) {
 	return c, true
 }
 
+// Used names what the cut leaves of the parts, as in "text,image:low".
+func (p Parts) Used(c Cut) string {
+	used := "text"
+	for i, name := range [kinds]string{"image", "audio", "video"} {
+		if kind := Modalities(1) << i; p.All&^c.Without&kind != 0 {
+			used += "," + name
+			if kind == Images && c.Coarse {
+				used += ":low"
+			}
+		}
+	}
+	return used
+}
+
 // element is one of the parts of a message's content.
 type element struct {
 	span
