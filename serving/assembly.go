@@ -2,7 +2,6 @@ package serving
 
 import (
 	"crypto/tls"
-	"errors"
 	"os"
 	"slices"
 	"time"
@@ -164,13 +163,11 @@ func (s *Server) begins() error {
 		return err
 	}
 	s.running.Store(first)
-	if s.reloads, err = newReloads(s.metrics.Registry); err != nil {
-		return err
-	}
+	s.reloads = newReloads(s.metrics.Registry)
 	s.gate = s.newGate()
 	s.watchers = append(slices.Clip(s.watchers), trialWatcher{s.trials})
-	r := s.metrics.Registry
-	return errors.Join(r.Register(s.gate), r.Register(drainCollector{s}), r.Register(s.trials))
+	s.metrics.Registry.MustRegister(append(s.gate.Metrics(), s.drainMetrics(), s.trials.Metrics())...)
+	return nil
 }
 
 // tellKeys says who may ask.

@@ -18,6 +18,7 @@ import (
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
 	"gearshift/serving/remote"
+	"gearshift/serving/scrape"
 	"gearshift/serving/wire"
 )
 
@@ -143,19 +144,11 @@ func (s *Server) DrainReplica(replica int, drained bool) {
 
 var drainedDesc = prometheus.NewDesc("gearshift_replica_drained", "Whether an operator keeps new requests away from the replica.", []string{"replica", "variant"}, nil)
 
-// drainCollector shows drained replicas when metrics are scraped.
-type drainCollector struct{ *Server }
-
-// Describe implements [prometheus.Collector].
-func (d drainCollector) Describe(out chan<- *prometheus.Desc) { out <- drainedDesc }
-
-// Collect implements [prometheus.Collector].
-func (d drainCollector) Collect(out chan<- prometheus.Metric) {
-	for i, r := range d.table.Replicas {
-		value := 0.0
-		if d.router.Ledger().Drained(i) {
-			value = 1
+// drainMetrics shows drained replicas when metrics are scraped.
+func (s *Server) drainMetrics() prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		for i, r := range s.table.Replicas {
+			out.Flag(drainedDesc, s.router.Ledger().Drained(i), r.Name, s.table.Variants[r.Variant].Name)
 		}
-		out <- prometheus.MustNewConstMetric(drainedDesc, prometheus.GaugeValue, value, r.Name, d.table.Variants[r.Variant].Name)
-	}
+	}, drainedDesc)
 }

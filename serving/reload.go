@@ -75,7 +75,7 @@ type reloads struct {
 	success *prometheus.GaugeVec   // part
 }
 
-func newReloads(r prometheus.Registerer) (*reloads, error) {
+func newReloads(r prometheus.Registerer) *reloads {
 	x := &reloads{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gearshift_reloads_total",
 			Help: "Reloads that changed something, or failed."}, []string{"part", "result"}),
@@ -88,7 +88,8 @@ func newReloads(r prometheus.Registerer) (*reloads, error) {
 			x.total.WithLabelValues(part, result)
 		}
 	}
-	return x, errors.Join(r.Register(x.total), r.Register(x.success))
+	r.MustRegister(x.total, x.success)
+	return x
 }
 
 // Reload reads the files again, and puts in force what has changed in them: the

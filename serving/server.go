@@ -214,14 +214,14 @@ func New(o Options) (*Server, error) {
 		Table: s.table, Settings: s.settings, Output: o.OutputTokens, Settle: s.settle, Fail: s.fail,
 		NewID: randomID, Clock: s.clock, Log: s.log,
 	})
-	s.metrics.Registry.MustRegister(s.leases)
+	s.metrics.Registry.MustRegister(s.leases.Metrics()...)
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
-	s.metrics.Registry.MustRegister(metrics.Prompts{Corrections: s.adapter.Prompts, Table: s.table})
+	s.metrics.Registry.MustRegister(metrics.Prompts(s.adapter.Prompts, s.table))
 	s.kept = responses.New(s.clock)
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
-	s.metrics.Registry.MustRegister(s.memory, s.clients)
+	s.metrics.Registry.MustRegister(s.memory.Metrics(), s.clients.Metrics())
 	s.proxy = s.newProxy(trusted)
 	var err error
 	if s.operators, err = s.newOperators(o.AdminToken); err != nil {

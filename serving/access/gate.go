@@ -35,7 +35,7 @@ type Options struct {
 	Clock    func() time.Duration
 }
 
-// Gate lets requests in. It is a [prometheus.Collector] of what keys have used.
+// Gate lets requests in.
 type Gate struct {
 	Options
 	keyless prometheus.Counter // requests without a valid key

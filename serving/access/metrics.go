@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/keys"
+	"gearshift/serving/scrape"
 )
 
 var (
@@ -13,26 +14,20 @@ var (
 	keyBudgetDesc   = prometheus.NewDesc("gearshift_key_budget_refusals_total", "Requests of the API key that were refused because a token budget of it is used up.", []string{"key"}, nil)
 )
 
-// Describe implements [prometheus.Collector].
-func (g *Gate) Describe(out chan<- *prometheus.Desc) {
-	g.keyless.Describe(out)
-	out <- keyRequestsDesc
-	out <- keyInFlightDesc
-	out <- keyTokensDesc
-	out <- keyBudgetDesc
+// Metrics are what keys have used, and how many requests came without one.
+func (g *Gate) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{g.keyless, scrape.New(g.collect, keyRequestsDesc, keyInFlightDesc, keyTokensDesc, keyBudgetDesc)}
 }
 
-// Collect implements [prometheus.Collector]. The keys are those in force, so that the labels
-// are those of the keys file.
-func (g *Gate) Collect(out chan<- prometheus.Metric) {
-	g.keyless.Collect(out)
+// collect looks at the keys in force, so that the labels are those of the keys file.
+func (g *Gate) collect(out scrape.Metrics) {
 	for _, h := range g.Ring().Holders() {
 		for _, v := range keys.Verdicts {
-			out <- prometheus.MustNewConstMetric(keyRequestsDesc, prometheus.CounterValue, float64(h.Count(v)), h.Name, v.String())
+			out.Counter(keyRequestsDesc, float64(h.Count(v)), h.Name, v.String())
 		}
-		out <- prometheus.MustNewConstMetric(keyInFlightDesc, prometheus.GaugeValue, float64(h.InFlight()), h.Name)
+		out.Gauge(keyInFlightDesc, float64(h.InFlight()), h.Name)
 		tokens, refused := h.Used()
-		out <- prometheus.MustNewConstMetric(keyTokensDesc, prometheus.CounterValue, float64(tokens), h.Name)
-		out <- prometheus.MustNewConstMetric(keyBudgetDesc, prometheus.CounterValue, float64(refused), h.Name)
+		out.Counter(keyTokensDesc, float64(tokens), h.Name)
+		out.Counter(keyBudgetDesc, float64(refused), h.Name)
 	}
 }

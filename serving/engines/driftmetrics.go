@@ -5,6 +5,7 @@ import (
 
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/serving/scrape"
 )
 
 var (
@@ -16,29 +17,18 @@ var (
 		"Answers compared with the replica's profile.", []string{"replica", "variant"}, nil)
 )
 
-// driftMetrics show what a monitor has measured.
-type driftMetrics struct {
-	monitor *drift.Monitor
-	table   *fleet.Table
-}
-
-// Describe implements [prometheus.Collector].
-func (driftMetrics) Describe(out chan<- *prometheus.Desc) {
-	out <- driftDesc
-	out <- driftAnswersDesc
-	out <- slowDesc
-}
-
-// Collect implements [prometheus.Collector]. Replicas without enough answers have
-// no ratio.
-func (m driftMetrics) Collect(out chan<- prometheus.Metric) {
-	for i, r := range m.table.Replicas {
-		ratio, answers, known := m.monitor.Ratio(i)
-		variant := m.table.Variants[r.Variant].Name
-		out <- prometheus.MustNewConstMetric(driftAnswersDesc, prometheus.CounterValue, float64(answers), r.Name, variant)
-		out <- prometheus.MustNewConstMetric(slowDesc, prometheus.GaugeValue, m.monitor.Shown(i), r.Name, variant)
-		if known {
-			out <- prometheus.MustNewConstMetric(driftDesc, prometheus.GaugeValue, ratio, r.Name, variant)
+// driftMetrics show what the monitor has measured of the replicas. Replicas without enough
+// answers have no ratio.
+func driftMetrics(m *drift.Monitor, t *fleet.Table) prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		for i, r := range t.Replicas {
+			ratio, answers, known := m.Ratio(i)
+			variant := t.Variants[r.Variant].Name
+			out.Counter(driftAnswersDesc, float64(answers), r.Name, variant)
+			out.Gauge(slowDesc, m.Shown(i), r.Name, variant)
+			if known {
+				out.Gauge(driftDesc, ratio, r.Name, variant)
+			}
 		}
-	}
+	}, driftDesc, driftAnswersDesc, slowDesc)
 }

@@ -127,9 +127,9 @@ func (e *Engines) Sign(replica int) { e.health.monitor.Sign(replica) }
 
 // Metrics are what the engines are doing.
 func (e *Engines) Metrics() []prometheus.Collector {
-	list := []prometheus.Collector{e.metrics, e.lifecycle.metrics}
+	list := append(e.metrics.collectors(), e.lifecycle.metrics.collectors()...)
 	if e.Drift != nil {
-		list = append(list, driftMetrics{e.Drift, e.table})
+		list = append(list, driftMetrics(e.Drift, e.table))
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/fleet"
+	"gearshift/serving/scrape"
 )
 
 var replicaStateDesc = prometheus.NewDesc("gearshift_replica_lifecycle",
@@ -56,32 +57,21 @@ func (m *lifecycleMetrics) begin(replica string) {
 	}
 }
 
-// Describe implements [prometheus.Collector].
-func (m *lifecycleMetrics) Describe(out chan<- *prometheus.Desc) {
-	out <- replicaStateDesc
-	out <- placementDesc
-	m.actions.Describe(out)
-	m.seconds.Describe(out)
-	m.unread.Describe(out)
+// collectors are all of them.
+func (m *lifecycleMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.actions, m.seconds, m.unread, scrape.New(m.collect, replicaStateDesc, placementDesc)}
 }
 
-// Collect implements [prometheus.Collector].
-func (m *lifecycleMetrics) Collect(out chan<- prometheus.Metric) {
+// collect shows where replicas are placed.
+func (m *lifecycleMetrics) collect(out scrape.Metrics) {
 	table := m.engines.table
-	out <- prometheus.MustNewConstMetric(placementDesc, prometheus.GaugeValue, float64(m.engines.Ledger.Epoch()))
+	out.Gauge(placementDesc, float64(m.engines.Ledger.Epoch()))
 	for i, r := range table.Replicas {
 		now := m.engines.Ledger.State(i)
 		for _, state := range fleet.States() {
-			value := 0.0
-			if state == now {
-				value = 1
-			}
-			out <- prometheus.MustNewConstMetric(replicaStateDesc, prometheus.GaugeValue, value, r.Name, table.Variants[r.Variant].Name, state.String())
+			out.Flag(replicaStateDesc, state == now, r.Name, table.Variants[r.Variant].Name, state.String())
 		}
 	}
-	m.actions.Collect(out)
-	m.seconds.Collect(out)
-	m.unread.Collect(out)
 }
 
 // ended counts an action.

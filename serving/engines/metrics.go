@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/health"
+	"gearshift/serving/scrape"
 )
 
 var (
@@ -71,48 +72,30 @@ func (m *metrics) probed(replicas []int, f health.Finding) {
 	}
 }
 
-// Describe implements [prometheus.Collector].
-func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	m.ejections.Describe(out)
-	m.spared.Describe(out)
-	m.probes.Describe(out)
-	for _, d := range []*prometheus.Desc{stateDesc, busyDesc, gaugeAgeDesc, elsewhereDesc, engineKVDesc, engineBusyDesc} {
-		out <- d
-	}
+// collectors are all of them.
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.ejections, m.spared, m.probes,
+		scrape.New(m.collect, stateDesc, busyDesc, gaugeAgeDesc, elsewhereDesc, engineKVDesc, engineBusyDesc)}
 }
 
-// Collect implements [prometheus.Collector].
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	m.ejections.Collect(out)
-	m.spared.Collect(out)
-	m.probes.Collect(out)
-	gauge := func(d *prometheus.Desc, value float64, labels []string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
+// collect shows the health of replicas, and what their engines report.
+func (m *metrics) collect(out scrape.Metrics) {
 	for i, status := range m.engines.health.monitor.Statuses() {
 		for _, state := range health.States {
-			value := 0.0
-			if state == status.State {
-				value = 1
-			}
-			gauge(stateDesc, value, m.labels(i, state.String()))
+			out.Flag(stateDesc, state == status.State, m.labels(i, state.String())...)
 		}
-		value := 0.0
-		if status.Busy {
-			value = 1
-		}
-		gauge(busyDesc, value, m.labels(i))
+		out.Flag(busyDesc, status.Busy, m.labels(i)...)
 	}
 	now := m.engines.Clock()
 	for i, g := range m.engines.signals.Signals() {
 		if !g.Read {
 			continue
 		}
-		gauge(gaugeAgeDesc, (now - g.At).Seconds(), m.labels(i))
-		gauge(elsewhereDesc, float64(g.Others.InFlight), m.labels(i))
+		out.Gauge(gaugeAgeDesc, (now - g.At).Seconds(), m.labels(i)...)
+		out.Gauge(elsewhereDesc, float64(g.Others.InFlight), m.labels(i)...)
 		said := func(d *prometheus.Desc, value float64, labels []string) {
 			if value >= 0 && !g.Stale {
-				gauge(d, value, labels)
+				out.Gauge(d, value, labels...)
 			}
 		}
 		said(engineKVDesc, g.KVUse, m.labels(i))

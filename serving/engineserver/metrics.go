@@ -9,6 +9,7 @@ import (
 
 	"gearshift/serving/backend"
 	"gearshift/serving/repository"
+	"gearshift/serving/scrape"
 )
 
 // Buckets of the histograms, in seconds: vLLM's own.
@@ -50,7 +51,9 @@ func newMetrics(s *Server, block int) *metrics {
 	m.requests = histogram("e2e_request_latency_seconds", "Time from arrival to the end of successful requests.", requestBuckets)
 	m.prompted = counter("prompt_tokens_total", "Prompt tokens of requests that ended.")
 	m.succeeded = counter("request_success_total", "Requests that ended, by reason.", "finished_reason")
-	registry.MustRegister(m)
+	registry.MustRegister(scrape.New(m.collect,
+		runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc,
+		stateDesc, heldDesc, needDesc, loadTimeDesc, wakeTimeDesc, loadsDesc, inFlightDesc, memoryDesc, memoryHeldDesc, sleepStateDesc))
 	m.http = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return m
 }
@@ -125,77 +128,53 @@ var (
 	sleepStateDesc = prometheus.NewDesc("vllm:engine_sleep_state", "1 for what the model's sleep keeps: awake, weights_offloaded or discard_all.", []string{"sleep_state", "model_name"}, engineLabel)
 )
 
-// Describe implements [prometheus.Collector].
-func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		runningDesc, waitingDesc, cacheDesc, oldCacheDesc, preemptionsDesc, generatedDesc, cacheConfigDesc,
-		stateDesc, heldDesc, needDesc, loadTimeDesc, wakeTimeDesc, loadsDesc, inFlightDesc, memoryDesc, memoryHeldDesc, sleepStateDesc,
-	} {
-		out <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
+// collect collects what the models report of themselves.
+func (m *metrics) collect(out scrape.Metrics) {
 	for _, s := range m.server.models.Statuses() {
-		m.collectLife(out, s)
+		collectLife(out, s)
 		if s.Engine != nil {
 			m.collectLoad(out, s)
 		}
 	}
 	total, held := m.server.models.Memory()
 	if total > 0 {
-		out <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(total))
+		out.Gauge(memoryDesc, float64(total))
 	}
-	out <- prometheus.MustNewConstMetric(memoryHeldDesc, prometheus.GaugeValue, float64(held))
+	out.Gauge(memoryHeldDesc, float64(held))
 }
 
 // collectLoad collects what a model that is ready says of its engine.
-func (m *metrics) collectLoad(out chan<- prometheus.Metric, s repository.Status) {
+func (m *metrics) collectLoad(out scrape.Metrics, s repository.Status) {
 	load := s.Engine.Load()
 	if m.server.faults.current().Lie {
 		load.Running, load.Waiting, load.CacheUsage = 0, 0, 0
 	}
-	gauge := func(d *prometheus.Desc, value float64) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Name)
-	}
-	gauge(runningDesc, float64(load.Running))
-	gauge(waitingDesc, float64(load.Waiting))
-	gauge(cacheDesc, load.CacheUsage)
-	gauge(oldCacheDesc, load.CacheUsage)
+	out.Gauge(runningDesc, float64(load.Running), s.Name)
+	out.Gauge(waitingDesc, float64(load.Waiting), s.Name)
+	out.Gauge(cacheDesc, load.CacheUsage, s.Name)
+	out.Gauge(oldCacheDesc, load.CacheUsage, s.Name)
 	if s.Context > 0 {
-		out <- prometheus.MustNewConstMetric(cacheConfigDesc, prometheus.GaugeValue, 1, strconv.Itoa(m.block), strconv.Itoa(s.Context/m.block), s.Name)
+		out.Gauge(cacheConfigDesc, 1, strconv.Itoa(m.block), strconv.Itoa(s.Context/m.block), s.Name)
 	}
-	out <- prometheus.MustNewConstMetric(preemptionsDesc, prometheus.CounterValue, float64(load.Preemptions), s.Name)
-	out <- prometheus.MustNewConstMetric(generatedDesc, prometheus.CounterValue, float64(load.Tokens), s.Name)
+	out.Counter(preemptionsDesc, float64(load.Preemptions), s.Name)
+	out.Counter(generatedDesc, float64(load.Tokens), s.Name)
 }
 
 // collectLife collects where the model is in its life.
-func (m *metrics) collectLife(out chan<- prometheus.Metric, s repository.Status) {
-	value := func(d *prometheus.Desc, kind prometheus.ValueType, x float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, kind, x, labels...)
-	}
+func collectLife(out scrape.Metrics, s repository.Status) {
 	for state := repository.Unloaded; state <= repository.Failed; state++ {
-		value(stateDesc, prometheus.GaugeValue, one(state == s.State), s.Name, state.String())
+		out.Flag(stateDesc, state == s.State, s.Name, state.String())
 	}
-	value(heldDesc, prometheus.GaugeValue, float64(s.Held), s.Name)
-	value(needDesc, prometheus.GaugeValue, float64(s.Model.Memory), s.Name)
-	value(loadTimeDesc, prometheus.GaugeValue, s.LoadTime.Seconds(), s.Name)
-	value(wakeTimeDesc, prometheus.GaugeValue, s.WakeTime.Seconds(), s.Name)
-	value(loadsDesc, prometheus.CounterValue, float64(s.Loads), s.Name, "ok")
-	value(loadsDesc, prometheus.CounterValue, float64(s.Failures), s.Name, "failed")
-	value(inFlightDesc, prometheus.GaugeValue, float64(s.InFlight), s.Name)
+	out.Gauge(heldDesc, float64(s.Held), s.Name)
+	out.Gauge(needDesc, float64(s.Model.Memory), s.Name)
+	out.Gauge(loadTimeDesc, s.LoadTime.Seconds(), s.Name)
+	out.Gauge(wakeTimeDesc, s.WakeTime.Seconds(), s.Name)
+	out.Counter(loadsDesc, float64(s.Loads), s.Name, "ok")
+	out.Counter(loadsDesc, float64(s.Failures), s.Name, "failed")
+	out.Gauge(inFlightDesc, float64(s.InFlight), s.Name)
 	if s.State == repository.Ready || s.State == repository.Asleep {
 		for level, name := range []string{"awake", "weights_offloaded", "discard_all"} {
-			value(sleepStateDesc, prometheus.GaugeValue, one(int(s.Level) == level), name, s.Name)
+			out.Flag(sleepStateDesc, int(s.Level) == level, name, s.Name)
 		}
 	}
-}
-
-// one is 1 for yes and 0 for no.
-func one(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

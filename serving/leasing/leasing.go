@@ -18,6 +18,7 @@ import (
 	"gearshift/serving/keys"
 	"gearshift/serving/leases"
 	"gearshift/serving/metrics"
+	"gearshift/serving/scrape"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -39,8 +40,7 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Manager has the leases that are held. It is a [prometheus.Collector] of theirs. Its methods
-// may be called from any goroutine.
+// Manager has the leases that are held. Its methods may be called from any goroutine.
 type Manager struct {
 	Options
 	set     *leases.Set[leasedWork]
@@ -245,27 +245,20 @@ func (m *Manager) Revoke(f func(key, id string) bool, by string) int {
 
 var leasesDesc = prometheus.NewDesc("gearshift_leases", "Leases of the route endpoint that are held, by whether an API key took them.", []string{"holder"}, nil)
 
-// Describe implements [prometheus.Collector].
-func (m *Manager) Describe(out chan<- *prometheus.Desc) {
-	m.refused.Describe(out)
-	m.ended.Describe(out)
-	out <- leasesDesc
-}
-
-// Collect implements [prometheus.Collector]. It counts the leases as they are then.
-func (m *Manager) Collect(out chan<- prometheus.Metric) {
-	m.refused.Collect(out)
-	m.ended.Collect(out)
-	keyed, anonymous := 0.0, 0.0
-	for _, x := range m.set.List() {
-		if x.Key == "" {
-			anonymous++
-		} else {
-			keyed++
+// Metrics are those of the leases. The ones that are held are counted when metrics are scraped.
+func (m *Manager) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{m.refused, m.ended, scrape.New(func(out scrape.Metrics) {
+		keyed, anonymous := 0.0, 0.0
+		for _, x := range m.set.List() {
+			if x.Key == "" {
+				anonymous++
+			} else {
+				keyed++
+			}
 		}
-	}
-	out <- prometheus.MustNewConstMetric(leasesDesc, prometheus.GaugeValue, keyed, "key")
-	out <- prometheus.MustNewConstMetric(leasesDesc, prometheus.GaugeValue, anonymous, "anonymous")
+		out.Gauge(leasesDesc, keyed, "key")
+		out.Gauge(leasesDesc, anonymous, "anonymous")
+	}, leasesDesc)}
 }
 
 // Unseen is what leased work is assumed to hold in addition to its prompt.

@@ -13,6 +13,7 @@ import (
 
 	"gearshift/serving/config"
 	"gearshift/serving/connections"
+	"gearshift/serving/scrape"
 	"gearshift/serving/wire"
 )
 
@@ -105,26 +106,16 @@ var (
 		[]string{"reason"}, nil)
 )
 
-// Describe implements [prometheus.Collector].
-func (x *Connections) Describe(out chan<- *prometheus.Desc) {
-	out <- connectionsOpen
-	out <- connectionsBounds
-	out <- connectionsClosed
-}
-
-// Collect implements [prometheus.Collector].
-func (x *Connections) Collect(out chan<- prometheus.Metric) {
-	open, bounds, counts := x.Usage()
-	gauge := func(d *prometheus.Desc, v int, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
-	}
-	gauge(connectionsOpen, open)
-	gauge(connectionsBounds, bounds.Total, "total")
-	gauge(connectionsBounds, bounds.PerAddress, "address")
-	for _, c := range []struct {
-		reason string
-		n      uint64
-	}{{connections.ReasonTotal, counts.Total}, {connections.ReasonAddress, counts.Address}, {"headers", counts.Headers}, {"idle", counts.Idle}} {
-		out <- prometheus.MustNewConstMetric(connectionsClosed, prometheus.CounterValue, float64(c.n), c.reason)
-	}
+// Metrics shows the connections of clients, their bounds, and those that were refused or closed.
+func (x *Connections) Metrics() prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		open, bounds, counts := x.Usage()
+		out.Gauge(connectionsOpen, float64(open))
+		out.Gauge(connectionsBounds, float64(bounds.Total), "total")
+		out.Gauge(connectionsBounds, float64(bounds.PerAddress), "address")
+		out.Counter(connectionsClosed, float64(counts.Total), connections.ReasonTotal)
+		out.Counter(connectionsClosed, float64(counts.Address), connections.ReasonAddress)
+		out.Counter(connectionsClosed, float64(counts.Headers), "headers")
+		out.Counter(connectionsClosed, float64(counts.Idle), "idle")
+	}, connectionsOpen, connectionsBounds, connectionsClosed)
 }

@@ -12,6 +12,7 @@ import (
 
 	"gearshift/serving/config"
 	"gearshift/serving/memory"
+	"gearshift/serving/scrape"
 )
 
 // Memory bounds the memory of requests in flight.
@@ -66,34 +67,20 @@ var (
 		[]string{"kind", "reason"}, nil)
 )
 
-// Describe implements [prometheus.Collector].
-func (m *Memory) Describe(out chan<- *prometheus.Desc) {
-	out <- memoryHeld
-	out <- memoryLimits
-	out <- memoryRefusals
+// Metrics shows the bytes that requests hold, their bounds, and what was refused for them.
+func (m *Memory) Metrics() prometheus.Collector {
+	return scrape.New(m.collect, memoryHeld, memoryLimits, memoryRefusals)
 }
 
-// Collect implements [prometheus.Collector].
-func (m *Memory) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v int64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+func (m *Memory) collect(out scrape.Metrics) {
+	show := func(kind string, held, limit int64, full uint64, reason string, others uint64) {
+		out.Gauge(memoryHeld, float64(held), kind)
+		out.Gauge(memoryLimits, float64(limit), kind)
+		out.Counter(memoryRefusals, float64(full), kind, "full")
+		out.Counter(memoryRefusals, float64(others), kind, reason)
 	}
-	count := func(v uint64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(memoryRefusals, prometheus.CounterValue, float64(v), labels...)
-	}
-	for _, x := range []struct {
-		kind  string
-		class memory.Class
-	}{{"small_bodies", memory.SmallBodies}, {"large_bodies", memory.LargeBodies}} {
-		u := m.Bodies.Usage(x.class)
-		gauge(memoryHeld, u.Held, x.kind)
-		gauge(memoryLimits, u.Limit, x.kind)
-		count(u.Full, x.kind, "full")
-		count(u.Slow, x.kind, "slow")
-	}
-	u := m.Answers.Usage()
-	gauge(memoryHeld, u.Held, "answers")
-	gauge(memoryLimits, u.Limit, "answers")
-	count(u.Full, "answers", "full")
-	count(u.Unread, "answers", "unread")
+	small, large, answers := m.Bodies.Usage(memory.SmallBodies), m.Bodies.Usage(memory.LargeBodies), m.Answers.Usage()
+	show("small_bodies", small.Held, small.Limit, small.Full, "slow", small.Slow)
+	show("large_bodies", large.Held, large.Limit, large.Full, "slow", large.Slow)
+	show("answers", answers.Held, answers.Limit, answers.Full, "unread", answers.Unread)
 }

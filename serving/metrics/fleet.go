@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/scrape"
 	"gearshift/serving/work"
 )
 
@@ -16,37 +17,19 @@ var (
 	policyDesc   = prometheus.NewDesc("gearshift_policy_info", "The policy in charge; always 1.", []string{"policy", "version"}, nil)
 )
 
-// fleetCollector reads the ledger when metrics are scraped, so that there is
-// one count of the requests in flight and it cannot drift.
-type fleetCollector struct {
-	router work.Router
-	clock  work.Clock
-}
-
-// Describe implements [prometheus.Collector].
-func (f *fleetCollector) Describe(out chan<- *prometheus.Desc) {
-	out <- inFlightDesc
-	out <- upDesc
-	out <- rateDesc
-	out <- policyDesc
-}
-
-// Collect implements [prometheus.Collector].
-func (f *fleetCollector) Collect(out chan<- prometheus.Metric) {
-	var v fleet.View
-	f.router.Ledger().View(f.clock(), &v)
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	for i, r := range v.Table.Replicas {
-		variant, up := v.Table.Variants[r.Variant].Name, 1.0
-		if v.Down[i] {
-			up = 0
+// fleetMetrics read the ledger when metrics are scraped, so that there is one count of the
+// requests in flight and it cannot drift.
+func fleetMetrics(r work.Router, clock work.Clock) prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		var v fleet.View
+		r.Ledger().View(clock(), &v)
+		for i, r := range v.Table.Replicas {
+			variant := v.Table.Variants[r.Variant].Name
+			out.Gauge(inFlightDesc, float64(v.Own(i)), r.Name, variant)
+			out.Flag(upDesc, !v.Down[i], r.Name, variant)
 		}
-		gauge(inFlightDesc, float64(v.Own(i)), r.Name, variant)
-		gauge(upDesc, up, r.Name, variant)
-	}
-	gauge(rateDesc, v.Rate)
-	name, version, _ := strings.Cut(f.router.PolicyName(), "@")
-	gauge(policyDesc, 1, name, version)
+		out.Gauge(rateDesc, v.Rate)
+		name, version, _ := strings.Cut(r.PolicyName(), "@")
+		out.Gauge(policyDesc, 1, name, version)
+	}, inFlightDesc, upDesc, rateDesc, policyDesc)
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/router/fleet"
+	"gearshift/serving/scrape"
 	"gearshift/serving/work"
 )
 
@@ -14,23 +15,12 @@ var (
 		"Prompts whose tokens, as an engine counted them, were compared with the estimate.", []string{"task"}, nil)
 )
 
-// Prompts are the metrics of the corrections of prompts' lengths, by task.
-type Prompts struct {
-	Corrections work.Prompts
-	Table       *fleet.Table
-}
-
-// Describe implements [prometheus.Collector].
-func (Prompts) Describe(out chan<- *prometheus.Desc) {
-	out <- promptRatioDesc
-	out <- promptCountsDesc
-}
-
-// Collect implements [prometheus.Collector].
-func (m Prompts) Collect(out chan<- prometheus.Metric) {
-	for i := range m.Corrections {
-		task := m.Table.Tasks[i].Name
-		out <- prometheus.MustNewConstMetric(promptRatioDesc, prometheus.GaugeValue, m.Corrections[i].Value(), task)
-		out <- prometheus.MustNewConstMetric(promptCountsDesc, prometheus.CounterValue, float64(m.Corrections[i].Counts()), task)
-	}
+// Prompts shows the corrections of prompts' lengths, by task.
+func Prompts(corrections work.Prompts, t *fleet.Table) prometheus.Collector {
+	return scrape.New(func(out scrape.Metrics) {
+		for i := range corrections {
+			out.Gauge(promptRatioDesc, corrections[i].Value(), t.Tasks[i].Name)
+			out.Counter(promptCountsDesc, float64(corrections[i].Counts()), t.Tasks[i].Name)
+		}
+	}, promptRatioDesc, promptCountsDesc)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/serving/scrape"
 )
 
 var (
@@ -88,20 +90,12 @@ func (b *Queue) Status() []QueueStatus {
 	return list
 }
 
-// Describe implements [prometheus.Collector].
-func (b *Queue) Describe(out chan<- *prometheus.Desc) {
-	out <- queueDesc
-	out <- shedDesc
-	b.waits.Describe(out)
-}
-
-// Collect implements [prometheus.Collector].
-func (b *Queue) Collect(out chan<- prometheus.Metric) {
+// collect shows the queue as it is when metrics are scraped.
+func (b *Queue) collect(out scrape.Metrics) {
 	for _, c := range b.Status() {
-		out <- prometheus.MustNewConstMetric(queueDesc, prometheus.GaugeValue, float64(c.Waiting), c.Class)
+		out.Gauge(queueDesc, float64(c.Waiting), c.Class)
 		for _, reason := range b.reasons {
-			out <- prometheus.MustNewConstMetric(shedDesc, prometheus.CounterValue, float64(c.Shed[reason]), c.Class, reason)
+			out.Counter(shedDesc, float64(c.Shed[reason]), c.Class, reason)
 		}
 	}
-	b.waits.Collect(out)
 }

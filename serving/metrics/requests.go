@@ -15,6 +15,7 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/config"
+	"gearshift/serving/scrape"
 	"gearshift/serving/work"
 )
 
@@ -138,7 +139,7 @@ func New(o Options) *Requests {
 	b.tokenPaces = histogram("time_per_output_token_seconds", "Time from arrival to the end of completed requests, divided by their output tokens.", paceBuckets, "variant")
 	b.choices = newChoices(t, registry)
 	b.Queue = newQueue(o.Reasons, o.Waiting)
-	registry.MustRegister(b.Queue, &fleetCollector{router: o.Router, clock: o.Clock},
+	registry.MustRegister(b.Queue.waits, scrape.New(b.Queue.collect, queueDesc, shedDesc), fleetMetrics(o.Router, o.Clock),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	b.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 	return b

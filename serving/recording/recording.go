@@ -12,12 +12,13 @@ import (
 	"gearshift/router"
 	"gearshift/router/fleet"
 	"gearshift/serving/experience"
+	"gearshift/serving/scrape"
 	"gearshift/serving/work"
 )
 
 // Recorder keeps routed requests in a store. It is the Router that the server
 // routes by, where it sees what was known, and is called when work ends, where it hears how.
-// It is a [prometheus.Collector] of what it has logged. It costs a request that is not sampled
+// It costs a request that is not sampled
 // no memory and no lock.
 type Recorder struct {
 	work.Router
@@ -27,9 +28,6 @@ type Recorder struct {
 	mu   sync.Mutex // protects open
 	open map[uint64]*experience.Row
 }
-
-// Metrics are what a server registers of the Recorder.
-func (c *Recorder) Metrics() []prometheus.Collector { return []prometheus.Collector{c} }
 
 // mostOpen bounds the rows of requests under way.
 const mostOpen = 1 << 16
@@ -131,12 +129,11 @@ func (c *Recorder) Ended(w *work.Work, r work.Result) {
 var experienceRows = prometheus.NewDesc("gearshift_experience_rows_total",
 	"Routed requests for the log of experience, by whether they were written or dropped.", []string{"result"}, nil)
 
-// Describe implements [prometheus.Collector].
-func (c *Recorder) Describe(descs chan<- *prometheus.Desc) { descs <- experienceRows }
-
-// Collect implements [prometheus.Collector].
-func (c *Recorder) Collect(metrics chan<- prometheus.Metric) {
-	n := c.store.Stats()
-	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Written), "written")
-	metrics <- prometheus.MustNewConstMetric(experienceRows, prometheus.CounterValue, float64(n.Dropped), "dropped")
+// Metrics count the rows, written and dropped.
+func (c *Recorder) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{scrape.New(func(out scrape.Metrics) {
+		n := c.store.Stats()
+		out.Counter(experienceRows, float64(n.Written), "written")
+		out.Counter(experienceRows, float64(n.Dropped), "dropped")
+	}, experienceRows)}
 }

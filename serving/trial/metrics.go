@@ -1,6 +1,10 @@
 package trial
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gearshift/serving/scrape"
+)
 
 var (
 	infoDesc     = prometheus.NewDesc("gearshift_trial_info", "The policy on trial; always 1.", []string{"policy", "state"}, nil)
@@ -12,42 +16,36 @@ var (
 	utilityDesc  = prometheus.NewDesc("gearshift_trial_utility", "Mean utility that the judged requests of each side have earned.", []string{"side"}, nil)
 )
 
-// Describe implements [prometheus.Collector].
-func (t *Trials) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{infoDesc, shareDesc, choicesDesc, faultsDesc, expectedDesc, requestsDesc, utilityDesc} {
-		out <- d
-	}
+// Metrics shows the trial. Without one there are no metrics.
+func (t *Trials) Metrics() prometheus.Collector {
+	return scrape.New(t.collect, infoDesc, shareDesc, choicesDesc, faultsDesc, expectedDesc, requestsDesc, utilityDesc)
 }
 
-// Collect implements [prometheus.Collector]. Without a trial there are no metrics.
-func (t *Trials) Collect(out chan<- prometheus.Metric) {
+func (t *Trials) collect(out scrape.Metrics) {
 	r := t.Policies().Trial
 	if r == nil {
 		return
 	}
-	send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, kind, value, labels...)
-	}
-	send(infoDesc, prometheus.GaugeValue, 1, r.Policy, r.State)
-	send(shareDesc, prometheus.GaugeValue, r.Share)
+	out.Gauge(infoDesc, 1, r.Policy, r.State)
+	out.Gauge(shareDesc, r.Share)
 	now, _ := t.policies.Trial() // with the zeros, which the report leaves out
 	for task, rows := range now.Choices {
 		for charge, row := range rows {
 			for theirs, n := range row {
-				send(choicesDesc, prometheus.CounterValue, float64(n),
+				out.Counter(choicesDesc, float64(n),
 					t.table.Tasks[task].Name, t.table.Variants[charge].Name, t.table.Variants[theirs].Name)
 			}
 		}
 	}
 	for reason, n := range now.Faults {
-		send(faultsDesc, prometheus.CounterValue, float64(n), reason)
+		out.Counter(faultsDesc, float64(n), reason)
 	}
 	if r.Expected != nil {
-		send(expectedDesc, prometheus.GaugeValue, r.Expected.InCharge, "in_charge")
-		send(expectedDesc, prometheus.GaugeValue, r.Expected.Trial, "trial")
+		out.Gauge(expectedDesc, r.Expected.InCharge, "in_charge")
+		out.Gauge(expectedDesc, r.Expected.Trial, "trial")
 	}
 	for side, m := range map[string]Side{"in_charge": r.Measured.InCharge, "trial": r.Measured.Trial} {
-		send(requestsDesc, prometheus.CounterValue, float64(m.Requests), side)
-		send(utilityDesc, prometheus.GaugeValue, m.Utility, side)
+		out.Counter(requestsDesc, float64(m.Requests), side)
+		out.Gauge(utilityDesc, m.Utility, side)
 	}
 }
