@@ -181,12 +181,15 @@ func TestBadRequests(t *testing.T) {
 		`{"audio": "aGk="}`:      "it is no RIFF WAVE file",
 		`{"input": "a`:           "",
 		`{"input": "abcdefghi"}`: `"code":"context_length_exceeded"`,
-		fmt.Sprintf(`{"input": %q}`, strings.Repeat("x", 1000)):       `"code":"context_length_exceeded"`,
-		fmt.Sprintf(`{"image": %q}`, white(t, 5000, 1)):               "5000×1 pixels",
-		fmt.Sprintf(`{"audio": %q}`, in64(wav(3, 1, 16, 10, 1))):      "its format is another",
-		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 8, 10, 1))):       "its format is another",
-		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10))):         "it holds no sound",
-		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10, 1)[:30])): "its format is another",
+		fmt.Sprintf(`{"input": %q}`, strings.Repeat("x", 1000)):          `"code":"context_length_exceeded"`,
+		fmt.Sprintf(`{"image": %q}`, white(t, 5000, 1)):                  "5000×1 pixels",
+		fmt.Sprintf(`{"audio": %q}`, in64(wav(3, 1, 16, 10, 1))):         "its format is another",
+		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 8, 10, 1))):          "its format is another",
+		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10))):            "it holds no sound",
+		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10, 1, 2)[:46])): `it is truncated: of the 4 bytes of its part \"data\" there are 2`,
+		fmt.Sprintf(`{"image": %q}`, cut(white(t, 9, 5), 60)):            "it is truncated: the file ends within the image",
+		fmt.Sprintf(`{"image": %q}`, cut(white(t, 9, 5), 24)):            "it is truncated: the file ends within the image",
+		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10, 1)[:30])):    `it is truncated: of the 16 bytes of its part \"fmt \" there are 10`,
 	} {
 		if status, text := ask(t, e, body); status != 400 || !strings.Contains(text, want) {
 			t.Errorf("%.40s: %d %s", body, status, text)
@@ -264,6 +267,7 @@ func TestFailures(t *testing.T) {
 	tok := words(t)
 	for want, change := range map[string]func(*Config, *fake){
 		"the tokenizer does not match": func(_ *Config, f *fake) { f.size++ },
+		"has 263 tokens, the model 0":  func(_ *Config, f *fake) { f.size = 0 },
 		"there are 2 labels":           func(c *Config, _ *fake) { c.Labels = c.Labels[:2] },
 		"at least 1 must be computed":  func(c *Config, _ *fake) { c.MaxBatch = 0 },
 		"a sampling rate of 0":         func(c *Config, _ *fake) { c.SamplingRate = 0 },
@@ -279,8 +283,10 @@ func TestFailures(t *testing.T) {
 func TestFolderFaults(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"{": "not the JSON", "{}": "it lacks max_position_embeddings",
-		`{"max_position_embeddings": 8, "sampling_rate": 8}`:                                          "vocab_size",
+		"{": "not the JSON",
+		`{"max_position_embeddings": 8, "sampling_rate": 8}`: "it has one of vocab_size and max_position_embeddings",
+		`{"vocab_size": 8, "sampling_rate": 8}`:              "it has one of vocab_size and max_position_embeddings",
+		`{"sampling_rate": -8}`:                              "negative",
 		`{"max_position_embeddings": 8, "sampling_rate": 8, "vocab_size": 8, "id2label": {"1": "x"}}`: "none with the number 0",
 		`{"max_position_embeddings": 8, "sampling_rate": 8, "vocab_size": 8}`:                         "tokenizer.json",
 	} {
@@ -306,4 +312,13 @@ func FuzzMedia(f *testing.F) {
 			t.Errorf("%d pixels", len(values))
 		}
 	})
+}
+
+// cut is the first bytes of what is in base 64.
+func cut(text string, n int) string {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		panic(err)
+	}
+	return base64.StdEncoding.EncodeToString(data[:n])
 }

@@ -24,11 +24,24 @@ type Input struct {
 	Audio  []float32 // samples from −1 to 1
 }
 
-// Layout is the shape of a model.
+// Layout is the shape of a model. What is 0 is of a modality that the model lacks.
 type Layout struct {
 	Labels, Vocabulary      int
 	ImageSide, AudioSamples int
 }
+
+// takes are the modalities of the model, by the names that answers have for them.
+func (l Layout) takes() (names []string) {
+	for i, size := range [modalities]int{l.Vocabulary, l.ImageSide, l.AudioSamples} {
+		if size > 0 {
+			names = append(names, modalityNames[i])
+		}
+	}
+	return names
+}
+
+// modalityNames are in the order of the mask.
+var modalityNames = [modalities]string{"text", "image", "audio"}
 
 // Model computes. One goroutine uses it.
 type Model interface {
@@ -80,17 +93,22 @@ type job struct {
 	err    error
 }
 
-// New starts an engine; Close ends it, and closes the model.
+// New starts an engine; Close ends it, and closes the model. The tokenizer is nil if the
+// model takes no text.
 func New(m Model, t *tokenizer.Tokenizer, c Config) (*Engine, error) {
 	l := m.Layout()
 	switch {
-	case t.Size() != l.Vocabulary:
+	case len(l.takes()) == 0:
+		return nil, errors.New("the model has no modality")
+	case l.Vocabulary > 0 && t == nil:
+		return nil, errors.New("the model takes text, and there is no tokenizer: its configuration has no vocab_size")
+	case t != nil && t.Size() != l.Vocabulary:
 		return nil, fmt.Errorf("the tokenizer does not match the model: it has %d tokens, the model %d", t.Size(), l.Vocabulary)
 	case len(c.Labels) != l.Labels:
 		return nil, fmt.Errorf("there are %d labels, and the model distinguishes %d", len(c.Labels), l.Labels)
 	case c.MaxBatch < 1:
 		return nil, fmt.Errorf("at least 1 must be computed at once, not %d", c.MaxBatch)
-	case c.SamplingRate < 1:
+	case l.AudioSamples > 0 && c.SamplingRate < 1:
 		return nil, fmt.Errorf("a sampling rate of %d is none", c.SamplingRate)
 	}
 	e := &Engine{config: c, model: m, tokenizer: t}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"gearshift/serving/backend/tokenizer"
@@ -11,17 +12,21 @@ import (
 
 // Folder is what lies next to a classifier's model file.
 type Folder struct {
-	Tokenizer    *tokenizer.Tokenizer
+	Tokenizer    *tokenizer.Tokenizer // nil if the model takes no text
 	Labels       []string
 	Context      int
 	SamplingRate int
-	Vocabulary   int // of the model
+	Vocabulary   int // of the model; 0 if it takes no text
 }
 
-// ReadFolder reads config.json and tokenizer.json.
+// ReadFolder reads config.json, and tokenizer.json if the model takes text.
 func ReadFolder(dir string) (f *Folder, err error) {
 	f = new(Folder)
-	if f.Tokenizer, err = tokenizer.LoadFolder(dir, f.config); err != nil {
+	err = tokenizer.Configure(dir, f.config)
+	if err == nil && f.Vocabulary > 0 {
+		f.Tokenizer, err = tokenizer.Load(filepath.Join(dir, "tokenizer.json"))
+	}
+	if err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -40,8 +45,11 @@ func (f *Folder) config(data []byte) error {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("it is not the JSON of a model's configuration: %w", err)
 	}
-	if c.Context < 1 || c.Rate < 1 || c.Vocabulary < 1 {
-		return errors.New("it lacks max_position_embeddings, sampling_rate or vocab_size")
+	switch {
+	case c.Vocabulary < 0 || c.Rate < 0 || c.Context < 0:
+		return errors.New("its vocab_size, sampling_rate or max_position_embeddings is negative")
+	case (c.Vocabulary > 0) != (c.Context > 0):
+		return errors.New("it has one of vocab_size and max_position_embeddings; a model of text has both, and any other neither")
 	}
 	for i := range len(c.Labels) {
 		label, ok := c.Labels[strconv.Itoa(i)]

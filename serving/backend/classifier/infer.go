@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"gearshift/serving/backend"
 )
@@ -25,18 +26,23 @@ const (
 // Signature implements [backend.Described].
 func (e *Engine) Signature() backend.Signature {
 	l := e.model.Layout()
-	side := int64(l.ImageSide)
+	var inputs []backend.TensorType
+	if l.Vocabulary > 0 {
+		inputs = append(inputs,
+			backend.TensorType{Name: textInput, Datatype: backend.Bytes, Shape: []int64{-1}},
+			backend.TensorType{Name: tokenInput, Datatype: backend.Int64, Shape: []int64{-1, -1}},
+			backend.TensorType{Name: maskInput, Datatype: backend.Int64, Shape: []int64{-1, -1}})
+	}
+	if side := int64(l.ImageSide); side > 0 {
+		inputs = append(inputs, backend.TensorType{Name: imageInput, Datatype: backend.Float32, Shape: []int64{-1, 3, side, side}})
+	}
+	if samples := int64(l.AudioSamples); samples > 0 {
+		inputs = append(inputs, backend.TensorType{Name: audioInput, Datatype: backend.Float32, Shape: []int64{-1, samples}})
+	}
 	return backend.Signature{
 		Platform: "onnx_onnxv1",
-		Inputs: []backend.TensorType{
-			{Name: textInput, Datatype: backend.Bytes, Shape: []int64{-1}},
-			{Name: tokenInput, Datatype: backend.Int64, Shape: []int64{-1, -1}},
-			{Name: maskInput, Datatype: backend.Int64, Shape: []int64{-1, -1}},
-			{Name: imageInput, Datatype: backend.Float32, Shape: []int64{-1, 3, side, side}},
-			{Name: audioInput, Datatype: backend.Float32, Shape: []int64{-1, int64(l.AudioSamples)}},
-			{Name: partsInput, Datatype: backend.Float32, Shape: []int64{-1, modalities}},
-		},
-		Outputs: []backend.TensorType{{Name: logitOutput, Datatype: backend.Float32, Shape: []int64{-1, int64(l.Labels)}}},
+		Inputs:   append(inputs, backend.TensorType{Name: partsInput, Datatype: backend.Float32, Shape: []int64{-1, modalities}}),
+		Outputs:  []backend.TensorType{{Name: logitOutput, Datatype: backend.Float32, Shape: []int64{-1, int64(l.Labels)}}},
 	}
 }
 
@@ -74,7 +80,7 @@ func (e *Engine) rows(q *backend.InferenceRequest) ([]Input, error) {
 		n = t.Rows()
 	}
 	if n < 1 {
-		return nil, fmt.Errorf("there is nothing to classify; want one or more of the inputs %s, %s, %s and %s", textInput, tokenInput, imageInput, audioInput)
+		return nil, fmt.Errorf("there is nothing to classify; %s takes %s", e.config.Name, strings.Join(e.model.Layout().takes(), ", "))
 	}
 	if n > maxRows {
 		return nil, fmt.Errorf("a request of %d rows; at most %d are classified at once", n, maxRows)

@@ -8,7 +8,9 @@ import (
 	"image"
 	_ "image/jpeg" // a form that images come in
 	_ "image/png"  // another
+	"io"
 	"runtime"
+	"strings"
 )
 
 // maxSide bounds images: a small file can announce a huge one.
@@ -22,7 +24,7 @@ var decoding = make(chan struct{}, runtime.GOMAXPROCS(0))
 func readImage(data []byte, side int) ([]float32, error) {
 	config, _, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
-		return nil, err
+		return nil, ended(err)
 	}
 	if config.Width < 1 || config.Height < 1 || config.Width > maxSide || config.Height > maxSide {
 		return nil, fmt.Errorf("it is of %d×%d pixels; want 1 to %d each way", config.Width, config.Height, maxSide)
@@ -31,7 +33,7 @@ func readImage(data []byte, side int) ([]float32, error) {
 	defer func() { <-decoding }()
 	picture, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, err
+		return nil, ended(err)
 	}
 	b := picture.Bounds()
 	out := make([]float32, 3*side*side)
@@ -46,6 +48,17 @@ func readImage(data []byte, side int) ([]float32, error) {
 	return out, nil
 }
 
+// ended says what is wrong with a file that ends too early.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || strings.HasSuffix(err.Error(), io.ErrUnexpectedEOF.Error()) { // which image/png does not wrap
+		return errors.New("it is truncated: the file ends within the image")
+	}
+	return err
+}
+
+// unknownSize is what programs write that do not know a chunk's size beforehand.
+const unknownSize = 1<<32 - 1
+
 // readWAV is the first samples of the sound at the rate, the mean of its
 // channels, each sample the nearest one's; silence follows what is shorter.
 func readWAV(data []byte, rate, samples int) ([]float32, error) {
@@ -56,6 +69,9 @@ func readWAV(data []byte, rate, samples int) ([]float32, error) {
 	for rest := data[12:]; len(rest) >= 8; {
 		size := uint64(binary.LittleEndian.Uint32(rest[4:]))
 		name, chunk := string(rest[:4]), rest[8:]
+		if size > uint64(len(chunk)) && size != unknownSize {
+			return nil, fmt.Errorf("it is truncated: of the %d bytes of its part %q there are %d", size, name, len(chunk))
+		}
 		chunk = chunk[:min(uint64(len(chunk)), size)]
 		switch name {
 		case "fmt ":

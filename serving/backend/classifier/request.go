@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 
 	"gearshift/serving/backend"
 	"gearshift/serving/wire"
@@ -89,6 +90,16 @@ func (e *Engine) read(body []byte) (inputs []Input, list bool, fault *wire.Error
 
 // input makes one of its parts. Their names in errors follow the prefix.
 func (e *Engine) input(p *parts, prefix string) (in Input, fault *wire.Error) {
+	layout := e.model.Layout()
+	for _, m := range []struct {
+		member string
+		given  bool
+		size   int
+	}{{"input", p.Input != nil && *p.Input != "", layout.Vocabulary}, {"image", p.Image != "", layout.ImageSide}, {"audio", p.Audio != "", layout.AudioSamples}} {
+		if m.given && m.size == 0 {
+			return in, invalid(prefix+m.member, fmt.Sprintf("the model %s does not take %q; it takes %s", e.config.Name, m.member, strings.Join(layout.takes(), ", ")))
+		}
+	}
 	if p.Input != nil && *p.Input != "" {
 		if longest := e.tokenizer.Longest(); len(*p.Input) <= longest*e.config.Context {
 			in.Tokens = e.tokenizer.Prompt(*p.Input)
@@ -99,7 +110,6 @@ func (e *Engine) input(p *parts, prefix string) (in Input, fault *wire.Error) {
 			return in, fault
 		}
 	}
-	layout := e.model.Layout()
 	in.Image, fault = media(prefix+"image", "PNG or JPEG", p.Image, func(data []byte) ([]float32, error) { return readImage(data, layout.ImageSide) })
 	if fault != nil {
 		return in, fault
@@ -111,7 +121,8 @@ func (e *Engine) input(p *parts, prefix string) (in Input, fault *wire.Error) {
 		return in, fault
 	}
 	if in.Tokens == nil && in.Image == nil && in.Audio == nil {
-		return in, invalid(prefix+"input", `there is nothing to classify; want "input" (text), "image" or "audio", or several of them`)
+		return in, invalid(prefix+"input", fmt.Sprintf(`there is nothing to classify; want "input" (text), "image" or "audio", or several of them; the model %s takes %s`,
+			e.config.Name, strings.Join(layout.takes(), ", ")))
 	}
 	return in, nil
 }
@@ -175,12 +186,9 @@ func probabilities(logits []float32, best int) []float64 {
 
 // modalities are those that the input has.
 func (in *Input) modalities() (names []string) {
-	for _, m := range []struct {
-		name  string
-		there bool
-	}{{"text", in.Tokens != nil}, {"image", in.Image != nil}, {"audio", in.Audio != nil}} {
-		if m.there {
-			names = append(names, m.name)
+	for i, there := range [modalities]bool{in.Tokens != nil, in.Image != nil, in.Audio != nil} {
+		if there {
+			names = append(names, modalityNames[i])
 		}
 	}
 	return names

@@ -14,8 +14,15 @@ import (
 	"gearshift/serving/backend/classifier"
 )
 
-// classifierInputs are in the order in which they are given.
-var classifierInputs = []string{"input_ids", "attention_mask", "pixel_values", "input_values", "modality_mask"}
+// The inputs of each modality. A model may lack those of any, though not of all.
+var (
+	textInputs  = []string{"input_ids", "attention_mask"}
+	imageInputs = []string{"pixel_values"}
+	audioInputs = []string{"input_values"}
+)
+
+// partsInput is which modalities count.
+const partsInput = "modality_mask"
 
 // The largest images and the longest sounds that a model is believed to take.
 const (
@@ -31,10 +38,11 @@ const modalities = 3
 type Classifier struct {
 	session *onnxruntime.DynamicAdvancedSession
 	layout  classifier.Layout
+	inputs  []string // in the order in which they are given
 }
 
-// OpenClassifier loads DIR/model.onnx, for a vocabulary of so many tokens. The
-// library must be loaded.
+// OpenClassifier loads DIR/model.onnx, for a vocabulary of so many tokens, which is 0 if
+// the model takes no text. The library must be loaded.
 func OpenClassifier(dir string, vocabulary int, o Options) (*Classifier, error) {
 	path := filepath.Join(dir, "model.onnx")
 	c := &Classifier{layout: classifier.Layout{Vocabulary: vocabulary}}
@@ -69,27 +77,59 @@ func (c *Classifier) open(path string, o Options) error {
 		return err
 	}
 	defer func() { _ = options.Destroy() }()
-	c.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(data, classifierInputs, []string{"logits"}, options)
+	c.session, err = onnxruntime.NewDynamicAdvancedSessionWithONNXData(data, c.inputs, []string{"logits"}, options)
 	return oneLine(err)
 }
 
-// shapes reads the sizes that are fixed.
+// shapes reads which inputs there are, and the sizes that are fixed.
 func (c *Classifier) shapes(inputs, outputs map[string]*onnxfile.Value) error {
-	for _, name := range classifierInputs {
+	text, tokens := c.layout.Vocabulary > 0, inputs[textInputs[0]] != nil
+	switch {
+	case tokens && !text:
+		return fmt.Errorf("it has the input %s, and config.json has no vocab_size", textInputs[0])
+	case text && !tokens:
+		return fmt.Errorf("it has no input %s, and config.json has a vocab_size", textInputs[0])
+	}
+	for _, m := range []struct {
+		names []string
+		there bool
+	}{{textInputs, text}, {imageInputs, inputs[imageInputs[0]] != nil}, {audioInputs, inputs[audioInputs[0]] != nil}} {
+		if m.there {
+			c.inputs = append(c.inputs, m.names...)
+		}
+	}
+	if len(c.inputs) == 0 {
+		return errors.New("it has none of the inputs input_ids, pixel_values and input_values")
+	}
+	c.inputs = append(c.inputs, partsInput)
+	for _, name := range c.inputs {
 		if inputs[name] == nil {
 			return fmt.Errorf("it has no input %s", name)
 		}
 	}
-	pixels, samples, logits := inputs["pixel_values"].Dims, inputs["input_values"].Dims, outputs["logits"]
-	switch {
-	case len(pixels) != 4 || pixels[1] != 3 || !within(pixels[2], maxSide) || pixels[2] != pixels[3]:
-		return errors.New("its input pixel_values is not of shape (batch, 3, side, side)")
-	case len(samples) != 2 || !within(samples[1], maxSamples):
-		return errors.New("its input input_values is not of shape (batch, samples)")
-	case logits == nil || len(logits.Dims) != 2 || !within(logits.Dims[1], maxVocabulary):
+	return c.sizes(inputs["pixel_values"], inputs["input_values"], outputs["logits"])
+}
+
+// sizes reads those of the inputs that there are.
+func (c *Classifier) sizes(image, audio, logits *onnxfile.Value) error {
+	if image != nil {
+		d := image.Dims
+		if len(d) != 4 || d[1] != 3 || !within(d[2], maxSide) || d[2] != d[3] {
+			return errors.New("its input pixel_values is not of shape (batch, 3, side, side)")
+		}
+		c.layout.ImageSide = int(d[2])
+	}
+	if audio != nil {
+		d := audio.Dims
+		if len(d) != 2 || !within(d[1], maxSamples) {
+			return errors.New("its input input_values is not of shape (batch, samples)")
+		}
+		c.layout.AudioSamples = int(d[1])
+	}
+	if logits == nil || len(logits.Dims) != 2 || !within(logits.Dims[1], maxVocabulary) {
 		return errors.New("it has no output logits of shape (batch, labels)")
 	}
-	c.layout.ImageSide, c.layout.AudioSamples, c.layout.Labels = int(pixels[2]), int(samples[1]), int(logits.Dims[1])
+	c.layout.Labels = int(logits.Dims[1])
 	return nil
 }
 
@@ -98,35 +138,53 @@ func (c *Classifier) Layout() classifier.Layout { return c.layout }
 
 // Classify implements [classifier.Model].
 func (c *Classifier) Classify(batch []classifier.Input) ([]float32, error) {
-	rows, length := len(batch), 1
-	for _, in := range batch {
-		length = max(length, len(in.Tokens))
-	}
-	pixels, samples := 3*c.layout.ImageSide*c.layout.ImageSide, c.layout.AudioSamples
-	ids, mask := make([]int64, rows*length), make([]int64, rows*length)
-	images, sounds := make([]float32, rows*pixels), make([]float32, rows*samples)
+	rows := int64(len(batch))
 	there := make([]float32, rows*modalities)
 	for r, in := range batch {
-		copy(ids[r*length:], in.Tokens)
-		for i := range in.Tokens {
-			mask[r*length+i] = 1
-		}
-		copy(images[r*pixels:], in.Image)
-		copy(sounds[r*samples:], in.Audio)
 		for m, given := range []bool{in.Tokens != nil, in.Image != nil, in.Audio != nil} {
 			if given {
 				there[r*modalities+m] = 1
 			}
 		}
 	}
-	logits := make([]float32, rows*c.layout.Labels)
-	n, side := int64(rows), int64(c.layout.ImageSide)
-	return logits, c.run(
-		[]held{
-			tensorOf(ids, n, int64(length)), tensorOf(mask, n, int64(length)), tensorOf(images, n, 3, side, side),
-			tensorOf(sounds, n, int64(samples)), tensorOf(there, n, modalities),
-		},
-		tensorOf(logits, n, int64(c.layout.Labels)))
+	var tensors []held
+	if c.layout.Vocabulary > 0 {
+		tensors = tokens(batch)
+	}
+	if side := int64(c.layout.ImageSide); side > 0 {
+		tensors = append(tensors, tensorOf(joined(batch, 3*side*side, func(in *classifier.Input) []float32 { return in.Image }), rows, 3, side, side))
+	}
+	if samples := int64(c.layout.AudioSamples); samples > 0 {
+		tensors = append(tensors, tensorOf(joined(batch, samples, func(in *classifier.Input) []float32 { return in.Audio }), rows, samples))
+	}
+	labels := int64(c.layout.Labels)
+	logits := make([]float32, rows*labels)
+	return logits, c.run(append(tensors, tensorOf(there, rows, modalities)), tensorOf(logits, rows, labels))
+}
+
+// joined is what each row has, one after the other, and zeros where it has nothing.
+func joined(batch []classifier.Input, size int64, of func(*classifier.Input) []float32) []float32 {
+	all := make([]float32, int64(len(batch))*size)
+	for r := range batch {
+		copy(all[int64(r)*size:], of(&batch[r]))
+	}
+	return all
+}
+
+// tokens are the tensors of the texts and of their mask.
+func tokens(batch []classifier.Input) []held {
+	rows, length := len(batch), 1
+	for _, in := range batch {
+		length = max(length, len(in.Tokens))
+	}
+	ids, mask := make([]int64, rows*length), make([]int64, rows*length)
+	for r, in := range batch {
+		copy(ids[r*length:], in.Tokens)
+		for i := range in.Tokens {
+			mask[r*length+i] = 1
+		}
+	}
+	return []held{tensorOf(ids, int64(rows), int64(length)), tensorOf(mask, int64(rows), int64(length))}
 }
 
 // held is a tensor, or why there is none.

@@ -181,9 +181,12 @@ func TestBadClassifiers(t *testing.T) {
 	for want, c := range map[string]struct {
 		data    []byte
 		options Options
+		lacking int // tokens of config.json
 	}{
+		"config.json has no vocab_size":            {data: good, lacking: models.Vocabulary},
+		"it has no input input_ids":                {data: []byte(strings.ReplaceAll(string(good), "input_ids", "output_id"))},
 		"it is no whole ONNX file":                 {data: good[:len(good)/2]},
-		"it has no input pixel_values":             {data: decoder},
+		"it has no input modality_mask":            {data: decoder},
 		"it has no output logits":                  {data: []byte(strings.ReplaceAll(string(good), "logits", "ligots"))},
 		"exceed the declared memory of 1000":       {data: good, options: Options{MaxBytes: 1000}},
 		`unknown execution provider "tpu"; want c`: {data: good, options: Options{Provider: "tpu"}},
@@ -191,7 +194,7 @@ func TestBadClassifiers(t *testing.T) {
 		if err := os.WriteFile(path, c.data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		m, err := OpenClassifier(folder, models.Vocabulary, c.options)
+		m, err := OpenClassifier(folder, models.Vocabulary-c.lacking, c.options)
 		if err == nil {
 			m.Close()
 		}

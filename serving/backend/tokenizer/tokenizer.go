@@ -80,15 +80,23 @@ func Load(path string) (*Tokenizer, error) {
 // LoadFolder reads a model's folder: config.json, which it hands to configure, and
 // tokenizer.json.
 func LoadFolder(dir string, configure func(config []byte) error) (*Tokenizer, error) {
+	if err := Configure(dir, configure); err != nil {
+		return nil, err
+	}
+	return Load(filepath.Join(dir, "tokenizer.json"))
+}
+
+// Configure reads config.json of a model's folder, and hands it to configure.
+func Configure(dir string, configure func(config []byte) error) error {
 	path := filepath.Join(dir, "config.json")
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read model: %w", err)
+		return fmt.Errorf("cannot read model: %w", err)
 	}
 	if err := configure(data); err != nil {
-		return nil, fmt.Errorf("cannot read model: %s: %w", path, err)
+		return fmt.Errorf("cannot read model: %s: %w", path, err)
 	}
-	return Load(filepath.Join(dir, "tokenizer.json"))
+	return nil
 }
 
 // Parse reads the text of tokenizer.json.
