@@ -92,6 +92,8 @@ var table = []room{
 		"operations and their gradients: what they are put together to is a learner's business"},
 	{"rl/dqn", []string{"rl", "rl/adam", "rl/fused", "router/nn"},
 		"a learner learns from batches: where they come from is the loop's business"},
+	{"rl/supervised", []string{"rl/adam", "rl/fused", "router/nn"},
+		"a classifier is learnt from features and labels: where they come from, and who is asked to classify, is not its business"},
 	{"checkpoints/onnxfile", nil,
 		"a file format is bytes, whatever network it holds"},
 	{"internal/durable", nil,
@@ -325,7 +327,7 @@ type fence struct {
 }
 
 var fences = []fence{
-	{[]string{"gorgonia.org", "go4.org/unsafe/assume-no-moving-gc"}, []string{"rl/dqn", "rl/fused"},
+	{[]string{"gorgonia.org", "go4.org/unsafe/assume-no-moving-gc"}, []string{"rl/dqn", "rl/fused", "rl/supervised"},
 		"graphs stay behind learners: a build that only serves leaves them out"},
 	{[]string{"gonum.org/v1/netlib"}, []string{"rl/fused"},
 		"C belongs to learners, and to the build tag that asks for it"},

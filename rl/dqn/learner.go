@@ -103,7 +103,7 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 		return rl.Stats{}, fmt.Errorf("cannot take a gradient step: %w", err)
 	}
 	gradients := l.gradients()
-	stats := rl.Stats{GradientNorm: norm(gradients)}
+	stats := rl.Stats{GradientNorm: adam.Norm(gradients)}
 	for _, s := range l.shards {
 		stats.Loss += float64(*s.graph.loss.loss)
 		stats.TDError += s.graph.loss.tdError
@@ -111,7 +111,7 @@ func (l *Learner) Learn(b *rl.Batch) (rl.Stats, error) {
 	if !finite(stats.Loss) || !finite(stats.GradientNorm) {
 		return stats, ErrDiverged
 	}
-	l.adam.Step(l.online.flat, gradients, clip(stats.GradientNorm, l.config.ClipNorm))
+	l.adam.Step(l.online.flat, gradients, adam.Clip(stats.GradientNorm, l.config.ClipNorm))
 	l.online.fold()
 	return stats, nil
 }

@@ -288,10 +288,10 @@ func TestTargetsFollowAdvice(t *testing.T) {
 }
 
 func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
-	if got := norm([]float32{1, 2, 4, 2, 0, 0, 0, 0, 12}); got != 13 {
+	if got := adam.Norm([]float32{1, 2, 4, 2, 0, 0, 0, 0, 12}); got != 13 {
 		t.Errorf("norm %v", got)
 	}
-	if clip(3, 10) != 1 || clip(20, 10) != 0.5 {
+	if adam.Clip(3, 10) != 1 || adam.Clip(20, 10) != 0.5 {
 		t.Error("wrong factor")
 	}
 	// The first step of two learners that differ in the bound alone: Adam's
@@ -307,10 +307,10 @@ func TestGradientIsClippedByItsGlobalNorm(t *testing.T) {
 	if _, err := b.Learn(batch); err != nil {
 		t.Fatal(err)
 	}
-	if got := norm(a.adam.First) / (1 - adam.Beta1); math.Abs(got-stats.GradientNorm) > 1e-5*got {
+	if got := adam.Norm(a.adam.First) / (1 - adam.Beta1); math.Abs(got-stats.GradientNorm) > 1e-5*got {
 		t.Errorf("unclipped norm %v, not %v", got, stats.GradientNorm)
 	}
-	if got := norm(b.adam.First) / (1 - adam.Beta1); math.Abs(got-0.01) > 1e-6 {
+	if got := adam.Norm(b.adam.First) / (1 - adam.Beta1); math.Abs(got-0.01) > 1e-6 {
 		t.Errorf("clipped norm %v", got)
 	}
 }

@@ -1,9 +1,9 @@
-package dqn
+package adam
 
 import "math"
 
-// norm is the Euclidean norm. Four sums hide the latency of the additions.
-func norm(v []float32) float64 {
+// Norm is the Euclidean norm. Four sums hide the latency of the additions.
+func Norm(v []float32) float64 {
 	var s [4]float64
 	for len(v) >= 4 {
 		s[0] += float64(v[0]) * float64(v[0])
@@ -18,8 +18,8 @@ func norm(v []float32) float64 {
 	return math.Sqrt(s[0] + s[1] + s[2] + s[3])
 }
 
-// clip is the factor that brings a gradient of the given norm within bound.
-func clip(norm, bound float64) float32 {
+// Clip is the factor that brings a gradient of the given norm within bound.
+func Clip(norm, bound float64) float32 {
 	if norm <= bound {
 		return 1
 	}
