@@ -12,16 +12,13 @@ import (
 
 // beyondSection is what neither the paper nor training had: recorded arrivals,
 // other bursts, a lost host, and profiles or lengths that are not as declared.
-func (p *paper) beyondSection(ctx context.Context) (report.Section, error) {
+func (p *paper) beyondSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "beyond", Title: "Beyond the paper: what training never saw",
 		Text: "Recorded arrivals are rescaled in time to a multiple of the rate up to which the middle size alone meets 95 % of its deadlines. " +
 			"Where a departure is named, the policies still go by what the scenario declares: outputs of another length, GPUs slower (x1.25) or quicker (x0.75), a host lost on the way.",
 	}
-	knee, err := p.knee(ctx)
-	if err != nil {
-		return out, err
-	}
+	knee := p.knee(ctx)
 	groups := []struct {
 		id, title string
 		names     []string
@@ -38,33 +35,25 @@ func (p *paper) beyondSection(ctx context.Context) (report.Section, error) {
 		}
 	}
 	for _, g := range groups {
-		names, refused, err := p.playable(g.names)
-		if err != nil {
-			return out, err
-		}
+		names, refused := p.playable(g.names)
 		out.Text += refused
 		if len(names) == 0 {
 			continue
 		}
-		table, err := p.besideRules(ctx, g.id, g.title, names)
-		if err != nil {
-			return out, err
-		}
+		table := p.besideRules(ctx, g.id, g.title, names)
 		out.Tables = append(out.Tables, table)
 	}
-	return out, nil
+	return out
 }
 
 // playable is the workloads that the policies can be played on, and a sentence for each
 // that they cannot: where a lost host leaves one without a replica, or answers twice as
 // long do not fit. It is no error, which would cost the hours of all that comes before.
-func (p *paper) playable(names []string) (list []string, refused string, err error) {
-	contestants, err := policies.Contestants(p.scenario, nil, slices.Concat(p.rules, statics(p.scenario)), nil)
-	if err != nil {
-		return nil, "", err
-	}
+func (p *paper) playable(names []string) (list []string, refused string) {
+	contestants := must(policies.Contestants(p.scenario, nil, slices.Concat(p.rules, statics(p.scenario)), nil))
 	for _, name := range names {
 		plan := evaluation.Plan{Contestants: contestants}
+		var err error
 		if plan.Workloads, err = p.scenario.Evaluated([]string{name}, p.scenario.Evaluation.Requests); err == nil {
 			err = plan.Playable()
 		}
@@ -74,45 +63,39 @@ func (p *paper) playable(names []string) (list []string, refused string, err err
 		}
 		list = append(list, name)
 	}
-	return list, refused, nil
+	return list, refused
 }
 
 // knee is the highest rate of the sweep at which the middle size alone meets
 // 95 % of its deadlines.
-func (p *paper) knee(ctx context.Context) (float64, error) {
+func (p *paper) knee(ctx context.Context) float64 {
 	middle := "static:" + p.scenario.Variants[len(p.scenario.Variants)/2].Name
-	all, err := p.evaluate(ctx, "hard", p.scenario, []string{middle}, []string{"stable"})
-	if err != nil {
-		return 0, err
-	}
+	all := p.evaluate(ctx, "hard", p.scenario, []string{middle}, []string{"stable"})
 	knee := p.scenario.Evaluation.StableRates[0]
 	for _, rate := range p.scenario.Evaluation.StableRates {
 		if all[[2]string{middle, stableName(rate)}].DeadlineMet.Mean >= 0.95 {
 			knee = rate
 		}
 	}
-	return knee, nil
+	return knee
 }
 
 // besideRules is a table of the policy, the rules and the static sizes on some
 // workloads, with the paired difference to the best rule of each.
-func (p *paper) besideRules(ctx context.Context, id, title string, names []string) (report.Table, error) {
+func (p *paper) besideRules(ctx context.Context, id, title string, names []string) report.Table {
 	t := report.Table{
 		ID: id, Title: title,
 		Columns: slices.Concat([]report.Column{text("workload", "Workload")}, comparison("rule", 3), []report.Column{ranged("static", "Best static size", "", 3)}),
 		Note:    "The best rule is picked on each workload from the same runs.",
 	}
 	for _, name := range names {
-		all, err := p.evaluate(ctx, "hard", p.scenario, slices.Concat([]string{p.hard}, p.rules, statics(p.scenario)), []string{name})
-		if err != nil {
-			return t, err
-		}
+		all := p.evaluate(ctx, "hard", p.scenario, slices.Concat([]string{p.hard}, p.rules, statics(p.scenario)), []string{name})
 		rule, best := bestOf(all, p.rules, name)
 		_, static := bestOf(all, statics(p.scenario), name)
 		row := append([]report.Cell{report.Text(name)}, compared(all[[2]string{p.hard, name}], rule, best)...)
 		t.Rows = append(t.Rows, append(row, interval(static.Utility)))
 	}
-	return t, nil
+	return t
 }
 
 // bestOf is the policy with the highest mean utility on the workload.

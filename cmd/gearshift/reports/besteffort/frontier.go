@@ -31,29 +31,20 @@ func mustParse(text string) objective.Objective {
 }
 
 // frontierSection asks what time near the peak costs in mean utility.
-func (p *paper) frontierSection(ctx context.Context) (report.Section, error) {
-	f, err := p.trace(ctx)
-	if err != nil {
-		return report.Section{}, err
-	}
-	p.frontier = f
-	return f.section(), nil
+func (p *paper) frontierSection(ctx context.Context) report.Section {
+	p.frontier = p.trace(ctx)
+	return p.frontier.section()
 }
 
 // frontierAlone is the frontier's section as a report of its own.
-func (p *paper) frontierAlone(ctx context.Context) (*report.Report, error) {
-	f, err := p.trace(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.frontier = f
+func (p *paper) frontierAlone(ctx context.Context) *report.Report {
+	p.frontier = p.trace(ctx)
 	return p.frontierReport()
 }
 
 // frontierReport is a report of the frontier, which was played or read from a file.
-func (p *paper) frontierReport() (*report.Report, error) {
+func (p *paper) frontierReport() *report.Report {
 	f := p.frontier
-	files, err := f.files()
 	return &report.Report{
 		Title:    "Learned serving: mean utility against time near the peak",
 		Scenario: simulated(f.Scenario, f.Preset, f.Seeds),
@@ -61,37 +52,25 @@ func (p *paper) frontierReport() (*report.Report, error) {
 		Verdict:  f.verdict(),
 		Sections: []report.Section{f.section()},
 		Summary:  f.markdown(),
-		Files:    files,
-	}, err
+		Files:    must(f.files()),
+	}
 }
 
 // trace makes the policies and the rules of the frontier, and plays them.
-func (p *paper) trace(ctx context.Context) (*Frontier, error) {
+func (p *paper) trace(ctx context.Context) *Frontier {
 	t := tracing{seen: map[string]bool{}, policy: map[objective.Objective]string{}}
 	for _, text := range frontierObjectives {
 		o := mustParse(text)
-		own, err := p.policyFor(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		tuned, err := p.ruleFor(ctx, o)
-		if err != nil {
-			return nil, err
-		}
+		own := p.policyFor(ctx, o)
+		tuned := p.ruleFor(ctx, o)
 		// The rule whose advice policies follow need not be a listed one.
 		refs := append([]string{tuned, p.scenario.BestRuleFor(o)}, p.scenario.RulesFor(o)...)
-		rules, err := policies.Contestants(p.scenario, nil, refs, nil)
-		if err != nil {
-			return nil, err
-		}
+		rules := must(policies.Contestants(p.scenario, nil, refs, nil))
 		t.objectives, t.policy[o] = append(t.objectives, o), own.Name
 		t.add(&t.policies, own)
 		t.add(&t.rules, rules...)
 	}
-	alone, err := policies.Contestants(p.scenario, nil, statics(p.scenario), nil)
-	if err != nil {
-		return nil, err
-	}
+	alone := must(policies.Contestants(p.scenario, nil, statics(p.scenario), nil))
 	t.large = alone[len(alone)-1].Name
 	t.add(&t.rules, alone...)
 	return p.played(ctx, &t)
@@ -118,7 +97,7 @@ func (t *tracing) add(to *[]evaluation.Contestant, list ...evaluation.Contestant
 
 // policyFor is the policy that is trained for the objective: the one that the options
 // name, or one that is trained like the others of the report.
-func (p *paper) policyFor(ctx context.Context, o objective.Objective) (evaluation.Contestant, error) {
+func (p *paper) policyFor(ctx context.Context, o objective.Objective) evaluation.Contestant {
 	if p.options.trained[o] != "" {
 		return p.given(o)
 	}
@@ -126,25 +105,21 @@ func (p *paper) policyFor(ctx context.Context, o objective.Objective) (evaluatio
 	if o.IsZero() {
 		t.Name, t.Uncompared = "hard", false // which the other sections have, too
 	}
-	ref, err := p.train(ctx, t)
-	if err != nil {
-		return evaluation.Contestant{}, err
-	}
-	return policies.Contestant(p.scenario, &policies.Source{Store: p.store}, ref, func(string) {})
+	return must(policies.Contestant(p.scenario, &policies.Source{Store: p.store}, p.train(ctx, t), func(string) {}))
 }
 
 // given is the policy that the options name for the objective.
-func (p *paper) given(o objective.Objective) (evaluation.Contestant, error) {
+func (p *paper) given(o objective.Objective) evaluation.Contestant {
 	ref := p.options.trained[o]
-	c, err := policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {})
-	if err == nil && (c.Rule || c.Objective != o) {
+	c := must(policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {}))
+	if c.Rule || c.Objective != o {
 		was := "a rule"
 		if !c.Rule {
 			was = "trained for " + c.Objective.String()
 		}
-		err = fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s; %[3]s is %[4]s", o, ref, c.Name, was)
+		check(fmt.Errorf("--trained %s=%s: want a policy that was trained for %[1]s; %[3]s is %[4]s", o, ref, c.Name, was))
 	}
-	return c, err
+	return c
 }
 
 // aimed is the scenario whose policies are trained for the objective.
@@ -160,20 +135,14 @@ func nameFor(o objective.Objective) string {
 }
 
 // played plays all on the report's seeds, and finds each objective's best rule.
-func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
-	work, err := p.scenario.Evaluated(policies.JudgedBy, p.scenario.Evaluation.Requests)
-	if err != nil {
-		return nil, err
-	}
+func (p *paper) played(ctx context.Context, t *tracing) *Frontier {
+	work := must(p.scenario.Evaluated(policies.JudgedBy, p.scenario.Evaluation.Requests))
 	fmt.Fprintf(p.stderr, "evaluating %d policies and %d rules for the frontier\n", len(t.policies), len(t.rules))
 	plan := evaluation.Plan{
 		Contestants: append(t.policies, t.rules...), Workloads: work, Seeds: p.seeds,
 		Objectives: evaluation.Beside(append(t.objectives, nearPeak)...), Progress: p.program.Counting("evaluating"),
 	}
-	results, err := plan.Evaluate(ctx)
-	if err != nil {
-		return nil, err
-	}
+	results := must(plan.Evaluate(ctx))
 	f := &Frontier{
 		Scenario: p.scenario.Name, Preset: p.options.Preset, Seeds: len(p.seeds), Repeat: p.repeat(),
 		Large: performance(results, t.large, objective.Utility),
@@ -183,16 +152,13 @@ func (p *paper) played(ctx context.Context, t *tracing) (*Frontier, error) {
 		rule[c.Name] = true
 	}
 	for _, o := range t.objectives {
-		v, err := evaluation.Against(results, policies.JudgedBy, t.policy[o], o, rule)
-		if err != nil {
-			return nil, err
-		}
+		v := must(evaluation.Against(results, policies.JudgedBy, t.policy[o], o, rule))
 		f.Points = append(f.Points, Point{
 			Objective: o, Verdict: v,
 			Policy: performance(results, v.Policy, o), Rule: performance(results, v.Rule, o),
 		})
 	}
-	return f, nil
+	return f
 }
 
 // performance is how one policy did.

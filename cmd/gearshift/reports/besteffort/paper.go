@@ -40,69 +40,49 @@ type paper struct {
 }
 
 // makeReport makes it. It is in the form of [reports.Make], except for the options.
-func makeReport(ctx context.Context, o Options, by reports.Program, stderr io.Writer) (*report.Report, error) {
-	if err := o.defaults(); err != nil {
-		return nil, err
-	}
+func makeReport(ctx context.Context, o Options, by reports.Program, stderr io.Writer) (r *report.Report, err error) {
+	defer ended(&err)
+	check(o.defaults())
 	p := &paper{
 		options: o, program: by, stderr: stderr,
 		store: &checkpoints.Store{Path: filepath.Join(o.Out, "policies.db")},
 		seeds: workloads.Seeds(workloads.Evaluation, o.Seeds),
 		cache: map[string]rows{},
 	}
-	if err := p.open(); err != nil {
-		return nil, err
-	}
-	if err := reports.Begin(o.Out); err != nil {
-		return nil, err
-	}
-	return p.made(ctx)
+	p.open()
+	check(reports.Begin(o.Out))
+	return p.made(ctx), nil
 }
 
 // open loads the scenario, or the points that need none.
-func (p *paper) open() (err error) {
+func (p *paper) open() {
 	if p.options.Points != "" {
-		p.frontier, err = readFrontier(p.options.Points)
-		return err
+		p.frontier = must(readFrontier(p.options.Points))
+		return
 	}
-	if p.scenario, err = scenario.Load(p.options.Scenario); err != nil {
-		return err
-	}
+	p.scenario = must(scenario.Load(p.options.Scenario))
 	fits := suitable
 	if p.options.Only != "" {
 		fits = severalSizes
 	}
-	if err := fits(p.scenario, p.options.Preset); err != nil {
-		return err
-	}
+	check(fits(p.scenario, p.options.Preset))
 	for by := range p.options.trained { // before hours of training
-		if _, err := p.given(by); err != nil {
-			return err
-		}
+		p.given(by)
 	}
-	return nil
 }
 
 // made is the report that the options ask for.
-func (p *paper) made(ctx context.Context) (r *report.Report, err error) {
+func (p *paper) made(ctx context.Context) *report.Report {
 	switch {
 	case p.options.Points != "":
 		return p.frontierReport()
 	case p.options.Only != "":
 		return sectionNamed(p.options.Only).alone(p, ctx)
 	}
-	if err := p.prepare(ctx); err != nil {
-		return nil, err
-	}
-	if r, err = p.report(ctx); err != nil {
-		return nil, err
-	}
-	if r.Files, err = p.frontier.files(); err != nil {
-		return nil, err
-	}
-	surface, err := p.surface()
-	r.Files = append(r.Files, surface)
-	return r, err
+	p.prepare(ctx)
+	r := p.report(ctx)
+	r.Files = append(must(p.frontier.files()), p.surface())
+	return r
 }
 
 // repeat is what makes the same report.
@@ -113,23 +93,14 @@ func simulated(scenario, preset string, seeds int) string {
 }
 
 // prepare trains the policies and tunes the rules.
-func (p *paper) prepare(ctx context.Context) (err error) {
-	if p.hard, err = p.trained(ctx, "hard", p.scenario, p.options.Preset, 1, ""); err != nil {
-		return err
-	}
+func (p *paper) prepare(ctx context.Context) {
+	p.hard = p.trained(ctx, "hard", p.scenario, p.options.Preset, 1, "")
 	soft, deadlines := lengths(p.options.Preset)
-	if p.soft, err = p.trained(ctx, "soft", soft.of(softened(p.scenario), p.options.Preset), p.options.Preset, 1, p.hard); err != nil {
-		return err
-	}
+	p.soft = p.trained(ctx, "soft", soft.of(softened(p.scenario), p.options.Preset), p.options.Preset, 1, p.hard)
 	other := deadlines.of(otherDeadlines(p.scenario, paperDeadlines), p.options.Preset)
-	if p.deadlines, err = p.trained(ctx, "deadlines", other, p.options.Preset, 1, ""); err != nil {
-		return err
-	}
-	if err := p.tune(ctx, thorough); err != nil {
-		return err
-	}
-	p.windows, err = p.ruleFor(ctx, objective.NearPeak)
-	return err
+	p.deadlines = p.trained(ctx, "deadlines", other, p.options.Preset, 1, "")
+	p.tune(ctx, thorough)
+	p.windows = p.ruleFor(ctx, objective.NearPeak)
 }
 
 // length is that of a training, as a share of the hard policy's.
@@ -158,7 +129,7 @@ func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
 var paperDeadlines = map[string]float64{"openbookqa": 2, "copa": 0.8}
 
 // report gathers the sections.
-func (p *paper) report(ctx context.Context) (*report.Report, error) {
+func (p *paper) report(ctx context.Context) *report.Report {
 	r := &report.Report{
 		Title:    "Learned best-effort serving: the policy, the rules, and the best possible",
 		Scenario: simulated(p.scenario.Name, p.options.Preset, p.options.Seeds),
@@ -168,12 +139,9 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 		if section.slow && p.options.Quick {
 			continue
 		}
-		part, err := section.make(p, ctx)
-		if err != nil {
-			return nil, err
-		}
+		part := section.make(p, ctx)
 		r.Sections = append(r.Sections, part)
 	}
 	r.Verdict = p.headline
-	return r, nil
+	return r
 }

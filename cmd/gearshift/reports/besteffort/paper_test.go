@@ -1,6 +1,7 @@
 package besteffort
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -63,10 +64,7 @@ func TestPaperScenarios(t *testing.T) {
 		t.Errorf("on twice the hosts there are %d and %d replicas, want 8 and 24", a, b)
 	}
 	p := &paper{scenario: s, seeds: []uint64{1}, stderr: t.Output()}
-	runs, err := p.sample(t.Context(), only(s, "copa"), "static:opt-125m", "stable:4", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs := p.sample(t.Context(), only(s, "copa"), "static:opt-125m", "stable:4", 1)
 	if slices.ContainsFunc(runs[0], func(x evaluation.Sample) bool { return x.Task != 1 }) {
 		t.Error("with COPA alone another task arrives")
 	}
@@ -125,9 +123,9 @@ func TestFiguresInNumbers(t *testing.T) {
 	}
 	s.Evaluation.Requests = 50
 	p := &paper{scenario: s, soft: "threshold", seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
-	two, err := p.twoTasks(t.Context(), only(softened(s), "hellaswag", "copa"))
-	if err != nil || len(two.Rows) != 1+len(s.Variants) {
-		t.Fatalf("%d rows, %v", len(two.Rows), err)
+	two := p.twoTasks(t.Context(), only(softened(s), "hellaswag", "copa"))
+	if len(two.Rows) != 1+len(s.Variants) {
+		t.Fatalf("%d rows", len(two.Rows))
 	}
 	r := report.Report{
 		Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"},
@@ -164,10 +162,7 @@ func TestRatiosToNothingAreMissing(t *testing.T) {
 		}
 		p.cache["hard "+ref+" u1"] = rows{{ref, "u1"}: r}
 	}
-	table, err := p.windowTable(t.Context(), "table3", "u1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := p.windowTable(t.Context(), "table3", "u1")
 	r := report.Report{
 		Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"},
 		Sections: []report.Section{{ID: "s", Title: "s", Text: "s", Tables: []report.Table{table}}},
@@ -186,20 +181,36 @@ func TestASweepIsPlayedOnce(t *testing.T) {
 	s := load(t, "tiny")
 	s.Evaluation.StableRates = []float64{2, 6.25}
 	p := &paper{scenario: s, seeds: []uint64{1, 2}, cache: map[string]rows{}, stderr: t.Output()}
-	w, err := p.sweep(t.Context(), "tiny", s, "threshold")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := p.sweep(t.Context(), "tiny", s, "threshold")
 	if want := 1 + len(s.Variants); len(p.cache) != want {
 		t.Errorf("%d results are kept, want one for each of %d policies", len(p.cache), want)
 	}
-	alone, err := p.play(t.Context(), s, "threshold", "stable:6.25")
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := p.play(t.Context(), s, "threshold", "stable:6.25")
 	if of := [2]string{"threshold", "stable:6.25"}; w.all[of].Requests == 0 || !reflect.DeepEqual(w.all[of], alone[of]) {
 		t.Errorf("in the sweep %+v, alone %+v", w.all[of], alone[of])
 	}
+}
+
+// An error of a section ends the report and is returned; another panic goes on.
+func TestAnErrorEndsAReport(t *testing.T) {
+	broken := errors.New("no store")
+	end := func(step func()) (err error) {
+		defer ended(&err)
+		step()
+		return nil
+	}
+	if err := end(func() { must(1, broken) }); err != broken {
+		t.Errorf("a failed step ends with %v", err)
+	}
+	if err := end(func() { must(1, nil) }); err != nil {
+		t.Errorf("a good step ends with %v", err)
+	}
+	defer func() {
+		if r := recover(); r != "another" {
+			t.Errorf("another panic became %v", r)
+		}
+	}()
+	_ = end(func() { panic("another") })
 }
 
 // Trainings that were evaluated on the same seeds make an interval over the seeds no
@@ -223,10 +234,7 @@ func TestOtherFleetsOfAScenarioThatLendsNoPresets(t *testing.T) {
 	s := titan(t)
 	s.Name = "mine"
 	p := &paper{scenario: s, cache: map[string]rows{}, stderr: t.Output()}
-	section, err := p.othersSection(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	section := p.othersSection(t.Context())
 	r := report.Report{Title: "t", Scenario: "s", Repeat: "r", Verdict: []string{"a", "b", "c"}, Sections: []report.Section{section}}
 	if err := r.Validate(); err != nil {
 		t.Error(err)
@@ -250,9 +258,9 @@ func TestReportsLeaveOutWhatCannotBePlayed(t *testing.T) {
 		{one, names[:1], []string{"no u1+outputs:x100: ", "no u1+lost:gpu0@300-1200: ", "no replica is left."}},
 	} {
 		p := &paper{scenario: c.fleet, rules: []string{"threshold"}}
-		got, refused, err := p.playable(names)
-		if err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("on %d hosts %v are played, %v", len(c.fleet.Hosts), got, err)
+		got, refused := p.playable(names)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("on %d hosts %v are played, want %v", len(c.fleet.Hosts), got, c.want)
 		}
 		for _, why := range c.why {
 			if !strings.Contains(refused, why) {

@@ -23,67 +23,52 @@ var (
 )
 
 // tune finds the best of each family of rules on training seeds.
-func (p *paper) tune(ctx context.Context, o policies.Search) (err error) {
-	if p.tuned, err = p.search(ctx, o, policies.JudgedBy); err != nil {
-		return err
-	}
+func (p *paper) tune(ctx context.Context, o policies.Search) {
+	p.tuned = p.search(ctx, o, policies.JudgedBy)
 	for _, b := range p.tuned {
 		p.rules = append(p.rules, b.Policy)
 	}
-	return nil
 }
 
 // ruleFor is the rule that a search for the objective finds, once for each objective. For
 // utility it is the best of [paper.tune], where that has been.
-func (p *paper) ruleFor(ctx context.Context, by objective.Objective) (string, error) {
+func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
 	if by.IsZero() && len(p.rules) > 0 {
-		return p.rules[0], nil
+		return p.rules[0]
 	}
 	if rule, known := p.bestFor[by]; known {
-		return rule, nil
+		return rule
 	}
 	o := coarse
 	o.For = by
-	found, err := p.search(ctx, o, policies.JudgedBy)
-	if err != nil {
-		return "", err
-	}
+	found := p.search(ctx, o, policies.JudgedBy)
 	if p.bestFor == nil {
 		p.bestFor = map[objective.Objective]string{}
 	}
 	p.bestFor[by] = found[0].Policy
-	return found[0].Policy, nil
+	return found[0].Policy
 }
 
 // search is the best of each family of rules, the best of all first.
-func (p *paper) search(ctx context.Context, o policies.Search, names []string) ([]evaluation.Best, error) {
+func (p *paper) search(ctx context.Context, o policies.Search, names []string) []evaluation.Best {
 	if p.options.Quick {
 		o.Seeds, o.Trials = 1, 12
 	}
-	work, err := p.scenario.Evaluated(names, p.scenario.Evaluation.Requests)
-	if err != nil {
-		return nil, err
-	}
+	work := must(p.scenario.Evaluated(names, p.scenario.Evaluation.Requests))
 	fmt.Fprintf(p.stderr, "tuning the rules of %s for %s on training seeds\n", p.scenario.Name, o.For)
-	found, err := policies.Tune(ctx, p.scenario, o, work, p.program.Counting("tuning"))
-	if err != nil {
-		return nil, err
-	}
+	found := must(policies.Tune(ctx, p.scenario, o, work, p.program.Counting("tuning")))
 	slices.SortStableFunc(found.Best, func(a, b evaluation.Best) int { return cmp.Compare(b.Score, a.Score) })
-	return found.Best, nil
+	return found.Best
 }
 
 // rulesSection is the question of the report: does learning beat good rules?
-func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
+func (p *paper) rulesSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "rules", Title: "The policy against every rule",
 		Text: "Each family of rules is tuned by search on training seeds, for the mean of the three workloads; what is shown is of evaluation seeds, which neither the search nor training has seen. Static sizes have the whole memory of the fleet to themselves.",
 	}
 	refs := slices.Concat([]string{p.hard}, p.rules, statics(p.scenario))
-	all, err := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
-	if err != nil {
-		return out, err
-	}
+	all := p.evaluate(ctx, "hard", p.scenario, refs, policies.JudgedBy)
 	t := report.Table{
 		ID: "all-rules", Title: "Mean utility per request", Columns: append(utilityColumns("Policy"),
 			ranged("iqm", "u1, interquartile mean", "", 3), number("score", "Score when tuned", "", 4)),
@@ -96,10 +81,7 @@ func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
 		}
 		t.Rows = append(t.Rows, append(utilityRow(ref, all, ref), interval(all[[2]string{ref, "u1"}].UtilityIQM), score))
 	}
-	beside, err := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", policies.JudgedBy)
-	if err != nil {
-		return out, err
-	}
+	beside := p.besideRules(ctx, "beside-rules", "The policy less the best rule of each workload", policies.JudgedBy)
 	out.Tables = []report.Table{beside, t}
 	sentence := "Against the best tuned rule of each workload the policy is"
 	for i, name := range policies.JudgedBy {
@@ -108,7 +90,7 @@ func (p *paper) rulesSection(ctx context.Context) (report.Section, error) {
 		sentence += fmt.Sprintf("%s %+.4f (%+.4f to %+.4f) on %s", []string{"", ",", " and"}[i], d.Mean, d.Lo, d.Hi, name)
 	}
 	p.headline = append(p.headline, sentence+".")
-	return out, nil
+	return out
 }
 
 // paired is the difference of two policies on the same workload and seeds.
@@ -121,7 +103,7 @@ func paired(a, b evaluation.Result) evaluation.Interval {
 }
 
 // ceilingSection is how far the policy is on the way to the best possible.
-func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
+func (p *paper) ceilingSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "ceiling", Title: "The distance to the best possible",
 		Text: "A clairvoyant simulates, at each decision, every choice forward on the true future, arrivals and output lengths and all, with a base policy for the requests after; it takes the best. No router can know that much. " +
@@ -142,20 +124,11 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 	}
 	sentence := "Of the distance from the best rule to the best clairvoyant seen it has gone"
 	for i, name := range []string{"u1", "u2"} {
-		rule, err := p.short(ctx, p.rules, name, requests, runs, false)
-		if err != nil {
-			return out, err
-		}
-		own, err := p.short(ctx, []string{p.hard}, name, requests, runs, false)
-		if err != nil {
-			return out, err
-		}
+		rule := p.short(ctx, p.rules, name, requests, runs, false)
+		own := p.short(ctx, []string{p.hard}, name, requests, runs, false)
 		var sighted []float64
 		for _, base := range bases {
-			best, err := p.short(ctx, []string{base}, name, requests, runs, true)
-			if err != nil {
-				return out, err
-			}
+			best := p.short(ctx, []string{base}, name, requests, runs, true)
 			sighted = append(sighted, best)
 		}
 		ceiling := max(sighted[0], sighted[1])
@@ -169,84 +142,57 @@ func (p *paper) ceilingSection(ctx context.Context) (report.Section, error) {
 		}
 		sentence += fmt.Sprintf("%s %s %% on %s", []string{"", " and"}[i], gone, name)
 	}
-	fluid, err := p.fluid(ctx)
-	if err != nil {
-		return out, err
-	}
+	fluid := p.fluid(ctx)
 	out.Tables, out.Figures = []report.Table{t}, []report.Figure{fluid}
 	p.headline = append(p.headline, sentence+".", "Everything here is simulated under the profile "+p.scenario.Name+"; what a profile misses, it misses for all policies alike.")
-	return out, nil
+	return out
 }
 
 // short is the highest mean utility among the policies over a few short runs,
 // each as the base of a clairvoyant if they are to see the future.
-func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, foresight bool) (float64, error) {
+func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, foresight bool) float64 {
 	var best float64
 	for _, ref := range refs {
-		list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{ref}, func(string) {})
-		if err != nil {
-			return 0, err
-		}
-		work, err := p.scenario.Evaluated([]string{name}, requests)
-		if err != nil {
-			return 0, err
-		}
+		list := must(policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{ref}, func(string) {}))
+		work := must(p.scenario.Evaluated([]string{name}, requests))
 		if foresight {
 			fmt.Fprintf(p.stderr, "clairvoyant on %s, %s\n", ref, name)
 			list[0] = policies.Clairvoyant(list[0], planner.ClairvoyantOptions{Horizon: planner.DefaultHorizon})
 		}
 		plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds[:min(runs, len(p.seeds))]}
-		results, err := plan.Evaluate(ctx)
-		if err != nil {
-			return 0, err
-		}
+		results := must(plan.Evaluate(ctx))
 		best = max(best, results[0].Utility.Mean)
 	}
-	return best, nil
+	return best
 }
 
 // fluidBound is the linear program over the fleet.
-func (p *paper) fluidBound() (*planner.Fluid, error) {
-	config, err := p.scenario.Simulation()
-	if err != nil {
-		return nil, err
-	}
-	return planner.NewFluid(config, p.scenario.Workload)
+func (p *paper) fluidBound() *planner.Fluid {
+	config := must(p.scenario.Simulation())
+	return must(planner.NewFluid(config, p.scenario.Workload))
 }
 
 // fluid is the figure of the linear program's bound over the rates.
-func (p *paper) fluid(ctx context.Context) (report.Figure, error) {
+func (p *paper) fluid(ctx context.Context) report.Figure {
 	f := report.Figure{ID: "fluid", Title: "The policy under the fluid bound, at each rate", X: rateAxis, Y: utilityAxis}
-	all, err := p.evaluate(ctx, "hard", p.scenario, []string{p.hard}, []string{"stable"})
-	if err != nil {
-		return f, err
-	}
-	bound, err := p.fluidBound()
-	if err != nil {
-		return f, err
-	}
+	all := p.evaluate(ctx, "hard", p.scenario, []string{p.hard}, []string{"stable"})
+	bound := p.fluidBound()
 	series := report.Series{Name: "fluid bound", Style: report.Line, X: p.scenario.Evaluation.StableRates}
 	for _, rate := range series.X {
-		b, err := bound.At(rate)
-		if err != nil {
-			return f, err
-		}
+		b := must(bound.At(rate))
 		series.Y = append(series.Y, b.Utility)
 	}
 	f.Series = []report.Series{byRate(p.scenario, all, p.hard, "policy", utilityOf), series}
 	f.Note = fmt.Sprintf("The bound is for a steady flow. A sweep lasts %v from an idle fleet, which a policy may use up: at high rates it can come close to the bound, or pass it.", time.Duration(p.scenario.Evaluation.PhaseS*float64(time.Second)))
-	return f, nil
+	return f
 }
 
 // surface is the file with the decision surface of the hard policy and of the best rule.
-func (p *paper) surface() (report.File, error) {
+func (p *paper) surface() report.File {
 	out := report.File{Name: "surface.csv"}
-	list, err := policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{p.hard, p.rules[0]}, func(string) {})
-	if err != nil {
-		return out, err
-	}
+	list := must(policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{p.hard, p.rules[0]}, func(string) {}))
 	var b bytes.Buffer
-	err = newSurface(p.scenario).encode(&b, list)
+	check(newSurface(p.scenario).encode(&b, list))
 	out.Content = b.Bytes()
-	return out, err
+	return out
 }

@@ -3,86 +3,107 @@ package besteffort
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
 	"gearshift/cmd/gearshift/policies"
+	"gearshift/cmd/gearshift/reports"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
 	"gearshift/env/evaluation/report"
 )
 
+// failure is an error on its way from the step that failed to [makeReport]. A section is a
+// script of trainings and evaluations; the first that fails ends the report, and what called it
+// has nothing to add.
+type failure struct{ err error }
+
+// must returns x, or ends the report with the error.
+func must[T any](x T, err error) T {
+	check(err)
+	return x
+}
+
+// check ends the report if there is an error.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// ended is deferred: it sets err to the error that ended the report, if one did.
+func ended(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.err
+	default:
+		panic(r)
+	}
+}
+
 // rows are results by policy and workload, both as they were asked for.
 type rows map[[2]string]evaluation.Result
 
+// trained is the policy of that name in the report's store.
+func (p *paper) trained(ctx context.Context, name string, s *scenario.Scenario, preset string, seed uint64, from string) string {
+	return p.train(ctx, reports.Training{On: s, Preset: preset, Name: name, From: from, Seed: seed})
+}
+
+// train has the policy trained, except for the scenario's name and the store, which are
+// the report's.
+func (p *paper) train(ctx context.Context, t reports.Training) string {
+	t.Scenario, t.Store = p.options.Scenario, p.store.Path
+	return must(p.program.Train(ctx, t))
+}
+
 // evaluate plays the policies on the workloads, over all evaluation seeds. The
 // label names the scenario among the results that are kept for later sections.
-func (p *paper) evaluate(ctx context.Context, label string, s *scenario.Scenario, refs, names []string) (rows, error) {
+func (p *paper) evaluate(ctx context.Context, label string, s *scenario.Scenario, refs, names []string) rows {
 	all := rows{}
 	for _, ref := range refs {
 		for _, name := range names {
 			key := strings.Join([]string{label, ref, name}, " ")
 			kept, ok := p.cache[key]
 			if !ok {
-				var err error
-				if kept, err = p.play(ctx, s, ref, name); err != nil {
-					return nil, err
-				}
+				kept = p.play(ctx, s, ref, name)
 				p.cache[key] = kept
 			}
-			for k, r := range kept {
-				all[k] = r
-			}
+			maps.Copy(all, kept)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // play evaluates one policy on one workload; a sweep gives a row for each rate
 // and one for all.
-func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string) (rows, error) {
-	list, work, err := p.stage(s, ref, name)
-	if err != nil {
-		return nil, err
-	}
+func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string) rows {
+	list, work := p.stage(s, ref, name)
 	plan := evaluation.Plan{Contestants: list, Workloads: work, Seeds: p.seeds}
-	results, err := plan.Evaluate(ctx)
-	if err != nil {
-		return nil, err
-	}
+	results := must(plan.Evaluate(ctx))
 	out := rows{}
 	for _, r := range results {
 		out[[2]string{ref, r.Workload}] = r
 	}
-	return out, nil
+	return out
 }
 
 // stage is a policy and a workload ready to be played.
-func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload, error) {
+func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload) {
 	fmt.Fprintf(p.stderr, "evaluating %s on %s\n", ref, name)
-	list, err := policies.Contestants(s, &policies.Source{Store: p.store}, []string{ref}, func(string) {}) // the report says what departs from training
-	if err != nil {
-		return nil, nil, err
-	}
-	work, err := s.Evaluated([]string{name}, s.Evaluation.Requests)
-	return list, work, err
+	list := must(policies.Contestants(s, &policies.Source{Store: p.store}, []string{ref}, func(string) {})) // the report says what departs from training
+	return list, must(s.Evaluated([]string{name}, s.Evaluation.Requests))
 }
 
 // sample plays runs of one policy on one workload over the first seeds.
-func (p *paper) sample(ctx context.Context, s *scenario.Scenario, ref, name string, runs int) ([][]evaluation.Sample, error) {
-	list, work, err := p.stage(s, ref, name)
-	if err != nil {
-		return nil, err
-	}
+func (p *paper) sample(ctx context.Context, s *scenario.Scenario, ref, name string, runs int) [][]evaluation.Sample {
+	list, work := p.stage(s, ref, name)
 	var all [][]evaluation.Sample
 	for _, seed := range p.seeds[:min(runs, len(p.seeds))] {
-		samples, err := evaluation.Samples(ctx, &list[0], &work[0], seed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, samples)
+		all = append(all, must(evaluation.Samples(ctx, &list[0], &work[0], seed)))
 	}
-	return all, nil
+	return all
 }
 
 // statics are the policies that always choose one variant.

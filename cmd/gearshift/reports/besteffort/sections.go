@@ -13,12 +13,12 @@ const frontierName = "frontier"
 // section is a part of the report.
 type section struct {
 	name string
-	make func(*paper, context.Context) (report.Section, error)
+	make func(*paper, context.Context) report.Section
 	// slow says that --quick leaves it out.
 	slow bool
 	// alone makes a report of this section, for --only, without the policies and rules of the
 	// others. It is nil where the section needs those. About says what it shows.
-	alone func(*paper, context.Context) (*report.Report, error)
+	alone func(*paper, context.Context) *report.Report
 	about string
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // shiftSection is Figures 8, 9 and 14: other mixes of tasks than in training.
-func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
+func (p *paper) shiftSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "shift", Title: "One task at a time, without retraining",
 		Text: "The hard policy, trained on all tasks alike, serves one task alone (LBE-29); and the soft policy serves HellaSwag and COPA alone on the first unpredictable workload.",
@@ -25,38 +25,32 @@ func (p *paper) shiftSection(ctx context.Context) (report.Section, error) {
 	}
 	for t, task := range taskNames(p.scenario) {
 		s := only(p.scenario, task)
-		w, err := p.sweep(ctx, "only "+task, s, p.hard)
-		if err != nil {
-			return out, err
-		}
+		w := p.sweep(ctx, "only "+task, s, p.hard)
 		out.Figures = append(out.Figures,
 			w.utility("fig8-"+task, "Figure 8: utility with "+task+" alone"),
 			w.choices("fig9-"+task, "Figure 9: choices with "+task+" alone", t))
 		table.Rows = append(table.Rows, w.worst(task))
 	}
 	s := only(softened(p.scenario), "hellaswag", "copa")
-	two, err := p.twoTasks(ctx, s)
-	if err != nil {
-		return out, err
-	}
+	two := p.twoTasks(ctx, s)
 	out.Tables = []report.Table{table, two}
-	figures, err := p.timeline(ctx, s, "fig14", "Figure 14, soft, HellaSwag and COPA alone", "u1", p.soft)
+	figures := p.timeline(ctx, s, "fig14", "Figure 14, soft, HellaSwag and COPA alone", "u1", p.soft)
 	out.Figures = append(out.Figures, figures...)
-	return out, err
+	return out
 }
 
 // twoTasks is Figure 14 in numbers, over all seeds.
-func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) (report.Table, error) {
+func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) report.Table {
 	t := report.Table{
 		ID: "shift-two", Title: "HellaSwag and COPA alone on u1, soft deadlines",
 		Columns: []report.Column{text("policy", "Policy"), ranged("utility", "Utility", "", 3)},
 	}
 	refs := append([]string{p.soft}, statics(s)...)
-	all, err := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
+	all := p.evaluate(ctx, "only two", s, refs, []string{"u1"})
 	for _, ref := range refs {
 		t.Rows = append(t.Rows, []report.Cell{report.Text(ref), interval(all[[2]string{ref, "u1"}].Utility)})
 	}
-	return t, err
+	return t
 }
 
 // worst is a row: where the policy is furthest below the best static size.
@@ -78,21 +72,18 @@ func (w *sweep) worst(task string) []report.Cell {
 }
 
 // deadlineSection is Figures 12 and 13.
-func (p *paper) deadlineSection(ctx context.Context) (report.Section, error) {
+func (p *paper) deadlineSection(ctx context.Context) report.Section {
 	s := otherDeadlines(p.scenario, paperDeadlines)
-	w, err := p.sweep(ctx, "deadlines", s, p.deadlines)
-	if err != nil {
-		return report.Section{}, err
-	}
+	w := p.sweep(ctx, "deadlines", s, p.deadlines)
 	return report.Section{
 		ID: "deadlines", Title: "Different deadlines",
 		Text:    "OpenBookQA has twice the deadline, COPA 20 % less (LBE-5). The policy is trained for them.",
 		Figures: w.figures(12, "policy", ""),
-	}, nil
+	}
 }
 
 // hardwareSection is Figures 10 and 11: utility per GPU against twice the GPUs.
-func (p *paper) hardwareSection(ctx context.Context) (report.Section, error) {
+func (p *paper) hardwareSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "hardware", Title: "Hardware utility: utility per host",
 		Text: fmt.Sprintf("The policy on %d hosts against %s alone on %d (LBE-30).", len(p.scenario.Hosts), largest(p.scenario), 2*len(p.scenario.Hosts)),
@@ -103,14 +94,8 @@ func (p *paper) hardwareSection(ctx context.Context) (report.Section, error) {
 		if kind == "soft" {
 			s, policy = softened(p.scenario), p.soft
 		}
-		all, err := p.evaluate(ctx, kind, s, []string{policy, large}, []string{"stable"})
-		if err != nil {
-			return out, err
-		}
-		twice, err := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, []string{"stable"})
-		if err != nil {
-			return out, err
-		}
+		all := p.evaluate(ctx, kind, s, []string{policy, large}, []string{"stable"})
+		twice := p.evaluate(ctx, kind+" twice", doubled(s), []string{large}, []string{"stable"})
 		per := func(hosts int) func(evaluation.Result) evaluation.Interval {
 			return func(r evaluation.Result) evaluation.Interval { return scaled(r.Utility, 1/float64(hosts)) }
 		}
@@ -124,9 +109,9 @@ func (p *paper) hardwareSection(ctx context.Context) (report.Section, error) {
 			},
 		})
 	}
-	figure, table, err := p.hardwareOnU1(ctx, large)
+	figure, table := p.hardwareOnU1(ctx, large)
 	out.Figures, out.Tables = append(out.Figures, figure), append(out.Tables, table)
-	return out, err
+	return out
 }
 
 func scaled(i evaluation.Interval, by float64) evaluation.Interval {
@@ -134,16 +119,10 @@ func scaled(i evaluation.Interval, by float64) evaluation.Interval {
 }
 
 // hardwareOnU1 is Figure 11 and its figures in the text.
-func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, report.Table, error) {
+func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, report.Table) {
 	n := float64(len(p.scenario.Hosts))
-	ours, err := p.sample(ctx, p.scenario, p.hard, "u1", len(p.seeds))
-	if err != nil {
-		return report.Figure{}, report.Table{}, err
-	}
-	theirs, err := p.sample(ctx, doubled(p.scenario), large, "u1", len(p.seeds))
-	if err != nil {
-		return report.Figure{}, report.Table{}, err
-	}
+	ours := p.sample(ctx, p.scenario, p.hard, "u1", len(p.seeds))
+	theirs := p.sample(ctx, doubled(p.scenario), large, "u1", len(p.seeds))
 	figure := report.Figure{
 		ID: "fig11", Title: "Figure 11: utility per host over the last 20 requests, u1", X: report.Axis{Label: "Request"},
 		Y: report.Axis{Label: "Utility per request and host"},
@@ -179,5 +158,5 @@ func (p *paper) hardwareOnU1(ctx context.Context, large string) (report.Figure, 
 			{report.Text("ratio of the windows at 90 % of peak or more"), report.Beside(quotient(nearA, nearB), 1.51)},
 		},
 	}
-	return figure, table, nil
+	return figure, table
 }

@@ -22,20 +22,14 @@ type sweep struct {
 // sweepRuns is how many runs the choices by task are counted over.
 const sweepRuns = 10
 
-func (p *paper) sweep(ctx context.Context, label string, s *scenario.Scenario, policy string, beside ...string) (*sweep, error) {
-	all, err := p.evaluate(ctx, label, s, append(append([]string{policy}, statics(s)...), beside...), []string{"stable"})
-	if err != nil {
-		return nil, err
-	}
+func (p *paper) sweep(ctx context.Context, label string, s *scenario.Scenario, policy string, beside ...string) *sweep {
+	all := p.evaluate(ctx, label, s, append(append([]string{policy}, statics(s)...), beside...), []string{"stable"})
 	w := &sweep{scenario: s, policy: policy, all: all}
 	for _, name := range stableNames(s) {
-		runs, err := p.sample(ctx, s, policy, name, sweepRuns)
-		if err != nil {
-			return nil, err
-		}
+		runs := p.sample(ctx, s, policy, name, sweepRuns)
 		w.share = append(w.share, choices(s, runs))
 	}
-	return w, nil
+	return w
 }
 
 // utility is the figure of all policies' utilities by rate.
@@ -114,54 +108,36 @@ func (w *sweep) uses() report.Table {
 }
 
 // stableSection is Figures 2 and 3, and what the rules do at the same rates.
-func (p *paper) stableSection(ctx context.Context) (report.Section, error) {
-	w, err := p.sweep(ctx, "hard", p.scenario, p.hard, p.rules[0])
-	if err != nil {
-		return report.Section{}, err
-	}
+func (p *paper) stableSection(ctx context.Context) report.Section {
+	w := p.sweep(ctx, "hard", p.scenario, p.hard, p.rules[0])
 	out := report.Section{
 		ID: "stable", Title: "Stable workload, hard deadlines",
 		Text:    fmt.Sprintf("Poisson arrivals at each rate for %g s from an idle fleet; the policies know the true rate (LBE-19). Static sizes run alone with the whole memory (LBE-18).", p.scenario.Evaluation.PhaseS),
 		Figures: w.figures(2, "policy", ", hard deadlines", p.rules[0]),
 	}
-	rates, err := p.rateTable(ctx)
-	if err != nil {
-		return out, err
-	}
-	availability, err := p.availability(ctx, w)
-	if err != nil {
-		return out, err
-	}
+	rates := p.rateTable(ctx)
+	availability := p.availability(ctx, w)
 	out.Tables = append(out.Tables, rates, availability, w.uses())
-	return out, nil
+	return out
 }
 
 // rateTable holds the policy against the best of everything else at each rate.
-func (p *paper) rateTable(ctx context.Context) (report.Table, error) {
+func (p *paper) rateTable(ctx context.Context) report.Table {
 	t := report.Table{
 		ID: "stable-rates", Title: "The policy against the best of all baselines at each rate",
 		Columns: slices.Concat([]report.Column{number("rate", "Rate", "requests/s", 2)}, comparison("baseline", 3), []report.Column{number("fluid", "Fluid bound", "", 3)}),
 		Note:    "The best baseline is picked at each rate from the same runs, static sizes alone on the whole fleet among them: the hardest comparison. The fluid bound is of the fleet that the sizes share: at a steady rate no policy on it can do better but by chance, a static size that has the fleet to itself may.",
 	}
 	baselines := append(statics(p.scenario), p.rules...)
-	all, err := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard}, baselines...), []string{"stable"})
-	if err != nil {
-		return t, err
-	}
-	fluid, err := p.fluidBound()
-	if err != nil {
-		return t, err
-	}
+	all := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard}, baselines...), []string{"stable"})
+	fluid := p.fluidBound()
 	for _, rate := range p.scenario.Evaluation.StableRates {
 		name, best := bestOf(all, baselines, stableName(rate))
-		bound, err := fluid.Over([]float64{rate})
-		if err != nil {
-			return t, err
-		}
+		bound := must(fluid.Over([]float64{rate}))
 		row := append([]report.Cell{report.Number(rate)}, compared(all[[2]string{p.hard, stableName(rate)}], name, best)...)
 		t.Rows = append(t.Rows, append(row, report.Number(bound)))
 	}
-	return t, nil
+	return t
 }
 
 // available is the share of deadlines that counts as available (the paper's section 4.2).
@@ -169,7 +145,7 @@ const available = 0.95
 
 // availability asks what the policy makes of ten times the rate that the largest
 // size alone can bear.
-func (p *paper) availability(ctx context.Context, w *sweep) (report.Table, error) {
+func (p *paper) availability(ctx context.Context, w *sweep) report.Table {
 	t := report.Table{
 		ID: "availability", Title: "Deadlines met at ten times the rate that the largest size bears",
 		Columns: []report.Column{text("policy", "Policy"), number("rate", "Rate", "requests/s", 2), ranged("met", "Deadlines met", "", 3)},
@@ -187,27 +163,18 @@ func (p *paper) availability(ctx context.Context, w *sweep) (report.Table, error
 	// Rates are names too: two decimals are enough.
 	for _, rate := range []float64{math.Round(100*bears) / 100, math.Round(1000*bears) / 100} {
 		for _, ref := range []string{p.hard, large} {
-			all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, []string{stableName(rate)})
-			if err != nil {
-				return t, err
-			}
+			all := p.evaluate(ctx, "hard", p.scenario, []string{ref}, []string{stableName(rate)})
 			t.Rows = append(t.Rows, []report.Cell{report.Text(ref), report.Number(rate), interval(all[[2]string{ref, stableName(rate)}].DeadlineMet)})
 		}
 	}
-	return t, nil
+	return t
 }
 
 // softSection is Figures 4 and 5, and Table 2.
-func (p *paper) softSection(ctx context.Context) (report.Section, error) {
-	hard, err := p.sweep(ctx, "hard", p.scenario, p.hard)
-	if err != nil {
-		return report.Section{}, err
-	}
+func (p *paper) softSection(ctx context.Context) report.Section {
+	hard := p.sweep(ctx, "hard", p.scenario, p.hard)
 	s := softened(p.scenario)
-	w, err := p.sweep(ctx, "soft", s, p.soft)
-	if err != nil {
-		return report.Section{}, err
-	}
+	w := p.sweep(ctx, "soft", s, p.soft)
 	out := report.Section{
 		ID: "soft", Title: "Stable workload, soft deadlines",
 		Text:    "The policy is the hard one, fine-tuned on soft deadlines: 1 % of the reward lost for each ms past the deadline, all of it from 10 % (LBE-3, LBE-25).",
@@ -229,7 +196,7 @@ func (p *paper) softSection(ctx context.Context) (report.Section, error) {
 		})
 	}
 	out.Tables = []report.Table{table}
-	return out, nil
+	return out
 }
 
 // paperUsage is the paper's Table 2: hard, soft.

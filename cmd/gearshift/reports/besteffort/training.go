@@ -17,75 +17,56 @@ import (
 
 // trainingSection is what the learner's result depends on: the seed, and each of
 // its ingredients.
-func (p *paper) trainingSection(ctx context.Context) (report.Section, error) {
+func (p *paper) trainingSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "training", Title: "Training: seeds and ingredients",
 		Text: "The same preset from other seeds. Then one ingredient of the preset changed at a time, all else equal; where the change is to the fleet or the observation, so is the policy's.",
 	}
-	seeds, err := p.seedTable(ctx)
-	if err != nil {
-		return out, err
-	}
+	seeds := p.seedTable(ctx)
 	out.Tables = append(out.Tables, seeds)
 	if !p.options.Ablations {
-		return out, nil
+		return out
 	}
-	ablations, err := p.ablationTable(ctx)
-	out.Tables = append(out.Tables, ablations)
-	return out, err
+	out.Tables = append(out.Tables, p.ablationTable(ctx))
+	return out
 }
 
 // seedTable trains from several seeds.
-func (p *paper) seedTable(ctx context.Context) (report.Table, error) {
+func (p *paper) seedTable(ctx context.Context) report.Table {
 	t := report.Table{ID: "training-seeds", Title: "Policies by training seed", Columns: utilityColumns("Seed")}
 	means := map[string][]float64{}
 	for seed := 1; seed <= p.options.TrainingSeeds; seed++ {
 		ref := p.hard
 		if seed > 1 {
-			var err error
-			if ref, err = p.trained(ctx, fmt.Sprintf("hard-seed-%d", seed), p.scenario, p.options.Preset, uint64(seed), ""); err != nil {
-				return t, err
-			}
+			ref = p.trained(ctx, fmt.Sprintf("hard-seed-%d", seed), p.scenario, p.options.Preset, uint64(seed), "")
 		}
-		all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
-		if err != nil {
-			return t, err
-		}
+		all := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
 		t.Rows = append(t.Rows, utilityRow(fmt.Sprint(seed), all, ref))
 		for _, name := range policies.JudgedBy {
 			means[name] = append(means[name], all[[2]string{ref, name}].Utility.Mean)
 		}
 	}
-	if err := p.longer(ctx, &t); err != nil {
-		return t, err
-	}
+	p.longer(ctx, &t)
 	t.Note = "Spread between seeds, highest less lowest:"
 	for _, name := range policies.JudgedBy {
 		t.Note += fmt.Sprintf(" %s %.4f", name, slices.Max(means[name])-slices.Min(means[name]))
 	}
 	t.Note += "."
-	return t, nil
+	return t
 }
 
 // longer adds the row of a run that is several times as long.
-func (p *paper) longer(ctx context.Context, t *report.Table) error {
+func (p *paper) longer(ctx context.Context, t *report.Table) {
 	if p.options.Longer == 1 {
-		return nil
+		return
 	}
 	s := ablated(p.scenario, p.options.Preset, ablation{change: func(_ *scenario.Scenario, preset *scenario.Preset) {
 		preset.Decisions *= p.options.Longer
 	}})
-	ref, err := p.trained(ctx, "hard-longer", s, p.options.Preset, 1, "")
-	if err != nil {
-		return err
-	}
-	all, err := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
-	if err != nil {
-		return err
-	}
+	ref := p.trained(ctx, "hard-longer", s, p.options.Preset, 1, "")
+	all := p.evaluate(ctx, "hard", p.scenario, []string{ref}, policies.JudgedBy)
 	label := fmt.Sprintf("1, %d times as long", p.options.Longer)
 	t.Rows = append(t.Rows, utilityRow(label, all, ref))
-	return nil
 }
 
 // ablation changes one ingredient of a preset, or of the scenario.
@@ -160,7 +141,7 @@ func ablated(s *scenario.Scenario, presetName string, a ablation) *scenario.Scen
 	return &c
 }
 
-func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
+func (p *paper) ablationTable(ctx context.Context) report.Table {
 	const preset = "quick"
 	t := report.Table{
 		ID: "ablations", Title: "One ingredient changed, preset " + preset, Columns: utilityColumns("Changed"),
@@ -170,16 +151,10 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 		s := ablated(p.scenario, preset, a)
 		runs := map[string][][]float64{} // by workload, training seed and evaluation seed
 		for seed := uint64(1); seed <= ablationSeeds; seed++ {
-			ref, err := p.train(ctx, reports.Training{
+			ref := p.train(ctx, reports.Training{
 				On: s, Preset: preset, Name: fmt.Sprintf("ablation-%d-seed-%d", i, seed), Seed: seed, Uncompared: true,
 			})
-			if err != nil {
-				return t, err
-			}
-			all, err := p.evaluate(ctx, a.name, s, []string{ref}, policies.JudgedBy)
-			if err != nil {
-				return t, err
-			}
+			all := p.evaluate(ctx, a.name, s, []string{ref}, policies.JudgedBy)
 			for _, name := range policies.JudgedBy {
 				runs[name] = append(runs[name], all[[2]string{ref, name}].Runs)
 			}
@@ -190,7 +165,7 @@ func (p *paper) ablationTable(ctx context.Context) (report.Table, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return t, nil
+	return t
 }
 
 // acrossTrainings is the mean over trainings of what each evaluation seed came to. All

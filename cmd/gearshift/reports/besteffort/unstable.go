@@ -18,7 +18,7 @@ var paperWindows = map[string][5][3]float64{
 }
 
 // unstableSection is Figures 6 and 7, and Tables 3 and 4.
-func (p *paper) unstableSection(ctx context.Context) (report.Section, error) {
+func (p *paper) unstableSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "unstable", Title: "Unpredictable workloads, hard deadlines",
 		Text: unstableText(p.scenario.Evaluation.Requests),
@@ -28,17 +28,11 @@ func (p *paper) unstableSection(ctx context.Context) (report.Section, error) {
 		if name == "u2" {
 			fig, table = "fig7", "table4"
 		}
-		windows, err := p.windowTable(ctx, table, name)
-		if err != nil {
-			return out, err
-		}
-		figures, err := p.timeline(ctx, p.scenario, fig, "Figure "+fig[3:], name, p.hard)
-		if err != nil {
-			return out, err
-		}
+		windows := p.windowTable(ctx, table, name)
+		figures := p.timeline(ctx, p.scenario, fig, "Figure "+fig[3:], name, p.hard)
 		out.Tables, out.Figures = append(out.Tables, windows), append(out.Figures, figures...)
 	}
-	return out, nil
+	return out
 }
 
 // unstableText says what is played, in runs of so many requests.
@@ -49,12 +43,9 @@ func unstableText(requests int) string {
 }
 
 // windowTable counts the windows near peak performance, next to the paper's.
-func (p *paper) windowTable(ctx context.Context, id, name string) (report.Table, error) {
+func (p *paper) windowTable(ctx context.Context, id, name string) report.Table {
 	large, middle := "static:"+largest(p.scenario), "static:"+p.scenario.Variants[len(p.scenario.Variants)-2].Name
-	all, err := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard, p.windows, large, middle}, p.rules...), []string{name})
-	if err != nil {
-		return report.Table{}, err
-	}
+	all := p.evaluate(ctx, "hard", p.scenario, append([]string{p.hard, p.windows, large, middle}, p.rules...), []string{name})
 	t := report.Table{
 		ID: id, Title: fmt.Sprintf("Table %s: windows of 20 requests at or above a level, on %s", id[5:], name),
 		Columns: []report.Column{
@@ -76,12 +67,12 @@ func (p *paper) windowTable(ctx context.Context, id, name string) (report.Table,
 			report.Number(of(p.rules[0])), report.Number(of(p.windows)), report.Beside(quotient(of(p.windows), of(large)), theirs[0]/theirs[1]),
 		})
 	}
-	return t, nil
+	return t
 }
 
 // timeline draws one run request by request: the rate, the running average, and
 // the average over the last 20 of each policy.
-func (p *paper) timeline(ctx context.Context, s *scenario.Scenario, id, title, name, policy string) ([]report.Figure, error) {
+func (p *paper) timeline(ctx context.Context, s *scenario.Scenario, id, title, name, policy string) []report.Figure {
 	refs := append([]string{policy}, statics(s)...)
 	slices.Reverse(refs[1:]) // the best first
 	requests := report.Axis{Label: "Request"}
@@ -89,10 +80,7 @@ func (p *paper) timeline(ctx context.Context, s *scenario.Scenario, id, title, n
 	total := report.Figure{ID: id + "-running", Title: title + ": running average, " + name, X: requests, Y: utilityAxis, Half: true}
 	figures := []report.Figure{rate, total}
 	for i, ref := range refs {
-		runs, err := p.sample(ctx, s, ref, name, 1)
-		if err != nil {
-			return nil, err
-		}
+		runs := p.sample(ctx, s, ref, name, 1)
 		if i == 0 {
 			figures[0].Series = []report.Series{rateSeries(runs[0])}
 		}
@@ -109,7 +97,7 @@ func (p *paper) timeline(ctx context.Context, s *scenario.Scenario, id, title, n
 			Series: []report.Series{{Name: label, Style: report.Line, X: x, Y: y}},
 		})
 	}
-	return figures, nil
+	return figures
 }
 
 func rateSeries(samples []evaluation.Sample) report.Series {
