@@ -60,8 +60,8 @@ func TestScaled(t *testing.T) {
 		near(t, text+": long-run IDC", dispersion(t, fast, Forever), dispersion(t, plain, Forever), 1e-12)
 		a, b := plain.Times(source(1, arrivalPart)), fast.Times(source(1, arrivalPart))
 		for range 1000 {
-			at, rate, _ := a.Next()
-			sooner, higher, ok := b.Next()
+			at, rate, _ := a()
+			sooner, higher, ok := b()
 			if d := sooner - time.Duration(float64(at)/2.5); !ok || d < -1 || d > 1 || higher != 2.5*rate {
 				t.Fatalf("%s: %v at rate %v, unscaled %v at rate %v", text, sooner, higher, at, rate)
 			}

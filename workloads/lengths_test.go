@@ -42,9 +42,9 @@ func TestLengthMoments(t *testing.T) {
 func sampleLengths(t *testing.T, l Lengths, n int) moments {
 	t.Helper()
 	var m moments
-	s, rng := l.sampler(), source(Seed(Evaluation, 1), outputPart)
+	s, rng := l.Sampler(), source(Seed(Evaluation, 1), outputPart)
 	for range n {
-		x := s.sample(rng)
+		x := s(rng)
 		if x < 1 || (l.Max > 0 && x > l.Max) || x < l.Min {
 			t.Fatalf("drew %d from %+v", x, l)
 		}

@@ -23,8 +23,16 @@ type Process interface {
 
 // Times yields the moments of arrival, never decreasing, and the true rate per
 // second at each (0 if unknown). False means that there are no more.
-type Times interface {
-	Next() (at time.Duration, rate float64, ok bool)
+type Times func() (at time.Duration, rate float64, ok bool)
+
+// renewal is a realisation of gaps in seconds, each drawn without regard to those before. The
+// rate is the one that it reports.
+func renewal(rate float64, gap func() float64) Times {
+	var c clock
+	return func() (time.Duration, float64, bool) {
+		ok := c.advance(gap())
+		return c.now, rate, ok
+	}
 }
 
 // Forever is the window whose IDC is the limit of long windows.
@@ -83,4 +91,53 @@ func limitOnly(idc float64, window time.Duration) (float64, bool) {
 		return 0, false
 	}
 	return idc, true
+}
+
+// Scaled is a process whose time runs so many times as fast: every rate is that
+// many times as high and every phase that many times as short, so that phases
+// hold as many requests as before. A fleet that serves so many times as fast
+// then meets the same challenge.
+type Scaled struct {
+	process Process
+	factor  float64
+}
+
+// Bounds of the factor.
+const minScale, maxScale = 0.01, 100
+
+// CheckScale says what is wrong with a factor of [NewScaled].
+func CheckScale(factor float64) error {
+	if !(factor >= minScale && factor <= maxScale) {
+		return fmt.Errorf("scale %v is outside %v to %v", factor, minScale, maxScale)
+	}
+	return nil
+}
+
+// NewScaled lets the process run factor times as fast.
+func NewScaled(p Process, factor float64) (Scaled, error) {
+	return Scaled{p, factor}, CheckScale(factor)
+}
+
+// MeanRate implements [Process].
+func (s Scaled) MeanRate() float64 { return s.factor * s.process.MeanRate() }
+
+// IDC implements [Process]: that of the process over the window as it was.
+func (s Scaled) IDC(window time.Duration) (float64, bool) {
+	if window != Forever {
+		window = time.Duration(min(float64(window)*s.factor, float64(Forever-1)))
+	}
+	return s.process.IDC(window)
+}
+
+// Times implements [Process].
+func (s Scaled) Times(rng *rand.Rand) Times {
+	next := s.process.Times(rng)
+	return func() (time.Duration, float64, bool) {
+		at, rate, ok := next()
+		scaled := float64(at) / s.factor
+		if !ok || !(scaled < float64(Forever)) {
+			return 0, 0, false
+		}
+		return time.Duration(scaled), rate * s.factor, true
+	}
 }

@@ -56,7 +56,7 @@ func dispersion(t testing.TB, p Process, window time.Duration) float64 {
 func countIDC(p Process, rng *rand.Rand, width time.Duration, n int) float64 {
 	w := windows{width: width}
 	for times := p.Times(rng); ; {
-		at, _, ok := times.Next()
+		at, _, ok := times()
 		if !ok || at >= time.Duration(n)*width {
 			w.arrive(time.Duration(n) * width) // closes the last whole window
 			return w.idc()
@@ -111,7 +111,7 @@ func TestRenewalMedians(t *testing.T) {
 		const n = 100_000
 		var last time.Duration
 		for range n {
-			at, _, _ := times.Next()
+			at, _, _ := times()
 			if (at - last).Seconds() < c.median {
 				below++
 			}
@@ -221,7 +221,7 @@ func TestRandomSwitching(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const n = 100_000
 	for range n {
-		rate, seconds, _ := switchingPhases{&load}.next(rng)
+		rate, seconds := load.phase(rng)
 		if rate < load.MinRate || rate > load.MaxRate || seconds < 10 || seconds > max(60, 20/rate) || seconds*rate < 20-1e-9 {
 			t.Fatalf("a phase of %v/s for %v s", rate, seconds)
 		}
@@ -277,7 +277,7 @@ func TestExtremes(t *testing.T) {
 		times := p.Times(source(1, arrivalPart))
 		var last time.Duration
 		for range 100_000 {
-			at, _, ok := times.Next()
+			at, _, ok := times()
 			if !ok {
 				break // 292 years are over
 			}

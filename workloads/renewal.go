@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -31,49 +32,40 @@ func (g Gamma) IDC(window time.Duration) (float64, bool) {
 
 // Times implements [Process]. The first gap begins at time zero, and the rate
 // reported is the mean: that of the moment depends on the gap so far.
+//
+// A shape a < 1 is drawn as Gamma(a+1)·U^(1/a).
 func (g Gamma) Times(rng *rand.Rand) Times {
 	shape := 1 / (g.cv * g.cv)
-	t := &gammaTimes{rng: rng, rate: g.rate, scale: 1 / (shape * g.rate)}
+	scale, boost := 1/(shape*g.rate), 0.
 	if shape < 1 {
-		t.boost = 1 / shape
+		boost = 1 / shape
 		shape++
 	}
-	t.d = shape - 1.0/3
-	t.c = 1 / math.Sqrt(9*t.d)
-	return t
+	return renewal(g.rate, func() float64 {
+		gap := scale * gamma(rng, shape)
+		if boost > 0 {
+			gap *= math.Exp(-boost * rng.ExpFloat64())
+		}
+		return gap
+	})
 }
 
-// gammaTimes draws gaps by Marsaglia and Tsang, "A simple method for generating
-// gamma variables" (2000). A shape a < 1 is drawn as Gamma(a+1)·U^(1/a).
-type gammaTimes struct {
-	clock
-	rng         *rand.Rand
-	rate, scale float64
-	d, c        float64
-	boost       float64 // 1/a, or 0 where a ≥ 1
-}
-
-func (t *gammaTimes) Next() (time.Duration, float64, bool) {
-	gap := t.scale * t.draw()
-	if t.boost > 0 {
-		gap *= math.Exp(-t.boost * t.rng.ExpFloat64())
-	}
-	ok := t.advance(gap)
-	return t.now, t.rate, ok
-}
-
-func (t *gammaTimes) draw() float64 {
+// gamma draws from Gamma(shape), of at least 1, by Marsaglia and Tsang, "A simple method for
+// generating gamma variables" (2000).
+func gamma(rng *rand.Rand, shape float64) float64 {
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
 	for {
-		x := t.rng.NormFloat64()
-		v := 1 + t.c*x
+		x := rng.NormFloat64()
+		v := 1 + c*x
 		if v <= 0 {
 			continue
 		}
 		v = v * v * v
-		u := 1 - t.rng.Float64() // in (0, 1]
+		u := 1 - rng.Float64() // in (0, 1]
 		// The first test spares most draws the logarithms.
-		if u < 1-0.0331*x*x*x*x || math.Log(u) < 0.5*x*x+t.d*(1-v+math.Log(v)) {
-			return t.d * v
+		if u < 1-0.0331*x*x*x*x || math.Log(u) < 0.5*x*x+d*(1-v+math.Log(v)) {
+			return d * v
 		}
 	}
 }
@@ -128,19 +120,9 @@ func (w Weibull) IDC(window time.Duration) (float64, bool) {
 // reported is the mean: that of the moment depends on the gap so far.
 func (w Weibull) Times(rng *rand.Rand) Times {
 	power := 1 / w.shape
-	return &weibullTimes{rng: rng, rate: w.rate, power: power, scale: 1 / (w.rate * math.Gamma(1+power))}
-}
-
-type weibullTimes struct {
-	clock
-	rng                *rand.Rand
-	rate, scale, power float64
-}
-
-func (t *weibullTimes) Next() (time.Duration, float64, bool) {
+	scale := 1 / (w.rate * math.Gamma(1+power))
 	// A power of an exponential draw is a Weibull draw.
-	ok := t.advance(t.scale * math.Pow(t.rng.ExpFloat64(), t.power))
-	return t.now, t.rate, ok
+	return renewal(w.rate, func() float64 { return scale * math.Pow(rng.ExpFloat64(), power) })
 }
 
 // Poisson is arrival without memory at a fixed rate.
@@ -158,15 +140,32 @@ func (p Poisson) MeanRate() float64 { return p.rate }
 func (p Poisson) IDC(time.Duration) (float64, bool) { return 1, true }
 
 // Times implements [Process].
-func (p Poisson) Times(rng *rand.Rand) Times { return &poissonTimes{rng: rng, rate: p.rate} }
-
-type poissonTimes struct {
-	clock
-	rng  *rand.Rand
-	rate float64
+func (p Poisson) Times(rng *rand.Rand) Times {
+	return renewal(p.rate, func() float64 { return rng.ExpFloat64() / p.rate })
 }
 
-func (t *poissonTimes) Next() (time.Duration, float64, bool) {
-	ok := t.advance(t.rng.ExpFloat64() / t.rate)
-	return t.now, t.rate, ok
+// Stable is the paper's stable workload at one rate (LBE-19): Poisson arrivals
+// for a fixed time, 40 s in the paper, and then nothing more. The paper sweeps
+// the rate and resets in between, so each rate is a workload of its own.
+type Stable struct {
+	Poisson
+	phase time.Duration
+}
+
+// NewStable is Poisson arrivals at the rate within [0, phase).
+func NewStable(rate float64, phase time.Duration) (Stable, error) {
+	poisson, err := NewPoisson(rate)
+	if err == nil && phase <= 0 {
+		err = fmt.Errorf("phase of %v must be positive", phase)
+	}
+	return Stable{poisson, phase}, err
+}
+
+// Times implements [Process].
+func (s Stable) Times(rng *rand.Rand) Times {
+	next := s.Poisson.Times(rng)
+	return func() (time.Duration, float64, bool) {
+		at, rate, ok := next()
+		return at, rate, ok && at < s.phase
+	}
 }

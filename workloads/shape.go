@@ -64,7 +64,7 @@ func (s Shape) OutputSampler(tasks []fleet.Task) func(*rand.Rand) int {
 		return s.Output.Sampler()
 	}
 	choose, samplers := s.Mix.chooser(tasks), s.samplers(tasks)
-	return func(rng *rand.Rand) int { return samplers[choose.choose(rng)].output.sample(rng) }
+	return func(rng *rand.Rand) int { return samplers[choose.choose(rng)].output(rng) }
 }
 
 // samplers are those of each task's lengths.
@@ -72,12 +72,12 @@ func (s Shape) samplers(tasks []fleet.Task) []samplers {
 	list := make([]samplers, len(tasks))
 	for i, t := range tasks {
 		prompt, output := s.Of(t.Name)
-		list[i] = samplers{prompt.sampler(), output.sampler()}
+		list[i] = samplers{prompt.Sampler(), output.Sampler()}
 	}
 	return list
 }
 
-type samplers struct{ prompt, output sampler }
+type samplers struct{ prompt, output func(*rand.Rand) int }
 
 // Within is the shape with lengths that lack a max cut so that each request fits into
 // so many tokens: outputs to what is left beside the longest prompt, prompts beside the

@@ -153,12 +153,14 @@ func (l Load) durationMoments(rate float64) (first, second float64) {
 
 // Times implements [Process].
 func (s RandomSwitching) Times(rng *rand.Rand) Times {
-	return &modulated{rng: rng, phases: switchingPhases{&s.load}}
+	return modulated(rng, func() (rate, seconds float64, ok bool) {
+		rate, seconds = s.load.phase(rng)
+		return rate, seconds, true
+	})
 }
 
-type switchingPhases struct{ load *Load }
-
-func (s switchingPhases) next(rng *rand.Rand) (rate, seconds float64, ok bool) {
-	rate = s.load.rate(rng.Float64() < s.load.UniformShare, rng.Float64())
-	return rate, s.load.duration(rate, rng.Float64()), true
+// phase draws the rate of a phase and how many seconds it lasts.
+func (l Load) phase(rng *rand.Rand) (rate, seconds float64) {
+	rate = l.rate(rng.Float64() < l.UniformShare, rng.Float64())
+	return rate, l.duration(rate, rng.Float64())
 }

@@ -33,17 +33,16 @@ func (t *Trace) MeanRate() float64 {
 func (t *Trace) IDC(time.Duration) (float64, bool) { return 0, false }
 
 // Times implements [Process]; it draws nothing.
-func (t *Trace) Times(*rand.Rand) Times { return &traceTimes{t.Records} }
-
-type traceTimes struct{ rest []Record }
-
-func (t *traceTimes) Next() (time.Duration, float64, bool) {
-	if len(t.rest) == 0 {
-		return 0, 0, false
+func (t *Trace) Times(*rand.Rand) Times {
+	rest := t.Records
+	return func() (time.Duration, float64, bool) {
+		if len(rest) == 0 {
+			return 0, 0, false
+		}
+		at := rest[0].At
+		rest = rest[1:]
+		return at, 0, true
 	}
-	at := t.rest[0].At
-	t.rest = t.rest[1:]
-	return at, 0, true
 }
 
 // First is the trace's first n requests, or all if it has fewer.

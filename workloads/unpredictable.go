@@ -33,17 +33,16 @@ func (U2) IDC(window time.Duration) (float64, bool) {
 }
 
 // Times implements [Process].
-func (U2) Times(rng *rand.Rand) Times { return &counted{rng: rng, segments: new(u2Switch)} }
-
-type u2Switch struct{ rate float64 } // 0 before the first
-
-func (s *u2Switch) next(rng *rand.Rand) (rate, requests float64) {
-	if s.rate == u2Low || s.rate == 0 && rng.Uint64()&1 == 1 {
-		s.rate = u2High
-	} else {
-		s.rate = u2Low
-	}
-	return s.rate, u2Requests
+func (U2) Times(rng *rand.Rand) Times {
+	present := 0. // before the first
+	return counted(rng, func() (rate, requests float64) {
+		if present == u2Low || present == 0 && rng.Uint64()&1 == 1 {
+			present = u2High
+		} else {
+			present = u2Low
+		}
+		return present, u2Requests
+	})
 }
 
 // U2Uniform is LBE-21 read as a rate uniform on [1, 48], redrawn for each
@@ -63,12 +62,8 @@ func (u U2Uniform) IDC(window time.Duration) (float64, bool) {
 }
 
 // Times implements [Process].
-func (U2Uniform) Times(rng *rand.Rand) Times { return &counted{rng: rng, segments: u2Redraw{}} }
-
-type u2Redraw struct{}
-
-func (u2Redraw) next(rng *rand.Rand) (rate, requests float64) {
-	return uniform(rng, u2Low, u2High), u2Requests
+func (U2Uniform) Times(rng *rand.Rand) Times {
+	return counted(rng, func() (rate, requests float64) { return uniform(rng, u2Low, u2High), u2Requests })
 }
 
 // U1 is the paper's first unpredictable workload (LBE-20): each segment draws a
@@ -113,16 +108,14 @@ func (u U1) IDC(window time.Duration) (float64, bool) {
 }
 
 // Times implements [Process].
-func (U1) Times(rng *rand.Rand) Times { return &counted{rng: rng, segments: u1Segments{}} }
-
-type u1Segments struct{}
-
-func (u1Segments) next(rng *rand.Rand) (rate, requests float64) {
-	b, u := 0, rng.Float64()
-	for b < len(u1Bands)-1 && u >= u1Bands[b].share {
-		u -= u1Bands[b].share
-		b++
-	}
-	rate = uniform(rng, u1Bands[b].lo, u1Bands[b].hi)
-	return rate, u1Sojourn * rate
+func (U1) Times(rng *rand.Rand) Times {
+	return counted(rng, func() (rate, requests float64) {
+		b, u := 0, rng.Float64()
+		for b < len(u1Bands)-1 && u >= u1Bands[b].share {
+			u -= u1Bands[b].share
+			b++
+		}
+		rate = uniform(rng, u1Bands[b].lo, u1Bands[b].hi)
+		return rate, u1Sojourn * rate
+	})
 }

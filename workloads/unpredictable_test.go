@@ -44,7 +44,7 @@ func TestU1Segments(t *testing.T) {
 	var end time.Duration
 	var byBand [3]float64
 	for {
-		at, rate, _ := times.Next()
+		at, rate, _ := times()
 		if rate != last { // rates are real numbers: two segments never share one
 			if segments == n {
 				break

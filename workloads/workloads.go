@@ -97,7 +97,7 @@ func (g *generator) Next() (Arrival, bool) { return g.next(-1) }
 // next is of the given task, or where that is negative of the one that is drawn. The
 // task is drawn all the same, so that one that is given does not shift the others'.
 func (g *generator) next(task int) (Arrival, bool) {
-	at, rate, ok := g.times.Next()
+	at, rate, ok := g.times()
 	if !ok {
 		return Arrival{}, false
 	}
@@ -108,8 +108,8 @@ func (g *generator) next(task int) (Arrival, bool) {
 	return Arrival{
 		At:           at,
 		Task:         task,
-		PromptTokens: lengths.prompt.sample(g.prompts),
-		OutputTokens: lengths.output.sample(g.outputs),
+		PromptTokens: lengths.prompt(g.prompts),
+		OutputTokens: lengths.output(g.outputs),
 		Rate:         rate,
 	}, true
 }

@@ -6,9 +6,12 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -200,4 +203,25 @@ func (t *tracer) readFault(err error) error {
 		return fmt.Errorf("%s: after line %d: %w; a request a line would be right", t.Name, t.line, err)
 	}
 	return fmt.Errorf("cannot read trace %q: %w", t.Name, err)
+}
+
+// builtin are the recorded traces that are built in; testdata/README.md says
+// where they are from and under which licence.
+//
+//go:embed testdata/AzureLLMInferenceTrace_code.csv testdata/arena_real_trace.csv
+var builtin embed.FS
+
+// traceFiles are the built-in traces by name; the forms of workloads name them.
+var traceFiles = map[string]string{
+	"azure-code": "testdata/AzureLLMInferenceTrace_code.csv",
+	"arena":      "testdata/arena_real_trace.csv",
+}
+
+// openTrace opens a built-in trace by name, or a file by path. A built-in name
+// comes first; "./name" is always a file.
+func openTrace(ref string) (fs.File, error) {
+	if file, ok := traceFiles[ref]; ok {
+		return builtin.Open(file)
+	}
+	return os.Open(ref)
 }

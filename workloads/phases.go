@@ -84,16 +84,72 @@ func (s Schedule) IDC(time.Duration) (float64, bool) { return 0, false }
 
 // Times implements [Process].
 func (s Schedule) Times(rng *rand.Rand) Times {
-	return &modulated{rng: rng, phases: &scheduled{s.phases}}
+	rest := s.phases
+	return modulated(rng, func() (rate, seconds float64, ok bool) {
+		if len(rest) == 0 {
+			return 0, 0, false
+		}
+		p := rest[0]
+		rest = rest[1:]
+		return p.Rate, p.Duration.Seconds(), true
+	})
 }
 
-type scheduled struct{ rest []Phase }
-
-func (s *scheduled) next(*rand.Rand) (rate, seconds float64, ok bool) {
-	if len(s.rest) == 0 {
-		return 0, 0, false
+// modulated is Poisson arrivals whose rate changes from phase to phase. Each call of phase gives
+// the next one: a rate per second, possibly zero, and how many seconds it lasts; false means
+// that there are no more. Poisson arrivals have no memory, so each phase begins a new gap.
+func modulated(rng *rand.Rand, phase func() (rate, seconds float64, ok bool)) Times {
+	var now, end clock // end is that of the phase
+	var rate float64
+	over := false
+	return func() (time.Duration, float64, bool) {
+		for !over {
+			// With a rate of zero the gap is infinite, and before the first phase
+			// the end is the beginning: both go on to the next phase.
+			if rate > 0 {
+				if ok := now.advance(rng.ExpFloat64() / rate); !ok {
+					now.now = Forever
+				}
+				if now.now < end.now {
+					return now.now, rate, true
+				}
+			}
+			now = end
+			next, seconds, ok := phase()
+			rate, over = next, !ok || !end.advance(seconds)
+		}
+		return now.now, 0, false
 	}
-	p := s.rest[0]
-	s.rest = s.rest[1:]
-	return p.Rate, p.Duration.Seconds(), true
 }
+
+// counted is exponential gaps at a rate that changes after a number of requests. Each call of
+// segment gives the next one: a rate per second, and the mean of the geometric number (1, 2, …)
+// of requests at that rate.
+//
+// A geometric number of exponential gaps is exponential again, so in time the
+// rate is a Markov chain: a segment lasts requests/rate on average, and given
+// the past the next request always comes at the present rate. What sets it apart
+// from a Markov-modulated Poisson process is that the rate changes at a request.
+func counted(rng *rand.Rand, segment func() (rate, requests float64)) Times {
+	var c clock
+	var rate, requests float64
+	left := 0 // requests of the segment to come
+	return func() (time.Duration, float64, bool) {
+		if left == 0 {
+			rate, requests = segment()
+			left = geometric(rng, requests)
+		}
+		left--
+		ok := c.advance(rng.ExpFloat64() / rate)
+		return c.now, rate, ok
+	}
+}
+
+// geometric draws from 1, 2, … with that mean, at least 1: an exponential draw
+// rounded up.
+func geometric(rng *rand.Rand, mean float64) int {
+	return 1 + int(-rng.ExpFloat64()/math.Log1p(-1/mean))
+}
+
+// uniform draws from [lo, hi).
+func uniform(rng *rand.Rand, lo, hi float64) float64 { return lo + (hi-lo)*rng.Float64() }
