@@ -1,3 +1,11 @@
+// Package planner holds upper references for routing policies: a decider that
+// simulates each choice forward on the true future before it makes it
+// ([Clairvoyant]), and a bound on what any policy can reach in the fluid limit
+// ([Fluid]).
+//
+// A clairvoyant looks at the environment that it decides for, so each is made
+// for one run of it. It reads no clock and draws nothing at random: the same run
+// gives the same choices.
 package planner
 
 import (
@@ -7,6 +15,7 @@ import (
 
 	"gearshift/env"
 	"gearshift/router/fleet"
+	"gearshift/workloads"
 )
 
 // DefaultHorizon is how much of the future a planner looks at, beyond which
@@ -137,4 +146,91 @@ func (c *Clairvoyant) follow(decision, own int) {
 		return
 	}
 	c.trunk.forget(decision)
+}
+
+// Decider chooses a variant for a request. A clairvoyant is one, and needs one as
+// its base: the policy that is taken to route everything after the request in
+// question. Decide must be pure; it has scratch of length Scratch.
+type Decider interface {
+	Scratch() int
+	Decide(v *fleet.View, r *fleet.Request, scratch []float32) int
+}
+
+// tie is the difference of two sums of utilities below which they are equal:
+// well above their rounding, well below what one request is worth.
+const tie = 1e-9
+
+// recording is a workload's requests by decision, read from its stream as needed.
+type recording struct {
+	stream   workloads.Stream // nil once all are read
+	arrivals []workloads.Arrival
+}
+
+// reader is a recording as a stream, from the request of decision next on.
+type reader struct {
+	*recording
+	next int
+}
+
+// Next implements [workloads.Stream].
+func (r *reader) Next() (workloads.Arrival, bool) {
+	for r.stream != nil && len(r.arrivals) <= r.next {
+		a, ok := r.stream.Next()
+		if !ok {
+			r.stream = nil
+			break
+		}
+		r.arrivals = append(r.arrivals, a)
+	}
+	if r.next >= len(r.arrivals) {
+		return workloads.Arrival{}, false
+	}
+	r.next++
+	return r.arrivals[r.next-1], true
+}
+
+// script is choices made before, by decision, as a decider. Where one is not
+// available it asks another.
+type script struct {
+	choices   []int
+	otherwise Decider
+}
+
+// Scratch implements [Decider].
+func (s *script) Scratch() int { return s.otherwise.Scratch() }
+
+// Decide implements [Decider].
+func (s *script) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {
+	if r.ID < uint64(len(s.choices)) && v.VariantAvailable(s.choices[r.ID]) {
+		return s.choices[r.ID]
+	}
+	return s.otherwise.Decide(v, r, scratch)
+}
+
+// write plays a whole episode with a clairvoyant over the base and keeps its
+// choices.
+func write(c env.Config, seed uint64, base Decider, horizon time.Duration) (*script, error) {
+	e, err := env.New(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.Reset(seed); err != nil {
+		return nil, err
+	}
+	planner, err := NewClairvoyant(e, seed, base, ClairvoyantOptions{Horizon: horizon})
+	if err != nil {
+		return nil, err
+	}
+	s := &script{otherwise: base}
+	for {
+		choice := planner.Decide(e.View(), e.Request(), nil)
+		s.choices = append(s.choices, choice)
+		step, err := e.Step(choice)
+		if err != nil {
+			return nil, err
+		}
+		if step.Terminated || step.Truncated {
+			return s, nil
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/onnxruntime"
+	"gearshift/env/objective"
 	"gearshift/serving/setting"
 )
 
@@ -88,3 +89,25 @@ func KeyFrom(variable string) (key string, err error) {
 func NoticeOn(stderr io.Writer) func(string) {
 	return func(text string) { fmt.Fprintln(stderr, "note:", text) }
 }
+
+// ObjectiveFlag adds a flag that names an objective. Its default is the scenario's objective,
+// which the command fills in.
+func ObjectiveFlag(f *pflag.FlagSet, to *objective.Objective, name, usage string) {
+	f.Var(objectiveValue{to}, name, usage)
+	f.Lookup(name).DefValue = ""
+}
+
+// objectiveValue is the value of such a flag. It refuses an empty name: a script whose variable
+// is unset would otherwise train or tune for mean utility.
+type objectiveValue struct{ *objective.Objective }
+
+// Set implements [github.com/spf13/pflag.Value].
+func (v objectiveValue) Set(text string) error {
+	if text == "" {
+		return errors.New("want an objective: " + objective.Forms)
+	}
+	return v.UnmarshalText([]byte(text))
+}
+
+// Type implements [github.com/spf13/pflag.Value].
+func (objectiveValue) Type() string { return "objective" }

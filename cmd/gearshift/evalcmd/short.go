@@ -9,7 +9,9 @@ import (
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/gate"
 	"gearshift/cmd/gearshift/output"
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/evaluation"
+	"gearshift/router/fleet"
 )
 
 // writeShort renders an evaluation for people, in [output.Width] columns: the whole
@@ -105,4 +107,22 @@ func writeSearch(b *strings.Builder, r *evaluation.TuningReport) {
 		key = fmt.Sprintf("evaluation.rules_for, key %q,", r.Objective)
 	}
 	fmt.Fprintf(b, "They are in the order that %s wants: the best first.\n", key)
+}
+
+// judgedBy returns the tasks by which answers are judged instead of s's own: those of the scenario
+// ref, which must have tasks and sizes of the same names. It is nil if ref is empty.
+func judgedBy(s *scenario.Scenario, ref string) ([]fleet.Task, error) {
+	if ref == "" {
+		return nil, nil
+	}
+	other, err := scenario.Load(ref)
+	if err != nil {
+		return nil, err
+	}
+	t, own := other.Table(), s.Table()
+	sameTask := func(a, b fleet.Task) bool { return a.Name == b.Name }
+	if !slices.EqualFunc(t.Tasks, own.Tasks, sameTask) || !slices.EqualFunc(t.Variants, own.Variants, func(a, b fleet.Variant) bool { return a.Name == b.Name }) {
+		return nil, fmt.Errorf("--judged-by %s: its tasks and variants are not those of %s; want the same names in the same order", ref, s.Name)
+	}
+	return t.Tasks, nil
 }

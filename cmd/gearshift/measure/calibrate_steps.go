@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"gearshift/cmd/gearshift/scenarioedit"
 	"gearshift/cmd/gearshift/training"
 	"gearshift/cmd/gearshift/validation"
+	"gearshift/env/evaluation"
 )
 
 const (
@@ -205,4 +207,117 @@ func (c *calibration) evaluate(ctx context.Context) error {
 		args = append(args, "--policy", ref)
 	}
 	return c.command(ctx, c.stdout, args...)
+}
+
+// tuneSeeds are the runs of a point of the search: with few of a workload as unsteady
+// as u1, luck chooses the rule.
+const tuneSeeds = 16
+
+// tuneRules searches for the best parameters of each rule on the measured profiles,
+// and has the scenario name what it found: those are the rules to beat, and the
+// best of them is what a policy that takes advice departs from. They are for mean utility, as
+// evaluation.rules are, whatever the scenario's training.objective.
+func (c *calibration) tuneRules(ctx context.Context) error {
+	measured, tuned := c.at("measured.yaml"), c.at("scenario.yaml")
+	if c.trials == 0 {
+		text, err := os.ReadFile(measured)
+		if err != nil {
+			return err
+		}
+		return output.Install(tuned, text, true)
+	}
+	args := []string{"eval", "--tune", "--tune-for", "utility", "--tune-trials", fmt.Sprint(c.trials), "--tune-seeds", fmt.Sprint(tuneSeeds), "--scenario", measured, "--workload", c.workload, "--seeds", "1", "--out", c.at("tune")}
+	if c.requests > 0 {
+		args = append(args, "--requests", fmt.Sprint(c.requests))
+	}
+	if err := c.command(ctx, c.stdout, args...); err != nil {
+		return err
+	}
+	var found evaluation.TuningReport
+	text, err := os.ReadFile(c.at("tune/tune.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	if err == nil {
+		text, err = scenarioedit.Rules(measured, found.Best)
+	}
+	if err != nil {
+		return err
+	}
+	return output.Install(tuned, text, true)
+}
+
+// rules are those that the scenario names, once they are tuned.
+func (c *calibration) rules() []string {
+	s := c.scenario
+	if tuned, err := scenario.Load(c.at("scenario.yaml")); err == nil {
+		s = tuned
+	}
+	if len(s.Evaluation.Rules) == 0 {
+		return []string{"threshold", "slackfit"}
+	}
+	return s.Evaluation.Rules
+}
+
+// validateEngines holds the simulator against the engines that were just measured:
+// who sees here that it is far off need not wait for the training. Turns measure them
+// again, next to each load; then their profiles are the walk's.
+func (c *calibration) validateEngines(ctx context.Context) error {
+	args := []string{"--scenario", c.at("measured.yaml"), "--what", validation.Alone + "," + validation.CoResident}
+	if c.scenario.Serving.Backend != scenario.Upstream {
+		url, stop, err := c.servePatiently(ctx, "measured.yaml", "static:"+c.scenario.Variants[0].Name)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		args = append(args, "--upstreams", url)
+	}
+	if c.turns > 0 {
+		args = append(args, "--turns", fmt.Sprint(c.turns), "--batches", list(c.batches), "--prompts", list(c.prompts), "--out", c.dir)
+	}
+	report, err := c.validated(ctx, args...)
+	if err != nil {
+		return err
+	}
+	return c.keepValidation(ctx, report)
+}
+
+// keepValidation ends the step. What was measured by turns is in the place of the
+// profiles before by then, and goes into the scenario that the next steps go by.
+func (c *calibration) keepValidation(ctx context.Context, report []byte) error {
+	if c.turns > 0 {
+		if err := c.joinProfiles(ctx); err != nil {
+			return err
+		}
+	}
+	return output.Install(c.at("validate.json"), report, true)
+}
+
+// validatePolicy holds the simulator against the trained policy in the router.
+func (c *calibration) validatePolicy(ctx context.Context) error {
+	url, stop, err := c.servePatiently(ctx, "scenario.yaml", calibrated)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	report, err := c.validated(ctx, "--scenario", c.at("scenario.yaml"), "--what", validation.Policy, "--url", url, "--store", c.at(storeName))
+	if err != nil {
+		return err
+	}
+	return output.Install(c.at("validate-policy.json"), report, true)
+}
+
+// validated runs validate and prints its report, which it returns as JSON.
+func (c *calibration) validated(ctx context.Context, args ...string) ([]byte, error) {
+	var out bytes.Buffer
+	args = append([]string{"validate"}, args...)
+	args = append(args, "--time", c.validate.String(), "--tries", fmt.Sprint(c.tries), "--stretch", "--format", "json")
+	if err := c.command(ctx, &out, args...); err != nil {
+		return nil, err
+	}
+	var report validation.Report
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), report.Table(c.stdout)
 }

@@ -1,12 +1,18 @@
+// Package measure has the commands that measure what runs: profile, calibrate, validate and
+// replay. A command parses its flags, asks the packages that measure, fit and compare, and
+// writes what they return. Calibrate runs the other commands, and those that train and
+// evaluate, one after the other as they would be typed.
 package measure
 
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/output"
@@ -91,4 +97,76 @@ func checkProfileFlags(date string, counts []count) error {
 		}
 	}
 	return nil
+}
+
+// logOptions are the flags of whatever fits a profile to a log of requests.
+type logOptions struct {
+	requests string
+	words    profiling.Words
+	fit      fit.Options
+}
+
+// flags says of the log when it is needed.
+func (o *logOptions) flags(c *cobra.Command, when string) {
+	f := c.Flags()
+	f.StringVar(&o.requests, "requests", "", "`FILE` of the request log, JSON lines or CSV ("+when+")")
+	f.StringVar(&o.words.Machine, "machine", "", "`words` on the machine, for the profile")
+	f.StringVar(&o.words.Model, "model", "", "`words` on the model and its engine, for the profile")
+	f.StringVar(&o.words.Variant, "variant", "", "`NAME` of the variant in the profile (default: measured)")
+	f.StringVar(&o.words.Date, "date", "", "`YYYY-MM-DD` of the profile (default: today)")
+	f.IntVar(&o.fit.MaxBatchTokens, "max-batch-tokens", 0, "the engine's token budget of a step (default: by the log)")
+	f.IntVar(&o.fit.MaxSequences, "max-sequences", 0, "the engine's bound of running sequences (default: by the log, or 256)")
+	f.IntVar(&o.fit.KVTokens, "kv-tokens", 0, "tokens that its KV cache holds (default: by the log)")
+	f.Int64Var(&o.fit.WeightBytes, "model-bytes", 0, "size of the weights, for the profile")
+	f.Int64Var(&o.fit.KVBytes, "kv-bytes-per-token", 0, "size of a cached token, for the profile")
+	f.IntVar(&o.fit.Resamples, "resamples", 20, "refits that the intervals come from; 0 for no intervals")
+}
+
+func (o *logOptions) validate() error {
+	if o.requests == "" {
+		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines")
+	}
+	return checkProfileFlags(o.words.Date, []count{
+		{"max-batch-tokens", int64(o.fit.MaxBatchTokens)}, {"max-sequences", int64(o.fit.MaxSequences)}, {"kv-tokens", int64(o.fit.KVTokens)},
+		{"model-bytes", o.fit.WeightBytes}, {"kv-bytes-per-token", o.fit.KVBytes}, {"resamples", int64(o.fit.Resamples)},
+	})
+}
+
+// read reads the log, and reports on stderr what it leaves out or doubts; clock is how many
+// rows may be used to find the offset of its clocks.
+func (o *logOptions) read(clock int, stderr io.Writer) (*fit.Log, error) {
+	file, err := os.Open(o.requests)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the request log: %w", err)
+	}
+	defer file.Close()
+	log, err := fit.ReadLog(file, o.requests, clock)
+	if err != nil {
+		return nil, err
+	}
+	if log.Failed > 0 {
+		fmt.Fprintf(stderr, "note: %s: %d of %d requests failed, with no tokens or an error, and are left out\n", log.Name, log.Failed, log.Failed+len(log.Requests))
+	}
+	if log.Doubt != "" {
+		fmt.Fprintf(stderr, "gearshift: warning: %s: %s\n", log.Name, log.Doubt)
+	}
+	return log, nil
+}
+
+// warn says that a profile is not to be trusted.
+func warn(f *fit.Fitted, stderr io.Writer) {
+	if !f.Fits {
+		fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: median error %.1f %% end to end, %.1f %% per token; at most %.0f %% is a fit\n",
+			f.Log, 100*f.Errors.EndToEnd.Median, 100*f.Errors.TPOT.Median, 100*fit.Misfit)
+	}
+}
+
+// keyed is v with the names of its YAML keys, for JSON.
+func keyed(v any) (any, error) {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, yaml.Unmarshal(text, &out)
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/fleet"
 	"gearshift/serving/backend"
@@ -254,4 +256,27 @@ func roomFor(l decoder.Layout, context, tokens int, declared bool, memory int64)
 			l.WeightBytes, int64(context)*logits, context, l.TokenBytes, memory, max(0, left/(cached+logits)))
 	}
 	return int(room), nil
+}
+
+// What runs the networks of stored policies.
+const (
+	Native = "native"
+	ONNX   = "onnx"
+)
+
+// Source is the store at the path, and the engine of the name for what comes from it.
+func Source(path, name string) (*policies.Source, error) {
+	source := &policies.Source{Store: &checkpoints.Store{Path: path}}
+	var err error
+	switch name {
+	case Native:
+	case ONNX:
+		source.Run, err = Networks()
+	default:
+		err = fmt.Errorf("want %s or %s", Native, ONNX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--engine %s: %w", name, err)
+	}
+	return source, nil
 }

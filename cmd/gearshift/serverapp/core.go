@@ -1,16 +1,27 @@
 package serverapp
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"gearshift/cmd/gearshift/onnxruntime"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/env/engine"
 	"gearshift/router"
 	"gearshift/router/drift"
 	"gearshift/router/fleet"
+	"gearshift/router/profile"
+	"gearshift/serving"
+	"gearshift/serving/agents"
+	"gearshift/serving/backend"
+	"gearshift/serving/config"
+	"gearshift/serving/experience"
+	"gearshift/serving/recording"
+	"gearshift/serving/tracing"
 	"gearshift/workloads"
 )
 
@@ -54,4 +65,101 @@ func NewDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Mon
 		Table: t, Profiles: s.Profiles(), Sequences: s.Engine.MaxSequences,
 		Chunked: s.Engine.Scheduler == engine.ChunkedPrefill, Log: log,
 	})
+}
+
+// NewBackends makes what answers for each replica.
+func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
+	list := make([]serving.Backend, len(t.Replicas))
+	if s.Serving.Backend == scenario.Upstream {
+		upstreams, closeAll, err := newUpstreams(s, t)
+		for i, u := range upstreams {
+			endpoint := s.Serving.Upstreams[u.replica]
+			list[i] = serving.Backend{Transport: u, Model: endpoint.Model, Timeouts: endpoint.Timeouts, Context: endpoint.Context}
+			if list[i].Lifecycle, err = agents.DialectNamed(endpoint.Lifecycle); err != nil { // which the check has tried
+				closeAll()
+				return nil, nil, err
+			}
+		}
+		return list, closeAll, err
+	}
+	if s.Serving.Backend == scenario.ONNX {
+		engines, closeAll, err := onnxruntime.Engines(s, t)
+		for i, e := range engines {
+			list[i].Transport = e
+			list[i].Context = s.LocalModels()[i].Context
+		}
+		return list, closeAll, err
+	}
+	simulated, err := NewSimulated(s, t, s.Profiles())
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list {
+		list[i].Transport = simulated.Replica(i)
+	}
+	return list, simulated.Close, nil
+}
+
+// NewSimulated makes engines that take their time by the profiles.
+func NewSimulated(s *scenario.Scenario, t *fleet.Table, profiles []*profile.Profile) (*backend.Simulated, error) {
+	config := backend.SimulatedConfig{
+		Table: t, OutputTokens: s.Workload.OutputSampler(t.Tasks), Seed: workloads.Seed(workloads.Serving, 1),
+	}
+	for i, tokens := range s.KVTokens() {
+		e, err := engine.New(s.Engine, profiles[i], tokens)
+		if err != nil {
+			return nil, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
+		}
+		config.Engines = append(config.Engines, e)
+	}
+	return backend.NewSimulated(config)
+}
+
+// LogExperience makes the server log what it routes, if the scenario says so. Begin
+// begins the files, which a start that fails leaves alone; end ends the log, after
+// the server.
+func LogExperience(o *serving.Options, s *scenario.Scenario) (begin func() error, end func(), err error) {
+	if !o.Config.Experience.On() {
+		return func() error { return nil }, func() {}, nil
+	}
+	header := experience.NewHeader(o.Router.Table())
+	header.Scenario, header.ScenarioHash = s.Name, s.Hash()
+	store, err := experience.New(o.Config.Experience, header, o.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	recorder := recording.New(o.Router, store)
+	o.Router, o.Modules = recorder, append(o.Modules, serving.Parts{Metrics: recorder.Metrics(), Watcher: recorder})
+	return store.Begin, func() {
+		if err := store.Close(); err != nil {
+			o.Log.Error("cannot end the log of experience", "error", err)
+		}
+	}, nil
+}
+
+// lastSpans bounds the wait for a collector at the end.
+const lastSpans = 5 * time.Second
+
+type traces struct{ tracing.Provider }
+
+func newTracing(ctx context.Context, c config.Tracing, version string, log *slog.Logger) (traces, error) {
+	p, err := tracing.New(ctx, tracing.Config{Endpoint: c.Endpoint, Sample: c.Sample, Version: version}, log)
+	return traces{p}, err
+}
+
+// close sends the last spans.
+func (t traces) close(log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+	defer cancel()
+	if err := t.Close(ctx); err != nil {
+		log.Warn("spans are lost", "error", err)
+	}
+}
+
+// endsWithin is how long close may take.
+func (t traces) endsWithin() time.Duration {
+	if t.Tracer() == nil {
+		return 0
+	}
+	return lastSpans
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"gearshift/checkpoints"
@@ -267,4 +268,32 @@ func (r *Reloader) remember(name string, put func(checkpoints.Entry) error) erro
 		return fmt.Errorf("%s is in production, but serve was started with --policy %s", name, r.options.Policy)
 	}
 	return nil
+}
+
+// objectives are what the stored policies that were loaded are trained for, by name, except
+// those of mean utility. A page may ask at any time.
+type objectives struct {
+	mu sync.Mutex // protects of
+	of map[string]string
+}
+
+// loaded notes what a policy is trained for that may route from now on.
+func (o *objectives) loaded(e checkpoints.Entry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	name := e.Ref().String()
+	if e.Meta.Objective == "" {
+		delete(o.of, name) // another store may have had a policy of the name
+		return
+	}
+	if o.of == nil {
+		o.of = map[string]string{}
+	}
+	o.of[name] = e.Meta.Objective
+}
+
+func (o *objectives) objective(name string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of[name]
 }

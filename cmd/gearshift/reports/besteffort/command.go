@@ -3,11 +3,14 @@ package besteffort
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gearshift/cmd/gearshift/reports"
 	"gearshift/env/evaluation/report"
+	"gearshift/env/objective"
 )
 
 // Report is the report of best-effort serving.
@@ -68,4 +71,151 @@ func refuseIdle(f *reports.Flags, o *Options) error {
 		idle = errors.Join(idle, f.Refuse("without --trained", "store"))
 	}
 	return idle
+}
+
+// frontierName is the section whose points a file may hold.
+const frontierName = "frontier"
+
+// section is a part of the report.
+type section struct {
+	name string
+	make func(*paper, context.Context) report.Section
+	// slow says that --quick leaves it out.
+	slow bool
+	// alone makes a report of this section, for --only, without the policies and rules of the
+	// others. It is nil where the section needs those. About says what it shows.
+	alone func(*paper, context.Context) *report.Report
+	about string
+}
+
+// sections are all that a report has, in its order. Some use what earlier ones have played.
+func sections() []section {
+	return []section{
+		{name: "rules", make: (*paper).rulesSection},
+		{name: "ceiling", make: (*paper).ceilingSection},
+		{name: "stable", make: (*paper).stableSection},
+		{name: "unstable", make: (*paper).unstableSection},
+		{name: frontierName, make: (*paper).frontierSection, alone: (*paper).frontierAlone, about: "utility against time near the peak"},
+		{name: "soft", make: (*paper).softSection},
+		{name: "shift", make: (*paper).shiftSection},
+		{name: "hardware", make: (*paper).hardwareSection},
+		{name: "deadlines", make: (*paper).deadlineSection},
+		{name: "beyond", make: (*paper).beyondSection},
+		{name: "others", make: (*paper).othersSection, slow: true}, // other fleets take long
+		{name: "training", make: (*paper).trainingSection},
+	}
+}
+
+// sectionNamed is the section that --only may name; nil if there is none of the name.
+func sectionNamed(name string) *section {
+	for _, s := range sections() {
+		if s.name == name && s.alone != nil {
+			return &s
+		}
+	}
+	return nil
+}
+
+// onlyOnes are the names that --only may have, each followed by what it shows if about is set.
+func onlyOnes(about bool) string {
+	var list []string
+	for _, s := range sections() {
+		switch {
+		case s.alone == nil:
+		case about:
+			list = append(list, s.name+", "+s.about)
+		default:
+			list = append(list, s.name)
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// Options are the flags of the command; what is zero has a default.
+type Options struct {
+	Scenario, Out, Preset string
+	Seeds, TrainingSeeds  int
+	Longer                int
+	Quick, Ablations      bool
+	// Only, if set, is the one section to make: see [sections].
+	Only string
+	// Trained are policies for the frontier that need not be trained, as OBJECTIVE=REF
+	// into Store.
+	Trained []string
+	Store   string
+	// Points is the file of a frontier that was played before, to be drawn again.
+	Points string
+
+	trained map[objective.Objective]string
+}
+
+func (o *Options) defaults() error {
+	preset, seeds, training, longer := "default", 20, 5, 4
+	if o.Quick {
+		preset, seeds, training, longer = "quick", 3, 1, 1
+	}
+	if o.Preset == "" {
+		o.Preset = preset
+	}
+	if o.Seeds == 0 {
+		o.Seeds = seeds
+	}
+	if o.TrainingSeeds == 0 {
+		o.TrainingSeeds = training
+	}
+	if o.Longer == 0 {
+		o.Longer = longer
+	}
+	if o.Points != "" {
+		o.Only = frontierName
+	}
+	if o.Only != "" && sectionNamed(o.Only) == nil {
+		return fmt.Errorf("--only %q: the one section that can be made alone is %s", o.Only, onlyOnes(false))
+	}
+	if o.Seeds < 2 || o.TrainingSeeds < 1 || o.Longer < 1 {
+		return fmt.Errorf("--seeds %d, --training-seeds %d and --longer %d: at least 2, 1 and 1 are needed", o.Seeds, o.TrainingSeeds, o.Longer)
+	}
+	return o.readTrained()
+}
+
+// readTrained reads which policies are given.
+func (o *Options) readTrained() error {
+	o.trained = map[objective.Objective]string{}
+	for _, text := range o.Trained {
+		name, ref, given := strings.Cut(text, "=")
+		by, err := objective.Parse(name)
+		switch {
+		case !given || name == "" || ref == "":
+			return fmt.Errorf("--trained %s: want an objective and a stored policy, such as near-peak=mine", text)
+		case err != nil:
+			return fmt.Errorf("--trained %s: %w", text, err)
+		case !slices.Contains(frontierObjectives, by.String()):
+			return fmt.Errorf("--trained %s: the frontier has no point %s; it has %s", text, by, strings.Join(frontierObjectives, ", "))
+		}
+		o.trained[by] = ref
+	}
+	return nil
+}
+
+// command is what makes the same report.
+func (o *Options) command() string {
+	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d", o.Scenario, o.Preset, o.Seeds)
+	if o.Only != "" {
+		c += " --only " + o.Only
+	} else {
+		c += fmt.Sprintf(" --training-seeds %d --longer %d", o.TrainingSeeds, o.Longer)
+	}
+	if o.Quick {
+		c += " --quick"
+	}
+	if o.Ablations {
+		c += " --ablations"
+	}
+	for _, given := range o.Trained {
+		c += " --trained " + given
+	}
+	if len(o.Trained) > 0 {
+		c += " --store " + o.Store
+	}
+	return c + " --out DIR"
 }
