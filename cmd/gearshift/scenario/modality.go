@@ -15,6 +15,39 @@ import (
 // mostModalities have as many combinations as a planner takes.
 const mostModalities = 6
 
+// JobPlanning is how jobs are planned: which inputs of a model their requests use.
+type JobPlanning struct {
+	// Policy is one of [modality.Names].
+	Policy string `yaml:"policy"`
+	// Mixing says whether the requests of a job may use different inputs.
+	Mixing modality.Mixing `yaml:"mixing"`
+	// Table is the size of the largest job for which strategies are worked out.
+	Table int `yaml:"table"`
+	// FixedEstimates has plans keep to the profiles, whatever batches really take.
+	FixedEstimates bool `yaml:"fixed_estimates,omitempty"`
+}
+
+// jobsSection is how a router plans jobs. It is not of the world that policies of single
+// requests are trained in.
+func jobsSection() registered {
+	return section[JobPlanning]{
+		key:     "modality",
+		initial: func() JobPlanning { return JobPlanning{Policy: modality.Names[0], Mixing: modality.Mixed, Table: 64} },
+		check: func(c *checker, v *JobPlanning) {
+			if err := modality.CheckName(v.Policy); err != nil {
+				c.judge("modality.policy", "unknown policy %q; %s", v.Policy, hint(v.Policy, modality.Names))
+			}
+			if mixings := []string{string(modality.Mixed), string(modality.Uniform)}; !slices.Contains(mixings, string(v.Mixing)) {
+				c.judge("modality.mixing", "unknown mixing %q; %s", v.Mixing, hint(string(v.Mixing), mixings))
+			}
+			c.judgeIf(v.Table < 1 || v.Table > modality.MaxBatch, "modality.table", "want a number of requests from 1 to %d, not %d", modality.MaxBatch, v.Table)
+			_, given := c.lines["modality"]
+			combined := slices.ContainsFunc(c.s.Weights, func(m Model) bool { return len(m.Modalities) > 0 })
+			c.judgeIf(given && !combined && c.sound("models"), "modality", "no model of the file has modalities; want them at one, or no such section")
+		},
+	}
+}
+
 // subsets adds the variants of models with modalities for which the file lists none: all
 // subsets, named after the model and the modalities. It runs between decoding and checking.
 func (s *Scenario) subsets() {

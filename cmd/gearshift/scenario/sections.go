@@ -7,7 +7,7 @@ import (
 
 // sections are the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection()}
 }
 
 // evaluationSection is how policies are judged.

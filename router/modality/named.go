@@ -1,0 +1,66 @@
+package modality
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Names of the policies that a configuration can choose, the usual one first.
+var Names = []string{"foresight-cautious", "foresight", "optimized", "optimized-literal", "random", "aggressive", "none"}
+
+// The cautions of the policies that leave room for jobs to come, in standard deviations. Both
+// were chosen on training seeds: the first answers the most quality in time, the second has
+// the fewest violations.
+const (
+	caution     = 2
+	moreCaution = 12
+)
+
+// quickly bounds the states of a plan that is made while jobs wait; see [Planner.Limit].
+const quickly = 512
+
+// CheckName reports a name that is none of Names.
+func CheckName(name string) error {
+	if !slices.Contains(Names, name) {
+		return fmt.Errorf("unknown policy %q; want one of %s", name, strings.Join(Names, ", "))
+	}
+	return nil
+}
+
+// Named makes the policy of a name for a worker that runs. Those that draw, draw from rng.
+func Named(name string, t *Table, rng *rand.Rand) (Policy, error) {
+	switch name {
+	case "foresight-cautious":
+		return foresighted(t, moreCaution), nil
+	case "foresight":
+		return foresighted(t, caution), nil
+	case "optimized":
+		return planner(t, PrefixSafe)
+	case "optimized-literal":
+		return planner(t, Literal)
+	case "random":
+		return NewRandom(t, StopByFinish, rng)
+	case "aggressive":
+		return NewAggressive(t), nil
+	case "none":
+		return NewAgnostic(t), nil
+	}
+	return nil, CheckName(name)
+}
+
+func foresighted(t *Table, caution float64) Policy {
+	p := NewForesighted(t, caution)
+	p.Limit(quickly)
+	return p
+}
+
+func planner(t *Table, mode Mode) (Policy, error) {
+	p, err := NewPlanner(t, mode)
+	if err != nil {
+		return nil, err
+	}
+	p.Limit(quickly)
+	return p, nil
+}
