@@ -59,6 +59,9 @@ type Meta struct {
 	// advice must be worth beyond that. Their outputs are then those of the network, one's
 	// after the other's; of 0, their mean is.
 	Caution float64 `json:"caution,omitempty"`
+	// Jobs is of a policy that decides which inputs jobs use, and routes no requests. Its
+	// Spec is empty.
+	Jobs *Jobs `json:"jobs,omitempty"`
 	// Seen is the largest value of each input that training has met; empty if
 	// that is not known.
 	Seen []float32 `json:"seen,omitempty"`
@@ -67,6 +70,15 @@ type Meta struct {
 	// Judged is the [Checkpoint.Subject] that the evaluation is of; empty if it was made
 	// by a version that did not say so.
 	Judged string `json:"judged,omitempty"`
+}
+
+// Jobs describes what a policy of jobs observes, and the plan that is its advice.
+type Jobs struct {
+	Version int `json:"version"` // of the observation
+	Inputs  int `json:"inputs"`
+	Actions int `json:"actions"`
+	// Foresight is the caution of the plan.
+	Foresight float64 `json:"foresight"`
 }
 
 // Log describes logged requests that a policy was fine-tuned on, and what came of it.

@@ -131,19 +131,25 @@ func split(data []byte) (meta, network []byte, err error) {
 // check says why c makes no policy, or nil if it does.
 func check(c *Checkpoint) error {
 	s := &c.Meta.Spec
+	inputs, outputs := s.Inputs(), s.Outputs()
+	if j := c.Meta.Jobs; j != nil {
+		inputs, outputs = j.Inputs, j.Actions
+	}
 	switch {
 	case c.Network == nil || len(c.Network.Sizes) < 2:
 		return &fault{ErrContent, "it has no network"}
 	case !whole(c.Network):
 		return &fault{ErrContent, fmt.Sprintf("its network's weights and biases are not those of layers of %v", c.Network.Sizes)}
-	case c.Network.Inputs() != s.Inputs():
-		return &fault{ErrContent, fmt.Sprintf("its network takes %d inputs, its Spec's observations hold %d", c.Network.Inputs(), s.Inputs())}
+	case c.Network.Inputs() != inputs:
+		return &fault{ErrContent, fmt.Sprintf("its network takes %d inputs, its Spec's observations hold %d", c.Network.Inputs(), inputs)}
 	case s.Places() && c.Network.Outputs() != 1:
 		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec wants 1 for a candidate", c.Network.Outputs())}
 	case c.Meta.Caution < 0:
 		return &fault{ErrContent, fmt.Sprintf("its caution is %v, which is below 0", c.Meta.Caution)}
-	case !c.fits(s.Outputs()):
-		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), len(s.Variants))}
+	case c.Meta.Jobs != nil && (len(s.Features) > 0 || len(s.Variants) > 0):
+		return &fault{ErrContent, "it is for jobs, and has a Spec of requests"}
+	case !c.fits(outputs):
+		return &fault{ErrContent, fmt.Sprintf("its network has %d outputs, its Spec %d variants", c.Network.Outputs(), outputs)}
 	}
 	for i := range c.Network.Weights {
 		if !finite(c.Network.Weights[i]) || !finite(c.Network.Biases[i]) {

@@ -120,6 +120,9 @@ func TestEncodeRefusesWhatMakesNoPolicy(t *testing.T) {
 		"its network has 2 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { respec(c, []string{"a", "b", "c"}) },
 		"its network has 4 outputs, its Spec 2 variants":                      func(c *checkpoints.Checkpoint) { stack(c); c.Meta.Caution = 0 },
 		"its network has 4 outputs, its Spec 3 variants":                      func(c *checkpoints.Checkpoint) { stack(c); respec(c, []string{"a", "b", "c"}) },
+		"it is for jobs, and has a Spec of requests": func(c *checkpoints.Checkpoint) {
+			c.Meta.Jobs = &checkpoints.Jobs{Version: 1, Inputs: c.Network.Inputs(), Actions: c.Network.Outputs()}
+		},
 		"its network has 4 outputs, its Spec 0 variants": func(c *checkpoints.Checkpoint) {
 			stack(c)
 			c.Meta.Spec.Variants = nil

@@ -28,7 +28,6 @@ import (
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/evalcmd"
 	"gearshift/cmd/gearshift/measure"
-	"gearshift/cmd/gearshift/modality"
 	"gearshift/cmd/gearshift/operate"
 	"gearshift/cmd/gearshift/output"
 )
@@ -92,7 +91,7 @@ writes one from engines that run.`,
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modality.NewCommand(),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

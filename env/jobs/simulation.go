@@ -71,19 +71,31 @@ type simulation struct {
 	host      *engine.Host
 	result    *Result
 	observe   func(Outcome)
+	now       time.Duration
 	arrivals  []jobs.Arrival // by index, which jobs have as IDs
+	come      int            // of them
 	current   Outcome
 	left      int           // requests of the current job that are not answered
 	began     time.Duration // its present batch
 	ids       map[string]int
 	sequences []engine.Sequence
 	events    []engine.Event
-	idle      bool
 }
 
 // Run plays the arrivals, which are in order. It calls observe, if set, with each job's
 // end.
 func Run(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*Result, error) {
+	s, err := newSimulation(c, arrivals, observe)
+	if err != nil {
+		return nil, err
+	}
+	for s.advance() {
+		s.start(s.Dispatcher.Next(milliseconds(s.now)))
+	}
+	return s.result, nil
+}
+
+func newSimulation(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*simulation, error) {
 	if len(arrivals) == 0 {
 		return nil, fmt.Errorf("cannot simulate: there are no jobs")
 	}
@@ -95,50 +107,56 @@ func Run(c Config, arrivals []jobs.Arrival, observe func(Outcome)) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{Config: c, host: engine.NewHost(e), result: &Result{}, observe: observe, arrivals: arrivals, idle: true, ids: map[string]int{}}
-	for i := range arrivals {
-		for at, busy := s.host.Next(); busy && at <= arrivals[i].At; at, busy = s.host.Next() {
-			s.step(at)
-		}
-		s.arrive(i)
-	}
-	for at, busy := s.host.Next(); busy; at, busy = s.host.Next() {
-		s.step(at)
-	}
-	return s.result, nil
+	return &simulation{Config: c, host: engine.NewHost(e), result: &Result{}, observe: observe, arrivals: arrivals, ids: map[string]int{}}, nil
 }
 
-// arrive lets a job wait, and the worker begin if it is idle.
-func (s *simulation) arrive(i int) {
-	a := &s.arrivals[i]
-	id := fmt.Sprint(i)
-	s.ids[id] = i
+// advance lets time pass until the worker is free while jobs wait; false if that does not
+// come any more.
+func (s *simulation) advance() bool {
+	for {
+		at, busy := s.host.Next()
+		if !busy && s.Dispatcher.Waiting() > 0 {
+			return true
+		}
+		switch more := s.come < len(s.arrivals); {
+		case busy && !(more && s.arrivals[s.come].At < at):
+			s.step(at)
+		case more:
+			s.arrive()
+		default:
+			return false
+		}
+	}
+}
+
+// arrive lets the next job wait.
+func (s *simulation) arrive() {
+	a, id := &s.arrivals[s.come], fmt.Sprint(s.come)
+	s.ids[id] = s.come
+	s.now = a.At
+	s.come++
 	s.result.Requests += a.Size
 	s.Dispatcher.Add(modality.Job{ID: id, Size: a.Size, MinQuality: a.Floor, Deadline: milliseconds(a.Deadline)}, milliseconds(a.At))
-	if s.idle {
-		s.dispatch(a.At)
-	}
 }
 
-// dispatch begins the next job.
-func (s *simulation) dispatch(now time.Duration) {
-	next, dropped, ok := s.Dispatcher.Next(milliseconds(now))
+// start begins the job that is committed, if there is one, and ends those that are dropped.
+func (s *simulation) start(next modality.Committed, dropped []modality.Job, ok bool) {
 	for _, j := range dropped {
-		s.end(Outcome{Arrival: s.arrivals[s.ids[j.ID]], Finished: now, Dropped: true})
+		s.end(Outcome{Arrival: s.arrivals[s.ids[j.ID]], Finished: s.now, Dropped: true})
 		delete(s.ids, j.ID)
 	}
-	if s.idle = !ok; !ok {
+	if !ok {
 		return
 	}
 	s.current = Outcome{Arrival: s.arrivals[s.ids[next.Job.ID]], Quality: next.Quality, Batches: append([]int(nil), next.Batches...)}
 	delete(s.ids, next.Job.ID)
-	s.left, s.began, s.sequences = next.Job.Size, now, s.sequences[:0]
+	s.left, s.began, s.sequences = next.Job.Size, s.now, s.sequences[:0]
 	for kind, n := range next.Batches {
 		for range n {
 			s.sequences = append(s.sequences, engine.Sequence{ID: uint64(len(s.sequences)), OutputTokens: 1, Kind: kind})
 		}
 	}
-	s.host.SubmitAll(0, s.sequences, now)
+	s.host.SubmitAll(0, s.sequences, s.now)
 }
 
 // step ends a batch.
@@ -152,11 +170,10 @@ func (s *simulation) step(at time.Duration) {
 		}
 	}
 	s.Dispatcher.Ran(kind, batch, milliseconds(at-s.began))
-	s.began = at
+	s.began, s.now = at, at
 	if s.left -= batch; s.left == 0 {
 		s.current.Finished = at
 		s.end(s.current)
-		s.dispatch(at)
 	}
 }
 

@@ -30,7 +30,7 @@ var table = []room{
 		"an order of what waits, whatever that is: it reads no clock and holds no lock, so that simulator and server share it"},
 	{"router/solve", nil,
 		"an optimiser knows costs and values: what they stand for is the planner's"},
-	{"router/modality", []string{"router/solve"},
+	{"router/modality", []string{"router/solve", "router/nn"},
 		"a plan of jobs is arithmetic on times and qualities: who runs it, and when, is not its business"},
 	{"router/signals", []string{"router/fleet"},
 		"what engines say of themselves corrects the ledger, in a server as in a simulator"},
@@ -276,9 +276,12 @@ var table = []room{
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
 	{"cmd/gearshift/modality", []string{"router/modality"},
 		"a queue is planned as a file describes it: no scenario, no server"},
+	{"cmd/gearshift/jobtraining", []string{
+		"cmd/gearshift/cli", "cmd/gearshift/modality", "cmd/gearshift/output", "cmd/gearshift/policies", "checkpoints", "env/jobs", "rl", "rl/dqn", "router/modality", "router/nn", "workloads", "workloads/jobs"},
+		"a policy of jobs is trained on options and their times: no scenario of requests, no server"},
 	{"cmd/gearshift/reports/mosel", []string{
-		"cmd/gearshift/reports", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
-		"a report plays policies and lays out numbers: nothing of it is trained or served"},
+		"cmd/gearshift/reports", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
+		"a report plays policies and lays out numbers: it has one trained, and serves none"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},
 		"a bound is arithmetic on requests and plays of what is given: what a reference names, and how it is printed, is the command's"},

@@ -15,6 +15,11 @@ type Arrivals struct {
 	Variance float64
 	// Patience is the mean time from a job's arrival to its deadline.
 	Patience float64
+	// Recent is the rate over a tenth of the time that Rate is over.
+	Recent float64
+	// Spread is the standard deviation of the times that batches take, relative to what is
+	// expected of them.
+	Spread float64
 }
 
 // Foreseeing is a [Policy] that plans for jobs to come. Foresee is called before each plan.
@@ -25,7 +30,8 @@ type Foreseeing interface {
 
 // scaled is the arrivals where all times are so many times as short.
 func (a Arrivals) scaled(times float64) Arrivals {
-	return Arrivals{a.Rate * times, a.Variance * times, a.Patience / times}
+	a.Rate, a.Variance, a.Recent, a.Patience = a.Rate*times, a.Variance*times, a.Recent*times, a.Patience/times
+	return a
 }
 
 // Foresighted is the exact plan with room for jobs to come: the work that is expected
@@ -38,6 +44,11 @@ func (a Arrivals) scaled(times float64) Arrivals {
 type Foresighted struct {
 	Planner
 }
+
+// Caution is that of foresight as a rule. It was chosen on training seeds of five models at
+// deadlines of 0.5, 1 and 2 s, as the least with which no policy without a plan has fewer
+// violations.
+const Caution = 7
 
 // NewForesighted returns the policy with a caution, in standard deviations.
 func NewForesighted(t *Table, caution float64) *Foresighted {
@@ -115,31 +126,43 @@ func (a *ahead) limit() {
 	}
 }
 
-// memory is the time over which arrivals are averaged, in units of the patience.
-const memory = 10
+// The times over which arrivals are averaged, in units of the patience.
+const (
+	memory = 10
+	recent = 1
+)
 
-// estimate is what arrivals say of those to come: averages that fade.
+// estimate is what arrivals say of those to come: averages that fade. They are of the time
+// since the first arrival, where that is shorter than they go back.
 type estimate struct {
-	last                   float64 // time of the last arrival
-	work, square, patience float64
-	any                    bool
+	began, last  float64 // times of the first arrival, and of what is counted
+	work, square average // of jobs, and of their squares
+	latest       average
+	patience     float64
+	any          bool
 }
 
 // add takes in a job that comes now, its work at the fastest, and its time to the deadline.
 func (e *estimate) add(now, work, patience float64) {
 	if !e.any {
-		*e = estimate{last: now, patience: patience, any: true}
+		*e = estimate{began: now, last: now, patience: patience, any: true}
 	}
 	e.patience += 0.05 * (patience - e.patience)
 	e.fade(now)
-	span := memory * max(e.patience, 1e-9)
-	e.work += work / span
-	e.square += work * work / span
+	e.work.add(work, memory*e.unit())
+	e.square.add(work*work, memory*e.unit())
+	e.latest.add(work, recent*e.unit())
 }
 
+// unit is the patience, and above 0.
+func (e *estimate) unit() float64 { return max(e.patience, 1e-9) }
+
 func (e *estimate) fade(now float64) {
-	keep := math.Exp(-max(0, now-e.last) / (memory * max(e.patience, 1e-9)))
-	e.work, e.square, e.last = e.work*keep, e.square*keep, now
+	passed := max(0, now-e.last)
+	e.work.fade(passed, memory*e.unit())
+	e.square.fade(passed, memory*e.unit())
+	e.latest.fade(passed, recent*e.unit())
+	e.last = now
 }
 
 // at is the estimate now.
@@ -148,5 +171,21 @@ func (e *estimate) at(now float64) Arrivals {
 		return Arrivals{}
 	}
 	e.fade(now)
-	return Arrivals{Rate: e.work, Variance: e.square, Patience: e.patience}
+	passed := max(now-e.began, e.unit())
+	return Arrivals{
+		Rate:     e.work.over(passed, memory*e.unit()),
+		Variance: e.square.over(passed, memory*e.unit()),
+		Recent:   e.latest.over(passed, recent*e.unit()),
+		Patience: e.patience,
+	}
 }
+
+// average is a sum per unit of time, in which what is older counts for less: 1/e of it after
+// a span.
+type average float64
+
+func (a *average) add(x, span float64)       { *a += average(x / span) }
+func (a *average) fade(passed, span float64) { *a *= average(math.Exp(-passed / span)) }
+
+// over is the average if so much time has passed since its beginning.
+func (a average) over(passed, span float64) float64 { return float64(a) / (1 - math.Exp(-passed/span)) }

@@ -106,3 +106,15 @@ func TestArrivalsAreEstimated(t *testing.T) {
 		t.Errorf("rate %v long after the last arrival", later.Rate)
 	}
 }
+
+// TestFirstArrivalsCount: the averages of the first moments are those of the time since the
+// first arrival, not of a long time in which there was nothing.
+func TestFirstArrivalsCount(t *testing.T) {
+	var e estimate
+	for i := range 250 {
+		e.add(float64(4*i), 2, 500)
+	}
+	if a := e.at(1000); math.Abs(a.Rate-0.5) > 0.02 || math.Abs(a.Recent-0.5) > 0.02 || math.Abs(a.Variance-1) > 0.04 {
+		t.Errorf("after two patiences: rate %.3f, recently %.3f, variance %.3f; want 0.5, 0.5 and 1", a.Rate, a.Recent, a.Variance)
+	}
+}

@@ -1,5 +1,7 @@
 package modality
 
+import "math"
+
 // Dispatcher decides what a worker runs next. Jobs wait in a buffer, which the policy plans
 // anew each time that the worker is free, so that a plan always knows every job there is
 // (MOSEL-27). The first job of the plan is committed: it leaves the buffer and is not
@@ -18,6 +20,7 @@ type Dispatcher struct {
 	batches  []int
 	dropped  []Job
 	slowness float64
+	spread   float64 // mean square of how far off the slowness is, relative to it
 }
 
 // Committed is a job and its batches: how many of its requests each option answers. The
@@ -54,11 +57,25 @@ func (d *Dispatcher) Slowness() float64 { return d.slowness }
 // plan; false if there is none. Jobs that the plan drops leave the buffer and are returned
 // too, valid until the next call.
 func (d *Dispatcher) Next(now float64) (next Committed, dropped []Job, ok bool) {
-	d.dropped = d.dropped[:0]
 	if len(d.waiting) == 0 {
 		return Committed{}, nil, false
 	}
+	d.Plan(now)
+	return d.Commit()
+}
+
+// Plan plans what waits, as the first half of [Dispatcher.Next], and returns the plan and
+// its jobs, with times in the table's unit from now on. The caller may change the first step
+// of the plan, or drop its job, before it calls Commit.
+func (d *Dispatcher) Plan(now float64) (*Plan, []Job) {
 	d.replan(now, now)
+	return &d.plan, d.scaled
+}
+
+// Commit commits the first job of the plan that was just made, as the second half of
+// [Dispatcher.Next].
+func (d *Dispatcher) Commit() (next Committed, dropped []Job, ok bool) {
+	d.dropped = d.dropped[:0]
 	gone := d.scaled // whose IDs are not needed any more: size 0 marks what leaves
 	for _, i := range d.plan.Dropped {
 		d.dropped = append(d.dropped, d.waiting[i])
@@ -86,7 +103,9 @@ func (d *Dispatcher) replan(now, free float64) {
 		d.scaled[i].Deadline = (d.scaled[i].Deadline - now) / d.slowness
 	}
 	if p, ok := d.policy.(Foreseeing); ok {
-		p.Foresee(d.arrivals.at(now).scaled(d.slowness))
+		a := d.arrivals.at(now).scaled(d.slowness)
+		a.Spread = math.Sqrt(d.spread)
+		p.Foresee(a)
 	}
 	d.policy.Plan((free-now)/d.slowness, d.scaled, &d.plan)
 }
@@ -144,7 +163,13 @@ const learning = 0.1
 
 // Ran reports how long a batch of an option took.
 func (d *Dispatcher) Ran(option, batch int, took float64) {
-	if estimate := d.table.options[option].Latency[batch-1]; took > 0 && !d.Fixed {
-		d.slowness += learning * (took/estimate - d.slowness)
+	if took <= 0 {
+		return
+	}
+	ratio := took / d.table.options[option].Latency[batch-1]
+	off := ratio/d.slowness - 1
+	d.spread += learning * (off*off - d.spread)
+	if !d.Fixed {
+		d.slowness += learning * (ratio - d.slowness)
 	}
 }

@@ -76,3 +76,23 @@ func TestDispatcherDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestDispatcherMeasuresSpread: batches take half or one and a half times as long, by turns.
+func TestDispatcherMeasuresSpread(t *testing.T) {
+	seen := &spreadSeen{}
+	table := table(t, figure2(), Mixed, 1)
+	d := NewDispatcher(table, seen)
+	for i := range 400 {
+		d.Ran(0, 1, 20*(0.5+float64(i%2)))
+	}
+	d.Add(Job{ID: "1", Size: 1, MinQuality: 0.5, Deadline: 1e6}, 0)
+	d.Next(0)
+	if math.Abs(seen.spread-0.5) > 0.03 {
+		t.Errorf("spread %.3f, want about 0.5", seen.spread)
+	}
+}
+
+type spreadSeen struct{ spread float64 }
+
+func (s *spreadSeen) Foresee(a Arrivals)               { s.spread = a.Spread }
+func (s *spreadSeen) Plan(_ float64, _ []Job, _ *Plan) {}

@@ -5,6 +5,7 @@
 package jobs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -27,8 +28,13 @@ type Load struct {
 	Length time.Duration
 	// Least and Most are the rates between which the day moves, in requests per second.
 	Least, Most float64
-	// Constant has the rate be Most throughout.
-	Constant bool
+	// Shape is how the rate moves; "" is a day.
+	Shape Shape
+	// Rates, if there are any, are the rates of the seconds, in place of those of the shape.
+	Rates []float64
+	// Poisson has jobs come one by one, independently of each other; without it, the jobs
+	// of a second have as many requests as its rate says.
+	Poisson bool
 	// Mean and Spread are of the normal distribution that sizes are drawn from; a size is
 	// at least 1.
 	Mean, Spread float64
@@ -40,6 +46,17 @@ type Load struct {
 	FloorLow, FloorHigh float64
 }
 
+// Shape is how the rate moves.
+type Shape string
+
+// The shapes. Day is a wave with noise and spikes; Constant is Most throughout; Switching
+// is Least and Most by turns, for times that are drawn (an MMPP, if jobs come one by one).
+const (
+	Day       Shape = "day"
+	Constant  Shape = "constant"
+	Switching Shape = "switching"
+)
+
 // Validate names every fault.
 func (l *Load) Validate() error {
 	var faults []error
@@ -47,6 +64,10 @@ func (l *Load) Validate() error {
 		if wrong {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
+	}
+	fault(l.Shape != "" && l.Shape != Day && l.Shape != Constant && l.Shape != Switching, "shape: %q; want %q, %q or %q", l.Shape, Day, Constant, Switching)
+	for i, rate := range l.Rates {
+		fault(!(rate >= 0 && rate < 1e6), "rates[%d]: %v: want 0 ≤ rate < 1e6", i, rate)
 	}
 	fault(l.Length < time.Second, "length: %v must be at least a second", l.Length)
 	fault(!(l.Least >= 0 && l.Least <= l.Most && l.Most < 1e6), "rates from %v to %v: want 0 ≤ least ≤ most < 1e6", l.Least, l.Most)
@@ -62,28 +83,69 @@ func (l *Load) Draw(seed uint64) ([]Arrival, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("cannot draw jobs: %w", err)
 	}
-	rates, sizes := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
-	var all []Arrival
+	d := drawing{load: l, sizes: rand.New(rand.NewPCG(seed, 2))}
+	rates := l.rates(rand.New(rand.NewPCG(seed, 1)))
+	if l.Poisson {
+		d.oneByOne(rates)
+	} else {
+		d.bySecond(rates)
+	}
+	slices.SortStableFunc(d.all, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return d.all, nil
+}
+
+// drawing is jobs being drawn.
+type drawing struct {
+	load  *Load
+	sizes *rand.Rand // sizes, times and floors
+	all   []Arrival
+}
+
+// bySecond draws jobs until their requests are those of each second's rate.
+func (d *drawing) bySecond(rates []float64) {
 	var left float64 // of a request, which the next second has
-	for second, rate := range l.rates(rates) {
+	for second, rate := range rates {
 		left += rate
 		for left >= 1 {
-			size := min(l.size(sizes), int(left))
+			size := min(d.load.size(d.sizes), int(left))
 			left -= float64(size)
-			at := time.Duration(second)*time.Second + time.Duration(sizes.Float64()*float64(time.Second))
-			a := Arrival{At: at, Floor: l.FloorLow + sizes.Float64()*(l.FloorHigh-l.FloorLow), Deadline: at + l.Deadline}
-			for size > 0 {
-				a.Size = size
-				if l.Largest > 0 {
-					a.Size = min(size, l.Largest)
-				}
-				size -= a.Size
-				all = append(all, a)
-			}
+			d.add(size, time.Duration(second)*time.Second+time.Duration(d.sizes.Float64()*float64(time.Second)))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Arrival) int { return int(a.At - b.At) })
-	return all, nil
+}
+
+// oneByOne draws jobs from a Poisson process with the rates of the seconds.
+func (d *drawing) oneByOne(rates []float64) {
+	mean := d.load.meanSize()
+	for second, rate := range rates {
+		for at := d.sizes.ExpFloat64() * mean; at < rate; at += d.sizes.ExpFloat64() * mean {
+			d.add(d.load.size(d.sizes), time.Duration((float64(second)+at/rate)*float64(time.Second)))
+		}
+	}
+}
+
+// add adds a job, split where it is larger than may be.
+func (d *drawing) add(size int, at time.Duration) {
+	l := d.load
+	a := Arrival{At: at, Floor: l.FloorLow + d.sizes.Float64()*(l.FloorHigh-l.FloorLow), Deadline: at + l.Deadline}
+	for size > 0 {
+		a.Size = size
+		if l.Largest > 0 {
+			a.Size = min(size, l.Largest)
+		}
+		size -= a.Size
+		d.all = append(d.all, a)
+	}
+}
+
+// meanSize is that of jobs as they are drawn, before they are split.
+func (l *Load) meanSize() float64 {
+	rng, sum := rand.New(rand.NewPCG(1, 1)), 0
+	const n = 20_000
+	for range n {
+		sum += l.size(rng)
+	}
+	return float64(sum) / n
 }
 
 func (l *Load) size(rng *rand.Rand) int {
@@ -94,10 +156,16 @@ func (l *Load) size(rng *rand.Rand) int {
 // few seconds to the most. Their least and most are those of the load.
 func (l *Load) rates(rng *rand.Rand) []float64 {
 	list := make([]float64, int(l.Length/time.Second))
-	if l.Constant {
+	switch {
+	case len(l.Rates) > 0:
+		return l.Rates
+	case l.Shape == Constant:
 		for i := range list {
 			list[i] = l.Most
 		}
+		return list
+	case l.Shape == Switching:
+		l.switching(list, rng)
 		return list
 	}
 	phase, noise := rng.Float64(), 0.0
@@ -120,3 +188,18 @@ func (l *Load) rates(rng *rand.Rand) []float64 {
 
 // spikes is the time from one spike to the next, in seconds.
 func spikes(rng *rand.Rand) int { return 15 + int(45*rng.ExpFloat64()) }
+
+// switching fills the list with the least and the most rate by turns, for 20 and 5 seconds in
+// the mean.
+func (l *Load) switching(list []float64, rng *rand.Rand) {
+	busy := rng.IntN(5) == 0
+	for at := 0; at < len(list); busy = !busy {
+		rate, mean := l.Least, 20.0
+		if busy {
+			rate, mean = l.Most, 5
+		}
+		for until := at + 1 + int(mean*rng.ExpFloat64()); at < min(until, len(list)); at++ {
+			list[at] = rate
+		}
+	}
+}

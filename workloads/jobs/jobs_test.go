@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,15 @@ import (
 
 func day() Load {
 	return Load{Length: 10 * time.Minute, Least: 5, Most: 60, Mean: 1, Spread: 6, Largest: 16, Deadline: time.Second, FloorLow: 0.6, FloorHigh: 0.8}
+}
+
+func drawn(t *testing.T, l Load, seed uint64) []Arrival {
+	t.Helper()
+	all, err := l.Draw(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // TestDay: rates reach from the least to the most, jobs are in order, sizes and floors
@@ -47,7 +57,7 @@ func TestDay(t *testing.T) {
 // TestConstantRate: every second has as many requests.
 func TestConstantRate(t *testing.T) {
 	l := day()
-	l.Constant, l.Most = true, 37.5
+	l.Shape, l.Most = Constant, 37.5
 	all, err := l.Draw(1)
 	if err != nil {
 		t.Fatal(err)
@@ -92,5 +102,64 @@ func TestBadLoads(t *testing.T) {
 	l := Load{Length: time.Second, Least: 2, Most: 1, Deadline: time.Second}
 	if _, err := l.Draw(1); err == nil || err.Error() != "cannot draw jobs: rates from 2 to 1: want 0 ≤ least ≤ most < 1e6" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPoissonJobs: jobs that come one by one have the rate in the mean, and as many in a
+// second as a Poisson process has.
+func TestPoissonJobs(t *testing.T) {
+	l := day()
+	l.Length, l.Shape, l.Poisson, l.Most, l.Largest = 4000*time.Second, Constant, true, 40, 0
+	counts := make([]float64, 4000)
+	var requests float64
+	for _, a := range drawn(t, l, 3) {
+		counts[a.At/time.Second]++
+		requests += float64(a.Size)
+	}
+	var mean, square float64
+	for _, n := range counts {
+		mean, square = mean+n/4000, square+n*n/4000
+	}
+	if math.Abs(requests/4000-40) > 1 || math.Abs((square-mean*mean)/mean-1) > 0.08 {
+		t.Errorf("%.1f requests per second, and a dispersion of jobs of %.3f; want 40 and 1", requests/4000, (square-mean*mean)/mean)
+	}
+}
+
+// TestSwitchingRates: the rate is the least or the most, the most in a fifth of the time.
+func TestSwitchingRates(t *testing.T) {
+	l := day()
+	l.Length, l.Shape = 20_000*time.Second, Switching
+	rates := l.rates(rand.New(rand.NewPCG(1, 1)))
+	most := 0
+	for _, r := range rates {
+		if r == l.Most {
+			most++
+		} else if r != l.Least {
+			t.Fatalf("rate %v", r)
+		}
+	}
+	if share := float64(most) / float64(len(rates)); math.Abs(share-0.21) > 0.03 {
+		t.Errorf("the most in %.3f of the time", share)
+	}
+}
+
+// TestGivenRates: the rates of a trace replace those of the shape.
+func TestGivenRates(t *testing.T) {
+	l := day()
+	l.Rates = []float64{0, 7, 0, 12}
+	counts := make([]int, 4)
+	for _, a := range drawn(t, l, 1) {
+		counts[a.At/time.Second] += a.Size
+	}
+	if !slices.Equal(counts, []int{0, 7, 0, 12}) {
+		t.Errorf("requests by second: %v", counts)
+	}
+	l.Rates[2] = -1
+	if _, err := l.Draw(1); err == nil || err.Error() != "cannot draw jobs: rates[2]: -1: want 0 ≤ rate < 1e6" {
+		t.Errorf("%v", err)
+	}
+	l.Rates, l.Shape = nil, "wave"
+	if _, err := l.Draw(1); err == nil || err.Error() != `cannot draw jobs: shape: "wave"; want "day", "constant" or "switching"` {
+		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -204,4 +205,20 @@ func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Du
 		p.Dropped = append(p.Dropped, q.Jobs[i].ID)
 	}
 	return p
+}
+
+// ReadOptions reads the combinations of inputs of a queue in a file.
+func ReadOptions(path string) ([]modality.Option, error) {
+	text, name, err := read(path, strings.NewReader(""))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read options: %w", err)
+	}
+	q, err := decode(text)
+	if err == nil {
+		_, err = q.table()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read options: %s: %w", name, err)
+	}
+	return q.Options, nil
 }

@@ -44,6 +44,9 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	if err != nil {
 		return nil, entry, err
 	}
+	if c.Meta.Jobs != nil {
+		return nil, entry, fmt.Errorf("policy %q decides which inputs jobs use, and routes no requests; gearshift train makes one that does", entry.Ref().String())
+	}
 	network, err := s.Values(c.Network)
 	if err != nil {
 		return nil, entry, fmt.Errorf("cannot load policy %q: %w", entry.Ref().String(), err)

@@ -35,7 +35,7 @@ func (p *paper) estimates(ctx context.Context) (report.Section, error) {
 			row := []report.Cell{report.Text(models[j].name)}
 			var goodput [][]float64
 			for _, estimate := range estimates {
-				r, err := p.play(ctx, setting{model: &models[j], deadline: time.Second, estimate: estimate, fixed: fixed}, policies[ours])
+				r, err := p.play(ctx, setting{model: &models[j], deadline: time.Second, estimate: estimate, fixed: fixed}, compared[ours])
 				if err != nil {
 					return section, err
 				}

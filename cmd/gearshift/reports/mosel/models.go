@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"gearshift/cmd/gearshift/jobtraining"
 	"gearshift/router/modality"
 )
 
@@ -94,4 +95,13 @@ func (m *model) quality(mask uint) float64 {
 		return singles[bits.TrailingZeros(mask)]
 	}
 	return pairs[mask]
+}
+
+// Trained are the paper's models, as a policy is trained on them.
+func Trained() []jobtraining.Model {
+	var list []jobtraining.Model
+	for i := range models {
+		list = append(list, jobtraining.Model{Name: models[i].name, Options: models[i].options(1)})
+	}
+	return list
 }

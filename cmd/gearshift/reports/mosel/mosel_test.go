@@ -31,7 +31,10 @@ func TestProfiles(t *testing.T) {
 // TestReport: a short report is whole, and the same twice.
 func TestReport(t *testing.T) {
 	made := func() any {
-		p := &paper{seeds: 2, day: 20 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel"}
+		p := &paper{seeds: 2, day: 20 * time.Second, program: reports.Program{Version: "test"}, repeat: "gearshift paper mosel", decisions: 1000, validation: 8}
+		if err := p.train(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		r, err := p.report(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"gearshift/cmd/gearshift/jobtraining"
 	envjobs "gearshift/env/jobs"
 	"gearshift/router/modality"
 	"gearshift/workloads"
@@ -17,15 +18,17 @@ type policy struct {
 	make func(t *modality.Table, seed uint64) (modality.Policy, error)
 }
 
-var policies = []policy{
+// compared are the policies of the report. One without a make is the paper's network.
+var compared = []policy{
 	{"optimized", func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewPlanner(t, modality.PrefixSafe)
 	}},
 	{"optimized, literal", func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewPlanner(t, modality.Literal)
 	}},
-	{"foresight", foresight(2)},
-	{"foresight, cautious", foresight(12)},
+	{"foresight", foresight(modality.Caution)},
+	{"foresight, bold", foresight(2)},
+	{"learned", nil}, // made once it is trained
 	{"random, alg1", func(t *modality.Table, seed uint64) (modality.Policy, error) {
 		return modality.NewRandom(t, modality.StopByWait, rand.New(rand.NewPCG(seed, 7)))
 	}},
@@ -40,8 +43,7 @@ var policies = []policy{
 	}},
 }
 
-// foresight makes our policy with a caution. Both cautions were chosen on training seeds: 2
-// has the most quality in time, 12 the fewest violations.
+// foresight makes our policy with a caution.
 func foresight(caution float64) func(*modality.Table, uint64) (modality.Policy, error) {
 	return func(t *modality.Table, _ uint64) (modality.Policy, error) {
 		return modality.NewForesighted(t, caution), nil
@@ -52,9 +54,9 @@ func foresight(caution float64) func(*modality.Table, uint64) (modality.Policy, 
 const (
 	optimized = 0
 	ours      = 2
-	cautious  = 3
-	others    = 4
-	none      = 7
+	learned   = 4
+	others    = 5
+	none      = 8
 )
 
 // setting is what is played.
@@ -63,6 +65,7 @@ type setting struct {
 	deadline time.Duration
 	estimate float64 // the table's latencies are so many times the real ones
 	fixed    bool    // and are not corrected
+	noise    float64 // standard deviation of the logarithm of what a batch takes
 	constant float64 // rate, in place of a day
 }
 
@@ -73,7 +76,7 @@ func (p *paper) load(s setting) jobs.Load {
 		Deadline: s.deadline, FloorLow: singles[0], FloorHigh: allInputs,
 	}
 	if s.constant > 0 {
-		l.Constant, l.Least, l.Most = true, s.constant, s.constant
+		l.Shape, l.Least, l.Most = jobs.Constant, s.constant, s.constant
 	}
 	return l
 }
@@ -83,6 +86,7 @@ func (p *paper) load(s setting) jobs.Load {
 type run struct {
 	results []*envjobs.Result
 	took    []float64
+	worth   []float64 // of a request, in the mean, by [envjobs.Outcome.Worth]
 }
 
 // of is a quantity of the results, by seed.
@@ -92,6 +96,14 @@ func (r *run) of(f func(*envjobs.Result) float64) []float64 {
 		list[i] = f(result)
 	}
 	return list
+}
+
+// decides makes the policy.
+func (p *paper) decides(with policy, t *modality.Table, seed uint64) (modality.Policy, error) {
+	if with.make == nil {
+		return modality.NewLearned(t, p.network)
+	}
+	return with.make(t, seed)
 }
 
 // play runs a policy on all seeds of a setting.
@@ -110,15 +122,16 @@ func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) 
 		if err != nil {
 			return nil, err
 		}
-		decides, err := with.make(table, seed)
+		decides, err := p.decides(with, table, seed)
 		if err != nil {
 			return nil, err
 		}
 		d := modality.NewDispatcher(table, decides)
 		d.Fixed = s.fixed
-		var took float64
+		var took, worth float64
 		answered := 0
-		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Options: s.model.options(1)}, arrivals, func(o envjobs.Outcome) {
+		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Options: s.model.options(1), Noise: jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))}, arrivals, func(o envjobs.Outcome) {
+			worth += o.Worth()
 			if !o.Dropped {
 				took += (o.Finished - o.At).Seconds()
 				answered++
@@ -128,6 +141,7 @@ func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) 
 			return nil, err
 		}
 		r.results, r.took = append(r.results, result), append(r.took, took/float64(max(1, answered)))
+		r.worth = append(r.worth, worth/float64(max(1, result.Requests)))
 	}
 	p.played++
 	p.count(p.played, p.plays)

@@ -23,7 +23,7 @@ func (p *paper) days(ctx context.Context) (days, error) {
 	for i, deadline := range deadlines {
 		all[i] = make([][]*run, len(models))
 		for j := range models {
-			for _, with := range policies {
+			for _, with := range compared {
 				r, err := p.play(ctx, setting{model: &models[j], deadline: deadline, estimate: 1}, with)
 				if err != nil {
 					return nil, err
@@ -112,14 +112,14 @@ func (p *paper) violations(all days) (report.Section, string, error) {
 			ID: fmt.Sprintf("violations-%d", deadline.Milliseconds()), Title: fmt.Sprintf("Share of violations, deadline %v", deadline),
 			Columns: []report.Column{text("model", "model")},
 		}
-		for _, with := range policies {
+		for _, with := range compared {
 			t.Columns = append(t.Columns, interval(key(with.name), with.name, "", 3))
 		}
-		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("less", "foresight, cautious, less the best without a plan", "", 4), interval("better", "and its quality less that one's", "", 4))
+		t.Columns = append(t.Columns, report.Column{Key: "fewer", Title: "foresight: fewer than none, points", Kind: report.KindBeside, Decimals: 1}, interval("less", "foresight, less the best without a plan", "", 4), interval("better", "and its quality less that one's", "", 4))
 		for j, m := range models {
 			row, best := []report.Cell{report.Text(m.name)}, others
-			shares := make([][]float64, len(policies))
-			for k := range policies {
+			shares := make([][]float64, len(compared))
+			for k := range compared {
 				shares[k] = all[i][j][k].of((*envjobs.Result).Violations)
 				row = append(row, cell(evaluation.Bootstrap(shares[k])))
 				if k > others && evaluation.Bootstrap(shares[k]).Mean < evaluation.Bootstrap(shares[best]).Mean {
@@ -131,11 +131,11 @@ func (p *paper) violations(all days) (report.Section, string, error) {
 				return section, "", err
 			}
 			fewer.Mean, fewer.Lo, fewer.Hi = 100*fewer.Mean, 100*fewer.Lo, 100*fewer.Hi
-			less, err := evaluation.Paired(shares[cautious], shares[best])
+			less, err := evaluation.Paired(shares[ours], shares[best])
 			if err != nil {
 				return section, "", err
 			}
-			better, err := evaluation.Paired(all[i][j][cautious].of((*envjobs.Result).MeanQuality), all[i][j][best].of((*envjobs.Result).MeanQuality))
+			better, err := evaluation.Paired(all[i][j][ours].of((*envjobs.Result).MeanQuality), all[i][j][best].of((*envjobs.Result).MeanQuality))
 			if err != nil {
 				return section, "", err
 			}
@@ -147,9 +147,9 @@ func (p *paper) violations(all days) (report.Section, string, error) {
 		section.Tables = append(section.Tables, t)
 	}
 	if len(beaten) == 0 {
-		return section, "On no model and deadline has a policy without a plan fewer violations than foresight, cautious, or the best of them more quality, beyond chance.", nil
+		return section, "On no model and deadline has a policy without a plan fewer violations than foresight, or the best of them more quality, beyond chance.", nil
 	}
-	return section, "A policy without a plan has fewer violations than foresight, cautious, or as the best of them more quality, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
+	return section, "A policy without a plan has fewer violations than foresight, or as the best of them more quality, beyond chance, on " + strings.Join(beaten, ", ") + ".", nil
 }
 
 // key is the name of a column of a policy.
@@ -161,13 +161,13 @@ func key(name string) string {
 func (p *paper) quality(all days) report.Section {
 	quality := report.Table{ID: "qualities", Title: "Mean quality of the requests answered, deadline 1 s", Columns: []report.Column{text("model", "model")}}
 	took := report.Table{ID: "completion", Title: "Mean time from a job's arrival to its end, deadline 1 s", Columns: []report.Column{text("model", "model")}}
-	for _, with := range policies {
+	for _, with := range compared {
 		quality.Columns = append(quality.Columns, interval(key(with.name), with.name, "", 3))
 		took.Columns = append(took.Columns, interval(key(with.name), with.name, "s", 3))
 	}
 	for j, m := range models {
 		row, times := []report.Cell{report.Text(m.name)}, []report.Cell{report.Text(m.name)}
-		for k := range policies {
+		for k := range compared {
 			r := all[standard][j][k]
 			row = append(row, cell(evaluation.Bootstrap(r.of((*envjobs.Result).MeanQuality))))
 			times = append(times, cell(evaluation.Bootstrap(r.took)))
@@ -189,5 +189,5 @@ func (p *paper) profiles() report.Section {
 			t.Rows = append(t.Rows, []report.Cell{report.Text(models[i].name), report.Text(o.Name), report.Number(o.Quality), report.Number(o.Latency[0])})
 		}
 	}
-	return report.Section{ID: "profiles", Title: "What is simulated", Tables: []report.Table{t}}
+	return report.Section{ID: "profiles", Title: "What is simulated", Text: "A profile here is arithmetic on what the paper says; no model was measured.", Tables: []report.Table{t}}
 }

@@ -1,0 +1,64 @@
+package jobtraining
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/router/modality"
+)
+
+// Checkpoint is the policy as the store keeps it.
+func (t *Trained) Checkpoint(o Options) (*checkpoints.Checkpoint, error) {
+	config, err := json.Marshal(t.Config)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := json.Marshal(Summary{Score: t.Score, Plan: t.Plan})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range o.Models {
+		names = append(names, m.Name)
+	}
+	c := &checkpoints.Checkpoint{Network: t.Weights}
+	c.Meta = checkpoints.Meta{
+		Scenario: strings.Join(names, ", "), Config: config, Seed: o.Seed, Decisions: o.Decisions,
+		AdviceMargin: t.Margin, Seen: t.Seen, Evaluation: summary,
+		Jobs: &checkpoints.Jobs{Version: modality.ObservationVersion, Inputs: modality.Observed, Actions: modality.Actions, Foresight: t.Caution},
+	}
+	c.Meta.SpecHash = c.Meta.Spec.Hash()
+	return c, nil
+}
+
+// Summary is what a request is worth in the mean on validation seeds.
+type Summary struct {
+	Score float64 `json:"score"` // under the policy
+	Plan  float64 `json:"plan"`  // under the plan that is its advice
+}
+
+// Store stores the policy and returns its reference.
+func (t *Trained) Store(store *checkpoints.Store, name string, o Options, now time.Time) (checkpoints.Ref, error) {
+	c, err := t.Checkpoint(o)
+	if err != nil {
+		return checkpoints.Ref{}, err
+	}
+	version, _, err := store.Put(name, c, now)
+	return checkpoints.Ref{Name: name, Version: version}, err
+}
+
+// Network is the policy that a checkpoint holds. It is an error if that is not one of jobs,
+// or observes what another version of this program does.
+func Network(c *checkpoints.Checkpoint) (modality.Network, error) {
+	j := c.Meta.Jobs
+	switch {
+	case j == nil:
+		return modality.Network{}, fmt.Errorf("it routes requests; gearshift modality train makes a policy that decides which inputs jobs use")
+	case j.Version != modality.ObservationVersion:
+		return modality.Network{}, fmt.Errorf("it observes version %d of what is known of jobs, this gearshift version %d; train it again", j.Version, modality.ObservationVersion)
+	}
+	return modality.Network{Weights: c.Network, Caution: j.Foresight, Seen: c.Meta.Seen}, nil
+}

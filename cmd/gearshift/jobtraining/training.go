@@ -1,0 +1,142 @@
+// Package jobtraining trains the policy that decides which inputs jobs use: it joins the
+// learner's loop with the simulated worker of package env/jobs, chooses by validation how
+// much a departure from the plan must be worth, and stores the policy.
+package jobtraining
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"gearshift/rl"
+	"gearshift/rl/dqn"
+	"gearshift/router/modality"
+	"gearshift/router/nn"
+	"gearshift/workloads"
+)
+
+// Model is one whose inputs are chosen, as training sees it.
+type Model struct {
+	Name    string
+	Options []modality.Option // with what batches really take
+}
+
+// Options say what is trained.
+type Options struct {
+	Models    []Model
+	Seed      uint64
+	Decisions int
+	// Validation is how many episodes choose the plan's caution and the margin; 0 is 240.
+	Validation int
+	Report     func(rl.Report) // may be nil
+}
+
+// Trained is what a training run comes to.
+type Trained struct {
+	modality.Network
+	Margin float64 // what a departure from the plan must be worth, per eight requests
+	// Score is what a request is worth in the mean on validation seeds, by [jobs.Outcome.Worth],
+	// and Plan the same of the plan alone.
+	Score, Plan float64
+	Config      rl.Config
+}
+
+const usualValidation = 240
+
+// config is the training preset. Times are in units of the episode's deadline.
+func config(decisions int) rl.Config {
+	return rl.Config{
+		Decisions: decisions, Hidden: []int{64, 64}, Batch: 128, TrainEvery: 4,
+		LearningRate: 5e-4, FinalLearningRate: 1e-4, FinalShare: 0.3,
+		Discount: rl.Discount{TimeConstant: 4}, NStep: 6, NStepTime: 4, TargetRate: 0.005,
+		Epsilon: rl.Epsilon{Start: 0.6, End: 0.05, Share: 0.4},
+		Replay:  min(decisions, 200_000), Warmup: min(2000, decisions/10), Dueling: true, Environments: 4,
+		AdviceMargin: leastMargin, Huber: 1, ClipNorm: 10, CentreRewards: true, WeightAverage: 0.999,
+		Episode: 400, ValidateEvery: max(1, decisions/10), CheckpointEvery: decisions,
+	}
+}
+
+// leastMargin is that of training, per so many requests.
+const (
+	leastMargin = 0.01
+	unit        = 8
+)
+
+// Train trains a policy. The same options make the same policy.
+func Train(ctx context.Context, o Options) (*Trained, error) {
+	if len(o.Models) == 0 {
+		return nil, errors.New("cannot train: there are no models")
+	}
+	c := config(o.Decisions)
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("cannot train: %w", err)
+	}
+	drawn, err := newSettings(o.Models, cmp.Or(o.Validation, usualValidation))
+	if err != nil {
+		return nil, err
+	}
+	caution, plan, err := drawn.bestCaution(ctx)
+	if err != nil {
+		return nil, err
+	}
+	learner, err := dqn.New(c, modality.Observed, modality.Actions, rand.New(rl.Weights.PCG(o.Seed)))
+	if err != nil {
+		return nil, err
+	}
+	envs := make([]rl.Env, c.Environments)
+	adapters := make([]*environment, c.Environments)
+	for i := range envs {
+		adapters[i] = newEnvironment(drawn, caution, c.Episode)
+		envs[i] = adapters[i]
+	}
+	result, err := rl.Train(ctx, rl.Run{
+		Config: c, Seed: o.Seed, Envs: envs, Learner: learner,
+		EpisodeSeed: func(n uint64) uint64 { return workloads.Seed(workloads.Training, o.Seed<<32|n&(1<<32-1)) },
+		Validate: func(m *nn.MLP) (float64, error) {
+			return drawn.score(ctx, drawn.few, learned(m, c.AdviceMargin, caution, nil))
+		},
+		Report: o.Report, ReportEvery: max(1, o.Decisions/10),
+	}, nil)
+	for _, e := range adapters {
+		err = errors.Join(err, e.Err())
+	}
+	if err != nil {
+		return nil, err
+	}
+	t := &Trained{Plan: plan, Score: plan, Config: c, Margin: adviceAlone}
+	t.Network = modality.Network{Caution: caution, Seen: result.Seen}
+	return t, t.choose(ctx, drawn, result.Network)
+}
+
+// adviceAlone is a margin that no departure is worth.
+const adviceAlone = 100
+
+// choose gives the network the margin that validates best. The plan alone is one of the
+// choices.
+func (t *Trained) choose(ctx context.Context, w *settings, network *nn.MLP) error {
+	for margin := float64(leastMargin); margin <= 32*leastMargin; margin *= 2 {
+		score, err := w.score(ctx, w.many, learned(network, margin, t.Caution, t.Seen))
+		if err != nil {
+			return err
+		}
+		if score > t.Score {
+			t.Score, t.Margin = score, margin
+		}
+	}
+	favoured, err := network.Favouring(float32(t.Margin), modality.Actions)
+	t.Weights = favoured
+	return err
+}
+
+// learned makes the policy of a network that is still being trained.
+func learned(network *nn.MLP, margin, caution float64, seen []float32) maker {
+	return func(t *modality.Table) (modality.Policy, error) {
+		favoured, err := network.Favouring(float32(margin), modality.Actions)
+		if err != nil {
+			return nil, err
+		}
+		return modality.NewLearned(t, modality.Network{Weights: favoured, Caution: caution, Seen: seen})
+	}
+}
