@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Modalities is a set of kinds of parts in the messages of a request that are not text.
 type Modalities uint8
 
@@ -10,6 +12,16 @@ const (
 	Videos
 	kinds = 3
 )
+
+var modalityNames = [kinds]string{"image", "audio", "video"}
+
+// ModalityNamed is the kind of that name: image, audio or video; of another, none.
+func ModalityNamed(name string) Modalities {
+	if i := slices.Index(modalityNames[:], name); i >= 0 {
+		return 1 << i
+	}
+	return 0
+}
 
 // Cut is what is left out of a request's messages. The zero Cut leaves out nothing.
 type Cut struct {
@@ -59,7 +71,7 @@ func (p Parts) Effect(c Cut) (Cut, bool) {
 // Used names what the cut leaves of the parts, as in "text,image:low".
 func (p Parts) Used(c Cut) string {
 	used := "text"
-	for i, name := range [kinds]string{"image", "audio", "video"} {
+	for i, name := range modalityNames {
 		if kind := Modalities(1) << i; p.All&^c.Without&kind != 0 {
 			used += "," + name
 			if kind == Images && c.Coarse {

@@ -205,6 +205,9 @@ func (c *checker) combination(i int, first map[string]int) {
 	m := indexOf(c.s.modelNames(), v.Model)
 	switch {
 	case v.Modalities == nil && (m < 0 || c.s.Weights[m].Modalities == nil), !c.sound(key):
+		if v.ImageDetail != "" {
+			c.judge(child(at, "image_detail"), "is of a model that takes images; want modalities with image in it")
+		}
 		return
 	case v.Model == "":
 		c.judge(child(at, "model"), "missing; modalities are of a model: want its name in models")
@@ -233,7 +236,11 @@ func (c *checker) combination(i int, first map[string]int) {
 	if c.distinct(key, v.Modalities); len(c.faults) > before {
 		return
 	}
-	same := fmt.Sprintf("%d %b", m, model.mask(v.Modalities))
+	if detail := child(at, "image_detail"); v.ImageDetail != "" {
+		c.judgeIf(v.ImageDetail != LowDetail, detail, "%q; want %s, or leave it out", v.ImageDetail, LowDetail)
+		c.judgeIf(!slices.Contains(v.Modalities, "image"), detail, "%s uses no image", v.Name)
+	}
+	same := fmt.Sprintf("%d %b %s", m, model.mask(v.Modalities), v.ImageDetail)
 	if j, again := first[same]; again {
 		c.judge(key, "the same as those of %s on line %d", c.s.Variants[j].Name, c.line(item("variants", j)))
 		return
@@ -280,12 +287,31 @@ func (c *checker) timed(at string, m *LatencyModel) {
 	if w := indexOf(c.s.modelNames(), c.s.Variants[i].Model); w >= 0 && m.Memory > c.s.Weights[w].Memory {
 		c.judge(child(at, "memory"), "%v is more than the %v that %s takes, of which this is a part", m.Memory, c.s.Weights[w].Memory, c.s.Weights[w].Name)
 	}
+	if c.s.speaks(i) && !m.tabled() {
+		return // a language model, which leaves parts out of messages
+	}
 	switch what := c.s.combinationOf(i); {
 	case m.Kinds != nil:
 		c.judge(child(at, "kinds"), "%s is %s; want batch_ms, the times of its batches", m.Variant, what)
 	case m.BatchMS == nil && c.sound(child(at, "batch_ms")):
 		c.judge(at, "%s is %s; want batch_ms, the times of its batches, such as {1: 5, 2: 7, 4: 11}", m.Variant, what)
 	}
+}
+
+// speaks reports whether the variant is of a model that takes text among other inputs.
+func (s *Scenario) speaks(variant int) bool {
+	m := indexOf(s.modelNames(), s.Variants[variant].Model)
+	return m >= 0 && slices.Contains(s.Weights[m].Modalities, "text")
+}
+
+// LeavesOut names the modalities of its model that the variant does not use.
+func (s *Scenario) LeavesOut(variant int) []string {
+	v := &s.Variants[variant]
+	m := indexOf(s.modelNames(), v.Model)
+	if m < 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.Weights[m].Modalities), func(name string) bool { return slices.Contains(v.Modalities, name) })
 }
 
 // combined reports whether both variants are combinations of modalities of one model, which
@@ -342,7 +368,7 @@ func (s *Scenario) Combinations(model, host string) []Combination {
 		v := &s.Variants[i]
 		profiles := s.modelsFor(v.Name, host)
 		placed := slices.ContainsFunc(s.Replicas, func(p Placement) bool { return slices.Contains(p.Hosts, host) && s.runsVariant(&p, v.Name) })
-		if v.Model != model || len(profiles) == 0 || !placed {
+		if v.Model != model || len(profiles) == 0 || !placed || !s.Models[profiles[0]].tabled() {
 			continue
 		}
 		p := &s.Models[profiles[0]]

@@ -189,3 +189,60 @@ func TestJobPlanning(t *testing.T) {
 		t.Errorf("differences %v", d)
 	}
 }
+
+// talker is a language model that may read images coarsely, or not at all.
+const talker = `
+tasks:
+  - {name: chat, deadline_ms: 40, quality: {large-text: 0.6, large-coarse: 0.9, large-full: 1}}
+models:
+  - {name: large, memory: 15GiB, modalities: [text, image, audio]}
+variants:
+  - {name: large-text, model: large, modalities: [text]}
+  - {name: large-coarse, model: large, modalities: [text, image, audio], image_detail: low}
+  - {name: large-full, model: large, modalities: [text, image, audio]}
+hosts: [{name: gpu0, memory: 24GiB}]
+replicas:
+  - {model: large, hosts: [gpu0], memory: 80%}
+profiles:
+  - &p {variant: large-text, launch_floor_ms: 8, weights_ms: 20, growth_per_sequence: 0.01, token_ms: 0.1, context_token_ms: 0.0005, overhead_ms: 2, sequence_ms: 0.02, contention: 0.15, weight_bytes: 13_400_000_000, activation_bytes: 1_000_000_000, kv_bytes_per_token: 524288}
+`
+
+// withProfiles gives each of the variants the profile of the first.
+func withProfiles(text string, names ...string) string {
+	at := strings.LastIndex(text, "  - &p ")
+	line := text[at:]
+	text = text[:at]
+	for _, name := range names {
+		text += strings.Replace(strings.Replace(line, "&p ", "", 1), "large-text", name, 1)
+	}
+	return text
+}
+
+// TestALanguageModelLeavesPartsOut: its variants have profiles by token, and say which of the
+// model's inputs they leave out.
+func TestALanguageModelLeavesPartsOut(t *testing.T) {
+	s := parsed(t, withProfiles(talker, "large-text", "large-coarse", "large-full"))
+	for variant, want := range []string{"image audio", "", ""} {
+		if got := strings.Join(s.LeavesOut(variant), " "); got != want {
+			t.Errorf("%s leaves out %q, want %q", s.Variants[variant].Name, got, want)
+		}
+	}
+	if list := s.Combinations("large", "gpu0"); len(list) > 0 {
+		t.Errorf("a language model has the tables %+v", list)
+	}
+}
+
+func TestBadImageDetail(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"image_detail: low", "image_detail: lowest", `variants[1].image_detail: "lowest"; want low, or leave it out`},
+		{"modalities: [text]", "modalities: [text], image_detail: low", "variants[0].image_detail: large-text uses no image"},
+		{"image_detail: low", "image_detail: low, modalities: [text, image, audio]", "modalities"},
+		{"{name: large-full, model: large, modalities: [text, image, audio]}", "{name: large-full, image_detail: low}", "variants[2].image_detail: is of a model that takes images; want modalities with image in it"},
+		{"[text, image, audio]}\nvariants", "[image, audio]}\nvariants", "large-full is the combination text+image+audio of large; want batch_ms"},
+	} {
+		text := strings.Replace(withProfiles(talker, "large-text", "large-coarse", "large-full"), c.from, c.to, 1)
+		if _, err := scenario.Parse("talker.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("with %s: %v; want %q", c.to, err, c.want)
+		}
+	}
+}

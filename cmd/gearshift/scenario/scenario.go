@@ -91,7 +91,12 @@ type Variant struct {
 	Model string `yaml:"model,omitempty"`
 	// Modalities are those of the model's inputs that it uses.
 	Modalities []string `yaml:"modalities,flow,omitempty"`
+	// ImageDetail is how images are read, low or as the request says.
+	ImageDetail string `yaml:"image_detail,omitempty"`
 }
+
+// LowDetail is the value of [Variant.ImageDetail] that is not the request's own.
+const LowDetail = "low"
 
 // Model is weights that can be loaded; see [fleet.Model].
 type Model struct {

@@ -22,6 +22,7 @@ import (
 	"gearshift/serving/experience"
 	"gearshift/serving/recording"
 	"gearshift/serving/tracing"
+	"gearshift/serving/wire"
 	"gearshift/workloads"
 )
 
@@ -69,6 +70,24 @@ func NewDrift(s *scenario.Scenario, t *fleet.Table, log *slog.Logger) *drift.Mon
 
 // NewBackends makes what answers for each replica.
 func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
+	list, closeAll, err := newTransports(s, t)
+	for i := range list {
+		list[i].Cut = cutOf(s, t.Replicas[i].Variant)
+	}
+	return list, closeAll, err
+}
+
+// cutOf is what the variant leaves out of messages.
+func cutOf(s *scenario.Scenario, variant int) (c wire.Cut) {
+	for _, name := range s.LeavesOut(variant) {
+		c.Without |= wire.ModalityNamed(name)
+	}
+	c.Coarse = s.Variants[variant].ImageDetail == scenario.LowDetail
+	return c
+}
+
+// newTransports makes the backends as far as their engines are concerned.
+func newTransports(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(), error) {
 	list := make([]serving.Backend, len(t.Replicas))
 	if s.Serving.Backend == scenario.Upstream {
 		upstreams, closeAll, err := newUpstreams(s, t)
