@@ -176,7 +176,7 @@ func TestCombinationsHaveNoOrder(t *testing.T) {
 // TestJobPlanning: the section has defaults, and counts for no hash.
 func TestJobPlanning(t *testing.T) {
 	usual, other := parsed(t, digits), parsed(t, digits+"modality: {policy: aggressive, table: 8, fixed_estimates: true}\n")
-	if got, want := *scenario.Of[scenario.JobPlanning](usual), (scenario.JobPlanning{Policy: "foresight-cautious", Mixing: "mixed", Table: 64}); got != want {
+	if got, want := *scenario.Of[scenario.JobPlanning](usual), (scenario.JobPlanning{Policy: "foresight", Mixing: "mixed", Table: 64}); got != want {
 		t.Errorf("default %+v, want %+v", got, want)
 	}
 	if got, want := *scenario.Of[scenario.JobPlanning](other), (scenario.JobPlanning{Policy: "aggressive", Mixing: "mixed", Table: 8, FixedEstimates: true}); got != want {
