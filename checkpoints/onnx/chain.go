@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gearshift/checkpoints/onnxfile"
 	"gearshift/router/nn"
 )
 
@@ -52,7 +53,7 @@ func (f *file) network() (*nn.MLP, error) {
 			return nil, fmt.Errorf("%s: %w", n.title(), err)
 		}
 	}
-	switch last := f.outputs[0].name; {
+	switch last := f.outputs[0].Name; {
 	case c.at != last:
 		return nil, fmt.Errorf("the output %.60q is not the end of the chain, which is %.60q", last, c.at)
 	case len(c.layers) == 0:
@@ -73,7 +74,7 @@ func (f *file) begin() (*chain, error) {
 		c.tensors[t.name] = t
 	}
 	// Old files list the weights among the inputs.
-	inputs := slices.DeleteFunc(slices.Clone(f.inputs), func(v value) bool { return c.tensors[v.name] != nil })
+	inputs := slices.DeleteFunc(slices.Clone(f.inputs), func(v onnxfile.Value) bool { return c.tensors[v.Name] != nil })
 	switch {
 	case f.functions:
 		return nil, errors.New("it defines operators of its own (functions)")
@@ -83,21 +84,21 @@ func (f *file) begin() (*chain, error) {
 		return nil, fmt.Errorf("it has %d inputs and %d outputs, not one of each", len(inputs), len(f.outputs))
 	}
 	input := inputs[0]
-	if input.kind != 0 && input.kind != float32Type {
-		return nil, fmt.Errorf("its input %.60q is %s, not float32", input.name, typeName(input.kind))
+	if input.Kind != 0 && input.Kind != float32Type {
+		return nil, fmt.Errorf("its input %.60q is %s, not float32", input.Name, typeName(input.Kind))
 	}
-	c.at, c.rank, c.width = input.name, len(input.shape), input.width()
-	return c, c.make(input.name)
+	c.at, c.rank, c.width = input.Name, len(input.Dims), width(input.Dims)
+	return c, c.make(input.Name)
 }
 
-// width is how many numbers a row of the value holds; 0 if that is not fixed.
-func (v *value) width() int {
-	if len(v.shape) == 0 {
+// width is how many numbers a row of a value of the shape holds; 0 if that is not fixed.
+func width(shape []int64) int {
+	if len(shape) == 0 {
 		return 0
 	}
 	width := int64(1)
-	for _, d := range v.shape[1:] {
-		if d == 0 || d > maxParameters/width {
+	for _, d := range shape[1:] {
+		if d <= 0 || d > maxParameters/width {
 			return 0
 		}
 		width *= d

@@ -20,8 +20,8 @@ type file struct {
 	properties map[string]string
 	nodes      []*node
 	tensors    []*tensor // the graph's initializers
-	inputs     []value
-	outputs    []value
+	inputs     []onnxfile.Value
+	outputs    []onnxfile.Value
 }
 
 // node is a NodeProto.
@@ -39,13 +39,6 @@ type attribute struct {
 	tensor *tensor
 }
 
-// value is a ValueInfoProto.
-type value struct {
-	name  string
-	kind  int64   // of the elements; 0: not said
-	shape []int64 // 0 where a dimension is not fixed
-}
-
 // tensor is a TensorProto. Its data are float32, little-endian, wherever in the
 // message they stand.
 type tensor struct {
@@ -61,19 +54,17 @@ type tensor struct {
 // parse reads a ModelProto.
 func parse(data []byte) (*file, error) {
 	f := &file{properties: map[string]string{}}
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 7<<3 | onnxfile.Length:
+	err := onnxfile.Read(data, onnxfile.Fields{
+		7<<3 | onnxfile.Length: func(part onnxfile.Field) error {
 			f.graphs++
-			return f.graph(part.Bytes)
-		case 8<<3 | onnxfile.Length:
-			return f.operators(part.Bytes)
-		case 14<<3 | onnxfile.Length:
-			return f.property(part.Bytes)
-		case 25<<3 | onnxfile.Length:
+			return f.graph(part)
+		},
+		8<<3 | onnxfile.Length:  f.operators,
+		14<<3 | onnxfile.Length: f.property,
+		25<<3 | onnxfile.Length: func(onnxfile.Field) error {
 			f.functions = true
-		}
-		return nil
+			return nil
+		},
 	})
 	switch {
 	case errors.Is(err, errTooMany):
@@ -87,18 +78,10 @@ func parse(data []byte) (*file, error) {
 }
 
 // operators reads an OperatorSetIdProto.
-func (f *file) operators(data []byte) error {
+func (f *file) operators(part onnxfile.Field) error {
 	var domain string
 	var version int64
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			domain = string(part.Bytes)
-		case 2<<3 | onnxfile.Varint:
-			version = int64(part.Value)
-		}
-		return nil
-	})
+	err := onnxfile.Read(part.Bytes, onnxfile.Fields{1<<3 | onnxfile.Length: onnxfile.Text(&domain), 2<<3 | onnxfile.Varint: onnxfile.Number(&version)})
 	if standard(domain) {
 		f.opset = version
 	}
@@ -109,17 +92,9 @@ func (f *file) operators(data []byte) error {
 func standard(domain string) bool { return domain == "" || domain == "ai.onnx" }
 
 // property reads a StringStringEntryProto.
-func (f *file) property(data []byte) error {
+func (f *file) property(part onnxfile.Field) error {
 	var key, value string
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			key = string(part.Bytes)
-		case 2<<3 | onnxfile.Length:
-			value = string(part.Bytes)
-		}
-		return nil
-	})
+	err := onnxfile.Read(part.Bytes, onnxfile.Fields{1<<3 | onnxfile.Length: onnxfile.Text(&key), 2<<3 | onnxfile.Length: onnxfile.Text(&value)})
 	if key == metaKey || key == digestKey || key == signatureKey {
 		f.properties[key] = value
 	}
@@ -127,97 +102,78 @@ func (f *file) property(data []byte) error {
 }
 
 // graph reads a GraphProto.
-func (f *file) graph(data []byte) error {
-	return onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			return collect(&f.nodes, part.Bytes, readNode)
-		case 5<<3 | onnxfile.Length:
-			return collect(&f.tensors, part.Bytes, readTensor)
-		case 11<<3 | onnxfile.Length:
-			return collect(&f.inputs, part.Bytes, readValue)
-		case 12<<3 | onnxfile.Length:
-			return collect(&f.outputs, part.Bytes, readValue)
-		}
-		return nil
+func (f *file) graph(part onnxfile.Field) error {
+	return onnxfile.Read(part.Bytes, onnxfile.Fields{
+		1<<3 | onnxfile.Length:  collect(&f.nodes, readNode),
+		5<<3 | onnxfile.Length:  collect(&f.tensors, readTensor),
+		11<<3 | onnxfile.Length: collect(&f.inputs, readValue),
+		12<<3 | onnxfile.Length: collect(&f.outputs, readValue),
 	})
 }
 
 func readNode(data []byte) (*node, error) {
 	n := &node{}
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			return add(&n.inputs, string(part.Bytes))
-		case 2<<3 | onnxfile.Length:
-			return add(&n.outputs, string(part.Bytes))
-		case 3<<3 | onnxfile.Length:
-			n.name = string(part.Bytes)
-		case 4<<3 | onnxfile.Length:
-			n.op = string(part.Bytes)
-		case 5<<3 | onnxfile.Length:
-			return collect(&n.attributes, part.Bytes, readAttribute)
-		case 7<<3 | onnxfile.Length:
-			n.domain = string(part.Bytes)
-		}
-		return nil
+	return n, onnxfile.Read(data, onnxfile.Fields{
+		1<<3 | onnxfile.Length: collect(&n.inputs, readText),
+		2<<3 | onnxfile.Length: collect(&n.outputs, readText),
+		3<<3 | onnxfile.Length: onnxfile.Text(&n.name),
+		4<<3 | onnxfile.Length: onnxfile.Text(&n.op),
+		5<<3 | onnxfile.Length: collect(&n.attributes, readAttribute),
+		7<<3 | onnxfile.Length: onnxfile.Text(&n.domain),
 	})
-	return n, err
 }
 
-func readAttribute(data []byte) (attribute, error) {
-	var a attribute
-	err := onnxfile.Each(data, func(part onnxfile.Field) (err error) {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			a.name = string(part.Bytes)
-		case 2<<3 | onnxfile.Fixed32:
+func readText(data []byte) (string, error) { return string(data), nil }
+
+func readAttribute(data []byte) (a attribute, err error) {
+	err = onnxfile.Read(data, onnxfile.Fields{
+		1<<3 | onnxfile.Length: onnxfile.Text(&a.name),
+		2<<3 | onnxfile.Fixed32: func(part onnxfile.Field) error {
 			a.number = math.Float32frombits(uint32(part.Value))
-		case 3<<3 | onnxfile.Varint:
-			a.whole = int64(part.Value)
-		case 5<<3 | onnxfile.Length:
+			return nil
+		},
+		3<<3 | onnxfile.Varint: onnxfile.Number(&a.whole),
+		5<<3 | onnxfile.Length: func(part onnxfile.Field) (err error) {
 			a.tensor, err = readTensor(part.Bytes)
-		}
-		return err
+			return err
+		},
 	})
 	return a, err
 }
 
 func readTensor(data []byte) (*tensor, error) {
 	t := &tensor{}
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Varint:
-			return add(&t.dims, int64(part.Value))
-		case 1<<3 | onnxfile.Length:
-			return t.packedDims(part.Bytes)
-		case 2<<3 | onnxfile.Varint:
-			t.kind = int64(part.Value)
-		case 3<<3 | onnxfile.Length:
-			t.segmented = true
-		case 4<<3 | onnxfile.Fixed32:
-			t.floats = true
-			t.data = binary.LittleEndian.AppendUint32(t.data, uint32(part.Value))
-		case 4<<3 | onnxfile.Length:
-			t.floats = true
-			t.data = append(t.data, part.Bytes...)
-		case 8<<3 | onnxfile.Length:
-			t.name = string(part.Bytes)
-		case 9<<3 | onnxfile.Length:
-			t.raw = true
-			t.data = append(t.data, part.Bytes...)
-		case 13<<3 | onnxfile.Length:
-			t.elsewhere = true
-		case 14<<3 | onnxfile.Varint: // TensorProto.DataLocation: 1 is external
-			t.elsewhere = t.elsewhere || part.Value == 1
+	flag := func(to *bool) func(onnxfile.Field) error {
+		return func(onnxfile.Field) error { *to = true; return nil }
+	}
+	numbers := func(which *bool) func(onnxfile.Field) error {
+		return func(part onnxfile.Field) error {
+			*which, t.data = true, append(t.data, part.Bytes...)
+			return nil
 		}
-		return nil
+	}
+	return t, onnxfile.Read(data, onnxfile.Fields{
+		1<<3 | onnxfile.Varint: func(part onnxfile.Field) error { return add(&t.dims, int64(part.Value)) },
+		1<<3 | onnxfile.Length: t.packedDims,
+		2<<3 | onnxfile.Varint: onnxfile.Number(&t.kind),
+		3<<3 | onnxfile.Length: flag(&t.segmented),
+		4<<3 | onnxfile.Fixed32: func(part onnxfile.Field) error {
+			t.floats, t.data = true, binary.LittleEndian.AppendUint32(t.data, uint32(part.Value))
+			return nil
+		},
+		4<<3 | onnxfile.Length:  numbers(&t.floats),
+		8<<3 | onnxfile.Length:  onnxfile.Text(&t.name),
+		9<<3 | onnxfile.Length:  numbers(&t.raw),
+		13<<3 | onnxfile.Length: flag(&t.elsewhere),
+		14<<3 | onnxfile.Varint: func(part onnxfile.Field) error { // TensorProto.DataLocation: 1 is external
+			t.elsewhere = t.elsewhere || part.Value == 1
+			return nil
+		},
 	})
-	return t, err
 }
 
-func (t *tensor) packedDims(data []byte) error {
-	for len(data) > 0 {
+func (t *tensor) packedDims(part onnxfile.Field) error {
+	for data := part.Bytes; len(data) > 0; {
 		v, n := protowire.ConsumeVarint(data)
 		if n < 0 {
 			return protowire.ParseError(n)
@@ -230,58 +186,12 @@ func (t *tensor) packedDims(data []byte) error {
 	return nil
 }
 
-// readValue reads a ValueInfoProto, whose type is a TypeProto.Tensor if it is
-// anything to a policy.
-func readValue(data []byte) (value, error) {
-	var v value
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Length:
-			v.name = string(part.Bytes)
-		case 2<<3 | onnxfile.Length:
-			return onnxfile.Each(part.Bytes, func(part onnxfile.Field) error {
-				if part.Tag != 1<<3|onnxfile.Length {
-					return nil
-				}
-				return v.tensorType(part.Bytes)
-			})
-		}
-		return nil
-	})
-	return v, err
-}
-
-// tensorType reads a TypeProto.Tensor.
-func (v *value) tensorType(data []byte) error {
-	return onnxfile.Each(data, func(part onnxfile.Field) error {
-		switch part.Tag {
-		case 1<<3 | onnxfile.Varint:
-			v.kind = int64(part.Value)
-		case 2<<3 | onnxfile.Length:
-			return onnxfile.Each(part.Bytes, func(part onnxfile.Field) error {
-				if part.Tag != 1<<3|onnxfile.Length {
-					return nil
-				}
-				return v.dimension(part.Bytes)
-			})
-		}
-		return nil
-	})
-}
-
-// dimension reads a TensorShapeProto.Dimension.
-func (v *value) dimension(data []byte) error {
-	var size int64
-	err := onnxfile.Each(data, func(part onnxfile.Field) error {
-		if part.Tag == 1<<3|onnxfile.Varint {
-			size = max(0, int64(part.Value))
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+func readValue(data []byte) (onnxfile.Value, error) {
+	v, err := onnxfile.ReadValue(data)
+	if err == nil && len(v.Dims) > maxParts {
+		err = tooMany()
 	}
-	return add(&v.shape, size)
+	return v, err
 }
 
 // typeName is what ONNX calls the type of a tensor's elements.

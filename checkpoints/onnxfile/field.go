@@ -17,8 +17,34 @@ type Field struct {
 	Bytes []byte // of what has a length: a text, a message or packed numbers
 }
 
-// Each visits the fields of a message, in order.
-func Each(message []byte, visit func(f Field) error) error {
+// Fields are the fields of a message that are read, by their tags, and what is done with each.
+type Fields map[int]func(f Field) error
+
+// Text has a field's text be stored.
+func Text(to *string) func(Field) error {
+	return func(f Field) error { *to = string(f.Bytes); return nil }
+}
+
+// Number has a field's number be stored.
+func Number(to *int64) func(Field) error {
+	return func(f Field) error { *to = int64(f.Value); return nil }
+}
+
+// Message has a field be read as a message.
+func (fields Fields) Message(f Field) error { return Read(f.Bytes, fields) }
+
+// Read reads a message, field by field in its order. Fields that are not listed are passed over.
+func Read(message []byte, fields Fields) error {
+	return each(message, func(f Field) error {
+		if read := fields[f.Tag]; read != nil {
+			return read(f)
+		}
+		return nil
+	})
+}
+
+// each visits the fields of a message, in order.
+func each(message []byte, visit func(f Field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
