@@ -64,15 +64,13 @@ func (s *Store) Verify() (Health, error) {
 
 // content checks every record against the index, and the other way round.
 func (h *Health) content(t *tx) {
-	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(t.index.Policies)) {
 		p := t.index.Policies[name]
 		h.Policies++
 		for _, v := range p.Versions {
 			h.Versions++
-			key := string(blobKey(name, v.Version))
-			known[key] = true
-			data := t.policies.Get([]byte(key))
+			key := blobKey(name, v.Version)
+			data := t.policies.Get(key)
 			switch {
 			case len(data) != v.Size || Digest(data) != v.Digest:
 				h.fault("policy %s: its %d bytes are not the %d that were written", key, len(data), v.Size)
@@ -91,21 +89,20 @@ func (h *Health) content(t *tx) {
 	if name := t.index.Production; name != "" && t.index.Policies[name] == nil {
 		h.fault("in production is %s, which is not there", name)
 	}
-	h.orphans("policy", t.policies, known)
 	h.runs(t)
+	known := t.index.keys()
+	h.orphans("policy", t.policies, known)
+	h.orphans("training", t.training, known)
 }
 
 // runs checks the progress of training runs.
 func (h *Health) runs(t *tx) {
-	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(t.index.Runs)) {
 		r := t.index.Runs[name]
 		h.Runs++
 		size, sum := 0, crc32.New(castagnoli)
 		for i := range r.Chunks {
-			key := chunkKey(name, i)
-			known[string(key)] = true
-			piece := t.training.Get(key)
+			piece := t.training.Get(chunkKey(name, i))
 			size += len(piece)
 			sum.Write(piece)
 		}
@@ -113,19 +110,39 @@ func (h *Health) runs(t *tx) {
 			h.fault("training %s: its %d bytes of progress are not the %d that were written", name, size, r.Size)
 		}
 	}
-	h.orphans("training", t.training, known)
+}
+
+// keys are those of the records that the index knows: a policy's holds an @ and no zero byte,
+// a run's a zero byte.
+func (x *index) keys() map[string]bool {
+	known := map[string]bool{}
+	for name, p := range x.Policies {
+		for _, v := range p.Versions {
+			known[string(blobKey(name, v.Version))] = true
+		}
+	}
+	for name, r := range x.Runs {
+		for i := range r.Chunks {
+			known[string(chunkKey(name, i))] = true
+		}
+	}
+	return known
+}
+
+// unknown are the keys of a bucket's records that are not known.
+func unknown(b *bbolt.Bucket, known map[string]bool) (keys [][]byte) {
+	_ = b.ForEach(func(key, _ []byte) error { // which fails only as the function does
+		if !known[string(key)] {
+			keys = append(keys, slices.Clone(key))
+		}
+		return nil
+	})
+	return keys
 }
 
 // orphans warns of records that the index does not know.
 func (h *Health) orphans(what string, b *bbolt.Bucket, known map[string]bool) {
-	n := 0
-	_ = b.ForEach(func(key, _ []byte) error {
-		if !known[string(key)] {
-			n++
-		}
-		return nil
-	})
-	if n > 0 {
+	if n := len(unknown(b, known)); n > 0 {
 		h.Warnings = append(h.Warnings, fmt.Sprintf("%d records of kind %s belong to nothing; gearshift store compact leaves them out", n, what))
 	}
 }
@@ -239,43 +256,16 @@ func (s *Store) tidy(db *bbolt.DB) error {
 		if err != nil {
 			return err
 		}
-		known := map[string]bool{}
-		for name, p := range t.index.Policies {
-			for _, v := range p.Versions {
-				known[string(blobKey(name, v.Version))] = true
-			}
-		}
-		for name, r := range t.index.Runs {
-			for i := range r.Chunks {
-				known[string(chunkKey(name, i))] = true
-			}
-		}
+		known := t.index.keys()
 		for _, bucket := range []*bbolt.Bucket{t.policies, t.training} {
-			if err := drop(bucket, known); err != nil {
-				return err
+			for _, key := range unknown(bucket, known) {
+				if err := bucket.Delete(key); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
-}
-
-// drop removes all but the known keys.
-func drop(b *bbolt.Bucket, known map[string]bool) error {
-	var extra [][]byte
-	if err := b.ForEach(func(key, _ []byte) error {
-		if !known[string(key)] {
-			extra = append(extra, slices.Clone(key))
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, key := range extra {
-		if err := b.Delete(key); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // replaced reports whether the file which was opened is no longer the one at the path, as after

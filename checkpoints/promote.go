@@ -7,27 +7,34 @@ import "fmt"
 // Forced is kept as the [Entry]'s. The version is a number, so that it is the very
 // one that its caller has judged, whatever is stored meanwhile.
 func (s *Store) Promote(name string, version int, forced string) error {
-	err := s.update(func(t *tx) error {
-		p, err := s.policy(t.index, name)
-		if err != nil {
-			return err
-		}
+	return s.order("promote", name, func(x *index, p *policy) error {
 		i := p.find(version)
 		if i < 0 {
 			return noVersion(name, version, p)
 		}
 		p.Versions[i].Forced = forced
-		if now := t.index.inProduction(); now != (Ref{Name: name, Version: version}) {
-			t.index.Before = &before{Ref: now, Own: p.Production}
+		if now := x.inProduction(); now != (Ref{Name: name, Version: version}) {
+			x.Before = &before{Ref: now, Own: p.Production}
 		}
 		if version != p.Production {
 			p.Previous, p.Production = p.Production, version
 		}
-		t.index.Production = name
+		x.Production = name
 		return nil
 	})
+}
+
+// order changes the index and a policy that has versions, as the verb says.
+func (s *Store) order(verb, name string, change func(*index, *policy) error) error {
+	err := s.update(func(t *tx) error {
+		p, err := s.policy(t.index, name)
+		if err != nil {
+			return err
+		}
+		return change(t.index, p)
+	})
 	if err != nil {
-		return fmt.Errorf("cannot promote policy %q: %w", name, err)
+		return fmt.Errorf("cannot %s policy %q: %w", verb, name, err)
 	}
 	return nil
 }
@@ -39,21 +46,17 @@ func (s *Store) Promote(name string, version int, forced string) error {
 // [ErrNotFound].
 func (s *Store) Rollback(name string) (int, error) {
 	var v int
-	err := s.update(func(t *tx) error {
-		p, err := s.policy(t.index, name)
-		if err != nil {
-			return err
-		}
+	err := s.order("roll back", name, func(x *index, p *policy) error {
 		if p.Previous == 0 {
 			return &fault{ErrNotFound, "no earlier version was in production; promote the one to return to"}
 		}
 		v = p.Previous
 		p.Production, p.Previous = v, 0
-		t.index.Production, t.index.Before = name, nil
+		x.Production, x.Before = name, nil
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cannot roll back policy %q: %w", name, err)
+		return 0, err
 	}
 	return v, nil
 }
@@ -62,27 +65,19 @@ func (s *Store) Rollback(name string) (int, error) {
 // elsewhere, as in a running router. It leaves what [Store.Rollback] leaves: no way back
 // to the successor. A version that is in production keeps the way back that it has.
 func (s *Store) Restore(name string, version int) error {
-	err := s.update(func(t *tx) error {
-		p, err := s.policy(t.index, name)
-		if err != nil {
-			return err
-		}
+	return s.order("roll back", name, func(x *index, p *policy) error {
 		if p.find(version) < 0 {
 			return noVersion(name, version, p)
 		}
-		if t.index.inProduction() != (Ref{Name: name, Version: version}) {
-			t.index.Before = nil
+		if x.inProduction() != (Ref{Name: name, Version: version}) {
+			x.Before = nil
 		}
 		if version != p.Production {
 			p.Production, p.Previous = version, 0
 		}
-		t.index.Production = name
+		x.Production = name
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("cannot roll back policy %q: %w", name, err)
-	}
-	return nil
 }
 
 // Back undoes the last Promote, whatever the names: the version that it replaced is in
