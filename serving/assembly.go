@@ -101,6 +101,9 @@ func corrects(c *config.Config) bool { return c.Drift.Correct && c.Routers == 1 
 
 // OrderPolicy carries out an order about policies; see [trial.Trials.Order].
 func (s *Server) OrderPolicy(order, ref string, share float64, reason string) (note string, err error) {
+	if err := s.trials.Changeable(); err != nil {
+		return "", err
+	}
 	s.reloading.Lock() // orders come one at a time, and reloads
 	defer s.reloading.Unlock()
 	return s.trials.Order(order, ref, share, reason)

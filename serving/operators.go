@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"gearshift/router/control"
 	"gearshift/serving/admin"
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
@@ -44,7 +43,21 @@ func (s *Server) newOperators(token string) (*operators, error) {
 		return nil, err
 	}
 	s.metrics.Registry.MustRegister(guard.Metrics())
-	return &operators{Guard: guard, orders: admin.NewOrders(operations{s}, s.fail, s.log)}, nil
+	return &operators{Guard: guard, orders: s.newOrders()}, nil
+}
+
+// newOrders makes the endpoints of the admin API.
+func (s *Server) newOrders() *admin.Orders {
+	return &admin.Orders{
+		Overview: s.overview, Engines: s.engines, Trials: s.trials, Leases: s.leases,
+		FindReplica: s.FindReplica, DrainReplica: s.DrainReplica, OrderPolicy: s.OrderPolicy,
+		Reload: func(by string) (any, error) { return s.Reload(by) },
+		Drain: func() int {
+			s.Drain()
+			return s.router.Ledger().InFlight()
+		},
+		Fail: s.fail, Log: s.log,
+	}
 }
 
 // AdminHandler serves the operator's endpoints. Nothing of it is reachable
@@ -80,47 +93,6 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-}
-
-// operations are what operators order of a Server.
-type operations struct{ *Server }
-
-// Status implements [admin.Operations], as do the methods below.
-func (x operations) Status() any { return x.Server.Status() }
-
-func (x operations) Replicas() any { return x.Server.Status().Replicas }
-
-func (x operations) Replica(replica int) any { return x.Server.Status().Replicas[replica] }
-
-func (x operations) OrderEngine(replica int, v control.Verb, level int) (begun bool, err error) {
-	return x.engines.Order(replica, v, level)
-}
-
-func (x operations) WaitEngine(ctx context.Context, replica int) (ended bool, err error) {
-	return x.engines.Wait(ctx, replica)
-}
-
-func (x operations) Policies(note string) any {
-	out := x.Server.Policies()
-	out.Note = note
-	return out
-}
-
-func (x operations) Leases(revoked int) any {
-	out := x.leases.List()
-	out.Revoked = revoked
-	return out
-}
-
-func (x operations) RevokeLeases(f func(key, id string) bool) int {
-	return x.leases.Revoke(f, byAdmin)
-}
-
-func (x operations) Reload(by string) (any, error) { return x.Server.Reload(by) }
-
-func (x operations) Drain() (inFlight int) {
-	x.Server.Drain()
-	return x.router.Ledger().InFlight()
 }
 
 // FindReplica is the index of the replica of that name, or what to answer who asks for it.

@@ -1,5 +1,5 @@
 // Package admin is the operators' side of the server: a listener of its own, who may use it,
-// and the orders that it takes. What they do is the server's; see [Operations].
+// and the orders that it takes. What they order is carried out by other rooms; see [Orders].
 package admin
 
 import (

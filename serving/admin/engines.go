@@ -14,6 +14,7 @@ import (
 
 	"gearshift/router/control"
 	"gearshift/router/lifecycle"
+	"gearshift/serving/engines"
 	"gearshift/serving/wire"
 )
 
@@ -39,32 +40,32 @@ func (o *Orders) engineRoutes() (list []Route) {
 // orderEngine answers an order once it has begun, or with wait once it has ended.
 func (o *Orders) orderEngine(c *gin.Context, v control.Verb) {
 	name := strings.TrimPrefix(c.Param("replica"), "/")
-	replica, fault := o.operations.FindReplica(name)
+	replica, fault := o.FindReplica(name)
 	if fault != nil {
-		o.fail(c, http.StatusNotFound, *fault)
+		o.Fail(c, http.StatusNotFound, *fault)
 		return
 	}
 	wait, level, fault := lifecycleParameters(c.Request.URL.Query(), v)
 	if fault != nil {
-		o.fail(c, http.StatusBadRequest, *fault)
+		o.Fail(c, http.StatusBadRequest, *fault)
 		return
 	}
-	begun, err := o.operations.OrderEngine(replica, v, level)
+	begun, err := o.Engines.Order(replica, v, level)
 	if err != nil {
-		o.log.Warn("replica order refused", "replica", name, "order", v, "by", By, "error", err)
+		o.Log.Warn("replica order refused", "replica", name, "order", v, "by", By, "error", err)
 		status, e := lifecycleFault(err)
-		o.fail(c, status, e)
+		o.Fail(c, status, e)
 		return
 	}
-	o.log.Info("replica order", "replica", name, "order", v, "by", By, "begun", begun)
+	o.Log.Info("replica order", "replica", name, "order", v, "by", By, "begun", begun)
 	status := http.StatusOK
 	if begun {
 		if status, err = o.follow(c.Request.Context(), replica, wait); err != nil {
-			o.fail(c, status, wire.Error{Type: wire.ServerError, Code: "action_failed", Message: oneLine(err.Error())})
+			o.Fail(c, status, wire.Error{Type: wire.ServerError, Code: "action_failed", Message: oneLine(err.Error())})
 			return
 		}
 	}
-	c.JSON(status, o.operations.Replica(replica))
+	c.JSON(status, o.Overview.Status().Replicas[replica])
 }
 
 // follow is the status of an order that has begun: it waits for its end, if for any time.
@@ -74,7 +75,7 @@ func (o *Orders) follow(ctx context.Context, replica int, wait time.Duration) (s
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	switch ended, err := o.operations.WaitEngine(ctx, replica); {
+	switch ended, err := o.Engines.Wait(ctx, replica); {
 	case err != nil:
 		return http.StatusBadGateway, err
 	case ended:
@@ -118,7 +119,7 @@ func lifecycleFault(err error) (status int, e wire.Error) {
 	e = wire.Error{Type: wire.InvalidRequest, Code: "conflict", Message: oneLine(err.Error())}
 	status = http.StatusConflict
 	var memory *lifecycle.MemoryError
-	var unsupported interface{ Unsupported() }
+	var unsupported engines.Unsupported
 	switch {
 	case errors.As(err, &unsupported):
 		status, e.Code = http.StatusUnprocessableEntity, "unsupported_action"

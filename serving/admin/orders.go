@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,55 +12,36 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"gearshift/router/control"
+	"gearshift/serving/engines"
+	"gearshift/serving/leasing"
+	"gearshift/serving/overview"
+	"gearshift/serving/trial"
 	"gearshift/serving/wire"
 )
 
 // By is who wants something done that an operator has ordered, for the log.
 const By = "admin"
 
-// Operations are what the server does at an operator's order. Values that are of type any
-// are answered as JSON. They are called from any goroutine.
-type Operations interface {
-	// Status is what the server has done so far, and how the fleet is.
-	Status() any
-	// Replicas and Replica are all replicas, and one of them.
-	Replicas() any
-	Replica(replica int) any
-	// FindReplica is the index of the replica of that name, or what to answer.
-	FindReplica(name string) (int, *wire.Error)
-	// DrainReplica keeps new requests away from the replica, or lets them in again.
-	DrainReplica(replica int, drained bool)
-	// OrderEngine has the replica's engine brought to where the verb leads. It reports
-	// whether anything is to be done. Level is that of a sleep.
-	OrderEngine(replica int, v control.Verb, level int) (begun bool, err error)
-	// WaitEngine returns once nothing is being done about the replica, with why its order
-	// was not followed; ended is false if the context was over before that.
-	WaitEngine(ctx context.Context, replica int) (ended bool, err error)
-	// Policies are the policies, with a note about the order just carried out.
-	Policies(note string) any
-	// OrderPolicy carries out an order about policies.
-	OrderPolicy(order, policy string, share float64, reason string) (note string, err error)
-	// Leases are those that are held, after so many were revoked.
-	Leases(revoked int) any
-	// RevokeLeases ends the leases that f reports true of, and returns how many there were.
-	RevokeLeases(f func(key, id string) bool) int
-	// Reload reads the files again.
-	Reload(by string) (any, error)
-	// Drain makes the server end, and returns how many requests are in flight.
-	Drain() (inFlight int)
-}
-
-// Orders are the endpoints of the admin API.
+// Orders are the endpoints of the admin API, and the rooms that carry out what operators order.
+// The functions are called from any goroutine.
 type Orders struct {
-	operations Operations
-	fail       func(c *gin.Context, status int, e wire.Error)
-	log        *slog.Logger
-}
-
-// NewOrders makes the endpoints of what operators may order.
-func NewOrders(x Operations, fail func(c *gin.Context, status int, e wire.Error), log *slog.Logger) *Orders {
-	return &Orders{operations: x, fail: fail, log: log}
+	Overview *overview.Overview
+	Engines  *engines.Engines
+	Trials   *trial.Trials
+	Leases   *leasing.Manager
+	// FindReplica is the index of the replica of that name, or what to answer.
+	FindReplica func(name string) (int, *wire.Error)
+	// DrainReplica keeps new requests away from the replica, or lets them in again.
+	DrainReplica func(replica int, drained bool)
+	// OrderPolicy carries out an order about policies. The note says what else is to be known.
+	OrderPolicy func(order, policy string, share float64, reason string) (note string, err error)
+	// Reload reads the files again. What comes of it is answered as JSON.
+	Reload func(by string) (any, error)
+	// Drain makes the server end, and returns how many requests are in flight.
+	Drain func() (inFlight int)
+	// Fail answers with an error.
+	Fail func(c *gin.Context, status int, e wire.Error)
+	Log  *slog.Logger
 }
 
 // Route is an endpoint for operators who have the token. Its path is written as that of a
@@ -76,15 +56,15 @@ type Route struct {
 // Routes are the endpoints.
 func (o *Orders) Routes() []Route {
 	list := []Route{
-		{http.MethodGet, "/admin/status", o.show(func() any { return o.operations.Status() }), ""},
+		{http.MethodGet, "/admin/status", o.show(func() any { return o.Overview.Status() }), ""},
 		{http.MethodPost, "/admin/drain", o.drain, ""},
 		{http.MethodPost, "/admin/reload", o.reload, ""},
-		{http.MethodGet, "/admin/replicas", o.show(func() any { return o.operations.Replicas() }), ""},
+		{http.MethodGet, "/admin/replicas", o.show(func() any { return o.Overview.Status().Replicas }), ""},
 		{http.MethodPost, "/admin/replicas/{replica...}/drain", o.drainReplica(true), ""},
 		{http.MethodPost, "/admin/replicas/{replica...}/undrain", o.drainReplica(false), ""},
-		{http.MethodGet, "/admin/policy", o.show(func() any { return o.operations.Policies("") }), ""},
+		{http.MethodGet, "/admin/policy", o.show(func() any { return o.Trials.Policies() }), ""},
 		{http.MethodPost, "/admin/policy/{order}", o.orderPolicy, ""},
-		{http.MethodGet, "/admin/leases", o.show(func() any { return o.operations.Leases(0) }), ""},
+		{http.MethodGet, "/admin/leases", o.show(func() any { return o.Leases.List() }), ""},
 		{http.MethodDelete, "/admin/leases", o.revokeLeases, ""},
 		{http.MethodDelete, "/admin/leases/{lease}", o.revokeLease, ""},
 	}
@@ -97,14 +77,14 @@ func (o *Orders) show(value func() any) gin.HandlerFunc {
 }
 
 func (o *Orders) drain(c *gin.Context) {
-	o.log.Info("drain ordered", "by", By)
-	c.JSON(http.StatusAccepted, gin.H{"draining": true, "in_flight": o.operations.Drain()})
+	o.Log.Info("drain ordered", "by", By)
+	c.JSON(http.StatusAccepted, gin.H{"draining": true, "in_flight": o.Drain()})
 }
 
 func (o *Orders) reload(c *gin.Context) {
-	out, err := o.operations.Reload(By)
+	out, err := o.Reload(By)
 	if err != nil {
-		o.fail(c, http.StatusUnprocessableEntity, wire.Error{
+		o.Fail(c, http.StatusUnprocessableEntity, wire.Error{
 			Type: wire.InvalidRequest, Code: "reload_failed",
 			Message: fmt.Sprintf("the last good state stays: %v", err),
 		})
@@ -116,13 +96,13 @@ func (o *Orders) reload(c *gin.Context) {
 // drainReplica answers POST /admin/replicas/NAME/drain and /undrain.
 func (o *Orders) drainReplica(drained bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		replica, fault := o.operations.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
+		replica, fault := o.FindReplica(strings.TrimPrefix(c.Param("replica"), "/"))
 		if fault != nil {
-			o.fail(c, http.StatusNotFound, *fault)
+			o.Fail(c, http.StatusNotFound, *fault)
 			return
 		}
-		o.operations.DrainReplica(replica, drained)
-		c.JSON(http.StatusOK, o.operations.Replica(replica))
+		o.DrainReplica(replica, drained)
+		c.JSON(http.StatusOK, o.Overview.Status().Replicas[replica])
 	}
 }
 
@@ -138,22 +118,20 @@ type policyRequest struct {
 func (o *Orders) orderPolicy(c *gin.Context) {
 	var p policyRequest
 	if err := body(c, &p); err != nil {
-		o.fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_order", Message: "cannot read the order: " + err.Error()})
+		o.Fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "invalid_order", Message: "cannot read the order: " + err.Error()})
 		return
 	}
-	note, err := o.operations.OrderPolicy(c.Param("order"), p.Policy, p.Share, p.Reason)
-	var known interface {
-		error
-		HTTP() (status int, code string)
-	}
+	note, err := o.OrderPolicy(c.Param("order"), p.Policy, p.Share, p.Reason)
+	var known trial.OrderError
 	switch {
 	case errors.As(err, &known):
-		status, code := known.HTTP()
-		o.fail(c, status, wire.Error{Type: wire.InvalidRequest, Code: wire.Optional(code), Message: known.Error()})
+		o.Fail(c, known.Status, wire.Error{Type: wire.InvalidRequest, Code: wire.Optional(known.Code), Message: known.Error()})
 	case err != nil:
-		o.fail(c, http.StatusUnprocessableEntity, wire.Error{Type: wire.InvalidRequest, Code: "policy_refused", Message: err.Error()})
+		o.Fail(c, http.StatusUnprocessableEntity, wire.Error{Type: wire.InvalidRequest, Code: "policy_refused", Message: err.Error()})
 	default:
-		c.JSON(http.StatusOK, o.operations.Policies(note))
+		policies := o.Trials.Policies()
+		policies.Note = note
+		c.JSON(http.StatusOK, policies)
 	}
 }
 
@@ -171,12 +149,12 @@ func body(c *gin.Context, to any) error {
 
 // revokeLease answers DELETE /admin/leases/ID.
 func (o *Orders) revokeLease(c *gin.Context) {
-	n := o.operations.RevokeLeases(func(_, id string) bool { return id == c.Param("lease") })
-	if n == 0 {
-		o.fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "lease_not_found", Message: "there is no such lease; it may have ended or expired"})
+	left := o.Leases.Revoke(func(_, id string) bool { return id == c.Param("lease") }, By)
+	if left.Revoked == 0 {
+		o.Fail(c, http.StatusNotFound, wire.Error{Type: wire.InvalidRequest, Code: "lease_not_found", Message: "there is no such lease; it may have ended or expired"})
 		return
 	}
-	c.JSON(http.StatusOK, o.operations.Leases(n))
+	c.JSON(http.StatusOK, left)
 }
 
 // revokeLeases answers DELETE /admin/leases?key=NAME (an empty name is of those without
@@ -185,8 +163,8 @@ func (o *Orders) revokeLeases(c *gin.Context) {
 	names, byKey := c.Request.URL.Query()["key"]
 	all := c.Query("all") == "true"
 	if byKey == all {
-		o.fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "missing_choice", Message: "which leases? Want ?key=NAME, with an empty name for those without a key, or ?all=true"})
+		o.Fail(c, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "missing_choice", Message: "which leases? Want ?key=NAME, with an empty name for those without a key, or ?all=true"})
 		return
 	}
-	c.JSON(http.StatusOK, o.operations.Leases(o.operations.RevokeLeases(func(key, _ string) bool { return all || slices.Contains(names, key) })))
+	c.JSON(http.StatusOK, o.Leases.Revoke(func(key, _ string) bool { return all || slices.Contains(names, key) }, By))
 }

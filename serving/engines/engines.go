@@ -81,7 +81,7 @@ type Hooks struct {
 
 // Engines are the engines behind the replicas of a router.
 type Engines struct {
-	Options
+	options   Options
 	table     *fleet.Table
 	health    *Controller
 	signals   *signals.Monitor
@@ -101,7 +101,7 @@ type Engines struct {
 
 // New makes Engines. They are watched between Start and Stop.
 func New(o Options) *Engines {
-	e := &Engines{Options: o, table: o.Ledger.Table(), watching: o.Health, reading: o.Gauges}
+	e := &Engines{options: o, table: o.Ledger.Table(), watching: o.Health, reading: o.Gauges}
 	e.slowStart.Store(int64(o.Health.SlowStart))
 	e.metrics = newMetrics(e)
 	e.health = &Controller{
@@ -128,8 +128,8 @@ func (e *Engines) Sign(replica int) { e.health.monitor.Sign(replica) }
 // Metrics are what the engines are doing.
 func (e *Engines) Metrics() []prometheus.Collector {
 	list := append(e.metrics.collectors(), e.lifecycle.metrics.collectors()...)
-	if e.Drift != nil {
-		list = append(list, driftMetrics(e.Drift, e.table))
+	if e.options.Drift != nil {
+		list = append(list, driftMetrics(e.options.Drift, e.table))
 	}
 	return list
 }
@@ -148,7 +148,7 @@ type server struct {
 func (e *Engines) servers() []server {
 	var list []server
 	index := map[string]int{}
-	for i, b := range e.Backends {
+	for i, b := range e.options.Backends {
 		p, ok := b.Transport.(Prober)
 		if !ok {
 			continue
@@ -190,8 +190,8 @@ func addressOf(b Backend) (address, host string) {
 
 // addresses are where the backends are connected to.
 func (e *Engines) addresses() []string {
-	list := make([]string, len(e.Backends))
-	for i, b := range e.Backends {
+	list := make([]string, len(e.options.Backends))
+	for i, b := range e.options.Backends {
 		list[i], _ = addressOf(b)
 	}
 	return list
@@ -199,11 +199,11 @@ func (e *Engines) addresses() []string {
 
 // siblings are the replicas of each one's host, itself among them.
 func (e *Engines) siblings() [][]int {
-	list := make([][]int, len(e.Backends))
+	list := make([][]int, len(e.options.Backends))
 	for i := range list {
-		_, own := addressOf(e.Backends[i])
+		_, own := addressOf(e.options.Backends[i])
 		for j := range list {
-			_, host := addressOf(e.Backends[j])
+			_, host := addressOf(e.options.Backends[j])
 			if e.table.Replicas[i].Host == e.table.Replicas[j].Host || own != "" && own == host {
 				list[i] = append(list[i], j)
 			}
@@ -221,13 +221,13 @@ func (e *Engines) watch() {
 		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models, Loaded: e.loaded})
 	}
 	if len(targets) > 0 {
-		e.health.prober = probes.New(e.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {
+		e.health.prober = probes.New(e.options.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {
 			e.metrics.probed(t.Replicas, f)
 			e.health.probed(t.Replicas, f)
 		})
 		e.health.prober.OnList = e.listed
 	}
-	e.scraper = gauges.New(e.Gauges, e.signals, sources, e.counts, e.Clock, engineSeed, e.gaugesRead)
+	e.scraper = gauges.New(e.options.Gauges, e.signals, sources, e.counts, e.options.Clock, engineSeed, e.gaugesRead)
 }
 
 // listed takes in which models a server has.
@@ -237,16 +237,16 @@ func (e *Engines) listed(t probes.Target, notes []string, contexts []int) {
 			notes[n] = "" // that it lacks a model that is not loaded is no fault of it
 		}
 		e.health.listed(i, notes[n])
-		e.Context(i, contexts[n])
+		e.options.Context(i, contexts[n])
 	}
 }
 
 // loaded reports whether the replica is placed where it takes requests.
-func (e *Engines) loaded(replica int) bool { return e.Ledger.Placed(replica) == fleet.Up }
+func (e *Engines) loaded(replica int) bool { return e.options.Ledger.Placed(replica) == fleet.Up }
 
 // Start begins to watch the engines, until Stop.
 func (e *Engines) Start() {
-	e.health.watchSilence(e.Health.SilentAfter)
+	e.health.watchSilence(e.options.Health.SilentAfter)
 	e.lifecycle.start()
 	e.asking.Lock()
 	defer e.asking.Unlock()
@@ -283,7 +283,7 @@ func (e *Engines) Follow(watching health.Config, reading gauges.Config) {
 }
 
 // Corrects has forecasts use the drift of replicas, or not.
-func (e *Engines) Corrects(correct bool) { e.Drift.Correct(correct) }
+func (e *Engines) Corrects(correct bool) { e.options.Drift.Correct(correct) }
 
 // Unlisted has the replica's server asked for its models and their states: it lacks what it
 // was asked for, which others may have unloaded.
@@ -295,10 +295,10 @@ func (e *Engines) Unlisted(replica int) {
 // Recheck forgets what is known of the engines, some of which are others now, and has every
 // server asked.
 func (e *Engines) Recheck() {
-	e.Drift.Forget()
+	e.options.Drift.Forget()
 	e.health.recheck()
 	for i := range e.table.Replicas {
-		e.Replaced(i)
+		e.options.Replaced(i)
 	}
 }
 
@@ -310,7 +310,7 @@ func (e *Engines) ask() {
 		e.health.prober.Start(ctx)
 	}
 	e.scraper.Start(ctx)
-	if e.Drift != nil {
+	if e.options.Drift != nil {
 		e.fading.Go(func() { e.fadeDrift(ctx) })
 	}
 }
@@ -332,7 +332,7 @@ func (e *Engines) fadeDrift(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			e.Drift.Fade(e.Clock())
+			e.options.Drift.Fade(e.options.Clock())
 		case <-ctx.Done():
 			return
 		}
@@ -342,41 +342,41 @@ func (e *Engines) fadeDrift(ctx context.Context) {
 // owed is how many requests wait for the replicas' answers, and how many more callers
 // of the route endpoint dispatch themselves, which are not seen to progress.
 func (e *Engines) owed(work, leased []int) {
-	e.Leased(leased)
+	e.options.Leased(leased)
 	for i := range work {
-		work[i] = max(0, e.Ledger.InFlightOn(i)-leased[i])
+		work[i] = max(0, e.options.Ledger.InFlightOn(i)-leased[i])
 	}
 }
 
 // counts are the router's own requests on the replica, and the tokens they hold.
 func (e *Engines) counts(replica int) signals.Count {
-	return signals.Count{InFlight: e.Ledger.InFlightOn(replica), Held: e.Held(replica)}
+	return signals.Count{InFlight: e.options.Ledger.InFlightOn(replica), Held: e.options.Held(replica)}
 }
 
 // healthChanged reports a replica's new state.
 func (e *Engines) healthChanged(c health.Change) {
 	if c.Ejects() {
-		e.Replaced(c.Replica) // another engine may come back
+		e.options.Replaced(c.Replica) // another engine may come back
 	}
 	name := e.table.Replicas[c.Replica].Name
 	e.metrics.changed(c)
 	switch {
 	case c.Why == health.Unlisted && c.Note != "":
-		e.Log.Warn("replica kept out: its server does not have its model", "replica", name, "why", c.Note)
+		e.options.Log.Warn("replica kept out: its server does not have its model", "replica", name, "why", c.Note)
 	case c.Spared:
-		e.Log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
+		e.options.Log.Warn("replica fails, and stays: too many are out", "replica", name, "why", c.Why)
 	case c.Lost:
-		if n := e.Lost(c.Replica); n > 0 {
-			e.Log.Warn("replica is gone: what it has not begun to answer is tried elsewhere", "replica", name, "requests", n)
+		if n := e.options.Lost(c.Replica); n > 0 {
+			e.options.Log.Warn("replica is gone: what it has not begun to answer is tried elsewhere", "replica", name, "requests", n)
 		}
 	case c.Ejects():
-		e.Log.Warn("replica ejected", "replica", name, "why", c.Why, "cooldown", c.Cooldown)
+		e.options.Log.Warn("replica ejected", "replica", name, "why", c.Why, "cooldown", c.Cooldown)
 	case c.To == health.HalfOpen:
-		e.Log.Info("replica on trial", "replica", name, "ejected_for", c.Why)
+		e.options.Log.Info("replica on trial", "replica", name, "ejected_for", c.Why)
 	case c.To == health.SlowStart:
-		e.Log.Info("replica comes back", "replica", name, "slow_start", time.Duration(e.slowStart.Load()))
+		e.options.Log.Info("replica comes back", "replica", name, "slow_start", time.Duration(e.slowStart.Load()))
 	default:
-		e.Log.Info("replica up again", "replica", name)
+		e.options.Log.Info("replica up again", "replica", name)
 	}
 }
 
@@ -384,8 +384,8 @@ func (e *Engines) healthChanged(c health.Change) {
 func (e *Engines) gaugesRead(source gauges.Source, fresh bool, err error) {
 	name := e.table.Replicas[source.Replicas[0]].Name
 	if fresh {
-		e.Log.Info("engine gauges are read", "replica", name)
+		e.options.Log.Info("engine gauges are read", "replica", name)
 		return
 	}
-	e.Log.Warn("engine gauges are stale or missing: the router uses its own counts", "replica", name, "error", err)
+	e.options.Log.Warn("engine gauges are stale or missing: the router uses its own counts", "replica", name, "error", err)
 }

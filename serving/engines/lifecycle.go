@@ -30,16 +30,16 @@ type lifecycles struct {
 
 // newLifecycles makes those of the replicas. They begin with start.
 func newLifecycles(e *Engines) *lifecycles {
-	x := &lifecycles{engines: e, ledger: e.Ledger, metrics: newLifecycleMetrics(e), turn: make(chan struct{})}
-	config := e.Lifecycle
+	x := &lifecycles{engines: e, ledger: e.options.Ledger, metrics: newLifecycleMetrics(e), turn: make(chan struct{})}
+	config := e.options.Lifecycle
 	x.actuator = agents.New(agents.Options{
-		Config: config, Replicas: e.driven(), Clock: e.Clock,
+		Config: config, Replicas: e.driven(), Clock: e.options.Clock,
 		Placed: x.ledger.Placed, Observe: x.observe, Ended: x.ended, Polled: x.polled,
 	})
 	x.controller = lifecycle.New(x.ledger, placing{x}, lifecycle.Options{
-		DrainTimeout: e.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
+		DrainTimeout: e.options.DrainTimeout, ActionTimeout: max(config.LoadTimeout, config.ActionTimeout) + time.Minute,
 	})
-	x.runner = agents.NewRunner(e.Clock, x.controller)
+	x.runner = agents.NewRunner(e.options.Clock, x.controller)
 	x.runner.After = x.woken
 	for i := range e.table.Replicas {
 		x.placed = append(x.placed, x.ledger.Placed(i))
@@ -49,8 +49,8 @@ func newLifecycles(e *Engines) *lifecycles {
 
 // driven is what the actuator has to know of the replicas.
 func (e *Engines) driven() []agents.Replica {
-	list := make([]agents.Replica, len(e.Backends))
-	for i, b := range e.Backends {
+	list := make([]agents.Replica, len(e.options.Backends))
+	for i, b := range e.options.Backends {
 		r := &e.table.Replicas[i]
 		list[i] = agents.Replica{Name: r.Name, Host: r.Host, Model: b.Model}
 		engine, ok := b.Transport.(agents.Engine)
@@ -76,7 +76,7 @@ func (x *lifecycles) stop() {
 // observe takes in what has happened to an engine.
 func (x *lifecycles) observe(e control.Event) {
 	if e.Kind == control.Changed {
-		x.engines.Log.Info("the engine's state was changed from outside", "replica", x.name(e.Replica), "state", e.State, "was", x.ledger.Placed(e.Replica))
+		x.engines.options.Log.Info("the engine's state was changed from outside", "replica", x.name(e.Replica), "state", e.State, "was", x.ledger.Placed(e.Replica))
 	}
 	x.runner.Observe(e)
 }
@@ -85,10 +85,10 @@ func (x *lifecycles) observe(e control.Event) {
 func (x *lifecycles) ended(a control.Action, took time.Duration, err error) {
 	x.metrics.ended(a, took, err)
 	if err != nil {
-		x.engines.Log.Warn("replica action failed", "replica", x.name(a.Replica), "action", a.Verb, "took", took, "error", err)
+		x.engines.options.Log.Warn("replica action failed", "replica", x.name(a.Replica), "action", a.Verb, "took", took, "error", err)
 		return
 	}
-	x.engines.Log.Info("replica action done", "replica", x.name(a.Replica), "action", a.Verb, "took", took)
+	x.engines.options.Log.Info("replica action done", "replica", x.name(a.Replica), "action", a.Verb, "took", took)
 }
 
 // polled reports engines that do not say what they have, when that begins and ends.
@@ -96,9 +96,9 @@ func (x *lifecycles) polled(replicas []int, err error) {
 	was := x.metrics.polled(replicas, err)
 	switch {
 	case err != nil && was:
-		x.engines.Log.Warn("an engine does not report the states of its models", "replica", x.name(replicas[0]), "error", err)
+		x.engines.options.Log.Warn("an engine does not report the states of its models", "replica", x.name(replicas[0]), "error", err)
 	case err == nil && !was:
-		x.engines.Log.Info("an engine reports the states of its models", "replica", x.name(replicas[0]))
+		x.engines.options.Log.Info("an engine reports the states of its models", "replica", x.name(replicas[0]))
 	}
 }
 
@@ -115,9 +115,9 @@ func (x *lifecycles) woken() {
 			continue
 		}
 		x.placed[i] = now
-		x.engines.Log.Info("replica placed", "replica", x.name(i), "state", now, "was", was)
+		x.engines.options.Log.Info("replica placed", "replica", x.name(i), "state", now, "was", was)
 		if now == fleet.Cold {
-			x.engines.Replaced(i) // what is loaded next may have others
+			x.engines.options.Replaced(i) // what is loaded next may have others
 		}
 		// Whether it is listed was asked of a model that is not loaded, or not yet.
 		x.engines.health.listed(i, "")
@@ -168,7 +168,7 @@ func (e *Engines) Lifecycles() []LifecycleStatus {
 func (x *lifecycles) of(replica int) LifecycleStatus {
 	s := x.controller.Status(replica)
 	out := LifecycleStatus{State: s.State.String(), Epoch: s.Epoch, Doing: s.Doing}
-	if b := x.engines.Backends[replica]; b.Lifecycle != nil && x.actuator.Driven(replica) {
+	if b := x.engines.options.Backends[replica]; b.Lifecycle != nil && x.actuator.Driven(replica) {
 		out.Dialect, out.Note = b.Lifecycle.Name(), x.actuator.Note(replica)
 	}
 	if s.Doing != "" {
@@ -216,9 +216,6 @@ func (x *lifecycles) want(replica int, v control.Verb, level int) (bool, error) 
 
 // Unsupported is the error of a verb that a replica's engine cannot do in any state.
 type Unsupported struct{ error }
-
-// Unsupported marks the error.
-func (Unsupported) Unsupported() {}
 
 // Wait returns once nothing is being done about the replica, with why its order was not
 // followed; ended is false if the context was over before that.

@@ -38,7 +38,7 @@ func newLifecycleMetrics(e *Engines) *lifecycleMetrics {
 		unread: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gearshift_replica_lifecycle_unread",
 			Help: "Whether the replica's engine does not tell the state of its model, though it should."}, []string{"replica"}),
 	}
-	for i, b := range e.Backends {
+	for i, b := range e.options.Backends {
 		if b.Lifecycle != nil {
 			m.begin(e.table.Replicas[i].Name)
 		}
@@ -65,9 +65,9 @@ func (m *lifecycleMetrics) collectors() []prometheus.Collector {
 // collect shows where replicas are placed.
 func (m *lifecycleMetrics) collect(out scrape.Metrics) {
 	table := m.engines.table
-	out.Gauge(placementDesc, float64(m.engines.Ledger.Epoch()))
+	out.Gauge(placementDesc, float64(m.engines.options.Ledger.Epoch()))
 	for i, r := range table.Replicas {
-		now := m.engines.Ledger.State(i)
+		now := m.engines.options.Ledger.State(i)
 		for _, state := range fleet.States() {
 			out.Flag(replicaStateDesc, state == now, r.Name, table.Variants[r.Variant].Name, state.String())
 		}

@@ -86,7 +86,7 @@ func (m *metrics) collect(out scrape.Metrics) {
 		}
 		out.Flag(busyDesc, status.Busy, m.labels(i)...)
 	}
-	now := m.engines.Clock()
+	now := m.engines.options.Clock()
 	for i, g := range m.engines.signals.Signals() {
 		if !g.Read {
 			continue

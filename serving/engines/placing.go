@@ -27,7 +27,7 @@ func (p placing) Act(a control.Action) error {
 		return p.actuator.Act(a)
 	}
 	host := p.engines.table.Replicas[a.Replica].Host
-	p.controller.Observe(control.Event{At: p.engines.Clock(), Kind: a.Verb.Done(), Replica: a.Replica, Host: host, Action: a})
+	p.controller.Observe(control.Event{At: p.engines.options.Clock(), Kind: a.Verb.Done(), Replica: a.Replica, Host: host, Action: a})
 	return nil
 }
 

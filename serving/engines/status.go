@@ -70,10 +70,10 @@ func statusOf(h health.Status, g signals.Signal, now time.Duration) Status {
 // DriftOf is the smoothed time per token of the replica, as a multiple of its profile's; not
 // known before it has answered enough.
 func (e *Engines) DriftOf(replica int) (ratio float64, known bool) {
-	ratio, _, known = e.Drift.Ratio(replica)
+	ratio, _, known = e.options.Drift.Ratio(replica)
 	return ratio, known
 }
 
 // Slowdown is the factor by which forecasts stretch the profile of the replica; 1 is as
 // fast.
-func (e *Engines) Slowdown(replica int) float64 { return e.Drift.Shown(replica) }
+func (e *Engines) Slowdown(replica int) float64 { return e.options.Drift.Shown(replica) }

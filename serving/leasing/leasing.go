@@ -231,8 +231,8 @@ func (m *Manager) List() Leases {
 }
 
 // Revoke takes back the places of the leases that f reports true of, by key and ID, and
-// returns how many there were. By is who wants it, for the log.
-func (m *Manager) Revoke(f func(key, id string) bool, by string) int {
+// returns those that are held then. By is who wants it, for the log.
+func (m *Manager) Revoke(f func(key, id string) bool, by string) Leases {
 	gone := m.set.RemoveAll(func(x leases.Lease[leasedWork]) bool { return f(x.Key, x.ID) })
 	for _, x := range gone {
 		m.settle(x, work.Expired, 0, leaseRevoked)
@@ -240,7 +240,9 @@ func (m *Manager) Revoke(f func(key, id string) bool, by string) int {
 	if len(gone) > 0 {
 		m.Log.Info("leases revoked", "leases", len(gone), "by", by)
 	}
-	return len(gone)
+	left := m.List()
+	left.Revoked = len(gone)
+	return left
 }
 
 var leasesDesc = prometheus.NewDesc("gearshift_leases", "Leases of the route endpoint that are held, by whether an API key took them.", []string{"holder"}, nil)

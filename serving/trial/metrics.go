@@ -28,12 +28,12 @@ func (t *Trials) collect(out scrape.Metrics) {
 	}
 	out.Gauge(infoDesc, 1, r.Policy, r.State)
 	out.Gauge(shareDesc, r.Share)
-	now, _ := t.policies.Trial() // with the zeros, which the report leaves out
+	now, _ := t.options.Policies.Trial() // with the zeros, which the report leaves out
 	for task, rows := range now.Choices {
 		for charge, row := range rows {
 			for theirs, n := range row {
 				out.Counter(choicesDesc, float64(n),
-					t.table.Tasks[task].Name, t.table.Variants[charge].Name, t.table.Variants[theirs].Name)
+					t.options.Table.Tasks[task].Name, t.options.Table.Variants[charge].Name, t.options.Table.Variants[theirs].Name)
 			}
 		}
 	}

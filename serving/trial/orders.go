@@ -33,15 +33,13 @@ type Order struct {
 	AgoS   float64 `json:"ago_s"`
 }
 
-// orderError is an order that cannot be carried out as things are.
-type orderError struct {
-	status int
-	code   string
+// OrderError is an order that cannot be carried out as things are, with the status and the code
+// of the answer to it.
+type OrderError struct {
+	Status int
+	Code   string
 	error
 }
-
-// HTTP is the status and the code of the answer to the order.
-func (e orderError) HTTP() (status int, code string) { return e.status, e.code }
 
 var errFixed = errors.New("the router's policy cannot be changed")
 
@@ -50,15 +48,15 @@ var errFixed = errors.New("the router's policy cannot be changed")
 // ends the trial or, without one, puts the previous policy back in charge.
 // The note says what else the operator should know. Calls must come one at a time.
 func (t *Trials) Order(order, ref string, share float64, reason string) (note string, err error) {
-	if t.source == nil || t.policies == nil {
-		return "", orderError{http.StatusNotImplemented, "no_policies", errFixed}
+	if err := t.Changeable(); err != nil {
+		return "", err
 	}
 	switch order {
 	case orderShadow:
 		return "", t.try(order, ref, 0)
 	case orderCanary:
 		if !(share > 0 && share <= 1) {
-			return "", orderError{http.StatusBadRequest, "invalid_share", fmt.Errorf("share %v; want a part of the requests, above 0 and at most 1", share)}
+			return "", OrderError{http.StatusBadRequest, "invalid_share", fmt.Errorf("share %v; want a part of the requests, above 0 and at most 1", share)}
 		}
 		return "", t.try(order, ref, share)
 	case orderPromote:
@@ -66,13 +64,21 @@ func (t *Trials) Order(order, ref string, share float64, reason string) (note st
 	case orderRollback:
 		return t.rollBack(ref)
 	}
-	return "", orderError{http.StatusNotFound, "unknown_order", fmt.Errorf("there is no order %q; there are %s, %s, %s and %s", order, orderShadow, orderCanary, orderPromote, orderRollback)}
+	return "", OrderError{http.StatusNotFound, "unknown_order", fmt.Errorf("there is no order %q; there are %s, %s, %s and %s", order, orderShadow, orderCanary, orderPromote, orderRollback)}
+}
+
+// Changeable is an [OrderError] if the policies cannot be changed by orders.
+func (t *Trials) Changeable() error {
+	if t.options.Source == nil || t.options.Policies == nil {
+		return OrderError{http.StatusNotImplemented, "no_policies", errFixed}
+	}
+	return nil
 }
 
 // meant is the policy that an order is about: the one on trial if the order names none,
 // or that one by its name alone.
 func (t *Trials) meant(ref, to string) (router.Policy, error) {
-	now, ok := t.policies.Trial()
+	now, ok := t.options.Policies.Trial()
 	name, _, _ := strings.Cut(now.Policy, "@")
 	switch {
 	case ok && (ref == "" || strings.TrimPrefix(ref, "store:") == name):
@@ -80,7 +86,7 @@ func (t *Trials) meant(ref, to string) (router.Policy, error) {
 	case ref == "":
 		return nil, noTrial("name the policy to " + to)
 	}
-	return t.source.Policy(ref)
+	return t.options.Source.Policy(ref)
 }
 
 // try puts a policy on trial: the one named, or with another share the one that is.
@@ -91,10 +97,10 @@ func (t *Trials) try(order, ref string, share float64) error {
 	}
 	t.record.mu.Lock()
 	defer t.record.mu.Unlock()
-	if err := t.policies.Try(p, share); err != nil {
+	if err := t.options.Policies.Try(p, share); err != nil {
 		return err
 	}
-	t.record.begin(t.clock())
+	t.record.begin(t.options.Clock())
 	why := ""
 	if order == orderCanary {
 		why = fmt.Sprintf("for %v of the requests", share)
@@ -104,7 +110,7 @@ func (t *Trials) try(order, ref string, share float64) error {
 }
 
 func noTrial(want string) error {
-	return orderError{http.StatusConflict, "no_trial", fmt.Errorf("%w; %s", router.ErrNoTrial, want)}
+	return OrderError{http.StatusConflict, "no_trial", fmt.Errorf("%w; %s", router.ErrNoTrial, want)}
 }
 
 // promote puts a policy in charge that its evaluation, or the reason, warrants, and
@@ -114,13 +120,13 @@ func (t *Trials) promote(ref, reason string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := t.source.Admit(p.Name(), reason); err != nil {
-		return "", orderError{http.StatusConflict, "not_admitted", err}
+	if err := t.options.Source.Admit(p.Name(), reason); err != nil {
+		return "", OrderError{http.StatusConflict, "not_admitted", err}
 	}
 	t.record.mu.Lock()
-	switch now, ok := t.policies.Trial(); {
+	switch now, ok := t.options.Policies.Trial(); {
 	case ok && now.Policy == p.Name():
-		err = t.policies.Promote()
+		err = t.options.Policies.Promote()
 		t.record.on.Store(false)
 	case ref == "": // it may have ended for being worse
 		err = noTrial("it has ended meanwhile")
@@ -134,15 +140,15 @@ func (t *Trials) promote(ref, reason string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return t.remembered(p.Name(), t.source.Record(p.Name(), reason)), nil
+	return t.remembered(p.Name(), t.options.Source.Record(p.Name(), reason)), nil
 }
 
 // remembered is a note where the store could not record what is in charge, by which a
 // restart routes. That it could not is no reason to undo the order.
 func (t *Trials) remembered(name string, err error) (note string) {
 	if err != nil {
-		note = fmt.Sprintf("%s routes until a restart: %v", t.inCharge(), err)
-		t.log.Warn("the store does not remember the order", "policy", name, "error", err)
+		note = fmt.Sprintf("%s routes until a restart: %v", t.options.InCharge(), err)
+		t.options.Log.Warn("the store does not remember the order", "policy", name, "error", err)
 	}
 	return note
 }
@@ -150,19 +156,19 @@ func (t *Trials) remembered(name string, err error) (note string) {
 // rollBack ends the trial, or else puts the earlier policy back in charge. A ref
 // must be the policy that this takes away, so that a late order does no harm.
 func (t *Trials) rollBack(ref string) (note string, err error) {
-	now, onTrial := t.policies.Trial()
-	goes := t.inCharge()
+	now, onTrial := t.options.Policies.Trial()
+	goes := t.options.InCharge()
 	if onTrial {
 		goes = now.Policy
 	}
 	if ref != "" && !sameRef(ref, goes) {
-		return "", orderError{http.StatusConflict, "not_that_policy", fmt.Errorf("a rollback would take away %s, not %s", goes, ref)}
+		return "", OrderError{http.StatusConflict, "not_that_policy", fmt.Errorf("a rollback would take away %s, not %s", goes, ref)}
 	}
-	earlier, _ := t.policies.Earlier()
+	earlier, _ := t.options.Policies.Earlier()
 	if err := t.takeAway(goes, onTrial); err != nil || onTrial {
 		return "", err
 	}
-	return t.remembered(earlier, t.source.Restore(earlier)), nil
+	return t.remembered(earlier, t.options.Source.Restore(earlier)), nil
 }
 
 // takeAway ends the trial, or puts the earlier policy back in charge.
@@ -175,8 +181,8 @@ func (t *Trials) takeAway(goes string, onTrial bool) error {
 		}
 		return nil
 	}
-	if err := t.policies.Rollback(); err != nil {
-		return orderError{http.StatusConflict, "no_earlier_policy", err}
+	if err := t.options.Policies.Rollback(); err != nil {
+		return OrderError{http.StatusConflict, "no_earlier_policy", err}
 	}
 	t.ordered(Order{Order: orderRollback, Policy: goes, By: byAdmin})
 	return nil

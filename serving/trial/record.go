@@ -98,7 +98,7 @@ func (t *Trials) Ended(e Ended) {
 		return
 	}
 	r.trial.add(e)
-	c := t.config()
+	c := t.options.Config()
 	if !c.Rollback || r.trial.requests%againEvery != 0 || min(r.charge.requests, r.trial.requests) < uint64(c.MinRequests) {
 		return
 	}
@@ -109,8 +109,8 @@ func (t *Trials) Ended(e Ended) {
 
 // endTrial ends the trial, and remembers why. The record's lock is held.
 func (t *Trials) endTrial(by, why string) bool {
-	now, ok := t.policies.Trial()
-	if !ok || !t.policies.EndTrial() {
+	now, ok := t.options.Policies.Trial()
+	if !ok || !t.options.Policies.EndTrial() {
 		return false
 	}
 	t.record.on.Store(false)
@@ -120,8 +120,8 @@ func (t *Trials) endTrial(by, why string) bool {
 
 // ordered notes what was done last. The record's lock is held.
 func (t *Trials) ordered(o Order) {
-	t.record.last, t.record.ordered = &o, t.clock()
-	t.log.Info("policy order", "order", o.Order, "policy", o.Policy, "by", o.By, "why", o.Why, "in_charge", t.inCharge())
+	t.record.last, t.record.ordered = &o, t.options.Clock()
+	t.options.Log.Info("policy order", "order", o.Order, "policy", o.Policy, "by", o.By, "why", o.Why, "in_charge", t.options.InCharge())
 }
 
 // Interval is the difference of two means, the trial's less that of the policy in

@@ -84,23 +84,23 @@ type Expected struct {
 
 // Policies is how the policies stand.
 func (t *Trials) Policies() Policies {
-	out := Policies{InCharge: t.inCharge()}
-	out.Objective = t.objective(out.InCharge)
-	if t.policies == nil {
+	out := Policies{InCharge: t.options.InCharge()}
+	out.Objective = t.options.Objective(out.InCharge)
+	if t.options.Policies == nil {
 		return out
 	}
-	if earlier, ok := t.policies.Earlier(); ok {
+	if earlier, ok := t.options.Policies.Earlier(); ok {
 		out.Earlier = &earlier
 	}
 	t.record.mu.Lock()
 	defer t.record.mu.Unlock()
-	now := t.clock()
+	now := t.options.Clock()
 	if t.record.last != nil {
 		last := *t.record.last
 		last.AgoS = (now - t.record.ordered).Seconds()
 		out.Last = &last
 	}
-	if running, ok := t.policies.Trial(); ok {
+	if running, ok := t.options.Policies.Trial(); ok {
 		out.Trial = t.report(running)
 		out.Trial.AgeS = (now - t.record.since).Seconds()
 		out.Trial.Measured = t.record.measured(z95)
@@ -110,15 +110,15 @@ func (t *Trials) Policies() Policies {
 
 // report is what the router knows of the trial.
 func (t *Trials) report(now router.Trial) *Report {
-	r := &Report{Policy: now.Policy, Objective: t.objective(now.Policy), State: orderShadow, Share: now.Share, Faults: map[string]uint64{}}
+	r := &Report{Policy: now.Policy, Objective: t.options.Objective(now.Policy), State: orderShadow, Share: now.Share, Faults: map[string]uint64{}}
 	if now.Share > 0 {
 		r.State = orderCanary
 	}
-	for _, v := range t.table.Variants {
+	for _, v := range t.options.Table.Variants {
 		r.Variants = append(r.Variants, VariantAgreement{Variant: v.Name})
 	}
 	for task, rows := range now.Choices {
-		one := TaskAgreement{Task: t.table.Tasks[task].Name, Choices: []PairedChoice{}}
+		one := TaskAgreement{Task: t.options.Table.Tasks[task].Name, Choices: []PairedChoice{}}
 		for charge, row := range rows {
 			for theirs, n := range row {
 				if n == 0 {
@@ -127,7 +127,7 @@ func (t *Trials) report(now router.Trial) *Report {
 				same := charge == theirs
 				r.add(n, same)
 				one.add(n, same)
-				one.Choices = append(one.Choices, PairedChoice{t.table.Variants[charge].Name, t.table.Variants[theirs].Name, n})
+				one.Choices = append(one.Choices, PairedChoice{t.options.Table.Variants[charge].Name, t.options.Table.Variants[theirs].Name, n})
 				r.Variants[charge].InCharge += n
 				r.Variants[theirs].Trial += n
 				if same {

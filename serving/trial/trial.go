@@ -72,35 +72,23 @@ type Options struct {
 
 // Trials has policies put on trial, in charge and back, and compares what they earn.
 type Trials struct {
-	table     *fleet.Table
-	inCharge  func() string
-	policies  PolicySet // may be nil
-	source    Source    // may be nil
-	objective func(policy string) string
-	config    func() Config
-	clock     func() time.Duration
-	log       *slog.Logger
-	record    record
+	options Options
+	record  record
 }
 
 // New makes Trials.
-func New(o Options) *Trials {
-	return &Trials{
-		table: o.Table, inCharge: o.InCharge, policies: o.Policies, source: o.Source,
-		objective: o.Objective, config: o.Config, clock: o.Clock, log: o.Log,
-	}
-}
+func New(o Options) *Trials { return &Trials{options: o} }
 
 // Replace puts a policy in charge. Back says that a rollback elsewhere put it there: the
 // policies here are rolled back first. A trial goes on.
 func (t *Trials) Replace(p router.Policy, back bool) error {
-	if t.policies == nil {
+	if t.options.Policies == nil {
 		return errFixed
 	}
 	t.record.mu.Lock()
 	defer t.record.mu.Unlock()
 	if back {
-		if err := t.policies.Rollback(); err != nil {
+		if err := t.options.Policies.Rollback(); err != nil {
 			return err
 		}
 	}
@@ -110,11 +98,11 @@ func (t *Trials) Replace(p router.Policy, back bool) error {
 // setPolicy puts a policy in charge. A trial goes on, counting from zero: what it has
 // earned in comparison with another says nothing here. The record's lock is held.
 func (t *Trials) setPolicy(p router.Policy) error {
-	if err := t.policies.SetPolicy(p); err != nil {
+	if err := t.options.Policies.SetPolicy(p); err != nil {
 		return err
 	}
 	if t.record.on.Load() {
-		t.record.begin(t.clock())
+		t.record.begin(t.options.Clock())
 	}
 	return nil
 }
