@@ -218,16 +218,16 @@ func combinationTable(out io.Writer, s *scenario.Scenario, engine string, list [
 		fmt.Fprintf(w, "%-*s\t", width, names[i])
 		for _, t := range s.Tasks {
 			if q, ok := c.Quality[t.Name]; ok {
-				fmt.Fprintf(w, "%.3g\t", q)
+				fmt.Fprintf(w, "%.3f\t", q)
 			} else {
 				fmt.Fprint(w, "\t")
 			}
 		}
-		memory, most := "", len(c.Latency)
+		memory, most := "-", len(c.Latency)
 		if c.Memory > 0 {
 			memory = fmt.Sprintf("%.3g", float64(c.Memory)/(1<<20))
 		}
-		fmt.Fprintf(w, "%.3g\t%d\t%.3g\t%s\t\n", c.Latency[0], most, c.Latency[most-1], memory)
+		fmt.Fprintf(w, "%.1f\t%d\t%.1f\t%s\t\n", c.Latency[0], most, c.Latency[most-1], memory)
 	}
 	return w.Flush()
 }

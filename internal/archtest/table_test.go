@@ -280,7 +280,7 @@ var table = []room{
 		"cmd/gearshift/cli", "cmd/gearshift/modality", "cmd/gearshift/output", "cmd/gearshift/policies", "checkpoints", "env/jobs", "rl", "rl/dqn", "router/modality", "router/nn", "workloads", "workloads/jobs"},
 		"a policy of jobs is trained on options and their times: no scenario of requests, no server"},
 	{"cmd/gearshift/reports/mosel", []string{
-		"cmd/gearshift/reports", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
+		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/jobtraining", "cmd/gearshift/policies", "checkpoints", "rl", "router/modality", "workloads", "workloads/jobs", "env/jobs", "env/evaluation", "env/evaluation/report"},
 		"a report plays policies and lays out numbers: it has one trained, and serves none"},
 	{"cmd/gearshift/bound", []string{
 		"cmd/gearshift/scenario", "router/fleet", "workloads", "env", "env/evaluation", "env/planner"},

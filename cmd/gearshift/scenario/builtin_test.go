@@ -262,7 +262,10 @@ func models(t *testing.T, name string) map[string]*profile.Profile {
 // What is stored was trained on a scenario of a hash: a new key, or a default, makes no other
 // world of one that has not changed.
 func TestHashesOfBuiltInScenarios(t *testing.T) {
-	for name, want := range map[string]string{"tiny": "8bf5c96d489e", "titan-rtx-opt": "1a76069d85ee"} {
+	for name, want := range map[string]string{
+		"tiny": "8bf5c96d489e", "titan-rtx-opt": "1a76069d85ee",
+		"mosel-av-hubert": "4bc269832934", "mosel-mmsa": "98ea43b8d1ad", "mosel-tbn": "70a869d755fe", "mosel-tvlt": "9f4c70127d33", "mosel-vilt": "f29ec4694045",
+	} {
 		if got := load(t, name).Hash()[:12]; got != want {
 			t.Errorf("%s has the hash %s, and had %s", name, got, want)
 		}

@@ -177,7 +177,8 @@ func (p *paper) othersSection(ctx context.Context) report.Section {
 	}
 	for _, name := range workloads.ScenarioNames() {
 		s := must(scenario.Load(name))
-		if name == p.scenario.Name || s.Training.PresetsFrom != p.scenario.Name {
+		sizes := !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool { return len(v.Modalities) > 0 })
+		if name == p.scenario.Name || s.Training.PresetsFrom != p.scenario.Name || !sizes {
 			continue
 		}
 		rows := p.onFleet(ctx, s)

@@ -73,7 +73,7 @@ type setting struct {
 func (p *paper) load(s setting) jobs.Load {
 	l := jobs.Load{
 		Length: p.day, Least: 5, Most: 2 * s.model.capacity, Mean: 1, Spread: 6, Largest: largest,
-		Deadline: s.deadline, FloorLow: singles[0], FloorHigh: allInputs,
+		Deadline: s.deadline, FloorLow: leastQuality, FloorHigh: bestQuality,
 	}
 	if s.constant > 0 {
 		l.Shape, l.Least, l.Most = jobs.Constant, s.constant, s.constant
