@@ -12,6 +12,7 @@ import (
 	"gearshift/serving/explain"
 	"gearshift/serving/figures"
 	"gearshift/serving/lograte"
+	"gearshift/serving/modality"
 	"gearshift/serving/work"
 )
 
@@ -59,7 +60,7 @@ func (l *accessLog) due(a *Account) bool {
 		return false
 	case a.asked && a.Explanation != nil:
 		return true
-	case a.Work != nil && a.Result.Outcome == work.Completed:
+	case a.Job != nil && a.Job.Answered(), a.Work != nil && a.Result.Outcome == work.Completed:
 		return c.Access == config.AccessAll && sampled(l.done.Add(1), c.Sample)
 	}
 	return l.lines.Due(l.clock())
@@ -88,6 +89,9 @@ func (a *Account) line() []slog.Attr {
 	if a.Work != nil {
 		line = a.routeLine(line)
 		line = a.resultLine(line)
+	}
+	if a.Job != nil {
+		line = jobLine(line, a.Job)
 	}
 	text("client", a.Client())
 	if a.asked && a.Explanation != nil {
@@ -131,6 +135,22 @@ func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	ms("total_deadline_ms", d.Total)
 	if r.Judged {
 		line = append(line, slog.Bool("met", r.Met), slog.Float64("utility", figures.Short(r.Utility)))
+	}
+	return line
+}
+
+// jobLine tells of a job: what it asked for, and what it got.
+func jobLine(line []slog.Attr, r *modality.Result) []slog.Attr {
+	line = append(line, slog.String("task", r.Task), slog.String("model", r.Model), slog.String("job", r.Outcome), slog.Int("inputs", r.Inputs),
+		slog.Float64("min_quality", r.MinQuality), slog.Float64("total_deadline_ms", r.TotalMS), slog.Float64("latency_ms", r.TookMS))
+	if strategy := r.Line(); strategy != "" {
+		line = append(line, slog.String("strategy", strategy), slog.Float64("quality", r.Quality))
+	}
+	if r.Worker != "" {
+		line = append(line, slog.String("worker", r.Worker), slog.Int("batches", r.Batches))
+	}
+	if r.Failures > 0 {
+		line = append(line, slog.Int("failures", r.Failures))
 	}
 	return line
 }

@@ -14,6 +14,7 @@ import (
 	"gearshift/serving/access"
 	"gearshift/serving/explain"
 	"gearshift/serving/fields"
+	"gearshift/serving/modality"
 	"gearshift/serving/reply"
 	"gearshift/serving/work"
 )
@@ -46,6 +47,8 @@ type Account struct {
 	// zero before the end.
 	Work   *work.Work
 	Result work.Result
+	// Job is how the job ended that the request was; nil if it was none, or was not begun.
+	Job *modality.Result
 	// Explanation says what the choice went by. It is nil unless the client, or an
 	// [Observer], asked for it.
 	Explanation *explain.Explanation
@@ -196,6 +199,8 @@ func (a *Account) Ended() bool { return a.ended }
 // work, or why there was none.
 func (a *Account) Outcome() string {
 	switch {
+	case a.Job != nil && jobOutcome(a.Job) != "" && !a.faulty:
+		return jobOutcome(a.Job)
 	case a.Work != nil:
 		return a.Result.Outcome.String()
 	case a.Status == statusClientLeft:

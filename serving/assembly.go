@@ -14,6 +14,7 @@ import (
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
 	"gearshift/serving/engines"
+	"gearshift/serving/inference"
 	"gearshift/serving/keys"
 	"gearshift/serving/overview"
 	"gearshift/serving/proxy"
@@ -200,7 +201,7 @@ func (s *Server) certificate() func() *tls.Certificate {
 // exposed are the headers of an answer that a page may read.
 var exposed = []string{
 	reply.RequestID, "Retry-After", "Retry-After-Ms",
-	reply.Variant, reply.Replica, headerPolicy, reply.Overhead, headerFallback, reply.Attempts, headerExplain, access.HeaderReason, headerWaited,
+	reply.Variant, reply.Replica, headerPolicy, reply.Overhead, headerFallback, reply.Attempts, headerExplain, access.HeaderReason, headerWaited, headerStrategy, inference.HeaderLength,
 }
 
 func browserRules(c *Config) *browser.Rules {

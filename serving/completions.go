@@ -7,6 +7,7 @@ import (
 
 	"gearshift/router"
 	"gearshift/serving/access"
+	"gearshift/serving/modality"
 	"gearshift/serving/proxy"
 	"gearshift/serving/work"
 )
@@ -14,11 +15,18 @@ import (
 // complete answers a request to an endpoint of the replicas, streamed or not.
 func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 	until := s.clock() + s.settings().Timeouts.Total
-	body, fault := s.read(c, e.Files)
+	other := ""
+	if e.Files {
+		other = formType
+	}
+	body, fault := s.read(c, other)
 	received := s.clock()
 	var k call
 	if fault == nil {
 		defer body.Release()
+		if e.Path == modality.ClassifyPath && s.classifyJob(c, body, until) {
+			return
+		}
 		k, fault = s.understand(c.Request.Header, body, s.catalogue.Allowed(access.Granted(c)))
 	}
 	if fault == nil && e.Stores {

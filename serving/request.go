@@ -58,28 +58,32 @@ func (s *Server) bound(c *gin.Context) {
 // formType is the media type of forms with files.
 const formType = "multipart/form-data"
 
-// readable refuses a body that is not called JSON, or a form where those are taken. A page
+// tensorType is the media type of tensors as binary data.
+const tensorType = "application/octet-stream"
+
+// readable refuses a body that is not called JSON, or of the other type where one is taken. A page
 // may send such a body to any server, without asking first. Of other clients than browsers
 // one without a type is taken to be JSON.
-func readable(r *http.Request, forms bool) *wire.Refusal {
+func readable(r *http.Request, other string) *wire.Refusal {
 	kind := fields.Get(r.Header, "Content-Type")
 	if kind == "" && (r.ContentLength == 0 || !browser.Sent(r)) {
 		return nil
 	}
 	media, err := fields.MediaType(kind)
-	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || forms && media == formType) {
+	if err == nil && (media == "application/json" || strings.HasSuffix(media, "+json") || other != "" && media == other) {
 		return nil
 	}
 	want := "application/json"
-	if forms {
-		want = formType + " or " + want
+	if other != "" {
+		want = other + " or " + want
 	}
 	return wire.Bad(http.StatusUnsupportedMediaType, "", "unsupported_media_type", fmt.Sprintf("content type %q; it must be %s", kind, want))
 }
 
-// read takes in the body, bounded in size and time.
-func (s *Server) read(c *gin.Context, forms bool) (*wire.Buffer, *wire.Refusal) {
-	if fault := readable(c.Request, forms); fault != nil {
+// read takes in the body, bounded in size and time. It is JSON, or of the other type if there is
+// one.
+func (s *Server) read(c *gin.Context, other string) (*wire.Buffer, *wire.Refusal) {
+	if fault := readable(c.Request, other); fault != nil {
 		return nil, fault
 	}
 	if coding := fields.Get(c.Request.Header, "Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {

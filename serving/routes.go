@@ -37,6 +37,11 @@ func (s *Server) clientRoutes() []route {
 	free := func(r route) route { r.free = true; return r }
 	routed := func(r route, operation string) route { r.operation = operation; return r }
 	list := []route{
+		routed(keyed(http.MethodPost, "/v2/models/{model...}/infer", s.inferJob), "infer"),
+		keyed(http.MethodGet, "/v2/models/{model...}", s.describeModel),
+		keyed(http.MethodGet, "/v2/models/{model...}/ready", s.modelReady),
+		keyed(http.MethodGet, "/v2", s.describeServer),
+		keyed(http.MethodPost, "/v1/gearshift/plan", s.planJob),
 		keyed(http.MethodGet, "/v1/responses/{id}", s.keptResponse),
 		keyed(http.MethodDelete, "/v1/responses/{id}", s.keptResponse),
 		keyed(http.MethodGet, "/v1/responses/{id}/input_items", s.keptResponse),
@@ -63,6 +68,8 @@ func (s *Server) clientRoutes() []route {
 	probe("/health", s.overview.Alive) // vLLM's
 	probe("/ping", s.overview.Alive)   // SageMaker's
 	probe("/readyz", s.overview.Ready)
+	probe("/v2/health/live", s.overview.Alive) // the Open Inference Protocol's
+	probe("/v2/health/ready", s.overview.Ready)
 	return list
 }
 

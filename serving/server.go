@@ -31,6 +31,7 @@ import (
 	"gearshift/serving/leasing"
 	"gearshift/serving/limits"
 	"gearshift/serving/metrics"
+	"gearshift/serving/modality"
 	"gearshift/serving/overview"
 	"gearshift/serving/proxy"
 	"gearshift/serving/reply"
@@ -105,6 +106,8 @@ type Options struct {
 	// Objective reports what the policy of a name was trained for; empty if that is mean
 	// utility, or unknown. It is called from any goroutine. Nil: no policy's is told.
 	Objective func(policy string) string
+	// Modality has the models whose inputs are chosen for each request of a job.
+	Modality modality.Config
 }
 
 // Watcher is told of a routed request once its work is over, whatever way, and
@@ -130,6 +133,7 @@ type Server struct {
 	proxy     *proxy.Proxy
 	contexts  *contextLengths
 	leases    *leasing.Manager
+	jobs      *modality.Service
 	queue     *admission.Queue
 	kept      *responses.Store
 	watchers  []Watcher
@@ -218,6 +222,9 @@ func New(o Options) (*Server, error) {
 	s.queue = admission.NewQueue(s.settings, s.router, o.OutputTokens, s.clock, s.metrics.Queue)
 	s.metrics.Registry.MustRegister(metrics.Prompts(s.adapter.Prompts, s.table))
 	s.kept = responses.New(s.clock)
+	if err := s.serveJobs(&o); err != nil {
+		return nil, fmt.Errorf("cannot make server: %w", err)
+	}
 	s.memory = limits.NewMemory(&s.config, o.Memory, s.log)
 	trusted := func(addr string) bool { return s.running.Load().Proxies.Trust(addr) }
 	s.clients = limits.NewConnections(&s.config, o.Memory, o.Files, trusted, s.log)
@@ -303,5 +310,6 @@ func (s *Server) Close() {
 	s.draining.Store(true)
 	s.queue.Close()
 	s.leases.Close()
+	s.jobs.Close()
 	s.engines.Stop()
 }

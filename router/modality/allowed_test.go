@@ -84,15 +84,21 @@ func TestJobsKeepToTheOptionsAllowed(t *testing.T) {
 func TestPreviewRemoveBacklog(t *testing.T) {
 	d := dispatcher(t, table(t, figure2(), Mixed, 4))
 	d.Add(job("1", 2, 0.71, 140), 20)
-	c, finish, ok := d.Preview(job("2", 2, 0.68, 150), 20, 20)
-	if !ok || finish != 150 || fmt.Sprint(c.Batches) != "[1 1 0]" {
-		t.Errorf("a preview of Figure 2's third job: %v at %v, %v", c.Batches, finish, ok)
+	preview := func(free float64, j Job) string {
+		p := d.Preview(20, free, j)[0]
+		return fmt.Sprint(p.Batches, p.Finish, p.Kept)
 	}
-	if _, finish, ok = d.Preview(job("2", 2, 0.68, 250), 20, 50); !ok || finish > 250 {
-		t.Errorf("a worker that is free later: done at %v, %v", finish, ok)
+	if got := preview(20, job("2", 2, 0.68, 150)); got != "[1 1 0] 150 true" {
+		t.Errorf("a preview of Figure 2's third job: %s", got)
 	}
-	if _, _, ok = d.Preview(job("2", 2, 0.71, 99), 20, 20); ok {
-		t.Error("a preview of a job that would be late is kept")
+	if got := preview(50, job("2", 1, 0.8, 250)); got != "[0 0 1] 200 true" {
+		t.Errorf("a worker that is free later: %s", got)
+	}
+	if got := preview(20, job("2", 2, 0.71, 99)); got != "[] 0 false" {
+		t.Errorf("a preview of a job that would be late: %s", got)
+	}
+	if both := d.Preview(20, 20, job("2", 1, 0.67, 300), job("3", 1, 0.67, 160)); !both[0].Kept || !both[1].Kept || both[0].Finish < both[1].Finish {
+		t.Errorf("a preview of two jobs: %+v", both)
 	}
 	if d.Waiting() != 1 || d.Backlog() != 80 {
 		t.Errorf("%d wait, of %v; want 1 of 80", d.Waiting(), d.Backlog())

@@ -1,6 +1,9 @@
 package modality
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Dispatcher decides what a worker runs next. Jobs wait in a buffer, which the policy plans
 // anew each time that the worker is free, so that a plan always knows every job there is
@@ -119,20 +122,29 @@ func (d *Dispatcher) step(s Step) Committed {
 	return Committed{Job: j, Batches: d.batches, Quality: p.Value / float64(j.Size), Expect: p.Cost * d.slowness}
 }
 
-// Preview returns what the plan would do with the job if it came now, for a worker that is
-// free at some time from now on, and when it would be done; false if it would be dropped.
-// Nothing else is changed.
-func (d *Dispatcher) Preview(j Job, now, free float64) (c Committed, finish float64, ok bool) {
-	d.waiting = append(d.waiting, j)
-	last := len(d.waiting) - 1
+// Previewed is what a plan would do with a job.
+type Previewed struct {
+	Batches []int // by option
+	Quality float64
+	Finish  float64
+	Kept    bool // else it would be dropped
+}
+
+// Preview returns what the plan would do with the jobs if they came now, for a worker that is
+// free at some time from now on. It changes nothing.
+func (d *Dispatcher) Preview(now, free float64, jobs ...Job) []Previewed {
+	n := len(d.waiting)
+	d.waiting = append(d.waiting, jobs...)
 	d.replan(now, free)
+	list := make([]Previewed, len(jobs))
 	for _, s := range d.plan.Steps {
-		if s.Job == last {
-			c, finish, ok = d.step(s), now+s.Finish*d.slowness, true
+		if s.Job >= n {
+			c := d.step(s)
+			list[s.Job-n] = Previewed{slices.Clone(c.Batches), c.Quality, now + s.Finish*d.slowness, true}
 		}
 	}
-	d.waiting = d.waiting[:last]
-	return c, finish, ok
+	d.waiting = d.waiting[:n]
+	return list
 }
 
 // Remove takes the job of the ID out of those that wait; false if none does.

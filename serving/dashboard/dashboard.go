@@ -92,6 +92,9 @@ func (d *Dashboard) Over(a *serving.Account) {
 // amiss says that an operator may want to know of the request: it is the router or
 // its replicas that did not do their part.
 func amiss(a *serving.Account) bool {
+	if a.Job != nil && a.Job.Answered() {
+		return !a.Job.Kept
+	}
 	if a.Work == nil {
 		return a.Outcome() != serving.OutcomeRefused
 	}

@@ -54,6 +54,9 @@ func (d *Dashboard) decision(a *serving.Account) Decision {
 	}
 	w := a.Work
 	if w == nil {
+		if r := a.Job; r != nil {
+			x.Task, x.Variant, x.Host, x.Met, x.LatencyMS = r.Task, r.Line(), r.Worker, &r.Kept, r.TookMS
+		}
 		return x
 	}
 	task, replica := &d.table.Tasks[w.Request.Task], &d.table.Replicas[w.Replica]

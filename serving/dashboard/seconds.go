@@ -47,6 +47,14 @@ func (s *seconds) at(now time.Time) *second {
 
 // over counts a request that is over.
 func (x *second) over(a *serving.Account) {
+	if a.Job != nil && a.Job.Answered() {
+		if a.Job.Kept {
+			x.met++
+		} else {
+			x.missed++
+		}
+		return
+	}
 	if a.Work == nil {
 		switch a.Outcome() {
 		case serving.OutcomeRejected:

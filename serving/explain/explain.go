@@ -158,7 +158,7 @@ func (e *Explanation) Header() string {
 		if err != nil {
 			return "{}"
 		}
-		line := ascii(text)
+		line := ASCII(text)
 		if len(line) <= maxExplanation {
 			return line
 		}
@@ -171,8 +171,8 @@ func (e *Explanation) Header() string {
 	}
 }
 
-// ascii escapes in JSON what a header cannot carry.
-func ascii(text []byte) string {
+// ASCII escapes in JSON what a header cannot carry.
+func ASCII(text []byte) string {
 	var out strings.Builder
 	for _, r := range string(text) {
 		if r < utf8.RuneSelf {

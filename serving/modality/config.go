@@ -19,28 +19,24 @@ import (
 // Config is the models whose inputs are chosen. The zero value has none.
 type Config struct {
 	Models []Model
-	// Policy plans the jobs that wait: one of [Policies]. Empty is [Foresight].
+	// Policy plans the jobs that wait: one of the planner's [rm.Names]. Empty is the first.
 	Policy string
 	// NewPolicy, if set, makes the policy in place of Policy.
 	NewPolicy func(t *rm.Table) (rm.Policy, error)
+	// Mixing says whether the requests of a job may use different options. Empty is [rm.Mixed].
+	Mixing rm.Mixing
+	// Seed is that of policies that draw.
+	Seed uint64
+	// Largest bounds the requests of a job; zero is the largest batch of any option.
+	Largest int
+	// Fixed has plans keep to the times of the configuration, whatever batches really take.
+	Fixed bool
 	// MaxWaiting bounds the jobs that wait for one worker. Zero is 1000.
 	MaxWaiting int
 	// Avoid is how long a worker gets no further jobs after its engine has failed, where
 	// another has none of its own trouble. Zero is a second.
 	Avoid time.Duration
 }
-
-// The policies by name.
-const (
-	Foresight  = "foresight"  // the exact plan, with room for jobs to come
-	Cautious   = "cautious"   // the same with more room: fewer late jobs at less quality
-	Optimized  = "optimized"  // the exact plan of the jobs that are there
-	Aggressive = "aggressive" // the fastest that meets each floor
-	None       = "none"       // all inputs, always; nothing is dropped
-)
-
-// Policies are the names of all of them.
-var Policies = []string{Foresight, Cautious, Optimized, Aggressive, None}
 
 // Model is a model whose inputs may be left out.
 type Model struct {
@@ -81,6 +77,9 @@ type Worker struct {
 	Name string
 	// Transport leads to the engine. It uses nothing of a request's URL but its path.
 	Transport http.RoundTripper
+	// Transports, if set, lead to the engine by option, in the model's order. Where one is nil it
+	// is Transport.
+	Transports []http.RoundTripper
 	// Model is the name by which the engine knows the model. Empty is the model's own.
 	Model string
 	// Latency is the time in milliseconds of a batch of 1, 2, … requests, by option in the
@@ -94,10 +93,10 @@ type Worker struct {
 // Validate names every fault.
 func (c *Config) Validate() error {
 	var faults []error
-	if c.Policy != "" && !slices.Contains(Policies, c.Policy) {
-		faults = append(faults, fmt.Errorf("policy %q; want one of %s", c.Policy, strings.Join(Policies, ", ")))
+	if c.Policy != "" {
+		faults = append(faults, rm.CheckName(c.Policy))
 	}
-	if c.MaxWaiting < 0 || c.Avoid < 0 {
+	if c.MaxWaiting < 0 || c.Avoid < 0 || c.Largest < 0 {
 		faults = append(faults, errors.New("bounds must not be negative"))
 	}
 	named := map[string]bool{}
@@ -186,7 +185,7 @@ func (t *Task) validate(m *Model) error {
 
 func (w *Worker) validate(m *Model) error {
 	switch {
-	case w.Transport == nil:
+	case w.Transport == nil && (len(w.Transports) != len(m.Options) || slices.Contains(w.Transports, nil)):
 		return fmt.Errorf("worker %q: there is no transport", w.Name)
 	case len(w.Latency) != len(m.Options):
 		return fmt.Errorf("worker %q: times of %d options; the model has %d", w.Name, len(w.Latency), len(m.Options))

@@ -31,7 +31,7 @@ func TestConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*Config){
-		`policy "best"`:                          func(c *Config) { c.Policy = "best" },
+		`unknown policy "best"`:                  func(c *Config) { c.Policy = "best" },
 		"bounds must not be negative":            func(c *Config) { c.MaxWaiting = -1 },
 		"there is no name":                       func(c *Config) { c.Models[0].Name = "" },
 		"0 modalities":                           func(c *Config) { c.Models[0].Modalities = nil },

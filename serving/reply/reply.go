@@ -4,6 +4,7 @@ package reply
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -23,6 +24,9 @@ type Writer struct {
 	Failed func(c *gin.Context, code string)
 }
 
+// inferencePrefix begins the paths of the Open Inference Protocol whose errors are in its form.
+const inferencePrefix = "/v2/models/"
+
 // Fail answers with an error.
 func (w *Writer) Fail(c *gin.Context, status int, e wire.Error) {
 	// What described an answer that now does not come would be wrong.
@@ -34,8 +38,11 @@ func (w *Writer) Fail(c *gin.Context, status int, e wire.Error) {
 	e.Message = fields.Clipped(e.Message)
 	w.WritableAfter(c, w.Settings().BodyTimeout) // net/http waits for a body that nobody read
 	text := e.JSON()
-	if wire.SpeaksMessages(c.Request.URL.Path) {
+	switch path := c.Request.URL.Path; {
+	case wire.SpeaksMessages(path):
 		text = e.Messages(status)
+	case strings.HasPrefix(path, inferencePrefix):
+		text = e.Inference()
 	}
 	c.Data(status, "application/json", text)
 	c.Abort()

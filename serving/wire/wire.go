@@ -44,6 +44,20 @@ func (e Error) JSON() []byte {
 	return b
 }
 
+// Inference is the error in the form of the Open Inference Protocol, whose clients take "error" to
+// be a text, with the code and the request's ID next to it.
+func (e Error) Inference() []byte {
+	b, err := json.Marshal(struct {
+		Error     string   `json:"error"`
+		Code      Optional `json:"code"`
+		RequestID string   `json:"request_id,omitempty"`
+	}{e.Message, e.Code, e.RequestID})
+	if err != nil { // strings always encode
+		panic(err)
+	}
+	return b
+}
+
 // Event is the error as an event of a stream that breaks off. That of the
 // Responses API has a name, and its fields lie open; clients of either kind find
 // what they look for.

@@ -1,0 +1,320 @@
+package serving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"gearshift/router/fleet"
+	"gearshift/router/health"
+	"gearshift/serving/access"
+	"gearshift/serving/config"
+	"gearshift/serving/explain"
+	"gearshift/serving/fields"
+	"gearshift/serving/inference"
+	"gearshift/serving/keys"
+	"gearshift/serving/modality"
+	"gearshift/serving/reply"
+	"gearshift/serving/wire"
+	"gearshift/serving/work"
+)
+
+// headerStrategy says how many requests of a job each variant has answered.
+const headerStrategy = "X-Gearshift-Strategy"
+
+// serveJobs starts what answers jobs. Batches take places on the replicas of their variants, and
+// engines that fail at them count as failing.
+func (s *Server) serveJobs(o *Options) (err error) {
+	ledger := s.router.Ledger()
+	s.jobs, err = modality.New(o.Modality, modality.Options{
+		Clock: s.clock, Log: s.log,
+		Up:      func(replica int) bool { return ledger.State(replica) == fleet.Up },
+		Begin:   s.beginBatch,
+		Timeout: func() time.Duration { return s.settings().Timeouts.Total },
+	})
+	if err == nil && s.jobs.On() {
+		err = s.metrics.Registry.Register(s.jobs)
+	}
+	return err
+}
+
+// beginBatch takes a place on the replica for a batch. Where all are taken the batch is sent too:
+// it waits in the engine, which is to answer it in any case.
+func (s *Server) beginBatch(replica int, task string) (end func(error), ok bool) {
+	ledger := s.router.Ledger()
+	lease, taken := ledger.Begin(replica, max(0, s.table.TaskIndex(task)))
+	if !taken && ledger.State(replica) != fleet.Up {
+		return nil, false
+	}
+	sent := s.clock()
+	return func(err error) {
+		lease.End()
+		switch {
+		case err == nil:
+			s.health.Succeeded(replica, sent)
+		case errors.Is(err, modality.ErrSlow):
+			s.health.Failed(replica, health.Timeout, sent)
+		default:
+			s.health.Failed(replica, health.Broken, sent)
+		}
+	}, true
+}
+
+// classifyJob answers a list of inputs to classify for a model whose inputs are chosen; false if the
+// body is something else.
+func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Duration) bool {
+	if !s.jobs.On() || !modality.IsList(body.Bytes()) {
+		return false
+	}
+	r, err := wire.ParseRequest(body.Bytes())
+	if err != nil {
+		return false // which is refused as other requests are
+	}
+	asked, fault := s.askedFor(c, r.Model, r.Task)
+	switch {
+	case fault != nil:
+		s.refuse(c, fault)
+		return true
+	case !s.jobs.Serves(asked.Model, asked.Task):
+		return false
+	}
+	accountOf(c.Request.Context()).understood(call{Request: r})
+	job, refused := s.jobs.Classify(asked, body.Bytes())
+	if refused != nil {
+		s.refuse(c, &refused.Refusal)
+		return true
+	}
+	s.answerJob(c, job, len(body.Bytes()), until, func(r *modality.Result, h http.Header) ([]byte, error) {
+		h.Set("Content-Type", "application/json")
+		return r.Classification(fields.Get(h, reply.RequestID))
+	})
+	return true
+}
+
+// inferJob answers a request of the Open Inference Protocol.
+func (s *Server) inferJob(c *gin.Context) {
+	until := s.clock() + s.settings().Timeouts.Total
+	body, fault := s.read(c, tensorType)
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	defer body.Release()
+	asked, fault := s.askedFor(c, modelOfPath(c), "")
+	if fault == nil && !s.jobs.Serves(asked.Model, asked.Task) {
+		fault = s.noInference(asked.Model)
+	}
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	if a := accountOf(c.Request.Context()); a != nil {
+		a.Asked = asked.Model
+	}
+	q, err := inference.ReadRequest(c.Request.Header, body.Bytes())
+	if err != nil {
+		s.refuse(c, wire.Bad(http.StatusBadRequest, "", "invalid_inference", err.Error()))
+		return
+	}
+	job, refused := s.jobs.Infer(asked, q)
+	if refused != nil {
+		s.refuse(c, &refused.Refusal)
+		return
+	}
+	s.answerJob(c, job, len(body.Bytes()), until, (*modality.Result).Inference)
+}
+
+// planJob says which modalities would be sent for a job.
+func (s *Server) planJob(c *gin.Context) {
+	body, fault := s.read(c, "")
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	defer body.Release()
+	var in modality.Draft
+	fault = wire.RefusalOf(wire.Decode(body.Bytes(), &in, true))
+	var asked modality.Asked
+	if fault == nil {
+		asked, fault = s.askedFor(c, in.Model, in.Task)
+	}
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	plan, refused := s.jobs.Plan(asked, in)
+	if refused != nil {
+		s.refuse(c, &refused.Refusal)
+		return
+	}
+	c.JSON(http.StatusOK, plan)
+}
+
+// askedFor is what the client asks for: by its header, and by the model and task that its body
+// names.
+func (s *Server) askedFor(c *gin.Context, model, task string) (a modality.Asked, fault *wire.Refusal) {
+	h := c.Request.Header
+	a = modality.Asked{Model: model, Explain: fields.Get(h, headerExplain) == "1"}
+	index, fault := s.catalogue.Task(h, task, work.Auto)
+	if fault != nil {
+		return a, fault
+	}
+	if a.Task = s.table.Tasks[index].Name; fields.Get(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(task) < 0 {
+		a.Task = s.jobs.Task(model, a.Task)
+	}
+	if a.Total, fault = deadline(h, totalHeaders, "milliseconds until the end of the answer"); fault != nil {
+		return a, fault
+	}
+	if text := strings.TrimSpace(fields.Get(h, headerMinQuality)); text != "" {
+		var err error
+		if a.MinQuality, err = strconv.ParseFloat(text, 64); err != nil {
+			return a, wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "invalid_quality", fmt.Sprintf("quality %q; it must be a number of at least 0", text))
+		}
+	}
+	if allowed := s.catalogue.Allowed(access.Granted(c)); allowed != 0 {
+		a.May = func(variant string) bool {
+			i := s.table.VariantIndex(variant)
+			return i >= 0 && allowed>>i&1 == 1
+		}
+	}
+	return a, nil
+}
+
+// headerMinQuality sets the lowest mean quality that the client takes.
+const headerMinQuality = "X-Gearshift-Min-Quality"
+
+// answerJob has the job answered, and its answer written. It is charged for what is sent to engines
+// and what comes back.
+func (s *Server) answerJob(c *gin.Context, job *modality.Job, size int, until time.Duration, write func(*modality.Result, http.Header) ([]byte, error)) {
+	account := accountOf(c.Request.Context())
+	key, fault := s.queue.Key(c.Request.Header, access.Tenant(c), access.Granted(c).Classes)
+	var spend keys.Spend
+	if fault == nil {
+		spend, fault = access.Reserve(c, int64(job.Size()))
+	}
+	if fault != nil {
+		s.refuse(c, fault)
+		return
+	}
+	account.queued(key.Tenant)
+	charged := int64(size + answerBuffer)
+	if !s.memory.Answers.Take(charged) {
+		spend.End(time.Now(), 0)
+		s.memory.LogShortage("answers")
+		s.refuse(c, s.noMemory(c, "for answers"))
+		return
+	}
+	defer s.memory.Answers.Give(charged)
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), until-s.clock(), config.Overdue(config.PhaseTotal))
+	defer cancel()
+	r, err := s.jobs.Do(ctx, job)
+	spend.End(time.Now(), int64(r.Tokens))
+	if account != nil {
+		account.Job = r
+	}
+	h := c.Writer.Header()
+	if r.Explain != nil {
+		if text, err := json.Marshal(r.Explain); err == nil {
+			h.Set(headerExplain, explain.ASCII(text))
+		}
+	}
+	if err == nil {
+		h.Set(headerStrategy, r.Line())
+		var text []byte
+		if text, err = write(r, h); err == nil {
+			s.reply.Writable(c)
+			c.Data(http.StatusOK, h.Get("Content-Type"), text)
+			return
+		}
+		err = &modality.Refused{Refusal: wire.Refusal{Status: http.StatusBadGateway, Error: wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()}}}
+	}
+	s.failJob(c, err)
+}
+
+// failJob answers for a job that has no answer.
+func (s *Server) failJob(c *gin.Context, err error) {
+	var refused *modality.Refused
+	var late config.Overdue
+	switch {
+	case errors.As(err, &refused) && refused.Load:
+		h := c.Writer.Header()
+		h.Set(access.HeaderReason, string(refused.Code))
+		h.Set("Retry-After", strconv.Itoa(int((s.settings().RetryAfter+time.Second-1)/time.Second)))
+		s.fail(c, refused.Status, refused.Refusal.Error)
+	case errors.As(err, &refused):
+		s.refuse(c, &refused.Refusal)
+	case errors.As(err, &late):
+		s.fail(c, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: "timeout", Message: fmt.Sprintf("the job was not answered within %v (serving.timeouts.total)", s.settings().Timeouts.Total)})
+	default:
+		c.Status(statusClientLeft) // nobody reads it
+	}
+}
+
+// modelOfPath is the name of the model, without its version.
+func modelOfPath(c *gin.Context) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(c.Param("model"), "/"), "/versions/")
+	return name
+}
+
+// noInference refuses a model that takes no tensors here.
+func (s *Server) noInference(model string) *wire.Refusal {
+	message := fmt.Sprintf("there is no model %q that takes tensors; there are %s", model, s.jobs.Names())
+	if !s.jobs.On() {
+		message = "no model of this router takes tensors; the scenario has none with modalities"
+	}
+	return wire.Bad(http.StatusNotFound, "model", "model_not_found", message)
+}
+
+// describeModel answers with the metadata of a model, as one of its engines has them.
+func (s *Server) describeModel(c *gin.Context) {
+	name := modelOfPath(c)
+	if !s.jobs.Serves(name, "") {
+		s.refuse(c, s.noInference(name))
+		return
+	}
+	text, err := s.jobs.Metadata(c.Request.Context(), name)
+	if err != nil {
+		s.fail(c, http.StatusBadGateway, wire.Error{Type: wire.ServerError, Code: "upstream_error", Message: err.Error()})
+		return
+	}
+	s.reply.Writable(c)
+	c.Data(http.StatusOK, "application/json", text)
+}
+
+// modelReady says whether a worker of the model is up.
+func (s *Server) modelReady(c *gin.Context) {
+	name := modelOfPath(c)
+	switch {
+	case !s.jobs.Serves(name, ""):
+		s.refuse(c, s.noInference(name))
+	case s.draining.Load() || !s.jobs.Ready(name):
+		s.fail(c, http.StatusServiceUnavailable, wire.Error{Type: wire.ServerError, Code: "no_replica", Message: "no worker of the model is up"})
+	default:
+		c.JSON(http.StatusOK, gin.H{"name": name, "ready": true})
+	}
+}
+
+// describeServer answers with the metadata of the server.
+func (s *Server) describeServer(c *gin.Context) {
+	c.JSON(http.StatusOK, gin.H{"name": "gearshift", "version": s.version, "extensions": []string{"binary_tensor_data"}})
+}
+
+// outcome is how the request ended that was a job; empty if that is to be seen by its status.
+func jobOutcome(r *modality.Result) string {
+	switch {
+	case r.Answered():
+		return work.Completed.String()
+	case r.Failed():
+		return work.Failed.String()
+	case r.Left():
+		return work.Cancelled.String()
+	}
+	return ""
+}

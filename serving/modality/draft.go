@@ -1,0 +1,204 @@
+package modality
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"gearshift/serving/inference"
+	"gearshift/serving/wire"
+)
+
+// Draft is a job before its inputs are there: the body of a request for a plan.
+type Draft struct {
+	Model string `json:"model"`
+	Task  string `json:"task"`
+	// Size is how many inputs it has, each with all of the model's modalities; or else Inputs
+	// has the modalities of each.
+	Size       int        `json:"size"`
+	Inputs     [][]string `json:"inputs"`
+	MinQuality *float64   `json:"min_quality"`
+	TotalMS    *float64   `json:"total_ms"`
+}
+
+// Plan is what would be done with a job that came now.
+type Plan struct {
+	Model string `json:"model"`
+	Task  string `json:"task"`
+	// Inputs says of each input which modalities are worth sending, and which variant would answer
+	// it. They are empty where the job would be dropped.
+	Inputs   []PlannedInput `json:"inputs"`
+	Strategy map[string]int `json:"strategy"`
+	Quality  float64        `json:"quality"`
+	// FinishMS is when its last answer is expected, from now on.
+	FinishMS   float64 `json:"finish_ms"`
+	MinQuality float64 `json:"min_quality"`
+	TotalMS    float64 `json:"total_ms"`
+	// Kept says that it would be answered in time with the quality asked for; Why is why not.
+	Kept   bool   `json:"kept"`
+	Why    string `json:"why,omitempty"`
+	Worker string `json:"worker,omitempty"`
+}
+
+// PlannedInput is what a plan does with an input.
+type PlannedInput struct {
+	Index      int      `json:"index"`
+	Variant    string   `json:"variant"`
+	Modalities []string `json:"modalities"`
+}
+
+// Plan plans a job whose inputs are yet to come. It changes nothing: by the time that they are
+// there, the plan may be another.
+func (s *Service) Plan(a Asked, d Draft) (*Plan, *Refused) {
+	if d.MinQuality != nil {
+		a.MinQuality = *d.MinQuality
+	}
+	if d.TotalMS != nil {
+		if ns := *d.TotalMS * float64(time.Millisecond); !(ns >= 1 && ns < math.MaxInt64/4) {
+			return nil, bad("total_ms", "invalid_deadline", `"total_ms" is %v; it must be a positive number of milliseconds`, *d.TotalMS)
+		}
+		a.Total = duration(*d.TotalMS)
+	}
+	m, _ := s.find(&a)
+	var there []uint64
+	switch {
+	case m == nil:
+	case len(d.Inputs) > 0 && d.Size != 0 && d.Size != len(d.Inputs):
+		return nil, bad("size", "invalid_value", `"size" is %d, and "inputs" has %d; want one of them`, d.Size, len(d.Inputs))
+	case len(d.Inputs) > mostInputs || d.Size > mostInputs:
+		return nil, bad("size", "job_too_large", "a job of %d inputs; at most %d are looked at", max(d.Size, len(d.Inputs)), mostInputs)
+	case d.Size < 0:
+		return nil, bad("size", "invalid_value", `"size" is %d; a job has at least one input`, d.Size)
+	}
+	for i, names := range d.Inputs {
+		if m == nil {
+			break
+		}
+		mask, unknown := m.mask(names)
+		if unknown != "" {
+			return nil, bad(fmt.Sprintf("inputs[%d]", i), "unknown_modality", "input %d: %s takes no %q; it takes %s", i, m.Name, unknown, strings.Join(m.Modalities, ", "))
+		}
+		there = append(there, mask)
+	}
+	for i := 0; m != nil && len(d.Inputs) == 0 && i < d.Size; i++ {
+		there = append(there, 1<<len(m.Modalities)-1)
+	}
+	j, refused := s.start(&a, nil, there)
+	if refused != nil {
+		return nil, refused
+	}
+	return s.plan(j), nil
+}
+
+// plan is what the best worker would do with the job.
+func (s *Service) plan(j *Job) *Plan {
+	m := j.model
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := s.now()
+	parts := j.split(now + milliseconds(j.Total))
+	out := &Plan{Model: m.Name, Task: m.Tasks[j.task].Name, MinQuality: j.MinQuality, TotalMS: short(milliseconds(j.Total)), Inputs: []PlannedInput{}, Strategy: map[string]int{}}
+	worker, list, err := m.pool.preview(parts, now)
+	if err != nil {
+		if out.Why = err.Error(); err == errLate {
+			out.Why = "no worker can answer it in time with that quality"
+		}
+		return out
+	}
+	out.Worker = m.Workers[worker].Name
+	out.Inputs = make([]PlannedInput, len(j.there))
+	var sum float64
+	for k, x := range parts {
+		rows := x.rows
+		sum += list[k].Quality * float64(len(rows))
+		out.FinishMS = max(out.FinishMS, short(list[k].Finish-now))
+		for option, n := range list[k].Batches {
+			o := &m.Options[m.entries[option].option]
+			for _, row := range rows[:n] {
+				out.Inputs[row] = PlannedInput{row, o.Variant, o.Modalities}
+				out.Strategy[o.Variant]++
+			}
+			rows = rows[n:]
+		}
+	}
+	out.Quality = short(sum / float64(len(j.there)))
+	out.Kept = out.FinishMS <= out.TotalMS
+	return out
+}
+
+// Names are those of the models.
+func (s *Service) Names() string { return s.names() }
+
+// Ready reports whether a worker of the model is up.
+func (s *Service) Ready(name string) bool {
+	m, _ := s.find(&Asked{Model: name})
+	if m == nil {
+		return false
+	}
+	for i := range m.Workers {
+		if m.pool.up == nil || m.pool.up(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// Metadata returns the metadata of the model in the form of the Open Inference Protocol, as an engine
+// that is up has them.
+func (s *Service) Metadata(ctx context.Context, name string) ([]byte, error) {
+	m, _ := s.find(&Asked{Model: name})
+	if m == nil {
+		return nil, fmt.Errorf("there is no model %q", name)
+	}
+	err := errNoneUp
+	for i := range m.Workers {
+		if m.pool.up != nil && !m.pool.up(i) {
+			continue
+		}
+		var text []byte
+		if text, err = describe(ctx, m, &m.Workers[i]); err == nil {
+			return text, nil
+		}
+	}
+	return nil, err
+}
+
+func describe(ctx context.Context, m *model, w *Worker) ([]byte, error) {
+	name := w.Model
+	if name == "" {
+		name = m.Name
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://worker"+inference.PathPrefix+url.PathEscape(name), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := w.transport(0).RoundTrip(r)
+	if err != nil {
+		return nil, fmt.Errorf("the engine on %s: %w", w.Name, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	var object map[string]json.RawMessage
+	if err != nil || response.StatusCode != http.StatusOK || json.Unmarshal(text, &object) != nil || object == nil {
+		return nil, fmt.Errorf("the engine on %s has no metadata of %s: it answered %d", w.Name, name, response.StatusCode)
+	}
+	if object["name"], err = json.Marshal(m.Name); err != nil {
+		return nil, err
+	}
+	return json.Marshal(object)
+}
+
+// IsList reports whether the body, which may be no JSON, has a list of inputs.
+func IsList(body []byte) (list bool) {
+	wire.Members(body, func(key []byte, start, _ int) bool {
+		list = string(key) == "inputs" && body[start] == '['
+		return !list
+	})
+	return list
+}
