@@ -250,6 +250,9 @@ var table = []room{
 		"cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/nn", "router/ort", "router/policy", "workloads",
 		"checkpoints", "checkpoints/onnx", "serving/setting", "serving/backend", "serving/backend/classifier", "serving/backend/decoder", "serving/backend/onnx", "serving/models", "serving/repository"},
 		"whether this build has ONNX Runtime, and where its library is, is known here and nowhere else"},
+	{"cmd/gearshift/digits", []string{
+		"cmd/gearshift/scenario", "cmd/gearshift/onnxruntime", "rl/fused", "rl/supervised", "serving/backend", "serving/models", "workloads/digits"},
+		"a model is made of data: who it is served to is not its business, and a build that only serves leaves it out"},
 	{"cmd/gearshift/cli", []string{"cmd/gearshift/scenario", "cmd/gearshift/onnxruntime", "env/objective", "serving/setting"},
 		"flags and help have one form in all commands: it knows no command"},
 	{"cmd/gearshift/serverapp", []string{

@@ -101,13 +101,13 @@ func (c *Classifier) Parameters() (n int) {
 
 // classifierGraph writes the nodes of a classifier.
 type classifierGraph struct {
-	graph
+	*graph
 	*Classifier
 }
 
 // ONNX is the classifier as a model file, with any batch and any length of text.
 func (c *Classifier) ONNX() []byte {
-	g := &classifierGraph{Classifier: c, graph: graph{Graph: onnxfile.Graph{Name: "classifier"}}}
+	g := &classifierGraph{Classifier: c, graph: &graph{Graph: onnxfile.Graph{Name: "classifier"}}}
 	g.declare()
 	g.shared()
 	fused := ""
@@ -149,16 +149,8 @@ func (g *classifierGraph) shared() {
 	}
 	g.Reals("gain", ones, len(ones))
 	g.Reals("unit", []float32{1})
-	g.Reals("nothing", []float32{0})
-	g.Wholes("zero_1", []int64{0}, 1)
-	g.Wholes("axis_1", []int64{1}, 1)
 	g.Wholes("axis_2", []int64{2}, 1)
-	g.Wholes("labels", []int64{Labels}, 1)
-	for m := range modalityNames {
-		g.Wholes(fmt.Sprintf("column%d", m), []int64{int64(m)}, 1)
-	}
-	rows := g.op("Gather", []string{g.op("Shape", []string{ModalityMask}), "zero_1"})
-	g.Node("Concat", []string{rows, "labels"}, []string{"logits_shape"}, onnxfile.Whole("axis", 0))
+	g.optionalConstants(Labels)
 }
 
 // names are those of a modality's weights.
@@ -172,16 +164,7 @@ func (c *Classifier) names(m string) []string {
 
 // modality is the logits of one modality, zero if no row has it.
 func (g *classifierGraph) modality(m int) string {
-	name := modalityNames[m]
-	column := g.op("Gather", []string{ModalityMask, fmt.Sprintf("column%d", m)}, onnxfile.Whole("axis", 1))
-	wanted := g.op("Greater", []string{g.op("ReduceMax", []string{column}, onnxfile.Whole("keepdims", 0)), "nothing"})
-	there := &classifierGraph{Classifier: g.Classifier, graph: graph{Graph: onnxfile.Graph{Name: name}, prefix: name + "_"}}
-	out := there.encode(m)
-	there.Graph.Output(out, onnxfile.Float32, onnxfile.Any("batch_size"), onnxfile.Fixed(Labels))
-	absent := &onnxfile.Graph{Name: "no_" + name}
-	absent.Node("ConstantOfShape", []string{"logits_shape"}, []string{"no_" + name})
-	absent.Output("no_"+name, onnxfile.Float32, onnxfile.Any("batch_size"), onnxfile.Fixed(Labels))
-	return g.op("If", []string{wanted}, onnxfile.Branch("then_branch", &there.Graph), onnxfile.Branch("else_branch", absent))
+	return g.optional(m, Labels, func(inner *graph) string { return (&classifierGraph{inner, g.Classifier}).encode(m) })
 }
 
 // encode writes the modality's encoder.

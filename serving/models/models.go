@@ -116,7 +116,7 @@ func makeFamily(ctx context.Context, dir string, o Options, done func(string, in
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := writeFolder(folder, files, o.Force); err != nil {
+		if err := Write(folder, files, o.Force); err != nil {
 			return err
 		}
 		done(folder, d.Parameters())
@@ -124,10 +124,19 @@ func makeFamily(ctx context.Context, dir string, o Options, done func(string, in
 	return nil
 }
 
-// writeFolder writes the files next to the folder and then replaces it.
-func writeFolder(folder string, files map[string][]byte, force bool) error {
+// Vacant says why a model's folder could not be written, as far as that is known before:
+// it exists, and is not to be replaced.
+func Vacant(folder string, force bool) error {
 	if _, err := os.Stat(folder); err == nil && !force {
 		return fmt.Errorf("cannot write model: %s already exists; --force replaces it", folder)
+	}
+	return nil
+}
+
+// Write writes the files of a model, by name, next to its folder and then replaces it.
+func Write(folder string, files map[string][]byte, force bool) error {
+	if err := Vacant(folder, force); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("cannot write model: %w", err)

@@ -10,10 +10,10 @@ import (
 const (
 	dark     = 96.0 // gray of the background
 	contrast = 64.0 // what ink adds to it
-	grain    = 96.0 // deviation of the noise of a pixel
+	grain    = 72.0 // deviation of the noise of a pixel
 
 	loudness = 3000.0 // root mean square of the samples
-	hiss     = 2.0    // deviation of the noise, as a multiple of the recording's root mean square
+	hiss     = 1.2    // deviation of the noise, as a multiple of the recording's root mean square
 )
 
 // spoil writes the image at low contrast, with noise on each pixel.

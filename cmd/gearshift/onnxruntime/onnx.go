@@ -31,8 +31,8 @@ func ONNXRuntime() string {
 	return fmt.Sprintf("%s (%s)", version, path)
 }
 
-// available says why there is no ONNX Runtime, if there is none.
-func available() error {
+// Available says why there is no ONNX Runtime, if there is none.
+func Available() error {
 	if _, err := ort.Load(findONNX()); err != nil {
 		return errNoLibrary(err)
 	}

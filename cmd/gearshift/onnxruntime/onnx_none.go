@@ -24,4 +24,5 @@ func openClassifier(Config, int) (classifier.Model, error) { return nil, errNoON
 
 func measureDecoder(string) (decoder.Layout, error) { return decoder.Layout{}, errNoONNX }
 
-func available() error { return errNoONNX }
+// Available says why there is no ONNX Runtime, if there is none.
+func Available() error { return errNoONNX }

@@ -41,7 +41,7 @@ type Repository struct {
 // NewRepository says why there are no models in the folders, or nothing to compute them
 // with.
 func NewRepository(r Repository) (*Repository, error) {
-	if err := available(); err != nil {
+	if err := Available(); err != nil {
 		return nil, err
 	}
 	list, err := r.Models()

@@ -188,6 +188,7 @@ func TestBadRequests(t *testing.T) {
 		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10))):            "it holds no sound",
 		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10, 1, 2)[:46])): `it is truncated: of the 4 bytes of its part \"data\" there are 2`,
 		fmt.Sprintf(`{"image": %q}`, cut(white(t, 9, 5), 60)):            "it is truncated: the file ends within the image",
+		fmt.Sprintf(`{"image": %q}`, cut(white(t, 9, 5), 45)):            "it is truncated: the file ends within the image",
 		fmt.Sprintf(`{"image": %q}`, cut(white(t, 9, 5), 24)):            "it is truncated: the file ends within the image",
 		fmt.Sprintf(`{"audio": %q}`, in64(wav(1, 1, 16, 10, 1)[:30])):    `it is truncated: of the 16 bytes of its part \"fmt \" there are 10`,
 	} {

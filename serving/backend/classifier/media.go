@@ -50,7 +50,8 @@ func readImage(data []byte, side int) ([]float32, error) {
 
 // ended says what is wrong with a file that ends too early.
 func ended(err error) error {
-	if errors.Is(err, io.EOF) || strings.HasSuffix(err.Error(), io.ErrUnexpectedEOF.Error()) { // which image/png does not wrap
+	text := err.Error() // image/png does not wrap
+	if errors.Is(err, io.EOF) || strings.HasSuffix(text, io.ErrUnexpectedEOF.Error()) || strings.HasSuffix(text, "not enough pixel data") {
 		return errors.New("it is truncated: the file ends within the image")
 	}
 	return err

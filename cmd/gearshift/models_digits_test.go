@@ -1,0 +1,73 @@
+//go:build !serveonly
+
+package main
+
+import (
+	"encoding/base64"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestModelsMakeDigitsRefuses(t *testing.T) {
+	dir := t.TempDir()
+	digits := func(more ...string) []string {
+		return append([]string{"models", "make", "--family", "digits"}, more...)
+	}
+	fail(t, digits(), "--out DIR", "--samples DIR")
+	fail(t, digits("--out", dir, "--steps", "0"), "--steps 0: want 1 or more")
+	fail(t, digits("--out", dir, "--context", "64"), "--context is for models of text")
+	fail(t, digits("--out", dir, "--concat"), "--concat is for models of text")
+	fail(t, digits("--out", dir, "--size", "wide=3x2048"), "at most 1024 wide")
+	fail(t, digits("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 to")
+	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits")
+	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits")
+}
+
+// A model of digits is made, served, and answers samples as files; what it lacks, and
+// what is truncated, is refused.
+func TestDigitsAreServed(t *testing.T) {
+	needONNX(t)
+	dir := t.TempDir()
+	samples := filepath.Join(dir, "samples")
+	out := succeed(t, "models", "make", "--family", "digits", "--out", dir, "--size", "tiny=2x16", "--steps", "1", "--samples", samples, "--sample-count", "4")
+	for _, want := range []string{samples + ": 4 held-out digits", filepath.Join(dir, "tiny") + ": 0.0 million parameters", "standard error", "quality: {tiny-image: 0."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("models make prints %s; want %q", out, want)
+		}
+	}
+	p := startProcess(t, "engine", "--model", filepath.Join(dir, "tiny"), "--addr", "127.0.0.1:0")
+	e := &engineProcess{p, "http://" + p.listens(t)}
+	file, err := os.Open(filepath.Join(samples, "labels.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows, err := csv.NewReader(file).ReadAll()
+	if err != nil || len(rows) != 5 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	read := func(name string, cut int) string {
+		data, err := os.ReadFile(filepath.Join(samples, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.StdEncoding.EncodeToString(data[:len(data)-cut])
+	}
+	const path = "/v1/gearshift/classify"
+	var inputs []string
+	for _, row := range rows[1:] {
+		inputs = append(inputs, fmt.Sprintf(`{"image": %q, "audio": %q}`, read(row[1], 0), read(row[2], 0)))
+	}
+	e.expect(t, "POST", path, `{"model": "tiny", "inputs": [`+strings.Join(inputs, ",")+`]}`, http.StatusOK, `"index":3`, `"modalities":["image","audio"]`)
+	e.expect(t, "POST", path, fmt.Sprintf(`{"model": "tiny", "audio": %q}`, read(rows[1][2], 0)), http.StatusOK, `"modalities":["audio"]`)
+	e.expect(t, "POST", path, fmt.Sprintf(`{"model": "tiny", "image": %q}`, read(rows[1][1], 40)), http.StatusBadRequest, "it is truncated")
+	e.expect(t, "POST", path, fmt.Sprintf(`{"model": "tiny", "audio": %q}`, read(rows[1][2], 40)), http.StatusBadRequest, "it is truncated")
+	e.expect(t, "POST", path, `{"model": "tiny", "input": "seven"}`, http.StatusBadRequest, "the model tiny does not take", "it takes image, audio")
+	e.expect(t, "GET", "/v2/models/tiny", "", http.StatusOK, `"name":"pixel_values"`, `"shape":[-1,3,28,28]`, `"name":"input_values"`)
+	e.expect(t, "GET", "/v1/models", "", http.StatusOK, `"tiny"`)
+}
