@@ -104,39 +104,28 @@ func (c *Config) Quickest() []*profile.Profile {
 
 func (c *Config) validate() error {
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	faultIf := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
 	if c.Table == nil || c.Balancer == nil || c.Open == nil {
 		return errors.New("cannot make environment: Table, Balancer and Open are required")
 	}
-	if n := len(c.Table.Replicas); len(c.Profiles) != n || len(c.KVTokens) != n {
-		fault("%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
-	}
-	if c.Declared != nil && len(c.Declared) != len(c.Profiles) {
-		fault("%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
-	}
-	if c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts) {
-		fault("%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
-	}
+	n := len(c.Table.Replicas)
+	faultIf(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	faultIf(c.Declared != nil && len(c.Declared) != len(c.Profiles), "%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
+	faultIf(c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts), "%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
 	for i, s := range c.Slowdowns {
-		if err := s.Validate(); err != nil && s != (engine.Slowdown{}) {
-			fault("host %d: %w", i, err)
-		}
+		err := s.Validate()
+		faultIf(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
 	}
-	c.checkControl(fault)
-	if c.Limit < 0 {
-		fault("a limit of %d decisions", c.Limit)
-	}
-	if c.AsServed != nil && c.Routers.Number > 1 {
-		fault("%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
-	}
-	if err := c.Routers.validate(); err != nil {
-		faults = append(faults, err)
-	}
-	if err := checkLosses(c.Losses, c.Table); err != nil {
-		faults = append(faults, err)
-	}
-	if len(faults) > 0 {
-		return fmt.Errorf("cannot make environment: %w", errors.Join(faults...))
+	c.checkControl(faultIf)
+	faultIf(c.Limit < 0, "a limit of %d decisions", c.Limit)
+	faultIf(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
+	faults = append(faults, c.Routers.validate(), checkLosses(c.Losses, c.Table))
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("cannot make environment: %w", err)
 	}
 	return nil
 }

@@ -30,19 +30,13 @@ type Evidence struct {
 func (v Evidence) on() bool { return v.Probe > 0 }
 
 // checkControl reports each setting of the controllers that cannot hold.
-func (c *Config) checkControl(fault func(format string, args ...any)) {
-	if n := len(c.Table.Replicas); c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n {
-		fault("%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
-	}
-	if c.Evidence.Probe < 0 || c.Evidence.Connect < 0 {
-		fault("probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
-	}
-	if c.Controllers != nil && c.Routers.Number > 1 {
-		fault("controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
-	}
-	if c.Evidence.on() && c.Controllers == nil {
-		fault("evidence of failures needs a controller that acts on it")
-	}
+func (c *Config) checkControl(faultIf func(bad bool, format string, args ...any)) {
+	n := len(c.Table.Replicas)
+	faultIf(c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n,
+		"%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
+	faultIf(c.Evidence.Probe < 0 || c.Evidence.Connect < 0, "probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
+	faultIf(c.Controllers != nil && c.Routers.Number > 1, "controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
+	faultIf(c.Evidence.on() && c.Controllers == nil, "evidence of failures needs a controller that acts on it")
 }
 
 // startControllers makes the episode's controllers, and schedules the probes that some of

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"gearshift/workloads/traces"
 )
 
 // Request is one served request: its tokens, and its times in seconds from the
@@ -76,7 +78,7 @@ const maxRow = 1 << 20
 // line and what is wrong there. Clock is how many of the earliest rows may show how the clock of
 // the arrivals lies to the engine's; 0 for all.
 func ReadLog(r io.Reader, name string, clock int) (*Log, error) {
-	r, err := plain(r)
+	r, err := traces.Plain(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -1,34 +1,16 @@
 package fit
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
-	"time"
-)
 
-// plain is the text of a log, unpacked if it is compressed.
-func plain(r io.Reader) (io.Reader, error) {
-	in := bufio.NewReader(r)
-	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte("\x1f\x8b")) {
-		unpacked, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, err
-		}
-		in = bufio.NewReader(unpacked)
-	}
-	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\ufeff")) {
-		_, _ = in.Discard(3) // just peeked: cannot fail
-	}
-	return in, nil
-}
+	"gearshift/workloads/traces"
+)
 
 // columns are the header of a log of comma-separated values; none of JSON lines.
 type columns struct {
@@ -122,19 +104,7 @@ func numeric(v any) (float64, bool) {
 		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			return x, true
 		}
-		return date(v)
-	}
-	return 0, false
-}
-
-// date reads ISO 8601, with T or a space, in any zone or none, as seconds since 1970.
-func date(s string) (float64, bool) {
-	s = strings.TrimSuffix(s, " UTC")
-	if len(s) > 10 && (s[10] == 'T' || s[10] == 't') {
-		s = s[:10] + " " + s[11:]
-	}
-	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07", " Z07:00", " Z0700"} {
-		if at, err := time.Parse("2006-01-02 15:04:05"+zone, s); err == nil {
+		if at, ok := traces.Timestamp(v); ok {
 			return float64(at.Unix()) + float64(at.Nanosecond())*1e-9, true
 		}
 	}

@@ -66,7 +66,7 @@ var table = []room{
 		"a report judges deciders through its own interface, learned or not"},
 	{"env/evaluation/logged", []string{"env", "env/evaluation", "workloads", "router/fleet", "router/profile"},
 		"what was logged is judged by the same deciders and the same simulator, whoever logged it"},
-	{"env/fit", []string{"env/engine", "router/profile"},
+	{"env/fit", []string{"env/engine", "router/profile", "workloads/traces"},
 		"a log of one engine's requests is explained by one engine: no router, no fleet, no scenario"},
 	{"env/fit/steady", []string{"env/fit", "router/profile"},
 		"controlled loads are explained by the latency model alone: nothing is simulated, nothing measured"},

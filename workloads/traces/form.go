@@ -63,7 +63,7 @@ func anyClock(unit float64) func(string) (instant, bool) {
 		text = strings.TrimSpace(text)
 		x, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			at, ok := parseTimestamp(text)
+			at, ok := Timestamp(text)
 			return instant{at, true, text}, ok
 		}
 		for _, epoch := range []float64{1e-9, 1e-6, 1e-3, 1} {
@@ -93,8 +93,8 @@ func exact(text string, epoch, part float64) time.Duration {
 	return time.Duration(n)
 }
 
-// parseTimestamp reads the date of ISO 8601, with T or a space, in any zone or none.
-func parseTimestamp(s string) (time.Time, bool) {
+// Timestamp reads the date of ISO 8601, with T or a space, in any zone or none.
+func Timestamp(s string) (time.Time, bool) {
 	s = strings.TrimSuffix(s, " UTC")
 	if len(s) > 10 && (s[10] == 'T' || s[10] == 't') {
 		s = s[:10] + " " + s[11:]

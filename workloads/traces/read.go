@@ -78,20 +78,12 @@ func (o Reading) Load(ref string) (*Trace, error) {
 // other row that is not right is an error of the form
 // "file:line: column X: what is wrong; what would be right".
 func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
-	in := bufio.NewReader(r)
-	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte("\x1f\x8b")) {
-		plain, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read trace %q: %w", name, err)
-		}
-		in = bufio.NewReader(plain)
+	text, err := Plain(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read trace %q: %w", name, err)
 	}
-	in = bufio.NewReader(&lineGuard{r: in})
-	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\ufeff")) {
-		_, _ = in.Discard(3) // just peeked: cannot fail
-	}
+	in := bufio.NewReader(&lineGuard{r: text})
 	t := &tracer{Trace: &Trace{Name: name}, Reading: o}
-	var err error
 	if first, _ := in.Peek(1); isJSONL(name) || string(first) == "{" {
 		err = t.readJSONL(in)
 	} else {
@@ -106,6 +98,22 @@ func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
 		return nil, fmt.Errorf("%s: no requests; at least one would be right", name)
 	}
 	return t.Trace, nil
+}
+
+// Plain is the text of a file, unpacked if it is compressed and without a byte-order mark.
+func Plain(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte("\x1f\x8b")) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReader(unpacked)
+	}
+	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\ufeff")) {
+		_, _ = in.Discard(3) // just peeked: cannot fail
+	}
+	return in, nil
 }
 
 func isJSONL(name string) bool {

@@ -56,6 +56,15 @@ func RefuseFlags(f *pflag.FlagSet, as string, names ...string) error {
 	return errors.Join(faults...)
 }
 
+// FaultIf returns an error of that text where bad holds, and nil otherwise. What several flags
+// have to hold is then a list: of errors.Join for all faults, of cmp.Or for the first.
+func FaultIf(bad bool, format string, args ...any) error {
+	if bad {
+		return fmt.Errorf(format, args...)
+	}
+	return nil
+}
+
 // mostSeeds is the most seeds that fit in memory: the results of each run are kept to the end.
 const mostSeeds = 100_000
 

@@ -1,6 +1,7 @@
 package evalcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -70,20 +71,13 @@ Workloads:  ` + workloads.Forms,
 }
 
 func (o *boundOptions) validate() error {
-	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
-		return err
-	}
-	switch {
-	case o.requests < 1:
-		return fmt.Errorf("--requests %d: at least 1 is needed", o.requests)
-	case o.passes < 1:
-		return fmt.Errorf("--passes %d: at least 1 is needed", o.passes)
-	case o.horizon < 0:
-		return fmt.Errorf("a horizon of %v lies in the past", o.horizon)
-	case !slices.Contains([]string{"table", "json"}, o.format):
-		return fmt.Errorf("--format %q: want one of table, json", o.format)
-	}
-	return nil
+	return cmp.Or(
+		cli.CheckSeeds("--seeds", o.seeds),
+		cli.FaultIf(o.requests < 1, "--requests %d: at least 1 is needed", o.requests),
+		cli.FaultIf(o.passes < 1, "--passes %d: at least 1 is needed", o.passes),
+		cli.FaultIf(o.horizon < 0, "a horizon of %v lies in the past", o.horizon),
+		cli.FaultIf(!slices.Contains([]string{"table", "json"}, o.format), "--format %q: want one of table, json", o.format),
+	)
 }
 
 // BoundReport is what bound prints as JSON.

@@ -125,32 +125,20 @@ func (o *evalOptions) flags(c *cobra.Command) {
 const mostRouters = 1000
 
 func (o *evalOptions) validate() error {
-	var faults []error
-	if !slices.Contains(evaluation.Formats, o.format) {
-		faults = append(faults, fmt.Errorf("--format %q: want one of %s", o.format, strings.Join(evaluation.Formats, ", ")))
+	clairvoyant := ""
+	if i := slices.IndexFunc(o.policies, policies.IsClairvoyant); i >= 0 {
+		clairvoyant = o.policies[i]
 	}
-	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
-		faults = append(faults, err)
-	}
-	if o.requests < 0 {
-		faults = append(faults, fmt.Errorf("--requests %d is negative", o.requests))
-	}
-	if o.routers.Number < 1 || o.routers.Number > mostRouters {
-		faults = append(faults, fmt.Errorf("--routers %d: want 1 to %d", o.routers.Number, mostRouters))
-	}
-	if o.routers.Gauges < 0 {
-		faults = append(faults, fmt.Errorf("--gauge-interval %v is negative; 0s is never", o.routers.Gauges))
-	}
-	if i := slices.IndexFunc(o.policies, policies.IsClairvoyant); i >= 0 && o.routers.Number > 1 {
-		faults = append(faults, fmt.Errorf("--routers %d: a clairvoyant such as %s sees the whole fleet; want 1", o.routers.Number, o.policies[i]))
-	}
-	if o.asServed && o.routers.Number > 1 {
-		faults = append(faults, fmt.Errorf("--as-served with --routers %d: requests wait in one router; want 1", o.routers.Number))
-	}
-	if i := slices.IndexFunc(o.policies, policies.IsClairvoyant); i >= 0 && o.asServed {
-		faults = append(faults, fmt.Errorf("--as-served: a clairvoyant such as %s plays copies of the simulator, which cannot be made while requests wait", o.policies[i]))
-	}
-	return errors.Join(append(faults, o.tune.validate())...)
+	return errors.Join(
+		cli.FaultIf(!slices.Contains(evaluation.Formats, o.format), "--format %q: want one of %s", o.format, strings.Join(evaluation.Formats, ", ")),
+		cli.CheckSeeds("--seeds", o.seeds),
+		cli.FaultIf(o.requests < 0, "--requests %d is negative", o.requests),
+		cli.FaultIf(o.routers.Number < 1 || o.routers.Number > mostRouters, "--routers %d: want 1 to %d", o.routers.Number, mostRouters),
+		cli.FaultIf(o.routers.Gauges < 0, "--gauge-interval %v is negative; 0s is never", o.routers.Gauges),
+		cli.FaultIf(clairvoyant != "" && o.routers.Number > 1, "--routers %d: a clairvoyant such as %s sees the whole fleet; want 1", o.routers.Number, clairvoyant),
+		cli.FaultIf(o.asServed && o.routers.Number > 1, "--as-served with --routers %d: requests wait in one router; want 1", o.routers.Number),
+		cli.FaultIf(clairvoyant != "" && o.asServed, "--as-served: a clairvoyant such as %s plays copies of the simulator, which cannot be made while requests wait", clairvoyant),
+		o.tune.validate())
 }
 
 // defaults fills what the flags leave open.

@@ -2,7 +2,6 @@ package evalcmd
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -37,14 +36,7 @@ func (o *tuneOptions) aim(s *scenario.Scenario) {
 }
 
 func (o *tuneOptions) validate() error {
-	var faults []error
-	if err := cli.CheckSeeds("--tune-seeds", o.Seeds); err != nil {
-		faults = append(faults, err)
-	}
-	if o.Trials < 1 {
-		faults = append(faults, fmt.Errorf("--tune-trials %d: at least 1 is needed", o.Trials))
-	}
-	return errors.Join(faults...)
+	return errors.Join(cli.CheckSeeds("--tune-seeds", o.Seeds), cli.FaultIf(o.Trials < 1, "--tune-trials %d: at least 1 is needed", o.Trials))
 }
 
 // further lists the best rule of each family that is not among the references.

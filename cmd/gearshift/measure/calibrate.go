@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,33 +135,19 @@ func stepNames() []string {
 }
 
 func (o *calibrateOptions) check() error {
-	if o.scenario == "" {
-		return errors.New("--scenario is missing: the scenario with the engines that it serves")
+	positive := func(flag string, value time.Duration) error {
+		return cli.FaultIf(value <= 0, "--%s %v: want a time above 0", flag, value)
 	}
-	if o.dir == "" {
-		return errors.New("--dir DIR is missing: the folder for the output of each step")
-	}
-	if o.from != "" && !slices.Contains(stepNames(), o.from) {
-		return fmt.Errorf("--from %q: the steps are %s", o.from, strings.Join(stepNames(), ", "))
-	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-	}{{"measure-time", o.measure}, {"replay-time", o.replay}, {"validate-time", o.validate}} {
-		if d.value <= 0 {
-			return fmt.Errorf("--%s %v: want a time above 0", d.flag, d.value)
-		}
-	}
-	if err := cli.CheckSeeds("--seeds", o.seeds); err != nil {
-		return err
-	}
-	if o.turns < 0 {
-		return fmt.Errorf("--turns %d: want a number, or 0 to validate what was measured at first", o.turns)
-	}
-	if o.repetitions < 1 || o.tries < 1 || o.replayTries < 1 || o.requests < 0 || o.trials < 0 {
-		return fmt.Errorf("--repetitions %d --validate-tries %d --replay-tries %d --requests %d --tune-trials %d: want at least 1, 1, 1, 0 and 0", o.repetitions, o.tries, o.replayTries, o.requests, o.trials)
-	}
-	return nil
+	return cmp.Or(
+		cli.FaultIf(o.scenario == "", "--scenario is missing: the scenario with the engines that it serves"),
+		cli.FaultIf(o.dir == "", "--dir DIR is missing: the folder for the output of each step"),
+		cli.FaultIf(o.from != "" && !slices.Contains(stepNames(), o.from), "--from %q: the steps are %s", o.from, strings.Join(stepNames(), ", ")),
+		positive("measure-time", o.measure), positive("replay-time", o.replay), positive("validate-time", o.validate),
+		cli.CheckSeeds("--seeds", o.seeds),
+		cli.FaultIf(o.turns < 0, "--turns %d: want a number, or 0 to validate what was measured at first", o.turns),
+		cli.FaultIf(o.repetitions < 1 || o.tries < 1 || o.replayTries < 1 || o.requests < 0 || o.trials < 0,
+			"--repetitions %d --validate-tries %d --replay-tries %d --requests %d --tune-trials %d: want at least 1, 1, 1, 0 and 0", o.repetitions, o.tries, o.replayTries, o.requests, o.trials),
+	)
 }
 
 func calibrate(ctx context.Context, o calibrateOptions, p Program, stdout, stderr io.Writer) error {

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -65,13 +66,11 @@ and the command that simulates the same.`,
 }
 
 func (o *replayOptions) validate() error {
-	if o.format != "table" && o.format != "json" {
-		return fmt.Errorf("--format %q: want table or json", o.format)
-	}
-	if !(o.rate >= 0) || o.duration < 0 { // NaN is no rate either
-		return fmt.Errorf("--rate %v --duration %v: want numbers that are not negative", o.rate, o.duration)
-	}
-	return nil
+	return cmp.Or(
+		tableOrJSON(o.format),
+		// NaN is no rate either.
+		cli.FaultIf(!(o.rate >= 0) || o.duration < 0, "--rate %v --duration %v: want numbers that are not negative", o.rate, o.duration),
+	)
 }
 
 func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer) error {

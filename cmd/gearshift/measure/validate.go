@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -122,10 +123,7 @@ func (o *validateOptions) against(c *cobra.Command, log *pflag.FlagSet) error {
 	if log.Changed("fit-first") || o.running.Scenario == "" {
 		return fmt.Errorf("--requests FILE is missing: the log to fit, JSON lines; or --scenario S, to validate what is running")
 	}
-	if o.format != "table" && o.format != "json" {
-		return fmt.Errorf("--format %q: want table or json", o.format)
-	}
-	if err := noneOf(log, "scenario"); err != nil {
+	if err := cmp.Or(tableOrJSON(o.format), noneOf(log, "scenario")); err != nil {
 		return err
 	}
 	for _, name := range []string{"out", "batches", "prompts"} {
@@ -200,22 +198,17 @@ type logValidation struct {
 }
 
 func (o *validateOptions) validate() error {
-	if err := o.logOptions.validate(); err != nil {
-		return err
-	}
-	if o.format != "table" && o.format != "json" {
-		return fmt.Errorf("--format %q: want table or json", o.format)
-	}
-	if !(o.deadline >= 0) {
-		return fmt.Errorf("--deadline %v: want milliseconds per token", o.deadline)
-	}
-	if o.first == 0 {
-		return fmt.Errorf("--fit-first N is missing: how many requests to fit, at least %d; the others are predicted", fit.Fewest)
-	}
-	if o.first < fit.Fewest {
-		return fmt.Errorf("--fit-first %d: too few requests to fit; at least %d are needed", o.first, fit.Fewest)
-	}
-	return nil
+	return cmp.Or(
+		o.logOptions.validate(),
+		tableOrJSON(o.format),
+		cli.FaultIf(!(o.deadline >= 0), "--deadline %v: want milliseconds per token", o.deadline),
+		cli.FaultIf(o.first == 0, "--fit-first N is missing: how many requests to fit, at least %d; the others are predicted", fit.Fewest),
+		cli.FaultIf(o.first < fit.Fewest, "--fit-first %d: too few requests to fit; at least %d are needed", o.first, fit.Fewest),
+	)
+}
+
+func tableOrJSON(format string) error {
+	return cli.FaultIf(format != "table" && format != "json", "--format %q: want table or json", format)
 }
 
 func validate(o validateOptions, stdout, stderr io.Writer) error {

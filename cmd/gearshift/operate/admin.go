@@ -120,7 +120,7 @@ func (o *operator) order(c *cobra.Command, order string, body policyOrder) error
 	if now.Note != "" {
 		fmt.Fprintln(c.ErrOrStderr(), "gearshift:", now.Note)
 	}
-	return writePolicies(c.OutOrStdout(), &now)
+	return writePolicies(c.OutOrStdout(), now)
 }
 
 // nameAlone explains a stored policy's name without a version in an order.
@@ -166,31 +166,53 @@ Policies: ` + policies.Forms + "\n" + nameAlone,
 }
 
 func newPolicyStatus() *cobra.Command {
-	var o operator
-	var format string
-	c := &cobra.Command{
-		Use: "status", Short: "Tell which policies a running router has, and how they compare", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if format != "text" && format != "json" {
-				return fmt.Errorf("--format %q: want text or json", format)
-			}
-			var now trial.Policies
-			if err := o.ask(c.Context(), http.MethodGet, "/admin/policy", nil, &now); err != nil {
-				return err
-			}
-			if format == "json" {
-				return output.JSON(c.OutOrStdout(), now)
-			}
-			return writePolicies(c.OutOrStdout(), &now)
-		},
+	return shown(&cobra.Command{
+		Use: "status", Short: "Tell which policies a running router has, and how they compare",
+	}, "/admin/policy", func(p trial.Policies) any { return p }, writePolicies)
+}
+
+// format is how a command prints what it has found.
+type format string
+
+func (f *format) flag(c *cobra.Command) {
+	c.Flags().StringVar((*string)(f), "format", "text", "text or json")
+}
+
+// json reports whether it is JSON, and not text.
+func (f format) json() (bool, error) {
+	if f != "text" && f != "json" {
+		return false, fmt.Errorf("--format %q: want text or json", string(f))
 	}
-	c.Flags().StringVar(&format, "format", "text", "text or json")
+	return f == "json", nil
+}
+
+// shown makes c a command that prints what a running router's admin listener answers at the path:
+// in words, or as JSON what of it is to be listed.
+func shown[T any](c *cobra.Command, path string, listed func(T) any, words func(io.Writer, T) error) *cobra.Command {
+	var o operator
+	var f format
+	c.Args = cobra.NoArgs
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		asJSON, err := f.json()
+		if err != nil {
+			return err
+		}
+		var now T
+		if err := o.ask(c.Context(), http.MethodGet, path, nil, &now); err != nil {
+			return err
+		}
+		if asJSON {
+			return output.JSON(c.OutOrStdout(), listed(now))
+		}
+		return words(c.OutOrStdout(), now)
+	}
+	f.flag(c)
 	o.flags(c, localAdmin())
 	return c
 }
 
 // writePolicies prints the policies of a router, for people.
-func writePolicies(w io.Writer, p *trial.Policies) error {
+func writePolicies(w io.Writer, p trial.Policies) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "in charge: %s\n", trainedFor(p.InCharge, p.Objective))
 	if p.Earlier != nil {

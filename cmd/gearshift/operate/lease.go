@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gearshift/cmd/gearshift/cli"
-	"gearshift/cmd/gearshift/output"
 	"gearshift/serving/leasing"
 )
 
@@ -20,34 +19,16 @@ func NewLeaseCommand() *cobra.Command {
 }
 
 func newLeaseList() *cobra.Command {
-	var o operator
-	var format string
-	c := &cobra.Command{
-		Use: "ls", Short: "List the leases that a running router has given out", Args: cobra.NoArgs,
+	return shown(&cobra.Command{
+		Use: "ls", Short: "List the leases that a running router has given out",
 		Example: "  gearshift lease ls\n  gearshift lease ls --format json --admin http://10.0.0.7:8081",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if format != "text" && format != "json" {
-				return fmt.Errorf("--format %q: want text or json", format)
-			}
-			var now leasing.Leases
-			if err := o.ask(c.Context(), http.MethodGet, "/admin/leases", nil, &now); err != nil {
-				return err
-			}
-			if format == "json" {
-				return output.JSON(c.OutOrStdout(), now.Leases)
-			}
-			return writeLeases(c.OutOrStdout(), now.Leases)
-		},
-	}
-	c.Flags().StringVar(&format, "format", "text", "text or json")
-	o.flags(c, localAdmin())
-	return c
+	}, "/admin/leases", func(now leasing.Leases) any { return now.Leases }, writeLeases)
 }
 
-func writeLeases(w io.Writer, list []leasing.LeaseStatus) error {
+func writeLeases(w io.Writer, now leasing.Leases) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LEASE\tKEY\tTASK\tREPLICA\tPROMPT\tAGE\tEXPIRES IN")
-	for _, l := range list {
+	for _, l := range now.Leases {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%.0fs\t%.0fs\n", l.ID, cmp.Or(l.Key, "-"), l.Task, l.Replica, l.PromptTokens, l.AgeS, l.ExpiresS)
 	}
 	return t.Flush()

@@ -25,22 +25,14 @@ import (
 
 // shape is how ls and show print: short, wide, or for programs.
 type shape struct {
-	format string
+	format format
 	wide   bool
 }
 
 // flags lets a command print in each shape.
 func (s *shape) flags(c *cobra.Command, wide string) {
-	c.Flags().StringVar(&s.format, "format", "text", "text or json")
+	s.format.flag(c)
 	c.Flags().BoolVar(&s.wide, "wide", false, wide)
-}
-
-// json says whether programs read what is printed.
-func (s *shape) json() (bool, error) {
-	if s.format != "text" && s.format != "json" {
-		return false, fmt.Errorf("--format %q: want text or json", s.format)
-	}
-	return s.format == "json", nil
 }
 
 func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
@@ -48,7 +40,7 @@ func newPolicyList(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List the stored versions", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := s.json()
+			asJSON, err := s.format.json()
 			if err != nil {
 				return err
 			}
@@ -176,7 +168,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show NAME[@VERSION]", Short: "Show what is known of a stored policy", Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {
-			asJSON, err := s.json()
+			asJSON, err := s.format.json()
 			if err != nil {
 				return err
 			}

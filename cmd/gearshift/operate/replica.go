@@ -36,34 +36,10 @@ restart of the router.`),
 }
 
 func newReplicaList() *cobra.Command {
-	var o operator
-	var format string
-	c := &cobra.Command{
-		Use: "ls", Short: "List the replicas of a running router, with their states", Args: cobra.NoArgs,
+	return shown(&cobra.Command{
+		Use: "ls", Short: "List the replicas of a running router, with their states",
 		Example: "  gearshift replica ls\n  gearshift replica ls --format json --admin http://10.0.0.7:8081",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if format != "text" && format != "json" {
-				return fmt.Errorf("--format %q: want text or json", format)
-			}
-			list, err := o.replicas(c.Context())
-			if err != nil {
-				return err
-			}
-			if format == "json" {
-				return output.JSON(c.OutOrStdout(), list)
-			}
-			return writeReplicas(c.OutOrStdout(), list)
-		},
-	}
-	c.Flags().StringVar(&format, "format", "text", "text or json")
-	o.flags(c, localAdmin())
-	return c
-}
-
-// replicas asks the router for the states of its replicas.
-func (o *operator) replicas(ctx context.Context) (list []overview.ReplicaStatus, err error) {
-	err = o.ask(ctx, http.MethodGet, "/admin/replicas", nil, &list)
-	return list, err
+	}, "/admin/replicas", func(list []overview.ReplicaStatus) any { return list }, writeReplicas)
 }
 
 func writeReplicas(w io.Writer, list []overview.ReplicaStatus) error {
@@ -106,7 +82,7 @@ type replicaOrder struct {
 	wait    bool
 	timeout time.Duration
 	level   int
-	format  string
+	format  format
 }
 
 func newReplicaOrder(verb, short, long string) *cobra.Command {
@@ -118,7 +94,7 @@ func newReplicaOrder(verb, short, long string) *cobra.Command {
 		Args:    cli.One,
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0]) },
 	}
-	c.Flags().StringVar(&o.format, "format", "text", "text or json")
+	o.format.flag(c)
 	if verb != "undrain" {
 		c.Flags().BoolVar(&o.wait, "wait", false, "return once it is done, or has failed")
 		c.Flags().DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long to wait, with --wait")
@@ -135,9 +111,10 @@ func newReplicaOrder(verb, short, long string) *cobra.Command {
 
 // run gives the order, and prints the replica's state before and after it.
 func (o *replicaOrder) run(c *cobra.Command, name string) error {
+	asJSON, err := o.format.json()
 	switch {
-	case o.format != "text" && o.format != "json":
-		return fmt.Errorf("--format %q: want text or json", o.format)
+	case err != nil:
+		return err
 	case o.wait && o.timeout <= 0:
 		return fmt.Errorf("--timeout %v: want a positive time such as 5m", o.timeout)
 	}
@@ -162,7 +139,7 @@ func (o *replicaOrder) run(c *cobra.Command, name string) error {
 	if err := o.unfollowed(&after); err != nil {
 		return err
 	}
-	if o.format == "json" {
+	if asJSON {
 		return output.JSON(c.OutOrStdout(), map[string]any{"before": before, "after": after, "took_s": time.Since(began).Seconds()})
 	}
 	took := ""
@@ -184,8 +161,8 @@ func (o *replicaOrder) unfollowed(r *overview.ReplicaStatus) error {
 
 // replica asks for the state of one replica.
 func (o *replicaOrder) replica(ctx context.Context, name string) (overview.ReplicaStatus, error) {
-	list, err := o.replicas(ctx)
-	if err != nil {
+	var list []overview.ReplicaStatus
+	if err := o.ask(ctx, http.MethodGet, "/admin/replicas", nil, &list); err != nil {
 		return overview.ReplicaStatus{}, err
 	}
 	names := make([]string, len(list))
