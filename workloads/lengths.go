@@ -10,7 +10,7 @@ import (
 )
 
 // Lengths is the configuration of how many tokens a prompt or an output has.
-// Every length drawn is at least 1, but for outputs that are none. The keys that belong to
+// Every length drawn is at least 1, except outputs that are none. The keys that belong to
 // each distribution:
 //
 //	none       for outputs alone: answers without output tokens, such as classes

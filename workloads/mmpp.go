@@ -47,7 +47,7 @@ func NewMMPP(q [][]float64, rates []float64) (*MMPP, error) {
 	return m, nil
 }
 
-// cumulative sums the row but for element i, which counts as zero.
+// cumulative sums the row without element i, which counts as zero.
 func cumulative(row []float64, i int) []float64 {
 	sums := make([]float64, len(row))
 	var sum float64

@@ -27,11 +27,11 @@ type Settings struct {
 	// Fits is how many tokens any replica can hold of one request: a trace's own
 	// token counts are cut to it by [Fit]. Zero is no bound.
 	Fits int
-	// Notice, if not nil, is called with a line on what of a trace is left out.
+	// Notice, if not nil, is called with a line on the requests of a trace that are left out.
 	Notice func(string)
 }
 
-// room is what fits beside the longest prompt (0: anything).
+// room is what fits next to the longest prompt (0: anything).
 func (s Settings) room() int {
 	if s.Fits == 0 {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Outputs is output lengths in place of those that a scenario declares: Factor
+// Outputs is output lengths that replace those of a scenario: Factor
 // times as long, max included, or of another distribution, cut where the
 // declared ones are. The zero value leaves them.
 type Outputs struct {
@@ -18,7 +18,7 @@ type Outputs struct {
 }
 
 // parseOutputs reads "x2", "lognormal,256,1.2" and the like: the distribution
-// with its keys in the order of [Lengths], but for max.
+// with its keys in the order of [Lengths], without max.
 func parseOutputs(text string) (Outputs, error) {
 	if strings.HasPrefix(text, "x") {
 		factor, err := parseFactor(text)
@@ -113,7 +113,7 @@ func (o Outputs) shape(declared Shape, room int) (Shape, error) {
 	return s, nil
 }
 
-// of is the lengths in place of the declared ones. room is what fits beside the
+// of is the lengths that replace the declared ones. room is what fits next to the
 // longest prompt (0: anything); the declared ones fit in any case.
 func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 	l := o.Lengths
@@ -125,7 +125,7 @@ func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 	case optionalKeys(l.Distribution) > 0:
 		l.Max = declared.Max
 	}
-	// Those in place of constant ones have no max; those longer than lengths that reach
+	// Those that replace constant ones have no max; those longer than lengths that reach
 	// as far as fits reach no further.
 	if l.Unbounded() || o.Factor > 0 && optionalKeys(l.Distribution) > 0 && declared.Max == room {
 		l.Max = room

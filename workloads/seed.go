@@ -6,7 +6,7 @@ import "math/rand/v2"
 // meet, so nothing is ever evaluated on a workload that it was trained on.
 type Domain uint8
 
-// The domains. Zero is none of them: a bare small number is nobody's seed.
+// The domains. Zero is none of them: a bare small number is the seed of none.
 const (
 	Training   Domain = iota + 1 // what a policy learns from
 	Validation                   // what chooses among a training run's checkpoints

@@ -80,7 +80,7 @@ func (s Shape) samplers(tasks []fleet.Task) []samplers {
 type samplers struct{ prompt, output func(*rand.Rand) int }
 
 // Within is the shape with lengths that lack a max cut so that each request fits into
-// so many tokens: outputs to what is left beside the longest prompt, prompts beside the
+// so many tokens: outputs to what the longest prompt leaves, prompts to what is left by the
 // longest output, and both, where neither has a max, in proportion to their means.
 func (s Shape) Within(tokens int) Shape {
 	tokens = min(tokens, 2*MaxTokens)
@@ -110,7 +110,7 @@ func (s Shape) Validate(tasks []fleet.Task) error {
 	return errors.Join(f.err(), s.ValidateLengths())
 }
 
-// ValidateLengths is Validate but for the names of tasks.
+// ValidateLengths is Validate without the names of tasks.
 func (s Shape) ValidateLengths() error {
 	var f faults
 	f.nest("prompt_tokens", s.Prompt.validatePrompt())

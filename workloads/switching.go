@@ -7,7 +7,7 @@ import (
 )
 
 // Load is the configuration of a training load: the "load" key of a scenario's
-// training section. All keys are needed but for uniform_share,
+// training section. All keys are needed except uniform_share,
 // min_phase_requests and known_share.
 type Load struct {
 	// MinRate and MaxRate bound the rates drawn, per second.
@@ -23,8 +23,8 @@ type Load struct {
 	// slow phases last longer for it, or they would be a vanishing share of the
 	// decisions that are learnt from. Zero is [DefaultPhaseRequests].
 	MinPhaseRequests float64 `yaml:"min_phase_requests,omitempty"`
-	// KnownShare of the episodes tell the policy the true rate, as some workloads
-	// do (LBE-19), in place of estimates. It is no part of the process.
+	// KnownShare of the episodes show the policy the true rate, as some workloads
+	// do (LBE-19), instead of estimates. The process does not include it.
 	KnownShare float64 `yaml:"known_share,omitempty"`
 	// Disturbances are what happens to the fleet meanwhile. They are no part of the process.
 	Disturbances Disturbances `yaml:"disturbances,omitempty"`

@@ -52,7 +52,7 @@ func (t *Trace) First(n int) *Trace {
 
 // Rescaled is the trace with all times stretched by one factor, so that the mean
 // rate becomes the one given, per second. The shape of bursts stays, in units of
-// the mean gap; their speed does not, so say so beside a result.
+// the mean gap; their speed does not, so say so next to a result.
 func (t *Trace) Rescaled(rate float64) (*Trace, error) {
 	if err := checkRate(rate); err != nil {
 		return nil, fmt.Errorf("cannot rescale trace %q: %w", t.Name, err)

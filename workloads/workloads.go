@@ -21,7 +21,7 @@ type Arrival struct {
 	At time.Duration
 	// Task is an index into the fleet's tasks.
 	Task int
-	// PromptTokens is at least 1, and OutputTokens too but for answers that have none.
+	// PromptTokens is at least 1, and OutputTokens too except in answers that have none.
 	PromptTokens, OutputTokens int
 	// Deadline per output token, FirstToken to the first of them and Total to the end of
 	// the answer; zero stands for the task's own.
@@ -83,7 +83,7 @@ func newGenerator(p Process, tasks []fleet.Task, shape Shape, seed uint64) (*gen
 	}, nil
 }
 
-// generator is the join: each part beside the source that it draws from.
+// generator is the join: each part with the source that it draws from.
 type generator struct {
 	times                     Times
 	tasks                     chooser

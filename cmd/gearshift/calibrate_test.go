@@ -180,9 +180,9 @@ func TestCalibrateMeasuresBesideTheNeighbours(t *testing.T) {
 		small, large string
 		want, not    string
 	}{
-		{"gpu1", "gpu0, gpu1", "--url " + url + "/gpu1 --model small ", "stands beside no other"},
+		{"gpu1", "gpu0, gpu1", "--url " + url + "/gpu1 --model small ", "shares its host with no other"},
 		{"gpu1", "gpu0, gpu1", "--neighbour " + url + "/gpu1=large", "gpu0"},
-		{"gpu1", "gpu0", "small stands beside no other variant: its contention is not measured", "--neighbour"},
+		{"gpu1", "gpu0", "small shares its host with no other variant: its contention is not measured", "--neighbour"},
 	} {
 		code, out, stderr := gearshift(t, "calibrate", "--scenario", onHosts(t, url, c.small, c.large), "--dir", filepath.Join(t.TempDir(), "walk"), "--preset", "quick")
 		if code != 1 || !strings.Contains(out, c.want) || strings.Contains(out, c.not) {

@@ -180,9 +180,9 @@ func enginesOf(s *scenario.Scenario, o engineOptions) ([]backend.SimulatedConfig
 		return list, nil
 	}
 	if o.replica != "" {
-		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, scenario.Names(len(t.Replicas), func(i int) string { return t.Replicas[i].Name }))
+		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, scenario.Names(t.Replicas, func(r fleet.Replica) string { return r.Name }))
 	}
-	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, scenario.Names(len(t.Hosts), func(i int) string { return t.Hosts[i].Name }))
+	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, scenario.Names(t.Hosts, func(h fleet.Host) string { return h.Name }))
 }
 
 // engineConfig is a fleet of one host with the chosen of its replicas.

@@ -59,7 +59,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer onnxruntime.RoomForModels(len(models) + 1)() // one that loads beside them
+	defer onnxruntime.RoomForModels(len(models) + 1)() // one more, that loads while they run
 	c.Source, c.Load = source, o.load
 	for _, path := range o.local.paths {
 		c.Load = append(c.Load, onnxruntime.ModelName(path))
@@ -76,7 +76,7 @@ func serveModels(ctx context.Context, o engineOptions, stderr io.Writer) error {
 	return server.Serve(ctx, listener)
 }
 
-// onlyModels refuses the flags of a scenario's engines beside those of models, and
+// onlyModels refuses the flags of a scenario's engines together with those of models, and
 // the reverse.
 func (o engineOptions) onlyModels(changed func(string) bool) error {
 	others, why := []string{"threads", "max-sequences", "kv-tokens", "context", "execution-provider"}, "is for --model and --repository"

@@ -48,8 +48,8 @@ of poor answers as possible, windows:0.98,20 is a promise about 20 requests in a
 "What for" in docs/training.md.
 
 With --from-log, the policy that --from names is fine-tuned on requests that a router
-has served and logged (serving.experience), beside as many decisions in the simulator,
-and stored as a new version of it; it is said how that one does beside the old.`,
+has served and logged (serving.experience), and on as many decisions in the simulator,
+and stored as a new version of it. The output compares that version with the old one.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("objective") {
 				o.Objective = &by

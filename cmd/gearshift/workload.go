@@ -33,7 +33,7 @@ func newWorkloadCommand() *cobra.Command {
 	}
 	stat := &cobra.Command{
 		Use: "stat W", Short: "Measure a workload: rate, burstiness, lengths", Args: cli.One,
-		Long: "Measure a workload beside what its law predicts.\n\nW: " + workloads.Forms,
+		Long: "Measure a workload, and compare it with what its law predicts.\n\nW: " + workloads.Forms,
 		RunE: func(c *cobra.Command, args []string) error {
 			return statistics(c.Context(), o, args[0], c.OutOrStdout(), c.ErrOrStderr())
 		},

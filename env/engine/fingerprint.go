@@ -7,7 +7,7 @@ import (
 
 // Fingerprint is a hash of all that decides what the host does from now on, the
 // time included. Hosts of the same configuration with equal fingerprints go the
-// same way if the same sequences are submitted, but for a chance of one in 2⁶⁴:
+// same way if the same sequences are submitted, except with a chance of one in 2⁶⁴:
 // histories that differ may so be found to have met. Identity gives a sequence's
 // ID, which is arbitrary, a number that is the same in all histories.
 func (h *Host) Fingerprint(identity func(id uint64) uint64) uint64 {
@@ -47,7 +47,7 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 	}
 	for i := range e.waiting.size {
 		q := *e.waiting.at(i)
-		q.order = e.admitted // it will be admitted anew
+		q.order = e.admitted // it will be admitted again
 		sum = mix(sum ^ one(&q, q.generated, 4))
 	}
 	if s.busy && s.decoding {

@@ -82,7 +82,7 @@ func (h *Host) SubmitAll(engine int, sequences []Sequence, now time.Duration) {
 func (h *Host) Cancel(engine int, id uint64) bool {
 	e := h.engines[engine]
 	known := e.cancel(id)
-	if e.step.gathering && e.waiting.size == 0 { // for nobody
+	if e.step.gathering && e.waiting.size == 0 { // no request waits for it
 		e.step.gathering, e.step.busy = false, false
 		h.findNext()
 	}

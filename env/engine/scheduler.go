@@ -1,6 +1,6 @@
 package engine
 
-// watermarkShare of the blocks stays free when a sequence is admitted beside
+// watermarkShare of the blocks stays free when a sequence is admitted next to
 // others, so that it is not preempted at once; vLLM's default.
 const watermarkShare = 0.01
 

@@ -16,7 +16,7 @@ type Sequence struct {
 type sequence struct {
 	id             uint64
 	prompt, output int
-	generated      int    // tokens so far; while running, as of decode step joined
+	generated      int    // tokens so far; while running, what it was at decode step joined
 	order          uint64 // of admission; the highest is the newest
 	joined         uint64 // the engine's decode count when it began to decode
 	finish         uint64 // the decode count at which it ends

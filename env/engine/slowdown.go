@@ -9,9 +9,9 @@ import (
 )
 
 // Slowdown is a host whose pace changes, as that of a virtual machine whose cores are
-// hyperthreads beside somebody else's: all steps of its engines take so many times as
+// hyperthreads next to another program's: all steps of its engines take so many times as
 // long as the profiles say. How many holds for an exponentially distributed time and is
-// then drawn anew, its logarithm evenly between those of Min and Max. The zero value
+// then drawn again, its logarithm evenly between those of Min and Max. The zero value
 // is a host that keeps to the profiles.
 type Slowdown struct {
 	Min, Max float64

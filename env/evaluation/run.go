@@ -38,7 +38,7 @@ type Placer interface {
 type Contestant struct {
 	Name    string
 	Decider Decider
-	// Open, if set, makes a decider for each run in place of Decider: one that
+	// Open, if set, makes a decider for each run instead of Decider: one that
 	// looks at the environment that it decides for, as a clairvoyant does. It is
 	// called after the reset with the run's seed.
 	Open func(e *env.Environment, r Run) (Decider, error)
@@ -62,7 +62,7 @@ type Workload struct {
 	// Group, if set, is the name under which the means of several workloads
 	// are also reported, such as a sweep over rates.
 	Group string
-	// Note, if set, says what of it is left out, for readers of the results.
+	// Note, if set, says which requests of it are left out, for readers of the results.
 	Note string
 }
 
@@ -93,7 +93,7 @@ type Plan struct {
 	Seeds       []uint64
 	// Objectives are those that the results report in addition to mean utility.
 	Objectives []objective.Objective
-	// Judge, if set, are the tasks by which answers are judged, by index, in place of the
+	// Judge, if set, are the tasks by which answers are judged, by index, instead of the
 	// fleets' own: of policies for other deadlines than they were made for. What they decide
 	// by does not change.
 	Judge []fleet.Task

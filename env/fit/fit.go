@@ -15,7 +15,7 @@ import (
 )
 
 // Options are what is known of the engine beforehand; zero means that the log
-// tells.
+// shows it.
 type Options struct {
 	MaxBatchTokens, MaxSequences, KVTokens int
 	// Resamples are the refits that intervals come from; 0 for no intervals.
@@ -105,11 +105,11 @@ func newSearch(requests []Request, n int, o Options) *search {
 	return s
 }
 
-// growth is held: batches between a decode's and a prefill's, which would tell it,
+// growth is held: batches between a decode's and a prefill's, which would show it,
 // are rare in a log.
 const growth = 0.003
 
-// binding says whether the log tells how large the KV cache is.
+// binding reports whether the log shows how large the KV cache is.
 func (s *search) binding() bool {
 	return s.options.KVTokens == 0 && s.guess.waited && !s.guess.capped
 }

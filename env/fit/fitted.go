@@ -20,9 +20,9 @@ type Fitted struct {
 	// blocks of consecutive requests as well as the best fit does. Empty if there
 	// were none.
 	Intervals map[string]Interval `yaml:"intervals_90,omitempty"`
-	// Held are the parameters that the log does not tell and that were given or
+	// Held are the parameters that the log does not determine and that were given or
 	// assumed.
-	Held []string `yaml:"held"`
+	Held []string `yaml:"held,flow"`
 	// Errors are on the fitted requests; Explained is the share of the variance
 	// of the end-to-end latency's logarithm that the model explains.
 	Errors    Errors  `yaml:"errors"`

@@ -67,7 +67,7 @@ func guessFrom(requests []Request) guess {
 
 // resident is how many tokens the requests hold at each of the times, and how many
 // run. It goes through the times in order and looks at those that run alone: a log is
-// long beside what runs at once.
+// long compared with what runs at once.
 func resident(requests []Request, times []float64) (tokens, running []float64) {
 	tokens, running = make([]float64, len(times)), make([]float64, len(times))
 	began := inOrder(len(requests), func(i int) float64 { return requests[i].began() })

@@ -48,7 +48,7 @@ type Log struct {
 	Doubt string
 }
 
-// The fields of a row, each with the names that it goes by.
+// The fields of a row, each with the names that logs give it.
 var (
 	idNames      = []string{"request_id", "id"}
 	promptNames  = []string{"input_toks", "input_tokens", "prompt_tokens", "prompt_toks"}
@@ -181,7 +181,7 @@ const sameClock = 86_400
 
 // align puts arrivals on the engine's clock and starts it at the first of them.
 // Clocks that differ are laid together so that the quickest request came in at once,
-// which takes rows that tell when the engine had theirs: first tokens come later.
+// which takes rows that say when the engine had theirs: first tokens come later.
 func align(rows []row, name string, clock int) (*Log, error) {
 	if clock <= 0 || clock > len(rows) {
 		clock = len(rows)
@@ -195,7 +195,7 @@ func align(rows []row, name string, clock int) (*Log, error) {
 			}
 		}
 		if math.IsInf(shift, 1) {
-			return nil, fmt.Errorf("%s:%d: %s is on another clock than the arrival, and neither %s nor %s tells how the two lie",
+			return nil, fmt.Errorf("%s:%d: %s is on another clock than the arrival, and neither %s nor %s says how far apart the two are",
 				name, rows[0].line, rows[0].first, queuedNames[0], startNames[0])
 		}
 	}
@@ -220,7 +220,7 @@ func align(rows []row, name string, clock int) (*Log, error) {
 	return log, nil
 }
 
-// entered is the earliest time that the engine itself tells of the request before its
+// entered is the earliest time that the engine itself reports of the request before its
 // first token; NaN if the log lacks it.
 func (r row) entered() float64 {
 	if !math.IsNaN(r.queued) {

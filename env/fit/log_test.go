@@ -45,7 +45,7 @@ func TestFaultsNameTheLogsOwnKeys(t *testing.T) {
 		{`"last_token":4.5`, `"last_token":4`, "x:1: first_token and last_token are the same"},
 		{`"first_token":4,`, `"queued":4.2,"scheduled":4.1,"first_token":4.3,`, "x:1: scheduled 4.1 lies before queued 4.2"},
 		{`"arrival":3`, `"arrival":4`, "x:1: first_token is the same as the arrival"},
-		{`"arrival":3`, `"arrival":1000`, "x:1: first_token is on another clock than the arrival, and neither queued_ts nor scheduled_ts tells"},
+		{`"arrival":3`, `"arrival":1000`, "x:1: first_token is on another clock than the arrival, and neither queued_ts nor scheduled_ts says"},
 	} {
 		_, err := ReadLog(strings.NewReader(strings.Replace(plain, c.old, c.new, 1)), "x", 0)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

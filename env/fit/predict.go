@@ -10,7 +10,7 @@ import (
 
 // Model is what an engine needs in order to be simulated.
 type Model struct {
-	Profile profile.Profile `yaml:"profile"`
+	Profile profile.Profile `yaml:"-"` // which a file has under profiles
 	Engine  engine.Config   `yaml:"engine"`
 	// KVTokens is how many tokens the KV cache holds.
 	KVTokens int `yaml:"kv_tokens"`

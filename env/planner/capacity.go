@@ -163,7 +163,7 @@ func (r *replica) prompts(l load) int {
 }
 
 // leastDuty is the least share of a step that loads the GPU, over the steps that
-// the replica may run beside anything from no neighbour to all of them all the time.
+// the replica may run next to anything from no neighbour to all of them all the time.
 // More of them lower the share, or where engines take turns (crowding) raise it: the
 // least is at either end.
 func (r *replica) leastDuty(l load) float64 {

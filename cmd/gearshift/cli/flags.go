@@ -94,7 +94,7 @@ func KeyFrom(variable string) (key string, err error) {
 	return key, err
 }
 
-// NoticeOn returns a function that prints notes, such as what of a trace is left out.
+// NoticeOn returns a function that prints notes, such as the requests of a trace that are left out.
 func NoticeOn(stderr io.Writer) func(string) {
 	return func(text string) { fmt.Fprintln(stderr, "note:", text) }
 }

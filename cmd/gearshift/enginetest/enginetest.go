@@ -24,7 +24,7 @@ type Engines struct {
 	models []string
 }
 
-// New starts the engines. Whoever calls it closes them.
+// New starts the engines. The caller closes them.
 func New(t testing.TB, s *scenario.Scenario) *Engines {
 	t.Helper()
 	all := s.Table()

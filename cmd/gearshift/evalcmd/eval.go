@@ -115,7 +115,7 @@ func (o *evalOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.format, "format", "table", strings.Join(evaluation.Formats, ", "))
 	f.BoolVar(&o.wide, "wide", false, "a table of all figures, instead of one that fits 100 columns")
 	f.StringVar(&o.out, "out", "", "`folder` for eval.json and eval.csv, and tune.json and tune.csv of a search")
-	f.StringVar(&o.judged, "judged-by", "", "`SCENARIO` of the same tasks and sizes whose deadlines and qualities answers are judged by; decisions go by --scenario")
+	f.StringVar(&o.judged, "judged-by", "", "`SCENARIO` of the same tasks and sizes whose deadlines and qualities answers are judged by; decisions use --scenario")
 	f.StringVar(&o.trace, "trace", "", "`file` for the first run's events, in Chrome's trace format")
 	cli.FromLogFlag(c, &o.fromLog, "`FILE…` of logged requests to judge by, in place of workloads")
 	tuneFlags(c, &o.tune)
@@ -276,7 +276,7 @@ func (o *evalOptions) write(stdout io.Writer, report *evaluation.Report, source 
 	return errors.Join(err, writeStored(stdout, report.Verdicts, source.Store))
 }
 
-// notesOf prints the notes on workloads, such as what of a trace is left out.
+// notesOf prints the notes on workloads, such as the requests of a trace that are left out.
 func notesOf(work []evaluation.Workload, stderr io.Writer) {
 	for _, w := range work {
 		if w.Note != "" {

@@ -24,14 +24,14 @@ type Table struct {
 	Moves   []Transfer
 	// Notes say what was left out, and why.
 	Notes []string
-	// MemoryBytes is the device's memory; 0 if it was not told.
+	// MemoryBytes is the device's memory; 0 if it was not reported.
 	MemoryBytes int64
 	// Cut is that the run did not come to its end, and Complete that it left nothing out.
 	Cut, Complete bool
 	Seconds       float64
 }
 
-// Machine is what the table was measured on. What the machine did not tell is empty.
+// Machine is what the table was measured on. What the machine did not report is empty.
 type Machine struct {
 	Version int    `json:"version"`
 	Date    string `json:"date"`
@@ -48,9 +48,9 @@ type Machine struct {
 	Memory  int64  `json:"memory_bytes"`
 	System  string `json:"system"`
 	Type    string `json:"dtype"`
-	// Graphs is that steps were launched as CUDA graphs, but for those that say otherwise.
+	// Graphs is that steps were launched as CUDA graphs, except those that say otherwise.
 	Graphs bool `json:"graphs"`
-	// MPS is that NVIDIA's multi-process service ran, which takes the place of time slicing.
+	// MPS is that NVIDIA's multi-process service ran, which replaces time slicing.
 	MPS    bool    `json:"mps"`
 	Budget float64 `json:"budget_s"`
 }
@@ -62,8 +62,8 @@ type Model struct {
 	Hidden      int    `json:"hidden"`
 	WeightBytes int64  `json:"weight_bytes"`
 	KVBytes     int64  `json:"kv_bytes_per_token"`
-	// ActivationBytes is what it took at most beside weights and KV cache; 0 if that was
-	// not told.
+	// ActivationBytes is what it took at most next to weights and KV cache; 0 if that was
+	// not reported.
 	ActivationBytes int64 `json:"activation_bytes"`
 }
 

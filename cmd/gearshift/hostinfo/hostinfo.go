@@ -28,7 +28,7 @@ func Of(address string) string {
 }
 
 // here says whether the server at the URL is on this machine, as far as the URL
-// tells.
+// shows.
 func here(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -40,7 +40,7 @@ func here(address string) bool {
 }
 
 // Processors reads what this machine's processors did, if all of the targets are on it
-// and its system tells; else nothing.
+// and its system reports it; else nothing.
 func Processors(targets ...loadgen.Target) func() loadgen.Processors {
 	if slices.ContainsFunc(targets, func(t loadgen.Target) bool { return !here(t.URL) }) {
 		return func() loadgen.Processors { return loadgen.Processors{} }
@@ -53,7 +53,7 @@ func StolenWords(share float64) string {
 	return fmt.Sprintf("the host of this virtual machine gave %.0f %% of its processors to others", 100*share)
 }
 
-// this is this machine by its processor, cores, memory and system, as far as it tells.
+// this is this machine by its processor, cores, memory and system, as far as they are known.
 func this() string {
 	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if model := field("/proc/cpuinfo", "model name", ":"); model != "" {

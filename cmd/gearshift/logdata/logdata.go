@@ -29,7 +29,7 @@ func Read(s *scenario.Scenario, files []string) (*experience.Log, error) {
 	return log, nil
 }
 
-// Remarks are what to know of a log beside its numbers.
+// Remarks are what to know of a log in addition to its numbers.
 func Remarks(s *scenario.Scenario, log *experience.Log) []string {
 	notes := slices.Clone(log.Notes)
 	seen := map[string]bool{}

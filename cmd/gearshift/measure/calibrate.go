@@ -52,7 +52,7 @@ func NewCalibrateCommand(p Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate --scenario S --dir DIR",
 		Short: "Measure, train, evaluate, serve and replay on your own engines, in one go",
-		Long: `Go the whole way on the engines that a scenario serves: measure each variant beside the others,
+		Long: `Go the whole way on the engines that a scenario serves: measure each variant alone and next to the others,
 put the profiles into the scenario, compare the simulator with the engines, tune the rules, train
 a policy, evaluate it in the simulator, serve it, replay a workload with it and with the
 alternatives in turn, and compare the simulator with that too. Each step leaves its output in DIR.
@@ -87,7 +87,7 @@ Steps: ` + strings.Join(stepNames(), ", ") + `.`,
 	f.DurationVar(&o.validate, "validate-time", 20*time.Second, "for which each load of the validation is sent")
 	f.IntVar(&o.turns, "turns", 0, "number of times to measure again and validate, instead of once; what all of them measure replaces the profiles before it")
 	f.IntVar(&o.tries, "validate-tries", 3, "most attempts at a load of the validation, while the host of this virtual machine gives much of its processors to others")
-	f.IntVar(&o.replayTries, "replay-tries", 1, "most attempts at a replay, while the machine is at another speed than in the others of its repetition; above 1, short loads before and after each tell")
+	f.IntVar(&o.replayTries, "replay-tries", 1, "most attempts at a replay, while the machine is at another speed than in the others of its repetition; above 1, short loads before and after each measure that")
 	f.Uint64Var(&o.seed, "seed", 1, "of the training and of the replayed workload")
 	return c
 }
@@ -291,7 +291,7 @@ func (c *calibration) forget(s step) error {
 	fault := func(err error) error { return fmt.Errorf("cannot repeat %s: %w", s.name, err) }
 	names := s.outputs(c)
 	if s.name == "replay" {
-		// Those that other flags took too: nothing tells a turn that an earlier training
+		// Those that other flags took too: nothing distinguishes a turn that an earlier training
 		// took from one of the next.
 		taken, err := os.ReadDir(c.dir)
 		if err != nil {

@@ -172,7 +172,7 @@ func (c *calibration) replayTo(ctx context.Context, url string, t *turn, trace s
 	return t.enter(out.Bytes())
 }
 
-// enter puts a report in place of the one of an earlier try.
+// enter replaces the report of an earlier try.
 func (t *turn) enter(report []byte) error {
 	t.Report = replay.Report{} // decoding into a map leaves what is in it
 	return json.Unmarshal(report, &t.Report)

@@ -69,7 +69,7 @@ func (c *calibration) profileFiles() []string {
 	return files
 }
 
-// measureAll measures each variant beside the others of its host. One that is
+// measureAll measures each variant next to the others of its host. One that is
 // measured already stays.
 func (c *calibration) measureAll(ctx context.Context) error {
 	server, stop, err := c.servers(ctx)
@@ -100,7 +100,7 @@ func (c *calibration) measureAll(ctx context.Context) error {
 			args = append(args, "--neighbour", server(r))
 		}
 		if len(beside) == 0 {
-			fmt.Fprintf(c.stdout, "  %s stands beside no other variant: its contention is not measured, and 0\n", v.Name)
+			fmt.Fprintf(c.stdout, "  %s shares its host with no other variant: its contention is not measured, and 0\n", v.Name)
 		}
 		if err := c.command(ctx, c.stdout, args...); err != nil {
 			return err
@@ -283,7 +283,7 @@ func (c *calibration) validateEngines(ctx context.Context) error {
 }
 
 // keepValidation ends the step. What was measured by turns is in the place of the
-// profiles before by then, and goes into the scenario that the next steps go by.
+// profiles before by then, and goes into the scenario that the next steps use.
 func (c *calibration) keepValidation(ctx context.Context, report []byte) error {
 	if c.turns > 0 {
 		if err := c.joinProfiles(ctx); err != nil {

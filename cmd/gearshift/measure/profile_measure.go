@@ -37,7 +37,7 @@ func newProfileMeasureCommand() *cobra.Command {
 		Use:   "measure --url URL",
 		Short: "Measure a running engine, and write its profile",
 		Long: `Send an OpenAI-compatible engine so many requests at once, of several prompt lengths,
-alone and beside load on its neighbours, and fit the latency model to what its steps
+alone and while its neighbours are loaded, and fit the latency model to what its steps
 took. Nothing else should ask the engine meanwhile. The profile is YAML as a scenario
 has it under profiles, with intervals, the machine, and how well the model fits:
 
@@ -143,7 +143,7 @@ func (o *measureOptions) memory(variant string) error {
 		return nil
 	}
 	return fmt.Errorf("--scenario %s has no profile of variant %q; say which with --variant: %s", o.scenario, variant,
-		scenario.Names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+		scenario.Names(s.Variants, func(v scenario.Variant) string { return v.Name }))
 }
 
 // profileFile is the name of a variant's profile among those of other variants.

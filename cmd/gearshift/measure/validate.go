@@ -44,7 +44,7 @@ func NewValidateCommand() *cobra.Command {
 		Use:   "validate (--scenario S [--upstreams URL] [--url ROUTER] | --requests FILE --fit-first N)",
 		Short: "Say how well the simulator predicts real requests",
 		Long: `Send real requests to what is running, simulate the same requests with the scenario's
-profiles, and print measured beside predicted: each variant alone, on the host where it
+profiles, and print measured next to predicted: each variant alone, on the host where it
 has the most neighbours, all of such a host co-resident, and the policy through the
 router, each at several loads.
 Servers are the scenario's serving.upstreams, or those of the flags:
@@ -99,7 +99,7 @@ func (o *validateOptions) runningFlags(c *cobra.Command) {
 	f.StringSliceVar(&l.Only, "only", nil, "`VARIANTS` to load, alone or co-resident (default: all)")
 	f.BoolVar(&l.Stretch, "stretch", false, "extend a load with too few requests until it has enough, to at most ten times --time")
 	f.IntVar(&l.Tries, "tries", 1, "`N` at most for a run during which the host of this virtual machine gave much of its processors to others")
-	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to tell how slow the machine is just then; 0 for none")
+	f.IntVar(&l.Volley, "volley", 4, "`N` requests sent at once before and after each load, to measure how slow the machine is just then; 0 for none")
 	f.IntVar(&l.Turns, "turns", 0, "`N` turns of measuring the profiles again and sending each load, and judge by those profiles, not the scenario's")
 	f.IntSliceVar(&l.Batches, "batches", []int{1, 2, 4, 8}, "with --turns: numbers of requests at once to measure, ascending")
 	f.IntSliceVar(&l.Prompts, "prompts", []int{16, 64}, "with --turns: prompt lengths in tokens, ascending")
@@ -108,11 +108,11 @@ func (o *validateOptions) runningFlags(c *cobra.Command) {
 	f.Uint64Var(&l.Seed, "seed", 0, "of the requests")
 }
 
-// noneOf refuses flags, which mean nothing beside another.
-func noneOf(flags *pflag.FlagSet, beside string) (err error) {
+// noneOf refuses flags that mean nothing with another one.
+func noneOf(flags *pflag.FlagSet, other string) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if err == nil && f.Changed {
-			err = fmt.Errorf("--%s has no meaning with --%s", f.Name, beside)
+			err = fmt.Errorf("--%s has no meaning with --%s", f.Name, other)
 		}
 	})
 	return err

@@ -238,7 +238,7 @@ func (o *openedClassifier) start() (Engine, error) {
 }
 
 // roomFor is how many tokens the cache may hold: as many as wanted, or what the
-// memory has room for beside the weights, and the logits of the longest prompt, if they
+// memory has room for next to the weights, and the logits of the longest prompt, if they
 // are not declared, but no fewer than the context; 0 is no bound. A step reads one cache
 // and writes the next, or prompts have theirs until they join, so there are two.
 func roomFor(l decoder.Layout, context, tokens int, declared bool, memory int64) (int, error) {

@@ -21,7 +21,7 @@ import (
 // that do.
 const modelFile = "model.onnx"
 
-// overhead is what the runtime takes for a model beside its weights and its cache:
+// overhead is what the runtime takes for a model in addition to its weights and its cache:
 // sessions, and what a step computes in between.
 const overhead = 16 << 20
 
@@ -128,7 +128,7 @@ func (r *Repository) describe(f folder) repository.Model {
 	return m
 }
 
-// measure is how large the files with weights are, and what tells whether any file of the
+// measure is how large the files with weights are, and a mark that shows whether any file of the
 // folder has changed.
 func measure(dir string) (bytes int64, mark string) {
 	for _, name := range []string{modelFile, modelFile + "_data", modelFile + ".data", "config.json", "tokenizer.json"} {
@@ -144,7 +144,7 @@ func measure(dir string) (bytes int64, mark string) {
 	return bytes, mark
 }
 
-// modelConfig is what a repository reads of config.json beside what the model's family does.
+// modelConfig is what a repository reads of config.json in addition to what the model's family does.
 type modelConfig struct {
 	Memory  scenario.Bytes
 	Version string

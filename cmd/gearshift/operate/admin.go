@@ -130,8 +130,8 @@ func newPolicyShadow() *cobra.Command {
 	var o operator
 	c := &cobra.Command{
 		Use: "shadow REF", Short: "Have a policy decide in a running router, without routing by it",
-		Long: `Have a policy decide in a running router beside the one in charge, without routing by
-it. gearshift policy status tells how the two compare.
+		Long: `Have a policy decide in a running router in addition to the one in charge, without
+routing by it. gearshift policy status shows how the two compare.
 
 Policies: ` + policies.Forms + "\n" + nameAlone,
 		Args: cli.One,
@@ -149,7 +149,7 @@ func newPolicyCanary() *cobra.Command {
 	c := &cobra.Command{
 		Use: "canary REF", Short: "Have a policy route a share of a running router's requests",
 		Long: `Have a policy route a share of a running router's requests, which are chosen by their
-IDs. gearshift policy status tells what both sides earn.
+IDs. gearshift policy status shows what both sides earn.
 
 Policies: ` + policies.Forms + "\n" + nameAlone,
 		Args: cli.One,
@@ -167,7 +167,7 @@ Policies: ` + policies.Forms + "\n" + nameAlone,
 
 func newPolicyStatus() *cobra.Command {
 	return shown(&cobra.Command{
-		Use: "status", Short: "Tell which policies a running router has, and how they compare",
+		Use: "status", Short: "Show which policies a running router has, and how they compare",
 	}, "/admin/policy", func(p trial.Policies) any { return p }, writePolicies)
 }
 

@@ -75,7 +75,7 @@ the scenario's serving.policies.trusted_keys lists, or --trusted-key; otherwise 
 is evaluated again, on the scenario that it was trained on. A network that was trained elsewhere is
 taken for a policy of the scenario: its inputs are the observation of the preset, in
 that order, and its outputs the values of the variants, from the quickest on. It is
-evaluated beside the scenario's rules by its training.objective, which takes a while, so that
+compared with the scenario's rules by its training.objective, which takes a while, so that
 promote can judge it.`,
 		Args: cli.One,
 		RunE: func(c *cobra.Command, args []string) error {

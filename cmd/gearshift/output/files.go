@@ -44,7 +44,7 @@ func Into(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// Whole writes a file that appears whole, in place of one that is there.
+// Whole writes a file that appears whole, and replaces one that is there.
 func Whole(path string, data []byte, mode os.FileMode) error {
 	return durable.Replace(path, mode, func(w io.Writer) error {
 		_, err := w.Write(data)

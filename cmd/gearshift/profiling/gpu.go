@@ -16,7 +16,7 @@ import (
 // that waits for its turn counts as busy, so that a contention of 1 is time slicing.
 const turns = 1e-9
 
-// GPU is what a table of an accelerator tells: a profile of each model and the law by which
+// GPU is what follows from a table of an accelerator: a profile of each model and the law by which
 // they slow each other.
 type GPU struct {
 	Table *gputable.Table
@@ -174,7 +174,7 @@ func besideWords(beside []gputable.Activity) (words string) {
 	return words
 }
 
-// hostPart is the least squares of what of a step is not the device's, by its sequences;
+// hostPart is the least squares of the part of a step that is not the device's, by its sequences;
 // both of at least 0.
 func hostPart(loads []gpuLoad) (overhead, sequence float64) {
 	var n, sx, sy, sxx, sxy float64
@@ -251,7 +251,7 @@ func (g *GPU) alone(a gputable.Activity) (device, host float64) {
 }
 
 // contend puts the law that fits best into a profile. γ is the model's own where it has
-// loads enough to tell, and that of all otherwise.
+// loads enough to fit it, and that of all otherwise.
 func (g *GPU) contend(f *GPUFit, seed uint64) {
 	if g.Laws == nil {
 		f.Held = append(f.Held, "contention")

@@ -48,7 +48,7 @@ func (g *GPU) Variants() []string {
 	return names
 }
 
-// Text is the profile of a model as a file, with the intervals beside the figures.
+// Text is the profile of a model as a file, with the intervals next to the figures.
 func (g *GPU) Text(i int) ([]byte, error) {
 	f, t := &g.Fits[i], g.Table
 	p := gpuProfile{

@@ -13,7 +13,7 @@ import (
 )
 
 // The scenario that lends what no measurement of an accelerator says: how good answers are,
-// how long requests are, and how tight a deadline is beside a step of the largest variant.
+// how long requests are, and how tight a deadline is compared with a step of the largest variant.
 const (
 	lender = "titan-rtx-opt"
 	// usualContext is the tokens of context at which steps are compared for the deadline.

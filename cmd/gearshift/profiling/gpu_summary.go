@@ -9,7 +9,7 @@ import (
 	"gearshift/env/fit/contention"
 )
 
-// Summary is what the table tells, as a page of Markdown.
+// Summary is what follows from the table, as a page of Markdown.
 func (g *GPU) Summary() string {
 	t := g.Table
 	var b strings.Builder
@@ -104,7 +104,7 @@ func (g *GPU) Verdict() string {
 		out += fmt.Sprintf("; that is above %.0f %%: none of the laws fits", 100*contention.Misfit)
 	}
 	if len(g.Laws.Undecided) > 0 {
-		out += "; the loads do not tell it from " + strings.Join(g.Laws.Undecided, " and ")
+		out += "; the loads do not distinguish it from " + strings.Join(g.Laws.Undecided, " and ")
 	}
 	return out + "."
 }
@@ -139,7 +139,7 @@ func (g *GPU) moves(b *strings.Builder) {
 	}
 }
 
-// Warn says in words what of the profiles is not to be trusted.
+// Warn says in words which parts of the profiles are not to be trusted.
 func (g *GPU) Warn(stderr io.Writer) {
 	for i := range g.Fits {
 		f := &g.Fits[i]
@@ -147,7 +147,7 @@ func (g *GPU) Warn(stderr io.Writer) {
 			fmt.Fprintf(stderr, "gearshift: warning: the model does not fit %s: %s\n", f.Model, fault)
 		}
 		if len(f.Held) > 0 {
-			fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly tells %s of %s\n", strings.Join(f.Held, ", "), f.Model)
+			fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly determines %s of %s\n", strings.Join(f.Held, ", "), f.Model)
 		}
 	}
 	if g.Table.Cut {

@@ -223,7 +223,7 @@ func simulateAlone(f *steady.Fitted, records []loadgen.Record) *simulatedCheck {
 // differ in the first tokens and the pace alone, and make up for one by the other.
 func apart(e *fit.Errors) float64 { return e.EndToEnd.Median + e.TTFT.Median + e.TPOT.Median }
 
-// Warn says in words what of the profile is not to be trusted.
+// Warn says in words which parts of the profile are not to be trusted.
 func (p *Profile) Warn(stderr io.Writer) {
 	m := &p.Measured
 	for _, fault := range m.Faults {
@@ -233,14 +233,14 @@ func (p *Profile) Warn(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gearshift: warning: %s while %s was measured; see its notes\n", hostinfo.StolenWords(m.Stolen), m.Model)
 	}
 	if len(m.Held) > 0 {
-		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly tells %s of %s\n", strings.Join(m.Held, ", "), m.Model)
+		fmt.Fprintf(stderr, "gearshift: warning: the measurement hardly determines %s of %s\n", strings.Join(m.Held, ", "), m.Model)
 	}
 	if p.Profiles[0].KVBytes == 0 || p.Profiles[0].WeightBytes == 0 {
 		fmt.Fprintln(stderr, "gearshift: warning: the profile lacks the model's memory; say it with --model-bytes and --kv-bytes-per-token, or --scenario")
 	}
 }
 
-// Text is the file, with the intervals beside the figures.
+// Text is the file, with the intervals next to the figures.
 func (p *Profile) Text() ([]byte, error) {
 	var doc yaml.Node
 	if err := doc.Encode(p); err != nil {
@@ -252,7 +252,7 @@ func (p *Profile) Text() ([]byte, error) {
 }
 
 // profileText is a document that begins with a list of one profile, whose figures get
-// their intervals beside them.
+// their intervals next to them.
 func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, error) {
 	entry := doc.Content[1].Content[0]
 	for i := 0; i+1 < len(entry.Content); i += 2 {

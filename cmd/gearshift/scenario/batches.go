@@ -41,7 +41,7 @@ func (c *checker) batches(at string, m *LatencyModel) {
 		}
 	}
 	if m.BatchMS != nil && m.Kinds != nil {
-		c.judge(child(at, "kinds"), "stands beside batch_ms, the times of all kinds of input; want one of the two")
+		c.judge(child(at, "kinds"), "excludes batch_ms, the times of all kinds of input; want one of the two")
 		return
 	}
 	listed, keys := m.Kinds, func(kind string) string { return child(child(at, "kinds"), kind) }

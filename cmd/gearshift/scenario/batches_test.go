@@ -66,7 +66,7 @@ func TestFaultsOfTablesByBatch(t *testing.T) {
 		{image, "image: {1: fast}", `profiles[0].kinds.image.1: want a number, found "fast"`},
 		{image, "image: {1: 5e6}", "profiles[0].kinds.image.1: a cost is at most an hour, 3600000 ms, not 5e+06"},
 		{"    kinds:\n", "    weights_ms: 3\n    kinds:\n", "profiles[0].weights_ms: has no meaning in a profile with times by batch; leave it out"},
-		{"    kinds:\n", "    batch_ms: {1: 3}\n    kinds:\n", "profiles[0].kinds: stands beside batch_ms, the times of all kinds of input; want one of the two"},
+		{"    kinds:\n", "    batch_ms: {1: 3}\n    kinds:\n", "profiles[0].kinds: excludes batch_ms, the times of all kinds of input; want one of the two"},
 		{"overhead_ms: 1", "overhead_ms: 3", "profiles[0].overhead_ms: 3 ms is part of the time of a batch, and that of a batch of 1 of text is 3 ms; want less"},
 		{"kind: image", "kind: imago", `tasks[0].kind: unknown kind of input "imago"; did you mean "image"?`},
 		{"kind: image, ", "", "tasks[0].kind: the profile of small on line 16 has no times of a task without a kind, only of image, text; want one of these, or no quality of small"},

@@ -93,7 +93,7 @@ func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
 }
 
 // meanDeadline is what the tasks allow in ms per output token, weighted by their shares of
-// the requests. Tasks that allow any time have no say beside others.
+// the requests. Tasks that allow any time do not count where others have a deadline.
 func (s *Scenario) meanDeadline() (ms float64) {
 	unpaced := 0.
 	for i, share := range s.Workload.Mix.Shares(s.tasks()) {

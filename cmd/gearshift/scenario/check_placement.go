@@ -36,7 +36,7 @@ func (c *checker) weights() {
 	}
 }
 
-// resources checks what a host has beside its memory.
+// resources checks what a host has in addition to its memory.
 func (c *checker) resources(at string, h *Host) {
 	if h.Site != "" {
 		c.name(child(at, "site"), h.Site)

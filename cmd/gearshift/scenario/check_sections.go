@@ -108,7 +108,7 @@ func (c *checker) features(key string, features []observation.Feature, known []o
 	}
 }
 
-// candidate holds each feature that tells replicas apart by itself against the
+// candidate holds each feature that distinguishes replicas by itself against the
 // Spec's own rules.
 func (c *checker) candidate(preset string, p Preset) {
 	key := child(preset, "candidate")

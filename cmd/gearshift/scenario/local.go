@@ -13,7 +13,7 @@ type Local struct {
 	Threads int `yaml:"threads,omitempty"`
 	// MaxSequences bounds the running batch. Zero: engine.max_sequences.
 	MaxSequences int `yaml:"max_sequences,omitempty"`
-	// KVTokens bounds the cache. Zero: what the replica's memory holds beside
+	// KVTokens bounds the cache. Zero: what the replica's memory holds next to
 	// the weights.
 	KVTokens int `yaml:"kv_tokens,omitempty"`
 	// Context bounds prompt and answer together. Zero: what the model has.

@@ -181,7 +181,7 @@ type Training struct {
 	// Candidate is that of the preset in use; see [Scenario.Trained].
 	Candidate []observation.Feature `yaml:"-"`
 	Load      workloads.Load        `yaml:"load,omitempty"`
-	// PresetsFrom names a built-in scenario that lends its presets, but for
+	// PresetsFrom names a built-in scenario that lends its presets, except
 	// those with an observation or load of their own.
 	PresetsFrom string            `yaml:"presets_from,omitempty"`
 	Presets     map[string]Preset `yaml:"presets,omitempty"`
@@ -354,7 +354,7 @@ func (s *Scenario) declared() workloads.Shape {
 }
 
 // leaveOut takes out what says the default where a key left out is told from one that
-// is written, and what is no part of the world that is simulated.
+// is written, and what the simulation does not include.
 func (s *Scenario) leaveOut() {
 	if s.Training.Load.MinPhaseRequests == workloads.DefaultPhaseRequests {
 		s.Training.Load.MinPhaseRequests = 0

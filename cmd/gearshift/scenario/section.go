@@ -159,7 +159,7 @@ func differing(key string, a, b reflect.Value, f func(key string, a, b reflect.V
 	eachField(a, func(name string, field reflect.Value, _ bool) { differing(child(key, name), field, theirs[name], f) })
 }
 
-// Of is the section of the type, as of a room that has registered it. It is the zero value
+// Of is the section of the type, as the package that registered it knows it. It is the zero value
 // if the scenario was not parsed.
 func Of[T any](s *Scenario) *T {
 	for _, v := range s.kept {

@@ -59,10 +59,6 @@ func distance(a, b string) int {
 }
 
 // Names lists n names, for messages.
-func Names(n int, name func(int) string) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = name(i)
-	}
-	return strings.Join(list, ", ")
+func Names[T any](list []T, name func(T) string) string {
+	return strings.Join(namesOf(list, name), ", ")
 }

@@ -41,7 +41,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // MarshalText writes the number of bytes.
 func (b Bytes) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(b), 10), nil }
 
-// String is the size for people: gibibytes, and the bytes beside them since
+// String is the size for people: gibibytes, and the bytes next to them since
 // two sizes that differ may round to the same.
 func (b Bytes) String() string {
 	return fmt.Sprintf("%.2f GiB (%d bytes)", float64(b)/(1<<30), int64(b))

@@ -74,7 +74,7 @@ func (w *warner) profile(i int) {
 	switch read := float64(m.WeightBytes) / m.Weights / gigabytes; {
 	case m.Token == 0 || m.Weights == 0 || m.Token >= m.Weights/50_000:
 	case m.WeightBytes > 0 && read >= 0.4 && read < 10: // fewer GB/s than a machine has that computes so fast
-		w.warn(key("weights_ms"), "%s ms for a read of weight_bytes is %s GB/s, too little beside %s ms for the arithmetic of one token; want %s if microseconds were meant", w.texts[key("weights_ms")], plain(read), plain(m.Token), plain(m.Weights/1000))
+		w.warn(key("weights_ms"), "%s ms for a read of weight_bytes is %s GB/s, too little compared with %s ms for the arithmetic of one token; want %s if microseconds were meant", w.texts[key("weights_ms")], plain(read), plain(m.Token), plain(m.Weights/1000))
 	case read >= 0.4:
 		w.warn(key("token_ms"), "%s ms for the arithmetic of one token, compared with %s ms for a read of the weights: thousands of tokens would cost nothing; want %s if seconds were meant", w.texts[key("token_ms")], plain(m.Weights), plain(1000*m.Token))
 	}

@@ -56,7 +56,7 @@ func TestWarnings(t *testing.T) {
 		"a deadline everybody meets":      {[]string{"deadline_ms: 40", "deadline_ms: 40000"}, "tasks[0].deadline_ms", "every size meets it"},
 		"weights in seconds":              {[]string{"weights_ms: 2\n", "weights_ms: 0.002\n"}, "profiles[0].weights_ms", "want 2 if seconds"},
 		"weights in microseconds":         {[]string{"weights_ms: 28", "weights_ms: 28000", "deadline_ms: 40", "deadline_ms: 40"}, "profiles[1].weights_ms", "want 28 if microseconds"},
-		"weights beside quick arithmetic": {[]string{"weights_ms: 28", "weights_ms: 4000", "token_ms: 0.2\n", "token_ms: 0.02\n"}, "profiles[1].weights_ms", "too little beside 0.02 ms for the arithmetic of one token; want 4 if microseconds"},
+		"weights beside quick arithmetic": {[]string{"weights_ms: 28", "weights_ms: 4000", "token_ms: 0.2\n", "token_ms: 0.02\n"}, "profiles[1].weights_ms", "too little compared with 0.02 ms for the arithmetic of one token; want 4 if microseconds"},
 		"a token's time in seconds":       {[]string{"token_ms: 0.2\n", "token_ms: 0.0002\n"}, "profiles[1].token_ms", "want 0.2 if seconds"},
 		"a token's time in microseconds":  {[]string{"token_ms: 0.2\n", "token_ms: 200\n"}, "profiles[1].token_ms", "want 0.2 if microseconds"},
 		"a cached token in seconds":       {[]string{"context_token_ms: 0.002\n", "context_token_ms: 0.000002\n"}, "profiles[1].context_token_ms", "want 0.002 if seconds"},

@@ -65,7 +65,7 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 		return fmt.Errorf("not a profile: %s", flat(err))
 	}
 	if !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool { return v.Name == m.Variant }) {
-		return fmt.Errorf("the profile is of variant %q; there are %s", m.Variant, scenario.Names(len(s.Variants), func(i int) string { return s.Variants[i].Name }))
+		return fmt.Errorf("the profile is of variant %q; there are %s", m.Variant, scenario.Names(s.Variants, func(v scenario.Variant) string { return v.Name }))
 	}
 	var of []*yaml.Node
 	for i, l := range s.Models {

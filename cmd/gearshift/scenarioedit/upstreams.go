@@ -57,7 +57,7 @@ func hostServers(t *fleet.Table, at []string) ([]string, error) {
 		}
 		h := slices.IndexFunc(t.Hosts, func(h fleet.Host) bool { return h.Name == name })
 		if h < 0 {
-			return nil, fmt.Errorf("--at %s: no host %q; there are %s", entry, name, scenario.Names(len(t.Hosts), func(i int) string { return t.Hosts[i].Name }))
+			return nil, fmt.Errorf("--at %s: no host %q; there are %s", entry, name, scenario.Names(t.Hosts, func(h fleet.Host) string { return h.Name }))
 		}
 		if _, err := baseURL(address); err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ var ballast []byte
 // ballastBytes also bounds, roughly, the garbage that may lie about.
 const ballastBytes = 32 << 20
 
-// easeCollector is for long-running servers. Whoever sets the collector's own
+// easeCollector is for long-running servers. A user who sets the collector's own
 // variables means what they say.
 func easeCollector() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {

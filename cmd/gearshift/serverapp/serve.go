@@ -34,7 +34,7 @@ type Options struct {
 	Store    string // file of policies
 	Engine   string // of [onnxruntime.Source]
 	Policy   string // empty: the one in production
-	Addr     string // to listen on; empty: the scenario's, as of the others
+	Addr     string // to listen on; empty: the scenario's, like the others
 	Admin    string
 	Keys     string // file
 	Version  string // of the program

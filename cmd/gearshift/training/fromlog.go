@@ -171,7 +171,7 @@ func (r *logRun) learn(ctx context.Context, stderr io.Writer) ([]rl.OfflineResul
 	if r.traced {
 		load = "on the log's arrivals with engines that take " + r.slowness() + " as long as the scenario says"
 	}
-	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, beside %d decisions simulated %s: %d gradient steps of each of %d networks%s (%s)\n",
+	fmt.Fprintf(stderr, "fine-tuning %s on %d of %d logged requests, and on %d decisions simulated %s: %d gradient steps of each of %d networks%s (%s)\n",
 		r.ref, r.train.Len(), r.read.Len(), r.explore, load, r.steps, len(r.members), r.goal(), Stack)
 	results := make([]rl.OfflineResult, len(r.members))
 	group, ctx := errgroup.WithContext(ctx)
@@ -225,7 +225,7 @@ func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error)
 	const episodes = 1<<24 - 1
 	if !r.traced {
 		own := r.config
-		own.MarginalRewards = false // nobody logs what would have been
+		own.MarginalRewards = false // no log has what would have been
 		e, err := NewEnvironment(r.scenario, r.meta.Spec, &own)
 		return e, func(n uint64) uint64 { return m.episodeSeed(r.options.Seed, n) }, err
 	}
@@ -247,7 +247,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 		m.result = rl.Result{Network: results[i].Network}
 	}
 	// The margin is chosen, and the policy compared, in the world that the log shows;
-	// what the checkpoint tells beside the rules is of the scenario, as for any other.
+	// what the checkpoint says compared with the rules is of the scenario, as for any other.
 	world := r.judge
 	r.judge = world.On(r.fleet)
 	// Beyond what training has seen the rule stands in, and a log shows too little of
@@ -272,15 +272,10 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	if r.meta.Log.Outcome, err = json.Marshal(t); err != nil {
 		return err
 	}
-	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
+	c, err := r.judged(ctx, network)
 	if err != nil {
 		return err
 	}
-	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
-	if err := c.Evaluated(evaluation); err != nil {
-		return err
-	}
-	r.meta = c.Meta
 	version, removed, err := r.store.Put(r.options.Name, c, time.Now())
 	if err != nil {
 		return err
@@ -303,7 +298,7 @@ func (r *logRun) finish(ctx context.Context, results []rl.OfflineResult, stdout 
 	return nil
 }
 
-// compare plays the policy beside the one that it began with.
+// compare plays the policy and the one that it began with.
 func (r *logRun) compare(ctx context.Context, network *nn.MLP) (t Outcome, err error) {
 	t.From, t.Objective = r.ref, r.meta.Objective
 	for v, f := range r.factors {

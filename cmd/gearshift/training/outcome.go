@@ -56,6 +56,6 @@ func (o *Outcome) write(w io.Writer) {
 		} else if h.Hi < 0 {
 			verdict = "WORSE"
 		}
-		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f)%s beside %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, utility, o.From, o.Requests, verdict)
+		fmt.Fprintf(w, "end of the log, simulated:        %+.4f (%+.4f to %+.4f)%s compared with %s over %d requests: %s\n", h.Mean, h.Lo, h.Hi, utility, o.From, o.Requests, verdict)
 	}
 }

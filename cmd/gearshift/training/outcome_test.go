@@ -31,8 +31,8 @@ func TestOutcomeByAnObjective(t *testing.T) {
 		worse     bool
 		want      []string
 	}{
-		{"", 0.95, true, []string{"0.9500, was 0.9000 with mine@1: better", "(-0.0300 to -0.0100) beside mine@1 over 40 requests: WORSE"}},
-		{"near-peak", 0.95, false, []string{"0.9500 of near-peak, was 0.9000 with mine@1: better", "(-0.0300 to -0.0100) of utility beside mine@1 over 40 requests: WORSE"}},
+		{"", 0.95, true, []string{"0.9500, was 0.9000 with mine@1: better", "(-0.0300 to -0.0100) compared with mine@1 over 40 requests: WORSE"}},
+		{"near-peak", 0.95, false, []string{"0.9500 of near-peak, was 0.9000 with mine@1: better", "(-0.0300 to -0.0100) of utility compared with mine@1 over 40 requests: WORSE"}},
 		{"near-peak", 0.85, true, []string{"0.8500 of near-peak, was 0.9000 with mine@1: WORSE"}},
 	} {
 		o := Outcome{From: "mine@1", Objective: c.objective, Before: 0.9, After: c.after, HeldOut: &less, Requests: 40}

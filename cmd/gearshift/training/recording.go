@@ -150,7 +150,7 @@ func (t *LogRecording) Action() int {
 }
 
 // Step implements [rl.Env]. A reward that is not known, as that of a client who
-// left, never comes. The load is by the rate alone: a log does not tell how slow the
+// left, never comes. The load is by the rate alone: a log does not say how slow the
 // hosts truly were.
 func (t *LogRecording) Step(int) rl.Step {
 	r := &t.episode[t.at]

@@ -21,6 +21,7 @@ import (
 	"gearshift/env/objective"
 	"gearshift/rl"
 	"gearshift/rl/fused"
+	"gearshift/router/nn"
 )
 
 // Stack says what the learner computes with.
@@ -42,7 +43,7 @@ type Options struct {
 	// Uncompared leaves out the comparison with the rules, which promotion asks
 	// for and which takes about as long as a short run.
 	Uncompared bool
-	// Objective, if not nil, is trained for in place of the scenario's.
+	// Objective, if not nil, replaces the scenario's.
 	Objective *objective.Objective
 }
 
@@ -158,7 +159,7 @@ func (o *Options) preset(s *scenario.Scenario) (scenario.Preset, error) {
 	return p, policies.CheckName(o.Name)
 }
 
-// Train trains a policy as the options say and stores it. It tells results on stdout and
+// Train trains a policy as the options say and stores it. It reports results on stdout and
 // how it goes on stderr.
 func Train(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	r, err := newRun(o)
@@ -223,11 +224,11 @@ func (r *run) explain(err error) error {
 
 // tellOfJudging says what takes its time once all is learnt, and counts it on a terminal.
 func (r *run) tellOfJudging(stderr io.Writer) {
-	beside := " and beside the rules"
+	rules := " and against the rules"
 	if r.options.Uncompared {
-		beside = ""
+		rules = ""
 	}
-	fmt.Fprintf(stderr, "judging the policy on validation seeds%s\n", beside)
+	fmt.Fprintf(stderr, "judging the policy on validation seeds%s\n", rules)
 	r.judge.Progress = output.Counting(stderr, "judging the policy")
 }
 
@@ -238,15 +239,10 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
+	c, err := r.judged(ctx, network)
 	if err != nil {
 		return err
 	}
-	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
-	if err := c.Evaluated(evaluation); err != nil {
-		return err
-	}
-	r.meta = c.Meta
 	var over []string
 	if r.meta.Decisions >= r.config.Decisions {
 		for _, m := range r.members {
@@ -268,6 +264,19 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "serve it:    gearshift serve --scenario %s --store %s --policy %s\n", r.options.Scenario, r.store.Path, ref)
 	r.conclude(stdout, ref)
 	return nil
+}
+
+// judged is the network as a policy with its evaluation, which the run's description has from
+// then on.
+func (r *run) judged(ctx context.Context, network *nn.MLP) (*checkpoints.Checkpoint, error) {
+	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
+	if err != nil {
+		return nil, err
+	}
+	c := &checkpoints.Checkpoint{Meta: r.meta, Network: network}
+	err = c.Evaluated(evaluation)
+	r.meta = c.Meta
+	return c, err
 }
 
 // conclude prints how the policy that was stored compares with the best rule, if it was

@@ -116,7 +116,7 @@ func (r *Report) Table(w io.Writer) error {
 		return err
 	}
 	if r.EndToEnd != nil {
-		fmt.Fprintf(w, "\nby request, but for the policy's, median and p90 of the relative error: end to end %s, TTFT %s, TPOT %s\n", r.EndToEnd, r.TTFT, r.TPOT)
+		fmt.Fprintf(w, "\nby request, except the policy's, median and p90 of the relative error: end to end %s, TTFT %s, TPOT %s\n", r.EndToEnd, r.TTFT, r.TPOT)
 	}
 	for _, note := range slices.Compact(r.Notes) {
 		fmt.Fprintln(w, "note:", note)

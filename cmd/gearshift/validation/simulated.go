@@ -59,7 +59,7 @@ func (p *pinned) Place(*fleet.View, *fleet.Request, []float32) int {
 }
 
 // simulatedRun is how the arrivals go in the simulator, in their order: so few that
-// nobody need end it.
+// nothing has to end it.
 func simulatedRun(c env.Config, arrivals []workloads.Arrival, d evaluation.Decider) ([]met, error) {
 	w := evaluation.Workload{Open: func(uint64) (workloads.Stream, error) {
 		given := workloads.Given(arrivals)

@@ -46,7 +46,7 @@ func (l *validator) volleys(ctx context.Context, list []sending) (map[int]float6
 }
 
 // slow is how many times as long as the profile says the steps of a volley of mean
-// prompts take; 0 if some of it is refused, which tells nothing.
+// prompts take; 0 if some of it is refused, which says nothing.
 func (l *validator) slow(ctx context.Context, replica int) (float64, error) {
 	prompt, _ := l.settings.Shape.Expected(l.settings.Tasks)
 	_, longest := l.settings.Shape.Longest()
@@ -110,7 +110,7 @@ func (l *validator) slowedBy(s *sent) env.Config {
 // probeVolley is how many requests at once a [Probe] sends.
 const probeVolley = 4
 
-// Probe tells how slow the engines of a scenario are, between other loads.
+// Probe measures how slow the engines of a scenario are, between other loads.
 type Probe struct{ of *validator }
 
 // NewProbe returns a probe of the engines at the URL of their server, or where that is empty at

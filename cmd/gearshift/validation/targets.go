@@ -26,7 +26,7 @@ func MeasuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 }
 
 // loaded are the replicas that each run loads: those of the variants one by one, and
-// then, host by host, those that stand beside each other. What is left out is noted.
+// then, host by host, those that share a host. What is left out is noted.
 func (l *validator) loaded() (sets [][]int) {
 	served := l.Upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream
 	if !served || !l.wants(Alone) && !l.wants(CoResident) {
@@ -80,7 +80,7 @@ func (l *validator) besideEachOther(own []int, wanted func(replica int) bool) (s
 		}
 	}
 	if len(lonely) > 0 {
-		l.out.Notes = append(l.out.Notes, fmt.Sprintf("not co-resident, since no other variant that is validated stands beside: %s", strings.Join(lonely, ", ")))
+		l.out.Notes = append(l.out.Notes, fmt.Sprintf("not co-resident, since no other variant that is validated shares the host: %s", strings.Join(lonely, ", ")))
 	}
 	return sets
 }

@@ -52,10 +52,10 @@ func (l *validator) inTurns(ctx context.Context) error {
 	return nil
 }
 
-// turn measures each variant alone just before it is loaded for the first time, and beside
+// turn measures each variant alone just before it is loaded for the first time, and next to
 // the others just before one of their loads together, and sends every load once.
 func (l *validator) turn(ctx context.Context, turn int, sessions map[int]*loadgen.Session, turns [][]*sent) error {
-	var begun, waiting []int // variants measured alone, and those not yet beside others
+	var begun, waiting []int // variants measured alone, and those not yet next to others
 	sample := func(variants []int, words string, half func(*loadgen.Session, context.Context) error) error {
 		for _, v := range variants {
 			l.progress(fmt.Sprintf("turn %d of %d: measuring %s%s", turn+1, l.Turns, l.fleet.Table.Variants[v].Name, words))
@@ -68,7 +68,7 @@ func (l *validator) turn(ctx context.Context, turn int, sessions map[int]*loadge
 	beside := func(n int) error {
 		now := waiting[:n]
 		waiting = waiting[n:]
-		return sample(now, " beside others", (*loadgen.Session).Beside)
+		return sample(now, " next to others", (*loadgen.Session).Beside)
 	}
 	for i, set := range l.sets {
 		fresh := l.variants(set, begun)
@@ -107,7 +107,7 @@ func (l *validator) variants(replicas, others []int) (list []int) {
 	return list
 }
 
-// sessions begin the measurement of each variant that is loaded, by its index, beside
+// sessions begin the measurement of each variant that is loaded, by its index, next to
 // the others of its host.
 func (l *validator) sessions(ctx context.Context) (map[int]*loadgen.Session, error) {
 	t := l.fleet.Table
@@ -173,7 +173,7 @@ func (l *validator) adopt(sessions map[int]*loadgen.Session) error {
 }
 
 // noteSlowness notes of all that was sent how slow the measuring of its turn had found
-// the variants, beside that of all turns.
+// the variants, in addition to that of all turns.
 func (l *validator) noteSlowness(runs [][]*sent) {
 	t := l.fleet.Table
 	for _, turns := range runs {

@@ -55,7 +55,7 @@ func TestInTurnsTheProfilesAreMeasuredAnew(t *testing.T) {
 func TestInTurnsMeasuringIsNextToItsLoads(t *testing.T) {
 	var order []string
 	inTurnsOf(t, 2, func(words string) {
-		for _, w := range []string{"small beside", "large beside", "measuring small", "measuring large", "small, load", "large, load", "co-resident"} {
+		for _, w := range []string{"small next to", "large next to", "measuring small", "measuring large", "small, load", "large, load", "co-resident"} {
 			if strings.Contains(words, w) {
 				order = append(order, w)
 				break
@@ -64,9 +64,9 @@ func TestInTurnsMeasuringIsNextToItsLoads(t *testing.T) {
 	})
 	want := []string{
 		"measuring small", "small, load", "small, load", "measuring large", "large, load", "large, load",
-		"small beside", "co-resident", "large beside", "co-resident",
+		"small next to", "co-resident", "large next to", "co-resident",
 		"measuring small", "small, load", "small, load", "measuring large", "large, load", "large, load",
-		"large beside", "co-resident", "small beside", "co-resident",
+		"large next to", "co-resident", "small next to", "co-resident",
 	}
 	if !slices.Equal(order, want) {
 		t.Errorf("%q", order)

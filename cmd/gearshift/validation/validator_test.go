@@ -202,7 +202,7 @@ func TestValidatedWhereTheNeighboursAre(t *testing.T) {
 	}{
 		{"gpu1", "gpu0, gpu1", "[[small@gpu1] [large@gpu1] [small@gpu1 large@gpu1]]", ""},
 		{"gpu0, gpu1", "gpu0, gpu1", "[[small@gpu0] [large@gpu0] [small@gpu0 large@gpu0]]", ""},
-		{"gpu1", "gpu0", "[[small@gpu1] [large@gpu0]]", "not co-resident, since no other variant that is validated stands beside: small, large"},
+		{"gpu1", "gpu0", "[[small@gpu1] [large@gpu0]]", "not co-resident, since no other variant that is validated shares the host: small, large"},
 	} {
 		l, err := newValidator(Options{Scenario: onHosts(t, c.small, c.large), Loads: []float64{0.5}, What: Kinds, Tries: 1, Time: time.Second})
 		if err != nil {

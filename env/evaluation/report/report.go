@@ -96,7 +96,7 @@ type Series struct {
 	// Y may be empty.
 	Lo, Hi []float64
 	// Labels, if they are there, name the points of a line or of points: one each, drawn
-	// beside it; an empty one is none. A point with a label that lies above or below the Y
+	// next to it; an empty one is none. A point with a label that lies above or below the Y
 	// axis's range is drawn as an arrow on its edge, so its label should say where it is.
 	Labels []string
 }

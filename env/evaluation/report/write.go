@@ -18,7 +18,7 @@ const (
 )
 
 // Write writes report.html, report.json, the folder csv and the report's further files into
-// dir, which it makes if need be, in place of an older report there. Other files of dir stay.
+// dir, which it makes if need be, replacing an older report there. Other files of dir stay.
 // If it fails, what was there before is there still, and nothing else.
 func (r *Report) Write(dir string) error {
 	files, err := r.files()

@@ -1,6 +1,6 @@
 // Package contention finds the law by which engines that share a device slow each other:
 // not at all, in proportion to the work that the others do, or by taking turns. It compares
-// steps beside busy neighbours with the same steps alone, so that it depends on no latency
+// steps next to busy neighbours with the same steps alone, so that it depends on no latency
 // model.
 package contention
 
@@ -14,11 +14,11 @@ import (
 	"gearshift/env/fit"
 )
 
-// Cell is a step of an engine, alone and beside busy neighbours. Times are in ms.
+// Cell is a step of an engine, alone and next to busy neighbours. Times are in ms.
 type Cell struct {
 	Name, Engine string
 	// Alone is what the step takes alone, Device the device's part of it, and Beside what
-	// the step takes beside the neighbours.
+	// the step takes next to the neighbours.
 	Alone, Device, Beside float64
 	// Work is the sum over the neighbours of the share of the time in which they would load
 	// the device if each had it for itself; Waiting is the same with the time in which they

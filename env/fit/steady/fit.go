@@ -1,7 +1,7 @@
 // Package steady fits the latency model of an engine to samples taken under
 // controlled loads: what a decode step of so many sequences and so much context
-// takes, and the first token of a prompt, alone and beside busy neighbours. Such
-// samples tell the parameters apart far better than a log of requests does.
+// takes, and the first token of a prompt, alone and next to busy neighbours. Such
+// samples distinguish the parameters far better than a log of requests does.
 package steady
 
 import (
@@ -33,7 +33,7 @@ type Fitted struct {
 	Intervals map[string]fit.Interval
 	// Draws are what the refits came to: profiles that explain the samples as well.
 	Draws []profile.Profile
-	// Held are the keys that the samples do not tell.
+	// Held are the keys that the samples do not determine.
 	Held  []string
 	Cells []Cell
 	// Quality is by kind of cells, and Explained the share of the variance of the
@@ -66,7 +66,7 @@ const (
 
 // Fit fits the model to samples: to the means of each load, which are what it is to
 // predict. A median forgets the machine's bad moments, and of a load that takes the one
-// time or the other, beside neighbours with fewer processors than engines, it is either.
+// time or the other, next to neighbours with fewer processors than engines, it is either.
 func Fit(samples []Sample, o Options) (*Fitted, error) {
 	cells := cellsOf(samples)
 	kinds := map[string]int{}
@@ -188,7 +188,7 @@ func (s *search) unexplained(x []float64) []float64 {
 // intervals refits to the predictions with errors like those found, each time with
 // another belief of what the parameters are. So a parameter that the cells do not
 // tell gets an interval as wide as what is believed of it. It reaches as far, too, as
-// the parameter alone can go before the cells tell.
+// the parameter alone can go before the cells show it.
 func (s *search) intervals(good []optimum, resamples int, random *rand.Rand) (map[string]fit.Interval, []profile.Profile) {
 	if resamples < 2 {
 		return nil, nil
@@ -232,7 +232,7 @@ func (f *Fitted) Widen(low, high float64) {
 	}
 }
 
-// hold lists what the cells do not tell, and sets a floor that none of them feels
+// hold lists what the cells do not determine, and sets a floor that none of them feels
 // to zero: a guess would only look like a finding.
 func (f *Fitted) hold(beside bool) {
 	felt := false

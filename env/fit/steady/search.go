@@ -170,7 +170,7 @@ func (s *search) about(x []float64, more int, random *rand.Rand) [][]float64 {
 }
 
 // reach is how far parameter j can go from x, down or up, the others following it, before
-// the cells tell: on the far side of a kink, or where they tell but a sum, it may be
+// the cells show it: on the far side of a kink, or where they show a sum alone, it may be
 // anything.
 func (s *search) reach(x []float64, j int, sign float64) float64 {
 	const (

@@ -108,7 +108,7 @@ type length struct{ part, whole int }
 
 // lengths are those of the soft policy, which begins where the hard one ends, and of
 // that for other deadlines. Under the preset paper they are the paper's own: 685,000
-// and 800,000 iterations beside 1.2 million (LBE-15, LBE-5).
+// and 800,000 iterations compared with 1.2 million (LBE-15, LBE-5).
 func lengths(preset string) (soft, deadlines length) {
 	if preset == "paper" {
 		return length{685, 1200}, length{800, 1200}
