@@ -72,7 +72,9 @@ func exposed(t *testing.T) map[string][]string {
 	file, _ := keysFile(t, map[string]keys.Limits{"alice": {}})
 	keyed := newRig(t, nil, withKeys(file)) // there are metrics of keys, where there are any
 	driven := newRig(t, nil, drivenBy(t, newLoader("http://a", "READY"), "triton"))
-	texts := g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
+	jobs := newRig(t, nil, withPair) // there are metrics of jobs
+	jobs.do("POST", classify, `{"model":"pair","inputs":[{"image":"x"}]}`)
+	texts := jobs.do("GET", "/metrics", "").Body.String() + g.do("GET", "/metrics", "").Body.String() + keyed.do("GET", "/metrics", "").Body.String() + driven.do("GET", "/metrics", "").Body.String()
 	for line := range strings.Lines(texts) {
 		if m := sample.FindStringSubmatch(line); m != nil {
 			metrics[m[1]] = append(metrics[m[1]], "instance", "job")

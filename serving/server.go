@@ -208,6 +208,7 @@ func New(o Options) (*Server, error) {
 	s.watchEngines(o.Drift)
 	s.overview = overview.New(overview.Options{
 		Router: s.router, Metrics: s.metrics, Engines: s.engines, Held: s.adapter.Held, Context: s.contexts.of,
+		Jobs:     func() []modality.Queue { return s.jobs.Queues() },
 		Draining: s.draining.Load, Fail: s.fail, Clock: s.clock, Started: started,
 	})
 	if err := s.join(o.Modules); err != nil {

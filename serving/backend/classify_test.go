@@ -2,7 +2,9 @@ package backend
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,6 +45,13 @@ func TestSimulatedClassifiersTakeTheTimeOfABatch(t *testing.T) {
 		a, err := inference.ReadAnswer(http.Header{}, []byte(text))
 		if err != nil || status != 200 || a.Output("logits").Rows() != 4 || time.Since(start) != 22*time.Millisecond {
 			t.Errorf("an inference: %d %s, %v after %v", status, text, err, time.Since(start))
+		}
+		response, err := s.Replica(0).RoundTrip(httptest.NewRequest(http.MethodGet, "/v2/models/small", http.NoBody))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if described, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 200 || !strings.Contains(string(described), `"name":"small"`) || !strings.Contains(string(described), "pixel_values") {
+			t.Errorf("metadata: %v, %d %s", err, response.StatusCode, described)
 		}
 		for body, want := range map[string]string{
 			`{"inputs":[]}`:                "want 1 to 4096",

@@ -62,6 +62,22 @@ func AsksToInfer(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, inference.PathPrefix) && strings.HasSuffix(r.URL.Path, inference.PathSuffix)
 }
 
+// AsksForMetadata reports whether the request is for the metadata of a model, of the Open Inference
+// Protocol.
+func AsksForMetadata(r *http.Request) bool {
+	name, ok := strings.CutPrefix(r.URL.Path, inference.PathPrefix)
+	return ok && r.Method == http.MethodGet && !strings.Contains(name, "/")
+}
+
+// Describe is the metadata of a model of the signature.
+func Describe(r *http.Request, name string, s Signature) (*http.Response, error) {
+	return respondJSON(r, struct {
+		Name     string   `json:"name"`
+		Versions []string `json:"versions"`
+		Signature
+	}{name, []string{"1"}, s})
+}
+
 // RefuseInference is an answer in the protocol's form that says what is wrong.
 func RefuseInference(r *http.Request, status int, err error) *http.Response {
 	text, _ := json.Marshal(map[string]string{"error": err.Error()}) // strings always encode

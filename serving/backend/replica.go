@@ -45,8 +45,11 @@ func (r *replica) RoundTrip(request *http.Request) (*http.Response, error) {
 	if id, ok := strings.CutPrefix(request.URL.Path, ResponsesPath+"/"); ok {
 		return r.kept.answer(request, id)
 	}
-	if AsksToInfer(request) {
+	switch {
+	case AsksToInfer(request):
 		return r.infer(request, body)
+	case AsksForMetadata(request):
+		return Describe(request, r.model, SimulatedSignature())
 	}
 	if request.Method == http.MethodPost {
 		switch request.URL.Path {

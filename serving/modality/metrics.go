@@ -1,6 +1,9 @@
 package modality
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"gearshift/serving/scrape"
@@ -100,6 +103,20 @@ type Queue struct {
 	Running   bool    `json:"running"`
 	BacklogMS float64 `json:"backlog_ms"`
 	Slowness  float64 `json:"slowness"`
+	// Last is the strategy of the job that was begun last, such as "digits-image=2", its
+	// quality by the plan, and how long it was expected to take.
+	Last        string  `json:"last,omitempty"`
+	LastQuality float64 `json:"last_quality,omitempty"`
+	LastMS      float64 `json:"last_expect_ms,omitempty"`
+}
+
+// line is the batches on one line.
+func (s *set) line(batches []batch) string {
+	var list []string
+	for _, b := range batches {
+		list = append(list, fmt.Sprintf("%s=%d", s.Options[s.entries[b.option].option].Variant, len(b.rows)))
+	}
+	return strings.Join(list, ", ")
 }
 
 // Queues are those of all workers.
@@ -111,7 +128,11 @@ func (s *Service) Queues() (all []Queue) {
 	for _, m := range s.models {
 		m.mu.Lock()
 		for i, st := range m.pool.stations {
-			all = append(all, Queue{m.Name, m.Workers[i].Name, len(st.waiting), st.running != nil, short(st.backlog(now)), short(st.dispatcher.Slowness())})
+			q := Queue{Model: m.Name, Worker: m.Workers[i].Name, Waiting: len(st.waiting), Running: st.running != nil, BacklogMS: short(st.backlog(now)), Slowness: short(st.dispatcher.Slowness())}
+			if c := st.last; c != nil {
+				q.Last, q.LastQuality, q.LastMS = m.line(c.batches), short(c.quality), short(c.expect)
+			}
+			all = append(all, q)
 		}
 		m.mu.Unlock()
 	}

@@ -23,6 +23,7 @@ type station struct {
 	dispatcher *rm.Dispatcher
 	waiting    map[string]*part
 	running    *part
+	last       *commit // the one that was begun last
 	free       float64 // when it is expected to be free
 	avoided    float64 // until then
 }
@@ -140,7 +141,7 @@ func (p *pool) next(worker int, now float64) (c *commit, dropped []*part) {
 			rows = rows[n:]
 		}
 	}
-	s.running, s.free = x, now+committed.Expect
+	s.running, s.last, s.free = x, c, now+committed.Expect
 	return c, dropped
 }
 

@@ -11,6 +11,7 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/engines"
 	"gearshift/serving/metrics"
+	"gearshift/serving/modality"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
@@ -25,6 +26,8 @@ type Options struct {
 	// Context is how many tokens a prompt and its answer may have together on the replica;
 	// zero if that is not known.
 	Context func(replica int) int
+	// Jobs are the workers of models whose inputs are chosen.
+	Jobs func() []modality.Queue
 	// Draining reports whether the server is shutting down.
 	Draining func() bool
 	// Fail answers with an error.

@@ -5,6 +5,7 @@ import (
 	"gearshift/serving/engines"
 	"gearshift/serving/figures"
 	"gearshift/serving/metrics"
+	"gearshift/serving/modality"
 )
 
 // Status is the body of GET /v1/gearshift/status.
@@ -21,6 +22,9 @@ type Status struct {
 	Rejected  uint64 `json:"rejected"`
 	// Queue is what waits for room, by class.
 	Queue []metrics.QueueStatus `json:"queue"`
+	// Jobs are the workers of models whose inputs are chosen, and what waits for them; left out
+	// without such models.
+	Jobs []modality.Queue `json:"jobs,omitempty"`
 	// Total sums the ended requests, Variants and Tasks split them.
 	Total    metrics.Counts   `json:"total"`
 	Variants []metrics.Counts `json:"variants"`

@@ -39,8 +39,11 @@ func (e *Engine) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot read request: %w", err)
 		}
 	}
-	if backend.AsksToInfer(r) {
+	switch {
+	case backend.AsksToInfer(r):
 		return e.infer(r, body)
+	case backend.AsksForMetadata(r):
+		return backend.Describe(r, e.config.Name, e.Signature())
 	}
 	if r.Method != http.MethodPost || r.URL.Path != backend.ClassifyPath {
 		return backend.Refuse(r, http.StatusNotFound, backend.NoEndpoint("a classifier", r)), nil

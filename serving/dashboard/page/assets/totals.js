@@ -17,7 +17,19 @@ function row(name, c) {
     el('td', { class: 'num' }, c.deadline_met + c.deadline_missed ? number(c.utility_mean) : '–'));
 }
 
+// jobs shows the workers of models whose inputs are chosen: what waits, how slow they are
+// compared with their profiles, and the strategy of the job begun last.
+function jobs(list) {
+  $('jobs-panel').hidden = !list.length;
+  if (!list.length) return;
+  $('jobs-panel').replaceChildren(...table('Jobs', ['Worker', 'Waiting', 'Backlog', 'Slowness', 'Last begun'], list.map((q) => el('tr', {},
+    el('td', {}, `${q.model}@${q.worker}`), el('td', { class: 'num' }, count(q.waiting + (q.running ? 1 : 0))),
+    el('td', { class: 'num' }, `${number(q.backlog_ms)} ms`), el('td', { class: 'num' }, number(q.slowness)),
+    el('td', { class: 'num' }, q.last ? `${q.last} (quality ${number(q.last_quality)})` : '–')))));
+}
+
 export function totals({ variants, status }) {
+  jobs(status.jobs ?? []);
   const head = ['Requests', 'Met', 'Utility'];
   $('tasks-panel').replaceChildren(...table('By task', ['Task', ...head], status.tasks.map((c) => row([c.name], c))));
   $('sizes-panel').replaceChildren(...table('By size', ['Size', ...head],
