@@ -31,6 +31,7 @@ var (
 type tx struct {
 	index              *index
 	policies, training *bbolt.Bucket
+	root               *bbolt.Tx
 }
 
 // view runs op on the store as it is. No store is ErrNotFound.
@@ -93,7 +94,7 @@ func (s *Store) update(op func(*tx) error) error {
 // begin reads the index.
 func (s *Store) begin(b *bbolt.Tx) (*tx, error) {
 	at := b.Bucket(indexBucket)
-	t := &tx{policies: b.Bucket(policiesBucket), training: b.Bucket(trainingBucket)}
+	t := &tx{policies: b.Bucket(policiesBucket), training: b.Bucket(trainingBucket), root: b}
 	if at == nil || t.policies == nil || t.training == nil {
 		return nil, s.corrupted("it does not hold what a checkpoint store holds")
 	}

@@ -19,9 +19,9 @@ import (
 
 // Health is the result of [Store.Verify].
 type Health struct {
-	Policies, Versions, Runs int
-	Size                     int64 // of the file, in bytes
-	Transaction              uint64
+	Policies, Versions, Runs, Tables int
+	Size                             int64 // of the file, in bytes
+	Transaction                      uint64
 	// Warnings are damage that makes nothing unreadable; Faults are entries that
 	// cannot be read.
 	Warnings, Faults []string
@@ -90,6 +90,7 @@ func (h *Health) content(t *tx) {
 		h.fault("in production is %s, which is not there", name)
 	}
 	h.runs(t)
+	h.tables(t.root)
 	known := t.index.keys()
 	h.orphans("policy", t.policies, known)
 	h.orphans("training", t.training, known)

@@ -255,10 +255,12 @@ var table = []room{
 		"a model is made of data: who it is served to is not its business, and a build that only serves leaves it out"},
 	{"cmd/gearshift/cli", []string{"cmd/gearshift/scenario", "cmd/gearshift/onnxruntime", "env/objective", "serving/setting"},
 		"flags and help have one form in all commands: it knows no command"},
+	{"cmd/gearshift/strategies", []string{"cmd/gearshift/scenario", "checkpoints", "router/modality"},
+		"what is worked out beforehand is kept in one way, for the command that makes it and the server that uses it"},
 	{"cmd/gearshift/serverapp", []string{
-		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime",
-		"router/fleet", "router/policy", "router/profile", "router/drift", "router", "workloads", "env/engine",
-		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving", "checkpoints"},
+		"cmd/gearshift/scenario", "cmd/gearshift/policies", "cmd/gearshift/gate", "cmd/gearshift/onnxruntime", "cmd/gearshift/strategies",
+		"router/fleet", "router/modality", "router/policy", "router/profile", "router/drift", "router", "workloads", "env/engine",
+		"serving/setting", "serving/address", "serving/files", "serving/agents", "serving/backend", "serving/engines", "serving/experience", "serving/recording", "serving/tracing", "serving/wire", "serving/dashboard", "serving/debug", "serving/config", "serving/modality", "serving", "checkpoints"},
 		"a router that runs is wired in one place, by the command and by tests alike: it trains nothing"},
 	{"cmd/gearshift/operate", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/gate", "cmd/gearshift/output", "cmd/gearshift/policies", "cmd/gearshift/scenario", "router/policy", "env/evaluation", "env/objective", "workloads", "serving/config", "serving/keys", "serving/leasing", "serving/overview", "serving/setting", "serving/trial", "checkpoints", "checkpoints/onnx"},

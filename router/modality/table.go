@@ -158,13 +158,19 @@ func (t *Table) build(size, most int) error {
 		t.levels = append(t.levels, level)
 		below = level
 	}
-	t.fronts = make([]solve.Front, size+1)
-	for n, nodes := range below {
+	t.summarise()
+	return nil
+}
+
+// summarise takes the fronts from the last level.
+func (t *Table) summarise() {
+	last := t.levels[len(t.levels)-1]
+	t.fronts = make([]solve.Front, len(last))
+	for n, nodes := range last {
 		for _, p := range nodes {
 			t.fronts[n] = append(t.fronts[n], solve.Point{Cost: p.cost, Value: p.value})
 		}
 	}
-	return nil
 }
 
 // batches are the times of the option's batches; none if it is not allowed.

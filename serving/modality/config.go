@@ -23,6 +23,9 @@ type Config struct {
 	Policy string
 	// NewPolicy, if set, makes the policy in place of Policy.
 	NewPolicy func(t *rm.Table) (rm.Policy, error)
+	// NewTable, if set, makes the table of a worker's strategies, or has it from where it was
+	// made before.
+	NewTable func(model, worker string, options []rm.Option, mixing rm.Mixing, size int) (*rm.Table, error)
 	// Mixing says whether the requests of a job may use different options. Empty is [rm.Mixed].
 	Mixing rm.Mixing
 	// Seed is that of policies that draw.

@@ -15,11 +15,12 @@ import (
 // set is a model as it is planned: each option of each task is one of the planner's.
 type set struct {
 	*Model
-	entries []entry
-	pool    *pool
-	mixing  rm.Mixing
-	largest int      // job; zero is that of the longest batch
-	masks   []uint64 // by option: its modalities, by their index in the model
+	entries  []entry
+	pool     *pool
+	mixing   rm.Mixing
+	largest  int // job; zero is that of the longest batch
+	newTable func(model, worker string, options []rm.Option, mixing rm.Mixing, size int) (*rm.Table, error)
+	masks    []uint64 // by option: its modalities, by their index in the model
 }
 
 // entry is an option of the planner.
@@ -29,7 +30,7 @@ type entry struct{ task, option int }
 const defaultTotal = time.Second
 
 func newSet(c *Config, m *Model) (*set, error) {
-	s := &set{Model: m, largest: c.Largest, mixing: c.Mixing}
+	s := &set{Model: m, largest: c.Largest, mixing: c.Mixing, newTable: c.NewTable}
 	for i := range m.Options {
 		var mask uint64
 		for _, name := range m.Options[i].Modalities {
@@ -77,7 +78,11 @@ func (s *set) table(w *Worker) (*rm.Table, error) {
 	if s.largest > 0 {
 		size = min(size, s.largest)
 	}
-	return rm.NewTable(options, cmp.Or(s.mixing, rm.Mixed), size)
+	mixing := cmp.Or(s.mixing, rm.Mixed)
+	if s.newTable != nil {
+		return s.newTable(s.Name, w.Name, options, mixing, size)
+	}
+	return rm.NewTable(options, mixing, size)
 }
 
 // policy makes the one of the configuration.

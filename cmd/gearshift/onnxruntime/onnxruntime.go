@@ -50,27 +50,41 @@ type Config struct {
 
 // Engines starts the models of the scenario, one engine for each replica.
 func Engines(s *scenario.Scenario, t *fleet.Table) ([]Engine, func(), error) {
-	var engines []Engine
+	var engines, own []Engine
 	giveBack := RoomForModels(len(t.Replicas))
 	closeAll := func() {
-		for _, e := range engines {
+		for _, e := range own {
 			e.Close()
 		}
 		giveBack()
 	}
 	memory := s.ReplicaMemory()
 	for i, l := range s.LocalModels() {
+		if first := t.FirstOf(i); first != i { // variants share it
+			engines = append(engines, engines[first])
+			continue
+		}
 		e, err := New(Config{
-			Local: l, Name: t.Variants[t.Replicas[i].Variant].Name,
+			Local: l, Name: engineName(t, i),
 			Seed: workloads.Seed(workloads.Serving, 1+uint64(i)), Memory: memory[i],
 		})
 		if err != nil {
 			closeAll()
 			return nil, nil, fmt.Errorf("replica %s: %w", t.Replicas[i].Name, err)
 		}
-		engines = append(engines, e)
+		engines, own = append(engines, e), append(own, e)
 	}
 	return engines, closeAll, nil
+}
+
+// engineName is what the replica's engine calls its model: the variant, or the model where
+// variants share it.
+func engineName(t *fleet.Table, replica int) string {
+	r := &t.Replicas[replica]
+	if m := t.ModelOf(r.Variant); r.Worker > 0 && m >= 0 {
+		return t.Models[m].Name
+	}
+	return t.Variants[r.Variant].Name
 }
 
 // RoomForModels has Go run as many more threads as models may compute at once. A

@@ -37,7 +37,7 @@ nothing unreadable, such as a meta page that a power cut has torn.`,
 				return err
 			}
 			out := c.OutOrStdout()
-			fmt.Fprintf(out, "%s: %d versions of %d policies, %d training runs, %d bytes, transaction %d\n", s.Path, h.Versions, h.Policies, h.Runs, h.Size, h.Transaction)
+			fmt.Fprintf(out, "%s: %d versions of %d policies, %d training runs, %d tables, %d bytes, transaction %d\n", s.Path, h.Versions, h.Policies, h.Runs, h.Tables, h.Size, h.Transaction)
 			for _, text := range h.Warnings {
 				fmt.Fprintln(out, "warning:", text)
 			}

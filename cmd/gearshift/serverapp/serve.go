@@ -108,6 +108,7 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	}
 	defer traces.close(log)
 	options := o.serverOptions(s, c, r, backends, traces, log)
+	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
 	beginLog, endLog, err := LogExperience(&options, s)
 	if err != nil {
 		return err
