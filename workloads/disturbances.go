@@ -36,7 +36,7 @@ const disturbanceStream = 0x646973747572
 // perEpisode is how many are drawn: an episode that is longer has none at its end.
 const perEpisode = 500
 
-// Draw is what happens to the fleet in the episode of a seed: the hosts that are lost, by
+// Draw returns what happens to the fleet in the episode of a seed: the hosts that are lost, by
 // index, and the steps of replicas, both in order of time. Loads are how long replicas take to
 // load: what would leave a task without a replica that is up does not happen.
 func (d Disturbances) Draw(t *fleet.Table, loads []time.Duration, seed uint64) (losses []LostHost, steps []Step) {

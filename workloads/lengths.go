@@ -95,7 +95,7 @@ func (l Lengths) checkMean(f *faults) {
 	}
 }
 
-// limit is the longest length drawn.
+// limit returns the longest length drawn.
 func (l Lengths) limit() int {
 	if l.Max == 0 {
 		return MaxTokens
@@ -103,7 +103,7 @@ func (l Lengths) limit() int {
 	return l.Max
 }
 
-// Longest is a bound of the lengths drawn, or their mean where there is none: then
+// Longest returns a bound of the lengths drawn, or their mean where there is none: then
 // some are longer, but the usual one is not.
 func (l Lengths) Longest() int {
 	if l.Max > 0 {
@@ -112,10 +112,10 @@ func (l Lengths) Longest() int {
 	return max(l.Value, int(math.Ceil(l.Mean)))
 }
 
-// Unbounded says whether the lengths lack the max that they might have.
+// Unbounded reports whether the lengths lack the max that they might have.
 func (l Lengths) Unbounded() bool { return l.Max == 0 && optionalKeys(l.Distribution) > 0 }
 
-// Expected is the mean of the lengths drawn, after max has cut them. Of the
+// Expected returns the mean of the lengths drawn, after max has cut them. Of the
 // lognormal it leaves out the rounding to whole tokens.
 func (l Lengths) Expected() float64 {
 	m := float64(l.limit())
@@ -134,13 +134,13 @@ func (l Lengths) Expected() float64 {
 	}
 }
 
-// logMoments are the mean and the standard deviation of the logarithm.
+// logMoments returns the mean and the standard deviation of the logarithm.
 func (l Lengths) logMoments() (mu, sigma float64) {
 	variance := math.Log1p(l.CV * l.CV)
 	return math.Log(l.Mean) - variance/2, math.Sqrt(variance)
 }
 
-// phi is the distribution function of the standard normal.
+// phi returns the distribution function of the standard normal.
 func phi(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
 // Sampler draws lengths of a valid configuration from a source.
@@ -162,7 +162,7 @@ func (l Lengths) Sampler() func(*rand.Rand) int {
 	}
 }
 
-// bound is a length between 1 and limit, of any finite or infinite x.
+// bound returns a length between 1 and limit, of any finite or infinite x.
 func bound(x float64, limit int) int {
 	if x >= float64(limit) {
 		return limit

@@ -48,7 +48,7 @@ func taskNames(tasks []fleet.Task) []string {
 	return names
 }
 
-// Shares is each task's share of the requests, in the order of the tasks.
+// Shares returns each task's share of the requests, in the order of the tasks.
 func (m Mix) Shares(tasks []fleet.Task) []float64 {
 	shares := make([]float64, len(tasks))
 	var sum float64

@@ -23,7 +23,7 @@ type MMPP struct {
 	mean       float64
 }
 
-// NewMMPP is the process with generator q (per second; each row sums to zero)
+// NewMMPP returns the process with generator q (per second; each row sums to zero)
 // and an arrival rate per second for each phase. It begins in the stationary
 // distribution of the chain, so the closed forms hold from time zero. Every
 // phase must be reachable from every other.
@@ -207,7 +207,7 @@ func connected(q [][]float64) bool {
 	return true
 }
 
-// burst is the process of a workload that judges a policy by what its training has
+// burst returns the process of a workload that judges a policy by what its training has
 // not shown it; false if none has the name. Training holds each rate for at least some seconds and arrivals at a
 // rate are Poisson; here they come in clusters, in bursts shorter than a
 // request, or in a load that stays high for minutes. Rates are per second for
@@ -230,7 +230,7 @@ func burst(name string) (p Process, ok bool, err error) {
 	return p, true, err
 }
 
-// NewBursts is the [MMPP] of two phases: rates per second between the bursts,
+// NewBursts returns the [MMPP] of two phases: rates per second between the bursts,
 // which may be zero, and in them, and the mean lengths of both in seconds.
 func NewBursts(low, high, calmS, burstS float64) (*MMPP, error) {
 	if err := checkBursts(low, high, calmS, burstS); err != nil {

@@ -31,7 +31,7 @@ type Settings struct {
 	Notice func(string)
 }
 
-// room is what fits next to the longest prompt (0: anything).
+// room returns what fits next to the longest prompt (0: anything).
 func (s Settings) room() int {
 	if s.Fits == 0 {
 		return 0
@@ -40,7 +40,7 @@ func (s Settings) room() int {
 	return max(1, s.Fits-prompt)
 }
 
-// Process is the arrival process that the workload names; of a trace, the
+// Process returns the arrival process that the workload names; of a trace, the
 // [Trace], read and rescaled.
 func (s Spec) Process(settings Settings) (Process, error) {
 	phase := settings.Phase
@@ -83,7 +83,7 @@ func (s Spec) Process(settings Settings) (Process, error) {
 	}
 }
 
-// scaled is the process as fast as the scenario has it.
+// scaled returns the process as fast as the scenario has it.
 func (s Settings) scaled(p Process) (Process, error) {
 	if s.RateScale == 0 || s.RateScale == 1 {
 		return p, nil
@@ -99,7 +99,7 @@ func named[P Process](p P, err error) (Process, error) {
 	return p, nil
 }
 
-// trace is the trace's first requests (0: all), so rescaled that these, which
+// trace returns the trace's first requests (0: all), so rescaled that these, which
 // are the ones used, have the mean rate asked for.
 func (s Spec) trace(requests int, notice func(string)) (*Trace, error) {
 	read, err := traces.Reading{Requests: requests, KeepZero: s.Zero}.Load(s.File)

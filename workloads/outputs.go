@@ -71,7 +71,7 @@ func optionalKeys(distribution string) int {
 	return 0
 }
 
-// String is the lengths as parseOutputs reads them.
+// String returns the lengths as parseOutputs reads them.
 func (o Outputs) String() string {
 	l := o.Lengths
 	switch l.Distribution {
@@ -88,7 +88,7 @@ func (o Outputs) String() string {
 	}
 }
 
-// shape is a shape with these outputs: a distribution is that of all tasks.
+// shape returns a shape with these outputs: a distribution is that of all tasks.
 func (o Outputs) shape(declared Shape, room int) (Shape, error) {
 	s := declared
 	var err error
@@ -113,7 +113,7 @@ func (o Outputs) shape(declared Shape, room int) (Shape, error) {
 	return s, nil
 }
 
-// of is the lengths that replace the declared ones. room is what fits next to the
+// of returns the lengths that replace the declared ones. room is what fits next to the
 // longest prompt (0: anything); the declared ones fit in any case.
 func (o Outputs) of(declared Lengths, room int) (Lengths, error) {
 	l := o.Lengths

@@ -108,7 +108,7 @@ func parsePerturbation(text string) (rest string, p Perturbation, err error) {
 	return rest, p, nil
 }
 
-// String is the suffixes.
+// String returns the suffixes.
 func (p Perturbation) String() string {
 	var text string
 	if p.Outputs != (Outputs{}) {
@@ -167,7 +167,7 @@ func parseMoment(text string) (time.Duration, bool) {
 	return traces.Seconds(x)
 }
 
-// String is the loss as parseLoss reads it.
+// String returns the loss as parseLoss reads it.
 func (l Loss) String() string {
 	text := l.Host + "@" + plainSeconds(l.From) + "-"
 	if l.To > 0 {
@@ -188,7 +188,7 @@ type Step struct {
 	At time.Duration
 }
 
-// String is the step as it is written in a workload.
+// String returns the step as it is written in a workload.
 func (s Step) String() string { return s.Verb + ":" + s.Replica + "@" + plainSeconds(s.At) }
 
 // step reads "opt-6.7b@gpu0@60", and writes it into the timeline.
@@ -205,7 +205,7 @@ func step(verb string) func(p *Perturbation, text string) error {
 	}
 }
 
-// Steps are those of the timeline in order of their times.
+// Steps returns those of the timeline in order of their times.
 func (p Perturbation) Steps() (steps []Step) {
 	for _, text := range strings.Split(p.Timeline, "+") {
 		verb, rest, _ := strings.Cut(text, ":")
@@ -220,7 +220,7 @@ func (p Perturbation) Steps() (steps []Step) {
 	return steps
 }
 
-// Losses are all hosts that are lost.
+// Losses returns all hosts that are lost.
 func (p Perturbation) Losses() (losses []Loss) {
 	if p.Lost != (Loss{}) {
 		losses = append(losses, p.Lost)

@@ -21,7 +21,7 @@ type Phase struct {
 // Schedule is a list of phases, run through once.
 type Schedule struct{ phases []Phase }
 
-// NewSchedule is a schedule of those phases, in order. The error names the first
+// NewSchedule returns a schedule of those phases, in order. The error names the first
 // phase that cannot be.
 func NewSchedule(phases ...Phase) (Schedule, error) {
 	var busy bool
@@ -60,7 +60,7 @@ func parseSchedule(text string) (Schedule, error) {
 	return NewSchedule(phases...)
 }
 
-// String is the schedule as parseSchedule reads it.
+// String returns the schedule as parseSchedule reads it.
 func (s Schedule) String() string {
 	words := make([]string, len(s.phases))
 	for i, p := range s.phases {

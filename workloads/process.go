@@ -25,7 +25,7 @@ type Process interface {
 // second at each (0 if unknown). False means that there are no more.
 type Times func() (at time.Duration, rate float64, ok bool)
 
-// renewal is a realisation of gaps in seconds, each drawn without regard to those before. The
+// renewal returns a realisation of gaps in seconds, each drawn without regard to those before. The
 // rate is the one that it reports.
 func renewal(rate float64, gap func() float64) Times {
 	var c clock
@@ -72,7 +72,7 @@ func (c *clock) advance(seconds float64) bool {
 	return true
 }
 
-// modulation is the answer of all processes whose rate λ(t) forgets at a single
+// modulation returns the answer of all processes whose rate λ(t) forgets at a single
 // rate r: IDC(t) = 1 + A − A(1−e^{−rt})/(rt), with A the excess in the limit.
 func modulation(excess, r float64, window time.Duration) float64 {
 	if window == Forever {
@@ -85,7 +85,7 @@ func modulation(excess, r float64, window time.Duration) float64 {
 	return 1 + excess*(1+math.Expm1(-x)/x)
 }
 
-// limitOnly is the IDC of a process of which the limit alone is known.
+// limitOnly returns the IDC of a process of which the limit alone is known.
 func limitOnly(idc float64, window time.Duration) (float64, bool) {
 	if window != Forever {
 		return 0, false

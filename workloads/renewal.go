@@ -12,7 +12,7 @@ import (
 // above it requests come in clusters, below it they are spread out.
 type Gamma struct{ rate, cv float64 }
 
-// NewGamma is a Gamma renewal process from its rate per second and the
+// NewGamma returns a Gamma renewal process from its rate per second and the
 // coefficient of variation of its gaps.
 func NewGamma(rate, cv float64) (Gamma, error) {
 	err := checkRate(rate)
@@ -75,7 +75,7 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 // of variation c. c = 1 is Poisson.
 type Weibull struct{ rate, cv, shape float64 }
 
-// NewWeibull is a Weibull renewal process from its rate per second and the
+// NewWeibull returns a Weibull renewal process from its rate per second and the
 // coefficient of variation of its gaps.
 func NewWeibull(rate, cv float64) (Weibull, error) {
 	if err := checkRate(rate); err != nil {
@@ -87,7 +87,7 @@ func NewWeibull(rate, cv float64) (Weibull, error) {
 	return Weibull{rate, cv, weibullShape(cv)}, nil
 }
 
-// weibullShape is the shape k with that coefficient of variation, which falls
+// weibullShape returns the shape k with that coefficient of variation, which falls
 // as k grows: 430 at k = 0.1, 0.0013 at k = 1000.
 func weibullShape(cv float64) float64 {
 	lo, hi := math.Log(0.1), math.Log(1000)
@@ -128,7 +128,7 @@ func (w Weibull) Times(rng *rand.Rand) Times {
 // Poisson is arrival without memory at a fixed rate.
 type Poisson struct{ rate float64 }
 
-// NewPoisson is a Poisson process of so many requests per second.
+// NewPoisson returns a Poisson process of so many requests per second.
 func NewPoisson(rate float64) (Poisson, error) {
 	return Poisson{rate}, checkRate(rate)
 }

@@ -26,7 +26,7 @@ func ScenarioNames() []string {
 	return files
 }
 
-// Scenario is the text of a built-in scenario. The error lists the known names.
+// Scenario returns the text of a built-in scenario. The error lists the known names.
 func Scenario(name string) ([]byte, error) {
 	if !slices.Contains(ScenarioNames(), name) {
 		return nil, fmt.Errorf("unknown scenario %q; built in: %s", name, strings.Join(ScenarioNames(), ", "))

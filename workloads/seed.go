@@ -14,12 +14,12 @@ const (
 	Serving                      // replay against a live router, and its simulated backends
 )
 
-// Seed is the n-th seed of a domain: the domain in the top byte, n below it.
+// Seed returns the n-th seed of a domain: the domain in the top byte, n below it.
 // Distinct n under 2⁵⁶ give distinct seeds; higher bits of n are ignored.
 // Seeds are consecutive on purpose, as [source] hashes them before use.
 func Seed(d Domain, n uint64) uint64 { return uint64(d)<<56 | n&(1<<56-1) }
 
-// Seeds are the first n of a domain.
+// Seeds returns the first n of a domain.
 func Seeds(d Domain, n int) []uint64 {
 	list := make([]uint64, n)
 	for i := range list {
@@ -38,14 +38,14 @@ const (
 	outputPart
 )
 
-// source is the random source of one part of a workload. The seed alone fixes
+// source returns the random source of one part of a workload. The seed alone fixes
 // the upper half of the generator's 128 bits, and mix is a bijection, so two
 // seeds never share a source; nor do two parts, by the lower half.
 func source(seed uint64, p part) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(seed), mix(seed^mix(uint64(p)))))
 }
 
-// mix is the splitmix64 step: a bijection on 64 bits whose results for
+// mix returns the splitmix64 step: a bijection on 64 bits whose results for
 // neighbouring arguments look unrelated.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15

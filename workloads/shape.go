@@ -26,7 +26,7 @@ type TaskLengths struct {
 	Output Lengths `yaml:"output_tokens,omitempty"`
 }
 
-// Of is the lengths of a task's requests.
+// Of returns the lengths of a task's requests.
 func (s Shape) Of(task string) (prompt, output Lengths) {
 	prompt, output = s.Prompt, s.Output
 	own := s.Tasks[task]
@@ -39,7 +39,7 @@ func (s Shape) Of(task string) (prompt, output Lengths) {
 	return prompt, output
 }
 
-// Expected is the mean lengths of a request, be it of which task it may.
+// Expected returns the mean lengths of a request, be it of which task it may.
 func (s Shape) Expected(tasks []fleet.Task) (prompt, output float64) {
 	for i, share := range s.Mix.Shares(tasks) {
 		p, o := s.Of(tasks[i].Name)
@@ -49,7 +49,7 @@ func (s Shape) Expected(tasks []fleet.Task) (prompt, output float64) {
 	return prompt, output
 }
 
-// Longest is a bound of the lengths of any task's requests, as [Lengths.Longest] is.
+// Longest returns a bound of the lengths of any task's requests, as [Lengths.Longest] is.
 func (s Shape) Longest() (prompt, output int) {
 	prompt, output = s.Prompt.Longest(), s.Output.Longest()
 	for _, own := range s.Tasks {
@@ -67,7 +67,7 @@ func (s Shape) OutputSampler(tasks []fleet.Task) func(*rand.Rand) int {
 	return func(rng *rand.Rand) int { return samplers[choose.choose(rng)].output(rng) }
 }
 
-// samplers are those of each task's lengths.
+// samplers returns those of each task's lengths.
 func (s Shape) samplers(tasks []fleet.Task) []samplers {
 	list := make([]samplers, len(tasks))
 	for i, t := range tasks {
@@ -79,7 +79,7 @@ func (s Shape) samplers(tasks []fleet.Task) []samplers {
 
 type samplers struct{ prompt, output func(*rand.Rand) int }
 
-// Within is the shape with lengths that lack a max cut so that each request fits into
+// Within returns the shape with lengths that lack a max cut so that each request fits into
 // so many tokens: outputs to what the longest prompt leaves, prompts to what is left by the
 // longest output, and both, where neither has a max, in proportion to their means.
 func (s Shape) Within(tokens int) Shape {
@@ -148,5 +148,5 @@ func (l Lengths) notNone() error {
 	return f.err()
 }
 
-// given says whether there are such lengths at all.
+// given reports whether there are such lengths at all.
 func (l Lengths) given() bool { return l != (Lengths{}) }

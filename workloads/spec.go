@@ -149,12 +149,12 @@ func parseCV(text string) (float64, error) {
 	return cv, checkCV(cv)
 }
 
-// String is the workload in the form that [Parse] reads.
+// String returns the workload in the form that [Parse] reads.
 func (s Spec) String() string { return s.base() + s.Perturbation.String() }
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// base is the workload without its suffixes.
+// base returns the workload without its suffixes.
 func (s Spec) base() string {
 	switch {
 	case s.Form == "mmpp":
@@ -190,7 +190,7 @@ func (s Spec) TrueRate() bool { return s.Form == "stable" }
 // to be expanded before it opens.
 func (s Spec) Sweep() bool { return s.Form == "stable" && s.Rate == 0 }
 
-// Expand is the workloads that this one stands for: itself, or of a sweep one
+// Expand returns the workloads that this one stands for: itself, or of a sweep one
 // at each of the rates.
 func (s Spec) Expand(rates []float64) []Spec {
 	if !s.Sweep() {

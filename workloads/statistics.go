@@ -107,7 +107,7 @@ func (m *moments) add(x, weight float64) {
 	m.squares += weight * delta * (x - m.mean)
 }
 
-// variance is the unbiased one.
+// variance returns the unbiased one.
 func (m *moments) variance() float64 {
 	if m.n < 2 {
 		return 0

@@ -61,7 +61,7 @@ const maxPhase = 1e6
 // average where it does not say.
 const DefaultPhaseRequests = 5
 
-// shortest is the shortest phase at a rate, in seconds.
+// shortest returns the shortest phase at a rate, in seconds.
 func (l Load) shortest(rate float64) float64 {
 	requests := l.MinPhaseRequests
 	if requests == 0 {
@@ -77,7 +77,7 @@ type RandomSwitching struct {
 	mean, idc float64
 }
 
-// NewRandomSwitching is the process of a valid load.
+// NewRandomSwitching returns the process of a valid load.
 func NewRandomSwitching(load Load) (RandomSwitching, error) {
 	if err := load.Validate(); err != nil {
 		return RandomSwitching{}, err
@@ -124,7 +124,7 @@ func (l Load) quantiles(f func(weight, rate float64)) {
 	}
 }
 
-// rate is the quantile u of one of the two laws.
+// rate returns the quantile u of one of the two laws.
 func (l Load) rate(uniformly bool, u float64) float64 {
 	if uniformly {
 		return l.MinRate + u*(l.MaxRate-l.MinRate)
@@ -132,7 +132,7 @@ func (l Load) rate(uniformly bool, u float64) float64 {
 	return l.MinRate * math.Pow(l.MaxRate/l.MinRate, u)
 }
 
-// duration is the length of a phase at quantile u.
+// duration returns the length of a phase at quantile u.
 func (l Load) duration(rate, u float64) float64 {
 	return max(l.MinPhase+u*(l.MaxPhase-l.MinPhase), l.shortest(rate))
 }

@@ -45,12 +45,12 @@ func (t *Trace) Times(*rand.Rand) Times {
 	}
 }
 
-// First is the trace's first n requests, or all if it has fewer.
+// First returns the trace's first n requests, or all if it has fewer.
 func (t *Trace) First(n int) *Trace {
 	return &Trace{Name: t.Name, Records: t.Records[:min(n, len(t.Records))], Skipped: t.Skipped}
 }
 
-// Rescaled is the trace with all times stretched by one factor, so that the mean
+// Rescaled returns the trace with all times stretched by one factor, so that the mean
 // rate becomes the one given, per second. The shape of bursts stays, in units of
 // the mean gap; their speed does not, so say so next to a result.
 func (t *Trace) Rescaled(rate float64) (*Trace, error) {
@@ -73,7 +73,7 @@ func (t *Trace) Rescaled(rate float64) (*Trace, error) {
 	}), nil
 }
 
-// Fitting is the trace with every request cut to what fits; see [Fit].
+// Fitting returns the trace with every request cut to what fits; see [Fit].
 func (t *Trace) Fitting(tokens int) *Trace {
 	return t.mapped(func(r *Record) {
 		r.PromptTokens, r.OutputTokens = Fit(r.PromptTokens, r.OutputTokens, tokens)
@@ -98,7 +98,7 @@ func (t *Trace) mapped(f func(*Record)) *Trace {
 	return &Trace{Name: t.Name, Records: records, Skipped: t.Skipped}
 }
 
-// Open is the trace as a stream. A task that a record names is kept; the others
+// Open returns the trace as a stream. A task that a record names is kept; the others
 // are drawn from the mix. Token counts are drawn from the shape, or with lengths
 // set are the trace's own. The error names every fault of the shape, or the
 // first record whose task the fleet does not have.

@@ -114,7 +114,7 @@ func (g *generator) next(task int) (Arrival, bool) {
 	}, true
 }
 
-// Take is the beginning of a stream, up to the limit.
+// Take returns the beginning of a stream, up to the limit.
 func Take(s Stream, limit Limit) Stream {
 	if limit.Requests <= 0 && limit.Duration <= 0 {
 		return s

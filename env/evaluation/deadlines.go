@@ -95,7 +95,7 @@ func deadlines(runs []tally) *Deadlines {
 	return out
 }
 
-// share is the mean of a kind in percent; empty without one.
+// share returns the mean of a kind in percent; empty without one.
 func (d *Deadlines) share(kind string) string {
 	if d == nil {
 		return ""
@@ -107,7 +107,7 @@ func (d *Deadlines) share(kind string) string {
 	return fmt.Sprintf("%.1f%%", 100*met.Mean)
 }
 
-// deadlineKinds are those of which the rows have shares.
+// deadlineKinds returns those of which the rows have shares.
 func (r *Report) deadlineKinds() (kinds []string) {
 	for _, kind := range DeadlineKinds {
 		if slices.ContainsFunc(r.Results, func(x Result) bool { return x.Deadlines.share(kind) != "" }) {

@@ -62,7 +62,7 @@ func (r *recorder) begin(t *fleet.Table) {
 	}
 }
 
-// task is the one that answers to a request of that index are judged by.
+// task returns the one that answers to a request of that index are judged by.
 func (r *recorder) task(i int) *fleet.Task {
 	if r.judge != nil {
 		return &r.judge[i]
@@ -126,7 +126,7 @@ func (r *recorder) tally() tally {
 	return out
 }
 
-// by is the value by the objective of an index; NaN where no request came.
+// by returns the value by the objective of an index; NaN where no request came.
 func (r *tally) by(objective int) float64 {
 	if r.requests == 0 {
 		return math.NaN()

@@ -78,7 +78,7 @@ func (r *Report) writeTable(w io.Writer) error {
 	return nil
 }
 
-// Objectives are those that the rows have values of.
+// Objectives returns those that the rows have values of.
 func (r *Report) Objectives() []objective.Objective {
 	var all []objective.Objective
 	for _, x := range r.Results {
@@ -94,7 +94,7 @@ func (r *Report) AsServed() bool {
 	return slices.ContainsFunc(r.Results, func(x Result) bool { return x.Served != nil })
 }
 
-// ByWorkload is all rows, the opponents' too, grouped so that policies on the same workload
+// ByWorkload returns all rows, the opponents' too, grouped so that policies on the same workload
 // stand together, in order of first appearance.
 func (r *Report) ByWorkload() []Result {
 	rows := slices.Concat(r.Results, r.Opponents)

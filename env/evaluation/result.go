@@ -57,7 +57,7 @@ type Valued struct {
 	Runs []float64 `json:"-"`
 }
 
-// Beside are the objectives other than mean utility, each once: what a [Plan] is asked for.
+// Beside returns the objectives other than mean utility, each once: what a [Plan] is asked for.
 func Beside(all ...objective.Objective) []objective.Objective {
 	var list []objective.Objective
 	for _, o := range all {
@@ -68,7 +68,7 @@ func Beside(all ...objective.Objective) []objective.Objective {
 	return list
 }
 
-// By is what the runs were worth by an objective: mean utility, or one that the plan asks for.
+// By returns what the runs were worth by an objective: mean utility, or one that the plan asks for.
 // It panics for another, which would be a mistake of the program.
 func (r *Result) By(o objective.Objective) Valued {
 	if o.IsZero() {
@@ -139,7 +139,7 @@ func (p *Plan) summarise(c *Contestant, workload string, runs []tally, speed flo
 	return r
 }
 
-// LevelName is how a window level is written, "0.96".
+// LevelName returns how a window level is written, "0.96".
 func LevelName(level float64) string { return fmt.Sprintf("%.2f", level) }
 
 // percentiles are by nearest rank. They change the order of v.
@@ -151,7 +151,7 @@ func percentiles(v []float32) Percentiles {
 	return Percentiles{P50: rank(0.50), P99: rank(0.99)}
 }
 
-// smallest is what stands at index n of v in order, by Hoare's quickselect: an evaluation
+// smallest returns what stands at index n of v in order, by Hoare's quickselect: an evaluation
 // asks two ranks of a hundred thousand latencies, on one core, between runs that use all.
 func smallest(v []float32, n int) float32 {
 	for low, high := 0, len(v)-1; low < high; {

@@ -66,7 +66,7 @@ type Workload struct {
 	Note string
 }
 
-// headline is the name that the workload counts under as a whole.
+// headline returns the name that the workload counts under as a whole.
 func (w *Workload) headline() string {
 	if w.Group != "" {
 		return w.Group
@@ -74,7 +74,7 @@ func (w *Workload) headline() string {
 	return w.Name
 }
 
-// Headlines are the names that the workloads count under as wholes, in order: a sweep is
+// Headlines returns the names that the workloads count under as wholes, in order: a sweep is
 // there once, its members are not.
 func Headlines(list []Workload) []string {
 	var names []string
@@ -231,7 +231,7 @@ func (p *Plan) start(ctx context.Context, matches []*match, cores int) *sync.Wai
 	return &workers
 }
 
-// play is the run of the seed at an index.
+// play returns the run of the seed at an index.
 func (m *match) play(ctx context.Context, i int, record *recorder) {
 	defer m.unplayed.Done()
 	if m.errs[i] = ctx.Err(); m.errs[i] != nil {
@@ -280,7 +280,7 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// play is what one episode comes to. Begun, if not nil, is called at its beginning.
+// play returns what one episode comes to. Begun, if not nil, is called at its beginning.
 func (r *recorder) play(ctx context.Context, c *Contestant, w *Workload, seed uint64, begun func(*env.Environment)) (tally, error) {
 	r.begin(c.Fleet.Table)
 	r.served = c.Fleet.AsServed != nil

@@ -160,7 +160,7 @@ func (s *search) ties() (axes, of []int) {
 	return axes, of
 }
 
-// root is the positive root of xᵈ⁺¹ = x + 1.
+// root returns the positive root of xᵈ⁺¹ = x + 1.
 func root(d int) float64 {
 	x := 2.0
 	for range 64 {

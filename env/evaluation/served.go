@@ -21,7 +21,7 @@ type Served struct {
 	Wait Percentiles `json:"wait_ms"`
 }
 
-// RefusedShare is the share for all reasons together.
+// RefusedShare returns the share for all reasons together.
 func (s *Served) RefusedShare() (sum float64) {
 	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
 		sum += s.Refused[reason]
@@ -29,7 +29,7 @@ func (s *Served) RefusedShare() (sum float64) {
 	return sum
 }
 
-// String is the shares in words.
+// String returns the shares in words.
 func (s *Served) String() string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
@@ -89,7 +89,7 @@ func (x *waits) merge(o *waits) {
 	x.ms = append(x.ms, o.ms...)
 }
 
-// servedOf is the mean over the runs that had requests.
+// servedOf returns the mean over the runs that had requests.
 func servedOf(runs []tally) *Served {
 	var sum waits
 	var n float64

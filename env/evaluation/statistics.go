@@ -16,20 +16,20 @@ type Interval struct {
 
 const resamples = 2000
 
-// Bootstrap is the mean of the values with the percentile bootstrap's 95 %
+// Bootstrap returns the mean of the values with the percentile bootstrap's 95 %
 // interval. The resampling has a fixed seed, so equal values give equal
 // intervals. Here as in all statistics over runs NaN, a run without requests, is left
 // out.
 func Bootstrap(values []float64) Interval { return bootstrap(values, mean) }
 
-// InterquartileMean is the mean of the values without the lowest and the
+// InterquartileMean returns the mean of the values without the lowest and the
 // highest quarter (⌊n/4⌋ each), with the percentile bootstrap's 95 % interval:
 // less moved by single seeds than the mean, less noisy than the median (Agarwal
 // et al., "Deep Reinforcement Learning at the Edge of the Statistical
 // Precipice", the rliable library).
 func InterquartileMean(values []float64) Interval { return bootstrap(values, interquartileMean) }
 
-// Paired is the mean of a − b over the same seeds, with its 95 % bootstrap
+// Paired returns the mean of a − b over the same seeds, with its 95 % bootstrap
 // interval: what the seeds have in common drops out, so it separates policies
 // whose own intervals overlap. The values are in the order of the same seeds; it
 // is an error if they differ in number.
@@ -44,7 +44,7 @@ func Paired(a, b []float64) (Interval, error) {
 	return Bootstrap(difference), nil
 }
 
-// bootstrap is the statistic of the values and its interval. The statistic may
+// bootstrap returns the statistic of the values and its interval. The statistic may
 // change the order of the values that it gets.
 func bootstrap(values []float64, statistic func([]float64) float64) Interval {
 	values = present(values)
@@ -68,7 +68,7 @@ func bootstrap(values []float64, statistic func([]float64) float64) Interval {
 	}
 }
 
-// present is the values that are not NaN.
+// present returns the values that are not NaN.
 func present(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }

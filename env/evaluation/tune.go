@@ -143,7 +143,7 @@ func (t *Tuning) try(ctx context.Context, f *Family, values []float64) (Trial, e
 	return trial, nil
 }
 
-// runs are the workload's of values by workload and seed.
+// runs returns the workload's of values by workload and seed.
 func (t *Tuning) runs(values []float64, workload int) []float64 {
 	return values[workload*len(t.Seeds) : (workload+1)*len(t.Seeds)]
 }

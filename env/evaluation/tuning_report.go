@@ -49,7 +49,7 @@ func (t *Tuning) Report(trials []Trial, on string) *TuningReport {
 	return r
 }
 
-// Brief is the report without the single trials.
+// Brief returns the report without the single trials.
 func (r *TuningReport) Brief() *TuningReport {
 	brief := *r
 	brief.Trials = nil
@@ -62,7 +62,7 @@ func (r *TuningReport) Write(w io.Writer, format string) error {
 	return Render(w, format, r, r.writeTable, r.writeCSV)
 }
 
-// Title is the line above a table of the search.
+// Title returns the line above a table of the search.
 func (r *TuningReport) Title() string {
 	by := ""
 	if !r.Objective.IsZero() {

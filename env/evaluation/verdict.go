@@ -48,12 +48,12 @@ func (v Verdict) Word() string {
 	return Level
 }
 
-// String is the comparison in the words that every command uses.
+// String returns the comparison in the words that every command uses.
 func (v Verdict) String() string {
 	return fmt.Sprintf("over the best rule, %s, by %s, paired over %d seeds: %s", v.Rule, v.By(), v.Seeds, v.Word())
 }
 
-// By is the margin, with the objective that it is of unless that is mean utility.
+// By returns the margin, with the objective that it is of unless that is mean utility.
 func (v Verdict) By() string {
 	if v.Objective.IsZero() {
 		return Signed(v.Margin)
@@ -77,7 +77,7 @@ func Over(policy Score, rules []Score) (Verdict, error) {
 	return Verdict{Policy: policy.Policy, Rule: best.Policy, Margin: margin, Seeds: len(policy.Runs)}, err
 }
 
-// mean is that of the runs in which requests came.
+// mean returns that of the runs in which requests came.
 func (s *Score) mean() float64 {
 	if runs := present(s.Runs); len(runs) > 0 {
 		return mean(runs)
@@ -85,7 +85,7 @@ func (s *Score) mean() float64 {
 	return 0
 }
 
-// Scores are what the policies earned by the objective over the workloads of the names, each
+// Scores returns what the policies earned by the objective over the workloads of the names, each
 // weighing the same, in the order of the results. What is there twice counts once.
 func Scores(results []Result, workloads []string, o objective.Objective) []Score {
 	var list []Score

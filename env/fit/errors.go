@@ -12,7 +12,7 @@ type Error struct {
 	P90    float64 `yaml:"p90" json:"p90"`
 }
 
-// String is the median, and the p90 in brackets.
+// String returns the median, and the p90 in brackets.
 func (e Error) String() string { return fmt.Sprintf("%.1f %% (%.1f %%)", 100*e.Median, 100*e.P90) }
 
 // Of returns the quantiles of absolute errors; 0 of none.

@@ -114,7 +114,7 @@ func (s *search) binding() bool {
 	return s.options.KVTokens == 0 && s.guess.waited && !s.guess.capped
 }
 
-// model is the one at the parameters x.
+// model returns the one at the parameters x.
 func (s *search) model(x []float64, budget int) *Model {
 	m := s.base
 	m.Engine.MaxBatchTokens = budget
@@ -126,7 +126,7 @@ func (s *search) model(x []float64, budget int) *Model {
 	return &m
 }
 
-// start is the parameters to begin with.
+// start returns the parameters to begin with.
 func (s *search) start() []float64 {
 	g := s.guess
 	x := []float64{math.Log(g.weights), math.Log(g.token), math.Log(g.context), math.Log(0.002 * g.weights)}
@@ -232,7 +232,7 @@ func (s *search) loss(x []float64, budget int) float64 {
 	return sum
 }
 
-// distance is how far a prediction lies from what was measured. The end counts
+// distance returns how far a prediction lies from what was measured. The end counts
 // twice as much as each of its parts.
 func distance(r, p Request) float64 {
 	d := huber(math.Log(p.EndToEnd()/r.EndToEnd())) + 0.5*huber(math.Log(p.TTFT()/r.TTFT()))
@@ -242,7 +242,7 @@ func distance(r, p Request) float64 {
 	return d
 }
 
-// predicted is the request with the times that a simulation gave it.
+// predicted returns the request with the times that a simulation gave it.
 func (r Request) predicted(t Times) Request {
 	r.First, r.Last = t.First, t.Last
 	return r

@@ -136,7 +136,7 @@ func (s *search) intervals(best trial) map[string]Interval {
 	return out
 }
 
-// along is where the parameters come to as parameter k goes from the best fit by
+// along returns where the parameters come to as parameter k goes from the best fit by
 // strides, while the others make up for it.
 func (s *search) along(best trial, k int, by float64) (path [][]float64) {
 	most := aboutAsGood*best.loss + 2*huber(fidelity)

@@ -65,7 +65,7 @@ func guessFrom(requests []Request) guess {
 	return g
 }
 
-// resident is how many tokens the requests hold at each of the times, and how many
+// resident returns how many tokens the requests hold at each of the times, and how many
 // run. It goes through the times in order and looks at those that run alone: a log is
 // long compared with what runs at once.
 func resident(requests []Request, times []float64) (tokens, running []float64) {
@@ -89,7 +89,7 @@ func resident(requests []Request, times []float64) (tokens, running []float64) {
 	return tokens, running
 }
 
-// inOrder is the indexes below n by what they stand for.
+// inOrder returns the indexes below n by what they stand for.
 func inOrder(n int, value func(i int) float64) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -125,7 +125,7 @@ func decodeLine(requests []Request) (weights, context float64) {
 	return share * middle.tpot, (1 - share) * middle.tpot / math.Max(middle.held, 1)
 }
 
-// Quantile is the q-quantile of values, which it leaves as they are.
+// Quantile returns the q-quantile of values, which it leaves as they are.
 func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

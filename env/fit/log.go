@@ -24,13 +24,13 @@ type Request struct {
 	Scheduled float64
 }
 
-// TTFT is the time to the first token, in seconds.
+// TTFT returns the time to the first token, in seconds.
 func (r Request) TTFT() float64 { return r.First - r.Arrival }
 
-// EndToEnd is the time to the last token, in seconds.
+// EndToEnd returns the time to the last token, in seconds.
 func (r Request) EndToEnd() float64 { return r.Last - r.Arrival }
 
-// TPOT is the time per token after the first, in seconds; zero for one token.
+// TPOT returns the time per token after the first, in seconds; zero for one token.
 func (r Request) TPOT() float64 {
 	if r.OutputTokens < 2 {
 		return 0
@@ -220,7 +220,7 @@ func align(rows []row, name string, clock int) (*Log, error) {
 	return log, nil
 }
 
-// entered is the earliest time that the engine itself reports of the request before its
+// entered returns the earliest time that the engine itself reports of the request before its
 // first token; NaN if the log lacks it.
 func (r row) entered() float64 {
 	if !math.IsNaN(r.queued) {
@@ -235,7 +235,7 @@ type reader struct {
 	fault  error
 }
 
-// name is what the log calls the field, or its first name where the log lacks it.
+// name returns what the log calls the field, or its first name where the log lacks it.
 func (f *reader) name(names []string) string {
 	for _, name := range names {
 		if f.fields[name] != nil {

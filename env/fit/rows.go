@@ -18,7 +18,7 @@ type columns struct {
 	begun bool
 }
 
-// fields are those of a row, by their names in lower case; nil for a header.
+// fields returns those of a row, by their names in lower case; nil for a header.
 func (c *columns) fields(line []byte) (map[string]any, error) {
 	header := !c.begun && line[0] != '{' && line[0] != '[' && bytes.IndexByte(line, ',') >= 0
 	c.begun = true
@@ -94,7 +94,7 @@ func hasFailed(fields map[string]any) bool {
 	return false
 }
 
-// numeric is a number, also as text, or a date as seconds since 1970.
+// numeric returns a number, also as text, or a date as seconds since 1970.
 func numeric(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:

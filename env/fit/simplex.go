@@ -95,7 +95,7 @@ func (s *simplex) turn() {
 	}
 }
 
-// along is the point at from + by·(to − from).
+// along returns the point at from + by·(to − from).
 func along(from, to []float64, by float64) []float64 {
 	x := slices.Clone(from)
 	for i := range x {

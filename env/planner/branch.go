@@ -81,7 +81,7 @@ func (b *branch) finish(into *env.Environment, outcomes *[]env.Outcome) {
 	}
 }
 
-// value is the sum of the utilities of all requests that end after the first
+// value returns the sum of the utilities of all requests that end after the first
 // decision of a branch that is finished, as trunk is. False if it leads nowhere.
 func (b *branch) value(trunk *branch) (float64, bool) {
 	if b.met {

@@ -91,7 +91,7 @@ func newClass(host []replica, l load) class {
 	return c
 }
 
-// throughputs is that of each replica that is busy, next to neighbours of that duty.
+// throughputs returns that of each replica that is busy, next to neighbours of that duty.
 func throughputs(host []replica, busy func(i int) (bool, float64), l load) []throughput {
 	list := make([]throughput, len(host))
 	for i := range host {
@@ -102,7 +102,7 @@ func throughputs(host []replica, busy func(i int) (bool, float64), l load) []thr
 	return list
 }
 
-// batch is the most sequences that can run at once.
+// batch returns the most sequences that can run at once.
 func (r *replica) batch(l load) int {
 	n := math.Ceil(float64(r.kv) / l.context)
 	most := max(1, min(int(min(n, math.MaxInt32)), r.engine.MaxSequences))
@@ -125,7 +125,7 @@ func (r *replica) throughput(neighbours float64, l load) throughput {
 	return list
 }
 
-// prefill is the least mean time in milliseconds that a prompt costs the engine.
+// prefill returns the least mean time in milliseconds that a prompt costs the engine.
 func (r *replica) prefill(l load) float64 {
 	if r.engine.Scheduler == engine.ChunkedPrefill {
 		// Beside a decode step that runs anyway: the least slope of its cost.
@@ -153,7 +153,7 @@ func (r *replica) prefill(l load) float64 {
 	return least
 }
 
-// prompts is how many fit a prefill step.
+// prompts returns how many fit a prefill step.
 func (r *replica) prompts(l load) int {
 	n := min(int(float64(r.engine.MaxBatchTokens)/l.prompt), r.engine.MaxSequences)
 	if r.engine.MaxPrompts > 0 {
@@ -162,7 +162,7 @@ func (r *replica) prompts(l load) int {
 	return max(1, n)
 }
 
-// leastDuty is the least share of a step that loads the GPU, over the steps that
+// leastDuty returns the least share of a step that loads the GPU, over the steps that
 // the replica may run next to anything from no neighbour to all of them all the time.
 // More of them lower the share, or where engines take turns (crowding) raise it: the
 // least is at either end.

@@ -136,7 +136,7 @@ func tiers(t *fleet.Task) []tier {
 	return list
 }
 
-// At is the bound at so many requests per second.
+// At returns the bound at so many requests per second.
 func (f *Fluid) At(rate float64) (Bound, error) {
 	if !(rate > 0) || math.IsInf(rate, 1) {
 		return Bound{}, fmt.Errorf("cannot bound: a rate of %v", rate)
@@ -171,7 +171,7 @@ func (f *Fluid) At(rate float64) (Bound, error) {
 	return b, nil
 }
 
-// peak is the mean utility of the best variant in time, always.
+// peak returns the mean utility of the best variant in time, always.
 func (f *Fluid) peak() (mean float64) {
 	for t, share := range f.shares {
 		task := &f.config.Table.Tasks[t]
@@ -180,7 +180,7 @@ func (f *Fluid) peak() (mean float64) {
 	return mean
 }
 
-// Over is the mean of the bound over requests that come at these rates, as if
+// Over returns the mean of the bound over requests that come at these rates, as if
 // each rate lasted for ever. Where there are many rates it is computed at a grid,
 // at most 1 % below each, where the bound is no lower. A rate that is not known,
 // zero, is an error.
@@ -224,7 +224,7 @@ func distinct(values []float64) int {
 	return len(seen)
 }
 
-// meanSquare is the second moment of the lengths drawn, after max has cut them.
+// meanSquare returns the second moment of the lengths drawn, after max has cut them.
 // Of the lognormal it leaves out the rounding, as [workloads.Lengths.Expected].
 func meanSquare(l workloads.Lengths) float64 {
 	most := float64(l.Max)
@@ -252,5 +252,5 @@ func meanSquare(l workloads.Lengths) float64 {
 	}
 }
 
-// phi is the distribution function of the standard normal.
+// phi returns the distribution function of the standard normal.
 func phi(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }

@@ -29,7 +29,7 @@ var forms = []form{
 	{columns{"req_time_s", "prompt_len", "output_len"}, sinceStart, secondsExample},
 }
 
-// formOf is the form whose columns all are among the names.
+// formOf returns the form whose columns all are among the names.
 func formOf(has func(name string) bool) (form, bool) {
 	for _, f := range forms {
 		if has(f.time) && has(f.prompt) && has(f.output) {
@@ -78,7 +78,7 @@ func anyClock(unit float64) func(string) (instant, bool) {
 	}
 }
 
-// exact is the part of a second of a time since 1970, of which a float would lose digits.
+// exact returns the part of a second of a time since 1970, of which a float would lose digits.
 func exact(text string, epoch, part float64) time.Duration {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if strings.ContainsAny(text, "eE+-") {

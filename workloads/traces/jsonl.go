@@ -89,7 +89,7 @@ func (f jsonFields) has(name string) bool {
 	return len(value) > 0 && string(value) != "null"
 }
 
-// text is a number, or a string that may hold one.
+// text returns a number, or a string that may hold one.
 func (f jsonFields) text(name string) (string, bool) {
 	value := f[strings.ToLower(name)]
 	var s string

@@ -100,7 +100,7 @@ func (o Reading) Read(name string, r io.Reader) (*Trace, error) {
 	return t.Trace, nil
 }
 
-// Plain is the text of a file, unpacked if it is compressed and without a byte-order mark.
+// Plain returns the text of a file, unpacked if it is compressed and without a byte-order mark.
 func Plain(r io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(r)
 	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte("\x1f\x8b")) {
@@ -205,7 +205,7 @@ func fault(file string, line int, column, right, what string, args ...any) error
 	return fmt.Errorf("%s:%d: column %s: %s; %s would be right", file, line, column, fmt.Sprintf(what, args...), right)
 }
 
-// readFault is an error of what the text comes from.
+// readFault returns an error of what the text comes from.
 func (t *tracer) readFault(err error) error {
 	if errors.Is(err, errLongLine) {
 		return fmt.Errorf("%s: after line %d: %w; a request a line would be right", t.Name, t.line, err)

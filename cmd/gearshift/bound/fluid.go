@@ -58,7 +58,7 @@ func Fluid(ctx context.Context, s *scenario.Scenario, work []evaluation.Workload
 	return append(limits, groups(limits, work)...), nil
 }
 
-// groups is the mean of each group over those of its workloads that have a limit: of a
+// groups returns the mean of each group over those of its workloads that have a limit: of a
 // sweep all or none.
 func groups(limits []Limit, work []evaluation.Workload) []Limit {
 	var means []Limit
@@ -79,7 +79,7 @@ func groups(limits []Limit, work []evaluation.Workload) []Limit {
 	return means
 }
 
-// trueRates is the rate at which each request of all seeds came.
+// trueRates returns the rate at which each request of all seeds came.
 func trueRates(ctx context.Context, w evaluation.Workload, seeds []uint64) ([]float64, error) {
 	var rates []float64
 	for _, seed := range seeds {
@@ -94,7 +94,7 @@ func trueRates(ctx context.Context, w evaluation.Workload, seeds []uint64) ([]fl
 	return rates, ctx.Err()
 }
 
-// average is the mean of the values.
+// average returns the mean of the values.
 func average(values []float64) (mean float64) {
 	for _, v := range values {
 		mean += v / float64(len(values))

@@ -65,7 +65,7 @@ type stopwatch struct{ spent, decisions atomic.Int64 }
 // stopwatches are those of all workloads.
 type stopwatches map[string]*stopwatch
 
-// on is the contestant with a decider that is measured, its preparation too.
+// on returns the contestant with a decider that is measured, its preparation too.
 func (w stopwatches) on(c evaluation.Contestant) evaluation.Contestant {
 	open := c.Open
 	if open == nil {

@@ -165,7 +165,7 @@ func (e *engine) get(ctx context.Context, at string, v any) error {
 	return e.exchange(ctx, http.MethodGet, at, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(v) })
 }
 
-// exchange is a question and what is read of its answer.
+// exchange returns a question and what is read of its answer.
 func (e *engine) exchange(ctx context.Context, method, at string, body io.Reader, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
 	defer cancel()

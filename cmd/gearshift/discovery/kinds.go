@@ -134,7 +134,7 @@ func (e *engine) ollama(ctx context.Context) bool {
 	return true
 }
 
-// loaded is the context of each model that Ollama has loaded.
+// loaded returns the context of each model that Ollama has loaded.
 func (e *engine) loaded(ctx context.Context) map[string]int {
 	var ps struct {
 		Models []struct {

@@ -66,7 +66,7 @@ func answered(m *draft.Model, families map[string]*dto.MetricFamily) {
 	}
 }
 
-// total is the sum of a family's samples of the model.
+// total returns the sum of a family's samples of the model.
 func total(family *dto.MetricFamily, id string) (sum float64) {
 	for _, sample := range family.GetMetric() {
 		if name, ok := labelsOf(sample)["model_name"]; ok && name != id {

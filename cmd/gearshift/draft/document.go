@@ -28,7 +28,7 @@ type Choices struct {
 	QualitySaid bool
 }
 
-// Document is the scenario of the fleet, and how many guesses are in it. It is valid.
+// Document returns the scenario of the fleet, and how many guesses are in it. It is valid.
 func (f *Fleet) Document(c Choices) (doc []byte, guesses int, err error) {
 	guessed := c.DeadlineMS == 0
 	if guessed {
@@ -47,7 +47,7 @@ func (f *Fleet) Document(c Choices) (doc []byte, guesses int, err error) {
 	return doc, strings.Count(string(doc), "# "+guess), nil
 }
 
-// tight is the longest deadline that is worth a guess, in ms: twice what the slowest size
+// tight returns the longest deadline that is worth a guess, in ms: twice what the slowest size
 // takes per token in its largest batch. With more than that every size would be in time.
 func tight(s *scenario.Scenario) float64 {
 	most := 0.
@@ -57,7 +57,7 @@ func tight(s *scenario.Scenario) float64 {
 	return tidy(math.Ceil(most))
 }
 
-// document is the text of a scenario and what it says.
+// document returns the text of a scenario and what it says.
 func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, error) {
 	root := mapping(
 		entry{key: "name", value: text(c.Name), head: f.summary()},
@@ -88,7 +88,7 @@ func (f *Fleet) document(c Choices, guessed bool) ([]byte, *scenario.Scenario, e
 	return doc, s, nil
 }
 
-// summary is what the file begins with.
+// summary returns what the file begins with.
 func (f *Fleet) summary() string {
 	var b strings.Builder
 	b.WriteString("Made by gearshift init from what these engines report:\n")
@@ -123,7 +123,7 @@ func (f *Fleet) task(c Choices, guessed bool) *yaml.Node {
 	)
 }
 
-// short1 is a number with no more digits than are of use.
+// short1 returns a number with no more digits than are of use.
 func short1(x float64) string { return strconv.FormatFloat(tidy(x), 'f', -1, 64) }
 
 func (f *Fleet) variants() entry {
@@ -154,7 +154,7 @@ func (f *Fleet) hosts() *yaml.Node {
 	return n
 }
 
-// memory is what a replica takes, so that its KV cache is what its engine says.
+// memory returns what a replica takes, so that its KV cache is what its engine says.
 func (f *Fleet) memory(r Replica) int64 {
 	tokens, _ := r.Model.tokens()
 	block := int64(f.block())
@@ -243,7 +243,7 @@ func (f *Fleet) kvSaid(i int) string {
 	return guess + "typical of models of this size"
 }
 
-// block is the tokens of a block of the KV cache, which the scenario has one number for.
+// block returns the tokens of a block of the KV cache, which the scenario has one number for.
 func (f *Fleet) block() int {
 	for _, r := range f.Replicas {
 		if r.Model.Block > 0 {
@@ -253,7 +253,7 @@ func (f *Fleet) block() int {
 	return 16
 }
 
-// sequences is the fewest that an engine runs at once; the scenario has one number.
+// sequences returns the fewest that an engine runs at once; the scenario has one number.
 func (f *Fleet) sequences() (n int, said bool) {
 	for _, r := range f.Replicas {
 		if s := r.Model.Sequences; s > 0 && (n == 0 || s < n) {

@@ -119,10 +119,10 @@ func safe(name string) string {
 	return name
 }
 
-// short is a model's name without whose it is, and without what a file's name ends in.
+// short returns a model's name without whose it is, and without what a file's name ends in.
 func short(id string) string { return safe(strings.TrimSuffix(path.Base(id), ".gguf")) }
 
-// variantNames is the name of each engine's models: the short one, unless two models of
+// variantNames returns the name of each engine's models: the short one, unless two models of
 // one host would share it.
 func variantNames(engines []Engine) [][]string {
 	ids := map[string]map[string][]string{} // by host and short name

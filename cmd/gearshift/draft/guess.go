@@ -14,7 +14,7 @@ const (
 	activationBytes = 300_000_000
 )
 
-// profileOf is the latency model of a variant by its size, or by its step where that was
+// profileOf returns the latency model of a variant by its size, or by its step where that was
 // measured.
 func (f *Fleet) profileOf(variant int) profile.Profile {
 	v := f.Variants[variant]
@@ -40,7 +40,7 @@ func (f *Fleet) profileOf(variant int) profile.Profile {
 	return p
 }
 
-// weightBytes is what the engine says, or what so many parameters take.
+// weightBytes returns what the engine says, or what so many parameters take.
 func (f *Fleet) weightBytes(variant int) int64 {
 	v := f.Variants[variant]
 	if v.Weights > 0 {
@@ -49,7 +49,7 @@ func (f *Fleet) weightBytes(variant int) int64 {
 	return int64(tidy(v.Parameters * v.Width))
 }
 
-// kvBytes is what the engine says of a cached token, or what it takes in most models of
+// kvBytes returns what the engine says of a cached token, or what it takes in most models of
 // that size: of 1, 8 and 70 billion parameters about 48, 128 and 320 KiB.
 func (f *Fleet) kvBytes(variant int) int64 {
 	for _, r := range f.Replicas {
@@ -83,7 +83,7 @@ func (m *Model) context() int {
 	return usualContext
 }
 
-// tokens is what the KV cache of a replica holds, and whether its engine said so.
+// tokens returns what the KV cache of a replica holds, and whether its engine said so.
 func (m *Model) tokens() (n int, said bool) {
 	switch {
 	case m.KVTokens > 0:
@@ -97,7 +97,7 @@ func (m *Model) tokens() (n int, said bool) {
 // gpus are the sizes of memory that machines come with, in GiB.
 var gpus = []int64{8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 141, 192, 256, 384, 512, 768, 1024, 1536, 2048}
 
-// hostMemory is the least of them of which nine tenths hold so much, in GiB.
+// hostMemory returns the least of them of which nine tenths hold so much, in GiB.
 func hostMemory(bytes int64) int64 {
 	for _, gib := range gpus {
 		if float64(bytes) <= 0.9*float64(gib<<30) {
@@ -107,7 +107,7 @@ func hostMemory(bytes int64) int64 {
 	return int64(math.Ceil(float64(bytes)/0.9/(1<<30)/64)) * 64
 }
 
-// Qualities are the numbers offered where the user says none: even steps up to 1.
+// Qualities returns the numbers offered where the user says none: even steps up to 1.
 func (f *Fleet) Qualities() []float64 {
 	n := len(f.Variants)
 	list := make([]float64, n)
@@ -120,7 +120,7 @@ func (f *Fleet) Qualities() []float64 {
 	return list
 }
 
-// Deadline is the time per output token that is offered, in ms: 20 tokens a second, or
+// Deadline returns the time per output token that is offered, in ms: 20 tokens a second, or
 // enough for the largest variant by half as much again, in steps of 5.
 func (f *Fleet) Deadline() float64 {
 	deadline := 50.
@@ -138,7 +138,7 @@ type lengths struct {
 	answered  int // requests that the mean is taken from; 0: a guess
 }
 
-// requests are the prompts and outputs of the workload: by what the engines have
+// requests returns the prompts and outputs of the workload: by what the engines have
 // answered, and within what the smallest context holds.
 func (f *Fleet) requests() (prompt, output lengths) {
 	prompt.mean, output.mean = 200, 150

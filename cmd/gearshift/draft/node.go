@@ -32,7 +32,7 @@ func mapping(entries ...entry) *yaml.Node {
 	return n
 }
 
-// comment is each line of a text behind its sign.
+// comment returns each line of a text behind its sign.
 func comment(text string) string {
 	if text == "" {
 		return ""
@@ -66,7 +66,7 @@ func names(list []string) *yaml.Node {
 	return n
 }
 
-// number is a number as people write it, with its thousands parted from 100,000 on.
+// number returns a number as people write it, with its thousands parted from 100,000 on.
 func number(x float64) *yaml.Node {
 	s := strconv.FormatFloat(x, 'f', -1, 64)
 	if x == math.Trunc(x) && math.Abs(x) >= 100_000 {
@@ -83,5 +83,5 @@ func grouped(digits, by string) string {
 	return digits
 }
 
-// raw is a value as it is written, such as 24GiB.
+// raw returns a value as it is written, such as 24GiB.
 func raw(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }

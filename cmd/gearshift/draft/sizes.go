@@ -83,7 +83,7 @@ var widths = []struct {
 	{regexp.MustCompile(`(^|[^a-z0-9])(f32|fp32|float32)`), 4},
 }
 
-// bytesPerParameter is the width of the weights by the name, and whether the name says it.
+// bytesPerParameter returns the width of the weights by the name, and whether the name says it.
 func bytesPerParameter(name string) (bytes float64, said bool) {
 	name = strings.ToLower(name)
 	for _, w := range widths {

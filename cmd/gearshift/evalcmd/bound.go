@@ -153,7 +153,7 @@ type reference struct {
 	contestant evaluation.Contestant
 }
 
-// references is each policy on the whole fleet, followed by its clairvoyant.
+// references returns each policy on the whole fleet, followed by its clairvoyant.
 func references(s *scenario.Scenario, o *boundOptions, warn func(string)) ([]reference, error) {
 	var list []reference
 	for _, ref := range o.policies {

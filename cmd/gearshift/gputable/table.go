@@ -125,7 +125,7 @@ type Transfer struct {
 	Write  float64 `json:"write_ms"`
 }
 
-// MS is how long it took.
+// MS returns how long it took.
 func (m *Transfer) MS() float64 { return m.Load + m.Sleep + m.Wake + m.Write }
 
 // Read reads a table. A last line without an end is left out: the run was cut while it was
@@ -238,7 +238,7 @@ func (t *Table) move(m Transfer, line []byte) error {
 	return nil
 }
 
-// other is what the rest of the kinds say.
+// other returns what the rest of the kinds say.
 func (t *Table) other(kind string, line []byte) error {
 	var row struct {
 		Model      string  `json:"model"`
@@ -276,7 +276,7 @@ func (t *Table) known(model string) error {
 	return nil
 }
 
-// Model is the model of a name, or nil.
+// Model returns the model of a name, or nil.
 func (t *Table) Model(name string) *Model {
 	if i := slices.IndexFunc(t.Models, func(m Model) bool { return m.Name == name }); i >= 0 {
 		return &t.Models[i]

@@ -27,7 +27,7 @@ func Of(address string) string {
 	return this()
 }
 
-// here says whether the server at the URL is on this machine, as far as the URL
+// here reports whether the server at the URL is on this machine, as far as the URL
 // shows.
 func here(address string) bool {
 	u, err := url.Parse(address)
@@ -69,7 +69,7 @@ func this() string {
 	return strings.Join(append(parts, system), ", ")
 }
 
-// field is the value of the first line of a file that begins with the key.
+// field returns the value of the first line of a file that begins with the key.
 func field(path, key, separator string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -83,7 +83,7 @@ func (j *Judge) Fill(ctx context.Context, list []Named, report *logged.Report, p
 	return ctx.Err()
 }
 
-// Assumptions are what the estimates on the log rest on.
+// Assumptions returns what the estimates on the log rest on.
 func Assumptions(log *logged.Log, replayed bool) []string {
 	var list []string
 	if replayed {
@@ -104,7 +104,7 @@ func Assumptions(log *logged.Log, replayed bool) []string {
 	return append(list, "Intervals are of a bootstrap over blocks of √n requests in a row: they hold the chance of this log, not the error of the assumptions.")
 }
 
-// overlap says whether any choice was left to chance.
+// overlap reports whether any choice was left to chance.
 func overlap(log *logged.Log) bool {
 	for i := range log.Runs {
 		if slices.ContainsFunc(log.Runs[i].Decisions, func(d logged.Decision) bool { return d.Propensity > 0 && d.Propensity < 1 }) {

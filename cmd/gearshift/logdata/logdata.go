@@ -29,7 +29,7 @@ func Read(s *scenario.Scenario, files []string) (*experience.Log, error) {
 	return log, nil
 }
 
-// Remarks are what to know of a log in addition to its numbers.
+// Remarks returns what to know of a log in addition to its numbers.
 func Remarks(s *scenario.Scenario, log *experience.Log) []string {
 	notes := slices.Clone(log.Notes)
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func Remarks(s *scenario.Scenario, log *experience.Log) []string {
 	return notes
 }
 
-// Decisions is the log as what judges policies has it.
+// Decisions returns the log as what judges policies has it.
 func Decisions(log *experience.Log) *logged.Log {
 	l := new(logged.Log)
 	for i := range log.Runs {
@@ -73,7 +73,7 @@ func decision(r *experience.Row) logged.Decision {
 	return d
 }
 
-// Table is the fleet with the limits that held at the log's end, for what is
+// Table returns the fleet with the limits that held at the log's end, for what is
 // made to decide on its views.
 func Table(s *scenario.Scenario, log *experience.Log) (*fleet.Table, error) {
 	return log.Runs[len(log.Runs)-1].Header.Table(s.Table())

@@ -112,7 +112,7 @@ func file(names ...string) func(*calibration) []string {
 	return func(*calibration) []string { return names }
 }
 
-// steps are the walk, in order.
+// steps returns the walk, in order.
 func steps() []step {
 	return []step{
 		{"measure", (*calibration).profileFiles, (*calibration).measureAll},

@@ -37,7 +37,7 @@ func (c *calibration) asksEngines() bool {
 	})
 }
 
-// left are the steps that are left to do: one that is repeated, or not finished, and all
+// left returns the steps that are left to do: one that is repeated, or not finished, and all
 // after it.
 func (c *calibration) left() []step {
 	all := steps()

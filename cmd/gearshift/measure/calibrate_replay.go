@@ -34,13 +34,13 @@ type turn struct {
 	Report   replay.Report `json:"report"`
 }
 
-// as says whether two turns are of the same policy and requests. Others, taken before
+// as reports whether two turns are of the same policy and requests. Others, taken before
 // an interruption with other flags, have no place in one table.
 func (t *turn) as(o *turn) bool {
 	return t.Policy == o.Policy && t.Workload == o.Workload && t.Seed == o.Seed && t.Time == o.Time
 }
 
-// turnFiles are what the replays leave, one each, and last what they come to.
+// turnFiles returns what the replays leave, one each, and last what they come to.
 func (c *calibration) turnFiles() []string {
 	var files []string
 	policies := c.compared()
@@ -56,7 +56,7 @@ func turnFile(repetition, policy int) string {
 	return fmt.Sprintf("turn-%d-%d.json", repetition+1, policy+1)
 }
 
-// compared are the policies that are replayed: the trained one first.
+// compared returns the policies that are replayed: the trained one first.
 func (c *calibration) compared() []string { return append([]string{calibrated}, c.alternatives()...) }
 
 // replayAll serves each policy in turn and replays the same workload to it, another
@@ -135,7 +135,7 @@ func writeJSON(path string, v any) error {
 	return output.Install(path, append(text, '\n'), true)
 }
 
-// taken are those of the asked turns that were taken before, of the same policies and requests.
+// taken returns those of the asked turns that were taken before, of the same policies and requests.
 func (c *calibration) taken(repetition int, asked []turn) []turn {
 	var taken []turn
 	for i := range asked {
@@ -215,7 +215,7 @@ func (c *calibration) summarise(policies []string, turns []turn) {
 	}
 }
 
-// turnReports are those of a policy's turns.
+// turnReports returns those of a policy's turns.
 func turnReports(policies []string, turns []turn, policy int) []*replay.Report {
 	var own []*replay.Report
 	for k := policy; k < len(turns); k += len(policies) {
@@ -273,7 +273,7 @@ func (c *calibration) probed(ctx context.Context, url string, t *turn, f func() 
 	return err
 }
 
-// uneven are the turns of a repetition in which the machine was at another speed than in
+// uneven returns the turns of a repetition in which the machine was at another speed than in
 // most of them. What they came to does not count in that.
 func uneven(turns []turn) []int {
 	var logs []float64

@@ -26,7 +26,7 @@ const (
 	calibrated = "calibrated" // the policy's name
 )
 
-// measurable says whether each variant can be asked for by itself: at a server of
+// measurable reports whether each variant can be asked for by itself: at a server of
 // its own, or through a router that has no choice among replicas.
 func (c *calibration) measurable() error {
 	s := c.scenario
@@ -48,7 +48,7 @@ func (c *calibration) measurable() error {
 	return nil
 }
 
-// keyEnv is the environment variable with the upstreams' key; empty if they take none.
+// keyEnv returns the environment variable with the upstreams' key; empty if they take none.
 func (c *calibration) keyEnv() (name string, err error) {
 	for i, r := range c.scenario.Table().Replicas {
 		switch key := c.scenario.Serving.Upstreams[r.Name].Key; {
@@ -113,7 +113,7 @@ func list(numbers []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ","), "[]")
 }
 
-// servers is where each replica answers, as URL=MODEL: its upstream, or a router that
+// servers returns where each replica answers, as URL=MODEL: its upstream, or a router that
 // is started for the purpose.
 func (c *calibration) servers(ctx context.Context) (of func(replica int) string, stop func(), err error) {
 	s := c.scenario
@@ -186,7 +186,7 @@ func (c *calibration) forgetPolicy() error {
 	return err
 }
 
-// alternatives are the policies that the trained one is held against.
+// alternatives returns the policies that the trained one is held against.
 func (c *calibration) alternatives() []string {
 	if len(c.policies) > 0 {
 		return c.policies
@@ -247,7 +247,7 @@ func (c *calibration) tuneRules(ctx context.Context) error {
 	return output.Install(tuned, text, true)
 }
 
-// rules are those that the scenario names, once they are tuned.
+// rules returns those that the scenario names, once they are tuned.
 func (c *calibration) rules() []string {
 	s := c.scenario
 	if tuned, err := scenario.Load(c.at("scenario.yaml")); err == nil {

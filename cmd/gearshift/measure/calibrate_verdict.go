@@ -31,7 +31,7 @@ func (c *calibration) conclude() {
 	}
 }
 
-// replayed are the turns of the walk; none if they are not all there.
+// replayed returns the turns of the walk; none if they are not all there.
 func (c *calibration) replayed() (turns []turn) {
 	text, err := os.ReadFile(c.at("replay.json"))
 	if err != nil || json.Unmarshal(text, &turns) != nil || len(turns) != len(c.compared())*c.repetitions {

@@ -78,7 +78,7 @@ func (o *measureOptions) flags(c *cobra.Command) {
 	f.Uint64Var(&o.profile.Seed, "seed", 0, "of the prompts' words and of the order of loads")
 }
 
-// config is what to measure.
+// config returns what to measure.
 func (o *measureOptions) config() (loadgen.Config, error) {
 	c := loadgen.Config{Batches: o.batches, Prompts: o.prompts, Output: o.output, Time: o.time, Seed: o.profile.Seed}
 	if o.url == "" {
@@ -146,7 +146,7 @@ func (o *measureOptions) memory(variant string) error {
 		scenario.Names(s.Variants, func(v scenario.Variant) string { return v.Name }))
 }
 
-// profileFile is the name of a variant's profile among those of other variants.
+// profileFile returns the name of a variant's profile among those of other variants.
 func profileFile(variant string) string { return "profile-" + variant + ".yaml" }
 
 func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Writer) error {
@@ -188,7 +188,7 @@ func measureProfile(ctx context.Context, o measureOptions, stdout, stderr io.Wri
 	return o.write(p, m, stdout)
 }
 
-// writable says whether the files can be written, before what they are to hold has
+// writable reports whether the files can be written, before what they are to hold has
 // been measured.
 func (o *measureOptions) writable() error {
 	for _, f := range []struct{ flag, path string }{{"out", o.out}, {"log", o.log}} {
@@ -209,7 +209,7 @@ func (o *measureOptions) writable() error {
 	return nil
 }
 
-// progressLine is one line, in which a bar of twenty marks shows the time.
+// progressLine returns one line, in which a bar of twenty marks shows the time.
 func progressLine(p loadgen.Progress) string {
 	const marks = 20
 	full := int(min(1, p.Elapsed.Seconds()/p.Of.Seconds()) * marks)

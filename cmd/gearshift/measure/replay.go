@@ -116,12 +116,12 @@ func replayTrace(ctx context.Context, o replayOptions, stdout, stderr io.Writer)
 	return err
 }
 
-// spec is the trace as a workload.
+// spec returns the trace as a workload.
 func (o *replayOptions) spec() workloads.Spec {
 	return workloads.Spec{Form: "trace", File: o.trace, Rate: o.rate, Lengths: o.lengths, Zero: o.zero}
 }
 
-// number is how many requests are sent at most; 0 is all of the trace. With a rate and a
+// number returns how many requests are sent at most; 0 is all of the trace. With a rate and a
 // duration those that make that mean rate are; with a duration alone, what the trace has in
 // that time.
 func (o *replayOptions) number() int { return int(math.Ceil(o.rate * o.duration.Seconds())) }
@@ -169,7 +169,7 @@ func replayed(stderr io.Writer, requests int, length time.Duration) func(replay.
 	}
 }
 
-// next is the command that simulates what was replayed, by the policy that routed.
+// next returns the command that simulates what was replayed, by the policy that routed.
 func (o *replayOptions) next(r replay.Report) string {
 	if r.Policy == "" || o.model != "" && o.model != "auto" {
 		return ""

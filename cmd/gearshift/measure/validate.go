@@ -85,7 +85,7 @@ what was measured. Of the rest the simulation is told arrivals and token counts 
 	return c
 }
 
-// runningFlags are those of a validation of what is running.
+// runningFlags returns those of a validation of what is running.
 func (o *validateOptions) runningFlags(c *cobra.Command) {
 	f, l := c.Flags(), &o.running
 	f.StringVar(&l.Scenario, "scenario", "", "built-in `name or file` of the scenario whose fleet is running")
@@ -175,7 +175,7 @@ func (o *validateOptions) keep(profiles []*profiling.Profile) error {
 	return nil
 }
 
-// routersPolicy is the policy of the reference, from the store of the flags.
+// routersPolicy returns the policy of the reference, from the store of the flags.
 func (o *validateOptions) routersPolicy(s *scenario.Scenario, t *fleet.Table, ref string, notes *[]string) (policy.Network, error) {
 	source, err := onnxruntime.Source(o.store, o.engine)
 	if err != nil {

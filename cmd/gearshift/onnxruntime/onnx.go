@@ -77,7 +77,7 @@ func Networks() (policies.Runner, error) {
 	}, nil
 }
 
-// findONNX is the path of the library. It looks at GEARSHIFT_ONNXRUNTIME, beside
+// findONNX returns the path of the library. It looks at GEARSHIFT_ONNXRUNTIME, next to
 // the binary and in the tree that built it, then where the system keeps
 // libraries.
 func findONNX() string {

@@ -154,7 +154,7 @@ func open(c Config) (opened, error) {
 	return openDecoderFolder(c)
 }
 
-// modelType is what the folder says of the model's family. What is wrong with the file is
+// modelType returns what the folder says of the model's family. What is wrong with the file is
 // reported by who reads all of it.
 func modelType(dir string) string {
 	var config struct {
@@ -210,7 +210,7 @@ func (o *openedDecoder) start() (Engine, error) {
 	return decoderEngine{e, backend.NewFront(e)}, nil
 }
 
-// wantedTokens is how many tokens the cache is to hold, if the memory has room.
+// wantedTokens returns how many tokens the cache is to hold, if the memory has room.
 func (c Config) wantedTokens(context int) int {
 	return min(cmp.Or(c.KVTokens, math.MaxInt), c.MaxSequences*context)
 }
@@ -251,7 +251,7 @@ func (o *openedClassifier) start() (Engine, error) {
 	return e, nil
 }
 
-// roomFor is how many tokens the cache may hold: as many as wanted, or what the
+// roomFor returns how many tokens the cache may hold: as many as wanted, or what the
 // memory has room for next to the weights, and the logits of the longest prompt, if they
 // are not declared, but no fewer than the context; 0 is no bound. A step reads one cache
 // and writes the next, or prompts have theirs until they join, so there are two.
@@ -278,7 +278,7 @@ const (
 	ONNX   = "onnx"
 )
 
-// Source is the store at the path, and the engine of the name for what comes from it.
+// Source returns the store at the path, and the engine of the name for what comes from it.
 func Source(path, name string) (*policies.Source, error) {
 	source := &policies.Source{Store: &checkpoints.Store{Path: path}}
 	var err error

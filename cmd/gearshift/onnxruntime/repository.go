@@ -64,7 +64,7 @@ func NewRepository(r Repository) (*Repository, error) {
 // folder is where a model lies.
 type folder struct{ name, path string }
 
-// ModelName is what a folder's model is called.
+// ModelName returns what a folder's model is called.
 func ModelName(path string) string {
 	whole, err := filepath.Abs(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Repository) describe(f folder) repository.Model {
 	return m
 }
 
-// measure is how large the files with weights are, and a mark that shows whether any file of the
+// measure returns how large the files with weights are, and a mark that shows whether any file of the
 // folder has changed.
 func measure(dir string) (bytes int64, mark string) {
 	for _, name := range []string{modelFile, modelFile + "_data", modelFile + ".data", "config.json", "tokenizer.json"} {
@@ -176,7 +176,7 @@ func readConfig(dir string) (c modelConfig, err error) {
 	return c, nil
 }
 
-// unquote is the text of a JSON string or number, empty for none.
+// unquote returns the text of a JSON string or number, empty for none.
 func unquote(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -185,7 +185,7 @@ func unquote(value json.RawMessage) string {
 	return string(value)
 }
 
-// need is what a model takes whose folder does not declare it: the weights, of a decoder
+// need returns what a model takes whose folder does not declare it: the weights, of a decoder
 // the cache and the logits of its longest prompt, and the overhead.
 func (r *Repository) need(dir string) (int64, error) {
 	if modelType(dir) == models.ClassifierType {

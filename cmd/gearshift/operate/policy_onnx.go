@@ -132,7 +132,7 @@ func (o *importOptions) read(ctx context.Context, path string, stdin io.Reader, 
 	return c, evaluateAgain(ctx, c, trained, stderr)
 }
 
-// exported is the policy of a file that export wrote. Its evaluation counts if a
+// exported returns the policy of a file that export wrote. Its evaluation counts if a
 // trusted key has signed it, and is made again otherwise: anyone can write a file.
 func (o *importOptions) exported(ctx context.Context, model *onnx.Model, s *scenario.Scenario, stderr io.Writer) (*checkpoints.Checkpoint, error) {
 	c := &checkpoints.Checkpoint{Meta: *model.Meta, Network: model.Network}

@@ -186,7 +186,7 @@ func newPolicyShow(store func() *checkpoints.Store) *cobra.Command {
 	return c
 }
 
-// find is a stored version, with the layers of its network; a rule may be named itself.
+// find returns a stored version, with the layers of its network; a rule may be named itself.
 func find(store *checkpoints.Store, ref string) (entry checkpoints.Entry, layers []int, err error) {
 	if policy.IsRule(ref) && strings.Contains(ref, ":") { // a kind alone is a name
 		if ref, err = policy.Canonical(ref); err == nil {

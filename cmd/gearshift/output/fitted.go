@@ -49,7 +49,7 @@ func Fitted(b *strings.Builder, rows [][]string, elastic int) {
 	}
 }
 
-// widest is the width of a column.
+// widest returns the width of a column.
 func widest(rows [][]string, column int) (width int) {
 	for _, row := range rows {
 		width = max(width, utf8.RuneCountInString(row[column]))

@@ -37,7 +37,7 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// YAML is a document as it is written, indented by two.
+// YAML returns a document as it is written, indented by two.
 func YAML(doc *yaml.Node) ([]byte, error) {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
@@ -48,7 +48,7 @@ func YAML(doc *yaml.Node) ([]byte, error) {
 	return out.Bytes(), e.Close()
 }
 
-// IsTerminal says whether a person watches w, and lines may overwrite each other.
+// IsTerminal reports whether a person watches w, and lines may overwrite each other.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

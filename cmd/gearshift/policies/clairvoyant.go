@@ -54,7 +54,7 @@ func parseClairvoyant(ref string) (base string, o planner.ClairvoyantOptions, er
 	return base, o, err
 }
 
-// clairvoyantContestant is the clairvoyant that ref names, on the scenario's whole
+// clairvoyantContestant returns the clairvoyant that ref names, on the scenario's whole
 // fleet, even where its base would be evaluated alone.
 func clairvoyantContestant(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
 	name, options, err := parseClairvoyant(ref)
@@ -68,7 +68,7 @@ func clairvoyantContestant(s *scenario.Scenario, source *Source, ref string, war
 	return Clairvoyant(base, options), nil
 }
 
-// OnWholeFleet is the policy with every replica to choose from, be it static.
+// OnWholeFleet returns the policy with every replica to choose from, be it static.
 func OnWholeFleet(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
 	if IsClairvoyant(ref) {
 		return evaluation.Contestant{}, fmt.Errorf("cannot plan with %q as the base: a clairvoyant over a clairvoyant takes too long", ref)
@@ -84,7 +84,7 @@ func OnWholeFleet(s *scenario.Scenario, source *Source, ref string, warn func(st
 	return c, err
 }
 
-// Clairvoyant is the clairvoyant whose base is the contestant's policy.
+// Clairvoyant returns the clairvoyant whose base is the contestant's policy.
 func Clairvoyant(base evaluation.Contestant, o planner.ClairvoyantOptions) evaluation.Contestant {
 	c := base
 	c.Rule, c.Objective = false, objective.Utility // it looks ahead for utility, whatever its base is

@@ -34,7 +34,7 @@ func Contestants(s *scenario.Scenario, source *Source, refs []string, warn func(
 	return list, errors.Join(faults...)
 }
 
-// Contestant is the policy that one reference names.
+// Contestant returns the policy that one reference names.
 func Contestant(s *scenario.Scenario, source *Source, ref string, warn func(string)) (evaluation.Contestant, error) {
 	if IsClairvoyant(ref) {
 		return clairvoyantContestant(s, source, ref, warn)

@@ -22,7 +22,7 @@ type Source struct {
 	Run   Runner // nil: the native one
 }
 
-// Values is the network as the source runs it.
+// Values returns the network as the source runs it.
 func (s *Source) Values(n *nn.MLP) (policy.ValueFunction, error) {
 	if s.Run == nil {
 		return n, nil
@@ -55,7 +55,7 @@ func (s *Source) Stored(ref string, m *policy.Maker) (policy.Network, checkpoint
 	return p, entry, err
 }
 
-// Rule is the rule that a reference to a stored version stands for; false if the version
+// Rule returns the rule that a reference to a stored version stands for; false if the version
 // holds a network, or is not to be had, which [Source.Stored] says.
 func (s *Source) Rule(ref string) (rule string, ok bool) {
 	parsed, err := StoredRef(ref)
@@ -66,7 +66,7 @@ func (s *Source) Rule(ref string) (rule string, ok bool) {
 	return entry.Rule, err == nil && entry.Rule != ""
 }
 
-// Objective is what a stored policy was trained for.
+// Objective returns what a stored policy was trained for.
 func Objective(m checkpoints.Meta) (objective.Objective, error) {
 	o, err := objective.Parse(m.Objective)
 	if err != nil {
@@ -75,7 +75,7 @@ func Objective(m checkpoints.Meta) (objective.Objective, error) {
 	return o, err
 }
 
-// Aim is the objective as a checkpoint has it, which leaves out utility; see [Objective].
+// Aim returns the objective as a checkpoint has it, which leaves out utility; see [Objective].
 func Aim(o objective.Objective) string {
 	if o == objective.Utility {
 		return ""
@@ -83,7 +83,7 @@ func Aim(o objective.Objective) string {
 	return o.String()
 }
 
-// Trust is how far a stored policy is to be trusted against advice.
+// Trust returns how far a stored policy is to be trusted against advice.
 func Trust(m checkpoints.Meta) policy.Trust {
 	return policy.Trust{Seen: m.Seen, Caution: m.Caution}
 }

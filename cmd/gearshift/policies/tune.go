@@ -43,7 +43,7 @@ func Tune(ctx context.Context, s *scenario.Scenario, o Search, work []evaluation
 	return t.Report(trials, "training seeds"), nil
 }
 
-// ruleFamilies are the rules whose parameters are searched for by the objective.
+// ruleFamilies returns the rules whose parameters are searched for by the objective.
 func ruleFamilies(s *scenario.Scenario, t *fleet.Table, o objective.Objective) ([]evaluation.Family, error) {
 	maker, err := s.Maker(t)
 	if err != nil {

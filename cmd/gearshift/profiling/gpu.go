@@ -174,7 +174,7 @@ func besideWords(beside []gputable.Activity) (words string) {
 	return words
 }
 
-// hostPart is the least squares of the part of a step that is not the device's, by its sequences;
+// hostPart returns the least squares of the part of a step that is not the device's, by its sequences;
 // both of at least 0.
 func hostPart(loads []gpuLoad) (overhead, sequence float64) {
 	var n, sx, sy, sxx, sxy float64
@@ -193,7 +193,7 @@ func hostPart(loads []gpuLoad) (overhead, sequence float64) {
 	return overhead, sequence
 }
 
-// eagerOverGraph is the mean ratio of steps with kernels launched one by one to those of the
+// eagerOverGraph returns the mean ratio of steps with kernels launched one by one to those of the
 // same decode loads as graphs.
 func eagerOverGraph(t *gputable.Table, model string, loads []gpuLoad) float64 {
 	var sum, n float64
@@ -240,7 +240,7 @@ func (g *GPU) addBeside(f *GPUFit) {
 	}
 }
 
-// alone is the device's part and the rest of a neighbour's step, in ms, as they are alone:
+// alone returns the device's part and the rest of a neighbour's step, in ms, as they are alone:
 // measured, or by its profile where they were not.
 func (g *GPU) alone(a gputable.Activity) (device, host float64) {
 	f := &g.Fits[slices.IndexFunc(g.Fits, func(f GPUFit) bool { return f.Model == a.Model })]
@@ -273,7 +273,7 @@ func (g *GPU) contend(f *GPUFit, seed uint64) {
 	}
 }
 
-// predicted is what the profile makes of a load, in ms.
+// predicted returns what the profile makes of a load, in ms.
 func (f *GPUFit) predicted(l *gpuLoad) float64 {
 	duty := l.work
 	if f.Profile.Crowding > 0 {

@@ -39,7 +39,7 @@ type gpuProvenance struct {
 	Notes     []string         `yaml:"notes,omitempty"`
 }
 
-// Variants are the models' names, in the table's order.
+// Variants returns the models' names, in the table's order.
 func (g *GPU) Variants() []string {
 	var names []string
 	for _, f := range g.Fits {
@@ -48,7 +48,7 @@ func (g *GPU) Variants() []string {
 	return names
 }
 
-// Text is the profile of a model as a file, with the intervals next to the figures.
+// Text returns the profile of a model as a file, with the intervals next to the figures.
 func (g *GPU) Text(i int) ([]byte, error) {
 	f, t := &g.Fits[i], g.Table
 	p := gpuProfile{
@@ -187,7 +187,7 @@ func moveWords(m *gputable.Transfer) string {
 	return fromDisk + ", page cache unknown"
 }
 
-// loadMS is what loading a model's weights from disk takes, in ms, as far as it was measured
+// loadMS returns what loading a model's weights from disk takes, in ms, as far as it was measured
 // past the page cache or after a request to drop it; 0 if it was not.
 func loadMS(t *gputable.Table, model string) float64 {
 	for _, m := range movesOf(t, model) {

@@ -22,7 +22,7 @@ const (
 	used = 0.9
 )
 
-// Scenario is the text of a scenario with one host, the device that was measured, and each
+// Scenario returns the text of a scenario with one host, the device that was measured, and each
 // model on it once. What was not measured is marked as a guess, or says where it is from.
 func (g *GPU) Scenario(name string) ([]byte, error) {
 	base, err := scenario.Load(lender)
@@ -71,7 +71,7 @@ func variantNames(s *scenario.Scenario) []string {
 	return names
 }
 
-// tasks are those of the lender where its variants are these, and one task otherwise. The
+// tasks returns those of the lender where its variants are these, and one task otherwise. The
 // deadline is the same multiple of the largest variant's step alone as it is there.
 func (g *GPU) tasks(b *strings.Builder, base *scenario.Scenario) {
 	theirs, _ := base.Models[len(base.Models)-1].Step(1, 1, usualContext, 0)
@@ -110,7 +110,7 @@ func digits(x float64, n int) float64 {
 	return rounded
 }
 
-// deviceMemory is the device's memory, or the machine's where that is the device.
+// deviceMemory returns the device's memory, or the machine's where that is the device.
 func (g *GPU) deviceMemory() int64 {
 	if g.Table.MemoryBytes > 0 {
 		return g.Table.MemoryBytes
@@ -118,7 +118,7 @@ func (g *GPU) deviceMemory() int64 {
 	return g.Table.Machine.Memory
 }
 
-// memories is what each replica gets.
+// memories returns what each replica gets.
 func (g *GPU) memories() ([]int64, error) {
 	rest := int64(used * float64(g.deviceMemory()))
 	var each int64
@@ -169,7 +169,7 @@ func (g *GPU) profiles(b *strings.Builder) error {
 	return nil
 }
 
-// workload is the lender's, to the letter.
+// workload returns the lender's, to the letter.
 func (g *GPU) workload() (string, error) {
 	text, err := scenario.Text(lender)
 	if err != nil {
@@ -185,7 +185,7 @@ func (g *GPU) workload() (string, error) {
 	return fmt.Sprintf("\n# Requests as %s has them.\n%s", lender, out), err
 }
 
-// plain is a value as YAML, with its fractions as long as they mean something.
+// plain returns a value as YAML, with its fractions as long as they mean something.
 func plain(v any) (string, error) {
 	var doc yaml.Node
 	if err := doc.Encode(v); err != nil {

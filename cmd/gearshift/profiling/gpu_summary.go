@@ -9,7 +9,7 @@ import (
 	"gearshift/env/fit/contention"
 )
 
-// Summary is what follows from the table, as a page of Markdown.
+// Summary returns what follows from the table, as a page of Markdown.
 func (g *GPU) Summary() string {
 	t := g.Table
 	var b strings.Builder

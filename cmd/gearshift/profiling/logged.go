@@ -28,7 +28,7 @@ type Words struct {
 	Date           string // YYYY-MM-DD; "": today
 }
 
-// OfLog is the fitted profile in these words.
+// OfLog returns the fitted profile in these words.
 func OfLog(f *fit.Fitted, w Words) Logged {
 	return Logged{
 		Profiles: []scenario.LatencyModel{{Variant: cmp.Or(w.Variant, "measured"), Profile: f.Profile}},
@@ -37,7 +37,7 @@ func OfLog(f *fit.Fitted, w Words) Logged {
 	}
 }
 
-// Text is the file, with its fractions as long as they mean something.
+// Text returns the file, with its fractions as long as they mean something.
 func (m *Logged) Text() ([]byte, error) {
 	var doc yaml.Node
 	if err := doc.Encode(m); err != nil {

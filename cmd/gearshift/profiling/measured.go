@@ -105,7 +105,7 @@ func Of(m *loadgen.Measurement, o Options) (*Profile, error) {
 	return p, nil
 }
 
-// steadySamples are those of the engine measured. What its neighbours did becomes
+// steadySamples returns those of the engine measured. What its neighbours did becomes
 // their duty: the share of the time in which they load the machine.
 func steadySamples(m *loadgen.Measurement, neighbours []*steady.Fitted) []steady.Sample {
 	var list []steady.Sample
@@ -144,7 +144,7 @@ func fitNeighbours(m *loadgen.Measurement, o Options) ([]*steady.Fitted, error) 
 	return list, nil
 }
 
-// duty is the share of the time in which the work of an engine under load loads the
+// duty returns the share of the time in which the work of an engine under load loads the
 // machine. Where neighbours crowd each other that is all but the overhead: one that
 // waits for its turn counts too.
 func duty(p *profile.Profile, a loadgen.Activity, crowded bool) float64 {
@@ -156,7 +156,7 @@ func duty(p *profile.Profile, a loadgen.Activity, crowded bool) float64 {
 	return (decoding + a.Prefills*p.GPU(max(1, int(a.PrefillTokens)), 0)) / 1e3
 }
 
-// dutyRange is how much less or more the neighbours' duty may be than was fitted
+// dutyRange returns how much less or more the neighbours' duty may be than was fitted
 // with, as far as their own profiles are uncertain.
 func dutyRange(m *loadgen.Measurement, neighbours []*steady.Fitted) (low, high float64) {
 	low, high = 1, 1
@@ -219,7 +219,7 @@ func simulateAlone(f *steady.Fitted, records []loadgen.Record) *simulatedCheck {
 	return best
 }
 
-// apart is how far a simulation lies from what was measured in all: schedulers may
+// apart returns how far a simulation lies from what was measured in all: schedulers may
 // differ in the first tokens and the pace alone, and make up for one by the other.
 func apart(e *fit.Errors) float64 { return e.EndToEnd.Median + e.TTFT.Median + e.TPOT.Median }
 
@@ -240,7 +240,7 @@ func (p *Profile) Warn(stderr io.Writer) {
 	}
 }
 
-// Text is the file, with the intervals next to the figures.
+// Text returns the file, with the intervals next to the figures.
 func (p *Profile) Text() ([]byte, error) {
 	var doc yaml.Node
 	if err := doc.Encode(p); err != nil {
@@ -251,7 +251,7 @@ func (p *Profile) Text() ([]byte, error) {
 	return profileText(&doc, p.Measured.Intervals)
 }
 
-// profileText is a document that begins with a list of one profile, whose figures get
+// profileText returns a document that begins with a list of one profile, whose figures get
 // their intervals next to them.
 func profileText(doc *yaml.Node, intervals map[string]fit.Interval) ([]byte, error) {
 	entry := doc.Content[1].Content[0]
@@ -276,7 +276,7 @@ func shorten(n *yaml.Node) {
 	}
 }
 
-// RequestLog is a log of requests, JSON lines, which [fit.ReadLog] reads.
+// RequestLog returns a log of requests, JSON lines, which [fit.ReadLog] reads.
 func RequestLog(records []loadgen.Record) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -61,7 +61,7 @@ func (s *Scenario) leftOut(r *report) {
 // usualRule is the best rule of a scenario that lists none.
 const usualRule = "slackfit"
 
-// BestRule is the first of evaluation.rules, which lists the best first; slack-fit where
+// BestRule returns the first of evaluation.rules, which lists the best first; slack-fit where
 // there are none.
 func (s *Scenario) BestRule() string {
 	if len(s.Evaluation.Rules) > 0 {
@@ -77,7 +77,7 @@ func (s *Scenario) NamesFallback() bool { return !s.assumed.fallback }
 // unnamed are the signs that a name cannot have.
 var unnamed = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
 
-// NameOf is the name of a scenario whose file does not say it.
+// NameOf returns the name of a scenario whose file does not say it.
 func NameOf(file string) string {
 	base := filepath.Base(file)
 	name := unnamed.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-")
@@ -122,7 +122,7 @@ func assumedLoad(rate float64) workloads.Load {
 	}
 }
 
-// assumedObservation is that of the built-in scenarios, with the fleet's scales.
+// assumedObservation returns that of the built-in scenarios, with the fleet's scales.
 func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 	ones := make([]float64, len(s.Variants))
 	for i := range ones {

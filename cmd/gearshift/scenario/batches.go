@@ -92,7 +92,7 @@ func ofKind(kind string) string {
 	return " of " + kind
 }
 
-// flatten is the faults joined in an error of [profile.NewBatches].
+// flatten returns the faults joined in an error of [profile.NewBatches].
 func flatten(err error) (list []*profile.BatchError) {
 	var one *profile.BatchError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -150,7 +150,7 @@ func (s *Scenario) tabled() bool {
 	return !slices.ContainsFunc(s.Models, func(m LatencyModel) bool { return !m.tabled() })
 }
 
-// smallest is the tokens of the smallest of these KV caches. Engines without one, which
+// smallest returns the tokens of the smallest of these KV caches. Engines without one, which
 // have 0, hold any request.
 func smallest(caches []int) int {
 	least := 2 * workloads.MaxTokens
@@ -191,7 +191,7 @@ func (s *Scenario) batchCapacity(p *profile.Profile, e engine.Config, mean reque
 	return c
 }
 
-// batchTime is the time of a batch of n by the profile, in ms, in the mean over the kinds
+// batchTime returns the time of a batch of n by the profile, in ms, in the mean over the kinds
 // of input by the tasks' shares of the requests, and the largest batch of any.
 func (s *Scenario) batchTime(p *profile.Profile) (time func(n int) float64, most int) {
 	shares, sum := map[int]float64{}, 0.0

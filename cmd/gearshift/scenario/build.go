@@ -45,12 +45,12 @@ func (s *Scenario) placedReplicas() []placedReplica {
 	return all
 }
 
-// Table is the fleet that the simulator runs: without bounds on the requests
+// Table returns the fleet that the simulator runs: without bounds on the requests
 // in flight, since its queues persist. Replicas stand in the order of the
 // file, named "variant@host".
 func (s *Scenario) Table() *fleet.Table { return s.table(0) }
 
-// ServingTable is the same fleet with serving.max_in_flight on each replica.
+// ServingTable returns the same fleet with serving.max_in_flight on each replica.
 // Indexes are those of [Scenario.Table].
 func (s *Scenario) ServingTable() *fleet.Table { return s.table(s.Serving.MaxInFlight) }
 
@@ -102,7 +102,7 @@ func (s *Scenario) tasks() []fleet.Task {
 	return tasks
 }
 
-// PaceMS is the time per output token to plan with for a task, in ms: its deadline, or else
+// PaceMS returns the time per output token to plan with for a task, in ms: its deadline, or else
 // what that for the whole answer comes to per token of its mean length. A first token alone
 // leaves those after it as long as they like.
 func (s *Scenario) PaceMS(t *Task) float64 {
@@ -124,7 +124,7 @@ func (s *Scenario) variants() []fleet.Variant {
 	return variants
 }
 
-// Profiles is the latency model of each replica, by its index. Replicas of one
+// Profiles returns the latency model of each replica, by its index. Replicas of one
 // entry of the file share it; it is read-only.
 func (s *Scenario) Profiles() []*profile.Profile {
 	var profiles []*profile.Profile
@@ -147,7 +147,7 @@ func (s *Scenario) modelsFor(variant, host string) []int {
 	return found
 }
 
-// on says whether the model holds for the host.
+// on reports whether the model holds for the host.
 func (m *LatencyModel) on(host string) bool {
 	if len(m.Hosts) == 0 {
 		return true
@@ -160,7 +160,7 @@ func (m *LatencyModel) on(host string) bool {
 	return false
 }
 
-// KVTokens is how many tokens each replica's KV cache holds, by its index; 0 where batches
+// KVTokens returns how many tokens each replica's KV cache holds, by its index; 0 where batches
 // run to their end, without one.
 func (s *Scenario) KVTokens() []int {
 	var tokens []int
@@ -171,7 +171,7 @@ func (s *Scenario) KVTokens() []int {
 	return tokens
 }
 
-// SmallestCache is the tokens that any replica can hold, as placed and alone on its
+// SmallestCache returns the tokens that any replica can hold, as placed and alone on its
 // host, where static policies are evaluated.
 func (s *Scenario) SmallestCache() int {
 	least := smallest(s.KVTokens())
@@ -185,7 +185,7 @@ func (s *Scenario) SmallestCache() int {
 	return least
 }
 
-// Alone is the same scenario with the replicas of one variant only, each with the
+// Alone returns the same scenario with the replicas of one variant only, each with the
 // memory of evaluation.static_memory, and with requests going to the smallest
 // batch, as the paper runs its baselines (LBE-8, LBE-18). Beside the variant's own
 // hosts they stand on those of the others, so that it has as many as the policies
@@ -241,7 +241,7 @@ func (s *Scenario) elsewhere(variant string) []string {
 	return found
 }
 
-// Spec is what a policy of this scenario sees and chooses from.
+// Spec returns what a policy of this scenario sees and chooses from.
 func (s *Scenario) Spec() observation.Spec {
 	spec, err := observation.NewSpec(s.Table(), s.Training.Observation, s.Training.Candidate...)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Scenario) Spec() observation.Spec {
 	return spec
 }
 
-// Preset is the training preset of the name.
+// Preset returns the training preset of the name.
 func (s *Scenario) Preset(name string) (Preset, error) {
 	p, ok := s.Training.Presets[name]
 	if !ok {
@@ -260,7 +260,7 @@ func (s *Scenario) Preset(name string) (Preset, error) {
 	return p, nil
 }
 
-// Trained is the scenario as the preset trains on it: with its observation and
+// Trained returns the scenario as the preset trains on it: with its observation and
 // load, where it has its own, its candidates, and what its objective adds.
 func (s *Scenario) Trained(p Preset) *Scenario {
 	trained := *s
@@ -279,7 +279,7 @@ func (s *Scenario) variantIndex(name string) int { return indexOf(s.variantNames
 
 func (s *Scenario) hostIndex(name string) int { return indexOf(s.hostNames(), name) }
 
-// initial is the state of the placement's replicas at the start; [fleet.Down] if it is
+// initial returns the state of the placement's replicas at the start; [fleet.Down] if it is
 // none.
 func (p *Placement) initial() fleet.State {
 	if p.State == "" {

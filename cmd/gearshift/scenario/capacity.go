@@ -33,13 +33,13 @@ type Capacity struct {
 // request is the mean request of a workload, in tokens.
 type request struct{ prompt, output float64 }
 
-// meanRequest is the mean request of the workload, at least a token each way.
+// meanRequest returns the mean request of the workload, at least a token each way.
 func (s *Scenario) meanRequest() request {
 	prompt, output := s.Workload.Expected(s.tasks())
 	return request{max(1, prompt), max(1, output)}
 }
 
-// Capacities is the capacity of each replica under a deadline in ms per output token,
+// Capacities returns the capacity of each replica under a deadline in ms per output token,
 // by the replica's index.
 func (s *Scenario) Capacities(deadlineMS float64) []Capacity {
 	profiles, tokens, mean := s.Profiles(), s.KVTokens(), s.meanRequest()
@@ -71,12 +71,12 @@ func capacity(p *profile.Profile, e engine.Config, kvTokens int, mean request, d
 	return c
 }
 
-// rateOf is the requests per second of a batch that is kept full.
+// rateOf returns the requests per second of a batch that is kept full.
 func rateOf(batch int, paceMS float64, mean request) float64 {
 	return float64(batch) * 1000 / (mean.output * paceMS)
 }
 
-// paceOf is the time per output token, in ms, where n requests run all the time: a
+// paceOf returns the time per output token, in ms, where n requests run all the time: a
 // step for each token, and the prompts of those that come meanwhile, one for each
 // that goes.
 func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
@@ -92,7 +92,7 @@ func paceOf(p *profile.Profile, e engine.Config, mean request, n int) float64 {
 	return ms + float64(n)*prefill
 }
 
-// meanDeadline is what the tasks allow in ms per output token, weighted by their shares of
+// meanDeadline returns what the tasks allow in ms per output token, weighted by their shares of
 // the requests. Tasks that allow any time do not count where others have a deadline.
 func (s *Scenario) meanDeadline() (ms float64) {
 	unpaced := 0.
@@ -112,13 +112,13 @@ func (s *Scenario) meanDeadline() (ms float64) {
 	return ms
 }
 
-// AnyInTime says whether any replica answers a request within the mean deadline, on which
+// AnyInTime reports whether any replica answers a request within the mean deadline, on which
 // [Scenario.FleetRate] goes.
 func (s *Scenario) AnyInTime() bool {
 	return slices.ContainsFunc(s.Capacities(s.meanDeadline()), func(c Capacity) bool { return c.Batch > 0 })
 }
 
-// FleetRate is the requests per second that all hosts together answer in time, each
+// FleetRate returns the requests per second that all hosts together answer in time, each
 // with the variant that answers most there, of those that are up at the start if any is.
 func (s *Scenario) FleetRate() float64 {
 	best := make([]float64, len(s.Hosts))

@@ -86,7 +86,7 @@ func (c *checker) names(list string, names []string) {
 	}
 }
 
-// known says whether the names of a list could all be read, so that a
+// known reports whether the names of a list could all be read, so that a
 // reference to none of them is a fault.
 func (c *checker) known(list string, n int) bool {
 	if c.unread[list] || c.unread[""] {

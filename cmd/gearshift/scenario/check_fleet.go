@@ -173,7 +173,7 @@ func (c *checker) filled() {
 // leastHost is what every host has more memory than.
 const leastHost = 256 << 20
 
-// bare says whether the host's memory cannot be that of a host, which is then said of it,
+// bare reports whether the host's memory cannot be that of a host, which is then said of it,
 // instead of all that does not fit in.
 func (c *checker) bare(host int) bool {
 	key, memory := child(item("hosts", host), "memory"), c.s.Hosts[host].Memory
@@ -190,7 +190,7 @@ func (c *checker) bare(host int) bool {
 	return true
 }
 
-// measured says whether the replica's memory in bytes is known.
+// measured reports whether the replica's memory in bytes is known.
 func (c *checker) measured(p placedReplica) bool {
 	return p.host >= 0 && c.sound(child(item("hosts", p.host), "memory")) && c.sound(memoryKey(p))
 }
@@ -247,7 +247,7 @@ func (c *checker) tooSmall(p *profile.Profile, memory Bytes) string {
 	return ""
 }
 
-// longestRequest is the most tokens that a request of the workload takes, or the
+// longestRequest returns the most tokens that a request of the workload takes, or the
 // usual one where lengths have no bound, unless the workload is itself at fault.
 func (c *checker) longestRequest() (tokens int, ok bool) {
 	w := c.s.Workload
@@ -258,7 +258,7 @@ func (c *checker) longestRequest() (tokens int, ok bool) {
 	return prompt + output, true
 }
 
-// lengthsSound says whether all lengths of the workload can be relied on.
+// lengthsSound reports whether all lengths of the workload can be relied on.
 func (c *checker) lengthsSound() bool {
 	for _, key := range []string{"workload.prompt_tokens", "workload.output_tokens", "workload.task_lengths"} {
 		if !c.sound(key) {

@@ -141,7 +141,7 @@ func (d *decoder) structure(key string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// sectionUnder is the last key of a section that is kept apart, if it stands right under
+// sectionUnder returns the last key of a section that is kept apart, if it stands right under
 // the key.
 func sectionUnder(key string, d registered) (name string, under bool) {
 	if !d.kept() || parent(d.path()) != key {
@@ -237,7 +237,7 @@ func (d *decoder) scalar(key string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// finite is the number that a node holds, if it holds one.
+// finite returns the number that a node holds, if it holds one.
 func finite(n *yaml.Node) (x float64, ok bool) {
 	tag := n.ShortTag()
 	ok = (tag == "!!int" || tag == "!!float") && n.Decode(&x) == nil && !math.IsInf(x, 0) && !math.IsNaN(x)

@@ -41,7 +41,7 @@ func (s *Scenario) Differences(o *Scenario) []string {
 	return list
 }
 
-// steadyHosts are the hosts without what only the simulator reads of them.
+// steadyHosts returns the hosts without what only the simulator reads of them.
 func (s *Scenario) steadyHosts() []Host {
 	hosts := slices.Clone(s.Hosts)
 	for i := range hosts {
@@ -69,7 +69,7 @@ func (s *Scenario) besides(o *Scenario) any {
 	return list
 }
 
-// StatesIn are the states in which o wants the replicas of s, by the index of s: cold where o
+// StatesIn returns the states in which o wants the replicas of s, by the index of s: cold where o
 // does not list them.
 func (s *Scenario) StatesIn(o *Scenario) []fleet.State {
 	wanted := map[string]fleet.State{}

@@ -29,7 +29,7 @@ func (f Fault) Error() string {
 // [Parse] and [Load].
 type Faults []Fault
 
-// Error is one line per fault.
+// Error returns one line per fault.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -80,7 +80,7 @@ func (r *report) judgeIf(bad bool, key, format string, args ...any) {
 	}
 }
 
-// sound says whether the key, with all under it, holds what was read from the
+// sound reports whether the key, with all under it, holds what was read from the
 // file or the default.
 func (r *report) sound(key string) bool {
 	if r.broken[key] {
@@ -102,7 +102,7 @@ func (r *report) addAt(line int, key, format string, args ...any) {
 	r.faults = append(r.faults, Fault{r.file, line, key, fmt.Sprintf(format, args...)})
 }
 
-// line is where the key stands, or else the closest key above it.
+// line returns where the key stands, or else the closest key above it.
 func (r *report) line(key string) int {
 	for {
 		if line, ok := r.lines[key]; ok {

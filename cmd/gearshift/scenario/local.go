@@ -28,7 +28,7 @@ const (
 	CUDA = "cuda"
 )
 
-// LocalModels is the model of each replica, by its index, with what the scenario
+// LocalModels returns the model of each replica, by its index, with what the scenario
 // says where the model's own keys are left out.
 func (s *Scenario) LocalModels() []Local {
 	var list []Local
@@ -43,7 +43,7 @@ func (s *Scenario) LocalModels() []Local {
 	return list
 }
 
-// ReplicaMemory is what each replica may take, in bytes, by its index.
+// ReplicaMemory returns what each replica may take, in bytes, by its index.
 func (s *Scenario) ReplicaMemory() []int64 {
 	var list []int64
 	for _, p := range s.placedReplicas() {
@@ -52,7 +52,7 @@ func (s *Scenario) ReplicaMemory() []int64 {
 	return list
 }
 
-// local is the entry of the replica, or else of its variant. What several variants share is
+// local returns the entry of the replica, or else of its variant. What several variants share is
 // that of the engine, or of the model.
 func (s *Scenario) local(p placedReplica) Local {
 	name := s.engineName(p)

@@ -27,7 +27,7 @@ type JobPlanning struct {
 	FixedEstimates bool `yaml:"fixed_estimates,omitempty"`
 }
 
-// jobsSection is how a router plans jobs. It is not of the world that policies of single
+// jobsSection describes how a router plans jobs. It is not of the world that policies of single
 // requests are trained in.
 func jobsSection() registered {
 	return section[JobPlanning]{
@@ -64,7 +64,7 @@ func (s *Scenario) subsets() {
 	}
 }
 
-// subset is the modalities of a bit mask, in the model's order.
+// subset returns the modalities of a bit mask, in the model's order.
 func (m *Model) subset(mask uint) []string {
 	var names []string
 	for i, name := range m.Modalities {
@@ -75,7 +75,7 @@ func (m *Model) subset(mask uint) []string {
 	return names
 }
 
-// mask is the modalities as bits in the model's order. Names that are none of its leave no
+// mask returns the modalities as bits in the model's order. Names that are none of its leave no
 // bit.
 func (m *Model) mask(names []string) (mask uint) {
 	for i, name := range m.Modalities {
@@ -112,7 +112,7 @@ func (s *Scenario) runs(p *Placement) []int {
 	return list
 }
 
-// key is that under replicas which names what the replica runs.
+// key returns that under replicas which names what the replica runs.
 func (p *placedReplica) key(s *Scenario) string {
 	if s.Replicas[p.placement].Model != "" {
 		return "model"
@@ -120,7 +120,7 @@ func (p *placedReplica) key(s *Scenario) string {
 	return "variant"
 }
 
-// engineName is what the serving section calls the replica's engine: after the replica, or
+// engineName returns what the serving section calls the replica's engine: after the replica, or
 // after the model where variants share it.
 func (s *Scenario) engineName(p placedReplica) string {
 	if p.worker == 0 {
@@ -327,7 +327,7 @@ func (s *Scenario) combinationOf(variant int) string {
 	return fmt.Sprintf("the combination %s of %s", strings.Join(v.Modalities, "+"), v.Model)
 }
 
-// lacking is what is missing of a profile of the variant.
+// lacking returns what is missing of a profile of the variant.
 func (s *Scenario) lacking(variant int) string {
 	v := &s.Variants[variant]
 	if len(v.Modalities) == 0 {
@@ -336,7 +336,7 @@ func (s *Scenario) lacking(variant int) string {
 	return fmt.Sprintf("no profile of %q, %s; want one with batch_ms, or the combinations that are used as variants", v.Name, s.combinationOf(variant))
 }
 
-// needs is what a replica has to hold: the model, or of a combination alone what its profile
+// needs returns what a replica has to hold: the model, or of a combination alone what its profile
 // says.
 func (s *Scenario) needs(p placedReplica, model int) Bytes {
 	if p.worker == 0 {

@@ -12,7 +12,7 @@ import (
 	"gearshift/router/observation"
 )
 
-// RulesFor are the best rules known for an objective, the best first: those tuned for it, or
+// RulesFor returns the best rules known for an objective, the best first: those tuned for it, or
 // for windows those of [objective.NearPeak], and then those of evaluation.rules.
 func (s *Scenario) RulesFor(o objective.Objective) []string {
 	var rules []string
@@ -39,7 +39,7 @@ func (s *Scenario) tunedFor(o objective.Objective) []string {
 // windowRule is the best rule for windows of a scenario that lists none.
 const windowRule = "budget"
 
-// BestRuleFor is the first rule that is tuned for the objective; where there is none,
+// BestRuleFor returns the first rule that is tuned for the objective; where there is none,
 // [windowRule] of windows, and else [Scenario.BestRule].
 func (s *Scenario) BestRuleFor(o objective.Objective) string {
 	switch rules := s.tunedFor(o); {
@@ -51,7 +51,7 @@ func (s *Scenario) BestRuleFor(o objective.Objective) string {
 	return s.BestRule()
 }
 
-// observationFor is what a policy sees that is trained for the objective. In place of a rule
+// observationFor returns what a policy sees that is trained for the objective. In place of a rule
 // that is the best for utility, that for the objective gives the advice; and of an objective of
 // windows, how the window stands is seen, too.
 func (s *Scenario) observationFor(o objective.Objective) []observation.Feature {
@@ -126,7 +126,7 @@ func readObjective(text string) (objective.Objective, error) {
 	return o, err
 }
 
-// mappedObjective is that of a mapping; utility, if a fault is reported.
+// mappedObjective returns that of a mapping; utility, if a fault is reported.
 func (d *decoder) mappedObjective(key string, n *yaml.Node) objective.Objective {
 	var keys objectiveKeys
 	before := len(d.faults)

@@ -219,7 +219,7 @@ func Load(ref string) (*Scenario, error) {
 	return Parse(fileName(ref), text)
 }
 
-// fileName is what faults call the file of a reference.
+// fileName returns what faults call the file of a reference.
 func fileName(ref string) string {
 	if slices.Contains(workloads.ScenarioNames(), ref) {
 		return ref + ".yaml"
@@ -227,7 +227,7 @@ func fileName(ref string) string {
 	return ref
 }
 
-// Text is what [Load] reads: the text of a scenario that is built in, or of a file.
+// Text returns what [Load] reads: the text of a scenario that is built in, or of a file.
 func Text(ref string) ([]byte, error) {
 	names := workloads.ScenarioNames()
 	if slices.Contains(names, ref) {
@@ -316,7 +316,7 @@ func (s *Scenario) advised() bool {
 	return s.assumed.observation || len(features) > 0 && features[0].Kind == observation.Advice
 }
 
-// general says whether the preset suits any fleet.
+// general reports whether the preset suits any fleet.
 func (p *Preset) general() bool { return len(p.Observation) == 0 && p.Load == (workloads.Load{}) }
 
 // fillMix gives every task its weight, so that a mix left out, or without a
@@ -340,7 +340,7 @@ func (s *Scenario) bound() {
 	*w = w.Within(s.SmallestCache())
 }
 
-// declared is the workload section as it is written, without the bounds that follow
+// declared returns the workload section as it is written, without the bounds that follow
 // from the replicas.
 func (s *Scenario) declared() workloads.Shape {
 	w := s.Workload

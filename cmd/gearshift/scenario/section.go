@@ -55,7 +55,7 @@ func (d section[T]) value(s *Scenario) any {
 	return d.of(s)
 }
 
-// of is the section's value: its default where nothing has been decoded.
+// of returns the section's value: its default where nothing has been decoded.
 func (d section[T]) of(s *Scenario) *T {
 	if d.in != nil {
 		return d.in(s)
@@ -159,7 +159,7 @@ func differing(key string, a, b reflect.Value, f func(key string, a, b reflect.V
 	eachField(a, func(name string, field reflect.Value, _ bool) { differing(child(key, name), field, theirs[name], f) })
 }
 
-// Of is the section of the type, as the package that registered it knows it. It is the zero value
+// Of returns the section of the type, as the package that registered it knows it. It is the zero value
 // if the scenario was not parsed.
 func Of[T any](s *Scenario) *T {
 	for _, v := range s.kept {
@@ -180,7 +180,7 @@ func (s *Scenario) register(list []registered) {
 	}
 }
 
-// Changed are the keys of registered sections that differ and that a running router takes
+// Changed returns the keys of registered sections that differ and that a running router takes
 // over, by [Scenario.TakeOver].
 func (s *Scenario) Changed(o *Scenario) (keys []string) {
 	for _, d := range s.sections {

@@ -5,12 +5,12 @@ import (
 	"gearshift/workloads"
 )
 
-// sections are the registered parts of the file, in the order in which they are judged.
+// sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
 	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection()}
 }
 
-// evaluationSection is how policies are judged.
+// evaluationSection describes how policies are judged.
 func evaluationSection() registered {
 	return section[Evaluation]{
 		key:     "evaluation",

@@ -74,7 +74,7 @@ func (s *Serving) defaults() {
 	}
 }
 
-// Config is the server's configuration.
+// Config returns the server's configuration.
 func (s *Serving) Config() config.Config {
 	c := s.Server
 	c.Addr, c.MaxBody, c.MaxHeader = s.Addr, int64(s.MaxBody), int(s.MaxHeader)

@@ -17,7 +17,7 @@ import (
 	"gearshift/workloads"
 )
 
-// Simulation is the fleet in the simulator, without a workload.
+// Simulation returns the fleet in the simulator, without a workload.
 func (s *Scenario) Simulation() (env.Config, error) {
 	balancer, err := s.Balancer()
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Scenario) Simulation() (env.Config, error) {
 	return c, nil
 }
 
-// asServed is how requests wait and are refused in the simulator as in the router.
+// asServed returns how requests wait and are refused in the simulator as in the router.
 func (s *Scenario) asServed() *env.AsServed {
 	server := &s.Serving.Server
 	return &env.AsServed{Gate: s.Gate(), Limits: server.Overload.Limits(s.Lengths().Output, server.RetryAfter)}
@@ -65,7 +65,7 @@ func (s *Scenario) Forecaster() *profile.Forecaster {
 	return profile.NewForecaster(s.Profiles()).Expecting(output)
 }
 
-// slowdowns are the hosts' own, or nil where no host has one.
+// slowdowns returns the hosts' own, or nil where no host has one.
 func (s *Scenario) slowdowns() []engine.Slowdown {
 	var all []engine.Slowdown
 	for i, h := range s.Hosts {
@@ -108,7 +108,7 @@ func (s *Scenario) Maker(t *fleet.Table) (*policy.Maker, error) {
 	return &policy.Maker{Table: t, Profiles: s.Profiles(), Lengths: s.Lengths(), Balancer: balancer}, nil
 }
 
-// Settings is what a workload's name leaves to the scenario.
+// Settings returns what a workload's name leaves to the scenario.
 func (s *Scenario) Settings(requests int) workloads.Settings {
 	return workloads.Settings{
 		Tasks: s.Table().Tasks, Shape: s.Workload, Requests: requests,
@@ -171,7 +171,7 @@ func (s *Scenario) perturbed(d workloads.Perturbation) func(*env.Config) error {
 	}
 }
 
-// Lengths is what slack-fit expects of a request, whose task it does not ask for: the
+// Lengths returns what slack-fit expects of a request, whose task it does not ask for: the
 // mean output, and the mean context of a running sequence, the prompt and half of the output.
 func (s *Scenario) Lengths() policy.Lengths {
 	prompt, output := s.Workload.Expected(s.Table().Tasks)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// closest is the known name that a misspelt one most likely stands for, or ""
+// closest returns the known name that a misspelt one most likely stands for, or ""
 // if none is close or several are equally.
 func closest(name string, known []string) string {
 	best, found := 1+max(1, len(name)/3), ""
@@ -20,7 +20,7 @@ func closest(name string, known []string) string {
 	return found
 }
 
-// Closest is the known name that a misspelt one most likely stands for, or "" if none is
+// Closest returns the known name that a misspelt one most likely stands for, or "" if none is
 // close or several are equally.
 func Closest(name string, known []string) string { return closest(name, known) }
 

@@ -15,7 +15,7 @@ import (
 // Messages of the yaml package begin with its name, and mostly with a line.
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// notYAML is the line at fault in a text that the yaml package refuses, and what is wrong
+// notYAML returns the line at fault in a text that the yaml package refuses, and what is wrong
 // there. The package itself names the line before, the last one, the line where the broken
 // collection begins, or none. So the text is looked through for what usually is the matter,
 // then another parser is asked, and then the package is believed.
@@ -58,7 +58,7 @@ func notYAML(data []byte, err error) (line int, message string) {
 	return oddItem(lines, line), message
 }
 
-// previous is the line before that is neither blank nor a comment; 0 if there is none.
+// previous returns the line before that is neither blank nor a comment; 0 if there is none.
 // Lines count from 1.
 func previous(lines []string, line int) int {
 	for line--; line > 0; line-- {
@@ -76,7 +76,7 @@ func bare(lines []string, line int) bool {
 	return line > 0 && line <= len(lines) && strings.TrimSpace(lines[line-1]) != "" && !keyed.MatchString(lines[line-1])
 }
 
-// itemIndent is how far the item of a list on the line is indented, -1 where none begins.
+// itemIndent returns how far the item of a list on the line is indented, -1 where none begins.
 func itemIndent(line string) int {
 	text := strings.TrimLeft(line, " ")
 	if !strings.HasPrefix(text, "- ") {
@@ -85,7 +85,7 @@ func itemIndent(line string) int {
 	return len(line) - len(text)
 }
 
-// oddItem is the first item of a list whose second, which the line begins, is indented
+// oddItem returns the first item of a list whose second, which the line begins, is indented
 // otherwise, if the list goes on as the second: then the first is the odd one.
 func oddItem(lines []string, line int) int {
 	second := itemIndent(lines[line-1])

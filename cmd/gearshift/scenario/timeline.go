@@ -35,7 +35,7 @@ type order struct {
 	target  fleet.State
 }
 
-// orders are the steps for the replicas of a table, and the states in which these start.
+// orders returns the steps for the replicas of a table, and the states in which these start.
 // Of the variants that the table does not have, a static policy's, nothing is wanted.
 func (s *Scenario) orders(steps []workloads.Step, t *fleet.Table) (list []order, initial []fleet.State, err error) {
 	states := map[string]fleet.State{} // so far, by name
@@ -141,7 +141,7 @@ func (s *Scenario) disturb(c *env.Config, d workloads.Perturbation) error {
 // takes.
 const loadBytesPerS = 1e9
 
-// loadTimes are how long the replicas take to load by the bytes of their weights.
+// loadTimes returns how long the replicas take to load by the bytes of their weights.
 func (s *Scenario) loadTimes(c *env.Config) []time.Duration {
 	times := make([]time.Duration, len(c.Profiles))
 	for i, p := range c.Profiles {

@@ -41,7 +41,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // MarshalText writes the number of bytes.
 func (b Bytes) MarshalText() ([]byte, error) { return strconv.AppendInt(nil, int64(b), 10), nil }
 
-// String is the size for people: gibibytes, and the bytes next to them since
+// String returns the size for people: gibibytes, and the bytes next to them since
 // two sizes that differ may round to the same.
 func (b Bytes) String() string {
 	return fmt.Sprintf("%.2f GiB (%d bytes)", float64(b)/(1<<30), int64(b))
@@ -66,7 +66,7 @@ func (s Share) MarshalText() ([]byte, error) {
 	return append(strconv.AppendFloat(nil, float64(s), 'g', -1, 64), '%'), nil
 }
 
-// Of is the share's part of so many bytes, rounded down.
+// Of returns the share's part of so many bytes, rounded down.
 func (s Share) Of(host Bytes) Bytes { return Bytes(float64(host) * float64(s) / 100) }
 
 // Memory is what a replica takes: a size, or a share of its host's memory.
@@ -95,7 +95,7 @@ func (m Memory) MarshalText() ([]byte, error) {
 	return m.Share.MarshalText()
 }
 
-// On is the number of bytes on a host with so much memory.
+// On returns the number of bytes on a host with so much memory.
 func (m Memory) On(host Bytes) Bytes {
 	if m.Size > 0 {
 		return m.Size
@@ -116,5 +116,5 @@ func positive(s string) (float64, error) {
 // hash, so that scenarios from before it was known keep theirs.
 type Scale float64
 
-// IsZero says whether the factor is the default, for omitempty.
+// IsZero reports whether the factor is the default, for omitempty.
 func (s Scale) IsZero() bool { return s == 1 }

@@ -71,12 +71,12 @@ func (w *warner) rewards() {
 	}
 }
 
-// plain is a number for a message: three digits.
+// plain returns a number for a message: three digits.
 func plain(x float64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.6f", round(x, 3)), "0"), ".")
 }
 
-// byVariant is the capacity of each variant on a host, under a deadline.
+// byVariant returns the capacity of each variant on a host, under a deadline.
 func (s *Scenario) byVariant(host int, deadlineMS float64) map[int]Capacity {
 	caps, found := s.Capacities(deadlineMS), map[int]Capacity{}
 	for i, p := range s.placedReplicas() {

@@ -11,7 +11,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 )
 
-// Profiles is the text of a scenario with the profiles of the files.
+// Profiles returns the text of a scenario with the profiles of the files.
 func Profiles(ref string, files []string) ([]byte, error) {
 	s, err := scenario.Load(ref)
 	if err != nil {
@@ -36,7 +36,7 @@ func Profiles(ref string, files []string) ([]byte, error) {
 	return valid(doc, ref+" with measured profiles")
 }
 
-// readProfiles is the entries of a profile file.
+// readProfiles returns the entries of a profile file.
 func readProfiles(file string) ([]*yaml.Node, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -94,5 +94,5 @@ func place(profiles, measured *yaml.Node, s *scenario.Scenario) error {
 	return nil
 }
 
-// flat is an error of several lines on one.
+// flat returns an error of several lines on one.
 func flat(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

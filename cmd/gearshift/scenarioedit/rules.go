@@ -32,7 +32,7 @@ func Rules(ref string, best []evaluation.Best) ([]byte, error) {
 	return valid(doc, ref+" with tuned rules")
 }
 
-// Patient is a scenario that turns no request away for being late.
+// Patient returns a scenario that turns no request away for being late.
 func Patient(ref string) ([]byte, error) {
 	doc, root, err := document(ref)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"gearshift/cmd/gearshift/scenario"
 )
 
-// document is a scenario to edit: the whole, and the mapping that it is.
+// document returns a scenario to edit: the whole, and the mapping that it is.
 func document(ref string) (doc, root *yaml.Node, err error) {
 	text, err := scenario.Text(ref)
 	if err != nil {
@@ -25,7 +25,7 @@ func document(ref string) (doc, root *yaml.Node, err error) {
 	return doc, doc.Content[0], nil
 }
 
-// valid is the text of a scenario that was put together, once it is valid.
+// valid returns the text of a scenario that was put together, once it is valid.
 func valid(doc *yaml.Node, name string) ([]byte, error) {
 	text, err := output.YAML(doc)
 	if err != nil {
@@ -37,7 +37,7 @@ func valid(doc *yaml.Node, name string) ([]byte, error) {
 	return text, nil
 }
 
-// valueAt is the value of the key in a mapping, made if there is none.
+// valueAt returns the value of the key in a mapping, made if there is none.
 func valueAt(mapping *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	if value := lookUp(mapping, key); value != nil {
 		return value
@@ -47,7 +47,7 @@ func valueAt(mapping *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	return value
 }
 
-// lookUp is the value of the key in a mapping, or nil if there is none, or no mapping.
+// lookUp returns the value of the key in a mapping, or nil if there is none, or no mapping.
 func lookUp(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// Upstreams is the text of the scenario with the servers at the URLs for its replicas: one
+// Upstreams returns the text of the scenario with the servers at the URLs for its replicas: one
 // URL, from whose port those of the other hosts count up, or HOST=URL for each.
 func Upstreams(ref string, at []string) ([]byte, error) {
 	s, err := scenario.Load(ref)
@@ -44,7 +44,7 @@ func Upstreams(ref string, at []string) ([]byte, error) {
 	return output.YAML(doc)
 }
 
-// hostServers is the URL of each host's server.
+// hostServers returns the URL of each host's server.
 func hostServers(t *fleet.Table, at []string) ([]string, error) {
 	servers := make([]string, len(t.Hosts))
 	for _, entry := range at {

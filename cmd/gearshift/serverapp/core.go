@@ -26,7 +26,7 @@ import (
 	"gearshift/workloads"
 )
 
-// NewCore is the router with the scenario's fallback and no policy yet.
+// NewCore returns the router with the scenario's fallback and no policy yet.
 func NewCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
 	return newCore(s, s.Serving.Fallback, log)
 }
@@ -77,7 +77,7 @@ func NewBackends(s *scenario.Scenario, t *fleet.Table) ([]serving.Backend, func(
 	return list, closeAll, err
 }
 
-// cutOf is what the variant leaves out of messages.
+// cutOf returns what the variant leaves out of messages.
 func cutOf(s *scenario.Scenario, variant int) (c wire.Cut) {
 	for _, name := range s.LeavesOut(variant) {
 		c.Without |= wire.ModalityNamed(name)
@@ -175,7 +175,7 @@ func (t traces) close(log *slog.Logger) {
 	}
 }
 
-// endsWithin is how long close may take.
+// endsWithin returns how long close may take.
 func (t traces) endsWithin() time.Duration {
 	if t.Tracer() == nil {
 		return 0

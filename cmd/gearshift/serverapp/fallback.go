@@ -14,7 +14,7 @@ import (
 // A fallback is the rule that routes where no policy does, and why it is that one.
 type fallback struct{ rule, why string }
 
-// chooseFallback is the rule that the scenario names or, where it names none, its best one:
+// chooseFallback returns the rule that the scenario names or, where it names none, its best one:
 // of those for its objective the one that did best in the newest comparison, by that, that a
 // policy of it carries in the store or, without one, the first, for the best is listed first.
 // Nothing is played for it. What is wrong with the store is for others to say.
@@ -46,7 +46,7 @@ func chooseFallback(s *scenario.Scenario, store *checkpoints.Store) (fallback, e
 	return usual(s), nil
 }
 
-// usual is the best rule for the scenario's objective by what its file says.
+// usual returns the best rule for the scenario's objective by what its file says.
 func usual(s *scenario.Scenario) fallback {
 	f := fallback{s.BestRuleFor(s.Training.Objective), "the first of evaluation.rules"}
 	switch rules := s.RulesFor(s.Training.Objective); {
@@ -67,7 +67,7 @@ func noRulesFor(s *scenario.Scenario) string {
 	return fmt.Sprintf("the scenario lists no evaluation.rules_for %s; gearshift eval --tune --tune-for %[1]s finds some", s.Training.Objective)
 }
 
-// recorded is the best of the listed rules in the newest comparison, by the scenario's
+// recorded returns the best of the listed rules in the newest comparison, by the scenario's
 // objective, that a policy of it carries; false if none of them is in one.
 func recorded(s *scenario.Scenario, listed map[string]bool, entries []checkpoints.Entry) (best fallback, ok bool) {
 	hash := s.Hash()
@@ -97,7 +97,7 @@ func over(h *gate.HeldOut) string {
 	return text
 }
 
-// bestOf is the listed rule with the highest score; empty if there is none.
+// bestOf returns the listed rule with the highest score; empty if there is none.
 func bestOf(listed map[string]bool, rows []gate.HeldRow) (rule string) {
 	score := 0.0
 	for _, row := range rows {

@@ -2,5 +2,5 @@
 
 package serverapp
 
-// fileLimit is how many files the process may have open; zero is unknown.
+// fileLimit returns how many files the process may have open; zero is unknown.
 func fileLimit() int { return 0 }

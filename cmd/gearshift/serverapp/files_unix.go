@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// fileLimit is how many files the process may have open; zero is unknown.
+// fileLimit returns how many files the process may have open; zero is unknown.
 func fileLimit() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -35,7 +35,7 @@ func easeCollector() {
 // cache, and garbage that comes faster than it is collected.
 const collectorShare = 0.85
 
-// memoryLimit is what the process may use, in bytes, and who says so: GOMEMLIMIT, the
+// memoryLimit returns what the process may use, in bytes, and who says so: GOMEMLIMIT, the
 // cgroup, or the machine's memory. Where the cgroup alone has a limit, the collector
 // gets a share of that as its own.
 func memoryLimit(log *slog.Logger) int64 {
@@ -56,7 +56,7 @@ func memoryLimit(log *slog.Logger) int64 {
 	return limit
 }
 
-// smallestLimit is the limit that holds of a soft one, which is math.MaxInt64 if there is
+// smallestLimit returns the limit that holds of a soft one, which is math.MaxInt64 if there is
 // none, a container's, and the machine's memory, which are zero if they are unknown. The
 // machine's counts where nothing else does.
 func smallestLimit(soft, group, machine int64) (limit int64, from string) {

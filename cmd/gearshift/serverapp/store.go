@@ -42,7 +42,7 @@ func (s *guardedStore) Lookup(ref checkpoints.Ref) (checkpoints.Entry, error) {
 	return guarded(s, func() (checkpoints.Entry, error) { return s.source.Store.Lookup(ref) })
 }
 
-// Get is a version and its content, which is nil if it stands for a rule.
+// Get returns a version and its content, which is nil if it stands for a rule.
 func (s *guardedStore) Get(ref checkpoints.Ref) (*checkpoints.Checkpoint, checkpoints.Entry, error) {
 	type got struct {
 		*checkpoints.Checkpoint
@@ -64,7 +64,7 @@ func (s *guardedStore) Production() (checkpoints.Ref, error) {
 	return guarded(s, s.source.Store.Production)
 }
 
-// Before says whether the policy in production was promoted, rather than restored.
+// Before reports whether the policy in production was promoted, rather than restored.
 func (s *guardedStore) Before() (promoted bool, err error) {
 	return guarded(s, func() (bool, error) {
 		_, promoted, err := s.source.Store.Before()
@@ -89,7 +89,7 @@ func (s *guardedStore) Restore(name string, version int) error {
 
 func (s *guardedStore) Withdraw() error { return s.do(s.source.Store.Withdraw) }
 
-// Rule is the rule that a stored version stands for; empty if it is none.
+// Rule returns the rule that a stored version stands for; empty if it is none.
 func (s *guardedStore) Rule(ref string) (string, error) {
 	return guarded(s, func() (string, error) {
 		rule, _ := s.source.Rule(ref)

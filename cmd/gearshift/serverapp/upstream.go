@@ -45,7 +45,7 @@ func (u *upstream) Ask(ctx context.Context, method, path string, body []byte) (*
 // Base implements [engines.Prober].
 func (u *upstream) Base() *url.URL { return u.current.Load().Base() }
 
-// API is where its OpenAI endpoints lie.
+// API returns where its OpenAI endpoints lie.
 func (u *upstream) API() *url.URL { return u.current.Load().API() }
 
 // ForwardsAuthorization implements [serving.Forwarder].
@@ -58,14 +58,14 @@ func (u *upstream) use(next *backend.Upstream) {
 	}
 }
 
-// upstreamConfig is that of a replica's server, with the time to connect.
+// upstreamConfig returns that of a replica's server, with the time to connect.
 func upstreamConfig(s *scenario.Scenario, endpoint scenario.Endpoint) backend.UpstreamConfig {
 	config := endpoint.UpstreamConfig
 	config.ConnectTimeout = endpoint.Timeouts.Or(s.Serving.Server.Timeouts.PhaseTimeouts).Connect
 	return config
 }
 
-// upstreamsOf are the transports of backends that are elsewhere.
+// upstreamsOf returns the transports of backends that are elsewhere.
 func upstreamsOf(backends []serving.Backend) (list []*upstream) {
 	for _, b := range backends {
 		if u, ok := b.Transport.(*upstream); ok {

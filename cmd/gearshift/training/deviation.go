@@ -14,7 +14,7 @@ import (
 // caution of [policy.Trust].
 type deviation struct{ margin, caution float64 }
 
-// deviations are those that a run chooses from, the least first. Several networks disagree
+// deviations returns those that a run chooses from, the least first. Several networks disagree
 // where they know little, so that there more is asked, and maybe more everywhere; of a
 // single one that is all that can be done.
 func (r *run) deviations() (list []deviation) {
@@ -44,7 +44,7 @@ func (r *run) adviceAlone(deviations []deviation) deviation {
 	return deviation{margin: peak * checkpoints.AdviceAlone, caution: deviations[0].caution}
 }
 
-// network is that of the policy, with the deviation from advice that validates best.
+// network returns that of the policy, with the deviation from advice that validates best.
 func (r *run) network(ctx context.Context) (*nn.MLP, error) {
 	networks := make([]*nn.MLP, len(r.members))
 	for i, m := range r.members {

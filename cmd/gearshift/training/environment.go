@@ -40,7 +40,7 @@ func stratum(load float64) int {
 // leastLoad is below all bands, and has a logarithm.
 const leastLoad = 1e-3
 
-// NewEnvironment is the scenario's fleet under its training load, endless but
+// NewEnvironment returns the scenario's fleet under its training load, endless but
 // for the truncation after each episode, with the rewards that c asks for.
 func NewEnvironment(s *scenario.Scenario, spec observation.Spec, c *rl.Config) (*Environment, error) {
 	load, err := workloads.NewRandomSwitching(s.Training.Load)
@@ -85,7 +85,7 @@ func NewEnvironmentOn(s *scenario.Scenario, spec observation.Spec, config env.Co
 	return t, err
 }
 
-// earned is the reward of the decision on that request.
+// earned returns the reward of the decision on that request.
 func (t *Environment) earned(o *env.Outcome) float64 {
 	if t.marginal {
 		return o.Marginal
@@ -93,7 +93,7 @@ func (t *Environment) earned(o *env.Outcome) float64 {
 	return o.Utility
 }
 
-// Err is the error of the simulator, after which nothing more can be asked of it.
+// Err returns the error of the simulator, after which nothing more can be asked of it.
 func (t *Environment) Err() error { return t.err }
 
 // Reset implements [rl.Env].

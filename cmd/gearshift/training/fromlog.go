@@ -219,7 +219,7 @@ func (r *logRun) learnMember(ctx context.Context, m *member) (rl.OfflineResult, 
 	return result, err
 }
 
-// simulated is the world that a member explores, and the seeds of its episodes:
+// simulated returns the environment that a member explores, and the seeds of its episodes:
 // that of the log's arrivals, or the one of training.
 func (r *logRun) simulated(m *member) (*Environment, func(uint64) uint64, error) {
 	const episodes = 1<<24 - 1

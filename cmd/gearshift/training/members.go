@@ -49,7 +49,7 @@ func (r *run) addMembers() error {
 	return nil
 }
 
-// episodeSeed is the seed of an episode in the run of a seed: of the training domain,
+// episodeSeed returns the seed of an episode in the run of a seed: of the training domain,
 // another for each member. Run and episode fill what a domain's seeds have room for,
 // so those of the further members are drawn; the first one's are a single network's.
 func (m *member) episodeSeed(run, episode uint64) uint64 {
@@ -60,7 +60,7 @@ func (m *member) episodeSeed(run, episode uint64) uint64 {
 	return workloads.Seed(workloads.Training, n)
 }
 
-// IsRunOf says whether progress of that name is a run's, or that of one of its members.
+// IsRunOf reports whether progress of that name is a run's, or that of one of its members.
 func IsRunOf(name, run string) bool {
 	first, _, _ := strings.Cut(name, "+")
 	return first == run
@@ -148,7 +148,7 @@ func (r *run) newLearner(seed uint64) (learner, rl.Rows, error) {
 	return l, rows, err
 }
 
-// decisions is how many every member has taken.
+// decisions returns how many every member has taken.
 func (r *run) decisions() int {
 	least := r.members[0].result.Decisions
 	for _, m := range r.members[1:] {
@@ -157,7 +157,7 @@ func (r *run) decisions() int {
 	return least
 }
 
-// seen is the largest value of each input that every member has met, for what one has
+// seen returns the largest value of each input that every member has met, for what one has
 // not met spoils the mean; nil if one's exploration has not ended, or if the policy places.
 func (r *run) seen() []float32 {
 	seen := slices.Clone(r.members[0].result.Seen)
@@ -172,7 +172,7 @@ func (r *run) seen() []float32 {
 	return seen
 }
 
-// deployed is the network that a policy acts by, of the networks trained and with the
+// deployed returns the network that a policy acts by, of the networks trained and with the
 // margin that what is advised has.
 func (r *run) deployed(margin float64, networks ...*nn.MLP) (*nn.MLP, error) {
 	stack, err := nn.Stack(networks...)

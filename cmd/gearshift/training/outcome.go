@@ -31,12 +31,12 @@ type Outcome struct {
 // gained is by how much the score is higher, to the digits that are shown.
 func (o *Outcome) gained() float64 { return math.Round((o.After-o.Before)*1e4)/1e4 + 0 } // + 0: not −0
 
-// worse says whether it is, by either measure that is of the objective.
+// worse reports whether it is, by either measure that is of the objective.
 func (o *Outcome) worse() bool {
 	return o.gained() < 0 || o.Objective == "" && o.HeldOut != nil && o.HeldOut.Hi < 0
 }
 
-// write says whether it is better.
+// write reports whether it is better.
 func (o *Outcome) write(w io.Writer) {
 	verdict := "better"
 	if o.gained() < 0 {

@@ -153,7 +153,7 @@ func (l *runLog) start(r *run) {
 	l.began = time.Now()
 }
 
-// report is the training loop's hook.
+// report returns the training loop's hook.
 func (l *runLog) report(member int, r rl.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *runLog) report(member int, r rl.Report) {
 	c.err = errors.Join(c.csv.Write(r, t), c.tensorboard.Write(r, t))
 }
 
-// together is how the members go: as far as the slowest, as well as all in the
+// together returns how the members go: as far as the slowest, as well as all in the
 // mean.
 func (l *runLog) together() rl.Report {
 	all := slices.MinFunc(l.latest, func(a, b rl.Report) int { return a.Decisions - b.Decisions })

@@ -60,7 +60,7 @@ func NewLogRecording(s *scenario.Scenario, spec observation.Spec, log *experienc
 	return t, nil
 }
 
-// stretches are the rows, in order, that policies decided one right after another:
+// stretches returns the rows, in order, that policies decided one right after another:
 // where a request lies in between that is not logged, or whose variant the client
 // asked for, the next decision met a load that this one did not lead to alone. A
 // stretch has two rows at least, the last of which only shows what followed.
@@ -85,7 +85,7 @@ func appendStretch(list [][]experience.Row, rows []experience.Row) [][]experienc
 	return list
 }
 
-// Transitions is how many decisions are followed by another and have a known reward.
+// Transitions returns how many decisions are followed by another and have a known reward.
 func (t *LogRecording) Transitions() (n int) {
 	for _, rows := range t.stretches {
 		for i := range rows[:len(rows)-1] {

@@ -29,7 +29,7 @@ func Ensure(ctx context.Context, o Options, s *scenario.Scenario, stderr io.Writ
 	return o.Name, r.complete(ctx, io.Discard, stderr)
 }
 
-// interrupted says whether a run of the name, of the same ingredients, waits to
+// interrupted reports whether a run of the name, of the same ingredients, waits to
 // be continued.
 func (r *run) interrupted() bool {
 	stored, err := r.store.GetTraining(r.options.Name)
@@ -40,7 +40,7 @@ func (r *run) interrupted() bool {
 	return json.Unmarshal(stored.Meta, &meta) == nil && r.matches(meta) == nil
 }
 
-// sameTraining says whether the stored policy is what the training would end with.
+// sameTraining reports whether the stored policy is what the training would end with.
 func sameTraining(a, b checkpoints.Meta) bool {
 	if a.AdviceMargin > 0 && a.OwnEpisodes && a.Caution == 0 {
 		return false // of an earlier version, of which several networks knew no caution
@@ -50,10 +50,10 @@ func sameTraining(a, b checkpoints.Meta) bool {
 		a.Objective == b.Objective
 }
 
-// last is the number of decisions that the run goes to.
+// last returns the number of decisions that the run goes to.
 func (r *run) last() int { return cmp.Or(r.options.Steps, r.config.Decisions) }
 
-// beyond says whether the progress is past what the run goes to, which several
+// beyond reports whether the progress is past what the run goes to, which several
 // environments end by a whole round.
 func (r *run) beyond(p *rl.Progress) bool {
 	return p != nil && p.Decisions >= r.last()+max(1, r.config.Environments)

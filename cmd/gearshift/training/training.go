@@ -266,7 +266,7 @@ func (r *run) finish(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// judged is the network as a policy with its evaluation, which the run's description has from
+// judged returns the network as a policy with its evaluation, which the run's description has from
 // then on.
 func (r *run) judged(ctx context.Context, network *nn.MLP) (*checkpoints.Checkpoint, error) {
 	evaluation, err := r.judge.Summary(ctx, network, policies.Trust(r.meta), !r.options.Uncompared)
@@ -320,7 +320,7 @@ func rewardable(name string, p scenario.Preset, by objective.Objective) error {
 	return fmt.Errorf("training.presets.%s.marginal_rewards is true and training.objective, or --objective, is %s: marginal rewards are of utility; want marginal_rewards: false, or the objective utility", name, by)
 }
 
-// objectiveOf is what a stored policy or run was trained for, in a word.
+// objectiveOf returns what a stored policy or run was trained for, in a word.
 func objectiveOf(m checkpoints.Meta) string {
 	return cmp.Or(m.Objective, objective.Utility.String())
 }

@@ -10,7 +10,7 @@ import (
 	"gearshift/serving/loadgen"
 )
 
-// run is what is said of a load of the replicas in all cases.
+// run returns what is said of a load of the replicas in all cases.
 func (l *validator) run(replicas []int, load float64) Run {
 	t := l.fleet.Table
 	run := Run{What: CoResident, Load: load}
@@ -76,7 +76,7 @@ type compared struct {
 // comparison is a load that was sent in one turn or several.
 type comparison []compared
 
-// mean is that of a figure over the requests that the function says, or all; slowed
+// mean returns that of a figure over the requests that the function says, or all; slowed
 // compares with what is predicted of the slowed fleet.
 func (c comparison) mean(slowed bool, of func(*met) bool, figure func(*met) float64) (p pair, n int) {
 	for _, t := range c {
@@ -155,7 +155,7 @@ func (t *turn) endToEnd() pair       { return t.EndToEnd }
 func (t *turn) slowedTPOT() pair     { return t.SlowedTPOT }
 func (t *turn) slowedEndToEnd() pair { return t.SlowedEndToEnd }
 
-// within is the standard error of a mean over turns, by how much they differ.
+// within returns the standard error of a mean over turns, by how much they differ.
 func within(turns []turn, of func(*turn) pair) float64 {
 	var off []float64
 	for i := range turns {

@@ -124,7 +124,7 @@ func (r *Report) Table(w io.Writer) error {
 	return nil
 }
 
-// give is the standard error of an error, in a table; empty without turns.
+// give returns the standard error of an error, in a table; empty without turns.
 func (run *Run) give(of func(*turn) pair) string {
 	if len(run.Turns) == 0 {
 		return ""

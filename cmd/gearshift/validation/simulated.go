@@ -58,7 +58,7 @@ func (p *pinned) Place(*fleet.View, *fleet.Request, []float32) int {
 	return p.replicas[p.next-1]
 }
 
-// simulatedRun is how the arrivals go in the simulator, in their order: so few that
+// simulatedRun returns how the arrivals go in the simulator, in their order: so few that
 // nothing has to end it.
 func simulatedRun(c env.Config, arrivals []workloads.Arrival, d evaluation.Decider) ([]met, error) {
 	w := evaluation.Workload{Open: func(uint64) (workloads.Stream, error) {
@@ -82,7 +82,7 @@ func simulatedRun(c env.Config, arrivals []workloads.Arrival, d evaluation.Decid
 	return list, nil
 }
 
-// drawn are the requests of a Poisson workload, at least so many.
+// drawn returns the requests of a Poisson workload, at least so many.
 func drawn(s *workloads.Settings, rate float64, requests int, seed uint64) ([]workloads.Arrival, error) {
 	process, err := workloads.NewPoisson(rate)
 	if err != nil {
@@ -99,7 +99,7 @@ func drawn(s *workloads.Settings, rate float64, requests int, seed uint64) ([]wo
 	return list, nil
 }
 
-// capacity is the rate at which a replica alone takes twice the time per token of
+// capacity returns the rate at which a replica alone takes twice the time per token of
 // one request at a time, by its profile: load 1.
 func capacity(c env.Config, s *workloads.Settings, replica int) (float64, error) {
 	const requests = 200

@@ -45,7 +45,7 @@ func (l *validator) volleys(ctx context.Context, list []sending) (map[int]float6
 	return slow, nil
 }
 
-// slow is how many times as long as the profile says the steps of a volley of mean
+// slow returns how many times as long as the profile says the steps of a volley of mean
 // prompts take; 0 if some of it is refused, which says nothing.
 func (l *validator) slow(ctx context.Context, replica int) (float64, error) {
 	prompt, _ := l.settings.Shape.Expected(l.settings.Tasks)
@@ -66,7 +66,7 @@ func (l *validator) slow(ctx context.Context, replica int) (float64, error) {
 	return lastToBegin(s.measured).tpot / steps, nil
 }
 
-// slownessOf is what is known of the replica's in the runs of a load; nil if nothing is.
+// slownessOf returns what is known of the replica's in the runs of a load; nil if nothing is.
 func slownessOf(replica int, turns []*sent) *slowness {
 	s := &slowness{Before: turns[0].before[replica], After: turns[0].after[replica]}
 	if s.Before == 0 || s.After == 0 {
@@ -81,7 +81,7 @@ func slownessOf(replica int, turns []*sent) *slowness {
 	return s
 }
 
-// String is the slowness in a table.
+// String returns the slowness in a table.
 func (s *slowness) String() string {
 	if s.Most > 0 {
 		return fmt.Sprintf("%.2f to %.2f", s.Least, s.Most)
@@ -89,12 +89,12 @@ func (s *slowness) String() string {
 	return fmt.Sprintf("%.2f, %.2f", s.Before, s.After)
 }
 
-// lastToBegin is the request of a volley while which decodes, all of them do.
+// lastToBegin returns the request of a volley while which decodes, all of them do.
 func lastToBegin(list []met) met {
 	return slices.MaxFunc(list, func(a, b met) int { return cmp.Compare(a.first, b.first) })
 }
 
-// slowedBy is the fleet as slow as it was found to be before and after the run.
+// slowedBy returns the fleet as slow as it was found to be before and after the run.
 func (l *validator) slowedBy(s *sent) env.Config {
 	factors := slices.Repeat([]float64{1}, len(l.fleet.Table.Variants))
 	for r := range s.before {
@@ -134,7 +134,7 @@ func (l *validator) probe(ctx context.Context) (*Probe, error) {
 	return &Probe{of: l}, nil
 }
 
-// Slowness is how many times as long as their profiles say the engines' steps take at
+// Slowness returns how many times as long as their profiles say the engines' steps take at
 // present, each asked alone: the geometric mean of those that answer; 0 if none does.
 func (p *Probe) Slowness(ctx context.Context) (float64, error) {
 	var logs, n float64

@@ -12,7 +12,7 @@ import (
 	"gearshift/serving/setting"
 )
 
-// MeasuredAt is the replica of a variant that is measured and validated, one on the host
+// MeasuredAt returns the replica of a variant that is measured and validated, one on the host
 // where it has the most neighbours, and these.
 func MeasuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 	neighbours := func(r int) []int { return t.ReplicasOn(t.Replicas[r].Host) }
@@ -25,7 +25,7 @@ func MeasuredAt(t *fleet.Table, variant int) (own int, beside []int) {
 	return own, slices.DeleteFunc(slices.Clone(neighbours(own)), func(r int) bool { return r == own })
 }
 
-// loaded are the replicas that each run loads: those of the variants one by one, and
+// loaded returns the replicas that each run loads: those of the variants one by one, and
 // then, host by host, those that share a host. What is left out is noted.
 func (l *validator) loaded() (sets [][]int) {
 	served := l.Upstreams != "" || l.scenario.Serving.Backend == scenario.Upstream
@@ -62,7 +62,7 @@ func (l *validator) loaded() (sets [][]int) {
 	return append(sets, l.besideEachOther(own, wanted)...)
 }
 
-// besideEachOther are those of the hosts of the replicas that stand there with others.
+// besideEachOther returns those of the hosts of the replicas that stand there with others.
 // Variants that never do are noted.
 func (l *validator) besideEachOther(own []int, wanted func(replica int) bool) (sets [][]int) {
 	t := l.fleet.Table
@@ -85,7 +85,7 @@ func (l *validator) besideEachOther(own []int, wanted func(replica int) bool) (s
 	return sets
 }
 
-// server is where a replica is asked.
+// server returns where a replica is asked.
 func (l *validator) server(replica int) (target loadgen.Target, err error) {
 	r := &l.fleet.Table.Replicas[replica]
 	url, model, key := l.Upstreams, l.fleet.Table.Variants[r.Variant].Name, ""
@@ -105,7 +105,7 @@ func (l *validator) server(replica int) (target loadgen.Target, err error) {
 	return target, nil
 }
 
-// Upstreams are the servers of a scenario's replicas, of which it has none where the
+// Upstreams returns the servers of a scenario's replicas, of which it has none where the
 // router computes.
 func Upstreams(s *scenario.Scenario) (list []loadgen.Target) {
 	if s.Serving.Backend == scenario.Upstream {

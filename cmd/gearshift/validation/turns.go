@@ -97,7 +97,7 @@ func (l *validator) turn(ctx context.Context, turn int, sessions map[int]*loadge
 	return beside(len(waiting))
 }
 
-// variants are those of the replicas that are not among the others.
+// variants returns those of the replicas that are not among the others.
 func (l *validator) variants(replicas, others []int) (list []int) {
 	for _, r := range replicas {
 		if v := l.fleet.Table.Replicas[r].Variant; !slices.Contains(others, v) && !slices.Contains(list, v) {

@@ -95,7 +95,7 @@ const (
 // Kinds are all that a run may load.
 var Kinds = []string{Alone, CoResident, Policy}
 
-// wants says whether runs of that kind are asked for.
+// wants reports whether runs of that kind are asked for.
 func (o *Options) wants(what string) bool { return slices.Contains(o.What, what) }
 
 // validator is a validation under way.
@@ -125,7 +125,7 @@ const fewestSent = 10
 // longest is how many times its time a load may be stretched to.
 const longest = 10
 
-// fewest is how many of them one turn needs.
+// fewest returns how many of them one turn needs.
 func (l *validator) fewest() int { return (fewestSent + max(1, l.Turns) - 1) / max(1, l.Turns) }
 
 // Validate plays requests against what is running, and the same requests in the simulator.
@@ -200,7 +200,7 @@ func newValidator(o Options) (*validator, error) {
 	return l, nil
 }
 
-// aims are the servers to be asked: those of the replicas that runs load, and the
+// aims returns the servers to be asked: those of the replicas that runs load, and the
 // router.
 func (l *validator) aims() (targets []loadgen.Target, err error) {
 	t := l.fleet.Table
@@ -246,7 +246,7 @@ func (l *validator) play(ctx context.Context) error {
 	return l.all(ctx)
 }
 
-// feasible says whether each run has requests enough, before anything is measured.
+// feasible reports whether each run has requests enough, before anything is measured.
 func (l *validator) feasible() error {
 	least := slices.Min(l.Loads)
 	for _, set := range l.sets {
@@ -259,7 +259,7 @@ func (l *validator) feasible() error {
 	return nil
 }
 
-// all is every variant alone, then those of a host together, then the router, each at
+// all returns every variant alone, then those of a host together, then the router, each at
 // every load.
 func (l *validator) all(ctx context.Context) error {
 	l.runs = len(l.Loads) * len(l.sets)
@@ -296,7 +296,7 @@ func (l *validator) plan(replica int, rate float64) ([]workloads.Arrival, error)
 	return drawn(&l.settings, rate, n, workloads.Seed(workloads.Serving, l.Seed<<32+uint64(l.sending)<<8+uint64(replica+1)))
 }
 
-// requests is how many a run at that rate has.
+// requests returns how many a run at that rate has.
 func (l *validator) requests(rate float64) (int, error) {
 	n := int(math.Ceil(rate * l.Time.Seconds()))
 	if l.Stretch && n < l.fewest() && rate*l.Time.Seconds()*longest >= float64(l.fewest()) {
@@ -361,7 +361,7 @@ func (l *validator) routed(ctx context.Context, load float64) error {
 	return nil
 }
 
-// decides is the policy that the router says it uses, or the one that the flag
+// decides returns the policy that the router says it uses, or the one that the flag
 // names.
 func (l *validator) decides(said map[string]int) (policy.Network, error) {
 	ref := l.Policy

@@ -24,7 +24,7 @@ func (r *ratio) add(value, weight float64) {
 	r.weight += weight
 }
 
-// mean is the quotient; 0 of nothing.
+// mean returns the quotient; 0 of nothing.
 func (r ratio) mean() float64 {
 	if r.weight == 0 {
 		return 0
@@ -54,7 +54,7 @@ func (b *blocks) next(run int) {
 
 func (b *blocks) add(value, weight float64) { b.list[len(b.list)-1].add(value, weight) }
 
-// interval is the estimate with its 95 % interval. The resampling has a fixed seed.
+// interval returns the estimate with its 95 % interval. The resampling has a fixed seed.
 // False says that there is nothing to estimate by.
 func (b *blocks) interval() (evaluation.Interval, bool) {
 	var all ratio

@@ -48,7 +48,7 @@ func (s *Scorer) errorsOf(l *Log, variants int) errors {
 	return e
 }
 
-// quantiles are the middles of equal parts of the values; 1 of none.
+// quantiles returns the middles of equal parts of the values; 1 of none.
 func quantiles(values []float64) []float64 {
 	if len(values) == 0 {
 		return []float64{1}
@@ -61,7 +61,7 @@ func quantiles(values []float64) []float64 {
 	return list
 }
 
-// utility is what the request is expected to be worth on the replica.
+// utility returns what the request is expected to be worth on the replica.
 func (e errors) utility(v *fleet.View, r *fleet.Request, replica int) float64 {
 	task, variant := &v.Table.Tasks[r.Task], v.Table.Replicas[replica].Variant
 	deadlines := task.Deadlines(r)

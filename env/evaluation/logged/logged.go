@@ -62,7 +62,7 @@ func (l *Log) each(f func(run int, d *Decision)) {
 	}
 }
 
-// count is how many decisions are such.
+// count returns how many decisions are such.
 func (l *Log) count(such func(*Decision) bool) (n int) {
 	l.each(func(_ int, d *Decision) {
 		if such(d) {

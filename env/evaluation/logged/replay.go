@@ -27,7 +27,7 @@ type Replay struct {
 	PaceRatio map[string]float64 `json:"pace_ratio,omitempty"`
 }
 
-// Stream is a run's arrivals: times, tasks, deadlines and lengths as logged. The
+// Stream returns a run's arrivals: times, tasks, deadlines and lengths as logged. The
 // length of an answer that was never whole is drawn from those of the log that
 // were, of the same task if there is any. Requests are cut to so many tokens as fit
 // every replica (0: any); see [workloads.Fit]. Rates are the log's estimates.
@@ -39,7 +39,7 @@ func (l *Log) drawer(fits int, seed uint64) drawer {
 	return drawer{lengths: l.lengths(), fits: fits, random: rand.New(rand.NewPCG(seed, lengthStream))}
 }
 
-// Endless is the log's arrivals from the n-th on, over and over: its runs follow
+// Endless returns the log's arrivals from the n-th on, over and over: its runs follow
 // each other, and its beginning its end, at the mean gap.
 func (l *Log) Endless(n, fits int, seed uint64) workloads.Stream {
 	e := &endless{drawer: l.drawer(fits, seed)}
@@ -85,7 +85,7 @@ func (e *endless) Next() (workloads.Arrival, bool) {
 // lengthStream sets the draws of unknown lengths apart from others of a seed.
 const lengthStream = 0x6c656e67746873
 
-// lengths are the known lengths of answers by task, and of all tasks under −1.
+// lengths returns the known lengths of answers by task, and of all tasks under −1.
 func (l *Log) lengths() map[int][]int {
 	known := map[int][]int{}
 	l.each(func(_ int, d *Decision) {
@@ -121,7 +121,7 @@ type drawer struct {
 	random  *rand.Rand
 }
 
-// arrival is the request that was decided, at a time.
+// arrival returns the request that was decided, at a time.
 func (a *drawer) arrival(d *Decision, at time.Duration) workloads.Arrival {
 	output := d.OutputTokens
 	if output < 1 {
@@ -136,7 +136,7 @@ func (a *drawer) arrival(d *Decision, at time.Duration) workloads.Arrival {
 	}
 }
 
-// draw is a length of the task.
+// draw returns a length of the task.
 func (a *drawer) draw(task int) int {
 	known := a.lengths[task]
 	if len(known) == 0 {
@@ -288,7 +288,7 @@ func share(b bool) float64 {
 	return 0
 }
 
-// Versus is what a decider earns per request more than another, on the same
+// Versus returns what a decider earns per request more than another, on the same
 // arrivals: paired, with its 95 % interval.
 func (p *Replayer) Versus(ctx context.Context, a, b evaluation.Decider) (evaluation.Interval, error) {
 	var sides [2][][]evaluation.Sample

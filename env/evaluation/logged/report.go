@@ -180,7 +180,7 @@ func ranked(count map[string]int) []string {
 	return list
 }
 
-// Ranked is the keys, those with the highest counts first.
+// Ranked returns the keys, those with the highest counts first.
 func Ranked(count map[string]int) []string {
 	var list []string
 	for name := range count {

@@ -101,7 +101,7 @@ func known(b *blocks) *evaluation.Interval {
 	return nil
 }
 
-// choose is what the decider would have done; the replica is −1 if nothing can be.
+// choose returns what the decider would have done; the replica is −1 if nothing can be.
 func (s *Scorer) choose(v *fleet.View, r *fleet.Request, d evaluation.Decider, scratch []float32) (variant, replica int) {
 	if p, ok := d.(evaluation.Placer); ok {
 		if replica = p.Place(v, r, scratch); replica < 0 {
@@ -115,7 +115,7 @@ func (s *Scorer) choose(v *fleet.View, r *fleet.Request, d evaluation.Decider, s
 	return variant, s.Balancer.Pick(v, r, variant, chance(r.ID))
 }
 
-// chance is a request's random number for the balancer, the same each time.
+// chance returns a request's random number for the balancer, the same each time.
 func chance(id uint64) uint64 { return rand.NewPCG(chanceStream, id).Uint64() }
 
 // chanceStream sets these numbers apart from others of a seed.

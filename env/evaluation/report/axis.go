@@ -24,7 +24,7 @@ func scaled(to *plot.Axis, a *Axis) {
 	}
 }
 
-// named is the axis's label with its unit, "rate (requests/s)".
+// named returns the axis's label with its unit, "rate (requests/s)".
 func (a *Axis) named() string {
 	if a.Unit == "" {
 		return a.Label

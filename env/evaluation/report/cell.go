@@ -25,13 +25,13 @@ type Cell struct {
 	value, lo, hi, paper float64
 }
 
-// Text is a cell of words.
+// Text returns a cell of words.
 func Text(s string) Cell { return Cell{kind: KindText, text: s} }
 
-// Number is a cell of one number.
+// Number returns a cell of one number.
 func Number(v float64) Cell { return Cell{kind: KindNumber, value: v} }
 
-// Interval is a number with the bounds of its 95 % interval.
+// Interval returns a number with the bounds of its 95 % interval.
 func Interval(mean, lo, hi float64) Cell {
 	return Cell{kind: KindInterval, value: mean, lo: lo, hi: hi}
 }
@@ -59,7 +59,7 @@ const (
 	ratioDecimals = 2
 )
 
-// shown is the cell as its column's one, or for [KindBeside] three, fields of
+// shown returns the cell as its column's one, or for [KindBeside] three, fields of
 // the page.
 func (c Cell) shown(column Column) []string {
 	d := column.Decimals

@@ -12,7 +12,7 @@ const csvFolder = "csv"
 
 func csvFile(id string) string { return csvFolder + "/" + id + ".csv" }
 
-// fields are the names of the CSV columns that the table's column takes.
+// fields returns the names of the CSV columns that the table's column takes.
 func (c *Column) fields() []string {
 	switch c.Kind {
 	case KindInterval:
@@ -23,7 +23,7 @@ func (c *Column) fields() []string {
 	return []string{c.Key}
 }
 
-// values are the cell's entries under its column's [Column.fields].
+// values returns the cell's entries under its column's [Column.fields].
 func (c Cell) values(column *Column) []string {
 	switch c.kind {
 	case KindText:
@@ -87,7 +87,7 @@ func (f *Figure) csv() ([]byte, error) {
 	return encoded(records)
 }
 
-// nth is an entry of values that may not be there.
+// nth returns an entry of values that may not be there.
 func nth(values []float64, i int) string {
 	if len(values) == 0 {
 		return ""

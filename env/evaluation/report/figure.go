@@ -91,7 +91,7 @@ func (f *Figure) frame(p *plot.Plot) {
 	}
 }
 
-// blank is an empty plot in the page's type and colours.
+// blank returns an empty plot in the page's type and colours.
 func blank() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -167,7 +167,7 @@ func addBars(p *plot.Plot, f *Figure, s *Series, l look) error {
 	return nil
 }
 
-// place is where within a category a series of bars or points stands, so that
+// place returns where within a category a series of bars or points stands, so that
 // none hides another: the offset of its middle and its width, both 0 where the
 // X axis is a quantity.
 func (f *Figure) place(s *Series) (offset, width float64) {

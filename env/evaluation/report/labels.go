@@ -41,7 +41,7 @@ func (f *Figure) labelled() bool {
 	return slices.ContainsFunc(f.Series, func(s Series) bool { return len(s.Labels) > 0 })
 }
 
-// label is that of the i-th point.
+// label returns that of the i-th point.
 func (s *Series) label(i int) string {
 	if len(s.Labels) == 0 {
 		return ""
@@ -74,7 +74,7 @@ func (l labels) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// style is the label's type, from its lower left corner.
+// style returns the label's type, from its lower left corner.
 func (l labels) style(s *Series) text.Style {
 	style := text.Style{Handler: plot.DefaultTextHandler, XAlign: text.XLeft, YAlign: text.YBottom}
 	typeset(&style, tickSize)
@@ -82,7 +82,7 @@ func (l labels) style(s *Series) text.Style {
 	return style
 }
 
-// points are where the series' points stand on the canvas.
+// points returns where the series' points stand on the canvas.
 func (l labels) points(s *Series, c *draw.Canvas, p *plot.Plot) []vg.Point {
 	x, y := p.Transforms(c)
 	at := make([]vg.Point, len(s.Y))
@@ -92,7 +92,7 @@ func (l labels) points(s *Series, c *draw.Canvas, p *plot.Plot) []vg.Point {
 	return at
 }
 
-// drawn is what stands there before any label: markers, and spots along lines.
+// drawn returns what stands there before any label: markers, and spots along lines.
 func (l labels) drawn(c *draw.Canvas, p *plot.Plot) []obstacle {
 	const spots, spot = 24, 1
 	var all []obstacle
@@ -116,7 +116,7 @@ func around(at vg.Point, radius vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: at.Sub(r), Max: at.Add(r)}
 }
 
-// onEdge is where a point above or below the canvas is shown, and whether it is below.
+// onEdge returns where a point above or below the canvas is shown, and whether it is below.
 func onEdge(c *draw.Canvas, at vg.Point) (edge vg.Point, down, beyond bool) {
 	const inside = 2 * markerRadius
 	switch {
@@ -144,7 +144,7 @@ func placed(c *draw.Canvas, style text.Style, at vg.Point, label string, obstacl
 	return best
 }
 
-// sides are where a label's lower left corner can be, from its point: right, left, above,
+// sides returns where a label's lower left corner can be, from its point: right, left, above,
 // below, and then at the corners.
 func sides(gap, width, height vg.Length) []vg.Point {
 	return []vg.Point{
@@ -155,7 +155,7 @@ func sides(gap, width, height vg.Length) []vg.Point {
 	}
 }
 
-// hiding is what a label in a place costs.
+// hiding returns what a label in a place costs.
 func hiding(c *draw.Canvas, place vg.Rectangle, obstacles []obstacle) int {
 	var sum int
 	if !c.Contains(place.Min) || !c.Contains(place.Max) {
@@ -169,7 +169,7 @@ func hiding(c *draw.Canvas, place vg.Rectangle, obstacles []obstacle) int {
 	return sum
 }
 
-// pointing are the corners of an arrow down or up.
+// pointing returns the corners of an arrow down or up.
 func pointing(down bool) func(vg.Length) []vg.Point {
 	return func(radius vg.Length) []vg.Point {
 		corners := triangle(1.3 * radius)

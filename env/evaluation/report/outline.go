@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// runs are the stretches of a series without a gap: the points of the values,
+// runs returns the stretches of a series without a gap: the points of the values,
 // at the series' X, that are there. A step is drawn out into its corners.
 func (s *Series) runs(values []float64) []plotter.XYs {
 	var runs []plotter.XYs
@@ -31,7 +31,7 @@ func ended(runs []plotter.XYs, run plotter.XYs) []plotter.XYs {
 	return append(runs, run)
 }
 
-// bands are the areas between Lo and Hi, one for each stretch without a gap:
+// bands returns the areas between Lo and Hi, one for each stretch without a gap:
 // along Lo, and back along Hi.
 func (s *Series) bands(log bool) []plotter.XYs {
 	lo, hi := make([]float64, len(s.Lo)), make([]float64, len(s.Hi))
@@ -56,7 +56,7 @@ func (s *Series) bands(log bool) []plotter.XYs {
 // places is how many points along X a drawn line can show apart.
 const places = 800
 
-// thinned is the line without the points that a page cannot show: of those at
+// thinned returns the line without the points that a page cannot show: of those at
 // one of its [places], the first, the lowest, the highest and the last are kept,
 // so that no peak is lost. The points are in order of X.
 func thinned(line plotter.XYs, log bool) plotter.XYs {

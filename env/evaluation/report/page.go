@@ -19,7 +19,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 // pageIDs are the anchors of the page's own parts.
 var pageIDs = []string{"contents", "verdict", "tables", "figures", "repeat"}
 
-// figuresOf is the anchor of a section's figures. No ID has a dot, so the
+// figuresOf returns the anchor of a section's figures. No ID has a dot, so the
 // page's own anchors meet none.
 func figuresOf(section string) string { return section + ".figures" }
 

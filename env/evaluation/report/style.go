@@ -37,7 +37,7 @@ var palette = [roleFirst + hues]struct{ name, light, dark string }{
 	roleFirst + 7: {"hue8", "#858585", "#8e949b"}, // grey
 }
 
-// role is the stand-in colour of a role, opaque for an alpha of 1.
+// role returns the stand-in colour of a role, opaque for an alpha of 1.
 func role(r int, alpha float64) color.Color {
 	return color.NRGBA{R: 8, G: uint8(r<<4 | 8), B: 8, A: uint8(255*alpha + 0.5)}
 }
@@ -99,7 +99,7 @@ func looks(figures []*Figure) map[*Series]look {
 	return of
 }
 
-// free is a look not taken in a figure: of those, if it can be, one in a hue
+// free returns a look not taken in a figure: of those, if it can be, one in a hue
 // that is new to the figure, and one that no name has yet.
 func free(taken [MaxSeries]bool, byName map[string]int) int {
 	var named [MaxSeries]bool

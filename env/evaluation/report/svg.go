@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// svg is the figure as an element of the page, with its title and description
+// svg returns the figure as an element of the page, with its title and description
 // for those who do not see it.
 func (f *Figure) svg(of map[*Series]look) (template.HTML, error) {
 	canvas, err := f.drawing(of)
@@ -41,7 +41,7 @@ func (f *Figure) svg(of map[*Series]look) (template.HTML, error) {
 // Sizes of the sample in a legend, in points.
 const sampleWidth, sampleHeight = 36, 14
 
-// sample is how the series looks, for the legend.
+// sample returns how the series looks, for the legend.
 func (s *Series) sample(l look) (template.HTML, error) {
 	canvas := vgsvg.New(sampleWidth, sampleHeight)
 	c := draw.New(canvas)
@@ -79,7 +79,7 @@ func (s *Series) sample(l look) (template.HTML, error) {
 		sampleWidth, sampleHeight, content)), nil
 }
 
-// content is what the canvas's svg element holds, in the page's colours and
+// content returns what the canvas's svg element holds, in the page's colours and
 // type.
 func content(canvas *vgsvg.Canvas) (string, error) {
 	var b bytes.Buffer
@@ -157,7 +157,7 @@ func escaped(s string) string {
 	return b.String()
 }
 
-// Standalone is the figure as an SVG file of its own, with its legend: a picture for a
+// Standalone returns the figure as an SVG file of its own, with its legend: a picture for a
 // page that has no style for it, light or dark as the reader's screen is.
 func (f *Figure) Standalone() ([]byte, error) {
 	c := checker{ids: map[string]string{}}
@@ -185,7 +185,7 @@ func (f *Figure) Standalone() ([]byte, error) {
 	return []byte(e.String()), nil
 }
 
-// legend is a line of samples and names, or several where one is too short, and how high
+// legend returns a line of samples and names, or several where one is too short, and how high
 // they are.
 func (f *Figure) legend(of map[*Series]look, width vg.Length) (svg string, height vg.Length, err error) {
 	const margin, gap, between, line = 10, 6, 20, sampleHeight + 8

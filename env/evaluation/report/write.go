@@ -71,7 +71,7 @@ func (r *Report) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// places are what the report takes in its folder. The page goes last: it is what a reader opens.
+// places returns what the report takes in its folder. The page goes last: it is what a reader opens.
 func (r *Report) places() []string {
 	names := []string{csvFolder}
 	for _, f := range r.Files {

@@ -68,7 +68,7 @@ const (
 	resamples = 200
 )
 
-// Best is the law that fits best.
+// Best returns the law that fits best.
 func (v *Verdict) Best() *Law { return &v.Laws[0] }
 
 // Fits reports whether the best law explains the cells.
@@ -98,7 +98,7 @@ func Judge(cells []Cell, seed uint64) (*Verdict, error) {
 	return v, nil
 }
 
-// Duty is the sum of the neighbours' duties as the law counts them.
+// Duty returns the sum of the neighbours' duties as the law counts them.
 func (l *Law) Duty(work, waiting float64) float64 {
 	if l.Name == Slicing {
 		return waiting
@@ -106,7 +106,7 @@ func (l *Law) Duty(work, waiting float64) float64 {
 	return work
 }
 
-// Interference is the factor by which the law slows the device's part of a step.
+// Interference returns the factor by which the law slows the device's part of a step.
 func (l *Law) Interference(work, waiting float64) float64 {
 	switch l.Name {
 	case Linear:
@@ -132,7 +132,7 @@ func (l *Law) score(cells int) float64 {
 	return 2*float64(cells)*math.Log(l.rms()) + 2*parameters
 }
 
-// judged is a law with its errors.
+// judged returns a law with its errors.
 func judged(name string, cells []Cell, gamma float64) Law {
 	l := Law{Name: name, Gamma: gamma}
 	squares := 0.
@@ -146,7 +146,7 @@ func judged(name string, cells []Cell, gamma float64) Law {
 	return l
 }
 
-// Gamma is the γ of least squares of the times' logarithm, at least 0. The sum of squares
+// Gamma returns the γ of least squares of the times' logarithm, at least 0. The sum of squares
 // has one minimum where cells agree on the direction; a coarse scan finds it where they do not.
 func Gamma(cells []Cell) float64 {
 	loss := func(gamma float64) (sum float64) {
@@ -168,7 +168,7 @@ func Gamma(cells []Cell) float64 {
 	return golden(loss, at(max(0, best-1)), at(min(points, best+1)))
 }
 
-// golden is the minimum of a function between two points, by golden sections; an end that is
+// golden returns the minimum of a function between two points, by golden sections; an end that is
 // no worse is preferred, so that a law without contention has a γ of exactly 0.
 func golden(f func(float64) float64, low, high float64) float64 {
 	section := (math.Sqrt(5) - 1) / 2

@@ -129,7 +129,7 @@ func (s *search) converge(random *rand.Rand) []optimum {
 	return good
 }
 
-// scatter is the relative error that each cell is good for: that of its kind, by how
+// scatter returns the relative error that each cell is good for: that of its kind, by how
 // far samples lie from the mean of their cell.
 func scatter(cells []Cell) []float64 {
 	const normal = 1.48 // standard deviation by median absolute error
@@ -154,7 +154,7 @@ func scatter(cells []Cell) []float64 {
 	return out
 }
 
-// unexplained is the relative error that the cells of each kind are predicted with,
+// unexplained returns the relative error that the cells of each kind are predicted with,
 // taking account of the parameters that went into making it small. It is at least
 // their scatter.
 func (s *search) unexplained(x []float64) []float64 {

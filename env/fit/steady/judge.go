@@ -36,7 +36,7 @@ func (f *Fitted) judge() {
 	}
 }
 
-// Fits says whether the model fits.
+// Fits reports whether the model fits.
 func (f *Fitted) Fits() bool { return len(f.Faults) == 0 }
 
 // Faults are at most one: that the model does not fit the loads of a kind, or is far off from one.

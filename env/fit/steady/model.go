@@ -29,7 +29,7 @@ const (
 	request
 )
 
-// profileAt is the profile at the parameters.
+// profileAt returns the profile at the parameters.
 func profileAt(x []float64) profile.Profile {
 	return profile.Profile{
 		LaunchFloor: math.Exp(x[floor]), Weights: math.Exp(x[weights]), Growth: math.Exp(x[growth]),
@@ -40,7 +40,7 @@ func profileAt(x []float64) profile.Profile {
 	}
 }
 
-// predict is what the model makes of a sample, in ms.
+// predict returns what the model makes of a sample, in ms.
 func predict(p *profile.Profile, s *Sample) float64 {
 	if !s.Prefill {
 		ms, _ := p.Step(s.Tokens, s.Sequences, int(math.Round(s.Context)), s.Neighbours)
@@ -63,7 +63,7 @@ var belief = []struct{ centre, spread float64 }{
 	overhead: {0.08, 1.3}, sequence: {0.01, 2}, contention: {0.3, 1.5}, crowding: {0.3, 1.5}, prompt: {0.03, 2}, request: {0.03, 2},
 }
 
-// believed are the logarithms of the parameters in the middle of the belief.
+// believed returns the logarithms of the parameters in the middle of the belief.
 func believed(cells []Cell) []float64 {
 	step := shortest(cells).MS
 	x := make([]float64, len(names))
@@ -75,7 +75,7 @@ func believed(cells []Cell) []float64 {
 	return x
 }
 
-// start is where a search begins: rough figures read off the cells, and of the
+// start returns where a search begins: rough figures read off the cells, and of the
 // others what is believed.
 func (s *search) start() []float64 {
 	step, perSequence, perContext := decodeGuess(s.cells)
@@ -88,7 +88,7 @@ func (s *search) start() []float64 {
 	return x
 }
 
-// shortest is the cell with the shortest decode step alone.
+// shortest returns the cell with the shortest decode step alone.
 func shortest(cells []Cell) *Cell {
 	var low *Cell
 	for i := range cells {
@@ -99,7 +99,7 @@ func shortest(cells []Cell) *Cell {
 	return low
 }
 
-// decodeGuess is the shortest decode step of those alone, and what a sequence and
+// decodeGuess returns the shortest decode step of those alone, and what a sequence and
 // a token of context may add to it.
 func decodeGuess(cells []Cell) (step, perSequence, perContext float64) {
 	var low, high *Cell
@@ -122,7 +122,7 @@ func decodeGuess(cells []Cell) (step, perSequence, perContext float64) {
 	return low.MS, perSequence, perContext
 }
 
-// prefillGuess is what a token of a prompt takes.
+// prefillGuess returns what a token of a prompt takes.
 func prefillGuess(cells []Cell, step float64) float64 {
 	var low, high *Cell
 	for i := range cells {
@@ -181,7 +181,7 @@ const (
 // Kinds lists them.
 var Kinds = []string{Decode, FirstToken, DecodeBeside, FirstBeside, PromptStep}
 
-// Kind is the cell's kind.
+// Kind returns the cell's kind.
 func (s *Sample) Kind() string {
 	if s.Queued {
 		return PromptStep
@@ -212,7 +212,7 @@ func cellsOf(samples []Sample) []Cell {
 	return cells
 }
 
-// meanOf is a cell's mean time at its mean load.
+// meanOf returns a cell's mean time at its mean load.
 func meanOf(of []Sample) Cell {
 	c := Cell{Sample: of[0], Samples: len(of)}
 	n := float64(len(of))

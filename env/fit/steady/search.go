@@ -169,7 +169,7 @@ func (s *search) about(x []float64, more int, random *rand.Rand) [][]float64 {
 	return starts
 }
 
-// reach is how far parameter j can go from x, down or up, the others following it, before
+// reach returns how far parameter j can go from x, down or up, the others following it, before
 // the cells show it: on the far side of a kink, or where they show a sum alone, it may be
 // anything.
 func (s *search) reach(x []float64, j int, sign float64) float64 {

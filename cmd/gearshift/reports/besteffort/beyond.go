@@ -10,7 +10,7 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// beyondSection is what neither the paper nor training had: recorded arrivals,
+// beyondSection shows what neither the paper nor training had: recorded arrivals,
 // other bursts, a lost host, and profiles or lengths that are not as declared.
 func (p *paper) beyondSection(ctx context.Context) report.Section {
 	out := report.Section{
@@ -46,7 +46,7 @@ func (p *paper) beyondSection(ctx context.Context) report.Section {
 	return out
 }
 
-// playable is the workloads that the policies can be played on, and a sentence for each
+// playable returns the workloads that the policies can be played on, and a sentence for each
 // that they cannot: where a lost host leaves one without a replica, or answers twice as
 // long do not fit. It is no error, which would cost the hours of all that comes before.
 func (p *paper) playable(names []string) (list []string, refused string) {
@@ -66,7 +66,7 @@ func (p *paper) playable(names []string) (list []string, refused string) {
 	return list, refused
 }
 
-// knee is the highest rate of the sweep at which the middle size alone meets
+// knee returns the highest rate of the sweep at which the middle size alone meets
 // 95 % of its deadlines.
 func (p *paper) knee(ctx context.Context) float64 {
 	middle := "static:" + p.scenario.Variants[len(p.scenario.Variants)/2].Name
@@ -80,7 +80,7 @@ func (p *paper) knee(ctx context.Context) float64 {
 	return knee
 }
 
-// besideRules is a table of the policy, the rules and the static sizes on some
+// besideRules returns a table of the policy, the rules and the static sizes on some
 // workloads, with the paired difference to the best rule of each.
 func (p *paper) besideRules(ctx context.Context, id, title string, names []string) report.Table {
 	t := report.Table{
@@ -98,7 +98,7 @@ func (p *paper) besideRules(ctx context.Context, id, title string, names []strin
 	return t
 }
 
-// bestOf is the policy with the highest mean utility on the workload.
+// bestOf returns the policy with the highest mean utility on the workload.
 func bestOf(all rows, refs []string, name string) (ref string, best evaluation.Result) {
 	for _, r := range refs {
 		if x, ok := all[[2]string{r, name}]; ok && (ref == "" || x.Utility.Mean > best.Utility.Mean) {

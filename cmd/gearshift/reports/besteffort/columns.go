@@ -6,27 +6,27 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// text is a column of words.
+// text returns a column of words.
 func text(key, title string) report.Column {
 	return report.Column{Key: key, Title: title, Kind: report.KindText}
 }
 
-// number is a column of numbers with so many decimals.
+// number returns a column of numbers with so many decimals.
 func number(key, title, unit string, decimals int) report.Column {
 	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindNumber, Decimals: decimals}
 }
 
-// ranged is a column of means with their intervals.
+// ranged returns a column of means with their intervals.
 func ranged(key, title, unit string, decimals int) report.Column {
 	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindInterval, Decimals: decimals}
 }
 
-// besides is a column of our numbers next to the paper's.
+// besides returns a column of our numbers next to the paper's.
 func besides(key, title, unit string, decimals int) report.Column {
 	return report.Column{Key: key, Title: title, Unit: unit, Kind: report.KindBeside, Decimals: decimals}
 }
 
-// comparison is the columns of a policy next to the best of some others, which are
+// comparison returns the columns of a policy next to the best of some others, which are
 // called by that name; decimals are those of the difference.
 func comparison(other string, decimals int) []report.Column {
 	return []report.Column{
@@ -35,17 +35,17 @@ func comparison(other string, decimals int) []report.Column {
 	}
 }
 
-// compared is the cells of those columns.
+// compared returns the cells of those columns.
 func compared(own evaluation.Result, ref string, best evaluation.Result) []report.Cell {
 	return []report.Cell{interval(own.Utility), report.Text(ref), interval(best.Utility), interval(paired(own, best))}
 }
 
-// utilityColumns are those of the utilities on all workloads.
+// utilityColumns returns those of the utilities on all workloads.
 func utilityColumns(first string) []report.Column {
 	return []report.Column{text("policy", first), ranged("u1", "u1", "", 3), ranged("u2", "u2", "", 3), ranged("stable", "Stable sweep", "", 3)}
 }
 
-// utilityRow is the cells of those columns.
+// utilityRow returns the cells of those columns.
 func utilityRow(label string, all rows, ref string) []report.Cell {
 	row := []report.Cell{report.Text(label)}
 	for _, name := range policies.JudgedBy {

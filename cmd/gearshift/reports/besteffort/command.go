@@ -13,7 +13,7 @@ import (
 	"gearshift/env/objective"
 )
 
-// Report is the report of best-effort serving.
+// Report returns the report of best-effort serving.
 func Report() reports.Report {
 	return reports.Report{
 		Name:  "best-effort",
@@ -88,7 +88,7 @@ type section struct {
 	about string
 }
 
-// sections are all that a report has, in its order. Some use what earlier ones have played.
+// sections returns all that a report has, in its order. Some use what earlier ones have played.
 func sections() []section {
 	return []section{
 		{name: "rules", make: (*paper).rulesSection},
@@ -106,7 +106,7 @@ func sections() []section {
 	}
 }
 
-// sectionNamed is the section that --only may name; nil if there is none of the name.
+// sectionNamed returns the section that --only may name; nil if there is none of the name.
 func sectionNamed(name string) *section {
 	for _, s := range sections() {
 		if s.name == name && s.alone != nil {
@@ -116,7 +116,7 @@ func sectionNamed(name string) *section {
 	return nil
 }
 
-// onlyOnes are the names that --only may have, each followed by what it shows if about is set.
+// onlyOnes returns the names that --only may have, each followed by what it shows if about is set.
 func onlyOnes(about bool) string {
 	var list []string
 	for _, s := range sections() {
@@ -197,7 +197,7 @@ func (o *Options) readTrained() error {
 	return nil
 }
 
-// command is what makes the same report.
+// command returns what makes the same report.
 func (o *Options) command() string {
 	c := fmt.Sprintf("gearshift paper --scenario %s --preset %s --seeds %d", o.Scenario, o.Preset, o.Seeds)
 	if o.Only != "" {

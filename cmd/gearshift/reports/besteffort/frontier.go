@@ -38,13 +38,13 @@ func (p *paper) frontierSection(ctx context.Context) report.Section {
 	return p.frontier.section()
 }
 
-// frontierAlone is the frontier's section as a report of its own.
+// frontierAlone returns the frontier's section as a report of its own.
 func (p *paper) frontierAlone(ctx context.Context) *report.Report {
 	p.frontier = p.trace(ctx)
 	return p.frontierReport()
 }
 
-// frontierReport is a report of the frontier, which was played or read from a file.
+// frontierReport returns a report of the frontier, which was played or read from a file.
 func (p *paper) frontierReport() *report.Report {
 	f := p.frontier
 	return &report.Report{
@@ -97,7 +97,7 @@ func (t *tracing) add(to *[]evaluation.Contestant, list ...evaluation.Contestant
 	}
 }
 
-// policyFor is the policy that is trained for the objective: the one that the options
+// policyFor returns the policy that is trained for the objective: the one that the options
 // name, or one that is trained like the others of the report.
 func (p *paper) policyFor(ctx context.Context, o objective.Objective) evaluation.Contestant {
 	if p.options.trained[o] != "" {
@@ -110,7 +110,7 @@ func (p *paper) policyFor(ctx context.Context, o objective.Objective) evaluation
 	return must(policies.Contestant(p.scenario, &policies.Source{Store: p.store}, p.train(ctx, t), func(string) {}))
 }
 
-// given is the policy that the options name for the objective.
+// given returns the policy that the options name for the objective.
 func (p *paper) given(o objective.Objective) evaluation.Contestant {
 	ref := p.options.trained[o]
 	c := must(policies.Contestant(p.scenario, &policies.Source{Store: &checkpoints.Store{Path: p.options.Store}}, ref, func(string) {}))
@@ -124,14 +124,14 @@ func (p *paper) given(o objective.Objective) evaluation.Contestant {
 	return c
 }
 
-// aimed is the scenario whose policies are trained for the objective.
+// aimed returns the scenario whose policies are trained for the objective.
 func aimed(s *scenario.Scenario, o objective.Objective) *scenario.Scenario {
 	c := *s
 	c.Training.Objective = o
 	return &c
 }
 
-// nameFor is the name in the store of the policy for an objective.
+// nameFor returns the name in the store of the policy for an objective.
 func nameFor(o objective.Objective) string {
 	return "for-" + strings.NewReplacer(":", "-", ",", "-").Replace(o.String())
 }
@@ -163,7 +163,7 @@ func (p *paper) played(ctx context.Context, t *tracing) *Frontier {
 	return f
 }
 
-// performance is how one policy did.
+// performance returns how one policy did.
 func performance(results []evaluation.Result, policy string, o objective.Objective) Performance {
 	over := func(o objective.Objective) evaluation.Interval {
 		for _, s := range evaluation.Scores(results, policies.JudgedBy, o) {
@@ -252,7 +252,7 @@ func readFrontier(file string) (*Frontier, error) {
 	return &f, nil
 }
 
-// files are the points and the picture of them.
+// files returns the points and the picture of them.
 func (f *Frontier) files() ([]report.File, error) {
 	c := *f
 	c.Format = frontierFormat

@@ -12,7 +12,7 @@ import (
 	"gearshift/env/evaluation/report"
 )
 
-// section is the frontier as a figure and two tables.
+// section returns the frontier as a figure and two tables.
 func (f *Frontier) section() report.Section {
 	return report.Section{
 		ID: "frontier", Title: "Utility against time near the peak",
@@ -59,7 +59,7 @@ func extent(all []report.Series) (low, high float64) {
 	return low, max(high, low+0.001)
 }
 
-// series is a line through the points, from the least time near the peak to the most. One
+// series returns a line through the points, from the least time near the peak to the most. One
 // policy that is the best for several objectives is one point.
 func (f *Frontier) series(name string, of func(*Point) *Performance) report.Series {
 	var who []*Performance
@@ -80,7 +80,7 @@ func (f *Frontier) series(name string, of func(*Point) *Performance) report.Seri
 	return out
 }
 
-// table is what each point is, and how the policy did by its objective.
+// table returns what each point is, and how the policy did by its objective.
 func (f *Frontier) table() report.Table {
 	t := report.Table{
 		ID: "frontier-points", Title: "Policies beside the best rule by their objective",
@@ -115,7 +115,7 @@ func (f *Frontier) table() report.Table {
 // largest size alone.
 var frontierLevels = evaluation.WindowLevels[1:]
 
-// windowTable is every point on the paper's two unpredictable workloads, its windows as
+// windowTable returns every point on the paper's two unpredictable workloads, its windows as
 // multiples of the largest size's.
 func (f *Frontier) windowTable() report.Table {
 	t := report.Table{
@@ -139,7 +139,7 @@ func (f *Frontier) windowTable() report.Table {
 	return t
 }
 
-// multiples is a row of that table.
+// multiples returns a row of that table.
 func (f *Frontier) multiples(objective string, s *Performance) []report.Cell {
 	row := []report.Cell{report.Text(objective), report.Text(s.Policy)}
 	for _, name := range []string{"u1", "u2"} {
@@ -152,7 +152,7 @@ func (f *Frontier) multiples(objective string, s *Performance) []report.Cell {
 	return row
 }
 
-// verdict is what a report of the frontier alone says first.
+// verdict returns what a report of the frontier alone says first.
 func (f *Frontier) verdict() []string {
 	words := map[string][]string{}
 	least, most := &f.Points[0].Policy, &f.Points[0].Policy
@@ -180,7 +180,7 @@ func (f *Frontier) verdict() []string {
 	}
 }
 
-// markdown is the table of the points for a page of text.
+// markdown returns the table of the points for a page of text.
 func (f *Frontier) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| objective | policy: utility, windows at 98 %% | best rule | its utility, windows | policy less rule | |\n|---|---|---|---|---|---|\n")

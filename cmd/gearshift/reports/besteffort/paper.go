@@ -71,7 +71,7 @@ func (p *paper) open() {
 	}
 }
 
-// made is the report that the options ask for.
+// made returns the report that the options ask for.
 func (p *paper) made(ctx context.Context) *report.Report {
 	switch {
 	case p.options.Points != "":
@@ -85,7 +85,7 @@ func (p *paper) made(ctx context.Context) *report.Report {
 	return r
 }
 
-// repeat is what makes the same report.
+// repeat returns what makes the same report.
 func (p *paper) repeat() string { return p.options.command() + "\ngearshift " + p.program.Version }
 
 func simulated(scenario, preset string, seeds int) string {
@@ -106,7 +106,7 @@ func (p *paper) prepare(ctx context.Context) {
 // length is that of a training, as a share of the hard policy's.
 type length struct{ part, whole int }
 
-// lengths are those of the soft policy, which begins where the hard one ends, and of
+// lengths returns those of the soft policy, which begins where the hard one ends, and of
 // that for other deadlines. Under the preset paper they are the paper's own: 685,000
 // and 800,000 iterations compared with 1.2 million (LBE-15, LBE-5).
 func lengths(preset string) (soft, deadlines length) {
@@ -118,7 +118,7 @@ func lengths(preset string) (soft, deadlines length) {
 
 func (l length) decisions(of scenario.Preset) int { return of.Decisions * l.part / l.whole }
 
-// of is the scenario whose preset has that length.
+// of returns the scenario whose preset has that length.
 func (l length) of(s *scenario.Scenario, preset string) *scenario.Scenario {
 	return ablated(s, preset, ablation{change: func(_ *scenario.Scenario, p *scenario.Preset) {
 		p.Decisions = l.decisions(*p)

@@ -30,7 +30,7 @@ func (p *paper) tune(ctx context.Context, o policies.Search) {
 	}
 }
 
-// ruleFor is the rule that a search for the objective finds, once for each objective. For
+// ruleFor returns the rule that a search for the objective finds, once for each objective. For
 // utility it is the best of [paper.tune], where that has been.
 func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
 	if by.IsZero() && len(p.rules) > 0 {
@@ -49,7 +49,7 @@ func (p *paper) ruleFor(ctx context.Context, by objective.Objective) string {
 	return found[0].Policy
 }
 
-// search is the best of each family of rules, the best of all first.
+// search returns the best of each family of rules, the best of all first.
 func (p *paper) search(ctx context.Context, o policies.Search, names []string) []evaluation.Best {
 	if p.options.Quick {
 		o.Seeds, o.Trials = 1, 12
@@ -61,7 +61,7 @@ func (p *paper) search(ctx context.Context, o policies.Search, names []string) [
 	return found.Best
 }
 
-// rulesSection is the question of the report: does learning beat good rules?
+// rulesSection answers the question of the report: does learning beat good rules?
 func (p *paper) rulesSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "rules", Title: "The policy against every rule",
@@ -93,7 +93,7 @@ func (p *paper) rulesSection(ctx context.Context) report.Section {
 	return out
 }
 
-// paired is the difference of two policies on the same workload and seeds.
+// paired returns the difference of two policies on the same workload and seeds.
 func paired(a, b evaluation.Result) evaluation.Interval {
 	d, err := evaluation.Paired(a.Runs, b.Runs)
 	if err != nil {
@@ -102,7 +102,7 @@ func paired(a, b evaluation.Result) evaluation.Interval {
 	return d
 }
 
-// ceilingSection is how far the policy is on the way to the best possible.
+// ceilingSection shows how far the policy is on the way to the best possible.
 func (p *paper) ceilingSection(ctx context.Context) report.Section {
 	out := report.Section{
 		ID: "ceiling", Title: "The distance to the best possible",
@@ -148,7 +148,7 @@ func (p *paper) ceilingSection(ctx context.Context) report.Section {
 	return out
 }
 
-// short is the highest mean utility among the policies over a few short runs,
+// short returns the highest mean utility among the policies over a few short runs,
 // each as the base of a clairvoyant if they are to see the future.
 func (p *paper) short(ctx context.Context, refs []string, name string, requests, runs int, foresight bool) float64 {
 	var best float64
@@ -166,13 +166,13 @@ func (p *paper) short(ctx context.Context, refs []string, name string, requests,
 	return best
 }
 
-// fluidBound is the linear program over the fleet.
+// fluidBound returns the linear program over the fleet.
 func (p *paper) fluidBound() *planner.Fluid {
 	config := must(p.scenario.Simulation())
 	return must(planner.NewFluid(config, p.scenario.Workload))
 }
 
-// fluid is the figure of the linear program's bound over the rates.
+// fluid returns the figure of the linear program's bound over the rates.
 func (p *paper) fluid(ctx context.Context) report.Figure {
 	f := report.Figure{ID: "fluid", Title: "The policy under the fluid bound, at each rate", X: rateAxis, Y: utilityAxis}
 	all := p.evaluate(ctx, "hard", p.scenario, []string{p.hard}, []string{"stable"})
@@ -187,7 +187,7 @@ func (p *paper) fluid(ctx context.Context) report.Figure {
 	return f
 }
 
-// surface is the file with the decision surface of the hard policy and of the best rule.
+// surface returns the file with the decision surface of the hard policy and of the best rule.
 func (p *paper) surface() report.File {
 	out := report.File{Name: "surface.csv"}
 	list := must(policies.Contestants(p.scenario, &policies.Source{Store: p.store}, []string{p.hard, p.rules[0]}, func(string) {}))

@@ -46,7 +46,7 @@ func ended(err *error) {
 // rows are results by policy and workload, both as they were asked for.
 type rows map[[2]string]evaluation.Result
 
-// trained is the policy of that name in the report's store.
+// trained returns the policy of that name in the report's store.
 func (p *paper) trained(ctx context.Context, name string, s *scenario.Scenario, preset string, seed uint64, from string) string {
 	return p.train(ctx, reports.Training{On: s, Preset: preset, Name: name, From: from, Seed: seed})
 }
@@ -89,7 +89,7 @@ func (p *paper) play(ctx context.Context, s *scenario.Scenario, ref, name string
 	return out
 }
 
-// stage is a policy and a workload ready to be played.
+// stage returns a policy and a workload ready to be played.
 func (p *paper) stage(s *scenario.Scenario, ref, name string) ([]evaluation.Contestant, []evaluation.Workload) {
 	fmt.Fprintf(p.stderr, "evaluating %s on %s\n", ref, name)
 	list := must(policies.Contestants(s, &policies.Source{Store: p.store}, []string{ref}, func(string) {})) // the report says what departs from training
@@ -106,7 +106,7 @@ func (p *paper) sample(ctx context.Context, s *scenario.Scenario, ref, name stri
 	return all
 }
 
-// statics are the policies that always choose one variant.
+// statics returns the policies that always choose one variant.
 func statics(s *scenario.Scenario) []string {
 	var refs []string
 	for _, v := range s.Variants {
@@ -115,10 +115,10 @@ func statics(s *scenario.Scenario) []string {
 	return refs
 }
 
-// largest is the best variant of the scenario.
+// largest returns the best variant of the scenario.
 func largest(s *scenario.Scenario) string { return s.Variants[len(s.Variants)-1].Name }
 
-// stableNames are the workloads of the sweep, one for each rate.
+// stableNames returns the workloads of the sweep, one for each rate.
 func stableNames(s *scenario.Scenario) []string {
 	var names []string
 	for _, rate := range s.Evaluation.StableRates {
@@ -129,7 +129,7 @@ func stableNames(s *scenario.Scenario) []string {
 
 func stableName(rate float64) string { return fmt.Sprintf("stable:%g", rate) }
 
-// byRate is a series of a quantity over the rates of the sweep.
+// byRate returns a series of a quantity over the rates of the sweep.
 func byRate(s *scenario.Scenario, all rows, ref, name string, of func(evaluation.Result) evaluation.Interval) report.Series {
 	series := report.Series{Name: name, Style: report.Line}
 	for _, rate := range s.Evaluation.StableRates {
@@ -150,7 +150,7 @@ var utilityAxis = report.Axis{Label: "Utility per request", Range: &report.Range
 
 func interval(i evaluation.Interval) report.Cell { return report.Interval(i.Mean, i.Lo, i.Hi) }
 
-// windowed is the running mean over the last [evaluation.WindowSize] utilities.
+// windowed returns the running mean over the last [evaluation.WindowSize] utilities.
 func windowed(samples []evaluation.Sample, of func(evaluation.Sample) float64) (x, y []float64) {
 	var sum float64
 	for i, s := range samples {
@@ -165,7 +165,7 @@ func windowed(samples []evaluation.Sample, of func(evaluation.Sample) float64) (
 	return x, y
 }
 
-// running is the mean over all requests so far.
+// running returns the mean over all requests so far.
 func running(samples []evaluation.Sample) (x, y []float64) {
 	var sum float64
 	for i, s := range samples {
@@ -175,10 +175,10 @@ func running(samples []evaluation.Sample) (x, y []float64) {
 	return x, y
 }
 
-// relative is a share of peak performance, NaN if the peak is none.
+// relative returns a share of peak performance, NaN if the peak is none.
 func relative(s evaluation.Sample) float64 { return quotient(s.Utility, s.Peak) }
 
-// quotient is a / b, NaN if b is zero: a cell without a number.
+// quotient returns a / b, NaN if b is zero: a cell without a number.
 func quotient(a, b float64) float64 {
 	if b == 0 {
 		return math.NaN()

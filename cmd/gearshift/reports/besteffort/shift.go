@@ -56,7 +56,7 @@ func (p *paper) twoTasks(ctx context.Context, s *scenario.Scenario) report.Table
 	return t
 }
 
-// worst is a row: where the policy is furthest below the best static size.
+// worst returns a row: where the policy is furthest below the best static size.
 func (w *sweep) worst(task string) []report.Cell {
 	rates := w.scenario.Evaluation.StableRates
 	var mean, envelope, worst, at float64
@@ -192,7 +192,7 @@ func (p *paper) othersSection(ctx context.Context) report.Section {
 	return out
 }
 
-// onFleet is the rows of one scenario.
+// onFleet returns the rows of one scenario.
 func (p *paper) onFleet(ctx context.Context, s *scenario.Scenario) [][]report.Cell {
 	q := &paper{options: p.options, program: p.program, scenario: s, store: p.store, seeds: p.seeds, stderr: p.stderr, cache: map[string]rows{}}
 	q.options.Scenario = s.Name

@@ -32,7 +32,7 @@ func (p *paper) sweep(ctx context.Context, label string, s *scenario.Scenario, p
 	return w
 }
 
-// utility is the figure of all policies' utilities by rate.
+// utility returns the figure of all policies' utilities by rate.
 func (w *sweep) utility(id, title string, beside ...string) report.Figure {
 	f := report.Figure{ID: id, Title: title, X: rateAxis, Y: utilityAxis, Half: true}
 	f.Series = append(f.Series, byRate(w.scenario, w.all, w.policy, "policy", utilityOf))
@@ -42,7 +42,7 @@ func (w *sweep) utility(id, title string, beside ...string) report.Figure {
 	return f
 }
 
-// figures are the utilities and the choices over all tasks as figure n, and the choices task
+// figures returns the utilities and the choices over all tasks as figure n, and the choices task
 // by task as the next. Deadlines, if any, is what the titles say of them.
 func (w *sweep) figures(n int, policy, deadlines string, beside ...string) []report.Figure {
 	list := []report.Figure{
@@ -55,7 +55,7 @@ func (w *sweep) figures(n int, policy, deadlines string, beside ...string) []rep
 	return list
 }
 
-// choices is the figure of the policy's shares by rate: of one task, or of all
+// choices returns the figure of the policy's shares by rate: of one task, or of all
 // if task is negative.
 func (w *sweep) choices(id, title string, task int) report.Figure {
 	f := report.Figure{ID: id, Title: title, X: rateAxis, Y: report.Axis{Label: "Share of requests", Range: &report.Range{Min: 0, Max: 1}}, Half: true}
@@ -77,7 +77,7 @@ func (w *sweep) shareAt(rate, task, variant int) float64 {
 	return r.Share[w.scenario.Variants[variant].Name]
 }
 
-// usage is the integral of a variant's share of a task's requests over the rate,
+// usage returns the integral of a variant's share of a task's requests over the rate,
 // by the trapezoidal rule: the paper's measure of Table 2, in requests/s.
 func (w *sweep) usage(task, variant int) float64 {
 	var sum float64

@@ -83,7 +83,7 @@ func (g surface) each(counts []int, i int, f func()) {
 	}
 }
 
-// view is a fleet at a steady rate with so many requests on each variant, spread
+// view returns a fleet at a steady rate with so many requests on each variant, spread
 // evenly over its replicas, each half through its answer.
 func (g surface) view(rate float64, counts []int) *fleet.View {
 	t := g.scenario.Table()

@@ -15,7 +15,7 @@ import (
 	"gearshift/router/observation"
 )
 
-// trainingSection is what the learner's result depends on: the seed, and each of
+// trainingSection shows what the learner's result depends on: the seed, and each of
 // its ingredients.
 func (p *paper) trainingSection(ctx context.Context) report.Section {
 	out := report.Section{
@@ -131,7 +131,7 @@ func without(features []observation.Feature, kinds ...observation.Kind) []observ
 // ablationSeeds is how many training seeds each ablation is the mean of.
 const ablationSeeds = 3
 
-// ablated is the scenario whose preset, and whatever else, is changed.
+// ablated returns the scenario whose preset, and whatever else, is changed.
 func ablated(s *scenario.Scenario, presetName string, a ablation) *scenario.Scenario {
 	c := *s
 	preset := c.Training.Presets[presetName]
@@ -168,7 +168,7 @@ func (p *paper) ablationTable(ctx context.Context) report.Table {
 	return t
 }
 
-// acrossTrainings is the mean over trainings of what each evaluation seed came to. All
+// acrossTrainings returns the mean over trainings of what each evaluation seed came to. All
 // were evaluated on the same seeds, which make an interval no narrower by coming again.
 func acrossTrainings(runs [][]float64) []float64 {
 	means := make([]float64, len(runs[0]))
