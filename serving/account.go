@@ -157,7 +157,7 @@ func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	if a == nil {
 		return
 	}
-	a.Work, w.Ending = w, a
+	a.Work, w.Ending = w, ending{a}
 	if a.explainer != nil {
 		a.Explanation = a.explainer.Explanation
 	}
@@ -171,11 +171,12 @@ func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	}
 }
 
+// ending hears how the work of an account ends.
+type ending struct{ account *Account }
+
 // Over notes how the work ended.
-func (a *Account) Over(r work.Result) {
-	if a == nil {
-		return
-	}
+func (e ending) Over(r work.Result) {
+	a := e.account
 	a.Result, a.Attempts, a.Overhead = r, int(a.attempted.Load()), a.Work.Overhead
 	a.close()
 }

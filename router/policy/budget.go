@@ -25,7 +25,7 @@ type Budget struct {
 	budget, calm float64   // s · 20, c
 	best, next   []int     // variant by task; next is −1 if there is none
 	cost         []float64 // of the next, by task, as a share of the peak
-	name         string
+	named
 }
 
 var budgetForm = form{
@@ -43,7 +43,7 @@ func newBudget(m *Maker, values []float64) (Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Budget{TaskAware: rule.(*TaskAware), budget: values[0] * budgetWindow, calm: values[1], name: budgetForm.name(values)}
+	p := &Budget{TaskAware: rule.(*TaskAware), budget: values[0] * budgetWindow, calm: values[1], named: named(budgetForm.name(values))}
 	for i := range m.Table.Tasks {
 		best, next := -1, -1 // the smaller one of equals
 		quality := m.Table.Tasks[i].Quality
@@ -64,9 +64,6 @@ func newBudget(m *Maker, values []float64) (Rule, error) {
 	}
 	return p, nil
 }
-
-// Name is "budget:s,c,f,g,k,h,b".
-func (p *Budget) Name() string { return p.name }
 
 // Decide implements router.Policy.
 func (p *Budget) Decide(v *fleet.View, r *fleet.Request, scratch []float32) int {

@@ -28,7 +28,7 @@ import (
 type LeastWork struct {
 	predictor
 	bound, weight float64 // b; w, in quality
-	name          string
+	named
 }
 
 var leastWorkForm = form{
@@ -46,14 +46,8 @@ func newLeastWork(m *Maker, values []float64) (Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &LeastWork{predictor: predictor, bound: values[0], weight: values[1], name: leastWorkForm.name(values)}, nil
+	return &LeastWork{predictor: predictor, bound: values[0], weight: values[1], named: named(leastWorkForm.name(values))}, nil
 }
-
-// Name is "least-work:b,w".
-func (p *LeastWork) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *LeastWork) Scratch() int { return 0 }
 
 // Decide implements router.Policy. Of equals, the larger variant.
 func (p *LeastWork) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {

@@ -45,3 +45,12 @@ func matchVariants(t *fleet.Table, want int) error {
 	}
 	return nil
 }
+
+// named is the name of a rule that needs no memory of its own.
+type named string
+
+// Name is the reference that [Maker.Parse] makes an equal rule of, with all its parameters.
+func (n named) Name() string { return string(n) }
+
+// Scratch is zero.
+func (n named) Scratch() int { return 0 }

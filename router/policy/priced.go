@@ -40,7 +40,7 @@ import (
 type Priced struct {
 	predictor
 	price, spread, others, looseness float64 // l, s, o, u
-	name                             string
+	named
 }
 
 var pricedForm = form{
@@ -67,15 +67,9 @@ func newPriced(m *Maker, values []float64) (Rule, error) {
 	predictor.foresee(m.Table, values[4])
 	return &Priced{
 		predictor: predictor, price: values[0], spread: values[1], others: values[2], looseness: values[3],
-		name: pricedForm.name(values),
+		named: named(pricedForm.name(values)),
 	}, nil
 }
-
-// Name is "priced:l,s,o,u,b".
-func (p *Priced) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *Priced) Scratch() int { return 0 }
 
 // Decide implements router.Policy. Of equals, the smaller variant.
 func (p *Priced) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {

@@ -34,7 +34,7 @@ const DefaultFactor = 0.93
 type SlackFit struct {
 	predictor
 	factor, fill float64 // fill 0: tokens are not counted
-	name         string
+	named
 }
 
 var slackFitForm = form{
@@ -52,18 +52,12 @@ func newSlackFit(m *Maker, values []float64) (Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &SlackFit{predictor: predictor, factor: values[0], name: slackFitForm.name(values)}
+	p := &SlackFit{predictor: predictor, factor: values[0], named: named(slackFitForm.name(values))}
 	if len(values) > 1 {
 		p.fill = values[1]
 	}
 	return p, nil
 }
-
-// Name is "slackfit:f" or "slackfit:f,k".
-func (p *SlackFit) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *SlackFit) Scratch() int { return 0 }
 
 // Decide implements router.Policy.
 func (p *SlackFit) Decide(v *fleet.View, r *fleet.Request, _ []float32) int {

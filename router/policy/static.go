@@ -11,7 +11,7 @@ import (
 type Static struct {
 	variant  int
 	variants int
-	name     string
+	named
 }
 
 // NewStatic makes the rule for the variant with this index in t.
@@ -19,14 +19,8 @@ func NewStatic(t *fleet.Table, variant int) (*Static, error) {
 	if variant < 0 || variant >= len(t.Variants) {
 		return nil, fmt.Errorf("no variant %d; the fleet has %d", variant, len(t.Variants))
 	}
-	return &Static{variant: variant, variants: len(t.Variants), name: "static:" + t.Variants[variant].Name}, nil
+	return &Static{variant: variant, variants: len(t.Variants), named: named("static:" + t.Variants[variant].Name)}, nil
 }
-
-// Name is "static:VARIANT".
-func (s *Static) Name() string { return s.name }
-
-// Scratch is zero.
-func (s *Static) Scratch() int { return 0 }
 
 // Variant is the index of the variant that the rule chooses.
 func (s *Static) Variant() int { return s.variant }
@@ -36,7 +30,7 @@ func (s *Static) Match(t *fleet.Table) error {
 	if err := matchVariants(t, s.variants); err != nil {
 		return err
 	}
-	if name := "static:" + t.Variants[s.variant].Name; name != s.name {
+	if name := "static:" + t.Variants[s.variant].Name; name != s.Name() {
 		return fmt.Errorf("variant %d of the fleet is %q", s.variant, t.Variants[s.variant].Name)
 	}
 	return nil

@@ -44,7 +44,7 @@ type TaskAware struct {
 
 	lack   [][]float64 // by task and variant; +Inf: no gain
 	demand [][]float64 // by task and variant, per arrival a second
-	name   string
+	named
 }
 
 var taskAwareForm = form{
@@ -70,7 +70,7 @@ func newTaskAware(m *Maker, values []float64) (Rule, error) {
 	}
 	p := &TaskAware{
 		predictor: predictor, factor: values[0], reserve: values[1], fill: values[2], fillReserve: values[3],
-		lack: lacks(m.Table), name: taskAwareForm.name(values),
+		lack: lacks(m.Table), named: named(taskAwareForm.name(values)),
 	}
 	p.foresee(m.Table, values[4])
 	for i := range m.Table.Tasks {
@@ -120,12 +120,6 @@ func lacks(t *fleet.Table) [][]float64 {
 	}
 	return lack
 }
-
-// Name is "task-aware:f,g,k,h,b".
-func (p *TaskAware) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *TaskAware) Scratch() int { return 0 }
 
 // Match checks the numbers of replicas, tasks and variants.
 func (p *TaskAware) Match(t *fleet.Table) error {

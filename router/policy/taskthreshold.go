@@ -12,7 +12,7 @@ import (
 // so that those keep the large variants longest that lose most without them.
 type TaskThreshold struct {
 	ladders []*Threshold // by task
-	name    string
+	named
 }
 
 // NewTaskThreshold makes the rule of the limits of each task of t, in the
@@ -35,15 +35,9 @@ func NewTaskThreshold(t *fleet.Table, limits ...[]int) (*TaskThreshold, error) {
 		p.ladders = append(p.ladders, one)
 		words = append(words, strings.TrimPrefix(strings.TrimPrefix(one.Name(), "threshold"), ":"))
 	}
-	p.name = strings.TrimRight("task-threshold:"+strings.Join(words, "/"), ":/")
+	p.named = named(strings.TrimRight("task-threshold:"+strings.Join(words, "/"), ":/"))
 	return p, nil
 }
-
-// Name is "task-threshold:a,b/a,b/…".
-func (p *TaskThreshold) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *TaskThreshold) Scratch() int { return 0 }
 
 // Match checks the numbers of tasks and variants.
 func (p *TaskThreshold) Match(t *fleet.Table) error {

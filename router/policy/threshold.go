@@ -17,7 +17,7 @@ import (
 // smaller one stands in, then the nearest larger.
 type Threshold struct {
 	limits []int
-	name   string
+	named
 }
 
 // DefaultLimits are the limits for so many variants: 8, 100, 1250, … (each
@@ -50,15 +50,9 @@ func NewThreshold(t *fleet.Table, limits ...int) (*Threshold, error) {
 		words[i] = strconv.Itoa(limit)
 		p.limits = append(p.limits, limit)
 	}
-	p.name = strings.TrimSuffix("threshold:"+strings.Join(words, ","), ":")
+	p.named = named(strings.TrimSuffix("threshold:"+strings.Join(words, ","), ":"))
 	return p, nil
 }
-
-// Name is "threshold:a,b".
-func (p *Threshold) Name() string { return p.name }
-
-// Scratch is zero.
-func (p *Threshold) Scratch() int { return 0 }
 
 // Match checks the number of variants.
 func (p *Threshold) Match(t *fleet.Table) error { return matchVariants(t, len(p.limits)+1) }

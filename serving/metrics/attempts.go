@@ -13,7 +13,6 @@ import (
 // attempts counts what happens to requests on their way: further attempts, and
 // the phases that took too long.
 type attempts struct {
-	table       *fleet.Table
 	retries     *prometheus.CounterVec // reason, to
 	exhausted   prometheus.Counter
 	hedges      *prometheus.CounterVec // result
@@ -22,9 +21,8 @@ type attempts struct {
 	totals      *prometheus.CounterVec // variant, result
 }
 
-func newAttempts(t *fleet.Table, failures []string, counter func(name, help string, labels ...Label) *prometheus.CounterVec) *attempts {
-	return &attempts{
-		table:       t,
+func newAttempts(t *fleet.Table, failures []string, counter func(name, help string, labels ...Label) *prometheus.CounterVec) attempts {
+	return attempts{
 		retries:     counter("retries_total", "Requests tried again, by what was wrong and where they went.", Label{"reason", failures}, Label{"to", []string{"replica", "variant"}}),
 		exhausted:   counter("retries_exhausted_total", "Requests that would have been tried again but for the retry budget.").WithLabelValues(),
 		hedges:      counter("hedges_total", "Second replicas asked because the first was slow, by whether they answered first.", Label{"result", []string{"won", "lost", "failed"}}),
@@ -34,7 +32,8 @@ func newAttempts(t *fleet.Table, failures []string, counter func(name, help stri
 	}
 }
 
-func (b *attempts) retried(reason string, sameVariant bool) {
+// Retried counts a further attempt, by what was wrong with the one before and where it goes.
+func (b *attempts) Retried(reason string, sameVariant bool) {
 	to := "variant"
 	if sameVariant {
 		to = "replica"
@@ -42,10 +41,21 @@ func (b *attempts) retried(reason string, sameVariant bool) {
 	b.retries.WithLabelValues(reason, to).Inc()
 }
 
-// ended counts ended work that has a deadline for its first token or its end. One that
+// Exhausted counts a request that is not tried again because the retry budget is used up.
+func (b *attempts) Exhausted() { b.exhausted.Inc() }
+
+// Hedged counts a second replica that was asked: its result is won, lost or failed.
+func (b *attempts) Hedged(result string) { b.hedges.WithLabelValues(result).Inc() }
+
+// TimedOut counts a request that ended because the phase took too long.
+func (b *attempts) TimedOut(phase config.Phase) {
+	b.timeouts.WithLabelValues(config.Phases[phase]).Inc()
+}
+
+// deadlines counts ended work that has a deadline for its first token or its end. One that
 // never came is missed, unless the client did not wait for it or is at fault.
-func (b *attempts) ended(w *work.Work, r work.Result) {
-	d, variant := b.table.Tasks[w.Request.Task].Deadlines(&w.Request), b.table.Variants[w.Variant].Name
+func (b *attempts) deadlines(t *fleet.Table, w *work.Work, r work.Result) {
+	d, variant := t.Tasks[w.Request.Task].Deadlines(&w.Request), t.Variants[w.Variant].Name
 	excused := r.Outcome == work.Cancelled || r.Outcome == work.Refused || r.Outcome == work.Expired
 	enter := func(counts *prometheus.CounterVec, deadline, took time.Duration) {
 		switch {

@@ -14,7 +14,6 @@ import (
 
 	"gearshift/router"
 	"gearshift/router/fleet"
-	"gearshift/serving/config"
 	"gearshift/serving/scrape"
 	"gearshift/serving/work"
 )
@@ -33,7 +32,7 @@ type Requests struct {
 	refusals   *prometheus.CounterVec // status
 	fallbacks  *prometheus.CounterVec // reason
 	series     [][]series             // by task and variant
-	attempts   *attempts
+	attempts
 	decisions  prometheus.Histogram
 	overheads  prometheus.Histogram
 	latencies  *latencies
@@ -176,23 +175,9 @@ func (b *Requests) Shed(task int, class, reason string) {
 	b.mu.Unlock()
 }
 
-// Retried counts a further attempt, by what was wrong with the one before and where it goes.
-func (b *Requests) Retried(reason string, sameVariant bool) { b.attempts.retried(reason, sameVariant) }
-
-// Exhausted counts a request that is not tried again because the retry budget is used up.
-func (b *Requests) Exhausted() { b.attempts.exhausted.Inc() }
-
-// Hedged counts a second replica that was asked: its result is won, lost or failed.
-func (b *Requests) Hedged(result string) { b.attempts.hedges.WithLabelValues(result).Inc() }
-
-// TimedOut counts a request that ended because the phase took too long.
-func (b *Requests) TimedOut(phase config.Phase) {
-	b.attempts.timeouts.WithLabelValues(config.Phases[phase]).Inc()
-}
-
 // Ended counts work that has ended.
 func (b *Requests) Ended(w *work.Work, r work.Result) {
-	b.attempts.ended(w, r)
+	b.attempts.deadlines(b.table, w, r)
 	own := &b.series[w.Request.Task][w.Variant]
 	own.outcomes[r.Outcome].Inc()
 	b.latencies.ended(w, r)

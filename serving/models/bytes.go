@@ -48,15 +48,20 @@ func tokenizerJSON() []byte {
 		})
 	}
 	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
-	b, err := json.MarshalIndent(map[string]any{
+	return indented(" ", map[string]any{
 		"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": added,
 		"normalizer": nil, "pre_tokenizer": level, "post_processor": nil, "decoder": level,
 		"model": map[string]any{
 			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil,
 			"end_of_word_suffix": nil, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": pairs,
 		},
-	}, "", " ")
-	if err != nil { // plain values always encode
+	})
+}
+
+// indented is the JSON of plain values, which always encode.
+func indented(indent string, v map[string]any) []byte {
+	b, err := json.MarshalIndent(v, "", indent)
+	if err != nil {
 		panic(err)
 	}
 	return append(b, '\n')

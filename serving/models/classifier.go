@@ -1,7 +1,6 @@
 package models
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -206,13 +205,9 @@ func (c *Classifier) config() []byte {
 	for i := range Labels {
 		labels[fmt.Sprint(i)] = fmt.Sprintf("LABEL_%d", i)
 	}
-	b, err := json.MarshalIndent(map[string]any{
+	return indented("  ", map[string]any{
 		"model_type": ClassifierType, "hidden_size": c.Width, "num_hidden_layers": c.Layers, "id2label": labels,
 		"max_position_embeddings": c.Context, "vocab_size": Vocabulary, "image_size": ImageSide,
 		"sampling_rate": AudioSamples, "torch_dtype": "float32",
-	}, "", "  ")
-	if err != nil { // plain values always encode
-		panic(err)
-	}
-	return append(b, '\n')
+	})
 }

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 )
@@ -117,16 +116,11 @@ func (d *Decoder) Parameters() int {
 
 // config is GPT-2's config.json.
 func (d *Decoder) config() []byte {
-	c := map[string]any{
+	return indented("  ", map[string]any{
 		"model_type": "gpt2", "architectures": []string{"GPT2LMHeadModel"}, "activation_function": "relu",
 		"n_layer": d.Layers, "n_embd": d.Width, "n_head": d.Heads, "n_inner": hidden * d.Width,
 		"n_positions": d.Context, "n_ctx": d.Context, "vocab_size": Vocabulary, "layer_norm_epsilon": Epsilon,
 		"bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD,
 		"tie_word_embeddings": false, "use_cache": true, "torch_dtype": "float32",
-	}
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil { // plain values always encode
-		panic(err)
-	}
-	return append(b, '\n')
+	})
 }
