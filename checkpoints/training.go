@@ -93,7 +93,7 @@ func (s *Store) GetTraining(run string) (Training, error) {
 
 // Finish stores what a run ended with, as [Store.Put] does, and in the same
 // transaction records that with the run's progress: a run that is resumed at its
-// end can tell that its policy is stored, and one that is given more decisions
+// end finds that its policy is stored, and one that is given more decisions
 // continues from its progress. A run without progress is [ErrNotFound].
 //
 // Over are the runs that nothing is left to do for, this one or others that were

@@ -100,7 +100,7 @@ func (a *Account) line() []slog.Attr {
 	return line
 }
 
-// routeLine tells where the request went, and by whose choice.
+// routeLine appends where the request went, and which policy chose that.
 func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 	w, t := a.Work, a.server.table
 	line = append(line, slog.String("task", t.Tasks[w.Request.Task].Name), slog.String("variant", t.Variants[w.Variant].Name),
@@ -115,7 +115,7 @@ func (a *Account) routeLine(line []slog.Attr) []slog.Attr {
 		slog.Int64("overhead_us", a.Overhead.Microseconds()))
 }
 
-// resultLine tells what became of it.
+// resultLine appends how its work ended.
 func (a *Account) resultLine(line []slog.Attr) []slog.Attr {
 	w, r, t := a.Work, a.Result, a.server.table
 	ms := func(key string, d time.Duration) {

@@ -19,7 +19,7 @@ import (
 	"gearshift/serving/work"
 )
 
-// Account is what an operator is told of one request: what it asked for, how it
+// Account is what operators see of one request: what it asked for, how it
 // was routed and why, and how it ended. It holds no text of prompts or answers.
 // Up to the end it belongs to the request's own goroutines.
 type Account struct {
@@ -31,7 +31,7 @@ type Account struct {
 	// Asked is the model that the client asked for, cut if it is long; empty if
 	// that is not known.
 	Asked string
-	// Tenant is on whose behalf the request came; empty if nobody knows.
+	// Tenant is on whose behalf the request came; empty if that is not known.
 	Tenant string
 	// At is when it arrived, by the calendar.
 	At time.Time
@@ -43,13 +43,13 @@ type Account struct {
 	Attempts int
 	// Overhead is the time from the end of the body to dispatch.
 	Overhead time.Duration
-	// Work is nil unless the request was routed; Result is what became of it,
+	// Work is nil unless the request was routed; Result is how it ended,
 	// zero before the end.
 	Work   *work.Work
 	Result work.Result
 	// Job is how the job ended that the request was; nil if it was none, or was not begun.
 	Job *modality.Result
-	// Explanation says what the choice went by. It is nil unless the client, or an
+	// Explanation says what the choice is based on. It is nil unless the client, or an
 	// [Observer], asked for it.
 	Explanation *explain.Explanation
 
@@ -59,22 +59,22 @@ type Account struct {
 	asked     bool              // the client wants the explanation
 	ended     bool              // the answer and the work
 	faulty    bool              // the request is itself at fault
-	explainer *explain.Observer // nil if nobody wants to know
+	explainer *explain.Observer // nil if no explanation is wanted
 	span      span              // of the request, if it is traced
 	open      atomic.Int32      // what must end before the request is over
 	attempted atomic.Int32
 }
 
-// Observer is told of each request to an endpoint that routes, whatever becomes of
-// it. Its methods are called from any goroutine, and must not wait. An Account is
-// not theirs to change, and not to be kept.
+// Observer observes each request to an endpoint that routes, however it ends.
+// Its methods are called from any goroutine, and must not wait. They must neither change
+// nor keep an Account.
 type Observer interface {
 	// Curious says whether the next decision should be explained. That takes some
 	// microseconds, so not each should be.
 	Curious() bool
-	// Routed is told once the request has its place.
+	// Routed is called once the request has its place.
 	Routed(a *Account)
-	// Over is told once the request is answered and its work is over.
+	// Over is called once the request is answered and its work is over.
 	Over(a *Account)
 }
 
@@ -101,7 +101,7 @@ func (s *Server) account(c *gin.Context) {
 	c.Request = c.Request.WithContext(s.startSpan(ctx, a, c))
 	defer func() {
 		a.Status = c.Writer.Status()
-		if a.Tenant == "" { // refused before anybody asked on whose behalf it came
+		if a.Tenant == "" { // refused before it was asked on whose behalf it came
 			a.Tenant = access.Tenant(c)
 		}
 		a.close()
@@ -152,7 +152,7 @@ func (a *Account) queued(tenant string) {
 }
 
 // routed notes that the request has its place, after a decision that took so
-// long. The answer's header may tell what it went by.
+// long. The answer's header may say what it is based on.
 func (a *Account) routed(w *work.Work, took time.Duration, h http.Header) {
 	if a == nil {
 		return
@@ -181,7 +181,7 @@ func (e ending) Over(r work.Result) {
 	a.close()
 }
 
-// close is called by what the request waits for. The last call tells everyone.
+// close is called by what the request waits for. The last call notifies the observers.
 func (a *Account) close() {
 	if a.open.Add(-1) > 0 {
 		return
@@ -214,7 +214,7 @@ func (a *Account) Outcome() string {
 	return OutcomeRejected
 }
 
-// statusClientLeft is what proxies log for a client that left; nobody reads it.
+// statusClientLeft is what proxies log for a client that left; no client reads it.
 const statusClientLeft = 499
 
 // What [Account.Outcome] says of requests that were not routed.

@@ -213,9 +213,9 @@ func (s *Server) watched() []string {
 }
 
 // watch reloads when files hold something else than before and have then stayed so for a
-// period, so that none is read while it is being written. It looks rather than waits to be
-// told: files that are links to others, as Kubernetes mounts them, and those on
-// network drives, tell nobody. It returns when the context ends.
+// period, so that none is read while it is being written. It polls
+// the files: those that are links to others, as Kubernetes mounts them, and those on
+// network drives, raise no events. It returns when the context ends.
 func (s *Server) watch(ctx context.Context) {
 	var looker files.Looker
 	seen := looker.Look(ctx, s.watched())
@@ -237,7 +237,7 @@ func (s *Server) watch(ctx context.Context) {
 			seen, changed = now, true
 		case changed:
 			changed = false
-			_, _ = s.Reload(byFile) // which has told the log
+			_, _ = s.Reload(byFile) // which has logged it
 		}
 	}
 }

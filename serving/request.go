@@ -40,7 +40,7 @@ func (s *Server) refuse(c *gin.Context, fault *wire.Refusal) {
 	s.fail(c, fault.Status, fault.Error)
 }
 
-// bound gives the body its time, also where nobody reads it: the connection
+// bound gives the body its time, also where no handler reads it: the connection
 // could not be used again before its end.
 func (s *Server) bound(c *gin.Context) {
 	// A chunked request may have had a length too, which net/http drops, and by

@@ -68,7 +68,7 @@ func (s *Server) route(c *gin.Context) {
 		s.fail(c, fault.Status, fault.Error)
 		return
 	}
-	if c.Request.Context().Err() != nil { // nobody would end the lease
+	if c.Request.Context().Err() != nil { // its caller would not end the lease
 		c.Status(statusClientLeft)
 		s.settle(w, work.Cancelled, 0)
 		return

@@ -56,7 +56,7 @@ type Backend struct {
 	Model string
 	// Timeouts of this backend's own. Zeros are the server's.
 	Timeouts config.PhaseTimeouts
-	// Lifecycle is how the backend is told to load its model. Nil: it cannot be. The
+	// Lifecycle is how the backend is ordered to load its model. Nil: it cannot be. The
 	// transport is an [agents.Engine] then.
 	Lifecycle agents.Dialect
 	// Context is how many tokens a prompt and its answer may have together. Zero is what
@@ -78,9 +78,9 @@ type Options struct {
 	Log *slog.Logger
 	// Version is that of the program; empty if it has none.
 	Version string
-	// Watchers are told of each routed request, in this order.
+	// Watchers are called with each routed request, in this order.
 	Watchers []Watcher
-	// Observers are told of each request to an endpoint that routes, in this order.
+	// Observers are called with each request to an endpoint that routes, in this order.
 	Observers []Observer
 	// Tracer makes the spans of requests. Nil: there are none, and what a client
 	// sends of a trace's context passes through.
@@ -98,19 +98,19 @@ type Options struct {
 	// Files is how many the process may have open; zero is unknown.
 	Files int
 	// Drift compares live answers with the replicas' profiles, and belongs to the
-	// server from then on. Nil: nobody does.
+	// server from then on. Nil: they are not compared.
 	Drift *drift.Monitor
 	// Reloader has the scenario's file and the policies. Without one, only the files that
 	// the configuration names are read again.
 	Reloader Reloader
 	// Objective reports what the policy of a name was trained for; empty if that is mean
-	// utility, or unknown. It is called from any goroutine. Nil: no policy's is told.
+	// utility, or unknown. It is called from any goroutine. Nil: no policy's is shown.
 	Objective func(policy string) string
 	// Modality has the models whose inputs are chosen for each request of a job.
 	Modality modality.Config
 }
 
-// Watcher is told of a routed request once its work is over, whatever way, and
+// Watcher is called with a routed request once its work is over, however it ended, and
 // its place is free. It is called from any goroutine, and must not wait.
 type Watcher interface {
 	Ended(w *work.Work, r work.Result)

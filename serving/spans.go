@@ -177,7 +177,7 @@ func (a *Account) endSpan() {
 	x.End()
 }
 
-// worth is what became of the work.
+// worth is how the work ended.
 func (a *Account) worth() []attribute.KeyValue {
 	w, r, t := a.Work, a.Result, a.server.table
 	list := []attribute.KeyValue{

@@ -22,8 +22,8 @@ const (
 
 // LeastHarm picks, among the replicas with room in their KV cache, the one
 // where the request is forecast to add the fewest misses: its own, and those of
-// the requests beside it, on the replica and on its host. Equals go by
-// [SmallestFitting], and so do all where none has room or nothing is forecast.
+// the requests that run next to it, on the replica and on its host. [SmallestFitting]
+// picks among equals, and among all where none has room or nothing is forecast.
 //
 // Large models, which neighbours slow beyond their deadline, thus come to have
 // hosts of their own while there is room. Where more arrives than leaves room, by
@@ -75,7 +75,7 @@ func compareHarm(v *fleet.View, a, b int, room float64) int {
 }
 
 // filling reports whether the variant's caches would come to be about full if all that
-// arrives of late came to it. By Little's law it holds as many requests as
+// has arrived lately came to it. By Little's law it holds as many requests as
 // arrive while one is there. Where full caches would be too slow for the deadline
 // they never fill, and harm is what counts.
 func (b LeastHarm) filling(v *fleet.View, r *fleet.Request, variant int) bool {

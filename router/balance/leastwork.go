@@ -14,7 +14,7 @@ import "gearshift/router/fleet"
 // profile: a host with many requests of a small model may still have the least of a
 // large one's. Replicas whose KV cache is crowded come last, the fullest at the end.
 //
-// To take off what the tokens held tell has been produced already does harm: it
+// The tokens held show what has been produced already. To subtract that does harm: it
 // favours the caches that are the fullest.
 //
 // Without profiles it is [SmallestFitting].

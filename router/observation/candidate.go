@@ -7,7 +7,7 @@ import (
 	"gearshift/router/fleet"
 )
 
-// The kinds of a Spec's candidates tell one replica from the others. [InFlight],
+// The kinds of a Spec's candidates distinguish one replica from the others. [InFlight],
 // [LogInFlight], [KVUse], [Pace], [Harm], [FirstToken] and [Total] are here those of the
 // replica itself, and take one scale.
 const (

@@ -108,7 +108,7 @@ type Spec struct {
 	Tasks    []string  `json:"tasks"`
 	Variants []string  `json:"variants"`
 	Features []Feature `json:"features"`
-	// Candidate features tell the replicas apart, for policies that choose one;
+	// Candidate features distinguish the replicas, for policies that choose one;
 	// see [CandidateKinds].
 	Candidate []Feature `json:"candidate,omitempty"`
 }

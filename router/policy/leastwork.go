@@ -20,7 +20,7 @@ import (
 //	(n+1) · step(N)/N / deadline
 //
 // where N is the largest batch that keeps the request's deadline and the KV
-// cache beside the host's busy neighbours. For a variant whose batches the
+// cache next to the host's busy neighbours. For a variant whose batches the
 // deadline bounds it is about 1 at n+1 = N, less where the cache does: that makes
 // work comparable across sizes, so that one bound can do for all. Where the request has a
 // deadline to its first token or to its end, its work is at least the share of that which

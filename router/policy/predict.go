@@ -92,7 +92,7 @@ func (b batch) joinedBy(r *fleet.Request) batch {
 }
 
 // duty is the share of a step of the replica that loads its host's GPU while
-// nothing slows it, or where engines take turns, beside neighbours; 0 if it is idle.
+// nothing slows it, or where engines take turns, next to neighbours; 0 if it is idle.
 func (p *predictor) duty(replica int, b batch, neighbours float64) float64 {
 	if b.requests == 0 {
 		return 0
@@ -145,7 +145,7 @@ func (p *predictor) foresee(t *fleet.Table, b float64) {
 // sequence.
 //
 // A neighbour that happens to be idle will not be for long at a moderate rate,
-// and a batch that keeps its deadline beside an idle one may miss it beside a
+// and a batch that keeps its deadline next to an idle one may miss it next to a
 // busy one.
 func (p *predictor) neighbours(v *fleet.View, replica int, rate float64) float64 {
 	next, host := v.Table.Replicas[replica].Variant-1, v.Table.Replicas[replica].Host

@@ -16,7 +16,7 @@ import (
 // balancer would pick.
 //
 // The time per token of a batch is that of its decode step, at the tokens that
-// it holds and beside the host's busy neighbours, and its share of prefills (see
+// it holds and next to the host's busy neighbours, and its share of prefills (see
 // [SlackFit]); the neighbour of the next smaller variant is taken to be as busy
 // as it will be, with b as in [TaskAware]. The chance that the time is above the
 // deadline is logistic,

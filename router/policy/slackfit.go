@@ -20,13 +20,13 @@ const DefaultFactor = 0.93
 //	step(n, n·Context, neighbours) + n·prefill(prompt)/Output
 //
 // Neighbours is the duty of the host's other busy replicas at their own
-// batches, each as if alone, or beside the others where engines take turns. The second term is the prefills that interrupt a
-// decode: in steady state each of the n sequences makes room for another once
+// batches, each as if alone, or together with the others where engines take turns.
+// The second term is the prefills that interrupt a decode: in steady state each of the n sequences makes room for another once
 // in the Output steps that the request takes. Of equally empty replicas the
 // slowest counts, for the balancer may take any.
 //
 // The prediction takes all requests in flight for running ones. A replica
-// whose KV cache is full lets the rest wait, which a profile cannot tell: under
+// whose KV cache is full lets the rest wait, which a profile does not show: under
 // a long overload the plain rule keeps to a variant whose queue grows. With a
 // second parameter, k, it counts tokens too: a variant does not fit if what the
 // replica holds with the request, at its expected peak, is more than the share

@@ -37,7 +37,7 @@ func (n Count) Beyond(own Count) Count {
 // Most is the larger of each.
 func (n Count) Most(o Count) Count { return Count{max(n.InFlight, o.InFlight), max(n.Held, o.Held)} }
 
-// Signal is the last reading of a replica, and what became of it.
+// Signal is the last reading of a replica, and the correction by what has happened since.
 type Signal struct {
 	Reading
 	// At is when it was read. There is none if Read is false.

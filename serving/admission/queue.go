@@ -37,7 +37,7 @@ type Queue struct {
 	closed  bool
 }
 
-// Events hears what the queue reports.
+// Events receives what the queue reports.
 type Events interface {
 	// Open is called with the classes that there are.
 	Open(classes []string)
@@ -100,7 +100,7 @@ func (q *Queue) Follow() {
 // decision. Errors are the router's, a [router.Refusal], or why the context ended.
 func (q *Queue) Admit(ctx context.Context, w *work.Work, variant int, observer router.Observer, k FlowKey, until time.Duration) error {
 	var err error
-	if q.waiting.Load() == 0 { // nobody is overtaken
+	if q.waiting.Load() == 0 { // no request is overtaken
 		if err = w.Begin(variant, observer); !router.Scarce(err) {
 			return err
 		}

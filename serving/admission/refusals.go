@@ -33,7 +33,7 @@ var refusals = map[string]wire.Refusal{
 	ReasonEvicted:   {Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Message: "the request made way for one with more claim; try again later"}},
 	ReasonSaturated: {Status: http.StatusTooManyRequests, Error: wire.Error{Type: wire.RateLimit, Message: "every replica that could answer is full; try again later"}},
 	ReasonNoReplica: {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "no replica that could answer is up"}},
-	ReasonCancelled: {Status: 499, Error: wire.Error{Type: wire.InvalidRequest, Message: "the client left while the request waited"}}, // nobody reads it
+	ReasonCancelled: {Status: 499, Error: wire.Error{Type: wire.InvalidRequest, Message: "the client left while the request waited"}}, // no client reads it
 	ReasonClosed:    {Status: http.StatusServiceUnavailable, Error: wire.Error{Type: wire.ServerError, Message: "shutting down"}},
 	ReasonError:     {Status: http.StatusInternalServerError, Error: wire.Error{Type: wire.ServerError, Message: "cannot route the request"}},
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // plainLimit bounds the bodies that plain sends. It reads nothing before it has
-// sent all, so a server that refuses a long body at once would not be heard.
+// sent all, so the refusal of a server that does not read a long body would be lost.
 const plainLimit = 1 << 20
 
 // maxIdle connections wait for a request, each at most idleTime.

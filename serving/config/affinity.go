@@ -18,7 +18,7 @@ type Affinity struct {
 
 func defaultAffinity() Affinity { return Affinity{Bound: 1.25} }
 
-// On says whether sessions are told apart.
+// On reports whether sessions are distinguished.
 func (a Affinity) On() bool { return a.Header != "" }
 
 // Validate names every fault by its YAML key.

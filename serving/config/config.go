@@ -58,7 +58,7 @@ type Config struct {
 	ReadyGrace time.Duration `yaml:"ready_grace"`
 	// Health is when replicas get no requests, and how they come back.
 	Health health.Config `yaml:"health"`
-	// Lifecycle is how engines are told to load models, and asked which they have.
+	// Lifecycle is how engines are ordered to load models, and asked which they have.
 	Lifecycle Lifecycle `yaml:"lifecycle"`
 	// Gauges is how engines are asked for their own counts.
 	Gauges gauges.Config `yaml:"gauges"`

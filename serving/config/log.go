@@ -37,7 +37,7 @@ const (
 	AccessOff    = "off"
 )
 
-// DefaultLog tells of what went wrong.
+// DefaultLog logs what went wrong.
 func DefaultLog() Log {
 	return Log{Format: LogText, Level: "info", Access: AccessErrors, Sample: 1}
 }

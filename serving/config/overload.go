@@ -30,7 +30,7 @@ type Overload struct {
 	// come to fill with those already there. Only ShedHopeless heeds them.
 	Pace float64 `yaml:"pace"`
 	KV   float64 `yaml:"kv"`
-	// MaxQueue bounds the requests that wait, of all classes. Zero: nobody waits.
+	// MaxQueue bounds the requests that wait, of all classes. Zero: none wait.
 	MaxQueue int `yaml:"max_queue"`
 	// MaxWait bounds the time that a request waits.
 	MaxWait time.Duration `yaml:"max_wait"`

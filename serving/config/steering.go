@@ -8,7 +8,7 @@ import (
 	"gearshift/serving/trial"
 )
 
-// Steering is what operators set for clients and for themselves, beside the
+// Steering is what operators set for clients and for themselves, in addition to the
 // admin listener.
 type Steering struct {
 	// KeysFile holds the keys of those who may ask, see [keys.Parse]. Empty

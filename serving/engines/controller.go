@@ -180,7 +180,7 @@ func (c *Controller) close() {
 	}
 }
 
-// Answers reports whether the replica's server has answered of late; see [health.Monitor.Answers].
+// Answers reports whether the replica's server has answered lately; see [health.Monitor.Answers].
 func (c *Controller) Answers(replica int, now time.Duration) bool {
 	return c.monitor.Answers(replica, now)
 }

@@ -134,7 +134,7 @@ func (e *Engines) Metrics() []prometheus.Collector {
 	return list
 }
 
-// engineSeed sets the jitter of probes and scrapes apart from other chance.
+// engineSeed separates the jitter of probes and scrapes from other random numbers.
 const engineSeed = 0x656e67696e6573
 
 // server is one that several replicas may share.

@@ -42,7 +42,7 @@ type Config struct {
 	// BlockTokens is the size of a block of the KV caches, as the metrics say it. Zero is 16.
 	BlockTokens int
 	// Key is what clients must send as "Authorization: Bearer KEY". Empty
-	// lets everybody in.
+	// admits all clients.
 	Key string
 	// Faults to begin with.
 	Faults Faults

@@ -17,7 +17,7 @@ type Header struct {
 	Version      int    `json:"gearshift_experience"`
 	Scenario     string `json:"scenario"`
 	ScenarioHash string `json:"scenario_hash"`
-	// Run tells one life of a server from others: requests are numbered from 1 in each.
+	// Run distinguishes one life of a server from others: requests are numbered from 1 in each.
 	Run string `json:"run"`
 	// Began is when the run did.
 	Began    time.Time `json:"began"`

@@ -62,7 +62,7 @@ func Load(paths ...string) (*Log, error) {
 	}
 	log.Hash = hex.EncodeToString(sum.Sum(nil))
 	for _, run := range runs {
-		if len(run.Rows) == 0 { // a server that nobody has asked since it began
+		if len(run.Rows) == 0 { // a server that no client has asked since it began
 			continue
 		}
 		slices.SortFunc(run.Rows, func(a, b Row) int { return cmp.Compare(a.Decision, b.Decision) })

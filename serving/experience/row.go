@@ -19,7 +19,7 @@ type Row struct {
 	// Request as the policy saw it. Its ID numbers the run's requests from 1 on;
 	// its arrival counts from the run's beginning, as the view's Now does.
 	Request fleet.Request
-	// View is what was known at the decision, but for the forecasts, which follow
+	// View is what was known at the decision, except the forecasts, which follow
 	// from the rest and the profiles. Read rows have no table; see [Log.On].
 	View fleet.View
 	// Variant and Replica are what was chosen.

@@ -56,7 +56,7 @@ type Alternative struct {
 	// if its size is unknown or there is none.
 	KVUse *float64 `json:"kv_use,omitempty"`
 	// PaceMS is the time per output token forecast on its best available replica,
-	// and Misses the deadlines missed by it, others' among them; nil where nobody
+	// and Misses the deadlines missed by it, others' among them; nil without
 	// forecasts.
 	PaceMS *float64 `json:"pace_ms,omitempty"`
 	// FirstTokenMS and TotalMS are the times to the first token and to the end of the answer

@@ -28,7 +28,7 @@ type Config struct {
 	Seed uint64
 	// Transport is HTTP's own if nil.
 	Transport http.RoundTripper
-	// Processors, if not nil, tells of those of the engines' machine.
+	// Processors, if not nil, reads those of the engines' machine.
 	Processors func() Processors
 	// Progress, if not nil, is called before each cell.
 	Progress func(Progress)
@@ -53,7 +53,7 @@ const (
 	// finds idle have mostly been so: processors that slept, and caches that others used,
 	// take their time.
 	rest = 30 * time.Millisecond
-	// settle is how long an engine runs beside loaded neighbours before it is timed, and
+	// settle is how long an engine runs next to loaded neighbours before it is timed, and
 	// stretch for how long it then is. One that has just been woken shares a processor with
 	// the neighbour that has it, until the system has moved them about: where they outnumber the
 	// processors it would be found slower, and they quicker, than any of them is in use.
@@ -132,7 +132,7 @@ type run struct {
 }
 
 // Run measures. It fails if an engine cannot be reached, goes away, or is too slow
-// to tell anything in the time.
+// for a result in the time.
 func Run(ctx context.Context, c Config) (*Measurement, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *Session) half(ctx context.Context, beside bool) error {
 }
 
 // Measurement is what came of all rounds, after which there are none. It fails if that
-// is too little to tell anything.
+// is too little for a result.
 func (s *Session) Measurement() (*Measurement, error) {
 	r := s.run
 	r.out.Stolen = r.used.StolenSince(Processors{})

@@ -6,7 +6,7 @@ import (
 )
 
 // Cell is a controlled load: so many requests at once, of one prompt length, to
-// one engine, beside load on some of the others.
+// one engine, next to load on some of the others.
 type Cell struct {
 	Engine  int // 0 is the engine measured, then its neighbours
 	Batch   int
@@ -41,7 +41,7 @@ func loads(neighbours int) [][]int {
 }
 
 // plan is the cells of a measurement. The engine itself has them all; its
-// neighbours some, which tell how much of a step of theirs can be felt.
+// neighbours some, which show how much of a step of theirs can be felt.
 func plan(c *Config) []*Cell {
 	var cells []*Cell
 	add := func(engine, batch, prompt, output int, loaded []int) {

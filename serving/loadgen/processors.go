@@ -12,7 +12,7 @@ import (
 type Processors struct{ All, Stolen float64 }
 
 // ReadProcessors reads what this machine's processors did since it began; nothing where
-// its system does not tell.
+// its system does not report that.
 func ReadProcessors() Processors {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

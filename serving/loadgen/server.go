@@ -144,7 +144,7 @@ type Refusal struct {
 	Status     string
 	// Code and Message are those of its error, if it has one.
 	Code, Message string
-	// Later says that it tells when to come again.
+	// Later says that it names a time to try again after.
 	Later bool
 }
 
@@ -176,7 +176,7 @@ func do(client *http.Client, request *http.Request) (*http.Response, error) {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(text, &body) // a body of another form tells nothing
+	_ = json.Unmarshal(text, &body) // a body of another form has no error to read
 	return nil, &Refusal{
 		StatusCode: response.StatusCode, Status: response.Status,
 		Code: body.Error.Code, Message: body.Error.Message, Later: response.Header.Get("Retry-After") != "",

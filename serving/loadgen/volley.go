@@ -76,7 +76,7 @@ func (r *run) sample(ctx context.Context, c *Cell, l *load) error {
 
 // stretch sends a cell's requests at once: to an idle engine one volley of them, and
 // beside neighbours one after the other, of which those count that come once the engine
-// has run among these for long enough. It returns what they tell in the mean, the time
+// has run among these for long enough. It returns what they show on average, the time
 // that this is of, and the last answers.
 func (r *run) stretch(ctx context.Context, c *Cell) (s Sample, w window, answers []Answer, err error) {
 	settled := r.since()

@@ -11,8 +11,8 @@ import (
 	"gearshift/serving/work"
 )
 
-// choices count where requests went. Their labels are bounded by the scenario but
-// for the policy's, of which the first [mostPolicies] get their own.
+// choices count where requests went. Their labels are bounded by the scenario, except
+// the policy's, of which the first [mostPolicies] get their own.
 type choices struct {
 	table *fleet.Table
 	made  *prometheus.CounterVec // task, variant, policy, version
@@ -23,7 +23,7 @@ type choices struct {
 
 type policyLabels struct{ name, version string }
 
-// mostPolicies bounds the policies that metrics tell apart in the life of a
+// mostPolicies bounds the policies that metrics distinguish in the life of a
 // process: versions come and go for as long as it runs.
 const mostPolicies = 32
 

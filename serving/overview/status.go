@@ -49,7 +49,7 @@ type ReplicaStatus struct {
 	// that is not known.
 	Context int `json:"context,omitempty"`
 	// Drift is the smoothed time per token, measured as a multiple of what the
-	// profile says; left out before enough answers tell.
+	// profile says; left out before there are enough answers.
 	Drift *float64 `json:"profile_drift,omitempty"`
 	// Slowdown is how many times as long as its profile says forecasts take it to
 	// take at the moment; none if as long.

@@ -201,7 +201,7 @@ func (a *answer) next() (piece []byte, err error) {
 func (a *answer) fill(buffer []byte) (piece []byte, err error) {
 	var n int
 	for n == 0 && err == nil {
-		// The clock stands still while nobody reads: a slow client is not a
+		// The clock stands still while the client does not read: a slow client is not a
 		// silent replica.
 		switch {
 		case a.meter.Finished():

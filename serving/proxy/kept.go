@@ -32,8 +32,8 @@ func (d *dispatch) note(a *answer) {
 }
 
 // Fetch passes what is asked about something that the replica keeps on to it, and its
-// answer back. It is no work of a model: it takes no place, and no policy, balancer or
-// judge of the replica's health hears of it.
+// answer back. It is no work of a model: it takes no place, and neither policy, balancer
+// nor the replica's health takes note of it.
 func (p *Proxy) Fetch(c *gin.Context, replica int) {
 	total := p.Settings().Timeouts.Total
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), total, config.Overdue(config.PhaseTotal))

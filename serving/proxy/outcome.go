@@ -92,7 +92,7 @@ func (d *dispatch) undone(err error) work.Outcome {
 	e := d.endOf(err)
 	switch e.outcome {
 	case work.Cancelled:
-		// 499 is what proxies log for a client that left; nobody reads it.
+		// 499 is what proxies log for a client that left; no client reads it.
 		d.gin.Status(499)
 	case work.TimedOut:
 		d.Reply.Fail(d.gin, http.StatusGatewayTimeout, wire.Error{Type: wire.Timeout, Code: wire.Optional(e.code), Message: e.message})

@@ -37,7 +37,7 @@ type Health interface {
 	// Busy reports whether the replica refused for want of room. Sure says that no other
 	// reason is possible, spare for how long the replica asks to be spared.
 	Busy(replica int, sure bool, spare time.Duration) bool
-	// Answers reports whether the replica has answered of late.
+	// Answers reports whether the replica has answered lately.
 	Answers(replica int, now time.Duration) bool
 }
 

@@ -1,5 +1,5 @@
 // Package recording logs routed requests: it stands between a server and its router, where it
-// sees what was known at each decision, and hears how the work ended.
+// sees what was known at each decision, and is called when the work ends.
 package recording
 
 import (
@@ -17,9 +17,8 @@ import (
 )
 
 // Recorder keeps routed requests in a store. It is the Router that the server
-// routes by, where it sees what was known, and is called when work ends, where it hears how.
-// It costs a request that is not sampled
-// no memory and no lock.
+// uses, where it sees what was known, and is called when work ends. A request that is
+// not sampled costs no memory and no lock.
 type Recorder struct {
 	work.Router
 	store   *experience.Store
@@ -51,7 +50,7 @@ func (s *sight) Observe(v *fleet.View, c router.Choice) {
 	}
 }
 
-// inquiry is the observer of a request next to one that wants to hear the policy's reasons.
+// inquiry is the observer of a request next to one that wants the policy's reasons.
 type inquiry struct {
 	*sight
 	router.ExplanationObserver

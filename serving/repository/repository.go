@@ -145,7 +145,7 @@ type Repository struct {
 	closed  bool
 }
 
-// entry is a model and what has become of it.
+// entry is a model and its state.
 type entry struct {
 	model  Model
 	state  State

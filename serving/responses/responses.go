@@ -41,7 +41,7 @@ func New(clock work.Clock) *Store {
 }
 
 // Keep remembers a response. An ID stays its tenant's: some engines let clients choose
-// it, and nobody gets another's by that.
+// it, and no tenant may get another's by that.
 func (r *Store) Keep(id string, replica int, tenant string) {
 	if !fields.Plain(id) {
 		return

@@ -11,7 +11,7 @@ import (
 // done with it. One that is never released only loses that.
 type Buffer struct {
 	bytes   []byte
-	memory  *memory // that bytes are in; nil if it serves nobody else
+	memory  *memory // that bytes are in; nil if it serves only this
 	charge  Charge  // for the memory; nil if there is none
 	holders atomic.Int32
 }
@@ -86,7 +86,7 @@ func (b *Buffer) Truncate(n int) { b.bytes = b.bytes[:n] }
 func (b *Buffer) Charged(c Charge) { b.charge = c }
 
 // hold makes the caller one more of those who hold the buffer. It reports false
-// if nobody does any more: then its memory may be another's by now.
+// if it has no holder any more: then its memory may be another's by now.
 func (b *Buffer) hold() bool {
 	for n := b.holders.Load(); n > 0; n = b.holders.Load() {
 		if b.holders.CompareAndSwap(n, n+1) {

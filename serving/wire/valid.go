@@ -3,8 +3,8 @@ package wire
 // maxDepth of arrays and objects within each other, as in encoding/json.
 const maxDepth = 10_000
 
-// seen are long strings of a text that has been checked, so that nobody has to
-// read them again to find their end.
+// seen are long strings of a text that has been checked, so that their
+// end is found without a second read.
 type seen []longString
 
 type longString struct {

@@ -13,9 +13,9 @@ import (
 
 // Router chooses where a request goes: what a Server needs of a [router.Core].
 type Router interface {
-	// Route routes a request of whose arrival the ledger has heard: to the variant,
-	// or where the policy decides if that is below zero. It shows the observer what it
-	// went by, if there is one.
+	// Route routes a request whose arrival the ledger has counted: to the variant,
+	// or where the policy decides if that is below zero. It shows the observer, if
+	// there is one, what the choice is based on.
 	Route(variant int, r *fleet.Request, now time.Duration, w router.Observer) (router.Choice, error)
 	PolicyName() string
 	Ledger() *fleet.Ledger

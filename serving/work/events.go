@@ -8,8 +8,8 @@ import (
 const (
 	// eventsRemembered is over how many answers it is smoothed what events hold.
 	eventsRemembered = 16
-	// eventsCompared is the fewest tokens of an answer that tells: the last one, that
-	// nobody sees, is one in so many.
+	// eventsCompared is the fewest tokens of an answer that counts: the last one,
+	// which is not seen, is one in so many.
 	eventsCompared = 16
 	// eventsDiffer is from what factor on a replica's events are taken to hold more
 	// than was counted in them.
@@ -21,8 +21,8 @@ const (
 
 // Events is how many tokens a replica's events hold for each that is counted in them: one
 // of most engines, more of one that puts several into an event, as far as these are no
-// words of their own. Answers that state their usage tell, and streams that do not go
-// by it, so that neither they nor their engine seem slower than they are.
+// words of their own. Answers that state their usage teach it, and streams that do not use
+// it, so that neither they nor their engine seem slower than they are.
 type Events struct {
 	ratio atomic.Uint64 // as a float64's bits; zero is one
 }

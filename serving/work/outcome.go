@@ -7,7 +7,7 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	// Panicked is the zero value: work that nobody gave another outcome.
+	// Panicked is the zero value: work that was given no other outcome.
 	Panicked Outcome = iota
 	// Completed: the answer went out whole.
 	Completed

@@ -15,7 +15,7 @@ import (
 //
 // Smaller variants come before larger ones, and near ones before far ones: the
 // work has lost time already. The arrival has been counted and the choice made,
-// so neither the rate estimate nor the policy hears of the move.
+// so neither the rate estimate nor the policy takes note of the move.
 func (w *Work) Move(tried []int, others bool) bool {
 	variants := []int{w.Variant}
 	if others {
@@ -57,7 +57,7 @@ func (w *Work) Second(tried []int) (*Reservation, bool) {
 	return w.take(w.Variant, tried)
 }
 
-// take takes a place for the request on a replica of the variant, but for those tried.
+// take takes a place for the request on a replica of the variant, except those tried.
 func (w *Work) take(variant int, tried []int) (*Reservation, bool) {
 	if w.Request.Only > 0 {
 		return nil, false
@@ -110,11 +110,11 @@ func (p *Reservation) End() {
 	p.hold(0)
 	p.adapter.release(p.Replica, p.bound)
 	p.bound = 0
-	p.lease.End() // last, since it tells those who wait for room
+	p.lease.End() // last, since it wakes those that wait for room
 }
 
 // take takes a place for the request of the task that holds the lease, on the variant's
-// replica with the fewest requests in flight, but for those tried.
+// replica with the fewest requests in flight, except those tried.
 func (a *Adapter) take(held fleet.Lease, variant, task int, tried []int) (*Reservation, bool) {
 	var v fleet.View
 	for {

@@ -41,7 +41,7 @@ type Work struct {
 	Reported bool
 	// Tokenless says that its answer has no output tokens, so that none are not unknown.
 	Tokenless bool
-	// Ending hears of its end, if it is not nil.
+	// Ending is called at its end, if it is not nil.
 	Ending Ending
 
 	adapter *Adapter
@@ -53,7 +53,7 @@ type Work struct {
 	ended   atomic.Bool
 }
 
-// Ending hears of the end of work.
+// Ending is called at the end of work.
 type Ending interface {
 	Over(r Result)
 }
@@ -66,7 +66,7 @@ func (w *Work) Delay() { w.late = true }
 
 // Begin routes work that has arrived to the variant, or where the policy decides if
 // that is [Auto]: at first at the moment of its arrival. The observer, if there is one,
-// is shown what that went by. After an error, which is the router's, it may be tried
+// is shown what that is based on. After an error, which is the router's, it may be tried
 // again, at the moment that is then. It must not be called at the same time as itself.
 func (w *Work) Begin(variant int, observer router.Observer) (err error) {
 	a := w.adapter
@@ -138,7 +138,7 @@ func (w *Work) End(outcome Outcome, tokens int) (Result, bool) {
 	if r.Judged {
 		w.Lease.Settle(w.task().Shortfall(r.Utility))
 	}
-	w.Lease.End() // last, since it tells those who wait for room
+	w.Lease.End() // last, since it wakes those that wait for room
 	return r, true
 }
 
