@@ -21,9 +21,9 @@ const DefaultFactor = 0.93
 //
 // Neighbours is the duty of the host's other busy replicas at their own
 // batches, each as if alone, or together with the others where engines take turns.
-// The second term is the prefills that interrupt a decode: in steady state each of the n sequences makes room for another once
-// in the Output steps that the request takes. Of equally empty replicas the
-// slowest counts, for the balancer may take any.
+// The second term is the prefills that interrupt a decode: in steady state each of
+// the n sequences makes room for another once in the Output steps that the request
+// takes. Of equally empty replicas the slowest counts, for the balancer may take any.
 //
 // The prediction takes all requests in flight for running ones. A replica
 // whose KV cache is full lets the rest wait, which a profile does not show: under
