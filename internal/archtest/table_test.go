@@ -279,8 +279,8 @@ var table = []room{
 		"cmd/gearshift/reports", "cmd/gearshift/scenario", "cmd/gearshift/policies", "router/fleet", "router/observation", "router/policy", "workloads",
 		"env/objective", "env/evaluation", "env/evaluation/report", "env/planner", "rl", "checkpoints"},
 		"a report plays policies and lays out numbers: who trains for it is told by the command"},
-	{"cmd/gearshift/modality", []string{"router/modality"},
-		"a queue is planned as a file describes it: no scenario, no server"},
+	{"cmd/gearshift/modality", []string{"cmd/gearshift/cli", "cmd/gearshift/scenario", "cmd/gearshift/strategies", "router/modality", "checkpoints"},
+		"a queue is planned as a file describes it, and tables are made beforehand: no simulation, no server"},
 	{"cmd/gearshift/jobtraining", []string{
 		"cmd/gearshift/cli", "cmd/gearshift/modality", "cmd/gearshift/output", "cmd/gearshift/policies", "checkpoints", "env/jobs", "rl", "rl/dqn", "router/modality", "router/nn", "workloads", "workloads/jobs"},
 		"a policy of jobs is trained on options and their times: no scenario of requests, no server"},

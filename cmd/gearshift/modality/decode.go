@@ -41,8 +41,9 @@ var keys = map[string][]string{
 	"jobs":      {"id", "size", "min_quality", "deadline"},
 }
 
-// decode reads the text and names the line or the entry of a fault.
-func decode(text []byte) (*queue, error) {
+// decode reads the text and names the line or the entry of a fault. Options that are given are
+// the queue's, which has none of its own then.
+func decode(text []byte, options []modality.Option) (*queue, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, errors.New("it is empty; want an object with options and jobs")
 	}
@@ -57,7 +58,7 @@ func decode(text []byte) (*queue, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		return nil, mismatch(err, text)
 	}
-	return f.queue()
+	return f.queue(options)
 }
 
 // walk reads a value and refuses keys that an object does not have, or has twice: the
@@ -136,8 +137,8 @@ func mismatch(err error, text []byte) error {
 }
 
 // queue checks that nothing is missing.
-func (f *file) queue() (*queue, error) {
-	q := &queue{FreeAt: f.FreeAt, Mode: f.Mode, Mixing: f.Mixing}
+func (f *file) queue(options []modality.Option) (*queue, error) {
+	q := &queue{FreeAt: f.FreeAt, Mode: f.Mode, Mixing: f.Mixing, Options: options}
 	if q.Mode == "" {
 		q.Mode = modality.PrefixSafe
 	}
@@ -145,12 +146,17 @@ func (f *file) queue() (*queue, error) {
 		q.Mixing = modality.Mixed
 	}
 	switch {
-	case f.Options == nil:
+	case f.Options != nil && options != nil:
+		return nil, errors.New("options: they are those of the scenario's model; want no list here, or no --scenario")
+	case f.Options == nil && options == nil:
 		return nil, errors.New("options is missing; want a list of combinations of inputs")
 	case f.Jobs == nil:
 		return nil, errors.New("jobs is missing; want a list, which may be empty")
 	case !(q.FreeAt >= -modality.Largest && q.FreeAt <= modality.Largest):
 		return nil, fmt.Errorf("free_at: %g must be a number from %g to %g", q.FreeAt, -modality.Largest, modality.Largest)
+	}
+	if f.Options == nil {
+		f.Options = new([]option)
 	}
 	for i, o := range *f.Options {
 		switch {

@@ -50,12 +50,13 @@ func NewCommand() *cobra.Command {
 		Long: `A multimodal model need not see every input. These commands plan which ones the requests
 of jobs use, so that each job keeps its quality floor and its deadline.`,
 	}
-	group.AddCommand(newPlanCommand())
+	group.AddCommand(newPlanCommand(), newTableCommand())
 	return group
 }
 
 func newPlanCommand() *cobra.Command {
 	var path string
+	var of optionsOf
 	command := &cobra.Command{
 		Use:   "plan --in FILE.json",
 		Short: "Print the best plan of a queue of jobs as JSON",
@@ -68,7 +69,8 @@ time of a batch of 1, 2, … requests) and the jobs, with absolute deadlines, al
 unit of time. free_at is when the worker is free. mode is "prefix-safe", the default,
 which keeps the deadline of every job of the plan, or "literal", the paper's program,
 which may make one job late for the sake of another. mixing is "mixed", the default, or
-"uniform", where all requests of a job use the same inputs. A queue of one job:
+"uniform", where all requests of a job use the same inputs. With --scenario the options
+are those of a scenario's model, in milliseconds, and the file has none. A queue of one job:
 
   {"options": [{"name": "audio", "quality": 0.67, "latency": [20, 40]},
                {"name": "both", "quality": 0.80, "latency": [60, 120]}],
@@ -79,7 +81,11 @@ which may make one job late for the sake of another. mixing is "mixed", the defa
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
-			planned, err := Plan(text)
+			options, err := of.read()
+			if err != nil {
+				return fmt.Errorf("cannot plan: %w", err)
+			}
+			planned, err := plan(text, options)
 			if err != nil {
 				return fmt.Errorf("cannot plan: %s: %w", name, err)
 			}
@@ -93,6 +99,11 @@ which may make one job late for the sake of another. mixing is "mixed", the defa
 	}
 	command.Flags().StringVar(&path, "in", "", "`file` with the queue as JSON; - is standard input")
 	_ = command.MarkFlagRequired("in")
+	f := command.Flags()
+	f.StringVar(&of.scenario, "scenario", "", "built-in `name or file` of the scenario whose model's combinations are the options")
+	f.StringVar(&of.model, "model", "", "`NAME` of the scenario's model (default: the first with modalities)")
+	f.StringVar(&of.task, "task", "", "`NAME` of the task whose qualities count (default: the first that the model answers)")
+	f.StringVar(&of.host, "host", "", "`NAME` of the host whose times count (default: the first with the model)")
 	return command
 }
 
@@ -124,8 +135,11 @@ const limit = 1 << 12
 const mostJobs = 1000
 
 // Plan plans the queue of a JSON text.
-func Plan(text []byte) (*Planned, error) {
-	q, err := decode(text)
+func Plan(text []byte) (*Planned, error) { return plan(text, nil) }
+
+// plan is Plan of a text without options, if they are given.
+func plan(text []byte, options []modality.Option) (*Planned, error) {
+	q, err := decode(text, options)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +227,7 @@ func ReadOptions(path string) ([]modality.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read options: %w", err)
 	}
-	q, err := decode(text)
+	q, err := decode(text, nil)
 	if err == nil {
 		_, err = q.table()
 	}

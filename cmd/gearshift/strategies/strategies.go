@@ -6,8 +6,6 @@ package strategies
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"gearshift/checkpoints"
 	"gearshift/cmd/gearshift/scenario"
@@ -105,21 +103,4 @@ func (o *Of) stored(s *checkpoints.Store) (*modality.Table, error) {
 		return nil, errStale
 	}
 	return modality.ReadTable(found.Data, o.Options, o.Mixing, o.Size)
-}
-
-// Strategy says in words how a strategy of the table splits a job, the largest batches first.
-func Strategy(t *modality.Table, size, strategy int) string {
-	batches := t.Batches(size, strategy, nil)
-	var order []int
-	for i, n := range batches {
-		if n > 0 {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return batches[b] - batches[a] })
-	var parts []string
-	for _, i := range order {
-		parts = append(parts, fmt.Sprintf("%d × %s", batches[i], t.Options()[i].Name))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -1,0 +1,119 @@
+package modality
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gearshift/checkpoints"
+)
+
+// order runs the command with the arguments.
+func order(args ...string) (string, error) {
+	var out bytes.Buffer
+	c := NewCommand()
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err := c.Execute()
+	return out.String(), err
+}
+
+// TestTableOfAScenario: the strategies of jobs of two requests, by either mixing; both tables
+// are stored.
+func TestTableOfAScenario(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "s.db")
+	text, err := order("table", "--scenario", "mosel-tvlt", "--store", store, "--json", "--size", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []tableJSON
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]float64{"mixed": {0.67, 0.685, 0.735, 0.75, 0.8}, "uniform": {0.67, 0.7, 0.8}}
+	for _, of := range list {
+		var got []float64
+		for _, s := range of.Sizes[0].Strategies {
+			got = append(got, math.Round(s.Quality*1e6)/1e6)
+		}
+		if !slices.Equal(got, want[of.Mixing]) || of.Model != "tvlt" || of.Host != "gpu0" || of.Task != "tvlt" {
+			t.Errorf("%+v: qualities %v, want %v", of, got, want[of.Mixing])
+		}
+	}
+	if s := list[0].Sizes[0].Strategies[2]; s.Strategy["tvlt-audio"] != 1 || s.Strategy["tvlt-audio-video"] != 1 || math.Abs(s.MS-36.36) > 0.01 {
+		t.Errorf("%+v", s)
+	}
+	names, err := (&checkpoints.Store{Path: store}).Tables()
+	if err != nil || !slices.Equal(names, []string{"tvlt@gpu0 mixed", "tvlt@gpu0 uniform"}) {
+		t.Errorf("stored %v, %v", names, err)
+	}
+}
+
+// TestTableStoresNothing with --dry-run.
+func TestTableStoresNothing(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "s.db")
+	text, err := order("table", "--scenario", "mosel-tbn", "--store", store, "--dry-run")
+	if err != nil || !strings.Contains(text, "tbn@gpu0") {
+		t.Errorf("%s%v", text, err)
+	}
+	if _, err := os.Stat(store); err == nil {
+		t.Error("there is a store")
+	}
+}
+
+func TestBadTables(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"--scenario tiny", "scenario tiny has no model with modalities"},
+		{"--scenario mosel-tvlt --model tbn", "--model tbn: scenario mosel-tvlt has no such model with modalities; it has tvlt"},
+		{"--scenario mosel-tvlt --size 17", "--size 17: the longest batch of tvlt@gpu0, and modality.table, allow jobs of at most 16"},
+		{"--scenario mosel-tvlt --size -1", "--size: want a number of requests from 1 on"},
+	} {
+		_, err := order(append([]string{"table", "--dry-run"}, strings.Fields(c.args)...)...)
+		if want := "cannot make tables of strategies: " + c.want; err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", c.args, err, want)
+		}
+	}
+}
+
+// TestPlanOfAScenario: the options are those of the scenario's model.
+func TestPlanOfAScenario(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "queue.json")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 40}]}`)
+	text, err := order("plan", "--in", path, "--scenario", "mosel-tvlt")
+	var p Planned
+	if err != nil || json.Unmarshal([]byte(text), &p) != nil || len(p.Jobs) != 1 || p.Jobs[0].Strategy["tvlt-audio"] != 1 || p.Jobs[0].Strategy["tvlt-audio-video"] != 1 {
+		t.Errorf("%s%v", text, err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--scenario mosel-tvlt --model tbn", `scenario mosel-tvlt has no combinations of modalities of a model "tbn" on a host "" that answer a task "" (empty stands for any)`},
+		{"--model tvlt", "--model, --task and --host are of a scenario; want --scenario too"},
+	} {
+		_, err := order(append([]string{"plan", "--in", path}, strings.Fields(c.args)...)...)
+		if want := "cannot plan: " + c.want; err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", c.args, err, want)
+		}
+	}
+	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.81, "deadline": 40}]}`)
+	if _, err := order("plan", "--in", path, "--scenario", "mosel-tvlt"); err == nil || !strings.HasSuffix(err.Error(), `job "1": min_quality: 0.81 is above every option; the best has 0.8`) {
+		t.Errorf("floor: %v", err)
+	}
+	write(figure2)
+	if _, err := order("plan", "--in", path, "--scenario", "mosel-tvlt"); err == nil || !strings.HasSuffix(err.Error(), "options: they are those of the scenario's model; want no list here, or no --scenario") {
+		t.Errorf("options in both: %v", err)
+	}
+}
