@@ -36,6 +36,9 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		fault = s.catalogue.Permit(access.Granted(c), &k.fleet, k.variant)
 	}
 	if fault == nil {
+		fault = s.fitInputs(e, &k)
+	}
+	if fault == nil {
 		s.proxy.Able(e, &k.fleet, k.variant)
 	}
 	k.account = accountOf(c.Request.Context()).understood(k)

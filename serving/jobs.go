@@ -15,12 +15,14 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/router/health"
 	"gearshift/serving/access"
+	"gearshift/serving/catalogue"
 	"gearshift/serving/config"
 	"gearshift/serving/explain"
 	"gearshift/serving/fields"
 	"gearshift/serving/inference"
 	"gearshift/serving/keys"
 	"gearshift/serving/modality"
+	"gearshift/serving/proxy"
 	"gearshift/serving/reply"
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
@@ -96,6 +98,35 @@ func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Durat
 		return r.Classification(fields.Get(h, reply.RequestID))
 	})
 	return true
+}
+
+// fitInputs leaves one input to classify the variants that need nothing that it lacks.
+func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
+	if !e.Classifies || !s.jobs.On() || len(s.table.Variants) > catalogue.MostVariants {
+		return nil
+	}
+	has := k.Inputs().Names()
+	var lacking, some uint64
+	for v := range s.table.Variants {
+		if s.jobs.Lacks(s.table.Variants[v].Name, has) {
+			lacking |= 1 << v
+		} else {
+			some |= 1 << v
+		}
+	}
+	if lacking == 0 {
+		return nil
+	}
+	if k.fleet.Variants != 0 {
+		some &= k.fleet.Variants
+	}
+	k.fleet.Variants = some
+	for v := range s.table.Variants {
+		if some>>v&1 == 1 && s.table.Reaches(&k.fleet, v) && (k.variant == work.Auto || k.variant == v) {
+			return nil
+		}
+	}
+	return wire.Bad(http.StatusBadRequest, "input", "input_missing", fmt.Sprintf("the input has %s, which is not enough for the model", strings.Join(has, ", ")))
 }
 
 // inferJob answers a request of the Open Inference Protocol.

@@ -15,6 +15,7 @@ import (
 	"gearshift/serving/inference"
 	"gearshift/serving/keys"
 	"gearshift/serving/modality"
+	"gearshift/serving/wire"
 )
 
 // pair is an engine of a model of images and sounds, which answers with what it got.
@@ -150,12 +151,39 @@ func TestJobsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSingleInputsGoTheirWay: what is no list is routed and passed on as before, and so is a list
-// for what has no modalities.
+// TestSingleInputsGoTheirWay: what is no list is routed and passed on as other requests are, to a
+// variant that needs nothing the input lacks, and without what the variant leaves out.
 func TestSingleInputsGoTheirWay(t *testing.T) {
-	g := newRig(t, says(http.StatusOK, jsonType, `{"data":[{"label":"single"}]}`), withPair)
-	for _, body := range []string{`{"model":"small","input":"x"}`, `{"model":"auto","inputs":[{"input":"x"}]}`} {
-		if w := g.do("POST", classify, body); w.Code != 200 || !strings.Contains(w.Body.String(), "single") || w.Header().Get("X-Gearshift-Replica") == "" {
+	var got string
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		got = string(body)
+		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(`{"data":[{"label":"single"}]}`))), err
+	}), withPair, func(o *serving.Options) {
+		for _, i := range []int{smallOnA, smallOnB} {
+			o.Backends[i].Cut = wire.Cut{Without: wire.Sounds | wire.Texts}
+		}
+	})
+	for _, c := range []struct{ body, variant, modalities, sent string }{
+		{`{"model":"auto","image":"i","audio":"a"}`, "small", "image", `{"model":"small","image":"i","audio":null}`},
+		{`{"model":"large","image":"i","audio":"a","input":"t"}`, "large", "text,image,audio", `{"model":"large","image":"i","audio":"a","input":"t"}`},
+		{`{"model":"small","input":"t","image":"i"}`, "small", "image", `{"model":"small","input":null,"image":"i"}`},
+	} {
+		w := g.do("POST", classify, c.body)
+		if h := w.Header(); w.Code != 200 || h.Get("X-Gearshift-Variant") != c.variant || h.Get("X-Gearshift-Modalities") != c.modalities || got != c.sent {
+			t.Errorf("%s: %d, %v, sent %s", c.body, w.Code, h, got)
+		}
+	}
+	_ = g.core.SetPolicy(chooses(large))
+	if w := g.do("POST", classify, `{"model":"auto","image":"i"}`); w.Code != 200 || w.Header().Get("X-Gearshift-Variant") != "small" {
+		t.Errorf("an image alone goes to %s, %d %s", w.Header().Get("X-Gearshift-Variant"), w.Code, w.Body)
+	}
+	for body, want := range map[string]string{
+		`{"model":"large","image":"i"}`: "the input has image, which is not enough for the model",
+		`{"model":"auto","audio":"a"}`:  "the input has audio, which is not enough",
+	} {
+		w := g.do("POST", classify, body)
+		if message, _, _, code := readError(t, w.Body.Bytes()); w.Code != 400 || code != "input_missing" || message == "" || !strings.HasPrefix(message, want) {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
 	}

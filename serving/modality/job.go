@@ -95,6 +95,19 @@ func (s *Service) Task(name, task string) string {
 	return m.Tasks[0].Name
 }
 
+// Lacks reports whether the variant is one of a model's options and needs a modality that is not among
+// these.
+func (s *Service) Lacks(variant string, has []string) bool {
+	for _, m := range s.models {
+		for i := range m.Options {
+			if o := &m.Options[i]; o.Variant == variant {
+				return slices.ContainsFunc(o.Modalities, func(name string) bool { return !slices.Contains(has, name) })
+			}
+		}
+	}
+	return false
+}
+
 // start makes a job of requests that have these modalities, and checks it.
 func (s *Service) start(a *Asked, f form, there []uint64) (*Job, *Refused) {
 	m, option := s.find(a)

@@ -35,8 +35,11 @@ type Call struct {
 // header is not to be read after it.
 func (p *Proxy) Serve(c *gin.Context, call Call) (outcome work.Outcome, tokens int, broken bool) {
 	d := &dispatch{Proxy: p, Call: call, ctx: c.Request.Context(), gin: c, header: p.forward(c)}
-	if p.cuts && call.Endpoint.Generates {
+	switch {
+	case p.cuts && call.Endpoint.Generates:
 		d.parts = call.Request.Parts()
+	case p.cuts && call.Endpoint.Classifies:
+		d.inputs = call.Request.Inputs()
 	}
 	a := d.run()
 	defer a.close()
@@ -57,6 +60,7 @@ type dispatch struct {
 	lingers bool        // comments have gone out, and nothing else
 	absent  int         // of those tried, the ones that lack the endpoint
 	parts   wire.Parts  // of its messages, where a variant leaves some out
+	inputs  wire.Inputs // of an input to classify, likewise
 	// stretched says that it has gone to a longer context than it was given first.
 	stretched bool
 }
@@ -150,6 +154,12 @@ func (d *dispatch) send(a *answer) {
 // cut is what the replica gets to see less of the messages. Where a message would be left
 // without any part it gets all of them.
 func (d *dispatch) cut(replica int) wire.Cut {
+	if d.inputs.All != 0 {
+		if c, ok := d.inputs.Effect(d.Backends[replica].Cut); ok {
+			return c
+		}
+		return wire.Cut{}
+	}
 	if d.parts.All == 0 {
 		return wire.Cut{}
 	}
@@ -245,7 +255,10 @@ func (d *dispatch) mark() {
 	d.Work.Attempts = len(d.tried)
 	h := d.gin.Writer.Header()
 	h[reply.Variant] = []string{d.Table.Variants[d.Work.Variant].Name}
-	if d.parts.All != 0 {
+	switch {
+	case d.inputs.All != 0:
+		h[reply.Modalities] = []string{d.inputs.Used(d.cut(d.Work.Replica))}
+	case d.parts.All != 0:
 		h[reply.Modalities] = []string{d.parts.Used(d.cut(d.Work.Replica))}
 	}
 	h[reply.Replica], h[reply.Attempts] = reply.Two(d.Table.Replicas[d.Work.Replica].Name, strconv.Itoa(d.Work.Attempts))

@@ -15,6 +15,8 @@ type Endpoint struct {
 	Common bool
 	// Generates says that its answers are generated, token by token.
 	Generates bool
+	// Classifies says that its requests are one input, whose modalities are members of the body.
+	Classifies bool
 	// Named says that the events of its streams have names.
 	Named bool
 	// Messages says that its clients speak Anthropic's Messages API.
@@ -37,7 +39,7 @@ var Endpoints = [...]Endpoint{
 	{Path: ChatPath, Operation: "chat", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/completions", Operation: "text_completion", Alike: true, Generates: true, Common: true},
 	{Path: "/v1/embeddings", Operation: "embeddings"},
-	{Path: "/v1/gearshift/classify", Operation: "classify", Alike: true},
+	{Path: "/v1/gearshift/classify", Operation: "classify", Alike: true, Classifies: true},
 	{Path: "/v1/responses", Operation: "chat", Alike: true, Generates: true, Named: true, Stores: true},
 	{Path: wire.MessagesPath, Operation: "chat", Alike: true, Generates: true, Messages: true},
 	{Path: wire.MessagesPath + "/count_tokens", Operation: "count_tokens", Alike: true, Messages: true, Counts: true},

@@ -11,12 +11,17 @@ const (
 	Sounds
 	Videos
 	kinds = 3
+	// Texts are left out of inputs to classify alone: in messages they are never.
+	Texts Modalities = 1 << kinds
 )
 
 var modalityNames = [kinds]string{"image", "audio", "video"}
 
-// ModalityNamed is the kind of that name: image, audio or video; of another, none.
+// ModalityNamed is the kind of that name: text, image, audio or video; of another, none.
 func ModalityNamed(name string) Modalities {
+	if name == "text" {
+		return Texts
+	}
 	if i := slices.Index(modalityNames[:], name); i >= 0 {
 		return 1 << i
 	}
@@ -176,6 +181,11 @@ func (r *Request) coarse(part span, image, detail []byte) edit {
 
 // cut adds the edits that leave out what the cut says, in order.
 func (r *Request) cut(c Cut, edits []edit) []edit {
+	for _, m := range r.inputs {
+		if m.kind&c.Without != 0 {
+			edits = append(edits, edit{m.span, []byte("null")})
+		}
+	}
 	r.contents(func(content []element) {
 		last, kept, gap := content[0].start, 0, false // last is the end of the last one that stays
 		for _, e := range content {

@@ -32,6 +32,7 @@ type Request struct {
 	seen   seen
 	models []span            // the values of "model": one, but JSON allows more
 	parts  [promptParts]span // the parts of the prompt
+	inputs []member          // of an input to classify; see [Request.Inputs]
 }
 
 type span struct{ start, end int }
