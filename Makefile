@@ -28,7 +28,7 @@ OLD ?=
 TIME ?= 30s
 FUZZ ?= .
 
-# Of `make soak`, 30, and `make loading`, 5.
+# Of `make soak`, 30, `make loading`, 5, and `make modality`, 10.
 MINUTES ?=
 RACE ?=
 SEED ?=
@@ -161,6 +161,10 @@ fuzz: ## Fuzz every parser of outside bytes, one after the other (TIME=10m FUZZ=
 .PHONY: loading
 loading: ## Models that load, unload and sleep under load, for MINUTES=5
 	@MINUTES='$(MINUTES)' scripts/loading.sh
+
+.PHONY: modality
+modality: ## Jobs of the digits model for real, counted on labels and held against the simulation, for MINUTES=10
+	@MINUTES='$(MINUTES)' scripts/modality.sh
 
 .PHONY: soak
 soak: ## Router and faulty engines under load for long (MINUTES=30 RACE=1 SEED=n)

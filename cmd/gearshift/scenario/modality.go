@@ -130,6 +130,15 @@ func (s *Scenario) engineName(p placedReplica) string {
 	return at.Model + "@" + at.Hosts[p.nth]
 }
 
+// EngineNames are what the serving section calls the engines of the replicas, in the table's
+// order. Replicas that share an engine have the same name.
+func (s *Scenario) EngineNames() (list []string) {
+	for _, p := range s.placedReplicas() {
+		list = append(list, s.engineName(p))
+	}
+	return list
+}
+
 // shareUpstreams has each replica of a shared engine answer where the engine does, which
 // knows the model by its name.
 func (s *Scenario) shareUpstreams() {

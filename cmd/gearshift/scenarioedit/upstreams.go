@@ -36,10 +36,10 @@ func Upstreams(ref string, at []string) ([]byte, error) {
 	drop(serving, "models") // which another backend computes
 	upstreams := valueAt(serving, "upstreams", yaml.MappingNode)
 	*upstreams = yaml.Node{Kind: yaml.MappingNode}
-	for _, r := range t.Replicas {
-		endpoint := valueAt(upstreams, r.Name, yaml.MappingNode)
+	for i, engine := range s.EngineNames() {
+		endpoint := valueAt(upstreams, engine, yaml.MappingNode)
 		endpoint.Style = yaml.FlowStyle
-		valueAt(endpoint, "url", yaml.ScalarNode).Value = servers[r.Host]
+		valueAt(endpoint, "url", yaml.ScalarNode).Value = servers[t.Replicas[i].Host]
 	}
 	return output.YAML(doc)
 }
