@@ -61,7 +61,7 @@ func learn(t *testing.T, size models.Size, seed uint64, steps int) *trained {
 func TestShortTrainingLearns(t *testing.T) {
 	tr := learn(t, models.Size{Name: "small", Layers: 2, Width: 64}, 1, 80)
 	const examples = 400
-	q := &Quality{Model: "small"}
+	q := &Quality{Model: "small", parameters: []int{1, 1}}
 	var accuracies []float64
 	for subset := 1; subset <= allInputs; subset++ {
 		a, err := q.accuracy(tr.split, data.Validation, subset, examples, func(p data.Part, subset, first, n int) ([]int, error) {
@@ -218,6 +218,9 @@ func TestMake(t *testing.T) {
 	}
 	if all := strings.Join(lines, "\n"); !strings.Contains(all, "step 2 of 2: loss 2.") || !strings.Contains(all, "image and audio: 0.") {
 		t.Errorf("progress is %s", all)
+	}
+	if a, b, both := q.HeldOut[0].MemoryBytes, q.HeldOut[1].MemoryBytes, q.HeldOut[2].MemoryBytes; both != a+b-working || both != 4*int64(m.Parameters)+working {
+		t.Errorf("memory is %d, %d and %d", a, b, both)
 	}
 	for _, name := range []string{"model.onnx", "config.json"} {
 		if _, err := os.Stat(filepath.Join(dir, "tiny", name)); err != nil {

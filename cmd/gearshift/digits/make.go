@@ -60,6 +60,9 @@ func Make(ctx context.Context, o Options) (*Made, error) {
 		return nil, err
 	}
 	m.Training, m.Parameters = time.Since(began), t.network.Parameters()
+	for _, p := range t.network.Parts {
+		m.Quality.parameters = append(m.Quality.parameters, p.Parameters())
+	}
 	files := s.fusion(t.network).Files()
 	if err := m.count(t, files, o.Progress); err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type Quality struct {
 	HeldOut []Accuracy `json:"held_out"`
 	// Unheard has those with sound, by a speaker that no other part has.
 	Unheard []Accuracy `json:"unheard_speaker"`
+
+	parameters []int // of each input's part
 }
 
 // Accuracy is that of one subset.
@@ -42,7 +44,12 @@ type Accuracy struct {
 	Accuracy   float64  `json:"accuracy"`
 	// StandardError counts the requests with one recording as one draw.
 	StandardError float64 `json:"standard_error"`
+	// MemoryBytes is what an engine needs that answers with these inputs alone.
+	MemoryBytes int64 `json:"memory_bytes"`
 }
+
+// working is what a classifier takes besides its weights, as the engine counts it.
+const working = 16 << 20
 
 // The inputs, by the bits of a subset.
 var modalities = []string{"image", "audio"}
@@ -81,11 +88,12 @@ func (q *Quality) count(split *data.Split, answer classify, progress func(string
 
 // accuracy counts the first examples of a part.
 func (q *Quality) accuracy(split *data.Split, p data.Part, subset, requests int, answer classify) (Accuracy, error) {
-	a := Accuracy{Variant: q.Model, Requests: requests}
+	a := Accuracy{Variant: q.Model, Requests: requests, MemoryBytes: working}
 	for i, m := range modalities {
 		if subset>>i&1 == 1 {
 			a.Modalities = append(a.Modalities, m)
 			a.Variant += "-" + m
+			a.MemoryBytes += 4 * int64(q.parameters[i])
 		}
 	}
 	drawn := map[int][]bool{} // by what is drawn again: the recording, or the image
@@ -131,12 +139,15 @@ func clusteredError(drawn map[int][]bool, mean float64, n int) float64 {
 // Lines is the table as text, and the quality as a scenario's task has it.
 func (q *Quality) Lines() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-24s %10s %10s %15s\n", "inputs", "requests", "accuracy", "standard error")
+	fmt.Fprintf(&b, "%-24s %10s %10s %15s %10s\n", "inputs", "requests", "accuracy", "standard error", "memory")
+	row := func(a Accuracy, more string) {
+		fmt.Fprintf(&b, "%-24s %10d %10.3f %15.3f %7d MiB\n", strings.Join(a.Modalities, ", ")+more, a.Requests, a.Accuracy, a.StandardError, a.MemoryBytes>>20)
+	}
 	for _, a := range q.HeldOut {
-		fmt.Fprintf(&b, "%-24s %10d %10.3f %15.3f\n", strings.Join(a.Modalities, ", "), a.Requests, a.Accuracy, a.StandardError)
+		row(a, "")
 	}
 	for _, a := range q.Unheard {
-		fmt.Fprintf(&b, "%-24s %10d %10.3f %15.3f\n", strings.Join(a.Modalities, ", ")+" (new voice)", a.Requests, a.Accuracy, a.StandardError)
+		row(a, " (new voice)")
 	}
 	var entries []string
 	for _, a := range q.HeldOut {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/hostinfo"
@@ -23,7 +24,7 @@ import (
 // measureOptions are the flags of profile measure.
 type measureOptions struct {
 	url, model, scenario, keyEnv string
-	neighbours                   []string
+	neighbours, modalities       []string
 	out, report, log             string
 	batches, prompts             []int
 	output                       int
@@ -44,9 +45,20 @@ has it under profiles, with intervals, the machine, and how well the model fits:
   gearshift profile measure --url http://127.0.0.1:8101/v1 --model small \
     --neighbour http://127.0.0.1:8101/v1=large --out small.yaml
 
-Without a neighbour, contention stays unknown, and is 0 in the profile.`,
+Without a neighbour, contention stays unknown, and is 0 in the profile.
+
+With --modalities the engine is a classifier, and is measured with each subset of them, in
+batches of 1 to 32. The entries are those of the variants of a model with modalities:
+
+  gearshift profile measure --url http://127.0.0.1:8101 --model digits --modalities image,audio`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("modalities") {
+				if err := o.onlyClassifiers(c.Flags().Changed, measureFlags(c)); err != nil {
+					return err
+				}
+				return measureClassifier(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
+			}
 			return measureProfile(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -54,11 +66,18 @@ Without a neighbour, contention stays unknown, and is 0 in the profile.`,
 	return c
 }
 
+// measureFlags are the names of the command's own flags.
+func measureFlags(c *cobra.Command) (names []string) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
 func (o *measureOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.url, "url", "", "`URL` of the engine, such as http://127.0.0.1:8000/v1 (required)")
 	f.StringVar(&o.model, "model", "", "`NAME` of the model to measure (default: the only one)")
 	f.StringArrayVar(&o.neighbours, "neighbour", nil, "`URL[=MODEL]` of an engine on the same machine, to be loaded meanwhile; may be repeated")
+	f.StringSliceVar(&o.modalities, "modalities", nil, "`NAMES` of a classifier's inputs, of text, image and audio, to measure with each subset of them")
 	f.StringVar(&o.out, "out", "", "`FILE` to write the profile to (default: standard output)")
 	f.StringVar(&o.report, "report", "", "write a report with plots of the residuals into `DIR`")
 	f.StringVar(&o.log, "log", "", "`FILE` to write the requests to, JSON lines")
