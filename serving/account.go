@@ -91,7 +91,7 @@ func accountOf(ctx context.Context) *Account {
 // the handler ends.
 func (s *Server) account(c *gin.Context) {
 	operation := s.known.operations[c.FullPath()]
-	if operation == "" {
+	if operation == "" || c.Request.Method != http.MethodPost { // of what else has the path nothing is routed
 		return
 	}
 	a := &Account{ID: fields.Get(c.Writer.Header(), reply.RequestID), Operation: operation, At: time.Now(), server: s, conn: c.Request.RemoteAddr, forwarded: c.Request.Header[reply.ForwardedFor]}

@@ -120,6 +120,9 @@ func TestJobs(t *testing.T) {
 			t.Errorf("metrics have no %s", want)
 		}
 	}
+	if text := g.do("GET", "/v1/gearshift/status", "").Body.String(); !strings.Contains(text, `"jobs":[{"model":"pair","worker":"a","waiting":0,"running":false,"backlog_ms":0,`) || !strings.Contains(text, `"last_quality":`) {
+		t.Errorf("status %s", text)
+	}
 	if n := g.core.Ledger().InFlight(); n != 0 {
 		t.Errorf("%d places are held after the job", n)
 	}
@@ -211,6 +214,9 @@ func TestInference(t *testing.T) {
 		if got := fmt.Sprintf("%d %s", w.Code, w.Body); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s; want %s", path, got, want)
 		}
+	}
+	if log := g.logs.String(); strings.Count(log, "operation=infer") != 2 {
+		t.Errorf("log %s", log)
 	}
 	g.core.Ledger().SetUp(smallOnA, false)
 	if w := g.do("GET", "/v2/models/pair/ready", ""); w.Code != 503 {

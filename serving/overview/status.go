@@ -66,7 +66,7 @@ func (o *Overview) Status() Status {
 	o.Router.Ledger().View(now, &v)
 	out := Status{
 		Policy: o.Router.PolicyName(), UptimeS: (now - o.Started).Seconds(),
-		Draining: o.Draining(), ArrivalRate: v.Rate, Placement: o.Router.Ledger().Epoch(), Queue: o.Metrics.Queue.Status(),
+		Draining: o.Draining(), ArrivalRate: v.Rate, Placement: o.Router.Ledger().Epoch(), Queue: o.Metrics.Queue.Status(), Jobs: o.Jobs(),
 	}
 	statuses, lifecycles := o.Engines.Statuses(now), o.Engines.Lifecycles()
 	for i, r := range o.table.Replicas {
