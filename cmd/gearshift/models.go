@@ -68,7 +68,7 @@ counted on digits that it was not trained on, printed, and written to quality.js
 	f.BoolVar(&o.force, "force", false, "replace models that are there")
 	f.IntVar(&o.digits.steps, "steps", 300, "gradient steps of the training of digits")
 	f.StringVar(&o.digits.samples, "samples", "", "`DIR` to write held-out digits into, as PNG and WAV files and labels.csv")
-	f.IntVar(&o.digits.count, "sample-count", 100, "how many of them")
+	f.IntVar(&o.digits.count, "sample-count", 1000, "how many of them")
 	return c
 }
 

@@ -201,6 +201,9 @@ func TestSeeds(t *testing.T) {
 	a.Example(&x, HeldOut, 7)
 	b.Example(&y, HeldOut, 7)
 	a.Example(&z, HeldOut, 8)
+	if label, image, sound := a.Pair(HeldOut, 7); label != x.Label || image != x.Image || sound != x.Sound {
+		t.Errorf("the pair is %d, %d, %d, and its example %d, %d, %d", label, image, sound, x.Label, x.Image, x.Sound)
+	}
 	if x != y || x.Pixels == z.Pixels || x.Samples == z.Samples {
 		t.Error("an example is not the same each time, or another is")
 	}

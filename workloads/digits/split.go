@@ -118,14 +118,31 @@ func (d *Split) Draw(e *Example, p Part, random *rand.Rand) {
 // which begins again where it ends, with a recording and noise that are the same each
 // time.
 func (d *Split) Example(e *Example, p Part, i int) {
+	image, random := d.at(p, i)
+	d.make(e, p, image, random)
+}
+
+// Pair is what the i-th example of the part consists of, without its noise: the label, and
+// which of the set's images and recordings.
+func (d *Split) Pair(p Part, i int) (label, image, sound int) {
+	image, random := d.at(p, i)
+	return d.Set.Images[image].Label, image, d.sound(p, image, random)
+}
+
+// at is the image of the i-th example, and what the rest of it is drawn from.
+func (d *Split) at(p Part, i int) (image int, random *rand.Rand) {
 	list := d.images[p]
-	d.make(e, p, list[i%len(list)], rand.New(rand.NewPCG(d.seed, exampleStream+uint64(p)<<8+uint64(i)<<16)))
+	return list[i%len(list)], rand.New(rand.NewPCG(d.seed, exampleStream+uint64(p)<<8+uint64(i)<<16))
+}
+
+// sound draws a recording of the image's digit.
+func (d *Split) sound(p Part, image int, random *rand.Rand) int {
+	sounds := d.sounds[p][d.Set.Images[image].Label]
+	return sounds[random.IntN(len(sounds))]
 }
 
 func (d *Split) make(e *Example, p Part, image int, random *rand.Rand) {
-	e.Label, e.Image = d.Set.Images[image].Label, image
-	sounds := d.sounds[p][e.Label]
-	e.Sound = sounds[random.IntN(len(sounds))]
+	e.Label, e.Image, e.Sound = d.Set.Images[image].Label, image, d.sound(p, image, random)
 	spoil(&e.Pixels, &d.Set.Images[image], random)
 	disturb(&e.Samples, d.Set.Sounds[e.Sound].Samples, random)
 }

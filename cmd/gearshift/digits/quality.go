@@ -97,19 +97,17 @@ func (q *Quality) accuracy(split *data.Split, p data.Part, subset, requests int,
 		}
 	}
 	drawn := map[int][]bool{} // by what is drawn again: the recording, or the image
-	e := new(data.Example)
 	for first := 0; first < requests; first += counting {
 		labels, err := answer(p, subset, first, min(counting, requests-first))
 		if err != nil {
 			return a, fmt.Errorf("cannot count accuracy: %w", err)
 		}
 		for k, label := range labels {
-			split.Example(e, p, first+k)
-			by := e.Image
+			want, by, sound := split.Pair(p, first+k)
 			if subset&withAudio != 0 {
-				by = e.Sound
+				by = sound
 			}
-			right := label == e.Label
+			right := label == want
 			drawn[by] = append(drawn[by], right)
 			if right {
 				a.Right++
