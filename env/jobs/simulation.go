@@ -43,6 +43,8 @@ type Result struct {
 	Requests, InTime, Late, Dropped int
 	// Quality is the sum over the requests answered.
 	Quality float64
+	// QualityInTime is that over the requests answered in time.
+	QualityInTime float64
 	// BelowFloor is how many jobs answered have a mean quality below their floor.
 	BelowFloor int
 	// Length is from the first arrival to the last end.
@@ -200,6 +202,7 @@ func (s *simulation) end(o Outcome) {
 		in.Answered += o.Size
 	default:
 		r.InTime += o.Size
+		r.QualityInTime += o.Quality * float64(o.Size)
 		in.InTime += o.Size
 		in.Answered += o.Size
 	}

@@ -76,7 +76,7 @@ var table = []room{
 		"jobs come in the same way for a simulation and for a server"},
 	{"workloads/digits", nil,
 		"it is data: who trains on it, or sends it, is not its business"},
-	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "workloads/jobs"},
+	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "router/solve", "workloads/jobs"},
 		"a worker is the engine that all simulations share; what it runs next is a dispatcher's, the same as a server's"},
 	{"env/planner", []string{"env", "env/engine", "workloads", "router/fleet", "router/profile"},
 		"a clairvoyant is a decider that simulates: it takes any base through its own interface, and no learner"},

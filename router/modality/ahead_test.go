@@ -18,9 +18,9 @@ func TestForesightHoldsBack(t *testing.T) {
 		want string
 	}{
 		{0, "[1 [0 0 1] 60]"},
-		{0.8, "[1 [0 0 1] 60]"}, // of 200 to come by 300, 160 fit after 60
-		{1.3, "[1 [0 1 0] 30]"}, // 260 until 300 leave 40
-		{2, "[1 [1 0 0] 20]"},   // more than there is time for
+		{0.8, "[1 [0 0 1] 60]"},  // of 640 to come within 800, due by 900
+		{1.08, "[1 [0 1 0] 30]"}, // 864 leave 36
+		{2, "[1 [1 0 0] 20]"},    // more than there is time for
 	} {
 		p.Foresee(Arrivals{Rate: c.rate, Patience: 100})
 		if got, _ := does(table, p, 0, jobs); fmt.Sprint(got) != c.want {
@@ -28,9 +28,23 @@ func TestForesightHoldsBack(t *testing.T) {
 		}
 	}
 	p = NewForesighted(table, 2)
-	p.Foresee(Arrivals{Rate: 0.8, Variance: 40, Patience: 100}) // 160 ± 2·89 by 300
+	p.Foresee(Arrivals{Rate: 0.8, Variance: 40, Patience: 100}) // 640 ± 2·179 by 900
 	if got, _ := does(table, p, 0, jobs); fmt.Sprint(got) != "[1 [1 0 0] 20]" {
 		t.Errorf("with caution: %v", got)
+	}
+}
+
+// TestForesightCountsTheLargestJob: with the arrivals known exactly, caution is about the
+// largest job alone.
+func TestForesightCountsTheLargestJob(t *testing.T) {
+	table := table(t, figure2(), Mixed, 1)
+	p := NewForesighted(table, 4)
+	jobs := []Job{{ID: "1", Size: 1, MinQuality: 0.5, Deadline: 100}}
+	for largest, want := range map[float64]string{0: "[1 [0 0 1] 60]", 50: "[1 [0 0 1] 60]", 80: "[1 [0 1 0] 30]", 100: "[1 [1 0 0] 20]"} {
+		p.Foresee(Arrivals{Rate: 0.2, Largest: largest, Patience: 100}) // the window of 12.5 is due by 112.5
+		if got, _ := does(table, p, 0, jobs); fmt.Sprint(got) != want {
+			t.Errorf("largest %v: %v, want %s", largest, got, want)
+		}
 	}
 }
 
@@ -101,6 +115,9 @@ func TestArrivalsAreEstimated(t *testing.T) {
 	// itself too, which is 1 in 1,250.
 	if math.Abs(rate/(2/every)-1) > 0.02 || math.Abs(variance/(13./3/every)-1) > 0.02 || math.Abs(e.at(now).Patience-500) > 1e-6 {
 		t.Errorf("rate %.4f, variance %.4f, patience %.1f", rate, variance, e.at(now).Patience)
+	}
+	if a := e.at(now); a.Largest < 2.5 || a.Largest > 3 {
+		t.Errorf("the largest job is %v, want close to 3", a.Largest)
 	}
 	if later := e.at(now + 50_000); later.Rate > 1e-3*rate {
 		t.Errorf("rate %v long after the last arrival", later.Rate)

@@ -165,7 +165,7 @@ func TestObservationsAreRelative(t *testing.T) {
 			jobs[k].Deadline = times * float64(100+40*k)
 		}
 		c := NewChooser(table, 2)
-		c.Foresee(Arrivals{Rate: 0.5, Recent: 0.7, Variance: 20 * times, Patience: 200 * times, Spread: 0.1})
+		c.Foresee(Arrivals{Rate: 0.5, Recent: 0.7, Variance: 20 * times, Largest: 40 * times, Patience: 200 * times, Spread: 0.1})
 		var plan Plan
 		c.Plan(0, jobs, &plan)
 		if len(plan.Steps) < 3 {

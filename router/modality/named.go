@@ -12,7 +12,7 @@ var Names = []string{"foresight", "foresight-bold", "optimized", "optimized-lite
 
 // boldly is the caution of the policy that has the most quality, and more violations than with
 // [Caution].
-const boldly = 2
+const boldly = 1.5
 
 // quickly bounds the states of a plan that is made while jobs wait; see [Planner.Limit].
 const quickly = 512

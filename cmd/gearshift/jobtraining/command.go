@@ -65,7 +65,7 @@ The options of --in are those of gearshift modality plan: {"options": [...], "jo
 // Usual is how many decisions a policy learns from by default, and Quick for a first look.
 const (
 	Usual = 200_000
-	Quick = 20_000
+	Quick = 40_000
 )
 
 func (o *command) run(ctx context.Context, stdout, stderr io.Writer) error {

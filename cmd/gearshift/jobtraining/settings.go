@@ -103,6 +103,10 @@ func (w *settings) draw(seed uint64, caution float64) (envjobs.Episode, time.Dur
 		load.Shape, load.Poisson = jobs.Switching, true
 	}
 	arrivals, err := load.Draw(seed)
+	if err == nil && len(arrivals) == 0 { // of a rate that is low throughout
+		load.Shape, load.Poisson, load.Most = jobs.Constant, false, max(1, m.capacity)
+		arrivals, err = load.Draw(seed)
+	}
 	return envjobs.Episode{
 		Table: m.tables[estimate], Options: m.options, Noise: Noise(spread, rng), Arrivals: arrivals, Caution: caution,
 	}, load.Deadline, err
@@ -138,7 +142,7 @@ func (w *settings) score(ctx context.Context, episodes int, with maker) (float64
 }
 
 // cautions are those that a plan may have.
-var cautions = []float64{0.5, 1, 1.5, 2, 3, 4, 7}
+var cautions = []float64{0.5, 1, 1.5, 2, 3, 5}
 
 // bestCaution is the caution of the plan that is worth most, and what it is worth.
 func (w *settings) bestCaution(ctx context.Context) (best, score float64, err error) {

@@ -264,7 +264,7 @@ func models(t *testing.T, name string) map[string]*profile.Profile {
 func TestHashesOfBuiltInScenarios(t *testing.T) {
 	for name, want := range map[string]string{
 		"tiny": "8bf5c96d489e", "titan-rtx-opt": "1a76069d85ee",
-		"mosel-av-hubert": "4bc269832934", "mosel-mmsa": "98ea43b8d1ad", "mosel-tbn": "70a869d755fe", "mosel-tvlt": "9f4c70127d33", "mosel-vilt": "f29ec4694045",
+		"mosel-av-hubert": "9ab100b427d1", "mosel-mmsa": "714d42f2482f", "mosel-tbn": "e120401a4000", "mosel-tvlt": "eabcf5b698ba", "mosel-vilt": "303e36b9173f",
 	} {
 		if got := load(t, name).Hash()[:12]; got != want {
 			t.Errorf("%s has the hash %s, and had %s", name, got, want)

@@ -13,6 +13,7 @@ import (
 	"gearshift/env/evaluation/report"
 	"gearshift/rl"
 	"gearshift/router/modality"
+	"gearshift/workloads/jobs"
 )
 
 // Report is the report of modality selection.
@@ -34,10 +35,11 @@ gearshift modality train has stored. No model is needed.`,
 func flags(f *reports.Flags) reports.Make {
 	var quick bool
 	var seeds int
-	var store, stored string
+	var store, stored, arrivals string
 	f.BoolVar(&quick, "quick", false, "three runs of two minutes each, in place of twenty of ten")
 	f.IntVar(&seeds, "seeds", 0, "runs of each policy on each setting (default 20, or 3 with --quick)")
 	f.StringVar(&stored, "policy", "", "stored policy, `NAME[@VERSION]`, in place of one that is trained first")
+	f.StringVar(&arrivals, "arrivals", "", "`folder` with recorded clients in ServeGen's form (*-trace.csv), on whose arrivals policies are played too")
 	f.Store(&store)
 	return func(ctx context.Context, out string, by reports.Program, _ io.Writer) (*report.Report, error) {
 		p := &paper{seeds: 20, day: 10 * time.Minute, program: by, decisions: jobtraining.Usual}
@@ -50,12 +52,20 @@ func flags(f *reports.Flags) reports.Make {
 		if p.seeds < 1 || p.seeds > 10_000 {
 			return nil, fmt.Errorf("--seeds: %d must be from 1 to 10000", p.seeds)
 		}
+		if arrivals != "" {
+			if err := p.readClients(arrivals); err != nil {
+				return nil, err
+			}
+		}
 		if err := reports.Begin(out); err != nil {
 			return nil, err
 		}
 		p.repeat = fmt.Sprintf("gearshift paper mosel --seeds %d", p.seeds)
 		if quick {
 			p.repeat += " --quick"
+		}
+		if arrivals != "" {
+			p.repeat += " --arrivals " + arrivals
 		}
 		if stored != "" {
 			if err := p.take(store, stored); err != nil {
@@ -110,6 +120,8 @@ type paper struct {
 	validation    int // episodes that choose how far it departs; 0 is the usual number
 	day           time.Duration
 	network       modality.Network // of the policy that is learned
+	clients       *jobs.Clients    // nil if there are none
+	arrivals      string           // what they are called
 	trained       string           // where it comes from
 	program       reports.Program
 	repeat        string
@@ -119,7 +131,10 @@ type paper struct {
 
 // report plays everything and lays it out.
 func (p *paper) report(ctx context.Context) (*report.Report, error) {
-	p.plays = len(deadlines)*len(models)*len(compared) + len(estimates)*len(models)*2 + len(disturbances)*len(models)*len(rivals)
+	p.plays = len(deadlines)*len(models)*len(compared) + len(estimates)*len(models)*2 + len(disturbances)*len(models)*len(rivals) + 8*len(multiples)*len(models)
+	if p.clients != nil {
+		p.plays += 6 * len(models)
+	}
 	p.count = func(int, int) {}
 	if p.program.Counting != nil {
 		if count := p.program.Counting("policies played"); count != nil {
@@ -138,16 +153,32 @@ func (p *paper) report(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	rates, sustained, err := p.rates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	future, err := p.future(ctx, days)
+	if err != nil {
+		return nil, err
+	}
 	throughput, verdict := p.throughput(days)
 	violations, beaten, err := p.violations(days)
 	if err != nil {
 		return nil, err
 	}
+	sections := []report.Section{p.profiles(), throughput, rates, violations, p.quality(days), p.samples(days), future, learnt, wrong}
+	if p.clients != nil {
+		recorded, err := p.recorded(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sections = append(sections, recorded)
+	}
 	return &report.Report{
 		Title:    "Modality selection",
 		Scenario: fmt.Sprintf("Simulated: five models under profiles derived from the paper's numbers, one worker each; %d days of %v from 5 requests per second to twice the capacity without selection", p.seeds, p.day),
-		Verdict:  []string{verdict, beaten, ahead},
-		Sections: []report.Section{p.profiles(), throughput, violations, p.quality(days), learnt, wrong},
+		Verdict:  []string{sustained + "; " + verdict, beaten, ahead},
+		Sections: sections,
 		Repeat:   p.repeat + " --out DIR; " + p.program.Version,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package mosel
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -27,7 +28,7 @@ var compared = []policy{
 		return modality.NewPlanner(t, modality.Literal)
 	}},
 	{"foresight", foresight(modality.Caution)},
-	{"foresight, bold", foresight(2)},
+	{"foresight, bold", foresight(1.5)},
 	{"learned", nil}, // made once it is trained
 	{"random, alg1", func(t *modality.Table, seed uint64) (modality.Policy, error) {
 		return modality.NewRandom(t, modality.StopByWait, rand.New(rand.NewPCG(seed, 7)))
@@ -65,6 +66,8 @@ type setting struct {
 	deadline time.Duration
 	estimate float64 // the table's latencies are so many times the real ones
 	fixed    bool    // and are not corrected
+	faster   float64 // how many times as fast the model is; 0 is 1
+	clients  bool    // jobs of recorded clients, in place of a day
 	noise    float64 // standard deviation of the logarithm of what a batch takes
 	constant float64 // rate, in place of a day
 }
@@ -98,6 +101,14 @@ func (r *run) of(f func(*envjobs.Result) float64) []float64 {
 	return list
 }
 
+// draw draws a day's jobs.
+func (p *paper) draw(s setting, load *jobs.Load, seed uint64) ([]jobs.Arrival, error) {
+	if s.clients {
+		return load.DrawFrom(p.clients, s.model.capacity, seed)
+	}
+	return load.Draw(seed)
+}
+
 // decides makes the policy.
 func (p *paper) decides(with policy, t *modality.Table, seed uint64) (modality.Policy, error) {
 	if with.make == nil {
@@ -108,17 +119,18 @@ func (p *paper) decides(with policy, t *modality.Table, seed uint64) (modality.P
 
 // play runs a policy on all seeds of a setting.
 func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) {
-	table, err := modality.NewTable(s.model.options(s.estimate), modality.Mixed, largest)
+	table, err := modality.NewTable(s.model.options(s.estimate/cmp.Or(s.faster, 1)), modality.Mixed, largest)
 	if err != nil {
 		return nil, err
 	}
 	load, r := p.load(s), &run{}
+	real := s.model.options(1 / cmp.Or(s.faster, 1))
 	for i := range p.seeds {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		seed := workloads.Seed(workloads.Evaluation, uint64(i))
-		arrivals, err := load.Draw(seed)
+		arrivals, err := p.draw(s, &load, seed)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +142,7 @@ func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) 
 		d.Fixed = s.fixed
 		var took, worth float64
 		answered := 0
-		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Options: s.model.options(1), Noise: jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))}, arrivals, func(o envjobs.Outcome) {
+		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: real, Noise: jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))}, arrivals, func(o envjobs.Outcome) {
 			worth += o.Worth()
 			if !o.Dropped {
 				took += (o.Finished - o.At).Seconds()

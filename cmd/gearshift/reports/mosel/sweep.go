@@ -1,0 +1,142 @@
+package mosel
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"gearshift/env/evaluation"
+	"gearshift/env/evaluation/report"
+	envjobs "gearshift/env/jobs"
+)
+
+// multiples are the constant rates of the sweep, in units of a model's capacity with all
+// inputs.
+var multiples = []float64{0.25, 0.5, 0.75, 0.9, 1, 1.5, 2, 3, 4, 6, 8, 12}
+
+// low is the index of the rate that stands for a low load.
+const low = 0
+
+// half is how many times as fast FP16 is, a choice; the paper has AV-HuBERT gain nothing by
+// it (MOSEL-25). It costs no quality here.
+const half = 1.8
+
+func (m *model) halved() float64 {
+	if m.name == "AV-HuBERT" {
+		return 1
+	}
+	return half
+}
+
+// sweep is the runs at the constant rates.
+func (p *paper) sweep(ctx context.Context, m *model, deadline time.Duration, faster float64, with int) ([]*run, error) {
+	short := *p
+	short.day = max(3*time.Second, p.day/10)
+	var list []*run
+	for _, multiple := range multiples {
+		r, err := short.play(ctx, setting{model: m, deadline: deadline, estimate: 1, constant: multiple * m.capacity, faster: faster}, compared[with])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	p.played = short.played
+	return list, nil
+}
+
+// peaks is the most answers in time per second at any of the rates, by seed.
+func peaks(sweep []*run) []float64 {
+	best := make([]float64, len(sweep[0].results))
+	for _, r := range sweep {
+		for i, x := range r.of((*envjobs.Result).Goodput) {
+			best[i] = max(best[i], x)
+		}
+	}
+	return best
+}
+
+// until is the highest of the rates up to which the mean violations stay at most at a share.
+func until(sweep []*run, m *model, share float64) report.Cell {
+	rate := 0.0
+	for i, r := range sweep {
+		if evaluation.Bootstrap(r.of((*envjobs.Result).Violations)).Mean > share {
+			break
+		}
+		rate = multiples[i] * m.capacity
+	}
+	return report.Number(rate)
+}
+
+// from is the lowest of the rates from which on the mean violations are at least a share;
+// nothing if none is.
+func from(sweep []*run, m *model, share float64) report.Cell {
+	for i, r := range sweep {
+		if evaluation.Bootstrap(r.of((*envjobs.Result).Violations)).Mean >= share {
+			return report.Number(multiples[i] * m.capacity)
+		}
+	}
+	return report.Cell{}
+}
+
+// rates compares constant rates: peak goodput, low load, and FP16.
+func (p *paper) rates(ctx context.Context) (report.Section, string, error) {
+	gain := report.Table{ID: "peaks", Title: "Most answers in time per second at any constant rate, relative to none",
+		Columns: []report.Column{text("model", "model"), {Key: "gain", Title: "foresight, deadline 1 s", Unit: "×", Kind: report.KindBeside, Decimals: 2},
+			interval("half", "0.5 s", "×", 2), interval("two", "2 s", "×", 2)},
+		Note: "The paper's throughput gains read as what a worker can sustain: none answers next to nothing in time once more comes than it can do."}
+	idle := report.Table{ID: "low", Title: fmt.Sprintf("Low load: %g of the capacity with all inputs, deadline 1 s", multiples[low]),
+		Columns: []report.Column{text("model", "model"), interval("throughput", "throughput of foresight, relative to none", "×", 3),
+			interval("violations", "violations of foresight", "", 4), interval("none", "of none", "", 4)},
+		Note: "The paper: at a low load both have the same throughput (MOSEL-29)."}
+	number := func(key, title string) report.Column {
+		return report.Column{Key: key, Title: title, Unit: "1/s", Kind: report.KindNumber, Decimals: 1}
+	}
+	quantised := report.Table{ID: "quantised", Title: "Rates that FP32, FP16 and FP16 with modality selection bear, deadline 1 s",
+		Columns: []report.Column{text("model", "model"), number("full", "FP32, none: violations up to 10 %"), number("halved", "FP16, none"), number("selected", "FP16, foresight"),
+			number("full_end", "FP32, none: violations reach 99 %"), number("halved_end", "FP16, none"), number("selected_end", "FP16, foresight"),
+			interval("more", "most in time, FP16 with foresight relative to FP32 with none", "×", 2)},
+		Note: fmt.Sprintf("FP16 is taken to be %g times as fast, a choice; the paper says of AV-HuBERT that quantisation alone gains nothing, and names up to 7 times more requests with both (MOSEL-25). Rates are multiples of the capacity, from %g to %g. An empty cell: no rate tried has as many violations. foresight drops what it cannot save, so that some of it is always in time.", half, multiples[0], multiples[len(multiples)-1])}
+	smallest := math.Inf(1)
+	for j := range models {
+		m := &models[j]
+		row := []report.Cell{report.Text(m.name)}
+		var plain, mine []*run
+		for _, i := range []int{standard, 0, 2} {
+			its, err := p.sweep(ctx, m, deadlines[i], 1, none)
+			if err != nil {
+				return report.Section{}, "", err
+			}
+			own, err := p.sweep(ctx, m, deadlines[i], 1, ours)
+			if err != nil {
+				return report.Section{}, "", err
+			}
+			times, ok := relative(peaks(own), peaks(its))
+			if ok {
+				smallest = min(smallest, times.Lo)
+			}
+			if i == standard {
+				plain, mine = its, own
+				row = append(row, beside(times, m.gain))
+			} else {
+				row = append(row, cell(times))
+			}
+		}
+		gain.Rows = append(gain.Rows, row)
+		r, its := mine[low], plain[low]
+		idle.Rows = append(idle.Rows, []report.Cell{report.Text(m.name), relativeCell(r.of((*envjobs.Result).Throughput), its.of((*envjobs.Result).Throughput)),
+			cell(evaluation.Bootstrap(r.of((*envjobs.Result).Violations))), cell(evaluation.Bootstrap(its.of((*envjobs.Result).Violations)))})
+		fast, err := p.sweep(ctx, m, time.Second, m.halved(), none)
+		if err != nil {
+			return report.Section{}, "", err
+		}
+		both, err := p.sweep(ctx, m, time.Second, m.halved(), ours)
+		if err != nil {
+			return report.Section{}, "", err
+		}
+		quantised.Rows = append(quantised.Rows, []report.Cell{report.Text(m.name), until(plain, m, 0.1), until(fast, m, 0.1), until(both, m, 0.1),
+			from(plain, m, 0.99), from(fast, m, 0.99), from(both, m, 0.99), relativeCell(peaks(both), peaks(plain))})
+	}
+	return report.Section{ID: "rates", Title: "Constant rates", Tables: []report.Table{gain, idle, quantised}},
+		fmt.Sprintf("The most answers in time at a constant rate are at least %.2f times those of none, on each model and deadline", smallest), nil
+}
