@@ -240,7 +240,7 @@ func (l *list) fault(status int, body []byte, rows []int) *Refused {
 		index, member, _ := strings.Cut(rest, "]")
 		if i, err := strconv.Atoi(index); err == nil && i >= 0 && i < len(rows) { // of the batch
 			e.Param = fmt.Sprintf("inputs[%d]%s", rows[i], member)
-			e.Message = fmt.Sprintf("input %d: %s", rows[i], e.Message)
+			e.Message = fmt.Sprintf("input %d: %s", rows[i], strings.ReplaceAll(e.Message, "inputs["+index+"].", ""))
 		}
 	}
 	r := bad(e.Param, e.Code, "%s", e.Message)

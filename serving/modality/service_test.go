@@ -345,12 +345,12 @@ func TestBadJobs(t *testing.T) {
 // own failure.
 func TestEnginesThatRefuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &engine{status: 400, body: `{"error":{"message":"\"image\" must be a PNG","param":"inputs[0].image","code":"invalid_value"}}`}
+		e := &engine{status: 400, body: `{"error":{"message":"\"inputs[0].image\" must be a PNG","param":"inputs[0].image","code":"invalid_value"}}`}
 		s := serve(t, Config{Policy: "aggressive"}, e)
 		defer s.Close()
 		_, err := send(t.Context(), s, `{"inputs":[{"audio":"x"},{"image":"y"}]}`)
 		var refused *Refused
-		if !errors.As(err, &refused) || refused.Status != 400 || !strings.HasSuffix(string(refused.Param), ".image") || !strings.Contains(refused.Message, "must be a PNG") {
+		if !errors.As(err, &refused) || refused.Status != 400 || !strings.HasSuffix(string(refused.Param), ".image") || !strings.Contains(refused.Message, `: "image" must be a PNG`) {
 			t.Errorf("%+v", err)
 		}
 		for body, want := range map[string]string{`oops`: "it answered 200", `{"data":[]}`: "0 elements of data for 1 inputs"} {
