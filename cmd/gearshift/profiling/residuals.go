@@ -71,13 +71,14 @@ func (p *Profile) WriteReport(dir string) error {
 	if !f.Fits() {
 		verdict = "The model does not fit: " + f.Faults[0] + "."
 	}
+	alone := "No request alone could be simulated."
+	if s := m.Simulated; s != nil {
+		alone = fmt.Sprintf("Simulated, the requests alone are off by %.1f %% end to end in the median.", 100*s.EndToEnd.Median)
+	}
 	page := report.Report{
 		Title: "A measured profile: " + m.Model, Scenario: fmt.Sprintf("%d requests to %s in %.0f s, %s; %s", m.Requests, m.Engine, m.Seconds, m.Date, m.Machine),
-		Verdict: []string{verdict, fmt.Sprintf("It explains %.1f %% of the variance of the times' logarithm.", 100*f.Explained)},
+		Verdict: []string{verdict, fmt.Sprintf("It explains %.1f %% of the variance of the times' logarithm.", 100*f.Explained), alone},
 		Repeat:  "gearshift profile measure --url " + m.Engine + "/v1 --model " + m.Model + " --report DIR",
-	}
-	if s := m.Simulated; s != nil {
-		page.Verdict = append(page.Verdict, fmt.Sprintf("Simulated, the requests alone are off by %.1f %% end to end in the median.", 100*s.EndToEnd.Median))
 	}
 	residuals := report.Section{ID: "residuals", Title: "Residuals", Text: "What the model leaves unexplained, load by load."}
 	for _, q := range f.Quality {
