@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gearshift/env/engine"
+	"gearshift/internal/faults"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 	"gearshift/router/observation"
@@ -103,28 +104,23 @@ func (c *Config) Quickest() []*profile.Profile {
 }
 
 func (c *Config) validate() error {
-	var faults []error
-	faultIf := func(bad bool, format string, args ...any) {
-		if bad {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
+	var found faults.List
 	if c.Table == nil || c.Balancer == nil || c.Open == nil {
 		return errors.New("cannot make environment: Table, Balancer and Open are required")
 	}
 	n := len(c.Table.Replicas)
-	faultIf(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
-	faultIf(c.Declared != nil && len(c.Declared) != len(c.Profiles), "%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
-	faultIf(c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts), "%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
+	found.If(len(c.Profiles) != n || len(c.KVTokens) != n, "%d profiles and %d KV sizes for %d replicas", len(c.Profiles), len(c.KVTokens), n)
+	found.If(c.Declared != nil && len(c.Declared) != len(c.Profiles), "%d declared profiles for %d replicas", len(c.Declared), len(c.Profiles))
+	found.If(c.Slowdowns != nil && len(c.Slowdowns) != len(c.Table.Hosts), "%d slowdowns for %d hosts", len(c.Slowdowns), len(c.Table.Hosts))
 	for i, s := range c.Slowdowns {
 		err := s.Validate()
-		faultIf(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
+		found.If(err != nil && s != (engine.Slowdown{}), "host %d: %w", i, err)
 	}
-	c.checkControl(faultIf)
-	faultIf(c.Limit < 0, "a limit of %d decisions", c.Limit)
-	faultIf(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
-	faults = append(faults, c.Routers.validate(), checkLosses(c.Losses, c.Table))
-	if err := errors.Join(faults...); err != nil {
+	c.checkControl(&found)
+	found.If(c.Limit < 0, "a limit of %d decisions", c.Limit)
+	found.If(c.AsServed != nil && c.Routers.Number > 1, "%d routers, of which each would have requests that wait; as served there is one", c.Routers.Number)
+	found.Add(c.Routers.validate(), checkLosses(c.Losses, c.Table))
+	if err := found.Err(); err != nil {
 		return fmt.Errorf("cannot make environment: %w", err)
 	}
 	return nil

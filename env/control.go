@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
@@ -30,13 +31,13 @@ type Evidence struct {
 func (v Evidence) on() bool { return v.Probe > 0 }
 
 // checkControl reports each setting of the controllers that cannot hold.
-func (c *Config) checkControl(faultIf func(bad bool, format string, args ...any)) {
+func (c *Config) checkControl(found *faults.List) {
 	n := len(c.Table.Replicas)
-	faultIf(c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n,
+	found.If(c.Initial != nil && len(c.Initial) != n || c.LoadTimes != nil && len(c.LoadTimes) != n || c.WakeTimes != nil && len(c.WakeTimes) != n,
 		"%d initial states, %d load times and %d wake times for %d replicas", len(c.Initial), len(c.LoadTimes), len(c.WakeTimes), n)
-	faultIf(c.Evidence.Probe < 0 || c.Evidence.Connect < 0, "probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
-	faultIf(c.Controllers != nil && c.Routers.Number > 1, "controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
-	faultIf(c.Evidence.on() && c.Controllers == nil, "evidence of failures needs a controller that acts on it")
+	found.If(c.Evidence.Probe < 0 || c.Evidence.Connect < 0, "probes each %v and connections that take %v; neither may be negative", c.Evidence.Probe, c.Evidence.Connect)
+	found.If(c.Controllers != nil && c.Routers.Number > 1, "controllers act on the ledger of one router, not on those of %d", c.Routers.Number)
+	found.If(c.Evidence.on() && c.Controllers == nil, "evidence of failures needs a controller that acts on it")
 }
 
 // startControllers makes the episode's controllers, and schedules the probes that some of

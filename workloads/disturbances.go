@@ -21,7 +21,7 @@ type Disturbances struct {
 	Lasts float64 `yaml:"lasts_s"`
 }
 
-func (d Disturbances) validate(f *faults) {
+func (d Disturbances) validate(f *keyFaults) {
 	if d == (Disturbances{}) {
 		return
 	}

@@ -3,6 +3,8 @@ package workloads
 import (
 	"errors"
 	"fmt"
+
+	"gearshift/internal/faults"
 )
 
 // KeyError is a fault of one key of a configuration. Validate methods join all
@@ -17,22 +19,22 @@ type KeyError struct {
 // Error implements error: "key: reason".
 func (e *KeyError) Error() string { return e.Key + ": " + e.Reason }
 
-// faults gathers key errors.
-type faults []error
+// keyFaults gathers key errors.
+type keyFaults struct{ faults.List }
 
-func (f *faults) add(key, format string, args ...any) {
-	*f = append(*f, &KeyError{Key: key, Reason: fmt.Sprintf(format, args...)})
+func (f *keyFaults) add(key, format string, args ...any) {
+	f.Add(&KeyError{Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
 // addIf is add where bad holds.
-func (f *faults) addIf(bad bool, key, format string, args ...any) {
+func (f *keyFaults) addIf(bad bool, key, format string, args ...any) {
 	if bad {
 		f.add(key, format, args...)
 	}
 }
 
 // nest adds the faults of a part under its key.
-func (f *faults) nest(key string, err error) {
+func (f *keyFaults) nest(key string, err error) {
 	var one *KeyError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -42,5 +44,3 @@ func (f *faults) nest(key string, err error) {
 		f.add(key+"."+one.Key, "%s", one.Reason)
 	}
 }
-
-func (f faults) err() error { return errors.Join(f...) }

@@ -44,22 +44,22 @@ var distributions = map[string][]string{
 // Validate names every key that is missing, out of bounds or foreign to the
 // distribution, as joined [KeyError].
 func (l Lengths) Validate() error {
-	var f faults
+	var f keyFaults
 	keys, ok := distributions[l.Distribution]
 	if !ok {
 		f.add("distribution", "%q is not known; constant, uniform, geometric or lognormal would be right", l.Distribution)
-		return f.err()
+		return f.Err()
 	}
 	given := []struct {
 		key   string
 		value float64
-		check func(*faults)
+		check func(*keyFaults)
 	}{
-		{"value", float64(l.Value), func(f *faults) { checkTokens(f, "value", l.Value) }},
-		{"min", float64(l.Min), func(f *faults) { checkTokens(f, "min", l.Min) }},
+		{"value", float64(l.Value), func(f *keyFaults) { checkTokens(f, "value", l.Value) }},
+		{"min", float64(l.Min), func(f *keyFaults) { checkTokens(f, "min", l.Min) }},
 		{"max", float64(l.Max), l.checkMax},
 		{"mean", l.Mean, l.checkMean},
-		{"cv", l.CV, func(f *faults) {
+		{"cv", l.CV, func(f *keyFaults) {
 			if err := checkCV(l.CV); err != nil {
 				f.add("cv", "%v", err)
 			}
@@ -72,14 +72,14 @@ func (l Lengths) Validate() error {
 			f.add(g.key, "does not belong to a %s distribution, which has %s", l.Distribution, strings.Join(keys, ", "))
 		}
 	}
-	return f.err()
+	return f.Err()
 }
 
-func checkTokens(f *faults, key string, tokens int) {
+func checkTokens(f *keyFaults, key string, tokens int) {
 	f.addIf(tokens < 1 || tokens > MaxTokens, key, "%d is not a number of tokens from 1 to %d", tokens, MaxTokens)
 }
 
-func (l Lengths) checkMax(f *faults) {
+func (l Lengths) checkMax(f *keyFaults) {
 	if l.Max == 0 && l.Distribution != "uniform" {
 		return // no cap but that of all lengths
 	}
@@ -87,7 +87,7 @@ func (l Lengths) checkMax(f *faults) {
 	f.addIf(l.Max < l.Min, "max", "%d is below min, %d", l.Max, l.Min)
 }
 
-func (l Lengths) checkMean(f *faults) {
+func (l Lengths) checkMean(f *keyFaults) {
 	if !(l.Mean >= 1 && l.Mean <= MaxTokens) {
 		f.add("mean", "%v is not a mean number of tokens from 1 to %d", l.Mean, MaxTokens)
 	} else if l.Max > 0 && l.Mean > float64(l.Max) {

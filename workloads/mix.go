@@ -16,7 +16,7 @@ type Mix map[string]float64
 // Validate names every weight that cannot be and every name that is not one of
 // the tasks, as joined [KeyError].
 func (m Mix) Validate(tasks []fleet.Task) error {
-	var f faults
+	var f keyFaults
 	var sum float64
 	for _, name := range m.names() {
 		weight := m[name]
@@ -24,10 +24,10 @@ func (m Mix) Validate(tasks []fleet.Task) error {
 		f.addIf(!(weight >= 0 && !math.IsInf(weight, 1)), name, "%v is not a weight; a number from 0 up would be right", weight)
 		sum += weight
 	}
-	if len(m) > 0 && len(f) == 0 && !(sum > 0 && !math.IsInf(sum, 1)) {
+	if len(m) > 0 && len(f.List) == 0 && !(sum > 0 && !math.IsInf(sum, 1)) {
 		f.add(m.names()[0], "the weights sum to %v; at least one must be above 0", sum)
 	}
-	return f.err()
+	return f.Err()
 }
 
 // names are sorted, so that faults are named in the same order every time.

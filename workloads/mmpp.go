@@ -1,13 +1,14 @@
 package workloads
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
+
+	"gearshift/internal/faults"
 )
 
 // MMPP is a Markov-modulated Poisson process: a Markov chain in continuous time
@@ -147,36 +148,27 @@ func checkGenerator(q [][]float64, rates []float64) error {
 	if n < 2 || len(q) != n {
 		return fmt.Errorf("generator has %d rows for %d rates; it needs one each, and at least two", len(q), n)
 	}
-	var faults []error
+	var found faults.List
 	var busy bool
 	for i, row := range q {
 		if len(row) != n {
-			faults = append(faults, fmt.Errorf("row %d of the generator has %d numbers for %d phases", i, len(row), n))
+			found.If(true, "row %d of the generator has %d numbers for %d phases", i, len(row), n)
 			continue
 		}
 		var sum, size float64
 		for j, x := range row {
-			if j != i && !(x >= 0 && x <= maxRate) {
-				faults = append(faults, fmt.Errorf("generator[%d][%d] is %v; a rate of jumps is not negative, nor above %v", i, j, x, maxRate))
-			}
+			found.If(j != i && !(x >= 0 && x <= maxRate), "generator[%d][%d] is %v; a rate of jumps is not negative, nor above %v", i, j, x, maxRate)
 			sum += x
 			size += math.Abs(x)
 		}
-		if !(math.Abs(sum) <= 1e-9*size) {
-			faults = append(faults, fmt.Errorf("row %d of the generator sums to %v, not zero", i, sum))
-		}
+		found.If(!(math.Abs(sum) <= 1e-9*size), "row %d of the generator sums to %v, not zero", i, sum)
 		busy = busy || rates[i] != 0
-		if err := checkRate(rates[i]); rates[i] != 0 && err != nil {
-			faults = append(faults, fmt.Errorf("phase %d: %w", i, err))
-		}
+		err := checkRate(rates[i])
+		found.If(rates[i] != 0 && err != nil, "phase %d: %w", i, err)
 	}
-	if !busy {
-		faults = append(faults, errors.New("a process needs a phase with a rate above zero"))
-	}
-	if len(faults) == 0 && !connected(q) {
-		faults = append(faults, errors.New("not every phase can be reached from every other"))
-	}
-	return errors.Join(faults...)
+	found.If(!busy, "a process needs a phase with a rate above zero")
+	found.If(len(found) == 0 && !connected(q), "not every phase can be reached from every other")
+	return found.Err()
 }
 
 // connected reports whether the jumps lead from every phase to every other.

@@ -101,18 +101,18 @@ func (s Shape) Within(tokens int) Shape {
 
 // Validate names every fault by its key, as joined [KeyError].
 func (s Shape) Validate(tasks []fleet.Task) error {
-	var f faults
+	var f keyFaults
 	f.addIf(len(tasks) == 0, "task_mix", "there is no task to choose from")
 	f.nest("task_mix", s.Mix.Validate(tasks))
 	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
 		f.addIf(!slices.Contains(taskNames(tasks), name), "task_lengths."+name, "is not a task of this fleet; one of %s would be right", strings.Join(taskNames(tasks), ", "))
 	}
-	return errors.Join(f.err(), s.ValidateLengths())
+	return errors.Join(f.Err(), s.ValidateLengths())
 }
 
 // ValidateLengths is Validate without the names of tasks.
 func (s Shape) ValidateLengths() error {
-	var f faults
+	var f keyFaults
 	f.nest("prompt_tokens", s.Prompt.validatePrompt())
 	f.nest("output_tokens", s.Output.Validate())
 	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
@@ -120,7 +120,7 @@ func (s Shape) ValidateLengths() error {
 		f.nest(key+".prompt_tokens", errors.Join(own.Prompt.validateOwn(), own.Prompt.notNone()))
 		f.nest(key+".output_tokens", own.Output.validateOwn())
 	}
-	return f.err()
+	return f.Err()
 }
 
 // validateOwn is Validate of a task's own lengths, which may be left out and have a
@@ -129,9 +129,9 @@ func (l Lengths) validateOwn() error {
 	if !l.given() {
 		return nil
 	}
-	var f faults
+	var f keyFaults
 	f.addIf(l.Unbounded(), "max", "missing; a task's own lengths need one")
-	return errors.Join(l.Validate(), f.err())
+	return errors.Join(l.Validate(), f.Err())
 }
 
 // validatePrompt is Validate of prompts, which have a token at least.
@@ -143,9 +143,9 @@ func (l Lengths) validatePrompt() error {
 }
 
 func (l Lengths) notNone() error {
-	var f faults
+	var f keyFaults
 	f.addIf(l.Distribution == "none", "distribution", "%q is for output_tokens alone; constant, uniform, geometric or lognormal would be right", l.Distribution)
-	return f.err()
+	return f.Err()
 }
 
 // given reports whether there are such lengths at all.

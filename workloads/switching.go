@@ -32,7 +32,7 @@ type Load struct {
 
 // Validate names every key that is out of bounds, as joined [KeyError].
 func (l Load) Validate() error {
-	var f faults
+	var f keyFaults
 	if err := checkRate(l.MinRate); err != nil {
 		f.add("min_rate", "%v", err)
 	}
@@ -51,7 +51,7 @@ func (l Load) Validate() error {
 	}
 	f.addIf(!(l.KnownShare >= 0 && l.KnownShare <= 1), "known_share", "%v is not a share; from 0 to 1 would be right", l.KnownShare)
 	l.Disturbances.validate(&f)
-	return f.err()
+	return f.Err()
 }
 
 // maxPhase is the longest phase in seconds: eleven days.

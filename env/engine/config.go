@@ -5,10 +5,10 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
+	"gearshift/internal/faults"
 	"gearshift/router/profile"
 )
 
@@ -47,25 +47,15 @@ func (c *Config) window() time.Duration { return profile.Duration(c.BatchWindowM
 
 // Validate names every fault of the configuration, by its YAML key.
 func (c Config) Validate() error {
-	var faults []error
-	if c.Scheduler != PrefillFirst && c.Scheduler != ChunkedPrefill {
-		faults = append(faults, fmt.Errorf("scheduler: %q is neither %s nor %s", c.Scheduler, PrefillFirst, ChunkedPrefill))
-	}
-	positive := func(key string, v int) {
-		if v < 1 {
-			faults = append(faults, fmt.Errorf("%s: %d must be at least 1", key, v))
-		}
-	}
+	var found faults.List
+	found.If(c.Scheduler != PrefillFirst && c.Scheduler != ChunkedPrefill, "scheduler: %q is neither %s nor %s", c.Scheduler, PrefillFirst, ChunkedPrefill)
+	positive := func(key string, v int) { found.If(v < 1, "%s: %d must be at least 1", key, v) }
 	positive("max_batch_tokens", c.MaxBatchTokens)
 	positive("max_sequences", c.MaxSequences)
 	positive("block_tokens", c.BlockTokens)
-	if c.MaxPrompts < 0 {
-		faults = append(faults, fmt.Errorf("max_prompts: %d must not be negative", c.MaxPrompts))
-	}
-	if err := c.checkWindow(); err != nil {
-		faults = append(faults, err)
-	}
-	return errors.Join(faults...)
+	found.If(c.MaxPrompts < 0, "max_prompts: %d must not be negative", c.MaxPrompts)
+	found.Add(c.checkWindow())
+	return found.Err()
 }
 
 func (c *Config) checkWindow() error {
@@ -77,11 +67,10 @@ func (c *Config) checkWindow() error {
 
 // validateBatching is Validate of what an engine that runs batches to their end keeps to.
 func (c *Config) validateBatching() error {
-	err := c.checkWindow()
-	if c.MaxSequences < 1 {
-		err = errors.Join(fmt.Errorf("max_sequences: %d must be at least 1", c.MaxSequences), err)
-	}
-	if err != nil {
+	var found faults.List
+	found.If(c.MaxSequences < 1, "max_sequences: %d must be at least 1", c.MaxSequences)
+	found.Add(c.checkWindow())
+	if err := found.Err(); err != nil {
 		return fmt.Errorf("cannot make engine: %w", err)
 	}
 	return nil

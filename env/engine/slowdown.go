@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Slowdown is a host whose pace changes, as that of a virtual machine whose cores are
@@ -20,14 +20,10 @@ type Slowdown struct {
 
 // Validate says what is wrong with it.
 func (s Slowdown) Validate() error {
-	var faults []error
-	if !(s.Min > 0) || !(s.Max >= s.Min) || math.IsInf(s.Max, 0) {
-		faults = append(faults, fmt.Errorf("a slowdown from %v to %v; it must be above 0, and the second not below the first", s.Min, s.Max))
-	}
-	if s.Mean <= 0 {
-		faults = append(faults, fmt.Errorf("a slowdown that holds for %v; it must be above 0", s.Mean))
-	}
-	return errors.Join(faults...)
+	var found faults.List
+	found.If(!(s.Min > 0) || !(s.Max >= s.Min) || math.IsInf(s.Max, 0), "a slowdown from %v to %v; it must be above 0, and the second not below the first", s.Min, s.Max)
+	found.If(s.Mean <= 0, "a slowdown that holds for %v; it must be above 0", s.Mean)
+	return found.Err()
 }
 
 // slowness is a host's present slowdown. A copy goes on in the same way.

@@ -6,12 +6,13 @@ package jobs
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"gearshift/internal/faults"
 )
 
 // Arrival is a job as it comes.
@@ -59,23 +60,18 @@ const (
 
 // Validate names every fault.
 func (l *Load) Validate() error {
-	var faults []error
-	fault := func(wrong bool, format string, args ...any) {
-		if wrong {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	fault(l.Shape != "" && l.Shape != Day && l.Shape != Constant && l.Shape != Switching, "shape: %q; want %q, %q or %q", l.Shape, Day, Constant, Switching)
+	var found faults.List
+	found.If(l.Shape != "" && l.Shape != Day && l.Shape != Constant && l.Shape != Switching, "shape: %q; want %q, %q or %q", l.Shape, Day, Constant, Switching)
 	for i, rate := range l.Rates {
-		fault(!(rate >= 0 && rate < 1e6), "rates[%d]: %v: want 0 ≤ rate < 1e6", i, rate)
+		found.If(!(rate >= 0 && rate < 1e6), "rates[%d]: %v: want 0 ≤ rate < 1e6", i, rate)
 	}
-	fault(l.Length < time.Second, "length: %v must be at least a second", l.Length)
-	fault(!(l.Least >= 0 && l.Least <= l.Most && l.Most < 1e6), "rates from %v to %v: want 0 ≤ least ≤ most < 1e6", l.Least, l.Most)
-	fault(!(l.Spread >= 0) || math.IsNaN(l.Mean), "sizes of mean %v and spread %v", l.Mean, l.Spread)
-	fault(l.Largest < 0, "largest: %d must not be negative", l.Largest)
-	fault(l.Deadline <= 0, "deadline: %v must be above 0", l.Deadline)
-	fault(!(l.FloorLow <= l.FloorHigh), "floors from %v to %v", l.FloorLow, l.FloorHigh)
-	return errors.Join(faults...)
+	found.If(l.Length < time.Second, "length: %v must be at least a second", l.Length)
+	found.If(!(l.Least >= 0 && l.Least <= l.Most && l.Most < 1e6), "rates from %v to %v: want 0 ≤ least ≤ most < 1e6", l.Least, l.Most)
+	found.If(!(l.Spread >= 0) || math.IsNaN(l.Mean), "sizes of mean %v and spread %v", l.Mean, l.Spread)
+	found.If(l.Largest < 0, "largest: %d must not be negative", l.Largest)
+	found.If(l.Deadline <= 0, "deadline: %v must be above 0", l.Deadline)
+	found.If(!(l.FloorLow <= l.FloorHigh), "floors from %v to %v", l.FloorLow, l.FloorHigh)
+	return found.Err()
 }
 
 // Draw returns the jobs of a day, by arrival. The same seed draws the same jobs.
