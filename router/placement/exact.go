@@ -1,0 +1,348 @@
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Exact finds the best plan by branch and bound: first how many applications can have a
+// backup at most, then, of the plans with so many, the one of the highest Σ quality × rate.
+// It goes on until it has proved that, or until stop reports true; then Optimal is false, and
+// the plan is the best that was found.
+func (p *Problem) Exact(stop func() bool) *Plan { return p.exact(p.Greedy(), stop) }
+
+// exact is [Problem.Exact] from a plan on that is known.
+func (p *Problem) exact(start *Plan, stop func() bool) *Plan {
+	b := newBranching(p, stop)
+	// How many: each placed application counts one.
+	b.prepare(1, 0, len(p.Applications))
+	b.best, b.found = float64(start.Placed), slices.Clone(start.Spots)
+	b.integral = true
+	b.search()
+	placed, stopped := int(math.Round(b.best)), b.stopped
+	spots := b.found
+	// How good: with so many.
+	b.prepare(0, 1, len(p.Applications)-placed)
+	b.best, b.found, b.integral = p.plan(spots).Objective, spots, false
+	if start.Placed == placed && start.Objective > b.best {
+		b.best, b.found = start.Objective, slices.Clone(start.Spots)
+	}
+	b.search()
+	x := p.plan(b.found)
+	x.Optimal = !stopped && !b.stopped
+	if !x.Optimal {
+		x.Bound = b.root
+	} else {
+		x.Bound = x.Objective
+	}
+	return x
+}
+
+// stopEvery is after how many nodes a search asks whether to stop.
+const stopEvery = 50
+
+// branching is one search. Each application takes one of its options; constraints are the
+// servers' resources, those of all servers, and how many may go without a backup. The bound
+// of a node is Lagrange's: what breaks a constraint costs its price, and applications choose
+// for themselves.
+type branching struct {
+	p        *Problem
+	stop     func() bool
+	ledger   *ledger
+	order    []int // of applications
+	options  [][]option
+	prices   []float64 // by constraint: server × resource, then resources, then skips
+	skips    int       // applications that may still go without
+	spots    []Spot
+	found    []Spot
+	best     float64
+	root     float64 // the bound of all plans
+	integral bool    // values are whole numbers
+	stopped  bool
+	nodes    int
+}
+
+// option is a spot of an application and its value.
+type option struct {
+	Spot
+	value  float64
+	demand []float64
+}
+
+func newBranching(p *Problem, stop func() bool) *branching {
+	return &branching{p: p, stop: stop}
+}
+
+// prepare lists the options, of which each is worth count and quality × rate so many times.
+func (b *branching) prepare(count, quality float64, skips int) {
+	p := b.p
+	b.ledger, b.skips, b.nodes, b.stopped = p.ledger(), skips, 0, false
+	b.spots, b.order, b.options = make([]Spot, len(p.Applications)), nil, nil
+	least := make([]float64, len(p.Applications))
+	for i := range p.Applications {
+		a := &p.Applications[i]
+		b.spots[i] = none
+		var list []option
+		least[i] = math.Inf(1)
+		for v := range a.Variants {
+			w := &a.Variants[v]
+			if !a.quick(w) || dominated(a, v, quality > 0) {
+				continue
+			}
+			least[i] = min(least[i], b.ledger.size(w.Demand))
+			for s := range p.Servers {
+				if p.May(a, s) && b.ledger.fits(w.Demand, s) {
+					list = append(list, option{Spot{v, s}, count + quality*w.Quality*a.Rate, w.Demand})
+				}
+			}
+		}
+		b.options, b.order = append(b.options, append(list, option{Spot: none})), append(b.order, i)
+	}
+	slices.SortStableFunc(b.order, func(i, j int) int {
+		if n := cmp.Compare(len(b.options[i]), len(b.options[j])); n != 0 && min(len(b.options[i]), len(b.options[j])) <= 2 {
+			return n // hardly a choice
+		}
+		return cmp.Compare(least[j], least[i])
+	})
+	b.prices = make([]float64, (len(p.Servers)+1)*len(p.Resources)+1)
+}
+
+// dominated reports whether another variant is no worse in anything. Without quality only
+// demands count.
+func dominated(a *Application, v int, quality bool) bool {
+	x := &a.Variants[v]
+	for w := range a.Variants {
+		y := &a.Variants[w]
+		if w == v || !a.quick(y) || quality && y.Quality < x.Quality {
+			continue
+		}
+		better, as := quality && y.Quality > x.Quality, true
+		for r := range x.Demand {
+			as = as && y.Demand[r] <= x.Demand[r]
+			better = better || y.Demand[r] < x.Demand[r]
+		}
+		if as && (better || w < v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *branching) search() {
+	b.root = b.bound(0, 0, 400)
+	b.visit(0, 0)
+}
+
+// cutoff is what a plan has to be worth to be better than the best found.
+func (b *branching) cutoff() float64 {
+	if b.integral {
+		return b.best + 1 - 1e-6
+	}
+	return b.best + 1e-9*(1+math.Abs(b.best))
+}
+
+// visit goes through the plans that begin as those of the first applications in order do,
+// which are worth so much.
+func (b *branching) visit(depth int, worth float64) {
+	if depth == len(b.order) {
+		if worth >= b.cutoff() || !b.integral && worth > b.best {
+			b.best = worth
+			copy(b.found, b.spots)
+		}
+		return
+	}
+	if b.nodes++; b.nodes%stopEvery == 0 && b.stop != nil && b.stop() {
+		b.stopped = true
+	}
+	if b.stopped || b.bound(depth, worth, 4) < b.cutoff() {
+		return
+	}
+	i := b.order[depth]
+	list := b.promising(i)
+	for _, o := range list {
+		if b.stopped {
+			return
+		}
+		b.set(i, &o, 1)
+		b.visit(depth+1, worth+o.value)
+		b.set(i, &o, -1)
+	}
+	b.spots[i] = none
+}
+
+// set enters the option, or removes it.
+func (b *branching) set(i int, o *option, times float64) {
+	if o.Spot == none {
+		b.skips -= int(times)
+		b.spots[i] = none
+		return
+	}
+	b.ledger.take(o.demand, o.Server, times)
+	if times > 0 {
+		b.spots[i] = o.Spot
+	}
+}
+
+// promising lists the options of an application that are possible, the best at the present
+// prices first. Of servers that are alike it keeps the first.
+func (b *branching) promising(i int) []option {
+	var list []option
+	var worth []float64
+	for k := range b.options[i] {
+		o := &b.options[i][k]
+		if !b.possible(o) || b.repeated(i, o, list) {
+			continue
+		}
+		list, worth = append(list, *o), append(worth, b.reduced(o))
+	}
+	index := make([]int, len(list))
+	for k := range index {
+		index[k] = k
+	}
+	slices.SortStableFunc(index, func(x, y int) int { return cmp.Compare(worth[y], worth[x]) })
+	sorted := make([]option, len(list))
+	for k, x := range index {
+		sorted[k] = list[x]
+	}
+	return sorted
+}
+
+// repeated reports whether the list has the variant on a server that is the same for all
+// that are not placed: as much is free, and none of their primaries or sites is concerned.
+func (b *branching) repeated(i int, o *option, list []option) bool {
+	if o.Spot == none || !slices.Equal(b.ledger.free[o.Server], b.p.Servers[o.Server].Free) || b.named(o.Server) {
+		return false
+	}
+	return slices.ContainsFunc(list, func(x option) bool {
+		return x.Spot != none && x.Variant == o.Variant && !b.named(x.Server) && slices.Equal(b.ledger.free[x.Server], b.ledger.free[o.Server]) &&
+			slices.Equal(b.p.Servers[x.Server].Free, b.p.Servers[o.Server].Free)
+	})
+}
+
+// named reports whether the server is the primary of an application, or on the site of one.
+func (b *branching) named(server int) bool {
+	return slices.ContainsFunc(b.p.Applications, func(a Application) bool { return !b.p.May(&a, server) })
+}
+
+func (b *branching) possible(o *option) bool {
+	if o.Spot == none {
+		return b.skips > 0
+	}
+	return b.ledger.fits(o.demand, o.Server)
+}
+
+// reduced is the option's value at the present prices.
+func (b *branching) reduced(o *option) float64 {
+	resources := len(b.p.Resources)
+	if o.Spot == none {
+		return -b.prices[len(b.prices)-1]
+	}
+	value, all := o.value, len(b.p.Servers)*resources
+	for r, d := range o.demand {
+		value -= d * (b.prices[o.Server*resources+r] + b.prices[all+r])
+	}
+	return value
+}
+
+// bound is the most that plans which go on from here can be worth. It changes the prices for
+// the better in so many steps.
+func (b *branching) bound(depth int, worth float64, steps int) float64 {
+	least := math.Inf(1)
+	used := make([]float64, len(b.prices))
+	step := 1.0
+	var kept []float64
+	for n := range steps {
+		bound, ok := b.lagrange(depth, used)
+		if !ok {
+			return math.Inf(-1)
+		}
+		bound += worth
+		if bound < least {
+			least, kept = bound, append(kept[:0], b.prices...)
+		} else if n%5 == 4 {
+			step /= 2
+		}
+		if least < b.cutoff() {
+			break
+		}
+		b.improve(used, step*(bound-b.best))
+	}
+	copy(b.prices, kept)
+	return least
+}
+
+// lagrange is the bound at the present prices, without what is placed already. It writes into
+// used by how much each constraint is broken, below 0 where there is room; false if an
+// application has no option.
+func (b *branching) lagrange(depth int, used []float64) (bound float64, ok bool) {
+	resources := len(b.p.Resources)
+	all := len(b.p.Servers) * resources
+	for s, free := range b.ledger.free {
+		for r, x := range free {
+			used[s*resources+r] = -x
+			bound += b.prices[s*resources+r] * max(0, x)
+		}
+	}
+	for r, x := range b.ledger.left {
+		used[all+r] = -x
+		bound += b.prices[all+r] * max(0, x)
+	}
+	last := len(used) - 1
+	used[last] = -float64(b.skips)
+	bound += b.prices[last] * float64(b.skips)
+	for _, i := range b.order[depth:] {
+		var best *option
+		most := math.Inf(-1)
+		for k := range b.options[i] {
+			if o := &b.options[i][k]; b.possible(o) {
+				if value := b.reduced(o); value > most {
+					best, most = o, value
+				}
+			}
+		}
+		if best == nil {
+			return 0, false
+		}
+		bound += most
+		if best.Spot == none {
+			used[last]++
+			continue
+		}
+		for r, d := range best.demand {
+			used[best.Server*resources+r] += d
+			used[all+r] += d
+		}
+	}
+	return bound, true
+}
+
+// improve moves the prices along the constraints that are broken.
+func (b *branching) improve(used []float64, by float64) {
+	var norm float64
+	for k, x := range used {
+		if x > 0 || b.prices[k] > 0 {
+			x /= b.scale(k)
+			norm += x * x
+		}
+	}
+	if norm == 0 {
+		return
+	}
+	for k, x := range used {
+		scale := b.scale(k)
+		b.prices[k] = max(0, b.prices[k]+by/norm*x/(scale*scale))
+	}
+}
+
+// scale is the size of a constraint, so that prices of all are alike.
+func (b *branching) scale(k int) float64 {
+	resources := len(b.p.Resources)
+	switch all := len(b.p.Servers) * resources; {
+	case k < all:
+		return max(1e-12, b.p.Servers[k/resources].Free[k%resources])
+	case k < all+resources:
+		return max(1e-12, b.ledger.most[k-all])
+	}
+	return 1
+}

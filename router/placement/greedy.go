@@ -1,0 +1,381 @@
+package placement
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// Greedy is our heuristic: the smallest variant for every application, the smallest first;
+// what finds no room gets it where moving others makes some; then upgrades by what they gain
+// per unit of capacity, on another server where their own is full. Smaller problems are then
+// planned again for two servers at a time, exactly.
+func (p *Problem) Greedy() *Plan {
+	g := &greedy{ledger: p.ledger(), spots: make([]Spot, len(p.Applications)), on: make([][]int, len(p.Servers))}
+	g.prepare()
+	for _, i := range g.order {
+		g.spots[i] = none
+		if len(g.choices[i]) > 0 {
+			if s := g.roomiest(i, g.demand(i, 0), -1); s >= 0 {
+				g.put(i, 0, s)
+			}
+		}
+	}
+	g.repair()
+	g.upgradeAll()
+	if len(p.Applications)*len(p.Servers) <= mostPolished {
+		g.polish()
+	}
+	return p.plan(g.spots)
+}
+
+// The work that is put into plans: repairs look at so many moves, and pairs of servers are
+// planned again for so many applications × servers at most, since either takes longer than
+// all the rest.
+const (
+	mostMoves    = 1 << 14
+	mostPolished = 1 << 15
+)
+
+// greedy is a plan in the making.
+type greedy struct {
+	*ledger
+	spots   []Spot
+	order   []int   // of applications, by their smallest variant
+	choices [][]int // by application, the variants that are worth it, from the smallest on
+	level   []int   // by application, the present one of its choices
+	on      [][]int // applications by server
+	heap    servers
+}
+
+// prepare sorts the variants and the applications.
+func (g *greedy) prepare() {
+	p := g.p
+	g.choices, g.level = make([][]int, len(p.Applications)), make([]int, len(p.Applications))
+	smallest := make([]float64, len(p.Applications))
+	for i := range p.Applications {
+		a := &p.Applications[i]
+		g.order = append(g.order, i)
+		for _, v := range g.bySize(a) {
+			if a.quick(&a.Variants[v]) && !dominated(a, v, true) {
+				g.choices[i] = append(g.choices[i], v)
+			}
+		}
+		if len(g.choices[i]) > 0 {
+			smallest[i] = g.size(g.demand(i, 0))
+		}
+	}
+	slices.SortStableFunc(g.order, func(i, j int) int { return cmp.Compare(smallest[i], smallest[j]) })
+	g.heap = servers{rooms: make([]float64, len(p.Servers)), at: make([]int, len(p.Servers))}
+	for s := range p.Servers {
+		g.heap.list, g.heap.at[s] = append(g.heap.list, s), s
+		g.heap.rooms[s] = g.room(s)
+	}
+	heap.Init(&g.heap)
+}
+
+func (g *greedy) demand(i, level int) []float64 {
+	return g.p.Applications[i].Variants[g.choices[i][level]].Demand
+}
+
+// worth is quality × rate of the application at a level.
+func (g *greedy) worth(i, level int) float64 {
+	a := &g.p.Applications[i]
+	return a.Variants[g.choices[i][level]].Quality * a.Rate
+}
+
+// put places the application.
+func (g *greedy) put(i, level, server int) {
+	g.take(g.demand(i, level), server, 1)
+	g.spots[i], g.level[i] = Spot{g.choices[i][level], server}, level
+	g.on[server] = append(g.on[server], i)
+	g.heap.changed(server, g.room(server))
+}
+
+// remove takes the application's backup away.
+func (g *greedy) remove(i int) {
+	s := g.spots[i].Server
+	g.take(g.demand(i, g.level[i]), s, -1)
+	g.spots[i] = none
+	g.on[s] = slices.DeleteFunc(g.on[s], func(j int) bool { return j == i })
+	g.heap.changed(s, g.room(s))
+}
+
+// roomiest is the server with the most room that may hold the demand and does; −1 if none
+// does. It looks at those with the most room first: where one resource is all that matters,
+// the first that the application may use has room, or none has.
+func (g *greedy) roomiest(i int, demand []float64, except int) int {
+	if !g.within(demand) {
+		return -1
+	}
+	return g.heap.first(func(s int) (ok, over bool) {
+		if s == except || !g.p.May(&g.p.Applications[i], s) {
+			return false, false
+		}
+		if g.fitsServer(demand, s) {
+			return true, true
+		}
+		return false, len(demand) == 1 && g.room(s) < g.size(demand)
+	})
+}
+
+// repair finds room for applications without any, by moving others away.
+func (g *greedy) repair() {
+	moves := mostMoves
+	for _, i := range g.order {
+		if g.spots[i] == none && len(g.choices[i]) > 0 && g.within(g.demand(i, 0)) {
+			g.squeeze(i, deepest, &moves)
+		}
+	}
+}
+
+// deepest is how many applications move for one.
+const deepest = 3
+
+// squeeze places the application where moving another one makes room, for which that one may
+// have others moved.
+func (g *greedy) squeeze(i, depth int, moves *int) bool {
+	if s := g.roomiest(i, g.demand(i, 0), -1); s >= 0 {
+		g.put(i, 0, s)
+		return true
+	}
+	if depth == 0 {
+		return false
+	}
+	for s := range g.p.Servers {
+		if !g.p.May(&g.p.Applications[i], s) {
+			continue
+		}
+		for _, j := range slices.Clone(g.on[s]) {
+			if *moves--; *moves < 0 {
+				return false
+			}
+			level := g.level[j]
+			g.remove(j)
+			if g.fits(g.demand(i, 0), s) {
+				g.put(i, 0, s)
+				if g.squeeze(j, depth-1, moves) {
+					return true
+				}
+				g.remove(i)
+			}
+			g.put(j, level, s)
+		}
+	}
+	return false
+}
+
+// upgradeAll gives applications better variants, the one that gains most per unit of
+// capacity first.
+func (g *greedy) upgradeAll() {
+	steps := &upgrades{}
+	for i := range g.spots {
+		if g.spots[i] != none {
+			g.next(steps, i, len(g.choices[i]))
+		}
+	}
+	heap.Init(steps)
+	for steps.Len() > 0 {
+		u := heap.Pop(steps).(upgrade)
+		most := len(g.choices[u.application])
+		if !g.raise(u.application, u.level) {
+			most = u.level // smaller ones may fit
+		}
+		before := steps.Len()
+		g.next(steps, u.application, most)
+		if steps.Len() > before {
+			heap.Fix(steps, steps.Len()-1)
+		}
+	}
+}
+
+// next adds the application's best upgrade to a level below most.
+func (g *greedy) next(steps *upgrades, i, most int) {
+	from := g.level[i]
+	best := upgrade{application: i, ratio: -1}
+	for level := from + 1; level < most; level++ {
+		gain := g.worth(i, level) - g.worth(i, from)
+		if ratio := gain / max(1e-12, g.size(g.demand(i, level))-g.size(g.demand(i, from))); gain > 0 && ratio > best.ratio {
+			best.level, best.ratio = level, ratio
+		}
+	}
+	if best.ratio >= 0 {
+		*steps = append(*steps, best)
+	}
+}
+
+// raise gives the application a level, on its server or on another.
+func (g *greedy) raise(i, level int) bool {
+	s, before := g.spots[i].Server, g.level[i]
+	g.take(g.demand(i, before), s, -1)
+	fits := g.fits(g.demand(i, level), s)
+	g.take(g.demand(i, before), s, 1)
+	if !fits {
+		s = g.elsewhere(i, level)
+	}
+	if s < 0 {
+		return false
+	}
+	g.remove(i)
+	g.put(i, level, s)
+	return true
+}
+
+// elsewhere is another server that has room for the application at the level.
+func (g *greedy) elsewhere(i, level int) int {
+	demand, before := g.demand(i, level), g.demand(i, g.level[i])
+	for r, d := range demand {
+		if d-before[r] > g.left[r]+slack*(1+g.most[r]) {
+			return -1
+		}
+	}
+	// What it has now is given back: all together may hold the difference.
+	return g.heap.first(func(s int) (ok, over bool) {
+		if s == g.spots[i].Server || !g.p.May(&g.p.Applications[i], s) {
+			return false, false
+		}
+		if g.fitsServer(demand, s) {
+			return true, true
+		}
+		return false, len(demand) == 1 && g.room(s) < g.size(demand)
+	})
+}
+
+// polish plans the backups on each pair of servers again, and those of applications without
+// one, exactly as far as that is quickly done, until nothing is gained.
+func (g *greedy) polish() {
+	for again, rounds := true, 0; again && rounds < 5; rounds++ {
+		again = false
+		for s := range g.p.Servers {
+			for t := range s {
+				again = g.replan([]int{s, t}) || again
+			}
+		}
+	}
+}
+
+// quickNodes bounds the search of a pair.
+const quickNodes = 400
+
+// replan plans the servers again, and reports whether that gained anything.
+func (g *greedy) replan(list []int) bool {
+	sub := &Problem{Resources: g.p.Resources, SiteIndependent: g.p.SiteIndependent, limit: slices.Clone(g.left)}
+	start := &Plan{}
+	var which []int
+	for i, spot := range g.spots {
+		at := slices.Index(list, spot.Server)
+		if at < 0 && spot != none {
+			continue
+		}
+		which = append(which, i)
+		sub.Applications = append(sub.Applications, g.p.Applications[i])
+		if spot.Server = at; at >= 0 {
+			for r, d := range g.p.Applications[i].Variants[spot.Variant].Demand {
+				sub.limit[r] += d
+			}
+		}
+		start.Spots = append(start.Spots, spot)
+	}
+	for _, s := range list {
+		sub.Servers = append(sub.Servers, g.p.Servers[s])
+	}
+	start = sub.plan(start.Spots)
+	nodes := 0
+	x := sub.exact(start, func() bool { nodes++; return nodes > quickNodes/stopEvery })
+	if x.Placed < start.Placed || x.Placed == start.Placed && x.Objective <= start.Objective*(1+1e-9) {
+		return false
+	}
+	for _, i := range which {
+		if g.spots[i] != none {
+			g.remove(i)
+		}
+	}
+	for k, i := range which {
+		if spot := x.Spots[k]; spot != none {
+			g.put(i, slices.Index(g.choices[i], spot.Variant), list[spot.Server])
+		}
+	}
+	return true
+}
+
+// upgrade is a step of an application to a level.
+type upgrade struct {
+	application, level int
+	ratio              float64
+}
+
+// upgrades is a heap with the best ratio on top.
+type upgrades []upgrade
+
+func (u upgrades) Len() int { return len(u) }
+func (u upgrades) Less(i, j int) bool {
+	return u[i].ratio > u[j].ratio || u[i].ratio == u[j].ratio && u[i].application < u[j].application
+}
+func (u upgrades) Swap(i, j int) { u[i], u[j] = u[j], u[i] }
+func (u *upgrades) Push(x any)   { *u = append(*u, x.(upgrade)) }
+func (u *upgrades) Pop() any {
+	last := (*u)[len(*u)-1]
+	*u = (*u)[:len(*u)-1]
+	return last
+}
+
+// servers is a heap with the most room on top.
+type servers struct {
+	list  []int     // servers, in the heap's order
+	at    []int     // by server, its index in the list
+	rooms []float64 // by server
+	queue []int     // of first
+}
+
+func (h *servers) Len() int { return len(h.list) }
+func (h *servers) Less(i, j int) bool {
+	x, y := h.list[i], h.list[j]
+	return h.rooms[x] > h.rooms[y] || h.rooms[x] == h.rooms[y] && x < y
+}
+func (h *servers) Swap(i, j int) {
+	h.list[i], h.list[j] = h.list[j], h.list[i]
+	h.at[h.list[i]], h.at[h.list[j]] = i, j
+}
+func (h *servers) Push(any) { panic("placement: servers are not added") }
+func (h *servers) Pop() any { panic("placement: servers are not removed") }
+
+// changed notes the server's room.
+func (h *servers) changed(server int, room float64) {
+	if math.Abs(room-h.rooms[server]) > 0 {
+		h.rooms[server] = room
+		heap.Fix(h, h.at[server])
+	}
+}
+
+// first is the first server, from the most room on, that is ok; −1 if there is none, or the
+// search is over before. It goes through the heap without changing it.
+func (h *servers) first(try func(server int) (ok, over bool)) int {
+	if len(h.list) == 0 {
+		return -1
+	}
+	h.queue = append(h.queue[:0], 0)
+	for len(h.queue) > 0 {
+		best := 0
+		for k := range h.queue {
+			if h.Less(h.queue[k], h.queue[best]) {
+				best = k
+			}
+		}
+		at := h.queue[best]
+		h.queue = slices.Delete(h.queue, best, best+1)
+		ok, over := try(h.list[at])
+		switch {
+		case ok:
+			return h.list[at]
+		case over:
+			return -1
+		}
+		for _, child := range []int{2*at + 1, 2*at + 2} {
+			if child < len(h.list) {
+				h.queue = append(h.queue, child)
+			}
+		}
+	}
+	return -1
+}

@@ -1,0 +1,311 @@
+// Package placement plans where backups of applications are held ready: which variant of
+// each, on which server, so that the applications survive the loss of the server that runs
+// them. It is pure, and reads no clock except where the caller passes one in.
+//
+// It follows FailLite (arXiv 2504.15856): the proactive program (FL-4, 5), its Algorithm 1,
+// and a heuristic of our own.
+package placement
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Server is a machine with room for backups.
+type Server struct {
+	Name string
+	// Site is what fails together with it; empty is a site of its own.
+	Site string
+	// Free is what backups may use, by resource.
+	Free []float64
+}
+
+// Alternative is a variant of an application, as a backup.
+type Alternative struct {
+	Name    string
+	Quality float64
+	Demand  []float64 // by resource
+	// LatencyMS is that of its answers; 0 is unknown, and within every bound.
+	LatencyMS float64
+}
+
+// Application is what needs a backup.
+type Application struct {
+	Name string
+	// Primary is the server that runs it, which holds no backup of it; Site is that server's.
+	// It need not be among the servers.
+	Primary, Site string
+	Rate          float64
+	MaxLatencyMS  float64 // 0: none
+	Variants      []Alternative
+}
+
+// Problem is what is planned.
+type Problem struct {
+	Resources []string
+	// Alpha is the share of all free capacity that stays free, for what is loaded after a
+	// failure.
+	Alpha float64
+	// SiteIndependent has no backup be on the primary's site.
+	SiteIndependent bool
+	Servers         []Server
+	Applications    []Application
+
+	limit []float64 // of all backups together, by resource, where it is not by alpha
+}
+
+// Spot is where an application's backup is: indices of a variant and a server, −1 where it
+// has none.
+type Spot struct{ Variant, Server int }
+
+// Plan is a placement of backups.
+type Plan struct {
+	Spots     []Spot // by application
+	Placed    int
+	Objective float64 // Σ quality × rate
+	// Bound is the most that the objective can be with as many placed, where Optimal is false.
+	Bound   float64
+	Optimal bool // no plan places more, or as many for a higher objective
+}
+
+// none is the spot of an application without a backup.
+var none = Spot{-1, -1}
+
+// slack is how much more than there is may be used, relative to it: what sums lose to
+// rounding.
+const slack = 1e-9
+
+// Validate names the first fault.
+func (p *Problem) Validate() error {
+	if len(p.Resources) == 0 {
+		return fmt.Errorf("resources: there are none; want at least one, such as memory")
+	}
+	if !(p.Alpha >= 0 && p.Alpha < 1) {
+		return fmt.Errorf("alpha: %v must be a share from 0 to below 1", p.Alpha)
+	}
+	named := map[string]bool{}
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		if s.Name == "" || named[s.Name] {
+			return fmt.Errorf("servers[%d]: the name %q is empty or there twice", i, s.Name)
+		}
+		named[s.Name] = true
+		if err := p.amounts(s.Free); err != nil {
+			return fmt.Errorf("server %q: free: %w", s.Name, err)
+		}
+	}
+	clear(named)
+	for i := range p.Applications {
+		a := &p.Applications[i]
+		if a.Name == "" || named[a.Name] {
+			return fmt.Errorf("applications[%d]: the name %q is empty or there twice", i, a.Name)
+		}
+		named[a.Name] = true
+		if err := p.application(a); err != nil {
+			return fmt.Errorf("application %q: %w", a.Name, err)
+		}
+	}
+	return nil
+}
+
+func (p *Problem) application(a *Application) error {
+	switch {
+	case !(a.Rate > 0 && a.Rate <= largest):
+		return fmt.Errorf("rate: %v must be a number above 0", a.Rate)
+	case !(a.MaxLatencyMS >= 0 && a.MaxLatencyMS <= largest):
+		return fmt.Errorf("max_latency_ms: %v must not be negative", a.MaxLatencyMS)
+	case len(a.Variants) == 0:
+		return fmt.Errorf("variants: there are none; want at least one")
+	}
+	for i := range a.Variants {
+		v := &a.Variants[i]
+		if v.Name == "" || slices.ContainsFunc(a.Variants[:i], func(o Alternative) bool { return o.Name == v.Name }) {
+			return fmt.Errorf("variants[%d]: the name %q is empty or there twice", i, v.Name)
+		}
+		if !(v.Quality >= 0 && v.Quality <= largest) || !(v.LatencyMS >= 0 && v.LatencyMS <= largest) {
+			return fmt.Errorf("variant %q: quality %v and latency_ms %v must be numbers from 0 on", v.Name, v.Quality, v.LatencyMS)
+		}
+		if err := p.amounts(v.Demand); err != nil {
+			return fmt.Errorf("variant %q: demand: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// largest is the most that a number may be.
+const largest = 1e15
+
+func (p *Problem) amounts(list []float64) error {
+	if len(list) != len(p.Resources) {
+		return fmt.Errorf("%d amounts; want one of each of %s", len(list), strings.Join(p.Resources, ", "))
+	}
+	for r, x := range list {
+		if !(x >= 0 && x <= largest) {
+			return fmt.Errorf("%s: %v must be a number from 0 on", p.Resources[r], x)
+		}
+	}
+	return nil
+}
+
+// May reports whether the server may hold a backup of the application: it is neither its
+// primary's server, nor, where that is excluded, on its site.
+func (p *Problem) May(a *Application, server int) bool {
+	s := &p.Servers[server]
+	return s.Name != a.Primary && !(p.SiteIndependent && a.Site != "" && s.Site == a.Site)
+}
+
+// quick reports whether the variant answers within the application's bound.
+func (a *Application) quick(v *Alternative) bool {
+	return a.MaxLatencyMS == 0 || v.LatencyMS <= a.MaxLatencyMS
+}
+
+// budget is how much of each resource backups may use in all.
+func (p *Problem) budget() []float64 {
+	if p.limit != nil {
+		return slices.Clone(p.limit)
+	}
+	all := make([]float64, len(p.Resources))
+	for i := range p.Servers {
+		for r, x := range p.Servers[i].Free {
+			all[r] += (1 - p.Alpha) * x
+		}
+	}
+	return all
+}
+
+// plan is the placement of the spots.
+func (p *Problem) plan(spots []Spot) *Plan {
+	x := &Plan{Spots: spots}
+	for i, s := range spots {
+		if s != none {
+			x.Placed++
+			x.Objective += p.Applications[i].Variants[s.Variant].Quality * p.Applications[i].Rate
+		}
+	}
+	return x
+}
+
+// Why says why the application has no backup in the plan.
+func (p *Problem) Why(x *Plan, application int) string {
+	a := &p.Applications[application]
+	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
+		return fmt.Sprintf("no variant answers within %v ms", a.MaxLatencyMS)
+	}
+	l := p.ledger()
+	ever, now, server := false, false, false
+	for s := range p.Servers {
+		if !p.May(a, s) {
+			continue
+		}
+		server = true
+		for v := range a.Variants {
+			if a.quick(&a.Variants[v]) {
+				ever = ever || l.fits(a.Variants[v].Demand, s)
+			}
+		}
+	}
+	switch {
+	case !server && p.SiteIndependent && a.Site != "":
+		return fmt.Sprintf("no server is on another site than %s", a.Site)
+	case !server:
+		return "no server is left but its primary's"
+	case !ever:
+		return "no variant fits any server, were it empty"
+	}
+	for i, spot := range x.Spots {
+		if spot != none {
+			l.take(p.Applications[i].Variants[spot.Variant].Demand, spot.Server, 1)
+		}
+	}
+	for s := range p.Servers {
+		for v := range a.Variants {
+			now = now || p.May(a, s) && a.quick(&a.Variants[v]) && l.fitsServer(a.Variants[v].Demand, s)
+		}
+	}
+	if now {
+		return fmt.Sprintf("what is left of all free capacity is kept for loads after a failure (alpha %v)", p.Alpha)
+	}
+	return "backups of others take the room"
+}
+
+// ledger is what is left free.
+type ledger struct {
+	p    *Problem
+	free [][]float64 // by server and resource
+	left []float64   // in all, by resource
+	most []float64   // all free capacity
+}
+
+func (p *Problem) ledger() *ledger {
+	l := &ledger{p: p, left: p.budget(), most: make([]float64, len(p.Resources))}
+	all := make([]float64, len(p.Servers)*len(p.Resources))
+	for i := range p.Servers {
+		own := all[:len(p.Resources):len(p.Resources)]
+		all = all[len(p.Resources):]
+		copy(own, p.Servers[i].Free)
+		l.free = append(l.free, own)
+		for r, x := range own {
+			l.most[r] += x
+		}
+	}
+	return l
+}
+
+// fitsServer reports whether the server has room for the demand.
+func (l *ledger) fitsServer(demand []float64, server int) bool {
+	for r, d := range demand {
+		if d > l.free[server][r]+slack*(1+l.p.Servers[server].Free[r]) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether the server has room for it, and so have all together.
+func (l *ledger) fits(demand []float64, server int) bool {
+	return l.fitsServer(demand, server) && l.within(demand)
+}
+
+// within reports whether all servers together may hold as much more.
+func (l *ledger) within(demand []float64) bool {
+	for r, d := range demand {
+		if d > l.left[r]+slack*(1+l.most[r]) {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes the demand so many times from the server; −1 gives it back.
+func (l *ledger) take(demand []float64, server int, times float64) {
+	for r, d := range demand {
+		l.free[server][r] -= times * d
+		l.left[r] -= times * d
+	}
+}
+
+// room is the share of the server's own capacity that is free, of the resource that is
+// scarcest there, weighed by the server's size: what worst fit prefers.
+func (l *ledger) room(server int) float64 {
+	least := math.Inf(1)
+	for r := range l.most {
+		if l.most[r] > 0 {
+			least = min(least, l.free[server][r]/l.most[r])
+		}
+	}
+	return least
+}
+
+// worst is the server with the most room among those that may hold the application's demand;
+// −1 if none can.
+func (l *ledger) worst(a *Application, demand []float64, except int) int {
+	best, most := -1, math.Inf(-1)
+	for s := range l.free {
+		if room := l.room(s); s != except && room > most && l.p.May(a, s) && l.fitsServer(demand, s) {
+			best, most = s, room
+		}
+	}
+	return best
+}
