@@ -1,35 +1,16 @@
 package modality
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
-)
 
-// needHiGHS installs the npm package where it is not yet. Its version is locked in oracle.
-func needHiGHS(t *testing.T) {
-	t.Helper()
-	for _, tool := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("this test needs Node.js with npm (Debian: apt-get install nodejs npm): %v", err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join("oracle", "node_modules", "highs", "package.json")); err != nil {
-		install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-		install.Dir = "oracle"
-		if out, err := install.CombinedOutput(); err != nil {
-			t.Fatalf("cannot install the highs package: %v\n%s", err, out)
-		}
-	}
-}
+	"gearshift/router/solve/highs"
+)
 
 // exported is a queue as the oracle reads it.
 type exported struct {
@@ -47,7 +28,6 @@ type exported struct {
 //	make oracle
 //	GEARSHIFT_ORACLE=300 go test ./router/modality -run HiGHS -v
 func TestPlansAgainstHiGHS(t *testing.T) {
-	needHiGHS(t)
 	n := 30
 	if text := os.Getenv("GEARSHIFT_ORACLE"); text != "" {
 		var err error
@@ -110,20 +90,8 @@ type solution struct {
 // solved is what the oracle makes of the queues.
 func solved(t *testing.T, queues []exported) (list []solution) {
 	t.Helper()
-	in, err := json.Marshal(queues)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := exec.CommandContext(t.Context(), "node", "oracle.mjs")
-	run.Dir, run.Stdin = "oracle", bytes.NewReader(in)
-	var complaints bytes.Buffer
-	run.Stderr = &complaints
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, complaints.String())
-	}
-	if err := json.Unmarshal(out, &list); err != nil || len(list) != len(queues) {
-		t.Fatalf("%v in %s", err, out)
+	if highs.Run(t, "queues.mjs", queues, &list); len(list) != len(queues) {
+		t.Fatalf("%d solutions of %d queues", len(list), len(queues))
 	}
 	return list
 }
