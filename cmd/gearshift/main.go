@@ -8,6 +8,7 @@
 //   - operate: policy, store, key, lease and replica
 //   - measure: profile, calibrate, validate and replay
 //   - modality
+//   - failover
 //
 // Package cli has what all of them share. The remaining packages do the commands' work: scenario
 // and scenarioedit on scenario files, policies and gate on policies, training on training runs,
@@ -27,6 +28,7 @@ import (
 
 	"gearshift/cmd/gearshift/cli"
 	"gearshift/cmd/gearshift/evalcmd"
+	"gearshift/cmd/gearshift/failover"
 	"gearshift/cmd/gearshift/measure"
 	"gearshift/cmd/gearshift/operate"
 	"gearshift/cmd/gearshift/output"
@@ -91,7 +93,7 @@ writes one from engines that run.`,
 		// measure
 		measure.NewProfileCommand(), measure.NewValidateCommand(), measure.NewReplayCommand(), newEngineCommand(), newModelsCommand(),
 		// research
-		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(),
+		evalcmd.NewBoundCommand(), newWorkloadCommand(), modalityCommands(), failover.NewCommand(),
 		newVersionCommand(),
 	)
 	cli.Arrange(root, sections, listed)

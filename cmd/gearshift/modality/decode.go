@@ -1,14 +1,10 @@
 package modality
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
 
+	"gearshift/cmd/gearshift/jsonfile"
 	"gearshift/router/modality"
 )
 
@@ -34,106 +30,24 @@ type job struct {
 	Deadline   *float64 `json:"deadline"`
 }
 
-// keys are those of the objects, by where they are.
-var keys = map[string][]string{
-	"the queue": {"free_at", "mode", "mixing", "options", "jobs"},
-	"options":   {"name", "quality", "latency"},
-	"jobs":      {"id", "size", "min_quality", "deadline"},
+// form is what a queue looks like.
+var form = jsonfile.Form{
+	Name: "the queue", Want: "an object with options and jobs",
+	Keys: map[string][]string{
+		"the queue": {"free_at", "mode", "mixing", "options", "jobs"},
+		"options":   {"name", "quality", "latency"},
+		"jobs":      {"id", "size", "min_quality", "deadline"},
+	},
 }
 
 // decode reads the text and names the line or the entry of a fault. Options that are given are
 // the queue's, which has none of its own then.
 func decode(text []byte, options []modality.Option) (*queue, error) {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, errors.New("it is empty; want an object with options and jobs")
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := walk(d, text, "the queue"); err != nil {
-		return nil, syntax(err, text)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("line %d: there is more than one JSON value", line(text, d.InputOffset()))
-	}
 	var f file
-	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, mismatch(err, text)
+	if err := form.Decode(text, &f); err != nil {
+		return nil, err
 	}
 	return f.queue(options)
-}
-
-// walk reads a value and refuses keys that an object does not have, or has twice: the
-// decoder would take the last, and mix the fields of two jobs.
-func walk(d *json.Decoder, text []byte, where string) error {
-	token, err := d.Token()
-	if err != nil {
-		return err
-	}
-	switch token {
-	case json.Delim('['):
-		for d.More() {
-			if err := walk(d, text, where); err != nil {
-				return err
-			}
-		}
-		_, err = d.Token()
-	case json.Delim('{'):
-		var seen []string
-		for d.More() {
-			token, err := d.Token()
-			if err != nil {
-				return err
-			}
-			key, _ := token.(string)
-			at := line(text, d.InputOffset())
-			if known := keys[where]; known != nil && !slices.Contains(known, key) {
-				return fmt.Errorf("line %d: unknown key %q in %s; want %s", at, key, where, strings.Join(known, ", "))
-			}
-			if slices.Contains(seen, key) {
-				return fmt.Errorf("line %d: the key %q is there twice", at, key)
-			}
-			seen = append(seen, key)
-			if err := walk(d, text, key); err != nil {
-				return err
-			}
-		}
-		_, err = d.Token()
-	}
-	return err
-}
-
-// syntax names the line of an error of the JSON itself.
-func syntax(err error, text []byte) error {
-	var fault *json.SyntaxError
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		return fmt.Errorf("line %d: the JSON ends before it is complete", line(text, int64(len(bytes.TrimRight(text, "\n")))))
-	case errors.As(err, &fault):
-		return fmt.Errorf("line %d: not JSON: %s", line(text, fault.Offset), fault.Error())
-	}
-	return err
-}
-
-// mismatch says what a value should have been.
-func mismatch(err error, text []byte) error {
-	var fault *json.UnmarshalTypeError
-	if !errors.As(err, &fault) {
-		return syntax(err, text)
-	}
-	where, want := fault.Field, "a list"
-	if where == "" {
-		where = "the queue"
-	}
-	switch fault.Type.Kind().String() {
-	case "float64":
-		want = "a number up to 1e+15"
-	case "int":
-		want = "a whole number"
-	case "string":
-		want = "a string"
-	case "struct":
-		want = "an object"
-	}
-	return fmt.Errorf("line %d: %s is %s; want %s", line(text, fault.Offset), where, fault.Value, want)
 }
 
 // queue checks that nothing is missing.
@@ -181,9 +95,4 @@ func (f *file) queue(options []modality.Option) (*queue, error) {
 		q.Jobs = append(q.Jobs, modality.Job{ID: *j.ID, Size: *j.Size, MinQuality: j.MinQuality, Deadline: *j.Deadline})
 	}
 	return q, nil
-}
-
-// line is that of an offset, from 1.
-func line(text []byte, offset int64) int {
-	return 1 + bytes.Count(text[:min(max(0, offset), int64(len(text)))], []byte("\n"))
 }

@@ -5,13 +5,12 @@ package modality
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gearshift/cmd/gearshift/jsonfile"
 	"gearshift/router/modality"
 )
 
@@ -77,7 +76,7 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
    "jobs": [{"id": "1", "size": 2, "min_quality": 0.7, "deadline": 100}]}`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, name, err := read(path, c.InOrStdin())
+			text, name, err := jsonfile.Read(path, c.InOrStdin())
 			if err != nil {
 				return fmt.Errorf("cannot plan: %w", err)
 			}
@@ -105,27 +104,6 @@ are those of a scenario's model, in milliseconds, and the file has none. A queue
 	f.StringVar(&of.task, "task", "", "`NAME` of the task whose qualities count (default: the first that the model answers)")
 	f.StringVar(&of.host, "host", "", "`NAME` of the host whose times count (default: the first with the model)")
 	return command
-}
-
-// mostInput bounds the input.
-const mostInput = 64 << 20
-
-func read(path string, stdin io.Reader) (text []byte, name string, err error) {
-	if name = path; path == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, name, err
-		}
-		defer f.Close()
-		stdin = f
-	}
-	text, err = io.ReadAll(io.LimitReader(stdin, mostInput+1))
-	if err == nil && len(text) > mostInput {
-		err = fmt.Errorf("%s: larger than %d MiB", name, mostInput>>20)
-	}
-	return text, name, err
 }
 
 // limit is the most states that are tried after a job: a plan then takes seconds at most.
@@ -223,7 +201,7 @@ func (q *queue) planned(table *modality.Table, plan *modality.Plan, took time.Du
 
 // ReadOptions reads the combinations of inputs of a queue in a file.
 func ReadOptions(path string) ([]modality.Option, error) {
-	text, name, err := read(path, strings.NewReader(""))
+	text, name, err := jsonfile.Read(path, strings.NewReader(""))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read options: %w", err)
 	}

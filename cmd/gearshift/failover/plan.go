@@ -1,0 +1,147 @@
+// Package failover is the command group `gearshift failover`: backups of applications that
+// survive the loss of a server.
+package failover
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gearshift/cmd/gearshift/jsonfile"
+	"gearshift/router/placement"
+)
+
+// Planned is the output of a plan.
+type Planned struct {
+	Objective   float64       `json:"objective"` // Σ quality × rate
+	Placements  []Backup      `json:"placements"`
+	Unprotected []Unprotected `json:"unprotected"`
+	// Optimal says that no plan places more, or as many for a higher objective; only exact
+	// plans know. Bound is the most that the objective can be, where it is false.
+	Optimal *bool    `json:"optimal,omitempty"`
+	Bound   *float64 `json:"bound,omitempty"`
+	MS      float64  `json:"ms"` // that planning took
+}
+
+// Backup is where an application has one.
+type Backup struct {
+	Application string `json:"application"`
+	Variant     string `json:"variant"`
+	Server      string `json:"server"`
+}
+
+// Unprotected is an application without a backup.
+type Unprotected struct {
+	Application string `json:"application"`
+	Why         string `json:"why"`
+}
+
+// The policies of a plan. The first is the default.
+var policies = []string{"gearshift", "exact", "alg1", "alg1-printed"}
+
+// longest is the time that exact plans may take.
+const longest = time.Minute
+
+// NewCommand returns the command group.
+func NewCommand() *cobra.Command {
+	group := &cobra.Command{
+		Use:   "failover",
+		Short: "Plan backups of applications for the loss of a server",
+		Long: `An application whose server dies is answered again by its backup: a variant of the same
+model, perhaps a smaller one, that is ready on another server. These commands plan which
+variants, and where.`,
+	}
+	group.AddCommand(newPlanCommand())
+	return group
+}
+
+func newPlanCommand() *cobra.Command {
+	var path string
+	command := &cobra.Command{
+		Use:   "plan --in FILE.json",
+		Short: "Print a placement of backups as JSON",
+		Long: `Reads servers with what is free on them, and applications with their primary servers and
+variants, and prints which backup each application gets: as many applications as can be,
+then the highest sum of quality × rate. A backup is not on its primary's server, nor, with
+"site_independent": true, on its site; it answers within max_latency_ms; and all backups
+together leave the share alpha of the free capacity (0.1) for what is loaded after a failure.
+
+policy is "gearshift", the default, which is quick; "exact", which proves its plan best, or
+says after a minute how far off it may be; "alg1", the paper's Algorithm 1 with the rules
+above; or "alg1-printed", without them. Resources have any names. An application that finds
+no room is listed with the reason. A problem of one application:
+
+  {"servers": [{"name": "S1", "free": {"memory": 400}}, {"name": "S2", "free": {"memory": 300}}],
+   "applications": [{"name": "A", "primary": "S1", "rate": 1, "variants": [
+      {"name": "tiny", "quality": 0.97, "demand": {"memory": 158}},
+      {"name": "large", "quality": 1, "demand": {"memory": 806}}]}]}`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, name, err := jsonfile.Read(path, c.InOrStdin())
+			if err != nil {
+				return fmt.Errorf("cannot plan: %w", err)
+			}
+			planned, err := Plan(text)
+			if err != nil {
+				return fmt.Errorf("cannot plan: %s: %w", name, err)
+			}
+			out := json.NewEncoder(c.OutOrStdout())
+			out.SetIndent("", "  ")
+			if err := out.Encode(planned); err != nil {
+				return fmt.Errorf("cannot print the plan: %w", err)
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&path, "in", "", "`file` with the problem as JSON; - is standard input")
+	_ = command.MarkFlagRequired("in")
+	return command
+}
+
+// Plan plans the problem of a JSON text.
+func Plan(text []byte) (*Planned, error) {
+	var f file
+	if err := form.Decode(text, &f); err != nil {
+		return nil, err
+	}
+	p, err := f.problem()
+	if err != nil {
+		return nil, err
+	}
+	if f.Policy == "" {
+		f.Policy = policies[0]
+	}
+	if !slices.Contains(policies, f.Policy) {
+		return nil, fmt.Errorf("policy: %q; want one of gearshift, exact, alg1, alg1-printed", f.Policy)
+	}
+	began := time.Now()
+	var x *placement.Plan
+	switch f.Policy {
+	case "exact":
+		x = p.Exact(func() bool { return time.Since(began) > longest })
+	case "alg1", "alg1-printed":
+		x = p.Algorithm1(f.Policy == "alg1-printed")
+	default:
+		x = p.Greedy()
+	}
+	took := time.Since(began)
+	planned := &Planned{Objective: x.Objective, Placements: []Backup{}, Unprotected: []Unprotected{}, MS: float64(took.Microseconds()) / 1e3}
+	for i, spot := range x.Spots {
+		a := &p.Applications[i]
+		if spot.Server < 0 {
+			planned.Unprotected = append(planned.Unprotected, Unprotected{a.Name, p.Why(x, i)})
+			continue
+		}
+		planned.Placements = append(planned.Placements, Backup{a.Name, a.Variants[spot.Variant].Name, p.Servers[spot.Server].Name})
+	}
+	if f.Policy == "exact" {
+		planned.Optimal = &x.Optimal
+		if !x.Optimal {
+			planned.Bound = &x.Bound
+		}
+	}
+	return planned, nil
+}
