@@ -125,7 +125,7 @@ func (g *greedy) repair() {
 	moves := mostMoves
 	for _, i := range g.order {
 		if g.spots[i] == none && len(g.choices[i]) > 0 && g.within(g.demand(i, 0)) {
-			g.squeeze(i, deepest, &moves)
+			g.fitIn(i, deepest, &moves)
 		}
 	}
 }
@@ -133,9 +133,9 @@ func (g *greedy) repair() {
 // deepest is how many applications move for one.
 const deepest = 3
 
-// squeeze places the application where moving another one makes room, for which that one may
+// fitIn places the application where moving another one makes room, for which that one may
 // have others moved.
-func (g *greedy) squeeze(i, depth int, moves *int) bool {
+func (g *greedy) fitIn(i, depth int, moves *int) bool {
 	if s := g.roomiest(i, g.demand(i, 0), -1); s >= 0 {
 		g.put(i, 0, s)
 		return true
@@ -155,7 +155,7 @@ func (g *greedy) squeeze(i, depth int, moves *int) bool {
 			g.remove(j)
 			if g.fits(g.demand(i, 0), s) {
 				g.put(i, 0, s)
-				if g.squeeze(j, depth-1, moves) {
+				if g.fitIn(j, depth-1, moves) {
 					return true
 				}
 				g.remove(i)
