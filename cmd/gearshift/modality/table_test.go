@@ -25,11 +25,35 @@ func order(args ...string) (string, error) {
 	return out.String(), err
 }
 
+// film is a model of the paper's qualities.
+const film = `
+tasks:
+  - {name: film, total_ms: 1000, quality: {film-audio: 0.67, film-video: 0.70, film-audio-video: 0.80}}
+models:
+  - {name: film, memory: 40MiB, modalities: [audio, video]}
+hosts: [{name: cpu0, memory: 2GiB}]
+replicas: [{model: film, hosts: [cpu0], memory: 20%}]
+profiles:
+  - {variant: film-audio, batch_ms: {1: 20, 16: 320}}
+  - {variant: film-video, batch_ms: {1: 30, 16: 480}}
+  - {variant: film-audio-video, batch_ms: {1: 60, 16: 960}}
+`
+
+// filed writes the scenario to a file.
+func filed(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "film.yaml")
+	if err := os.WriteFile(path, []byte(film), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestTableOfAScenario: the strategies of jobs of two requests, by either mixing; both tables
 // are stored.
 func TestTableOfAScenario(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "s.db")
-	text, err := order("table", "--scenario", "mosel-tvlt", "--store", store, "--json", "--size", "2")
+	text, err := order("table", "--scenario", filed(t), "--store", store, "--json", "--size", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,21 +61,21 @@ func TestTableOfAScenario(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string][]float64{"mixed": {0.67, 0.685, 0.735, 0.75, 0.8}, "uniform": {0.67, 0.7, 0.8}}
+	want := map[string][]float64{"mixed": {0.67, 0.685, 0.7, 0.735, 0.75, 0.8}, "uniform": {0.67, 0.7, 0.8}}
 	for _, of := range list {
 		var got []float64
 		for _, s := range of.Sizes[0].Strategies {
 			got = append(got, math.Round(s.Quality*1e6)/1e6)
 		}
-		if !slices.Equal(got, want[of.Mixing]) || of.Model != "tvlt" || of.Host != "gpu0" || of.Task != "tvlt" {
+		if !slices.Equal(got, want[of.Mixing]) || of.Model != "film" || of.Host != "cpu0" || of.Task != "film" {
 			t.Errorf("%+v: qualities %v, want %v", of, got, want[of.Mixing])
 		}
 	}
-	if s := list[0].Sizes[0].Strategies[2]; s.Strategy["tvlt-audio"] != 1 || s.Strategy["tvlt-audio-video"] != 1 || math.Abs(s.MS-36.36) > 0.01 {
+	if s := list[0].Sizes[0].Strategies[3]; s.Strategy["film-audio"] != 1 || s.Strategy["film-audio-video"] != 1 || math.Abs(s.MS-80) > 1e-9 {
 		t.Errorf("%+v", s)
 	}
 	names, err := (&checkpoints.Store{Path: store}).Tables()
-	if err != nil || !slices.Equal(names, []string{"tvlt@gpu0 mixed", "tvlt@gpu0 uniform"}) {
+	if err != nil || !slices.Equal(names, []string{"film@cpu0 mixed", "film@cpu0 uniform"}) {
 		t.Errorf("stored %v, %v", names, err)
 	}
 }
@@ -93,10 +117,10 @@ func TestPlanOfAScenario(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 40}]}`)
-	text, err := order("plan", "--in", path, "--scenario", "mosel-tvlt")
+	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.71, "deadline": 85}]}`)
+	text, err := order("plan", "--in", path, "--scenario", filed(t))
 	var p Planned
-	if err != nil || json.Unmarshal([]byte(text), &p) != nil || len(p.Jobs) != 1 || p.Jobs[0].Strategy["tvlt-audio"] != 1 || p.Jobs[0].Strategy["tvlt-audio-video"] != 1 {
+	if err != nil || json.Unmarshal([]byte(text), &p) != nil || len(p.Jobs) != 1 || p.Jobs[0].Strategy["film-audio"] != 1 || p.Jobs[0].Strategy["film-audio-video"] != 1 {
 		t.Errorf("%s%v", text, err)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -109,7 +133,7 @@ func TestPlanOfAScenario(t *testing.T) {
 		}
 	}
 	write(`{"jobs": [{"id": "1", "size": 2, "min_quality": 0.81, "deadline": 40}]}`)
-	if _, err := order("plan", "--in", path, "--scenario", "mosel-tvlt"); err == nil || !strings.HasSuffix(err.Error(), `job "1": min_quality: 0.81 is above every option; the best has 0.8`) {
+	if _, err := order("plan", "--in", path, "--scenario", filed(t)); err == nil || !strings.HasSuffix(err.Error(), `job "1": min_quality: 0.81 is above every option; the best has 0.8`) {
 		t.Errorf("floor: %v", err)
 	}
 	write(figure2)
