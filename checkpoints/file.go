@@ -40,8 +40,7 @@ func (s *Store) view(op func(*tx) error) error {
 		return err
 	}
 	return s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
-		s.warn(lost(metaPages(file, db.Info().PageSize)))
-		if err := s.verify(db, file); err != nil {
+		if err := s.look(db, file); err != nil {
 			return err
 		}
 		return db.View(func(b *bbolt.Tx) error {
@@ -54,6 +53,12 @@ func (s *Store) view(op func(*tx) error) error {
 	})
 }
 
+// look warns of a damaged meta page, which the next write covers up, and verifies the file.
+func (s *Store) look(db *bbolt.DB, file *os.File) error {
+	s.warn(lost(metaPages(file, db.Info().PageSize)))
+	return s.verify(db, file)
+}
+
 // update runs op and stores what it did, all of it or nothing. No store is
 // ErrNotFound.
 func (s *Store) update(op func(*tx) error) error {
@@ -63,11 +68,7 @@ func (s *Store) update(op func(*tx) error) error {
 	deadline := time.Now().Add(s.timeout())
 	// bbolt trusts what it opens for writing, and writes by it. What a writer
 	// leaves behind is sound, so that one which comes between does no harm.
-	look := func(db *bbolt.DB, file *os.File) error {
-		s.warn(lost(metaPages(file, db.Info().PageSize))) // which this write covers up
-		return s.verify(db, file)
-	}
-	if err := s.open(false, s.timeout(), look); err != nil {
+	if err := s.open(false, s.timeout(), s.look); err != nil {
 		return err
 	}
 	return s.open(true, max(time.Until(deadline), 1), func(db *bbolt.DB, _ *os.File) error {

@@ -170,19 +170,10 @@ func (s *Store) Backup(to string, force bool) (size int64, err error) {
 	if same(s.Path, to) {
 		return 0, fmt.Errorf("cannot back up store %s to itself", s.Path)
 	}
-	err = s.open(false, s.timeout(), func(db *bbolt.DB, file *os.File) error {
-		s.warn(lost(metaPages(file, db.Info().PageSize)))
-		if err := s.verify(db, file); err != nil {
+	err = s.view(func(t *tx) error {
+		return durable.Replace(to, 0o600, func(w io.Writer) error {
+			size, err = t.root.WriteTo(w)
 			return err
-		}
-		return db.View(func(b *bbolt.Tx) error {
-			if _, err := s.begin(b); err != nil {
-				return err
-			}
-			return durable.Replace(to, 0o600, func(w io.Writer) error {
-				size, err = b.WriteTo(w)
-				return err
-			})
 		})
 	})
 	if err != nil {
