@@ -69,7 +69,7 @@ func (d *Dashboard) Routed(a *serving.Account) {
 	now := d.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.seconds.at(now).chosen[a.Work.Variant]++
+	d.seconds.at(now).Chosen[a.Work.Variant]++
 	if a.Explanation != nil {
 		d.decisions.add(a.Work.Request.ID, d.decision(a))
 	}

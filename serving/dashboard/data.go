@@ -26,7 +26,7 @@ type data struct {
 	Tasks    []taskData       `json:"tasks"`
 	Status   overview.Status  `json:"status"`
 	Policies trial.Policies   `json:"policies"`
-	Seconds  []secondData     `json:"seconds"`
+	Seconds  []second         `json:"seconds"`
 	Recent   []Decision       `json:"decisions"`
 	Revision uint64           `json:"revision"`
 	Limits   map[string]int64 `json:"limits"`

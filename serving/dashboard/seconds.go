@@ -1,21 +1,25 @@
 package dashboard
 
 import (
+	"slices"
 	"time"
 
 	"gearshift/serving"
 	"gearshift/serving/work"
 )
 
-// second counts what happened in one second.
+// second counts what happened in one second, and is what the page gets of it.
 type second struct {
-	at     int64 // Unix time
-	chosen []uint32
+	At     int64    `json:"at"` // Unix time
+	Chosen []uint32 `json:"chosen"`
 	// Requests that ended: their deadlines met and missed, those that the router
 	// or its replicas failed, and those that the router turned away for want of
 	// room.
-	met, missed, failed, rejected uint32
-	utility                       float64
+	Met      uint32  `json:"met"`
+	Missed   uint32  `json:"missed"`
+	Failed   uint32  `json:"failed"`
+	Rejected uint32  `json:"rejected"`
+	Utility  float64 `json:"utility"`
 }
 
 // seconds is a ring of the last ones.
@@ -27,7 +31,7 @@ type seconds struct {
 func newSeconds(variants int) seconds {
 	s := seconds{ring: make([]second, kept)}
 	for i := range s.ring {
-		s.ring[i].chosen = make([]uint32, variants)
+		s.ring[i].Chosen = make([]uint32, variants)
 	}
 	return s
 }
@@ -38,9 +42,9 @@ func (s *seconds) at(now time.Time) *second {
 	t := max(now.Unix(), s.last)
 	s.last = t
 	x := &s.ring[t%kept]
-	if x.at != t {
-		clear(x.chosen)
-		*x = second{at: t, chosen: x.chosen}
+	if x.At != t {
+		clear(x.Chosen)
+		*x = second{At: t, Chosen: x.Chosen}
 	}
 	return x
 }
@@ -49,58 +53,46 @@ func (s *seconds) at(now time.Time) *second {
 func (x *second) over(a *serving.Account) {
 	if a.Job != nil && a.Job.Answered() {
 		if a.Job.Kept {
-			x.met++
+			x.Met++
 		} else {
-			x.missed++
+			x.Missed++
 		}
 		return
 	}
 	if a.Work == nil {
 		switch a.Outcome() {
 		case serving.OutcomeRejected:
-			x.rejected++
+			x.Rejected++
 		case work.Failed.String():
-			x.failed++
+			x.Failed++
 		}
 		return
 	}
-	x.utility += a.Result.Utility
+	x.Utility += a.Result.Utility
 	switch {
 	case a.Result.Met:
-		x.met++
+		x.Met++
 	case a.Result.Judged:
-		x.missed++
+		x.Missed++
 	}
 	switch a.Result.Outcome {
 	case work.Failed, work.TimedOut, work.Panicked:
-		x.failed++
+		x.Failed++
 	}
 }
 
-// secondData is a second as the page gets it.
-type secondData struct {
-	At       int64    `json:"at"`
-	Chosen   []uint32 `json:"chosen"`
-	Met      uint32   `json:"met"`
-	Missed   uint32   `json:"missed"`
-	Failed   uint32   `json:"failed"`
-	Rejected uint32   `json:"rejected"`
-	Utility  float64  `json:"utility"`
-}
-
 // since lists the seconds from a time on in which anything happened.
-func (s *seconds) since(from int64, now time.Time) []secondData {
-	list := []secondData{}
+func (s *seconds) since(from int64, now time.Time) []second {
+	list := []second{}
 	end := max(now.Unix(), s.last)
 	for t := max(from, end-kept+1); t <= end; t++ {
 		x := &s.ring[t%kept]
-		if x.at != t {
+		if x.At != t {
 			continue
 		}
-		list = append(list, secondData{
-			At: t, Chosen: append([]uint32(nil), x.chosen...),
-			Met: x.met, Missed: x.missed, Failed: x.failed, Rejected: x.rejected, Utility: x.utility,
-		})
+		copied := *x
+		copied.Chosen = slices.Clone(x.Chosen)
+		list = append(list, copied)
 	}
 	return list
 }

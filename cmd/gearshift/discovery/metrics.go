@@ -72,14 +72,8 @@ func total(family *dto.MetricFamily, id string) (sum float64) {
 		if name, ok := labelsOf(sample)["model_name"]; ok && name != id {
 			continue
 		}
-		switch {
-		case sample.Counter != nil:
-			sum += sample.Counter.GetValue()
-		case sample.Gauge != nil:
-			sum += sample.Gauge.GetValue()
-		case sample.Untyped != nil:
-			sum += sample.Untyped.GetValue()
-		}
+		// A sample is of one type, and the values of the others are zero.
+		sum += sample.GetCounter().GetValue() + sample.GetGauge().GetValue() + sample.GetUntyped().GetValue()
 	}
 	return sum
 }

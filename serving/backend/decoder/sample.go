@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -61,15 +62,7 @@ func (s *sampling) nucleus(mass float64) int64 {
 	for i := range s.weights {
 		s.order = append(s.order, int32(i))
 	}
-	slices.SortStableFunc(s.order, func(a, b int32) int {
-		switch wa, wb := s.weights[a], s.weights[b]; {
-		case wa > wb:
-			return -1
-		case wa < wb:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(s.order, func(a, b int32) int { return cmp.Compare(s.weights[b], s.weights[a]) })
 	kept, held := 0, 0.0
 	for kept < len(s.order) && (kept == 0 || held < mass) {
 		held += s.weights[s.order[kept]]

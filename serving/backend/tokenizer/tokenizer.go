@@ -150,10 +150,7 @@ func (t *Tokenizer) vocabulary(f *file) error {
 		return fmt.Errorf("its tokens are numbered up to %d, and there are %d of them", t.size-1, len(f.Model.Vocabulary)+len(f.Added))
 	}
 	t.bytes = make([]string, t.size)
-	byLetter := map[rune]byte{}
-	for b, letter := range letters() {
-		byLetter[letter] = byte(b)
-	}
+	byLetter := bytesByLetter()
 	for text, id := range f.Model.Vocabulary {
 		raw, ok := spell(text, byLetter)
 		if id < 0 {
@@ -205,6 +202,15 @@ func letters() (all [256]rune) {
 	return all
 }
 
+// bytesByLetter returns the byte that each letter stands for.
+func bytesByLetter() map[rune]byte {
+	by := map[rune]byte{}
+	for b, letter := range letters() {
+		by[letter] = byte(b)
+	}
+	return by
+}
+
 // spell is the bytes that the letters stand for.
 func spell(text string, byLetter map[rune]byte) (string, bool) {
 	var raw []byte
@@ -232,10 +238,7 @@ func (t *Tokenizer) merges(text json.RawMessage) error {
 			pairs = append(pairs, [2]string{a, b})
 		}
 	}
-	byLetter := map[rune]byte{}
-	for b, letter := range letters() {
-		byLetter[letter] = byte(b)
-	}
+	byLetter := bytesByLetter()
 	for i, p := range pairs {
 		a, okA := spell(p[0], byLetter)
 		b, okB := spell(p[1], byLetter)
