@@ -34,7 +34,7 @@ func decide(b *testing.B, engine string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
+	core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func logOf(t *testing.T, s *scenario.Scenario, n int, rate float64, choose func(
 	path := filepath.Join(t.TempDir(), "experience.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := serverapp.NewCore(s, log)
+		core, err := serverapp.NewCore(s, s.Serving.Fallback, log)
 		if err == nil {
 			err = choose(core)
 		}

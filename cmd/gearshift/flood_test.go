@@ -74,7 +74,7 @@ func (x flood) run(t *testing.T) *flooded {
 	f := &flooded{variants: map[string]int{}, sheds: map[string]int{}, retry: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		core, err := serverapp.NewCore(x.scenario, log)
+		core, err := serverapp.NewCore(x.scenario, x.scenario.Serving.Fallback, log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func newDrive(t *testing.T, balancer string, slowStart time.Duration) *drive {
 		t.Fatal(err)
 	}
 	s.Serving.Balancer = balancer
-	core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
+	core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

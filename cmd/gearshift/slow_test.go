@@ -157,7 +157,7 @@ func TestASlowEngineLosesTraffic(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Serving.Balancer = balancer
-				core, err := serverapp.NewCore(s, slog.New(slog.DiscardHandler))
+				core, err := serverapp.NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"gearshift/cmd/gearshift/scenario"
 	"gearshift/router/profile"
 )
 
@@ -164,11 +165,5 @@ func (f *Fleet) requests() (prompt, output lengths) {
 	return prompt, output
 }
 
-// tidy is x to three digits, as people write numbers.
-func tidy(x float64) float64 {
-	if x == 0 {
-		return 0
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-2)
-	return math.Round(math.Round(x/unit)*unit*1e9) / 1e9
-}
+// tidy returns x to three digits, as people write numbers.
+func tidy(x float64) float64 { return scenario.Round(x, 3) }

@@ -76,7 +76,7 @@ func variantNames(s *scenario.Scenario) []string {
 func (g *GPU) tasks(b *strings.Builder, base *scenario.Scenario) {
 	theirs, _ := base.Models[len(base.Models)-1].Step(1, 1, usualContext, 0)
 	ours, _ := g.Fits[len(g.Fits)-1].Profile.Step(1, 1, usualContext, 0)
-	deadline := func(ms float64) float64 { return digits(ms/theirs*ours, 3) }
+	deadline := func(ms float64) float64 { return scenario.Round(ms/theirs*ours, 3) }
 	if slices.Equal(g.Variants(), variantNames(base)) {
 		fmt.Fprintf(b, "\n# Tasks and quality as %s has them. Guess: the deadline, per output token, is the same multiple of\n# the largest variant's step alone as there.\ntasks:\n", lender)
 		for _, t := range base.Tasks {
@@ -88,7 +88,7 @@ func (g *GPU) tasks(b *strings.Builder, base *scenario.Scenario) {
 		if len(g.Fits) == 1 {
 			return 1
 		}
-		return digits(0.6+0.4*float64(i)/float64(len(g.Fits)-1), 2)
+		return scenario.Round(0.6+0.4*float64(i)/float64(len(g.Fits)-1), 2)
 	}
 	fmt.Fprintf(b, "\n# Guess: one task, even steps of quality, and a deadline per output token that is the same multiple\n# of the largest variant's step alone as in %s.\ntasks:\n  - {name: chat, deadline_ms: %g, quality: {%s}}\n", lender, deadline(base.Tasks[0].DeadlineMS), g.qualities(even))
 }
@@ -99,15 +99,6 @@ func (g *GPU) qualities(of func(i int) float64) string {
 		list = append(list, fmt.Sprintf("%s: %g", v, of(i)))
 	}
 	return strings.Join(list, ", ")
-}
-
-// digits rounds to so many significant digits.
-func digits(x float64, n int) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', n, 64), 64)
-	if err != nil {
-		return x
-	}
-	return rounded
 }
 
 // deviceMemory returns the device's memory, or the machine's where that is the device.

@@ -100,14 +100,14 @@ func (s *Scenario) assume() {
 	if a.observation {
 		s.Training.Observation = s.assumedObservation(rate)
 	}
-	scale := min(100, max(0.01, round(rate/paperRate, 2)))
+	scale := min(100, max(0.01, Round(rate/paperRate, 2)))
 	if a.scale {
 		s.Evaluation.RateScale = Scale(scale)
 	}
 	if a.rates {
 		rates := slices.Clone(s.Evaluation.StableRates)
 		for i := range rates {
-			rates[i] = round(rates[i]*scale, 2)
+			rates[i] = Round(rates[i]*scale, 2)
 		}
 		s.Evaluation.StableRates = rates
 	}
@@ -115,9 +115,9 @@ func (s *Scenario) assume() {
 
 // assumedLoad spans from next to nothing to more than the fleet can answer in time.
 func assumedLoad(rate float64) workloads.Load {
-	most := min(1e5, max(0.02, round(1.25*rate, 2)))
+	most := min(1e5, max(0.02, Round(1.25*rate, 2)))
 	return workloads.Load{
-		MinRate: max(0.01, round(most/200, 2)), MaxRate: most, UniformShare: 0.25,
+		MinRate: max(0.01, Round(most/200, 2)), MaxRate: most, UniformShare: 0.25,
 		MinPhase: 5, MaxPhase: 30, MinPhaseRequests: 250, KnownShare: 0.3,
 	}
 }
@@ -128,7 +128,7 @@ func (s *Scenario) assumedObservation(rate float64) []observation.Feature {
 	for i := range ones {
 		ones[i] = 1
 	}
-	rates := []float64{round(max(rate/2.5, 0.01), 2)}
+	rates := []float64{Round(max(rate/2.5, 0.01), 2)}
 	smoothed := slices.Repeat(rates, len(fleet.RateHorizons))
 	features := []observation.Feature{
 		{Kind: observation.Advice, Rule: s.BestRule()},
@@ -161,7 +161,7 @@ func (s *Scenario) deadlineFeatures(ones []float64) (features []observation.Feat
 		}
 		if longest > 0 {
 			features = append(features, observation.Feature{Kind: kind.forecast, Scale: ones},
-				observation.Feature{Kind: kind.deadline, Scale: []float64{round(longest/1000, 2)}})
+				observation.Feature{Kind: kind.deadline, Scale: []float64{Round(longest/1000, 2)}})
 		}
 	}
 	return features
@@ -173,14 +173,14 @@ func (s *Scenario) batchScales() []float64 {
 	scales := make([]float64, len(s.Variants))
 	caps := s.Capacities(s.meanDeadline())
 	for i, p := range s.placedReplicas() {
-		scales[p.variant] = max(1, scales[p.variant], round(float64(caps[i].Batch)/2, 2))
+		scales[p.variant] = max(1, scales[p.variant], Round(float64(caps[i].Batch)/2, 2))
 	}
 	return scales
 }
 
-// round is x to so many digits, so that what is derived reads as if written and does
+// Round returns x to so many significant digits, so that what is derived reads as if written and does
 // not hang on the last bits of a sum.
-func round(x float64, digits int) float64 {
+func Round(x float64, digits int) float64 {
 	if x == 0 {
 		return 0
 	}

@@ -73,7 +73,7 @@ func (w *warner) rewards() {
 
 // plain returns a number for a message: three digits.
 func plain(x float64) string {
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.6f", round(x, 3)), "0"), ".")
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.6f", Round(x, 3)), "0"), ".")
 }
 
 // byVariant returns the capacity of each variant on a host, under a deadline.
@@ -251,9 +251,9 @@ const paperPeak = 48
 
 func (w *warner) wanted(key string, fleet float64) string {
 	if key == "evaluation.rate_scale" {
-		return plain(round(fleet/paperRate, 2))
+		return plain(Round(fleet/paperRate, 2))
 	}
-	return "up to " + plain(round(1.25*fleet, 2))
+	return "up to " + plain(Round(1.25*fleet, 2))
 }
 
 // gaps warns of the one quality that a file leaves out, of all tasks and variants: it may have

@@ -26,13 +26,8 @@ import (
 	"gearshift/workloads"
 )
 
-// NewCore returns the router with the scenario's fallback and no policy yet.
-func NewCore(s *scenario.Scenario, log *slog.Logger) (*router.Core, error) {
-	return newCore(s, s.Serving.Fallback, log)
-}
-
-// newCore is NewCore with another fallback.
-func newCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
+// NewCore returns the router with a rule as its fallback and no policy yet.
+func NewCore(s *scenario.Scenario, rule string, log *slog.Logger) (*router.Core, error) {
 	table := s.ServingTable()
 	rules, err := s.Maker(table)
 	if err != nil {

@@ -17,7 +17,7 @@ var undocumented = map[string]bool{"/assets/{path...}": true, "/admin/dashboard"
 // Each endpoint of a server as it is wired stands in the documentation.
 func TestEndpointsAreDocumented(t *testing.T) {
 	s := tiny(t, "  backend: simulated", "  backend: simulated # as it is")
-	core, err := NewCore(s, slog.New(slog.DiscardHandler))
+	core, err := NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

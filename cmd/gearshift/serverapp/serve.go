@@ -132,7 +132,7 @@ func startRouting(o Options, s *scenario.Scenario, log *slog.Logger) (*Reloader,
 	if err != nil {
 		return nil, err
 	}
-	core, err := newCore(s, fallback.rule, log)
+	core, err := NewCore(s, fallback.rule, log)
 	if err != nil {
 		return nil, err
 	}

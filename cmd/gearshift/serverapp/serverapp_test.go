@@ -53,7 +53,7 @@ func TestBackendsAreThoseOfTheirReplicas(t *testing.T) {
 // One of several routers sees a part of the requests, and decides by the rate of all.
 func TestACoreIsOneOfSeveral(t *testing.T) {
 	rate := func(s *scenario.Scenario) float64 {
-		core, err := NewCore(s, slog.New(slog.DiscardHandler))
+		core, err := NewCore(s, s.Serving.Fallback, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
