@@ -55,6 +55,10 @@ demo: ## Train, evaluate, store, serve and replay a recorded trace: everything, 
 	@scripts/setup.sh build
 	@scripts/demo.sh
 
+.PHONY: demo-modality
+demo-modality: build ## Plan which inputs jobs use, and compare policies of inputs in the simulator (a minute)
+	@scripts/demo-modality.sh
+
 .PHONY: quality
 quality: build ## Train the default preset and make the README's table (SEED=n SEEDS=n)
 	@scripts/quality.sh
@@ -69,7 +73,7 @@ frontier: build ## Utility against time near the peak alone, in frontier-out, an
 	cp frontier-out/frontier.svg docs/frontier.svg
 
 .PHONY: notebooks
-notebooks: ## Execute the notebook on a quick report (DATA=dir: on that one)
+notebooks: ## Execute the notebooks on a quick report (DATA=dir: on that one)
 	@scripts/setup.sh notebooks
 	@[ -n "$(DATA)" ] || { $(MAKE) build && echo "$(MAKE_DATA)" && $(MAKE_DATA); }
 	@scripts/notebooks.sh "$(or $(DATA),notebooks-out/data)"

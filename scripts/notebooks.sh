@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Executes the notebook on the report in the folder given. A copy with its
-# outputs goes to notebooks-out; the notebook itself stays as it is.
+# Executes the notebooks: decision_surface on the report in the folder given, modality on the one
+# that GEARSHIFT_MODALITY_REPORT names, or on a quick one that is made first. Copies with outputs
+# go to notebooks-out; the notebooks themselves stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,6 +33,12 @@ GEARSHIFT_REPORT=$(cd "$data" && pwd)
 export GEARSHIFT_REPORT
 
 mkdir -p "$out"
+modality=${GEARSHIFT_MODALITY_REPORT:-$out/mosel}
+if [ ! -f "$modality/csv/gains.csv" ]; then
+	bin/gearshift paper mosel --quick --seeds 2 --out "$modality"
+fi
+GEARSHIFT_MODALITY_REPORT=$(cd "$modality" && pwd)
+export GEARSHIFT_MODALITY_REPORT
 for notebook in notebooks/*.ipynb; do
 	echo "notebooks: $notebook"
 	"$python" -m nbconvert --log-level=ERROR --to notebook --execute --ExecutePreprocessor.kernel_name=python3 \

@@ -3,7 +3,11 @@ package mosel
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"gearshift/cmd/gearshift/jobtraining"
@@ -123,39 +127,63 @@ func (p *paper) play(ctx context.Context, s setting, with policy) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
-	load, r := p.load(s), &run{}
-	real := s.model.options(1 / cmp.Or(s.faster, 1))
-	for i := range p.seeds {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		seed := workloads.Seed(workloads.Evaluation, uint64(i))
-		arrivals, err := p.draw(s, &load, seed)
-		if err != nil {
-			return nil, err
-		}
-		decides, err := p.decides(with, table, seed)
-		if err != nil {
-			return nil, err
-		}
-		d := modality.NewDispatcher(table, decides)
-		d.Fixed = s.fixed
-		var took, worth float64
-		answered := 0
-		result, err := envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: real, Noise: jobtraining.Noise(s.noise, rand.New(rand.NewPCG(seed, 8)))}, arrivals, func(o envjobs.Outcome) {
-			worth += o.Worth()
-			if !o.Dropped {
-				took += (o.Finished - o.At).Seconds()
-				answered++
+	one := playing{paper: p, setting: s, with: with, table: table, real: s.model.options(1 / cmp.Or(s.faster, 1))}
+	r := &run{results: make([]*envjobs.Result, p.seeds), took: make([]float64, p.seeds), worth: make([]float64, p.seeds)}
+	faults := make([]error, p.seeds)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(p.seeds, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(p.seeds) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				faults[i] = one.play(int(i), r)
 			}
 		})
-		if err != nil {
-			return nil, err
-		}
-		r.results, r.took = append(r.results, result), append(r.took, took/float64(max(1, answered)))
-		r.worth = append(r.worth, worth/float64(max(1, result.Requests)))
+	}
+	all.Wait()
+	if err := errors.Join(append(faults, ctx.Err())...); err != nil {
+		return nil, err
 	}
 	p.played++
 	p.count(p.played, p.plays)
 	return r, nil
+}
+
+// playing is a policy in a setting, whose runs share nothing that changes.
+type playing struct {
+	*paper
+	setting setting
+	with    policy
+	table   *modality.Table   // of the estimates
+	real    []modality.Option // what batches take
+}
+
+// play runs a seed, and writes what comes of it where its number is.
+func (p *playing) play(i int, r *run) error {
+	seed := workloads.Seed(workloads.Evaluation, uint64(i))
+	load := p.load(p.setting)
+	arrivals, err := p.draw(p.setting, &load, seed)
+	if err != nil {
+		return err
+	}
+	decides, err := p.decides(p.with, p.table, seed)
+	if err != nil {
+		return err
+	}
+	d := modality.NewDispatcher(p.table, decides)
+	d.Fixed = p.setting.fixed
+	var took, worth float64
+	answered := 0
+	noise := jobtraining.Noise(p.setting.noise, rand.New(rand.NewPCG(seed, 8)))
+	r.results[i], err = envjobs.Run(envjobs.Config{Dispatcher: d, Window: window, Options: p.real, Noise: noise}, arrivals, func(o envjobs.Outcome) {
+		worth += o.Worth()
+		if !o.Dropped {
+			took += (o.Finished - o.At).Seconds()
+			answered++
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.took[i], r.worth[i] = took/float64(max(1, answered)), worth/float64(max(1, r.results[i].Requests))
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // multiples are the constant rates of the sweep, in units of a model's capacity with all
 // inputs.
-var multiples = []float64{0.25, 0.5, 0.75, 0.9, 1, 1.5, 2, 3, 4, 6, 8, 12}
+var multiples = []float64{0.25, 0.5, 0.75, 0.9, 1, 1.5, 2, 3, 4, 6}
 
 // low is the index of the rate that stands for a low load.
 const low = 0
@@ -32,7 +32,7 @@ func (m *model) halved() float64 {
 // sweep is the runs at the constant rates.
 func (p *paper) sweep(ctx context.Context, m *model, deadline time.Duration, faster float64, with int) ([]*run, error) {
 	short := *p
-	short.day = max(3*time.Second, p.day/10)
+	short.day = max(3*time.Second, p.day/20)
 	var list []*run
 	for _, multiple := range multiples {
 		r, err := short.play(ctx, setting{model: m, deadline: deadline, estimate: 1, constant: multiple * m.capacity, faster: faster}, compared[with])
