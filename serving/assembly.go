@@ -41,14 +41,6 @@ func (s *Server) keyed(replica int) bool {
 	return ok && !forwarder.ForwardsAuthorization()
 }
 
-// modelOf is the name by which the replica knows its variant.
-func (s *Server) modelOf(replica int) string {
-	if model := s.backends[replica].Model; model != "" {
-		return model
-	}
-	return s.table.Variants[s.table.Replicas[replica].Variant].Name
-}
-
 // newReply makes what writes to clients.
 func (s *Server) newReply() *reply.Writer {
 	return &reply.Writer{
@@ -60,9 +52,9 @@ func (s *Server) newReply() *reply.Writer {
 // newProxy makes what sends requests to replicas. Trusts reports whether an address is a
 // trusted proxy's.
 func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
-	list := make([]proxy.Backend, len(s.backends))
-	for i, b := range s.backends {
-		list[i] = proxy.Backend{Transport: countedTransport{b.Transport, i}, Model: s.modelOf(i), Timeouts: b.Timeouts, Cut: b.Cut}
+	list := slices.Clone(s.backends)
+	for i := range list {
+		list[i].Transport = countedTransport{list[i].Transport, i}
 	}
 	return proxy.New(proxy.Options{
 		Table: s.table, Backends: list, Settings: s.settings, Clock: s.clock, Log: s.log,
@@ -74,13 +66,9 @@ func (s *Server) newProxy(trusts func(addr string) bool) *proxy.Proxy {
 
 // watchEngines makes what watches the engines, and has them report to the server.
 func (s *Server) watchEngines(m *drift.Monitor) {
-	list := make([]engines.Backend, len(s.backends))
-	for i, b := range s.backends {
-		list[i] = engines.Backend{Transport: b.Transport, Model: s.modelOf(i), Lifecycle: b.Lifecycle}
-	}
 	c := &s.config
 	s.engines = engines.New(engines.Options{
-		Ledger: s.router.Ledger(), Backends: list, Health: c.Watching(), Gauges: c.Gauges,
+		Ledger: s.router.Ledger(), Backends: s.backends, Health: c.Watching(), Gauges: c.Gauges,
 		Lifecycle: c.Lifecycle.Config, DrainTimeout: c.Lifecycle.DrainTimeout,
 		Drift: m, Correct: corrects(c), Clock: s.clock, Log: s.log,
 		Hooks: engines.Hooks{

@@ -4,6 +4,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,6 @@ import (
 	"gearshift/router/fleet"
 	"gearshift/serving/access"
 	"gearshift/serving/admission"
-	"gearshift/serving/agents"
 	"gearshift/serving/catalogue"
 	"gearshift/serving/certificate"
 	"gearshift/serving/config"
@@ -38,7 +38,6 @@ import (
 	"gearshift/serving/responses"
 	"gearshift/serving/running"
 	"gearshift/serving/trial"
-	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
 
@@ -48,23 +47,8 @@ type Config = config.Config
 // AutoModel is the name of the model by which the policy chooses.
 const AutoModel = catalogue.AutoModel
 
-// Backend is what answers for one replica.
-type Backend struct {
-	Transport http.RoundTripper
-	// Model is the name by which the backend knows the variant. Empty is the
-	// variant's own.
-	Model string
-	// Timeouts of this backend's own. Zeros are the server's.
-	Timeouts config.PhaseTimeouts
-	// Lifecycle is how the backend is ordered to load its model. Nil: it cannot be. The
-	// transport is an [agents.Engine] then.
-	Lifecycle agents.Dialect
-	// Context is how many tokens a prompt and its answer may have together. Zero is what
-	// the backend says, if it does.
-	Context int
-	// Cut is what the replica's variant leaves out of messages.
-	Cut wire.Cut
-}
+// Backend is what answers for one replica; see [config.Backend].
+type Backend = config.Backend
 
 // Options is what a Server is made of.
 type Options struct {
@@ -179,6 +163,10 @@ func New(o Options) (*Server, error) {
 	}
 	if len(s.backends) != len(s.table.Replicas) {
 		return nil, fmt.Errorf("cannot make server: %d backends for %d replicas", len(s.backends), len(s.table.Replicas))
+	}
+	for i := range s.backends {
+		b := &s.backends[i]
+		b.Model = cmp.Or(b.Model, s.table.Variants[s.table.Replicas[i].Variant].Name)
 	}
 	if s.table.VariantIndex(AutoModel) >= 0 {
 		return nil, fmt.Errorf("cannot make server: a variant is named %q, which stands for the policy's choice", AutoModel)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"gearshift/internal/faults"
@@ -24,15 +25,9 @@ type PhaseTimeouts struct {
 
 // Or is the timeouts with those that are zero filled in.
 func (t PhaseTimeouts) Or(otherwise PhaseTimeouts) PhaseTimeouts {
-	or := func(d, otherwise time.Duration) time.Duration {
-		if d > 0 {
-			return d
-		}
-		return otherwise
-	}
 	return PhaseTimeouts{
-		Connect: or(t.Connect, otherwise.Connect), Header: or(t.Header, otherwise.Header),
-		FirstToken: or(t.FirstToken, otherwise.FirstToken), Idle: or(t.Idle, otherwise.Idle),
+		Connect: cmp.Or(t.Connect, otherwise.Connect), Header: cmp.Or(t.Header, otherwise.Header),
+		FirstToken: cmp.Or(t.FirstToken, otherwise.FirstToken), Idle: cmp.Or(t.Idle, otherwise.Idle),
 	}
 }
 

@@ -19,20 +19,12 @@ import (
 	"gearshift/router/health"
 	"gearshift/router/signals"
 	"gearshift/serving/agents"
+	"gearshift/serving/config"
 	"gearshift/serving/gauges"
 	"gearshift/serving/probes"
 )
 
-// Backend is what answers for one replica.
-type Backend struct {
-	Transport http.RoundTripper
-	// Model is the name by which its server knows the model.
-	Model string
-	// Lifecycle is how its engine is ordered to load its model. Nil: it cannot be.
-	Lifecycle agents.Dialect
-}
-
-// Prober is what a [Backend]'s transport may be as well: a server that can be
+// Prober is what a [config.Backend]'s transport may be as well: a server that can be
 // asked for its health and its gauges.
 type Prober interface {
 	// Get asks for a path of the server's own, on a new connection. The caller
@@ -46,7 +38,7 @@ type Prober interface {
 type Options struct {
 	Ledger *fleet.Ledger
 	// Backends of the replicas, in the table's order.
-	Backends  []Backend
+	Backends  []config.Backend
 	Health    health.Config
 	Gauges    gauges.Config
 	Lifecycle agents.Config
@@ -175,7 +167,7 @@ func rootOf(p Prober) string {
 
 // addressOf is where the backend is connected to, host:port, and the host alone;
 // both are empty of one within this process.
-func addressOf(b Backend) (address, host string) {
+func addressOf(b config.Backend) (address, host string) {
 	p, ok := b.Transport.(Prober)
 	if !ok {
 		return "", ""

@@ -5,7 +5,6 @@ package proxy
 
 import (
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -18,17 +17,6 @@ import (
 	"gearshift/serving/wire"
 	"gearshift/serving/work"
 )
-
-// Backend is what answers for one replica.
-type Backend struct {
-	Transport http.RoundTripper
-	// Model is the name by which the backend knows the replica's variant.
-	Model string
-	// Timeouts of this backend's own. Zeros are the server's.
-	Timeouts config.PhaseTimeouts
-	// Cut is what the replica's variant leaves out of messages.
-	Cut wire.Cut
-}
 
 // Health receives how replicas answer. Times are of when an attempt was sent.
 type Health interface {
@@ -59,7 +47,7 @@ type Metrics interface {
 type Options struct {
 	Table *fleet.Table
 	// Backends of the replicas, in the table's order.
-	Backends []Backend
+	Backends []config.Backend
 	// Settings are those in force.
 	Settings func() *config.Config
 	Clock    work.Clock
@@ -103,7 +91,7 @@ func New(o Options) *Proxy {
 	return &Proxy{
 		Options: o, abilities: abilities.New(len(Endpoints)), budget: newBudget(o.Settings().Retries),
 		failures: lograte.New(), pending: make([]pending, len(o.Backends)),
-		cuts: slices.ContainsFunc(o.Backends, func(b Backend) bool { return b.Cut != (wire.Cut{}) }),
+		cuts: slices.ContainsFunc(o.Backends, func(b config.Backend) bool { return b.Cut != (wire.Cut{}) }),
 	}
 }
 

@@ -110,7 +110,7 @@ func TestAttempts(t *testing.T) {
 			settings.Retries.Max = c.retries
 			adapter := work.NewAdapter(core, clock)
 			p := proxy.New(proxy.Options{
-				Table: table, Backends: []proxy.Backend{{Transport: c.answers[0]}, {Transport: c.answers[1]}},
+				Table: table, Backends: []config.Backend{{Transport: c.answers[0]}, {Transport: c.answers[1]}},
 				Settings: func() *config.Config { return &settings }, Clock: clock, Log: slog.New(slog.DiscardHandler),
 				Reply: &reply.Writer{
 					Settings: func() *config.Config { return &settings }, Ending: func() bool { return false }, Failed: func(*gin.Context, string) {},
