@@ -39,8 +39,9 @@ vLLM's metrics, so that a router can be tried across real connections without a 
 
   gearshift engine --host gpu0 --addr 127.0.0.1:8101
 
-One process serves all variants of the host by their names, since they contend. Without
---host, every host of the scenario is served, on ports that count up from --addr's.
+One process serves all variants of the host by their names, since they contend; where a
+model's variants share an engine, also the model by its own, in the time of the variant for
+the inputs that a request has. Without --host, every host of the scenario is served, on ports that count up from --addr's.
 "gearshift scenario upstreams" writes a scenario for the router in front of them.
 
 With --model it serves real models instead, by ONNX Runtime, each by its folder's name.
@@ -116,6 +117,7 @@ func serveEngines(ctx context.Context, o engineOptions, stderr io.Writer) error 
 	for i, engines := range hosts {
 		c.Log = slog.New(slog.NewTextHandler(stderr, nil)).With("host", engines.Table.Hosts[0].Name)
 		c.Engines, c.FaultSeed, c.BlockTokens = engines, engines.Seed, s.Engine.BlockTokens
+		c.Shared = sharedModels(s, engines.Table)
 		if c.Memory = int64(o.memory); c.Memory == 0 && len(engines.Table.Models) > 0 {
 			c.Memory = engines.Table.Hosts[0].Memory
 		}
@@ -183,6 +185,26 @@ func enginesOf(s *scenario.Scenario, o engineOptions) ([]backend.SimulatedConfig
 		return nil, fmt.Errorf("--replica %q: there are %s", o.replica, scenario.Names(t.Replicas, func(r fleet.Replica) string { return r.Name }))
 	}
 	return nil, fmt.Errorf("--host %q: there are %s with replicas", o.host, scenario.Names(t.Hosts, func(h fleet.Host) string { return h.Name }))
+}
+
+// sharedModels are the models whose variants share an engine, as far as the replicas of a host are
+// of them. Variants that read images at low detail come last, so that of two with the same inputs
+// the other is used.
+func sharedModels(s *scenario.Scenario, t *fleet.Table) (list []engineserver.Shared) {
+	for _, m := range s.Weights {
+		shared := engineserver.Shared{Name: m.Name, Modalities: m.Modalities}
+		for _, detail := range []string{"", scenario.LowDetail} {
+			for _, r := range t.Replicas {
+				if v := &s.Variants[r.Variant]; r.Worker > 0 && v.Model == m.Name && v.ImageDetail == detail {
+					shared.Combinations = append(shared.Combinations, engineserver.Combination{Variant: v.Name, Modalities: v.Modalities})
+				}
+			}
+		}
+		if len(shared.Combinations) > 0 {
+			list = append(list, shared)
+		}
+	}
+	return list
 }
 
 // engineConfig is a fleet of one host with the chosen of its replicas.

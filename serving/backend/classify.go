@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"time"
 
 	"gearshift/serving/inference"
@@ -123,6 +124,43 @@ func (r *replica) classify(request *http.Request, body []byte) (*http.Response, 
 	return respondJSON(request, a)
 }
 
+// ModalitiesOf names the modalities that a request to classify has: of a list, those of any of its
+// inputs.
+func ModalitiesOf(body []byte) (names []string) {
+	inputs := [][]byte{body}
+	wire.Members(body, func(key []byte, start, end int) bool {
+		if string(key) == "inputs" {
+			inputs = nil
+			wire.Elements(body[start:end], func(input []byte) { inputs = append(inputs, input) })
+		}
+		return true
+	})
+	for _, in := range inputs {
+		_, there := simulatedLabel(in)
+		for _, name := range there {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// TensorModalities names those of the modalities that the tensors of a request of the Open
+// Inference Protocol are of. Other tensors are of none.
+func TensorModalities(h http.Header, body []byte, of []string) (names []string, err error) {
+	q, err := inference.ReadRequest(h, body)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range of {
+		if slices.ContainsFunc(q.Inputs, func(t inference.Tensor) bool { return inference.ModalityOf(t.Name, of) == i }) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // simulatedLabel is the class of an input, and the modalities that it has.
 func simulatedLabel(input []byte) (label int, modalities []string) {
 	hash := fnv.New32a()
@@ -154,6 +192,22 @@ func SimulatedSignature() Signature {
 		},
 		Outputs: []TensorType{{Name: "logits", Datatype: Float32, Shape: []int64{-1, simulatedClasses}}},
 	}
+}
+
+// Of leaves the signature the tensors of the modalities, and names one for each modality that has
+// none.
+func (s Signature) Of(modalities []string) Signature {
+	var inputs []TensorType
+	for i, name := range modalities {
+		j := slices.IndexFunc(s.Inputs, func(t TensorType) bool { return inference.ModalityOf(t.Name, modalities) == i })
+		if j < 0 {
+			inputs = append(inputs, TensorType{Name: name, Datatype: Float32, Shape: []int64{-1, -1}})
+		} else {
+			inputs = append(inputs, s.Inputs[j])
+		}
+	}
+	s.Inputs = inputs
+	return s
 }
 
 // infer answers a request of the Open Inference Protocol by tensors of any names.

@@ -29,7 +29,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, wire.Error{Type: wire.InvalidRequest, Code: "incomplete_body", Message: "cannot read the body: " + err.Error()})
 		return
 	}
-	lease, status, fault := s.lease(body)
+	lease, status, fault := s.lease(r.URL.Path, body)
 	if fault != nil {
 		fail(w, status, *fault)
 		return
@@ -95,8 +95,9 @@ func (s *Server) keptResponse(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, missing.Body)
 }
 
-// lease takes one on the model that the body asks for.
-func (s *Server) lease(body []byte) (lease *repository.Lease, status int, fault *wire.Error) {
+// lease takes one on the model that the body asks for, or on the variant of it for what the body
+// has.
+func (s *Server) lease(path string, body []byte) (lease *repository.Lease, status int, fault *wire.Error) {
 	request, err := wire.ParseRequest(body)
 	var e wire.Error
 	switch {
@@ -105,10 +106,16 @@ func (s *Server) lease(body []byte) (lease *repository.Lease, status int, fault 
 	case err != nil:
 		return nil, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Message: err.Error()}
 	}
-	if lease, err = s.models.Acquire(request.Model); err == nil {
+	name := request.Model
+	if m := s.sharedNamed(name); m != nil {
+		if name, err = m.answers(path, request); err != nil {
+			return nil, http.StatusBadRequest, &wire.Error{Type: wire.InvalidRequest, Code: "input_missing", Message: err.Error()}
+		}
+	}
+	if lease, err = s.models.Acquire(name); err == nil {
 		return lease, 0, nil
 	}
-	status, e = s.unavailable(request.Model, err)
+	status, e = s.unavailable(name, err)
 	return nil, status, &e
 }
 

@@ -31,6 +31,8 @@ type Config struct {
 	// variant, whose name is the model's to clients; memory and load times are those of the
 	// table's models, if it has any. Observe must be unset.
 	Engines backend.SimulatedConfig
+	// Shared are models with several inputs, whose variants are models of the server.
+	Shared []Shared
 	// Source, if set, has other models, and Engines is not used.
 	Source repository.Source
 	// Memory bounds what loaded models take together, in bytes. Zero is no bound.
@@ -62,13 +64,14 @@ type Server struct {
 	key     string
 	log     *slog.Logger
 	source  repository.Source
+	shared  []Shared
 	created int64 // Unix time
 	mux     *http.ServeMux
 }
 
 // New loads the models that are to be there at the start; Close ends them.
 func New(c Config) (*Server, error) {
-	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), created: time.Now().Unix()}
+	s := &Server{key: c.Key, log: c.Log, faults: newInjector(c.Faults, c.FaultSeed), shared: c.Shared, created: time.Now().Unix()}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -93,7 +96,7 @@ func New(c Config) (*Server, error) {
 		Source: faultySource{source, s.faults, c.Die}, Memory: c.Memory, Observe: s.metrics.observe, Log: s.log,
 	})
 	if err == nil {
-		err = s.load(c.Load)
+		err = errors.Join(s.checkShared(), s.load(c.Load))
 	}
 	for _, name := range warm {
 		err = errors.Join(err, s.models.Sleep(context.Background(), name, repository.Offload, false))
@@ -206,7 +209,7 @@ func (s *Server) authorised(next http.HandlerFunc) http.HandlerFunc {
 // modelNames lists the models that are loaded.
 func (s *Server) modelNames() string {
 	var names []string
-	for _, m := range s.models.Statuses() {
+	for _, m := range s.served() {
 		if m.State == repository.Ready || m.State == repository.Asleep {
 			names = append(names, m.Name)
 		}

@@ -22,7 +22,14 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusBadRequest, err)
 		return
 	}
-	lease, err := s.models.Acquire(m.Name)
+	variant := m.Name
+	if shared := s.sharedNamed(m.Name); shared != nil {
+		if variant, err = shared.infers(r.Header, body); err != nil {
+			failV2(w, http.StatusBadRequest, err)
+			return
+		}
+	}
+	lease, err := s.models.Acquire(variant)
 	if err != nil {
 		failV2(w, statusOf(err, http.StatusNotFound), err)
 		return

@@ -22,7 +22,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
 	}{Object: "list", Data: []model{}}
-	for _, m := range s.models.Statuses() {
+	for _, m := range s.served() {
 		if m.State != repository.Ready && m.State != repository.Asleep {
 			continue
 		}

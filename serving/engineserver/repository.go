@@ -156,7 +156,7 @@ func (s *Server) modelReady(w http.ResponseWriter, r *http.Request) {
 
 // asked is the model of the path.
 func (s *Server) asked(r *http.Request) (repository.Status, error) {
-	m, err := s.models.Status(r.PathValue("model"))
+	m, err := s.status(r.PathValue("model"))
 	if asked := r.PathValue("version"); err == nil && asked != "" && asked != version(m) {
 		err = fmt.Errorf("the model %q has no version %q; there is %s", m.Name, asked, version(m))
 	}
@@ -177,7 +177,12 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusNotFound, err)
 		return
 	}
-	lease, err := s.models.Acquire(m.Name)
+	shared := s.sharedNamed(m.Name)
+	variant := m.Name
+	if shared != nil {
+		variant = shared.Combinations[0].Variant
+	}
+	lease, err := s.models.Acquire(variant)
 	if err != nil {
 		failV2(w, statusOf(err, http.StatusBadRequest), err)
 		return
@@ -186,6 +191,9 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) {
 	signature := backend.Signature{Platform: "gearshift_simulated", Inputs: []backend.TensorType{}, Outputs: []backend.TensorType{}}
 	if d, ok := lease.Engine.(backend.Described); ok {
 		signature = d.Signature()
+		if shared != nil {
+			signature = signature.Of(shared.Modalities)
+		}
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Name     string   `json:"name"`

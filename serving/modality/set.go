@@ -6,10 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	rm "gearshift/router/modality"
+	"gearshift/serving/inference"
 )
 
 // set is a model as it is planned: each option of each task is one of the planner's.
@@ -154,12 +154,6 @@ func (s *set) named(mask uint64) []string {
 	return names
 }
 
-// known tensors of our own engines, by which a tensor is of a modality without being named so.
-var knownTensors = map[string]string{
-	"input_ids": "text", "attention_mask": "text", "token_type_ids": "text",
-	"pixel_values": "image", "input_values": "audio", "input_features": "audio", "pixel_values_videos": "video",
-}
-
 // modality is the index of the modality that the tensor is of; −1 if it is of none.
 func (s *set) modality(tensor string) int {
 	if s.Tensors != nil {
@@ -168,12 +162,7 @@ func (s *set) modality(tensor string) int {
 		}
 		return -1
 	}
-	for i, name := range s.Modalities {
-		if tensor == name || strings.HasPrefix(tensor, name+"_") {
-			return i
-		}
-	}
-	return slices.Index(s.Modalities, knownTensors[tensor])
+	return inference.ModalityOf(tensor, s.Modalities)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
