@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"gearshift/internal/splitmix"
 	"gearshift/router/fleet"
 )
 
@@ -237,14 +238,8 @@ func (d *Decision) try(choice *Choice, r *fleet.Request, random uint64) {
 }
 
 // routes reports whether the request is in the trial's share. It mixes the ID so that
-// consecutive IDs fall evenly (the finaliser of splitmix64).
-func (t *trial) routes(id uint64) bool {
-	x := id + t.salt
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	x ^= x >> 31
-	return float64(x>>11)/(1<<53) < t.share
-}
+// consecutive IDs fall evenly.
+func (t *trial) routes(id uint64) bool { return splitmix.Unit(splitmix.Mix(id+t.salt)) < t.share }
 
 func (t *trial) fault(reason string) {
 	for i, known := range trialFaults {

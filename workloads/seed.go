@@ -1,6 +1,10 @@
 package workloads
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"gearshift/internal/splitmix"
+)
 
 // Domain is a purpose that seeds are drawn for. Seeds of two domains never
 // meet, so nothing is ever evaluated on a workload that it was trained on.
@@ -42,14 +46,5 @@ const (
 // the upper half of the generator's 128 bits, and mix is a bijection, so two
 // seeds never share a source; nor do two parts, by the lower half.
 func source(seed uint64, p part) *rand.Rand {
-	return rand.New(rand.NewPCG(mix(seed), mix(seed^mix(uint64(p)))))
-}
-
-// mix returns the splitmix64 step: a bijection on 64 bits whose results for
-// neighbouring arguments look unrelated.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return rand.New(rand.NewPCG(splitmix.Next(seed), splitmix.Next(seed^splitmix.Next(uint64(p)))))
 }

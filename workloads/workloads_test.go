@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"gearshift/internal/splitmix"
 )
 
 var optShape = Shape{Prompt: optPrompt, Output: optOutput}
@@ -187,7 +189,7 @@ func TestSeeds(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		if x := rng.Uint64(); undo(mix(x)) != x {
+		if x := rng.Uint64(); undo(splitmix.Next(x)) != x {
 			t.Fatalf("mix(%#x) cannot be undone", x)
 		}
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"math"
 	"time"
+
+	"gearshift/internal/splitmix"
 )
 
 // Fingerprint is a hash of all that decides what the host does from now on, the
@@ -17,7 +19,7 @@ func (h *Host) Fingerprint(identity func(id uint64) uint64) uint64 {
 		if e.step.busy {
 			end = h.ends[i]
 		}
-		sum = mix(sum ^ e.fingerprint(end, identity))
+		sum = splitmix.Next(sum ^ e.fingerprint(end, identity))
 	}
 	return sum
 }
@@ -25,12 +27,12 @@ func (h *Host) Fingerprint(identity func(id uint64) uint64) uint64 {
 func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64) uint64 {
 	s := &e.step
 	one := func(q *sequence, generated int, place uint64) uint64 {
-		x := mix(identity(q.id) ^ place<<48)
-		x = mix(x ^ uint64(q.output)<<32 ^ uint64(generated))
+		x := splitmix.Next(identity(q.id) ^ place<<48)
+		x = splitmix.Next(x ^ uint64(q.output)<<32 ^ uint64(generated))
 		// Which of two is the newer counts when one is preempted.
-		x = mix(x ^ (e.admitted - q.order))
+		x = splitmix.Next(x ^ (e.admitted - q.order))
 		if e.batching != nil { // when a batch begins may depend on when its first came
-			x = mix(mix(x^uint64(q.came())) ^ uint64(q.kind()))
+			x = splitmix.Next(splitmix.Next(x^uint64(q.came())) ^ uint64(q.kind()))
 		}
 		return x
 	}
@@ -40,30 +42,21 @@ func (e *Engine) fingerprint(end time.Duration, identity func(id uint64) uint64)
 		sum += one(q, q.generated+int(e.decodes-q.joined), 1)
 	}
 	for i := range s.joining {
-		sum = mix(sum ^ one(&s.joining[i], s.joining[i].generated, 2))
+		sum = splitmix.Next(sum ^ one(&s.joining[i], s.joining[i].generated, 2))
 	}
 	if s.hasPart {
-		sum = mix(sum ^ one(&s.partial, s.partial.generated, 3) ^ uint64(s.prefilled))
+		sum = splitmix.Next(sum ^ one(&s.partial, s.partial.generated, 3) ^ uint64(s.prefilled))
 	}
 	for i := range e.waiting.size {
 		q := *e.waiting.at(i)
 		q.order = e.admitted // it will be admitted again
-		sum = mix(sum ^ one(&q, q.generated, 4))
+		sum = splitmix.Next(sum ^ one(&q, q.generated, 4))
 	}
 	if s.busy && s.decoding {
-		sum = mix(sum ^ 5)
+		sum = splitmix.Next(sum ^ 5)
 	}
 	if s.gathering {
-		sum = mix(sum ^ 6)
+		sum = splitmix.Next(sum ^ 6)
 	}
-	return mix(mix(sum^uint64(end)) ^ math.Float64bits(s.duty()))
-}
-
-// mix is the splitmix64 step, whose results for neighbouring arguments look
-// unrelated.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return splitmix.Next(splitmix.Next(sum^uint64(end)) ^ math.Float64bits(s.duty()))
 }

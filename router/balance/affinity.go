@@ -3,6 +3,7 @@ package balance
 import (
 	"math"
 
+	"gearshift/internal/splitmix"
 	"gearshift/router/fleet"
 )
 
@@ -51,11 +52,5 @@ func (a Affinity) Pick(v *fleet.View, r *fleet.Request, variant int, random uint
 // rendezvous is the score of a replica for a session: the finaliser of SplitMix64
 // (Steele et al. 2014), twice, which leaves no trace of the index's order.
 func rendezvous(session uint64, replica int) uint64 {
-	return mix(session ^ mix(uint64(replica)+0x9e3779b97f4a7c15))
-}
-
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return splitmix.Mix(session ^ splitmix.Next(uint64(replica)))
 }

@@ -6,7 +6,10 @@
 // those who judge policies or train on them.
 package experience
 
-import "gearshift/internal/faults"
+import (
+	"gearshift/internal/faults"
+	"gearshift/internal/splitmix"
+)
 
 // Config is whether, where and how much to log. [DefaultConfig] logs nothing.
 type Config struct {
@@ -60,13 +63,5 @@ func (c *Config) sampled(id, seed uint64) bool {
 	if c.Sample >= 1 {
 		return true
 	}
-	return float64(mix((id-1)/Stretch^seed)>>11)/(1<<53) < c.Sample
-}
-
-// mix scatters a number over all 64 bits (SplitMix64, Steele et al. 2014).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	return splitmix.Unit(splitmix.Next((id-1)/Stretch^seed)) < c.Sample
 }
