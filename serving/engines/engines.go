@@ -129,16 +129,9 @@ func (e *Engines) Metrics() []prometheus.Collector {
 // engineSeed separates the jitter of probes and scrapes from other random numbers.
 const engineSeed = 0x656e67696e6573
 
-// server is one that several replicas may share.
-type server struct {
-	Prober
-	replicas []int
-	models   []string
-}
-
 // servers groups the replicas by the server that they are behind.
-func (e *Engines) servers() []server {
-	var list []server
+func (e *Engines) servers() []probes.Target {
+	var list []probes.Target
 	index := map[string]int{}
 	for i, b := range e.options.Backends {
 		p, ok := b.Transport.(Prober)
@@ -150,9 +143,9 @@ func (e *Engines) servers() []server {
 		if !ok {
 			n = len(list)
 			index[root] = n
-			list = append(list, server{Prober: p})
+			list = append(list, probes.Target{Server: p})
 		}
-		list[n].replicas, list[n].models = append(list[n].replicas, i), append(list[n].models, b.Model)
+		list[n].Replicas, list[n].Models = append(list[n].Replicas, i), append(list[n].Models, b.Model)
 	}
 	return list
 }
@@ -206,11 +199,10 @@ func (e *Engines) siblings() [][]int {
 
 // watch makes the prober and the scraper. They begin with [Engines.Start].
 func (e *Engines) watch() {
-	var targets []probes.Target
+	targets := e.servers()
 	var sources []gauges.Source
-	for _, one := range e.servers() {
-		targets = append(targets, probes.Target{Server: one, Replicas: one.replicas, Models: one.models})
-		sources = append(sources, gauges.Source{Server: one, Replicas: one.replicas, Models: one.models, Loaded: e.loaded})
+	for _, t := range targets {
+		sources = append(sources, gauges.Source{Server: t.Server, Replicas: t.Replicas, Models: t.Models, Loaded: e.loaded})
 	}
 	if len(targets) > 0 {
 		e.health.prober = probes.New(e.options.Health, targets, engineSeed, func(t probes.Target, f health.Finding) {

@@ -43,7 +43,7 @@ func newMetrics(e *Engines) *metrics {
 	}
 	for _, one := range e.servers() {
 		for _, f := range health.Findings {
-			for _, i := range one.replicas {
+			for _, i := range one.Replicas {
 				m.probes.WithLabelValues(m.labels(i, f.String())...)
 			}
 		}
