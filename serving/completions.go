@@ -27,7 +27,7 @@ func (s *Server) complete(c *gin.Context, e *proxy.Endpoint) {
 		if e.Path == modality.ClassifyPath && s.classifyJob(c, body, until) {
 			return
 		}
-		k, fault = s.understand(c.Request.Header, body, s.catalogue.Allowed(access.Granted(c)))
+		k, fault = s.understand(c.Request.Header, body, e, s.catalogue.Allowed(access.Granted(c)))
 	}
 	if fault == nil && e.Stores {
 		fault = s.follow(c, &k)

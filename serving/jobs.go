@@ -100,6 +100,41 @@ func (s *Server) classifyJob(c *gin.Context, body *wire.Buffer, until time.Durat
 	return true
 }
 
+// variantsOf has a bit for each variant that the model's name stands for in a request to classify one
+// input; zero if it is not the name of a model whose inputs are chosen. A variant may have that
+// name itself, and is meant then.
+func (s *Server) variantsOf(e *proxy.Endpoint, model string) (variants uint64) {
+	if !e.Classifies || !s.jobs.On() || len(s.table.Variants) > catalogue.MostVariants || s.table.VariantIndex(model) >= 0 {
+		return 0
+	}
+	for _, name := range s.jobs.VariantsOf(model) {
+		if i := s.table.VariantIndex(name); i >= 0 {
+			variants |= 1 << i
+		}
+	}
+	return variants
+}
+
+// reached refuses a request that names a model of which no variant answers the task with the
+// quality that is asked for.
+func (s *Server) reached(k *call) *wire.Refusal {
+	if k.fleet.Variants == 0 {
+		return nil
+	}
+	answered := false
+	for v := range s.table.Variants {
+		if s.table.Reaches(&k.fleet, v) {
+			return nil
+		}
+		answered = answered || k.fleet.Variants>>v&1 == 1 && s.table.Answers(k.fleet.Task, v)
+	}
+	task := s.table.Tasks[k.fleet.Task].Name
+	if !answered {
+		return wire.Bad(http.StatusBadRequest, "model", "model_not_for_task", fmt.Sprintf("%q does not answer task %q", k.Model, task))
+	}
+	return wire.Bad(http.StatusBadRequest, strings.ToLower(headerMinQuality), "quality_not_found", fmt.Sprintf("no variant of %q has quality %v for task %q", k.Model, k.fleet.MinQuality, task))
+}
+
 // fitInputs leaves one input to classify the variants that need nothing that it lacks.
 func (s *Server) fitInputs(e *proxy.Endpoint, k *call) *wire.Refusal {
 	if !e.Classifies || !s.jobs.On() || len(s.table.Variants) > catalogue.MostVariants {

@@ -192,6 +192,50 @@ func TestSingleInputsGoTheirWay(t *testing.T) {
 	}
 }
 
+// TestASingleInputNamesTheModel: its name stands for the policy's choice among its variants, for its
+// own task and within the floor and the key; elsewhere it stays no model.
+func TestASingleInputNamesTheModel(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"all": {}, "big": {Grants: keys.Grants{Models: []string{"large"}}}})
+	var sent string
+	g := newRig(t, transport(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		sent = string(body)
+		return reply(http.StatusOK, jsonType, io.NopCloser(strings.NewReader(`{"data":[{"label":"single"}]}`))), err
+	}), withPair, withKeys(file), func(o *serving.Options) {
+		m := &o.Modality.Models[0] // without large
+		m.Options, m.Tasks[0].Quality = m.Options[:1], map[string]float64{"small": 0.75}
+		m.Workers[0].Latency, m.Workers[0].Replicas = m.Workers[0].Latency[:1], m.Workers[0].Replicas[:1]
+	})
+	_ = g.core.SetPolicy(chooses(large))
+	all := bearing(secrets["all"])
+	const single = `{"model":"pair","image":"i","audio":"a"}`
+	if w := g.do("POST", classify, single, all...); w.Code != 200 || w.Header().Get("X-Gearshift-Variant") != "small" || !strings.Contains(sent, `"model":"small"`) {
+		t.Errorf("%d, %v, sent %s", w.Code, w.Header(), sent)
+	}
+	if log := g.logs.String(); !strings.Contains(log, "task=copy") {
+		t.Errorf("not of the model's task: %s", log)
+	}
+	if w := g.do("POST", classify, `{"model":"auto","image":"i"}`, all...); w.Header().Get("X-Gearshift-Variant") != "large" {
+		t.Errorf("auto is bound: %v", w.Header())
+	}
+	for _, c := range []struct {
+		path, body, want string
+		header           []string
+	}{
+		{classify, `{"model":"pair","audio":"a"}`, "400 input_missing the input has audio, which is not enough", all},
+		{classify, single, `400 quality_not_found no variant of "pair" has quality 0.9 for task "copy"`, append(all, "X-Gearshift-Min-Quality", "0.9")},
+		{classify, single, "403 model_not_allowed this API key may use no variant of the model; there are auto, large", bearing(secrets["big"])},
+		{classify, `{"model":"pear","image":"i"}`, `404 model_not_found there is no model "pear"`, all},
+		{chat, `{"model":"pair","messages":[{"role":"user","content":"hello"}]}`, `404 model_not_found there is no model "pair"`, all},
+	} {
+		w := g.do("POST", c.path, c.body, c.header...)
+		message, _, _, code := readError(t, w.Body.Bytes())
+		if got := fmt.Sprintf("%d %s %s", w.Code, code, message); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s; want %s", c.body, got, c.want)
+		}
+	}
+}
+
 // TestInference: the Open Inference Protocol at the router, in JSON and with binary tensors.
 func TestInference(t *testing.T) {
 	g := newRig(t, nil, withPair)

@@ -16,6 +16,7 @@ import (
 	"gearshift/serving/browser"
 	"gearshift/serving/config"
 	"gearshift/serving/fields"
+	"gearshift/serving/proxy"
 	"gearshift/serving/wire"
 )
 
@@ -121,9 +122,9 @@ func parse(h http.Header, body []byte) (*wire.Request, error) {
 	return wire.ParseRequest(body)
 }
 
-// understand reads the parameters that route a request, of a client that may know of the
-// allowed variants; zero is all of them.
-func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (call, *wire.Refusal) {
+// understand reads the parameters that route a request to the endpoint, of a client that may know
+// of the allowed variants; zero is all of them.
+func (s *Server) understand(h http.Header, body *wire.Buffer, e *proxy.Endpoint, allowed uint64) (call, *wire.Refusal) {
 	r, err := parse(h, body.Bytes())
 	if err != nil {
 		return call{}, wire.RefusalOf(err)
@@ -131,11 +132,18 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 	r.In(body)
 	k := call{Request: r}
 	var fault *wire.Refusal
-	if k.variant, fault = s.catalogue.Variant(r.Model, allowed); fault != nil {
+	name := r.Model
+	if k.fleet.Variants = s.variantsOf(e, name); k.fleet.Variants != 0 {
+		name = AutoModel
+	}
+	if k.variant, fault = s.catalogue.Variant(name, allowed); fault != nil {
 		return k, fault
 	}
 	if k.fleet.Task, fault = s.catalogue.Task(h, r.Task, k.variant); fault != nil {
 		return k, fault
+	}
+	if k.fleet.Variants != 0 && fields.Get(h, "X-Gearshift-Task") == "" && s.table.TaskIndex(r.Task) < 0 {
+		k.fleet.Task = s.table.TaskIndex(s.jobs.Task(r.Model, s.table.Tasks[k.fleet.Task].Name))
 	}
 	if fault = s.catalogue.Answers(k.fleet.Task, k.variant); fault != nil {
 		return k, fault
@@ -150,6 +158,9 @@ func (s *Server) understand(h http.Header, body *wire.Buffer, allowed uint64) (c
 		return k, fault
 	}
 	if k.fleet.MinQuality, fault = s.catalogue.MinQuality(h, k.fleet.Task, k.variant); fault != nil {
+		return k, fault
+	}
+	if fault = s.reached(&k); fault != nil {
 		return k, fault
 	}
 	k.prompt, k.fleet.Session = r.Prompt(), session(s.config.Affinity, h)

@@ -36,6 +36,10 @@ func TestJobsOverConnections(t *testing.T) {
 	if status, _, text := s.ask(t, "POST", "/v2/models/digits/infer", tensors); status != http.StatusOK || !strings.Contains(text, `"strategy":"digits-image=2"`) {
 		t.Errorf("tensors: status %d, %s", status, text)
 	}
+	const single = `{"model":"digits","audio":"` + tinyWAV + `"}`
+	if status, header, text := s.ask(t, "POST", "/v1/gearshift/classify", single); status != http.StatusOK || header.Get("X-Gearshift-Variant") != "digits-audio" {
+		t.Errorf("a single input: status %d, %v, %s", status, header, text)
+	}
 	if status, _, text := s.ask(t, "GET", "/v2/models/digits", ""); status != http.StatusOK || !strings.Contains(text, `"name":"digits"`) || !strings.Contains(text, `"pixel_values"`) {
 		t.Errorf("metadata: status %d, %s", status, text)
 	}

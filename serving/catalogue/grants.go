@@ -61,12 +61,17 @@ func (k *Catalogue) Allowed(g keys.Grants) (variants uint64) {
 	return variants
 }
 
-// Permit bounds the request to the models that its key may use. Variant is [work.Auto], or
-// pinned.
+// Permit bounds the request to the models that its key may use, among those that it is bound to
+// already. Variant is [work.Auto], or pinned.
 func (k *Catalogue) Permit(g keys.Grants, r *fleet.Request, variant int) *wire.Refusal {
-	r.Variants = k.Allowed(g)
-	if r.Variants == 0 {
+	allowed, bound := k.Allowed(g), r.Variants
+	if allowed == 0 {
 		return nil
+	}
+	if r.Variants = allowed; bound != 0 {
+		if r.Variants &= bound; r.Variants == 0 {
+			return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", "this API key may use no variant of the model; "+k.modelNames(allowed))
+		}
 	}
 	if variant != work.Auto && r.Variants>>variant&1 == 0 {
 		return wire.Bad(http.StatusForbidden, "model", "model_not_allowed", fmt.Sprintf("this API key may not use %q; %s", k.table.Variants[variant].Name, k.modelNames(r.Variants)))

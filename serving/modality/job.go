@@ -85,6 +85,18 @@ func (s *Service) Serves(name, task string) bool {
 	return m != nil
 }
 
+// VariantsOf names the options of the model of the name, if it is one of these.
+func (s *Service) VariantsOf(name string) (variants []string) {
+	for _, m := range s.models {
+		if m.Name == name {
+			for i := range m.Options {
+				variants = append(variants, m.Options[i].Variant)
+			}
+		}
+	}
+	return variants
+}
+
 // Task is the task that a request means which names this one: itself, if the model that it names
 // answers it, or else the model's first.
 func (s *Service) Task(name, task string) string {
