@@ -245,7 +245,7 @@ var table = []room{
 	{"cmd/gearshift/discovery", []string{"cmd/gearshift/draft", "serving/loadgen"},
 		"it asks engines and returns facts; draft makes the scenario"},
 	{"cmd/gearshift/policies", []string{
-		"cmd/gearshift/scenario", "router/fleet", "router/nn", "router/policy", "workloads",
+		"cmd/gearshift/scenario", "router/fleet", "router/modality", "router/nn", "router/policy", "workloads",
 		"env", "env/objective", "env/evaluation", "env/planner", "checkpoints"},
 		"a reference becomes a policy in the same way whoever asks: it knows no learner and no server"},
 	{"cmd/gearshift/gate", []string{

@@ -33,14 +33,23 @@ type Network struct {
 	Seen []float32
 }
 
+// Validate reports whether the network is one of a chooser's observations and actions. These
+// do not depend on a model's options, so that one network serves any.
+func (n *Network) Validate() error {
+	if in, out := n.Weights.Inputs(), n.Weights.Outputs(); in != Observed || out != Actions {
+		return fmt.Errorf("the network maps %d inputs to %d values; want %d and %d", in, out, Observed, Actions)
+	}
+	if k := len(n.Seen); k != 0 && k != Observed {
+		return fmt.Errorf("the range of %d inputs is known; want %d or none", k, Observed)
+	}
+	return nil
+}
+
 // NewLearned makes the policy. It is an error if the network is not one of a chooser's
 // observations and actions.
 func NewLearned(t *Table, n Network) (*Learned, error) {
-	if in, out := n.Weights.Inputs(), n.Weights.Outputs(); in != Observed || out != Actions {
-		return nil, fmt.Errorf("cannot make policy: learned: the network maps %d inputs to %d values; want %d and %d", in, out, Observed, Actions)
-	}
-	if k := len(n.Seen); k != 0 && k != Observed {
-		return nil, fmt.Errorf("cannot make policy: learned: the range of %d inputs is known; want %d or none", k, Observed)
+	if err := n.Validate(); err != nil {
+		return nil, fmt.Errorf("cannot make policy: learned: %w", err)
 	}
 	return &Learned{
 		Chooser: NewChooser(t, n.Caution), network: n.Weights.Banded(), seen: n.Seen,

@@ -46,6 +46,22 @@ func Named(name string, t *Table, rng *rand.Rand) (Policy, error) {
 	return nil, CheckName(name)
 }
 
+// IsStored reports whether a configuration's name is that of a stored policy: NAME@VERSION,
+// NAME@ALIAS or store:NAME.
+func IsStored(name string) bool {
+	return strings.Contains(name, "@") || strings.HasPrefix(name, "store:")
+}
+
+// Trained makes the policy of a network for a worker that runs.
+func Trained(t *Table, n Network) (Policy, error) {
+	p, err := NewLearned(t, n)
+	if err != nil {
+		return nil, err
+	}
+	p.Limit(quickly)
+	return p, nil
+}
+
 func foresighted(t *Table, caution float64) Policy {
 	p := NewForesighted(t, caution)
 	p.Limit(quickly)

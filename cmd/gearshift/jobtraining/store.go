@@ -2,7 +2,6 @@ package jobtraining
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -48,17 +47,4 @@ func (t *Trained) Store(store *checkpoints.Store, name string, o Options, now ti
 	}
 	version, _, err := store.Put(name, c, now)
 	return checkpoints.Ref{Name: name, Version: version}, err
-}
-
-// Network is the policy that a checkpoint holds. It is an error if that is not one of jobs,
-// or observes what another version of this program does.
-func Network(c *checkpoints.Checkpoint) (modality.Network, error) {
-	j := c.Meta.Jobs
-	switch {
-	case j == nil:
-		return modality.Network{}, fmt.Errorf("it routes requests; gearshift modality train makes a policy that decides which inputs jobs use")
-	case j.Version != modality.ObservationVersion:
-		return modality.Network{}, fmt.Errorf("it observes version %d of what is known of jobs, this gearshift version %d; train it again", j.Version, modality.ObservationVersion)
-	}
-	return modality.Network{Weights: c.Network, Caution: j.Foresight, Seen: c.Meta.Seen}, nil
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/router/modality"
-	"gearshift/router/nn"
 )
 
 // tvlt is a model of two inputs, one of which is eleven times as fast as both.
@@ -55,28 +55,13 @@ func TestTraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := Network(stored)
+		n, err := policies.JobsNetwork(stored)
 		if err != nil || n.Caution != made.Caution || len(n.Seen) != len(made.Seen) || n.Weights.Parameters() != made.Weights.Parameters() {
 			t.Errorf("out of the store: %+v, %v", n, err)
 		}
 	}
 	if !bytes.Equal(encoded[0], encoded[1]) {
 		t.Error("two runs differ")
-	}
-}
-
-func TestStoredPoliciesOfAnotherKind(t *testing.T) {
-	m, err := nn.New(modality.Observed, modality.Actions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, c := range map[string]*checkpoints.Checkpoint{
-		"it routes requests":    {Network: m},
-		"it observes version 0": {Network: m, Meta: checkpoints.Meta{Jobs: &checkpoints.Jobs{}}},
-	} {
-		if _, err := Network(c); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v; want %s", err, want)
-		}
 	}
 }
 

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"math/bits"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ const mostModalities = 6
 
 // JobPlanning is how jobs are planned: which inputs of a model their requests use.
 type JobPlanning struct {
-	// Policy is one of [modality.Names].
+	// Policy is one of [modality.Names], or names a stored policy as [modality.IsStored] has it.
 	Policy string `yaml:"policy"`
 	// Mixing says whether the requests of a job may use different inputs.
 	Mixing modality.Mixing `yaml:"mixing"`
@@ -27,6 +28,9 @@ type JobPlanning struct {
 	FixedEstimates bool `yaml:"fixed_estimates,omitempty"`
 }
 
+// storedPolicy matches the names of stored policies. The store has the last word on them.
+var storedPolicy = regexp.MustCompile(`^(store:[a-z0-9][a-z0-9._-]*(@[a-z0-9._-]+)?|[a-z0-9][a-z0-9._-]*@[a-z0-9._-]+)$`)
+
 // jobsSection describes how a router plans jobs. It is not of the world that policies of single
 // requests are trained in.
 func jobsSection() registered {
@@ -34,8 +38,8 @@ func jobsSection() registered {
 		key:     "modality",
 		initial: func() JobPlanning { return JobPlanning{Policy: modality.Names[0], Mixing: modality.Mixed, Table: 64} },
 		check: func(c *checker, v *JobPlanning) {
-			if err := modality.CheckName(v.Policy); err != nil {
-				c.judge("modality.policy", "unknown policy %q; %s", v.Policy, hint(v.Policy, modality.Names))
+			if !storedPolicy.MatchString(v.Policy) && modality.CheckName(v.Policy) != nil {
+				c.judge("modality.policy", "unknown policy %q; %s (a stored one is NAME@VERSION or store:NAME)", v.Policy, hint(v.Policy, modality.Names))
 			}
 			if mixings := []string{string(modality.Mixed), string(modality.Uniform)}; !slices.Contains(mixings, string(v.Mixing)) {
 				c.judge("modality.mixing", "unknown mixing %q; %s", v.Mixing, hint(string(v.Mixing), mixings))

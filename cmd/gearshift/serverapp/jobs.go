@@ -1,10 +1,12 @@
 package serverapp
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 
 	"gearshift/checkpoints"
+	"gearshift/cmd/gearshift/policies"
 	"gearshift/cmd/gearshift/scenario"
 	"gearshift/cmd/gearshift/strategies"
 	"gearshift/router/fleet"
@@ -39,6 +41,22 @@ func jobsConfig(s *scenario.Scenario, t *fleet.Table, backends []serving.Backend
 		}
 	}
 	return c
+}
+
+// planByStored has jobs planned by a policy of the store where the configuration names one. Where
+// its network does not decide, that is foresight.
+func planByStored(c *jobs.Config, store *checkpoints.Store, log *slog.Logger) error {
+	if !modality.IsStored(c.Policy) {
+		return nil
+	}
+	network, entry, err := (&policies.Source{Store: store}).Jobs(c.Policy)
+	if err != nil {
+		return fmt.Errorf("modality.policy %q: %w", c.Policy, err)
+	}
+	c.Policy = ""
+	c.NewPolicy = func(t *modality.Table) (modality.Policy, error) { return modality.Trained(t, network) }
+	log.Info("a stored policy plans jobs", "policy", entry.Ref().String(), "trained_on", entry.Meta.Scenario)
+	return nil
 }
 
 // jobsModel is a model with what answers it. Hosts that have not all of its combinations get no

@@ -109,6 +109,9 @@ func serve(ctx context.Context, o Options, stderr io.Writer, limit *atomic.Point
 	defer traces.close(log)
 	options := o.serverOptions(s, c, r, backends, traces, log)
 	options.Modality = jobsConfig(s, r.core.Table(), backends, o.storeOfFallbacks(), log)
+	if err := planByStored(&options.Modality, &checkpoints.Store{Path: o.Store}, log); err != nil {
+		return fmt.Errorf("%s: %w", o.Scenario, err)
+	}
 	beginLog, endLog, err := LogExperience(&options, s)
 	if err != nil {
 		return err

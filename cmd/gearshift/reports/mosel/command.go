@@ -87,7 +87,7 @@ func (p *paper) take(path, name string) error {
 	}
 	c, entry, err := (&checkpoints.Store{Path: path}).Get(ref)
 	if err == nil {
-		p.network, err = jobtraining.Network(c)
+		p.network, err = policies.JobsNetwork(c)
 	}
 	if err != nil {
 		return fmt.Errorf("--policy %q: %w", name, err)

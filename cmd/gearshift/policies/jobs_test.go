@@ -1,0 +1,57 @@
+package policies
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gearshift/checkpoints"
+	"gearshift/router/modality"
+	"gearshift/router/nn"
+)
+
+// TestPoliciesOfJobs: one comes out of the store as it went in, by each form of its name; other
+// references and other policies are errors that say why.
+func TestPoliciesOfJobs(t *testing.T) {
+	network, err := nn.New(modality.Observed, modality.Actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Source{Store: &checkpoints.Store{Path: filepath.Join(t.TempDir(), "s.db")}}
+	c := &checkpoints.Checkpoint{Network: network}
+	c.Meta.Jobs = &checkpoints.Jobs{Version: modality.ObservationVersion, Inputs: modality.Observed, Actions: modality.Actions, Foresight: 3}
+	c.Meta.SpecHash = c.Meta.Spec.Hash()
+	if _, _, err := s.Store.Put("inputs", c, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"inputs@1", "inputs@newest", "store:inputs", "store:inputs@1"} {
+		n, entry, err := s.Jobs(ref)
+		if err != nil || n.Caution != 3 || n.Weights.Parameters() != network.Parameters() || entry.Ref().String() != "inputs@1" {
+			t.Errorf("%s: %+v, %v, %v", ref, n, entry.Ref(), err)
+		}
+	}
+	for ref, want := range map[string]string{
+		"inputs@2":     "has no version 2",
+		"store:other":  "other",
+		"store:Inputs": "policy name",
+	} {
+		if _, _, err := s.Jobs(ref); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %s", ref, err, want)
+		}
+	}
+	narrow, err := nn.New(modality.Observed-1, modality.Actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]*checkpoints.Checkpoint{
+		"it routes requests":    {Network: network},
+		"it observes version 0": {Network: network, Meta: checkpoints.Meta{Jobs: &checkpoints.Jobs{}}},
+		"the network maps":      {Network: narrow, Meta: checkpoints.Meta{Jobs: &checkpoints.Jobs{Version: modality.ObservationVersion}}},
+		"the range of 1 inputs": {Network: network, Meta: checkpoints.Meta{Seen: []float32{1}, Jobs: &checkpoints.Jobs{Version: modality.ObservationVersion}}},
+	} {
+		if _, err := JobsNetwork(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
