@@ -97,12 +97,14 @@ func TestJobs(t *testing.T) {
 			Strategy map[string]int
 			Explain  struct{ Options []struct{ Variant string } }
 		}
-		Usage struct{ Total_tokens int }
+		Usage struct {
+			Total int `json:"total_tokens"`
+		}
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	if len(a.Data) != 2 || a.Data[0].Label != "i/a" || a.Data[1].Label != "j/" || fmt.Sprint(a.Data[1].Modalities) != "[image]" || a.ID != "classify-seven" || a.Usage.Total_tokens != 10 {
+	if len(a.Data) != 2 || a.Data[0].Label != "i/a" || a.Data[1].Label != "j/" || fmt.Sprint(a.Data[1].Modalities) != "[image]" || a.ID != "classify-seven" || a.Usage.Total != 10 {
 		t.Errorf("%s", w.Body)
 	}
 	if !a.Job.Kept || a.Job.Quality != 0.875 || fmt.Sprint(a.Job.Strategy) != "map[large:1 small:1]" || len(a.Job.Explain.Options) != 2 {

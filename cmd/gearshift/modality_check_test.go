@@ -346,8 +346,8 @@ func digitsScenario(qualities map[string]float64, times map[string][]float64) st
 tasks:
   - {name: digits, total_ms: %d, quality: {%s}}
 models:
-  - {name: digits, memory: 100MiB, modalities: [image, audio]}
-hosts: [{name: cpu0, memory: 1GiB}]
+  - {name: digits, memory: 400MiB, modalities: [image, audio]}
+hosts: [{name: cpu0, memory: 2GiB}]
 replicas:
   - {model: digits, hosts: [cpu0], memory: 50%%}
 workload: {output_tokens: {distribution: none}}
