@@ -24,7 +24,7 @@ func (p *Problem) Greedy() *Plan {
 	}
 	g.repair()
 	g.upgradeAll()
-	if len(p.Applications)*len(p.Servers) <= mostPolished {
+	if g.small() {
 		g.polish()
 	}
 	return p.plan(g.spots)
@@ -37,6 +37,9 @@ const (
 	mostMoves    = 1 << 14
 	mostPolished = 1 << 15
 )
+
+// small reports whether there is time for more.
+func (g *greedy) small() bool { return len(g.p.Applications)*len(g.p.Servers) <= mostPolished }
 
 // greedy is a plan in the making.
 type greedy struct {
@@ -125,7 +128,53 @@ func (g *greedy) repair() {
 	moves := mostMoves
 	for _, i := range g.order {
 		if g.spots[i] == none && len(g.choices[i]) > 0 && g.within(g.demand(i, 0)) {
-			g.fitIn(i, deepest, &moves)
+			if !g.fitIn(i, deepest, &moves) && g.small() {
+				g.clearFor(i)
+			}
+		}
+	}
+}
+
+// clearFor moves several applications off one server so that one fits there, the smallest
+// first, since they find another place most easily.
+func (g *greedy) clearFor(i int) bool {
+	before := slices.Clone(g.spots)
+	for s := range g.p.Servers {
+		if !g.p.May(&g.p.Applications[i], s) {
+			continue
+		}
+		list := slices.Clone(g.on[s])
+		slices.SortStableFunc(list, func(j, k int) int { return cmp.Compare(g.size(g.demand(j, 0)), g.size(g.demand(k, 0))) })
+		cleared := 0
+		for ; cleared < len(list) && !g.fits(g.demand(i, 0), s); cleared++ {
+			g.remove(list[cleared])
+		}
+		ok := g.fits(g.demand(i, 0), s)
+		if ok {
+			g.put(i, 0, s)
+		}
+		for _, j := range list[:cleared] {
+			moves := mostMoves / 16
+			ok = ok && g.fitIn(j, deepest, &moves)
+		}
+		if ok {
+			return true
+		}
+		g.restore(before)
+	}
+	return false
+}
+
+// restore goes back to the spots.
+func (g *greedy) restore(spots []Spot) {
+	for i, spot := range spots {
+		if g.spots[i] != spot && g.spots[i] != none {
+			g.remove(i)
+		}
+	}
+	for i, spot := range spots {
+		if g.spots[i] != spot {
+			g.put(i, slices.Index(g.choices[i], spot.Variant), spot.Server)
 		}
 	}
 }
