@@ -47,6 +47,18 @@ func (s *Server) serveJobs(o *Options) (err error) {
 	return err
 }
 
+// jobModels are the models that take jobs, as the list of models has them.
+func jobModels(c *modality.Config) (list []catalogue.JobModel) {
+	for i := range c.Models {
+		m := catalogue.JobModel{Name: c.Models[i].Name}
+		for _, o := range c.Models[i].Options {
+			m.Variants = append(m.Variants, o.Variant)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
 // beginBatch takes a place on the replica for a batch. Where all are taken the batch is sent too:
 // it waits in the engine, which is to answer it in any case.
 func (s *Server) beginBatch(replica int, task string) (end func(error), ok bool) {

@@ -185,7 +185,7 @@ func New(o Options) (*Server, error) {
 		Waiting: func() ([]string, []int) { return s.queue.Lengths() },
 	})
 	s.catalogue = catalogue.New(catalogue.Options{
-		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail,
+		Table: s.table, DefaultTask: func() int { return s.running.Load().Task }, Fail: s.fail, Jobs: jobModels(&o.Modality),
 	})
 	s.loader = running.Loader{Table: s.table, CheckGrants: s.catalogue.CheckGrants, Rules: browserRules}
 	s.trials = s.newTrials(o)

@@ -64,6 +64,11 @@ func TestServeLearnedJobs(t *testing.T) {
 	if ref, err := trained.Store(store, "inputs", o, time.Unix(0, 0)); err != nil || ref.String() != "inputs@1" {
 		t.Fatalf("%v, %v", ref, err)
 	}
+	var shown bytes.Buffer
+	if code := run(t.Context(), []string{"policy", "show", "inputs@1", "--store", path}, &shown, &shown); code != 0 ||
+		!strings.Contains(shown.String(), "for jobs, on digits, seed 1, 1000 decisions") || !strings.Contains(shown.String(), "\na request is worth 0.") || strings.Contains(shown.String(), "preset") {
+		t.Errorf("policy show: exit code %d\n%s", code, &shown)
+	}
 	s := serveTiny(t, "--scenario", file, "--store", path)
 	if !strings.Contains(s.log.String(), `msg="a stored policy plans jobs" policy=inputs@1 trained_on=digits`) {
 		t.Errorf("the log does not name the policy:\n%s", s.log)

@@ -5,6 +5,7 @@ package catalogue
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,21 +26,30 @@ type Options struct {
 	Table *fleet.Table
 	// DefaultTask is the index of the task of requests that name none.
 	DefaultTask func() int
+	// Jobs are the models that take jobs.
+	Jobs []JobModel
 	// Fail answers with an error.
 	Fail func(c *gin.Context, status int, e wire.Error)
+}
+
+// JobModel is a model that takes jobs.
+type JobModel struct {
+	Name     string
+	Variants []string
 }
 
 // Catalogue is what clients may name. Its methods may be called from any goroutine.
 type Catalogue struct {
 	table       *fleet.Table
 	defaultTask func() int
+	jobs        []JobModel
 	fail        func(c *gin.Context, status int, e wire.Error)
 	created     int64 // Unix time, for the list of models
 }
 
 // New makes a Catalogue.
 func New(o Options) *Catalogue {
-	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, fail: o.Fail, created: time.Now().Unix()}
+	return &Catalogue{table: o.Table, defaultTask: o.DefaultTask, jobs: o.Jobs, fail: o.Fail, created: time.Now().Unix()}
 }
 
 // Variant is the index of the model's variant, or [work.Auto]. The client may know of the
@@ -86,14 +96,33 @@ func (k *Catalogue) ListModels(c *gin.Context) {
 		}
 		list.Data = append(list.Data, k.model(v.Name))
 	}
+	for _, name := range k.jobModels(allowed) {
+		list.Data = append(list.Data, k.model(name))
+	}
 	c.JSON(http.StatusOK, list)
+}
+
+// jobModels are the names of models that take jobs, and of which the client may use a variant. One
+// whose name is a variant's too is listed as that.
+func (k *Catalogue) jobModels(allowed uint64) (names []string) {
+	for _, m := range k.jobs {
+		may := allowed == 0 || slices.ContainsFunc(m.Variants, func(variant string) bool {
+			i := k.table.VariantIndex(variant)
+			return i >= 0 && allowed>>i&1 == 1
+		})
+		if may && k.table.VariantIndex(m.Name) < 0 {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // OneModel answers with the model of the path, if the client may ask for it.
 func (k *Catalogue) OneModel(c *gin.Context) {
 	name := strings.TrimPrefix(c.Param("id"), "/")
 	allowed, i := k.Allowed(access.Granted(c)), k.table.VariantIndex(name)
-	if name != AutoModel && (i < 0 || allowed != 0 && allowed>>i&1 == 0) {
+	known := name == AutoModel || i >= 0 && (allowed == 0 || allowed>>i&1 == 1) || slices.Contains(k.jobModels(allowed), name)
+	if !known {
 		fault := k.noModel(name, allowed)
 		k.fail(c, fault.Status, fault.Error)
 		return

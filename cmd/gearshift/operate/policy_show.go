@@ -245,8 +245,13 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 		fmt.Fprintf(&b, "  %-9s %s\n", "rule", e.Rule)
 	} else {
 		m := &e.Meta
-		line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
-		line("objective", "%s", cmp.Or(m.Objective, objective.Utility.String()))
+		if m.Jobs != nil {
+			line("trained", "for jobs, on %s, seed %d, %d decisions", m.Scenario, m.Seed, m.Decisions)
+			line("plan", "foresight of caution %.3g, %s", m.Jobs.Foresight, adviceOf(m.AdviceMargin))
+		} else {
+			line("trained", "on %s (%.12s), preset %s, seed %d, %d decisions", m.Scenario, m.ScenarioHash, m.Preset, m.Seed, m.Decisions)
+			line("objective", "%s", cmp.Or(m.Objective, objective.Utility.String()))
+		}
 		if m.Log != nil {
 			line("fine-tuned", "on %d logged requests", m.Log.Requests)
 		}
@@ -270,7 +275,10 @@ func showShort(w io.Writer, e checkpoints.Entry, layers []int) error {
 func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 	v, ok := gate.Stored(e)
 	if !ok {
-		if e.Rule == "" {
+		switch {
+		case e.Meta.Jobs != nil:
+			return showWorth(b, e)
+		case e.Rule == "":
 			b.WriteString("not compared with rules\n")
 		}
 		return nil
@@ -282,5 +290,18 @@ func showComparison(b *strings.Builder, e checkpoints.Entry) error {
 	fmt.Fprintf(b, "\non %d held-out seeds:\n", v.Seeds)
 	output.Fitted(b, s.HeldOut.Rows(), 0)
 	gate.WriteVerdict(b, v)
+	return nil
+}
+
+// showWorth writes what the training of a policy of jobs has stored of its validation.
+func showWorth(b *strings.Builder, e checkpoints.Entry) error {
+	if len(e.Meta.Evaluation) == 0 {
+		return nil
+	}
+	var worth struct{ Score, Plan float64 }
+	if err := json.Unmarshal(e.Meta.Evaluation, &worth); err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "a request is worth %.4f on validation seeds, under the plan alone %.4f\n", worth.Score, worth.Plan)
 	return nil
 }

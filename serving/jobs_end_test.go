@@ -1,0 +1,106 @@
+package serving_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gearshift/serving"
+	"gearshift/serving/keys"
+)
+
+// TestModelsThatTakeJobs: they are listed after the variants, and described, for clients that may
+// use a variant of theirs.
+func TestModelsThatTakeJobs(t *testing.T) {
+	file, secrets := granting(t, map[string]keys.Key{"all": {}, "big": {Grants: keys.Grants{Models: []string{"large"}}}})
+	g := newRig(t, nil, withPair, withKeys(file), func(o *serving.Options) {
+		small := o.Modality.Models[0]
+		small.Name, small.Options = "tiny", small.Options[:1]
+		small.Tasks[0].Quality = map[string]float64{"small": 0.75}
+		small.Workers[0].Latency, small.Workers[0].Replicas = small.Workers[0].Latency[:1], small.Workers[0].Replicas[:1]
+		withPair(o)
+		o.Modality.Models[0].Options = o.Modality.Models[0].Options[1:]
+		o.Modality.Models[0].Tasks[0].Quality = map[string]float64{"large": 1}
+		o.Modality.Models[0].Workers[0].Latency = o.Modality.Models[0].Workers[0].Latency[1:]
+		o.Modality.Models[0].Workers[0].Replicas = o.Modality.Models[0].Workers[0].Replicas[1:]
+		o.Modality.Models = append(o.Modality.Models, small)
+	})
+	for key, want := range map[string]string{"all": "auto small large pair tiny", "big": "auto large pair"} {
+		var list struct{ Data []struct{ ID string } }
+		if err := json.Unmarshal(g.do("GET", "/v1/models", "", bearing(secrets[key])...).Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, m := range list.Data {
+			ids = append(ids, m.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s sees %s, want %s", key, got, want)
+		}
+	}
+	for name, want := range map[string]int{"pair": http.StatusOK, "tiny": http.StatusNotFound} {
+		if w := g.do("GET", "/v1/models/"+name, "", bearing(secrets["big"])...); w.Code != want {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// TestJobsEndWithTheServer: the job that runs when the end is ordered and the one that waits for it
+// are both answered; where the time to drain is too short for the second, it is cut off and the
+// server ends all the same.
+func TestJobsEndWithTheServer(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		drain    time.Duration
+		answered int
+	}{{30 * s, 2}, {5 * s, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newRig(t, nil, withPair, func(o *serving.Options) {
+				o.Config.DrainTimeout = c.drain
+				o.Modality.Models[0].Workers[0].Transport = transport(func(r *http.Request) (*http.Response, error) {
+					select {
+					case <-time.After(4 * s):
+						return pair(r)
+					case <-r.Context().Done():
+						return nil, r.Context().Err()
+					}
+				})
+			})
+			l, stop, ended := serve(t, g)
+			clients := []*wireClient{connect(t, l), connect(t, l)}
+			for i, client := range clients {
+				client.ask(t, "POST", classify, fmt.Sprintf(`{"model":"pair","inputs":[{"image":"%d","audio":"a"}],"min_quality":0.8,"total_ms":20000}`, i))
+				synctest.Wait()
+			}
+			time.Sleep(s)
+			begun := time.Now()
+			stop()
+			for i, client := range clients[:c.answered] {
+				r := client.answer(t)
+				text, err := io.ReadAll(r.Body)
+				if took := time.Since(begun); err != nil || r.StatusCode != http.StatusOK || !r.Close || !strings.Contains(string(text), fmt.Sprintf(`"label":"%d/a"`, i)) || took != time.Duration(4*i+3)*s {
+					t.Errorf("job %d after %v: %d %s, closes %v, %v", i, took, r.StatusCode, text, r.Close, err)
+				}
+			}
+			for _, client := range clients[c.answered:] {
+				if r, err := http.ReadResponse(client.in, nil); err == nil {
+					t.Errorf("a job that was cut off is answered: %d", r.StatusCode)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(begun); took > c.drain+2*s {
+				t.Errorf("the server ends after %v", took)
+			}
+			if n := g.core.Ledger().InFlight(); n != 0 {
+				t.Errorf("%d places are held at the end", n)
+			}
+		})
+	}
+}
