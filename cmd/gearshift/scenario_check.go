@@ -69,9 +69,9 @@ func checkScenario(c *cobra.Command, ref, workload string, strict bool) error {
 		return err
 	}
 	if rate, late := s.FleetRate(), !s.AnyInTime(); late {
-		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %.3g requests per second, one at a time on each host.\n", rate)
+		fmt.Fprintf(out, "\nNo size answers in time. Late, the fleet answers about %s requests per second, one at a time on each host.\n", rounded(rate))
 	} else {
-		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %.3g requests per second.\n", rate)
+		fmt.Fprintf(out, "\nEach host with the size that answers most, the fleet answers about %s requests per second.\n", rounded(rate))
 	}
 	if o := s.Training.Objective; !o.IsZero() {
 		fmt.Fprintf(out, "Policies are trained and judged, and rules tuned, for %s.\n", o)
@@ -101,17 +101,26 @@ func beyond(s *scenario.Scenario, text string) (string, error) {
 		if file, _, _ := strings.Cut(text, "@"); strings.HasPrefix(text, "trace:") {
 			hint = fmt.Sprintf("want a lower rate, such as %s@%.2g, or more replicas", file, fleet/2)
 		}
-		return fmt.Sprintf("--workload %s: %.3g requests per second in the mean, of which the fleet answers %.3g in time; %s", text, rate, fleet, hint), nil
+		return fmt.Sprintf("--workload %s: %s requests per second in the mean, of which the fleet answers %s in time; %s", text, rounded(rate), rounded(fleet), hint), nil
 	case rate < fleet/50:
-		return fmt.Sprintf("--workload %s: %.3g requests per second in the mean, of %.3g that the fleet answers in time: the largest size takes them all", text, rate, fleet), nil
+		return fmt.Sprintf("--workload %s: %s requests per second in the mean, of %s that the fleet answers in time: the largest size takes them all", text, rounded(rate), rounded(fleet)), nil
 	}
 	return "", nil
+}
+
+// rounded prints a number with three significant digits, or all of those before the point.
+func rounded(x float64) string {
+	if x >= 99.95 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.3g", x)
 }
 
 // deadline is one in ms per output token, and the tasks that have it.
 type deadline struct {
 	ms    float64
 	none  bool // there is none, and the time is as long as one may be
+	whole bool // answers have no tokens, and the time is that of an answer
 	tasks []string
 }
 
@@ -120,9 +129,11 @@ func deadlinesOf(s *scenario.Scenario) []deadline {
 	var list []deadline
 	for _, t := range s.Tasks {
 		ms := s.PaceMS(&t)
-		i := slices.IndexFunc(list, func(d deadline) bool { return d.ms == ms })
+		_, output := s.Workload.Of(t.Name)
+		whole := output.Expected() == 0
+		i := slices.IndexFunc(list, func(d deadline) bool { return d.ms == ms && d.whole == whole })
 		if i < 0 {
-			list = append(list, deadline{ms: ms, none: t.Unpaced()})
+			list = append(list, deadline{ms: ms, none: t.Unpaced(), whole: whole})
 			i = len(list) - 1
 		}
 		list[i].tasks = append(list[i].tasks, t.Name)
@@ -134,23 +145,38 @@ func deadlinesOf(s *scenario.Scenario) []deadline {
 // capacityTable shows each variant, once for the hosts where it does the same.
 func capacityTable(out io.Writer, s *scenario.Scenario, d deadline) error {
 	what := fmt.Sprintf("a deadline of %v ms per token", d.ms)
-	if d.none {
+	switch {
+	case d.none:
 		what = "no deadline but that to the first token, which is not counted here"
+	case d.whole:
+		what = fmt.Sprintf("a deadline of %v ms for the answer", d.ms)
 	}
 	fmt.Fprintf(out, "\nIn time, with %s (%s):\n", what, strings.Join(d.tasks, ", "))
 	rows := capacityRows(s, d.ms)
-	width := len("replica")
+	width, cached := len("replica"), false
 	for _, r := range rows {
-		width = max(width, len(r.name))
+		width, cached = max(width, len(r.name)), cached || r.KVTokens > 0
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%-*s\tms/token alone\tlargest batch\tms/token then\trequests/s\tKV tokens\t\n", width, "replica")
+	alone, then := "ms/token alone", "ms/token then"
+	if _, output := s.Workload.Expected(s.Table().Tasks); output == 0 {
+		alone, then = "ms alone", "ms then, with the wait"
+	}
+	fmt.Fprintf(w, "%-*s\t%s\tlargest batch\t%s\trequests/s\t", width, "replica", alone, then)
+	if cached {
+		fmt.Fprint(w, "KV tokens\t")
+	}
+	fmt.Fprintln(w)
 	for _, r := range rows {
 		batch, pace, rate := "none", "", ""
 		if r.Batch > 0 {
-			batch, pace, rate = fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.Pace), fmt.Sprintf("%.3g", r.Rate)
+			batch, pace, rate = fmt.Sprint(r.Batch), fmt.Sprintf("%.1f", r.Pace), rounded(r.Rate)
 		}
-		fmt.Fprintf(w, "%-*s\t%.1f\t%s\t%s\t%s\t%d\t\n", width, r.name, r.Alone, batch, pace, rate, r.KVTokens)
+		fmt.Fprintf(w, "%-*s\t%.1f\t%s\t%s\t%s\t", width, r.name, r.Alone, batch, pace, rate)
+		if cached {
+			fmt.Fprintf(w, "%d\t", r.KVTokens)
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }
@@ -225,7 +251,7 @@ func combinationTable(out io.Writer, s *scenario.Scenario, engine string, list [
 		}
 		memory, most := "-", len(c.Latency)
 		if c.Memory > 0 {
-			memory = fmt.Sprintf("%.3g", float64(c.Memory)/(1<<20))
+			memory = rounded(float64(c.Memory) / (1 << 20))
 		}
 		fmt.Fprintf(w, "%.1f\t%d\t%.1f\t%s\t\n", c.Latency[0], most, c.Latency[most-1], memory)
 	}

@@ -37,6 +37,35 @@ func TestCheckShowsWhatEachSizeDoes(t *testing.T) {
 	}
 }
 
+// Answers without tokens have a time of their own, no KV cache, and rates in full.
+func TestCheckShowsAnswersWithoutTokens(t *testing.T) {
+	times, qualities := map[string][]float64{}, map[string]float64{}
+	for _, o := range simulatedDigits {
+		qualities[o.variant], times[o.variant] = o.quality, o.times
+	}
+	times["digits-image"] = []float64{1, 1.25, 1.5, 2, 2.5}
+	text := digitsScenario(qualities, times)
+	out := succeed(t, "scenario", "check", write(t, "digits.yaml", text))
+	for _, want := range []string{
+		"\nIn time, with a deadline of 1000 ms for the answer (digits):\n", "ms alone  largest batch  ms then, with the wait  requests/s\n",
+		"digits-image@cpu0             1.0             16                     5.0        6400\n", "answers about 6400 requests per second",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	for _, odd := range []string{"token", "KV", "e+0"} {
+		if strings.Contains(out, odd) {
+			t.Errorf("%q in:\n%s", odd, out)
+		}
+	}
+	// The same of a task of its own, next to one whose answers have tokens.
+	two := strings.Replace(succeed(t, "scenario", "show", "tiny"), "\n  output_tokens:", "\n  task_lengths: {search: {output_tokens: {distribution: none}}}\n  output_tokens:", 1)
+	if out := succeed(t, "scenario", "check", write(t, "two.yaml", two)); !strings.Contains(out, "40 ms per token (chat)") || !strings.Contains(out, "40 ms for the answer (search)") {
+		t.Errorf("%s", out)
+	}
+}
+
 // Warnings leave the exit code at 0, unless they are asked to be errors.
 func TestCheckWarns(t *testing.T) {
 	odd := edited(t, "tiny", "large: 1.00}}\n  - {name: search", "large: 95}}\n  - {name: search")
@@ -48,7 +77,7 @@ func TestCheckWarns(t *testing.T) {
 	if code, _, stderr := gearshift(t, "scenario", "check", "tiny", "--strict"); code != 0 || stderr != "" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
-	fail(t, []string{"scenario", "check", "tiny", "--strict", "--workload", "poisson:2000"}, "2e+03 requests per second", "the fleet answers 79.2")
+	fail(t, []string{"scenario", "check", "tiny", "--strict", "--workload", "poisson:2000"}, "2000 requests per second", "the fleet answers 79.2")
 	trace := write(t, "busy.csv", "req_time_s,client,prompt_len,output_len\n0.0,1,10,20\n0.0005,1,10,20\n0.001,1,10,20\n")
 	fail(t, []string{"scenario", "check", "tiny", "--strict", "--workload", "trace:" + trace}, "busy.csv@40")
 	fail(t, []string{"scenario", "check", "tiny", "--workload", "u9"}, "u9")
