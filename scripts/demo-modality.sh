@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Which inputs of a multimodal model jobs use: a queue of two jobs is planned, with and without
 # mixing inputs within a job, and the policies are compared in the simulator.
-# Everything it writes lies in demo-modality-out, which each run begins anew.
+# Everything it writes lies in demo-modality-out, which each run empties first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
