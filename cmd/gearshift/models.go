@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,8 @@ counted on digits that it was not trained on, printed, and written to quality.js
 --samples writes such digits as PNG and WAV files, with their labels, to send to it.
 
   gearshift models make --out models --size tiny=2x64 --size small=4x192
-  gearshift models make --out models --family digits --samples samples`,
+  gearshift models make --out models --family digits --samples samples
+  gearshift models make --family digits --samples samples      # samples without a model`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.ofFamily(c.Flags().Changed); err != nil {
@@ -74,7 +76,7 @@ counted on digits that it was not trained on, printed, and written to quality.js
 
 // ofFamily refuses the flags of other families.
 func (o *makeOptions) ofFamily(changed func(string) bool) error {
-	others, why := []string{"steps", "samples", "sample-count"}, "is for --family digits"
+	others, why := []string{"samples", "steps", "sample-count"}, "is for --family digits; want "+o.ofDigits(changed)
 	if o.family == "digits" {
 		others, why = []string{"context", "concat"}, "is for models of text, not for --family digits"
 	}
@@ -82,6 +84,19 @@ func (o *makeOptions) ofFamily(changed func(string) bool) error {
 		return fmt.Errorf("--%s %s", others[i], why)
 	}
 	return nil
+}
+
+// ofDigits is the command for digits with the same flags, as far as they are for digits.
+func (o *makeOptions) ofDigits(changed func(string) bool) string {
+	command := "gearshift models make --family digits"
+	for _, f := range []struct{ name, value string }{
+		{"out", o.out}, {"samples", o.digits.samples}, {"steps", strconv.Itoa(o.digits.steps)}, {"sample-count", strconv.Itoa(o.digits.count)},
+	} {
+		if changed(f.name) {
+			command += " --" + f.name + " " + f.value
+		}
+	}
+	return command
 }
 
 // families are what models make can write.

@@ -26,6 +26,8 @@ func TestModelsMakeDigitsRefuses(t *testing.T) {
 	fail(t, digits("--samples", filepath.Join(dir, "s"), "--sample-count", "0"), "--sample-count 0: want 1 to")
 	fail(t, []string{"models", "make", "--out", dir, "--steps", "5"}, "--steps is for --family digits")
 	fail(t, []string{"models", "make", "--out", dir, "--family", "classifier", "--samples", dir}, "--samples is for --family digits")
+	fail(t, []string{"models", "make", "--samples", "s"}, "--samples is for --family digits; want gearshift models make --family digits --samples s")
+	fail(t, []string{"models", "make", "--out", "m", "--steps", "5"}, "want gearshift models make --family digits --out m --steps 5")
 }
 
 // A model of digits is made, served, and answers samples as files; what it lacks, and
