@@ -43,7 +43,8 @@ func TestJobsOverConnections(t *testing.T) {
 	if status, _, text := s.ask(t, "GET", "/v2/models/digits", ""); status != http.StatusOK || !strings.Contains(text, `"name":"digits"`) || !strings.Contains(text, `"pixel_values"`) {
 		t.Errorf("metadata: status %d, %s", status, text)
 	}
-	if log := s.log.String(); strings.Contains(log, "level=WARN msg=\"an engine") {
+	if log := s.log.String(); strings.Contains(log, "level=WARN msg=\"an engine") || strings.Contains(log, "level=WARN msg=\"no policy") ||
+		!strings.Contains(log, "level=INFO msg=\"no policy is in production: the fallback routes single requests, and modality.policy plans jobs\" fallback=") {
 		t.Errorf("the router says\n%s", log)
 	}
 	s.end(t)

@@ -59,6 +59,16 @@ func planByStored(c *jobs.Config, store *checkpoints.Store, log *slog.Logger) er
 	return nil
 }
 
+// onlyJobs reports whether every variant of the scenario is a combination of inputs that jobs may
+// use, so that single requests are the exception.
+func onlyJobs(s *scenario.Scenario) bool {
+	return !slices.ContainsFunc(s.Variants, func(v scenario.Variant) bool {
+		return !slices.ContainsFunc(s.Hosts, func(h scenario.Host) bool {
+			return slices.ContainsFunc(s.Combinations(v.Model, h.Name), func(c scenario.Combination) bool { return c.Variant == v.Name })
+		})
+	})
+}
+
 // jobsModel is a model with what answers it. Hosts that have not all of its combinations get no
 // jobs.
 func jobsModel(s *scenario.Scenario, weights *scenario.Model, t *fleet.Table, backends []serving.Backend) jobs.Model {

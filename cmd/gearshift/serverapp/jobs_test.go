@@ -88,6 +88,30 @@ func TestNoJobsWithoutModalities(t *testing.T) {
 	}
 }
 
+// TestOnlyJobs: single requests are the exception where all variants are combinations of inputs,
+// which one without a table of batches is not.
+func TestOnlyJobs(t *testing.T) {
+	_, two := jobsOf(t, twoInputs, nil, new(strings.Builder))
+	tiny, err := scenario.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mixed := jobsOf(t, strings.NewReplacer(
+		"digits-image: 0.5}}", "digits-image: 0.5, plain: 1}}",
+		"models:", "variants:\n  - {name: digits-image, model: digits, modalities: [image]}\n  - {name: digits-audio, model: digits, modalities: [audio]}\n"+
+			"  - {name: digits-image-audio, model: digits, modalities: [image, audio]}\n  - {name: plain}\nmodels:",
+		"profiles:", "  - {variant: plain, hosts: [cpu2], memory: 30%}\nprofiles:\n  - {variant: plain, batch_ms: {1: 5, 2: 7}, weight_bytes: 1000}",
+	).Replace(twoInputs), nil, new(strings.Builder))
+	for name, c := range map[string]struct {
+		s    *scenario.Scenario
+		want bool
+	}{"combinations": {two, true}, "sizes": {tiny, false}, "both": {mixed, false}} {
+		if got := onlyJobs(c.s); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestStoredStrategies: the server takes the table that the command has stored, and makes its
 // own, with a line, once the profile is another.
 func TestStoredStrategies(t *testing.T) {

@@ -1,9 +1,11 @@
 package serverapp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -143,7 +145,11 @@ func (r *Reloader) Choose() error {
 	switch {
 	case r.options.Policy == "" && errors.Is(err, checkpoints.ErrNotFound):
 		key, commands := r.remedy()
-		r.log.Warn("no policy is in production: the fallback routes", "fallback", r.core.PolicyName(), "why", r.fallback.why, key, commands)
+		level, message := slog.LevelWarn, "no policy is in production: the fallback routes"
+		if onlyJobs(r.now) {
+			level, message = slog.LevelInfo, "no policy is in production: the fallback routes single requests, and modality.policy plans jobs"
+		}
+		r.log.Log(context.Background(), level, message, "fallback", r.core.PolicyName(), "why", r.fallback.why, key, commands)
 		return nil
 	case err != nil:
 		return err
