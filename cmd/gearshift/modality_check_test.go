@@ -69,6 +69,8 @@ type jobCheck struct {
 	most     float64 // requests per second, at the peak
 	policies []jobPolicy
 
+	noise []float64 // of measured batches, how many times the median each took
+
 	mu    sync.Mutex
 	wrong map[string]int // what answers were that are none, and how often
 }
@@ -130,12 +132,12 @@ func newJobCheck(t *testing.T, real bool) *jobCheck {
 		if made := os.Getenv("GEARSHIFT_MODALITY_MODELS"); made != "" {
 			dir = made
 		} else {
-			succeed(t, "models", "make", "--family", "digits", "--out", dir, "--samples", filepath.Join(dir, "samples"))
+			succeed(t, "models", "make", "--family", "digits", "--out", dir, "--samples", filepath.Join(dir, "samples"), "--sample-count", "2000")
 		}
 		qualities = readQualities(t, filepath.Join(dir, "digits", "quality.json"))
 		c.samples = readSamples(t, filepath.Join(dir, "samples"))
 		engine = startProcess(t, "engine", "--addr", "127.0.0.1:0", "--model", filepath.Join(dir, "digits")).listensWithin(t, time.Minute)
-		times = measureBatches(t, "http://"+engine, c.samples)
+		times, c.noise = measureBatches(t, "http://"+engine, c.samples)
 	}
 	served := digitsScenario(qualities, times) // the router simulates the engine
 	if real {
@@ -250,13 +252,18 @@ func (p *jobPolicy) count(a *jobs.Arrival, answer jobAnswer, took time.Duration,
 	}
 }
 
-// simulate plays the same jobs under the measured profile.
+// simulate plays the same jobs under the measured profile, whose times vary as those measured.
 func (c *jobCheck) simulate(p *jobPolicy, arrivals []jobs.Arrival, seed uint64) {
 	policy, err := modality.Named(p.name, c.table, rand.New(rand.NewPCG(seed, 7)))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	r, err := envjobs.Run(envjobs.Config{Dispatcher: modality.NewDispatcher(c.table, policy), Options: c.options}, arrivals, nil)
+	config := envjobs.Config{Dispatcher: modality.NewDispatcher(c.table, policy), Options: c.options}
+	if len(c.noise) > 0 {
+		draws := rand.New(rand.NewPCG(seed, 9))
+		config.Noise = func() float64 { return c.noise[draws.IntN(len(c.noise))] }
+	}
+	r, err := envjobs.Run(config, arrivals, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -301,7 +308,7 @@ func (c *jobCheck) report(rounds int, real bool) {
 	for text, n := range c.wrong {
 		c.t.Errorf("%d jobs: %s", n, text)
 	}
-	var table strings.Builder
+	var table, floors strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "policy\trequests\tgoodput/s\tsimulated\tviolations\tsimulated\tquality\tright\t")
 	for i := range c.policies {
@@ -321,9 +328,12 @@ func (c *jobCheck) report(rounds int, real bool) {
 		}
 		for floor, at := range p.byFloor {
 			mean := float64(at.right) / float64(at.of)
-			if least := floor - 2*math.Sqrt(mean*(1-mean)/float64(at.of)); mean < least {
+			// Answers to the same pair are one draw: there are no more than there are pairs.
+			draws := min(at.of, len(c.samples))
+			if least := floor - 2*math.Sqrt(mean*(1-mean)/float64(draws)); mean < least {
 				c.t.Errorf("%s: of %d answers with a floor of %.3f, %.3f were right; want %.3f at least", p.name, at.of, floor, mean, least)
 			}
+			fmt.Fprintf(&floors, "%s, floor %.3f: %.4f of %d right\n", p.name, floor, mean, at.of)
 		}
 		if ratio := p.real.goodput() / p.sim.goodput(); math.Abs(ratio-1) > 0.1 {
 			c.t.Errorf("%s: goodput is %.3f of the simulated", p.name, ratio)
@@ -333,7 +343,7 @@ func (c *jobCheck) report(rounds int, real bool) {
 		}
 	}
 	_ = w.Flush()
-	c.t.Logf("%d rounds, at most %.0f requests/s, twice what all inputs can take\n%s", rounds, c.most, table.String())
+	c.t.Logf("%d rounds, at most %.0f requests/s, twice what all inputs can take\n%s%s", rounds, c.most, table.String(), floors.String())
 }
 
 // digitsScenario is the model on one host.
@@ -375,9 +385,10 @@ func betweenSizes(listed []float64) (all []float64) {
 	return all
 }
 
-// measureBatches is the median time of batches by variant, of the engine as a router sees it.
-func measureBatches(t *testing.T, engine string, samples []sample) map[string][]float64 {
-	const rounds = 21
+// measureBatches is the median time of batches by variant, of the engine as a router sees it,
+// and how many times the median each batch took.
+func measureBatches(t *testing.T, engine string, samples []sample) (times map[string][]float64, noise []float64) {
+	const warm, rounds = 8, 50 // the first rounds warm the engine up, and do not count
 	runs := map[string][][]float64{}
 	for round := range rounds {
 		for _, o := range simulatedDigits {
@@ -404,6 +415,9 @@ func measureBatches(t *testing.T, engine string, samples []sample) map[string][]
 				if err != nil || response.StatusCode != http.StatusOK {
 					t.Fatalf("status %d, %v: %.300s", response.StatusCode, err, text)
 				}
+				if round < warm {
+					continue
+				}
 				if runs[o.variant] == nil {
 					runs[o.variant] = make([][]float64, len(batchSizes))
 				}
@@ -411,17 +425,20 @@ func measureBatches(t *testing.T, engine string, samples []sample) map[string][]
 			}
 		}
 	}
-	times := map[string][]float64{}
-	for variant, list := range runs {
+	times = map[string][]float64{}
+	for _, o := range simulatedDigits {
 		longest := 0.0
-		for _, one := range list {
+		for _, one := range runs[o.variant] {
 			slices.Sort(one)
 			longest = max(longest, one[len(one)/2]) // a larger batch takes no less
-			times[variant] = append(times[variant], longest)
+			times[o.variant] = append(times[o.variant], longest)
+			for _, ms := range one {
+				noise = append(noise, ms/longest)
+			}
 		}
 	}
 	t.Logf("ms of batches of %v: %v", batchSizes, times)
-	return times
+	return times, noise
 }
 
 // jobBody asks for the inputs as a job, or of an engine, with a floor below 0.
