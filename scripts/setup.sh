@@ -76,7 +76,7 @@ check_node_client() {
 
 # HiGHS is the exact solver that plans of modalities are held against.
 check_oracle() {
-	local dir=router/solve/highs
+	local dir=internal/highs
 	command -v npm >/dev/null || return 0 # check_node_client has said so
 	[ $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ] && return
 	say "installing the highs npm package in $dir"

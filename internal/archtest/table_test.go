@@ -32,11 +32,11 @@ var table = []room{
 		"an order of what waits, whatever that is: it reads no clock and holds no lock, so that simulator and server share it"},
 	{"router/solve", nil,
 		"an optimiser knows costs and values: what they stand for is the planner's"},
-	{"router/solve/highs", nil,
+	{"internal/highs", nil,
 		"only tests ask another solver"},
-	{"router/modality", []string{"router/solve", "router/nn", "router/solve/highs"},
+	{"router/modality", []string{"router/solve", "router/nn", "internal/highs"},
 		"a plan of jobs is arithmetic on times and qualities: who runs it, and when, is not its business"},
-	{"router/placement", []string{"router/solve/highs"},
+	{"router/placement", []string{"internal/highs"},
 		"backups are planned from what is free and asked for: no fleet that runs, no clock"},
 	{"router/signals", []string{"router/fleet"},
 		"what engines say of themselves corrects the ledger, in a server as in a simulator"},
@@ -331,7 +331,7 @@ var table = []room{
 
 // kits are the rooms made for tests: any test may import them, and no row above
 // lets other code do so.
-var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "cmd/gearshift/enginetest", "internal/race", "router/solve/highs"}
+var kits = []string{"router/conformance", "rl/rltest", "env/envtest", "serving/memnet", "cmd/gearshift/enginetest", "internal/race", "internal/highs"}
 
 // wiring is where packages are joined: the commands may import every room, and no
 // room may import them.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/router/solve/highs"
+	"gearshift/internal/highs"
 )
 
 // exported is a queue as the oracle reads it.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gearshift/router/solve/highs"
+	"gearshift/internal/highs"
 )
 
 // program is the problem as an integer program: a binary for each application, variant and

@@ -32,7 +32,7 @@ func folder(t *testing.T) string {
 	root, err := os.Getwd()
 	for err == nil {
 		if _, missing := os.Stat(filepath.Join(root, "go.mod")); missing == nil {
-			return filepath.Join(root, "router", "solve", "highs")
+			return filepath.Join(root, "internal", "highs")
 		}
 		if root == filepath.Dir(root) {
 			break
