@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"container/heap"
-	"math"
 	"slices"
 )
 
@@ -346,85 +345,4 @@ func (g *greedy) replan(list []int) bool {
 		}
 	}
 	return true
-}
-
-// upgrade is a step of an application to a level.
-type upgrade struct {
-	application, level int
-	ratio              float64
-}
-
-// upgrades is a heap with the best ratio on top.
-type upgrades []upgrade
-
-func (u upgrades) Len() int { return len(u) }
-func (u upgrades) Less(i, j int) bool {
-	return u[i].ratio > u[j].ratio || u[i].ratio == u[j].ratio && u[i].application < u[j].application
-}
-func (u upgrades) Swap(i, j int) { u[i], u[j] = u[j], u[i] }
-func (u *upgrades) Push(x any)   { *u = append(*u, x.(upgrade)) }
-func (u *upgrades) Pop() any {
-	last := (*u)[len(*u)-1]
-	*u = (*u)[:len(*u)-1]
-	return last
-}
-
-// servers is a heap with the most room on top.
-type servers struct {
-	list  []int     // servers, in the heap's order
-	at    []int     // by server, its index in the list
-	rooms []float64 // by server
-	queue []int     // of first
-}
-
-func (h *servers) Len() int { return len(h.list) }
-func (h *servers) Less(i, j int) bool {
-	x, y := h.list[i], h.list[j]
-	return h.rooms[x] > h.rooms[y] || h.rooms[x] == h.rooms[y] && x < y
-}
-func (h *servers) Swap(i, j int) {
-	h.list[i], h.list[j] = h.list[j], h.list[i]
-	h.at[h.list[i]], h.at[h.list[j]] = i, j
-}
-func (h *servers) Push(any) { panic("placement: servers are not added") }
-func (h *servers) Pop() any { panic("placement: servers are not removed") }
-
-// changed notes the server's room.
-func (h *servers) changed(server int, room float64) {
-	if math.Abs(room-h.rooms[server]) > 0 {
-		h.rooms[server] = room
-		heap.Fix(h, h.at[server])
-	}
-}
-
-// first is the first server, from the most room on, that is ok; −1 if there is none, or the
-// search is over before. It goes through the heap without changing it.
-func (h *servers) first(try func(server int) (ok, over bool)) int {
-	if len(h.list) == 0 {
-		return -1
-	}
-	h.queue = append(h.queue[:0], 0)
-	for len(h.queue) > 0 {
-		best := 0
-		for k := range h.queue {
-			if h.Less(h.queue[k], h.queue[best]) {
-				best = k
-			}
-		}
-		at := h.queue[best]
-		h.queue = slices.Delete(h.queue, best, best+1)
-		ok, over := try(h.list[at])
-		switch {
-		case ok:
-			return h.list[at]
-		case over:
-			return -1
-		}
-		for _, child := range []int{2*at + 1, 2*at + 2} {
-			if child < len(h.list) {
-				h.queue = append(h.queue, child)
-			}
-		}
-	}
-	return -1
 }

@@ -188,3 +188,26 @@ func Round(x float64, digits int) float64 {
 	rounded := math.Round(x/unit) * unit
 	return math.Round(rounded*1e9) / 1e9
 }
+
+// borrow adds the presets of the scenario that PresetsFrom names. A name that is
+// none is a fault, found by the check.
+func (s *Scenario) borrow() {
+	data, err := workloads.Scenario(s.Training.PresetsFrom)
+	if err != nil {
+		return
+	}
+	lender := new(Scenario)
+	lender.register(s.sections)
+	decode(newReport(s.Training.PresetsFrom), data, lender)
+	if s.Training.Presets == nil {
+		s.Training.Presets = map[string]Preset{}
+	}
+	for name, preset := range lender.Training.Presets {
+		if _, own := s.Training.Presets[name]; !own && preset.general() {
+			if s.assumed.presets && !s.advised() {
+				preset.AdviceMargin = 0
+			}
+			s.Training.Presets[name] = preset
+		}
+	}
+}

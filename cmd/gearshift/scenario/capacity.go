@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -140,4 +141,50 @@ func (s *Scenario) FleetRate() float64 {
 		sum += rate
 	}
 	return sum
+}
+
+// Combination is a variant of a model with modalities, as a replica of it runs on a host.
+type Combination struct {
+	Variant    string
+	Modalities []string
+	Memory     Bytes              // that a subset needs; 0 is unknown
+	Quality    map[string]float64 // by task; those that it does not answer are left out
+	Latency    []float64          // of a batch of 1, 2, … in ms
+}
+
+// Combinations lists what the model's variants do on the host, those of fewer modalities
+// first; none if the model has no modalities, or does not run there.
+func (s *Scenario) Combinations(model, host string) []Combination {
+	m := indexOf(s.modelNames(), model)
+	if m < 0 || len(s.Weights[m].Modalities) == 0 {
+		return nil
+	}
+	var list []Combination
+	for i := range s.Variants {
+		v := &s.Variants[i]
+		profiles := s.modelsFor(v.Name, host)
+		placed := slices.ContainsFunc(s.Replicas, func(p Placement) bool { return slices.Contains(p.Hosts, host) && s.runsVariant(&p, v.Name) })
+		if v.Model != model || len(profiles) == 0 || !placed || !s.Models[profiles[0]].tabled() {
+			continue
+		}
+		p := &s.Models[profiles[0]]
+		c := Combination{Variant: v.Name, Modalities: s.Weights[m].subset(s.Weights[m].mask(v.Modalities)), Memory: p.Memory, Quality: map[string]float64{}}
+		for _, t := range s.Tasks {
+			if q, ok := t.Quality[v.Name]; ok {
+				c.Quality[t.Name] = q
+			}
+		}
+		for n := range min(p.Most(0), s.Engine.MaxSequences) {
+			c.Latency = append(c.Latency, p.Batches.Time(0, n+1))
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b Combination) int {
+		x, y := s.Weights[m].mask(a.Modalities), s.Weights[m].mask(b.Modalities)
+		if n := bits.OnesCount(x) - bits.OnesCount(y); n != 0 {
+			return n
+		}
+		return int(x) - int(y)
+	})
+	return list
 }

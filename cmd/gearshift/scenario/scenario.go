@@ -287,29 +287,6 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 	return s, r, nil
 }
 
-// borrow adds the presets of the scenario that PresetsFrom names. A name that is
-// none is a fault, found by the check.
-func (s *Scenario) borrow() {
-	data, err := workloads.Scenario(s.Training.PresetsFrom)
-	if err != nil {
-		return
-	}
-	lender := new(Scenario)
-	lender.register(s.sections)
-	decode(newReport(s.Training.PresetsFrom), data, lender)
-	if s.Training.Presets == nil {
-		s.Training.Presets = map[string]Preset{}
-	}
-	for name, preset := range lender.Training.Presets {
-		if _, own := s.Training.Presets[name]; !own && preset.general() {
-			if s.assumed.presets && !s.advised() {
-				preset.AdviceMargin = 0
-			}
-			s.Training.Presets[name] = preset
-		}
-	}
-}
-
 // advised reports whether the observation gives advice, as the one that is assumed does.
 func (s *Scenario) advised() bool {
 	features := s.Training.Observation
