@@ -44,6 +44,10 @@ func (s *Scenario) leftOut(r *report) {
 	if !given("workload.output_tokens") {
 		s.Workload.Output = assumedOutput
 	}
+	s.failing = given("failover")
+	if d := s.drawn(); d != nil {
+		d.drawDefaults(func(key string) bool { return given(child("failover.drawn", key)) })
+	}
 	a := &s.assumed
 	if a.fallback = !given("serving.fallback"); a.fallback {
 		s.Serving.Fallback = s.BestRule()

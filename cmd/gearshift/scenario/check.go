@@ -21,6 +21,10 @@ type checker struct {
 func check(r *report, s *Scenario) {
 	c := &checker{report: r, s: s}
 	c.name("name", s.Name)
+	if s.drawn() != nil {
+		c.drawnFile()
+		return
+	}
 	c.tasks()
 	c.variants()
 	c.hosts()
@@ -29,6 +33,7 @@ func check(r *report, s *Scenario) {
 	c.models()
 	c.kinds()
 	c.own("engine", s.Engine.Validate())
+	c.generated()
 	c.placements()
 	c.engine()
 	c.workload()

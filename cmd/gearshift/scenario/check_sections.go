@@ -186,11 +186,17 @@ func (c *checker) upstreams() {
 		}
 	}
 	for name := range sorted(c.s.Serving.Upstreams) {
+		if host, all := strings.CutPrefix(name, onHost); all {
+			c.hostRef(child("serving.upstreams", name), host)
+			continue
+		}
 		c.judgeIf(!slices.Contains(replicas, name), child("serving.upstreams", name), "unknown replica; %s", hint(name, replicas))
 	}
 	var without []string
 	for _, name := range replicas {
-		if _, ok := c.s.Serving.Upstreams[name]; !ok {
+		_, ok := c.s.Serving.Upstreams[name]
+		_, wide := c.s.Serving.Upstreams[onHost+hostOf(name)]
+		if !ok && !wide {
 			without = append(without, name)
 		}
 	}

@@ -96,9 +96,9 @@ func (p *Placement) spares(given map[string]bool, key string) bool {
 }
 
 // spares reports whether the key may be left out: variants are those of the models, where
-// these have modalities.
+// these have modalities; failover places replicas, or draws all.
 func (s *Scenario) spares(given map[string]bool, key string) bool {
-	return key == "variants" && given["models"]
+	return key == "variants" && given["models"] || key == "replicas" && given["failover"] || s.drawn() != nil
 }
 
 // runs lists the variants of the placement, by index; −1 is an unknown one.
@@ -150,7 +150,7 @@ func (s *Scenario) shareUpstreams() {
 	}
 	all := map[string]Endpoint{}
 	for _, p := range s.placedReplicas() {
-		e := s.Serving.Upstreams[s.engineName(p)]
+		e := s.upstream(p)
 		if p.worker > 0 && e.Model == "" {
 			e.Model = s.Replicas[p.placement].Model
 		}

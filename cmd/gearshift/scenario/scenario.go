@@ -49,40 +49,13 @@ type Scenario struct {
 
 	unbounded struct{ prompt, output bool } // in the file; see bound
 	assumed   assumed
+	failing   bool // the file has the section failover
 
 	sections []registered
 	kept     map[string]any // the values of sections without a field, by key; see Of
 	// Served is AsServed for this run of a command, which is not the file's business.
 	Served bool `yaml:"-"`
 }
-
-// Task is a class of requests; see [fleet.Task].
-type Task struct {
-	Name string `yaml:"name"`
-	// Kind is the kind of its requests' input, for profiles with times by it.
-	Kind string `yaml:"kind,omitempty"`
-	// The deadlines, of which a task has one at least: per output token, from arrival to
-	// the first token, and from arrival to the end of the answer. Zero is none.
-	DeadlineMS   float64 `yaml:"deadline_ms,omitempty"`
-	FirstTokenMS float64 `yaml:"first_token_ms,omitempty"`
-	TotalMS      float64 `yaml:"total_ms,omitempty"`
-	Decay        string  `yaml:"decay"` // Hard or Soft
-	Weight       float64 `yaml:"weight"`
-	// Quality is by variant name. A variant that is left out does not answer the task.
-	Quality map[string]float64 `yaml:"quality"`
-}
-
-// The decays of a [Task].
-const (
-	Hard = "hard" // nothing past the deadline (LBE-2)
-	Soft = "soft" // 1 % less per ms past it, nothing from 10 % over (LBE-3)
-)
-
-// Unpaced reports whether the task's answers may take as long per output token as they
-// like: only the first of them has a deadline.
-func (t *Task) Unpaced() bool { return t.DeadlineMS == 0 && t.TotalMS == 0 }
-
-func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
 
 // Variant is one way to answer a task: a model size, or a subset of a model's inputs.
 type Variant struct {
@@ -256,8 +229,14 @@ func Text(ref string) ([]byte, error) {
 // Parse reads and checks a scenario. The name stands for the file in faults.
 // An error is of type [Faults] and holds all of them, by line.
 func Parse(name string, data []byte) (*Scenario, error) {
-	s, _, err := parse(name, data)
-	return s, err
+	s, r, err := parse(name, data)
+	if err == nil {
+		err = s.refuseDrawn(r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // parse is [Parse] with what is known of the file's lines.
@@ -277,8 +256,8 @@ func parseWith(list []registered, name string, data []byte) (*Scenario, *report,
 	s.leftOut(r)
 	s.borrow()
 	check(r, s)
-	if err := r.err(); err != nil {
-		return nil, r, err
+	if err := r.err(); err != nil || s.drawn() != nil {
+		return s, r, err
 	}
 	s.fillMix()
 	s.shareUpstreams()

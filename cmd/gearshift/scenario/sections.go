@@ -7,7 +7,7 @@ import (
 
 // sections returns the registered parts of the file, in the order in which they are judged.
 func sections() []registered {
-	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection()}
+	return []registered{evaluationSection(), trustedSection(), timeoutsSection(), overloadSection(), logSection(), jobsSection(), failoverSection()}
 }
 
 // evaluationSection describes how policies are judged.

@@ -23,6 +23,9 @@ func Inspect(ref string) (*Scenario, Faults, error) {
 // InspectText is [Parse] with warnings, as [Inspect] has them.
 func InspectText(name string, data []byte) (*Scenario, Faults, error) {
 	s, r, err := parse(name, data)
+	if err == nil {
+		err = s.refuseDrawn(r)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,195 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Failover is how applications stay answered when hosts die. An application is a task with a
+// rate. docs/failover.md describes what the keys do.
+type Failover struct {
+	// Policy is one of [FailoverPolicies].
+	Policy string `yaml:"policy"`
+	// Critical is the share of the applications that are critical where no task says so itself.
+	Critical Part `yaml:"critical"`
+	// Alpha is the share of all free capacity that stays free for loads after a failure, and
+	// Headroom that of each host's capacity that backups may use.
+	Alpha    float64 `yaml:"alpha"`
+	Headroom Part    `yaml:"headroom"`
+	// Heartbeat is how often agents report, and Misses after how many missing reports in a row
+	// a host is lost. Sweep is how often the controller looks; zero is when a report is due.
+	Heartbeat time.Duration `yaml:"heartbeat"`
+	Misses    int           `yaml:"misses"`
+	Sweep     time.Duration `yaml:"sweep,omitempty"`
+	// SiteIndependent keeps backups off their primary's site.
+	SiteIndependent bool `yaml:"site_independent,omitempty"`
+	Backups         int  `yaml:"backups"` // of each application
+	Loaders         int  `yaml:"loaders"` // loads at a time on a host
+	// ReturnAfter is how long a host that is back must be well before it is used again.
+	ReturnAfter time.Duration `yaml:"return_after"`
+	// Models is the folder of the files that agents may fetch.
+	Models string `yaml:"models,omitempty"`
+	// Drawn has applications and servers drawn, in place of those of the file.
+	Drawn *Drawn `yaml:"drawn,omitempty"`
+}
+
+// FailoverPolicies are those of [Failover.Policy]. The first is the default.
+var FailoverPolicies = []string{"gearshift", "faillite", "full-warm", "full-cold", "full-warm-k"}
+
+// Drawn describes applications and servers that are drawn. They are simulated, not served: a
+// fleet holds neither so many variants nor so many replicas.
+type Drawn struct {
+	Applications int `yaml:"applications,omitempty"` // 0: as many as fill the servers
+	Servers      int `yaml:"servers"`
+	Sites        int `yaml:"sites"`
+	// Utilisation is the share of each resource that the primaries take.
+	Utilisation Part `yaml:"utilisation,omitempty"`
+	// Families names the table of models, one of [DrawnFamilies].
+	Families string `yaml:"families,omitempty"`
+	// Classes keeps families of these classes alone, of [DrawnClasses]; empty is all.
+	Classes []string `yaml:"classes,flow,omitempty"`
+	Seed    int      `yaml:"seed,omitempty"`
+}
+
+// What a [Drawn] may name.
+var (
+	DrawnFamilies = []string{"torchvision", "timm"}
+	DrawnClasses  = []string{"small", "medium", "large"}
+)
+
+// Part is a share in percent that may be nothing, written 20%.
+type Part float64
+
+// UnmarshalText reads a share from 0% to 100%.
+func (p *Part) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	n, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(n >= 0 && n <= 100) {
+		return fmt.Errorf("want a share such as 20%%, from 0%% to 100%%, found %q", text)
+	}
+	*p = Part(n)
+	return nil
+}
+
+// MarshalText writes the share as it is read.
+func (p Part) MarshalText() ([]byte, error) { return Share(p).MarshalText() }
+
+// Share returns the part as a number from 0 to 1.
+func (p Part) Share() float64 { return float64(p) / 100 }
+
+func defaultFailover() Failover {
+	return Failover{
+		Policy: FailoverPolicies[0], Critical: 50, Alpha: 0.1, Headroom: 20,
+		Heartbeat: 20 * time.Millisecond, Misses: 2, Backups: 1, Loaders: 10, ReturnAfter: 2 * time.Second,
+	}
+}
+
+// failoverSection describes how a router replaces hosts that die. It is not of the world that
+// policies of requests are trained in, where nothing is loaded by it.
+func failoverSection() registered {
+	return section[Failover]{key: "failover", initial: defaultFailover, check: (*checker).failover}
+}
+
+// Failover returns the section; nil where the file has none.
+func (s *Scenario) Failover() *Failover {
+	if !s.failing {
+		return nil
+	}
+	return Of[Failover](s)
+}
+
+// drawn returns how applications are drawn; nil where the file lists them.
+func (s *Scenario) drawn() *Drawn { return Of[Failover](s).Drawn }
+
+func (c *checker) failover(f *Failover) {
+	const key = "failover"
+	if !c.s.failing {
+		for i, t := range c.s.Tasks {
+			c.judgeIf(t.Rate != 0, child(item("tasks", i), "rate"), "is of an application, which failover replaces when its host dies; want the section failover, or no rate")
+		}
+		return
+	}
+	c.judgeIf(!slices.Contains(FailoverPolicies, f.Policy), child(key, "policy"), "unknown policy %q; %s", f.Policy, hint(f.Policy, FailoverPolicies))
+	c.judgeIf(!(f.Alpha >= 0 && f.Alpha < 1), child(key, "alpha"), "want a share from 0 to below 1, not %v", f.Alpha)
+	for _, x := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{{"heartbeat", f.Heartbeat, time.Millisecond}, {"sweep", f.Sweep, 0}, {"return_after", f.ReturnAfter, 0}} {
+		c.judgeIf(x.value < x.least || x.value > time.Hour, child(key, x.name), "want a time from %v to %v, not %v", x.least, time.Hour, x.value)
+	}
+	for _, x := range []struct {
+		name  string
+		value int
+	}{{"misses", f.Misses}, {"backups", f.Backups}, {"loaders", f.Loaders}} {
+		c.judgeIf(x.value < 1 || x.value > 1000, child(key, x.name), "want a number from 1 to 1000, not %d", x.value)
+	}
+	if f.Drawn == nil {
+		c.applications(f)
+	}
+}
+
+// drawnFile checks a file whose applications are drawn, which lists none.
+func (c *checker) drawnFile() {
+	const key = "failover.drawn"
+	for _, list := range []string{"tasks", "variants", "hosts", "replicas", "profiles", "models"} {
+		if _, given := c.lines[list]; given {
+			c.judge(list, "has no meaning with %s, which draws applications and servers; want one of the two", key)
+		}
+	}
+	c.failover(Of[Failover](c.s))
+	d := c.s.drawn()
+	for _, x := range []struct {
+		name        string
+		value, from int
+	}{{"applications", d.Applications, 0}, {"servers", d.Servers, 2}, {"sites", d.Sites, 1}, {"seed", d.Seed, 0}} {
+		c.judgeIf(x.value < x.from || x.value > 100_000, child(key, x.name), "want a number from %d to 100000, not %d", x.from, x.value)
+	}
+	c.judgeIf(d.Sites > d.Servers, child(key, "sites"), "%d sites of %d servers; want at most one for each", d.Sites, d.Servers)
+	c.judgeIf(d.Sites == 1 && Of[Failover](c.s).SiteIndependent, child(key, "sites"), "1 is the only site, and failover.site_independent keeps backups off their primary's; want two sites at least")
+	c.judgeIf(d.Utilisation == 0, child(key, "utilisation"), "want a share above 0%%")
+	c.judgeIf(!slices.Contains(DrawnFamilies, d.Families), child(key, "families"), "unknown families %q; %s", d.Families, hint(d.Families, DrawnFamilies))
+	for i, class := range d.Classes {
+		c.judgeIf(!slices.Contains(DrawnClasses, class), item(child(key, "classes"), i), "unknown class %q; %s", class, hint(class, DrawnClasses))
+	}
+}
+
+// drawDefaults fills in what a [Drawn] leaves out.
+func (d *Drawn) drawDefaults(given func(key string) bool) {
+	if !given("utilisation") {
+		d.Utilisation = 50
+	}
+	if d.Families == "" {
+		d.Families = DrawnFamilies[0]
+	}
+	if !given("seed") {
+		d.Seed = 1
+	}
+}
+
+// refuseDrawn is the fault of a file that only simulations of failures take.
+func (s *Scenario) refuseDrawn(r *report) error {
+	d := s.drawn()
+	if d == nil {
+		return nil
+	}
+	r.add("failover.drawn", "the applications are drawn, %d on %d servers, which no router serves and no policy is trained on; want gearshift failover simulate", d.Applications, d.Servers)
+	return r.err()
+}
+
+// LoadFailover is [Load] for simulations of failures, which also take a scenario whose applications are drawn.
+func LoadFailover(ref string) (*Scenario, error) {
+	text, err := Text(ref)
+	if err != nil {
+		return nil, err
+	}
+	s, r, err := parse(fileName(ref), text)
+	if err == nil && !s.failing {
+		r.add("", "there is no section failover; want it, and tasks with a rate")
+		return nil, r.err()
+	}
+	return s, err
+}

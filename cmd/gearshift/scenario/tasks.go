@@ -1,0 +1,351 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gearshift/router/fleet"
+)
+
+// Task is a class of requests; see [fleet.Task].
+type Task struct {
+	Name string `yaml:"name"`
+	// Kind is the kind of its requests' input, for profiles with times by it.
+	Kind string `yaml:"kind,omitempty"`
+	// The deadlines, of which a task has one at least: per output token, from arrival to
+	// the first token, and from arrival to the end of the answer. Zero is none.
+	DeadlineMS   float64 `yaml:"deadline_ms,omitempty"`
+	FirstTokenMS float64 `yaml:"first_token_ms,omitempty"`
+	TotalMS      float64 `yaml:"total_ms,omitempty"`
+	Decay        string  `yaml:"decay"` // Hard or Soft
+	Weight       float64 `yaml:"weight"`
+	// Quality is by variant name. A variant that is left out does not answer the task.
+	Quality map[string]float64 `yaml:"quality"`
+	// Rate makes the task an application, of so many requests per second, which is answered
+	// elsewhere when its host dies. Critical ones come first, and Primary is the host that runs
+	// it; empty: the one with most room. See [Failover].
+	Rate     float64 `yaml:"rate,omitempty"`
+	Critical bool    `yaml:"critical,omitempty"`
+	Primary  string  `yaml:"primary,omitempty"`
+}
+
+// The decays of a [Task].
+const (
+	Hard = "hard" // nothing past the deadline (LBE-2)
+	Soft = "soft" // 1 % less per ms past it, nothing from 10 % over (LBE-3)
+)
+
+// Unpaced reports whether the task's answers may take as long per output token as they
+// like: only the first of them has a deadline.
+func (t *Task) Unpaced() bool { return t.DeadlineMS == 0 && t.TotalMS == 0 }
+
+func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
+
+// An application is a task with a rate. Its variants are those with a quality for it, and its
+// primary the host that runs the best of them that answers in time.
+
+// applications lists the tasks that are one.
+func (s *Scenario) applications() (tasks []int) {
+	for i, t := range s.Tasks {
+		if t.Rate > 0 {
+			tasks = append(tasks, i)
+		}
+	}
+	return tasks
+}
+
+// criticals says which of the applications are critical: those of which their tasks say so, or
+// else the share of them that failover.critical says, spread evenly over the list.
+func (s *Scenario) criticals(tasks []int) []bool {
+	list := make([]bool, len(tasks))
+	own := slices.ContainsFunc(s.Tasks, func(t Task) bool { return t.Critical })
+	share := Of[Failover](s).Critical.Share()
+	for i, task := range tasks {
+		if list[i] = s.Tasks[task].Critical; !own {
+			list[i] = math.Floor(float64(i+1)*share+1e-9) > math.Floor(float64(i)*share+1e-9)
+		}
+	}
+	return list
+}
+
+// serviceMS returns the time of one request of the task on an engine of the variant that runs nothing
+// else, on the host; 0 where there is no profile.
+func (s *Scenario) serviceMS(task, variant, host int) float64 {
+	list := s.modelsFor(s.Variants[variant].Name, s.Hosts[host].Name)
+	if len(list) == 0 {
+		return 0
+	}
+	p := &s.Models[list[0]].Profile
+	if p.Batches != nil {
+		return p.Batches.Time(max(0, p.Batches.Kind(s.Tasks[task].Kind)), 1)
+	}
+	prompt, output := s.Workload.Of(s.Tasks[task].Name)
+	mean := request{max(1, prompt.Expected()), max(1, output.Expected())}
+	return paceOf(p, s.Engine, mean, 1) * mean.output
+}
+
+// boundMS is how long an answer of the task may take; 0 is as long as it likes.
+func (s *Scenario) boundMS(task int) float64 {
+	t := &s.Tasks[task]
+	_, output := s.Workload.Of(t.Name)
+	switch {
+	case t.TotalMS > 0:
+		return t.TotalMS
+	case t.DeadlineMS > 0:
+		return t.DeadlineMS * max(1, output.Expected())
+	}
+	return 0
+}
+
+// weight returns the bytes that the variant takes once loaded; 0 where it has no model.
+func (s *Scenario) weight(variant int) Bytes {
+	if m := indexOf(s.modelNames(), s.Variants[variant].Model); m >= 0 {
+		return s.Weights[m].Memory
+	}
+	return 0
+}
+
+// slowestMS is the time of a request of the task on the host that takes longest; a variant has one time in plans.
+func (s *Scenario) slowestMS(task, variant int) (ms float64) {
+	for h := range s.Hosts {
+		ms = max(ms, s.serviceMS(task, variant, h))
+	}
+	return ms
+}
+
+// candidates lists the variants of the task that answer in time and fit some host, the best first.
+func (s *Scenario) candidates(task int) (list []int) {
+	bound := s.boundMS(task)
+	for v := range s.Variants {
+		fits := slices.ContainsFunc(s.Hosts, func(h Host) bool { return h.Memory >= s.weight(v) })
+		if s.Tasks[task].answers(s.Variants[v].Name) && fits && (bound == 0 || s.slowestMS(task, v) <= bound) {
+			list = append(list, v)
+		}
+	}
+	q := s.Tasks[task].Quality
+	slices.SortStableFunc(list, func(v, w int) int {
+		switch a, b := q[s.Variants[v].Name], q[s.Variants[w].Name]; {
+		case a > b:
+			return -1
+		case a < b:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// home is where an application runs: the variant and the host, −1 if there is no room for it.
+type home struct{ variant, host int }
+
+// homes places the applications: on the primaries of their tasks, and the others where most is
+// free, in the order of the file.
+func (s *Scenario) homes(tasks []int) []home {
+	l := load{s: s, taken: make([]amount, len(s.Hosts)), loaded: map[home]bool{}, homes: make([]home, len(tasks))}
+	for i, task := range tasks {
+		l.homes[i] = home{-1, -1}
+		if h := s.hostIndex(s.Tasks[task].Primary); h >= 0 {
+			for _, v := range s.candidates(task) {
+				if s.weight(v) <= s.Hosts[h].Memory {
+					l.put(i, task, home{v, h})
+					break
+				}
+			}
+		}
+	}
+	for i, task := range tasks {
+		if list := s.candidates(task); s.Tasks[task].Primary == "" && len(list) > 0 {
+			if h := l.roomiest(task, list[0]); h >= 0 {
+				l.put(i, task, home{list[0], h})
+			}
+		}
+	}
+	return l.homes
+}
+
+// load is what applications take of the hosts while they are placed.
+type load struct {
+	s      *Scenario
+	taken  []amount // by host
+	loaded map[home]bool
+	homes  []home
+}
+
+// amount is what applications take of a host. Those that run the same variant share its
+// memory; each has its own in separate, by which hosts are compared, so that they do not gather.
+type amount struct{ memory, separate, compute float64 }
+
+// with is what is taken of the host once the application is there too.
+func (l *load) with(task int, at home) amount {
+	x, weight := l.taken[at.host], float64(l.s.weight(at.variant))
+	x.separate += weight
+	if !l.loaded[at] {
+		x.memory += weight
+	}
+	x.compute += l.s.Tasks[task].Rate * l.s.serviceMS(task, at.variant, at.host) / 1000
+	return x
+}
+
+func (l *load) put(i, task int, at home) {
+	l.taken[at.host] = l.with(task, at)
+	l.loaded[at], l.homes[i] = true, at
+}
+
+// roomiest is the host with most left of what is scarcer there, among those with room; −1 if there is none.
+func (l *load) roomiest(task, variant int) int {
+	best, most := -1, math.Inf(-1)
+	for h := range l.s.Hosts {
+		x, all := l.with(task, home{variant, h}), float64(l.s.Hosts[h].Memory)
+		left := min(1-x.separate/all, 1-x.compute)
+		if x.memory <= all && x.compute <= 1+1e-9 && left > most {
+			best, most = h, left
+		}
+	}
+	return best
+}
+
+// generate makes the replicas that a file with failover leaves out: each variant on each host
+// where it fits, cold except where it is an application's own on its primary.
+func (s *Scenario) generate() {
+	tasks := s.applications()
+	up := map[home]bool{}
+	for _, at := range s.homes(tasks) {
+		up[at] = true
+	}
+	for v := range s.Variants {
+		var hosts [2][]string // up, cold
+		for h, host := range s.Hosts {
+			weight := s.weight(v)
+			if weight == 0 || weight > host.Memory || len(s.modelsFor(s.Variants[v].Name, host.Name)) == 0 {
+				continue
+			}
+			if up[home{v, h}] {
+				hosts[0] = append(hosts[0], host.Name)
+			} else {
+				hosts[1] = append(hosts[1], host.Name)
+			}
+		}
+		for i, state := range []fleet.State{fleet.Up, fleet.Cold} {
+			if len(hosts[i]) > 0 {
+				s.Replicas = append(s.Replicas, Placement{Variant: s.Variants[v].Name, Hosts: hosts[i], Memory: Memory{Size: s.weight(v)}, State: state.String()})
+			}
+		}
+	}
+}
+
+// generated makes the replicas where the file leaves them to failover. Where what they follow
+// from is at fault there are none, and nothing is said of them.
+func (c *checker) generated() {
+	if !c.s.failing || c.s.drawn() != nil || len(c.s.Replicas) > 0 || !c.sound("replicas") {
+		return
+	}
+	if _, given := c.lines["replicas"]; given {
+		return
+	}
+	if len(c.faults) == 0 && c.lengthsSound() && c.modelled() {
+		c.s.generate()
+		return
+	}
+	c.breaks("replicas")
+}
+
+// modelled reports the variants of applications that have no model, or one that fits no host, and whether
+// there is none.
+func (c *checker) modelled() bool {
+	before := len(c.faults)
+	for i, v := range c.s.Variants {
+		of := slices.IndexFunc(c.s.Tasks, func(t Task) bool { return t.Rate > 0 && t.answers(v.Name) })
+		switch {
+		case v.Model == "" && of >= 0:
+			c.judge(child(item("variants", i), "model"), "missing; the application %s may be answered by %s after a failure: want the model that is loaded for it", c.s.Tasks[of].Name, v.Name)
+		case v.Model == "":
+			c.judge(child(item("variants", i), "model"), "missing; without replicas in the file each variant needs a model, which says what it takes")
+		case !slices.ContainsFunc(c.s.Hosts, func(h Host) bool { return h.Memory >= c.s.weight(i) }):
+			c.judge(child(item("variants", i), "model"), "%s takes %v, more than any host has", v.Model, c.s.weight(i))
+		case !slices.ContainsFunc(c.s.Hosts, func(h Host) bool { return len(c.s.modelsFor(v.Name, h.Name)) > 0 }):
+			c.judge(child(item("variants", i), "name"), "%s", c.s.lacking(i))
+		}
+	}
+	return len(c.faults) == before
+}
+
+// applications checks what failover is told of tasks and hosts.
+func (c *checker) applications(f *Failover) {
+	before := len(c.faults)
+	_, share := c.lines["failover.critical"]
+	for i, t := range c.s.Tasks {
+		at := item("tasks", i)
+		_, given := c.lines[child(at, "rate")]
+		c.judgeIf(given && !(t.Rate > 0 && t.Rate <= maxWorth), child(at, "rate"), "want requests per second above 0 and at most %d, not %v", int(maxWorth), t.Rate)
+		c.judgeIf(t.Critical && !given, child(at, "critical"), "is of an application, which has a rate; want its rate, or no critical")
+		c.judgeIf(t.Critical && share, child(at, "critical"), "stands next to failover.critical; want one of the two: a share of all applications, or tasks that say so")
+		if t.Primary != "" {
+			c.judgeIf(!given, child(at, "primary"), "is of an application, which has a rate; want its rate, or no primary")
+			c.hostRef(child(at, "primary"), t.Primary)
+		}
+	}
+	tasks := c.s.applications()
+	c.judgeIf(len(tasks) == 0, "failover", "no task is an application; want a rate at those that are to survive the loss of a host")
+	c.spares()
+	if len(c.faults) > before || !c.sound("tasks") || !c.sound("hosts") || !c.sound("variants") || !c.sound("models") || !c.sound("profiles") || !c.lengthsSound() {
+		return
+	}
+	if len(c.s.Replicas) > 0 && !c.modelled() {
+		return
+	}
+	c.housed(tasks)
+}
+
+// spares checks that there is another host, and another site where backups need one.
+func (c *checker) spares() {
+	if !c.knownHosts() || len(c.s.Hosts) == 0 {
+		return
+	}
+	c.judgeIf(len(c.s.Hosts) == 1, "hosts", "%s is the only one; failover needs another that takes over when it dies", c.s.Hosts[0].Name)
+	site := c.s.Hosts[0].Site
+	if Of[Failover](c.s).SiteIndependent && site != "" && !slices.ContainsFunc(c.s.Hosts, func(h Host) bool { return h.Site != site }) {
+		c.judge(child(item("hosts", 0), "site"), "%s is the only site, and failover.site_independent keeps backups off their primary's; want hosts of another site, or no site_independent", site)
+	}
+}
+
+// housed checks that each application has a variant that can be one, a primary with room for it,
+// and, among the other hosts, one that a variant fits.
+func (c *checker) housed(tasks []int) {
+	homes := c.s.homes(tasks)
+	for i, task := range tasks {
+		t, at := &c.s.Tasks[task], item("tasks", task)
+		switch list := c.s.candidates(task); {
+		case len(list) == 0:
+			c.judge(child(at, "quality"), "no variant of %s is both in time (%v ms) and within the memory of a host; want a smaller or faster one: %s", t.Name, c.s.boundMS(task), c.s.sizes(task))
+		case homes[i].host < 0 && t.Primary != "":
+			c.judge(child(at, "primary"), "no variant of %s that answers in time fits %s; want a host with more memory, or a smaller variant: %s", t.Name, t.Primary, c.s.sizes(task))
+		case homes[i].host < 0:
+			c.judge(child(at, "rate"), "no host has room for %s of %s next to the applications before it; want more memory or hosts, or a lower rate", c.s.Variants[list[0]].Name, t.Name)
+		case !c.elsewhere(list, homes[i].host):
+			c.judge(child(at, "quality"), "no variant of %s fits another host than %s, its primary; want a smaller variant: %s", t.Name, c.s.Hosts[homes[i].host].Name, c.s.sizes(task))
+		}
+	}
+}
+
+// elsewhere reports whether one of the variants fits a host other than this one.
+func (c *checker) elsewhere(variants []int, except int) bool {
+	for h, host := range c.s.Hosts {
+		if h != except && slices.ContainsFunc(variants, func(v int) bool { return c.s.weight(v) <= host.Memory }) {
+			return true
+		}
+	}
+	return false
+}
+
+// sizes says what the variants of a task take.
+func (s *Scenario) sizes(task int) string {
+	var list []string
+	for v := range s.Variants {
+		if s.Tasks[task].answers(s.Variants[v].Name) {
+			list = append(list, fmt.Sprintf("%s takes %v and %s ms", s.Variants[v].Name, s.weight(v), plain(s.slowestMS(task, v))))
+		}
+	}
+	return strings.Join(list, ", ")
+}
