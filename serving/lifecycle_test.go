@@ -47,11 +47,11 @@ func (e *loader) Base() *url.URL { return e.base }
 
 // Get implements [engines.Prober].
 func (e *loader) Get(ctx context.Context, path string) (*http.Response, error) {
-	return e.Ask(ctx, http.MethodGet, path, nil)
+	return e.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
 // Ask implements [agents.Engine].
-func (e *loader) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (e *loader) Ask(ctx context.Context, method, path string, _ http.Header, body []byte) (*http.Response, error) {
 	if e.gone() {
 		return nil, errors.New("connection refused")
 	}

@@ -34,6 +34,7 @@ type replica struct {
 	until time.Duration // the end of the cooldown, if ejected
 	level int           // ejections, each soon after the one before
 	hard  bool          // cannot be reached, or its probes fail
+	gone  bool          // its host has left, see Leave
 
 	failures int           // in a row
 	answered bool          // the last request that counts did not fail
@@ -196,7 +197,7 @@ func (m *Monitor) eject(i int, why Reason, now time.Duration) {
 		r.hard = r.hard || why.hard()
 		return
 	}
-	if why != Unreachable && why != Unlisted && !m.expendable() {
+	if why != Unreachable && why != Unlisted && why != Gone && !m.expendable() {
 		if !r.spared {
 			r.spared = true
 			m.changes = append(m.changes, Change{Replica: i, From: r.State, To: r.State, Why: why, Spared: true})

@@ -44,7 +44,7 @@ func (m *Monitor) release(i int, now time.Duration) bool {
 	r := &m.replicas[i]
 	waited := now >= r.until
 	switch {
-	case r.Note != "": // until its server has its model
+	case r.Note != "", r.gone: // until its server has its model, or its host is back
 		return false
 	case !r.probe.has:
 	case r.hard:

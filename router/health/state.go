@@ -63,10 +63,12 @@ const (
 	Silent Reason = "silent"
 	// Unlisted: its server has other models, not the replica's.
 	Unlisted Reason = "model"
+	// Gone: a failover controller has given up its host.
+	Gone Reason = "host"
 )
 
 // Reasons lists all reasons.
-var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent, Unlisted}
+var Reasons = []Reason{Unreachable, Unwell, Failing, Unreliable, Silent, Unlisted, Gone}
 
 // hard reports whether probes, where there are any, decide when the reason is gone.
 func (r Reason) hard() bool { return r == Unreachable || r == Unwell }

@@ -98,6 +98,8 @@ type Actuator struct {
 	work    sync.WaitGroup
 	servers []server
 
+	term uint64 // of orders; 0: they carry no epoch
+
 	mu       sync.Mutex // protects what follows
 	stopped  bool
 	replicas []acting
@@ -109,11 +111,12 @@ var _ control.Actuator = (*Actuator)(nil)
 type acting struct {
 	epoch uint64 // the newest that an action came with
 	busy  bool
-	verb  control.Verb // of the action under way
-	turns uint64       // actions that began or ended
-	level int          // of its sleep
-	asked int          // level that the next sleep is to have; 0 is 1
-	note  string       // of the last reading, or why there is none
+	cut   context.CancelCauseFunc // ends the action under way
+	verb  control.Verb            // of the action under way
+	turns uint64                  // actions that began or ended
+	level int                     // of its sleep
+	asked int                     // level that the next sleep is to have; 0 is 1
+	note  string                  // of the last reading, or why there is none
 }
 
 // New makes an Actuator. It polls from [Actuator.Start] on.
@@ -154,6 +157,25 @@ func (a *Actuator) Note(replica int) string {
 	return a.replicas[replica].note
 }
 
+// SetTerm has each order carry an epoch in the header X-Gearshift-Epoch: the term in its upper half, and
+// the number of the placement in the lower one. It is called before the first action.
+func (a *Actuator) SetTerm(term uint64) { a.term = term }
+
+// errAbandoned is why an action was cut off.
+var errAbandoned = errors.New("its host is lost")
+
+// Abandon cuts off the actions under way on the replicas, which fail. Their engines may still carry
+// them out.
+func (a *Actuator) Abandon(replicas []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range replicas {
+		if at := &a.replicas[i]; at.busy {
+			at.cut(errAbandoned)
+		}
+	}
+}
+
 // Driven reports whether the replica has a dialect.
 func (a *Actuator) Driven(replica int) bool { return a.options.Replicas[replica].Dialect != nil }
 
@@ -185,9 +207,10 @@ func (a *Actuator) Act(x control.Action) error {
 	case at.busy:
 		return fmt.Errorf("replica %s: its engine is busy with another action, %v", r.Name, at.verb)
 	}
-	at.epoch, at.busy, at.verb = x.Epoch, true, x.Verb
+	ctx, cut := context.WithCancelCause(a.ctx)
+	at.epoch, at.busy, at.verb, at.cut = x.Epoch, true, x.Verb, cut
 	at.turns++
-	a.work.Go(func() { a.act(x, o) })
+	a.work.Go(func() { a.act(ctx, x, o) })
 	return nil
 }
 
@@ -204,11 +227,11 @@ func (at *acting) order(v control.Verb) Order {
 }
 
 // act carries an action out, and says how it ended.
-func (a *Actuator) act(x control.Action, o Order) {
+func (a *Actuator) act(ctx context.Context, x control.Action, o Order) {
 	r := &a.options.Replicas[x.Replica]
 	began := a.options.Clock()
-	ctx, cancel := context.WithTimeout(a.ctx, a.options.Config.limit(x.Verb))
-	err := r.Dialect.Do(ctx, r.Engine, r.Model, o)
+	ctx, cancel := context.WithTimeout(ctx, a.options.Config.limit(x.Verb))
+	err := r.Dialect.Do(ctx, a.stamped(r.Engine, x.Epoch), r.Model, o)
 	if err == nil {
 		err = a.confirm(ctx, r, x.Verb.State())
 	}
@@ -217,6 +240,7 @@ func (a *Actuator) act(x control.Action, o Order) {
 	a.mu.Lock()
 	at := &a.replicas[x.Replica]
 	at.busy = false
+	at.cut(nil)
 	at.turns++
 	if err == nil {
 		at.level = 0

@@ -16,9 +16,9 @@ import (
 // Engine is a server that can be asked for paths of its own, with the credentials that
 // the router has for it.
 type Engine interface {
-	// Ask sends a request and returns the answer, whose body the caller closes. A body
-	// is JSON; nil is none.
-	Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error)
+	// Ask sends a request and returns the answer, whose body the caller closes. The header has
+	// fields in addition to the router's own. A body is JSON; nil is none.
+	Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error)
 }
 
 // maxAnswer bounds what is read of an answer.
@@ -65,7 +65,7 @@ func ask(ctx context.Context, e Engine, method, path string, body, to any) error
 			return err
 		}
 	}
-	response, err := e.Ask(ctx, method, path, text)
+	response, err := e.Ask(ctx, method, path, nil, text)
 	if err != nil {
 		return unreached(ctx, err)
 	}

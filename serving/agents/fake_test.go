@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -21,7 +22,7 @@ type engine struct {
 }
 
 // Ask implements [Engine].
-func (e *engine) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (e *engine) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	e.mu.Lock()
 	e.asked = append(e.asked, method+" "+path+" "+string(body))
 	err := e.err
@@ -30,6 +31,7 @@ func (e *engine) Ask(ctx context.Context, method, path string, body []byte) (*ht
 		return nil, err
 	}
 	r := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	e.handler.ServeHTTP(w, r)
 	if err := ctx.Err(); err != nil {

@@ -30,6 +30,9 @@ func NewRunner(clock func() time.Duration, controllers ...control.Controller) *R
 	return &Runner{clock: clock, set: control.NewSet(controllers...), nudge: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
+// Add adds a controller after the others, before Start.
+func (r *Runner) Add(c control.Controller) { r.set.Add(c) }
+
 // Start begins to wake the controllers, until [Runner.Stop].
 func (r *Runner) Start() { r.done.Go(r.run) }
 
@@ -50,6 +53,9 @@ func (r *Runner) Stop() {
 func (r *Runner) Observe(e control.Event) {
 	r.Do(func() { r.set.Observe(e) })
 }
+
+// Note hands an event to the controllers, which see it when they are woken next.
+func (r *Runner) Note(e control.Event) { r.Look(func() { r.set.Observe(e) }) }
 
 // Do calls f while no controller is at work, and has them woken after it: f may report to them
 // something.

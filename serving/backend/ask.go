@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 )
@@ -12,17 +13,19 @@ import (
 // makes a connection for that, so that it also shows whether one can be made. The
 // caller closes the body.
 func (u *Upstream) Get(ctx context.Context, path string) (*http.Response, error) {
-	return u.Ask(ctx, http.MethodGet, path, nil)
+	return u.Ask(ctx, http.MethodGet, path, nil, nil)
 }
 
-// Ask is Get with another method, and with a body of JSON unless that is nil.
-func (u *Upstream) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+// Ask is Get with another method, with further header fields, and with a body of JSON unless that
+// is nil.
+func (u *Upstream) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	asked, err := url.Parse(path)
 	if err != nil {
 		return nil, err
 	}
 	to := u.to(asked)
 	r := (&http.Request{Method: method, URL: &to, Header: u.header(nil), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+	maps.Copy(r.Header, header)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

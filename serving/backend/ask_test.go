@@ -69,7 +69,7 @@ func TestAServerIsOrdered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	response, err := u.Ask(t.Context(), http.MethodPost, "/v2/repository/models/org%2Fsmall/load", []byte("{}"))
+	response, err := u.Ask(t.Context(), http.MethodPost, "/v2/repository/models/org%2Fsmall/load", nil, []byte("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"gearshift/router/control"
 	"gearshift/router/health"
 	"gearshift/serving/probes"
 )
@@ -23,6 +24,9 @@ type Controller struct {
 	// more are held by callers.
 	waiting  func(work, held []int)
 	siblings [][]int // by replica: those of its host, itself among them
+	// evidence takes in what requests and probes have shown of a replica's host, for controllers
+	// that have joined.
+	evidence func(kind control.Kind, replica int)
 
 	mu           sync.Mutex // protects all below
 	timer        *time.Timer
@@ -58,7 +62,12 @@ func (c *Controller) watchSilence(silence time.Duration) {
 // known, and when it was sent.
 func (c *Controller) Failed(replica int, why health.Failure, sent time.Duration) {
 	c.changed(c.monitor.Failed(replica, why, sent, c.clock()))
-	if why == health.Connect || why == health.Broken {
+	switch why {
+	case health.Connect:
+		c.evidence(control.Refused, replica)
+		c.doubt(replica)
+	case health.Broken:
+		c.evidence(control.Broken, replica)
 		c.doubt(replica)
 	}
 }
@@ -83,6 +92,28 @@ func (c *Controller) Succeeded(replica int, sent time.Duration) {
 func (c *Controller) probed(replicas []int, f health.Finding) {
 	for _, i := range replicas {
 		c.changed(c.monitor.Probed(i, f, c.clock()))
+	}
+	switch f {
+	case health.Well:
+		c.evidence(control.ProbePassed, replicas[0])
+	case health.Refused:
+		c.evidence(control.Refused, replicas[0])
+	case health.Unconnected, health.Late, health.Errored:
+		c.evidence(control.ProbeFailed, replicas[0])
+	}
+}
+
+// leave takes out the replicas of a host that is lost; see [health.Monitor.Leave].
+func (c *Controller) leave(replicas []int) {
+	for _, i := range replicas {
+		c.changed(c.monitor.Leave(i, c.clock()))
+	}
+}
+
+// back gives them their full shares again; see [health.Monitor.Return].
+func (c *Controller) back(replicas []int) {
+	for _, i := range replicas {
+		c.changed(c.monitor.Return(i, c.clock()))
 	}
 }
 

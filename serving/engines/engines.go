@@ -98,7 +98,7 @@ func New(o Options) *Engines {
 	e.metrics = newMetrics(e)
 	e.health = &Controller{
 		monitor: health.New(o.Health, o.Ledger, e.addresses(), engineSeed),
-		clock:   o.Clock, report: e.healthChanged, waiting: e.owed, siblings: e.siblings(),
+		clock:   o.Clock, report: e.healthChanged, waiting: e.owed, siblings: e.siblings(), evidence: e.evidence,
 	}
 	e.signals = signals.New(o.Ledger)
 	e.watch()

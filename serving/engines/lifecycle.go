@@ -22,6 +22,7 @@ type lifecycles struct {
 	controller *lifecycle.Controller // the runner's
 	runner     *agents.Runner
 	metrics    *lifecycleMetrics
+	joined     bool // another controller is the runner's too
 
 	mu     sync.Mutex // protects what follows
 	placed []fleet.State

@@ -38,8 +38,8 @@ func (u *upstream) Get(ctx context.Context, path string) (*http.Response, error)
 }
 
 // Ask implements [agents.Engine].
-func (u *upstream) Ask(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	return u.current.Load().Ask(ctx, method, path, body)
+func (u *upstream) Ask(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
+	return u.current.Load().Ask(ctx, method, path, header, body)
 }
 
 // Base implements [engines.Prober].

@@ -1,0 +1,83 @@
+package engines
+
+import (
+	"time"
+
+	"gearshift/router/control"
+	"gearshift/router/fleet"
+	"gearshift/router/lifecycle"
+)
+
+// This file is what a controller that has joined may ask of the engines, and report to them.
+
+// Join has the controller woken after the lifecycles, by one goroutine, with what it gives orders
+// to. It is called before [Engines.Start].
+func (e *Engines) Join(c control.Controller) {
+	e.lifecycle.runner.Add(c)
+	e.lifecycle.joined = true
+}
+
+// Do calls f while no controller is at work, and has all woken after it.
+func (e *Engines) Do(f func()) { e.lifecycle.runner.Do(f) }
+
+// Look calls f while no controller is at work.
+func (e *Engines) Look(f func()) { e.lifecycle.runner.Look(f) }
+
+// Nudge has the controllers woken soon. It may be called while one is at work.
+func (e *Engines) Nudge() { e.lifecycle.runner.Nudge() }
+
+// Observe hands an event to the controllers. One that changes nothing now, such as a heartbeat that
+// came in time, need not be urgent: controllers see it when they are woken next.
+func (e *Engines) Observe(x control.Event, urgent bool) {
+	if urgent {
+		e.lifecycle.runner.Observe(x)
+		return
+	}
+	e.lifecycle.runner.Note(x)
+}
+
+// evidence hands on what requests and probes have shown. Without a controller that has joined, only
+// the health monitor needs it.
+func (e *Engines) evidence(kind control.Kind, replica int) {
+	if !e.lifecycle.joined {
+		return
+	}
+	now := e.options.Clock()
+	e.lifecycle.runner.Observe(control.Event{At: now, Kind: kind, Replica: replica, Host: e.table.Replicas[replica].Host, Began: now})
+}
+
+// Leave takes the replicas of a host out, which a controller has given up, and cuts off what its
+// engines were ordered to do: that is then reported as failed.
+func (e *Engines) Leave(host int) {
+	list := e.table.ReplicasOn(host)
+	e.health.leave(list)
+	e.lifecycle.actuator.Abandon(list)
+}
+
+// Return gives the replicas of a host their full shares, without trials: it is well.
+func (e *Engines) Return(host int) { e.health.back(e.table.ReplicasOn(host)) }
+
+// SetTerm has each order to an engine carry an epoch of the term, see [agents.Actuator.SetTerm]. It
+// is called before [Engines.Start].
+func (e *Engines) SetTerm(term uint64) { e.lifecycle.actuator.SetTerm(term) }
+
+// The following methods are called by a controller that is at work, or within [Engines.Do] and
+// [Engines.Look].
+
+// Want orders a replica into a state, as [lifecycle.Controller.Want] does.
+func (e *Engines) Want(replica int, s fleet.State) error {
+	return e.lifecycle.controller.Want(replica, s, lifecycle.Order{})
+}
+
+// LifecycleOf is how far the replica's order is.
+func (e *Engines) LifecycleOf(replica int) lifecycle.Status {
+	return e.lifecycle.controller.Status(replica)
+}
+
+// Found takes in the state that the replica's model is in, as its engine reports by itself.
+func (e *Engines) Found(replica int, s fleet.State, at time.Duration) {
+	if e.options.Ledger.Placed(replica) == s {
+		return
+	}
+	e.lifecycle.controller.Observe(control.Event{At: at, Kind: control.Changed, Replica: replica, Host: e.table.Replicas[replica].Host, State: s})
+}
