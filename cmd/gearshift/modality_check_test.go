@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,8 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +28,8 @@ import (
 // that the router counts. GEARSHIFT_MODALITY=10m is the long run, on the digits model that
 // ONNX Runtime computes (build tag onnx): in it accuracy is counted on labels, and held
 // against floors; goodput and violations are held against the simulation under the profile
-// that was measured just before. GEARSHIFT_MODALITY_MODELS is a folder that models make has
+// that was measured just before. The engine is measured again between the rounds: a shared
+// machine's speed drifts, and the simulated engine drifts with it. GEARSHIFT_MODALITY_MODELS is a folder that models make has
 // filled, with its samples in samples, to begin at once. Without the long run the router simulates the engine, and the run is short.
 func TestJobsForReal(t *testing.T) {
 	length, real := 6*time.Second, false
@@ -50,11 +47,17 @@ func TestJobsForReal(t *testing.T) {
 		window = time.Second
 	}
 	rounds := max(1, int(length/(window*time.Duration(len(c.policies)))))
+	before := c.pace()
 	for round := range rounds {
 		for i := range c.policies {
 			// The order is another in each round, so that a policy does not always follow the same one.
 			c.play(&c.policies[(i+round)%len(c.policies)], window, uint64(round))
 		}
+		after := c.pace()
+		for i := range c.policies {
+			c.simulate(&c.policies[i], uint64(round), window, (before+after)/2)
+		}
+		before = after
 	}
 	c.report(rounds, real)
 }
@@ -69,7 +72,10 @@ type jobCheck struct {
 	most     float64 // requests per second, at the peak
 	policies []jobPolicy
 
-	noise []float64 // of measured batches, how many times the median each took
+	engine string               // "" if the router simulates it
+	times  map[string][]float64 // of its batches at the start, by variant
+	noise  []float64            // how many times the median each of them took
+	paces  []float64            // of each measurement after that
 
 	mu    sync.Mutex
 	wrong map[string]int // what answers were that are none, and how often
@@ -98,25 +104,6 @@ func (a *jobTally) violations() float64 { return 1 - float64(a.inTime)/float64(a
 // counted is how many answers were right.
 type counted struct{ right, of int }
 
-// The quality and times of the simulated engine, of batches of 1, 2, 4, 8 and 16.
-var simulatedDigits = []struct {
-	variant string
-	quality float64
-	times   []float64
-}{
-	{"digits-image", 0.8, []float64{3, 4, 6, 10, 18}},
-	{"digits-audio", 0.86, []float64{6, 8, 12, 20, 36}},
-	{"digits-image-audio", 0.94, []float64{10, 14, 22, 38, 70}},
-}
-
-var batchSizes = []int{1, 2, 4, 8, 16}
-
-// A picture of one pixel and a sound of eight samples, in base 64.
-const (
-	tinyPNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-	tinyWAV = "UklGRjQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YRAAAAAAAAAAAAAAAAAAAAAAAAAA"
-)
-
 // jobDeadline is from a job's arrival.
 const jobDeadline = time.Second
 
@@ -127,7 +114,6 @@ func newJobCheck(t *testing.T, real bool) *jobCheck {
 	for _, o := range simulatedDigits {
 		qualities[o.variant], times[o.variant] = o.quality, o.times
 	}
-	var engine string
 	if real {
 		if made := os.Getenv("GEARSHIFT_MODALITY_MODELS"); made != "" {
 			dir = made
@@ -136,12 +122,14 @@ func newJobCheck(t *testing.T, real bool) *jobCheck {
 		}
 		qualities = readQualities(t, filepath.Join(dir, "digits", "quality.json"))
 		c.samples = readSamples(t, filepath.Join(dir, "samples"))
-		engine = startProcess(t, "engine", "--addr", "127.0.0.1:0", "--model", filepath.Join(dir, "digits")).listensWithin(t, time.Minute)
-		times, c.noise = measureBatches(t, "http://"+engine, c.samples)
+		c.engine = "http://" + startProcess(t, "engine", "--addr", "127.0.0.1:0", "--model", filepath.Join(dir, "digits")).listensWithin(t, time.Minute)
+		times, c.noise = measureBatches(t, c.engine, c.samples, 8, 50)
+		t.Logf("ms of batches of %v: %v", batchSizes, times)
+		c.times = times
 	}
 	served := digitsScenario(qualities, times) // the router simulates the engine
 	if real {
-		served = succeed(t, "scenario", "upstreams", write(t, "digits.yaml", served), "--at", "cpu0=http://"+engine)
+		served = succeed(t, "scenario", "upstreams", write(t, "digits.yaml", served), "--at", "cpu0="+c.engine)
 	}
 	for _, o := range simulatedDigits {
 		c.options = append(c.options, modality.Option{Name: o.variant, Quality: qualities[o.variant], Latency: betweenSizes(times[o.variant])})
@@ -184,10 +172,28 @@ func (c *jobCheck) load(length time.Duration, most float64) jobs.Load {
 	return jobs.Load{Length: length, Least: most / 8, Most: most, Mean: 1, Spread: 6, Largest: batchSizes[len(batchSizes)-1], Deadline: jobDeadline, FloorHigh: 1}
 }
 
-// play has clients ask the policy's router for a window, and simulates the same jobs.
-func (c *jobCheck) play(p *jobPolicy, window time.Duration, round uint64) {
-	load := c.load(window, c.most)
+// pace is how many times as long as at the start the engine's batches take now.
+func (c *jobCheck) pace() float64 {
+	if c.engine == "" {
+		return 1
+	}
+	times, _ := measureBatches(c.t, c.engine, c.samples, 0, 15)
+	sum, n := 0.0, 0
+	for name, list := range times {
+		for i, ms := range list {
+			sum += math.Log(ms / c.times[name][i])
+			n++
+		}
+	}
+	pace := math.Exp(sum / float64(n))
+	c.paces = append(c.paces, pace)
+	return pace
+}
+
+// draw is the jobs of a round, the same for each policy, and a source for what else is drawn.
+func (c *jobCheck) draw(round uint64, window time.Duration) ([]jobs.Arrival, *rand.Rand) {
 	seed := workloads.Seed(workloads.Evaluation, round)
+	load := c.load(window, c.most)
 	arrivals, err := load.Draw(seed)
 	if err != nil {
 		c.t.Fatal(err)
@@ -196,7 +202,12 @@ func (c *jobCheck) play(p *jobPolicy, window time.Duration, round uint64) {
 	for i := range arrivals {
 		arrivals[i].Floor = c.floors[rng.IntN(len(c.floors))]
 	}
-	c.simulate(p, arrivals, seed)
+	return arrivals, rng
+}
+
+// play has clients ask the policy's router for a window.
+func (c *jobCheck) play(p *jobPolicy, window time.Duration, round uint64) {
+	arrivals, rng := c.draw(round, window)
 	var clients sync.WaitGroup
 	var mu sync.Mutex
 	began := time.Now()
@@ -252,8 +263,11 @@ func (p *jobPolicy) count(a *jobs.Arrival, answer jobAnswer, took time.Duration,
 	}
 }
 
-// simulate plays the same jobs under the measured profile, whose times vary as those measured.
-func (c *jobCheck) simulate(p *jobPolicy, arrivals []jobs.Arrival, seed uint64) {
+// simulate plays the jobs of the round under the measured profile, whose times vary as those
+// measured, and are all so many times as long as planned.
+func (c *jobCheck) simulate(p *jobPolicy, round uint64, window time.Duration, pace float64) {
+	seed := workloads.Seed(workloads.Evaluation, round)
+	arrivals, _ := c.draw(round, window)
 	policy, err := modality.Named(p.name, c.table, rand.New(rand.NewPCG(seed, 7)))
 	if err != nil {
 		c.t.Fatal(err)
@@ -261,7 +275,7 @@ func (c *jobCheck) simulate(p *jobPolicy, arrivals []jobs.Arrival, seed uint64) 
 	config := envjobs.Config{Dispatcher: modality.NewDispatcher(c.table, policy), Options: c.options}
 	if len(c.noise) > 0 {
 		draws := rand.New(rand.NewPCG(seed, 9))
-		config.Noise = func() float64 { return c.noise[draws.IntN(len(c.noise))] }
+		config.Noise = func() float64 { return pace * c.noise[draws.IntN(len(c.noise))] }
 	}
 	r, err := envjobs.Run(config, arrivals, nil)
 	if err != nil {
@@ -343,172 +357,8 @@ func (c *jobCheck) report(rounds int, real bool) {
 		}
 	}
 	_ = w.Flush()
+	if len(c.paces) > 0 {
+		c.t.Logf("the engine's batches took, before and after each round, so many times as long as at the start: %.2f", c.paces)
+	}
 	c.t.Logf("%d rounds, at most %.0f requests/s, twice what all inputs can take\n%s%s", rounds, c.most, table.String(), floors.String())
-}
-
-// digitsScenario is the model on one host.
-func digitsScenario(qualities map[string]float64, times map[string][]float64) string {
-	var b, quality strings.Builder
-	for _, o := range simulatedDigits {
-		fmt.Fprintf(&quality, "%s: %v, ", o.variant, qualities[o.variant])
-	}
-	fmt.Fprintf(&b, `name: digits
-tasks:
-  - {name: digits, total_ms: %d, quality: {%s}}
-models:
-  - {name: digits, memory: 400MiB, modalities: [image, audio]}
-hosts: [{name: cpu0, memory: 2GiB}]
-replicas:
-  - {model: digits, hosts: [cpu0], memory: 50%%}
-workload: {output_tokens: {distribution: none}}
-profiles:
-`, jobDeadline.Milliseconds(), strings.TrimSuffix(quality.String(), ", "))
-	for _, o := range simulatedDigits {
-		var list []string
-		for i, n := range batchSizes {
-			list = append(list, fmt.Sprintf("%d: %.3f", n, times[o.variant][i]))
-		}
-		fmt.Fprintf(&b, "  - {variant: %s, batch_ms: {%s}}\n", o.variant, strings.Join(list, ", "))
-	}
-	return b.String()
-}
-
-// betweenSizes is the times of batches of 1, 2, 3, … between those listed.
-func betweenSizes(listed []float64) (all []float64) {
-	for i, n := range batchSizes {
-		for k := len(all) + 1; k < n; k++ {
-			before := batchSizes[i-1]
-			all = append(all, listed[i-1]+(listed[i]-listed[i-1])*float64(k-before)/float64(n-before))
-		}
-		all = append(all, listed[i])
-	}
-	return all
-}
-
-// measureBatches is the median time of batches by variant, of the engine as a router sees it,
-// and how many times the median each batch took.
-func measureBatches(t *testing.T, engine string, samples []sample) (times map[string][]float64, noise []float64) {
-	const warm, rounds = 8, 50 // the first rounds warm the engine up, and do not count
-	runs := map[string][][]float64{}
-	for round := range rounds {
-		for _, o := range simulatedDigits {
-			for i, n := range batchSizes {
-				var inputs []sample
-				for k := range n {
-					s := samples[(round*17+k)%len(samples)]
-					if !strings.Contains(o.variant, "image") {
-						s.image = ""
-					}
-					if !strings.Contains(o.variant, "audio") {
-						s.audio = ""
-					}
-					inputs = append(inputs, s)
-				}
-				body := jobBody(inputs, -1)
-				began := time.Now()
-				response, err := http.Post(engine+"/v1/gearshift/classify", "application/json", strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := io.ReadAll(response.Body)
-				_ = response.Body.Close()
-				if err != nil || response.StatusCode != http.StatusOK {
-					t.Fatalf("status %d, %v: %.300s", response.StatusCode, err, text)
-				}
-				if round < warm {
-					continue
-				}
-				if runs[o.variant] == nil {
-					runs[o.variant] = make([][]float64, len(batchSizes))
-				}
-				runs[o.variant][i] = append(runs[o.variant][i], 1000*time.Since(began).Seconds())
-			}
-		}
-	}
-	times = map[string][]float64{}
-	for _, o := range simulatedDigits {
-		longest := 0.0
-		for _, one := range runs[o.variant] {
-			slices.Sort(one)
-			longest = max(longest, one[len(one)/2]) // a larger batch takes no less
-			times[o.variant] = append(times[o.variant], longest)
-			for _, ms := range one {
-				noise = append(noise, ms/longest)
-			}
-		}
-	}
-	t.Logf("ms of batches of %v: %v", batchSizes, times)
-	return times, noise
-}
-
-// jobBody asks for the inputs as a job, or of an engine, with a floor below 0.
-func jobBody(inputs []sample, floor float64) string {
-	var b strings.Builder
-	b.WriteString(`{"model":"digits",`)
-	if floor >= 0 {
-		fmt.Fprintf(&b, `"min_quality":%v,"total_ms":%d,`, floor, jobDeadline.Milliseconds())
-	}
-	b.WriteString(`"inputs":[`)
-	for i, s := range inputs {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		var members []string
-		if s.image != "" {
-			members = append(members, `"image":"`+s.image+`"`)
-		}
-		if s.audio != "" {
-			members = append(members, `"audio":"`+s.audio+`"`)
-		}
-		b.WriteString("{" + strings.Join(members, ",") + "}")
-	}
-	return b.String() + "]}"
-}
-
-func readQualities(t *testing.T, path string) map[string]float64 {
-	var q struct {
-		HeldOut []struct {
-			Modalities []string
-			Accuracy   float64
-		} `json:"held_out"`
-	}
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &q)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]float64{}
-	for _, a := range q.HeldOut {
-		all["digits-"+strings.Join(a.Modalities, "-")] = a.Accuracy
-	}
-	return all
-}
-
-func readSamples(t *testing.T, dir string) (list []sample) {
-	file, err := os.Open(filepath.Join(dir, "labels.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	rows, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded := func(name string) string {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return base64.StdEncoding.EncodeToString(content)
-	}
-	for _, row := range rows[1:] {
-		label, err := strconv.Atoi(row[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, sample{strconv.Itoa(label), encoded(row[1]), encoded(row[2])})
-	}
-	return list
 }
