@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/env/agenda"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
 )
@@ -63,7 +64,7 @@ func (s *Simulator) Act(a control.Action) error {
 		return fmt.Errorf("cannot %v %s: %w", a.Verb, name, err)
 	}
 	x.acting, x.action, x.seen = true, a, a.Epoch
-	s.agenda.add(item{at: s.now + takes, what: actionEnds, index: a.Replica})
+	s.agenda.Add(agenda.Item{At: s.now + takes, Kind: actionEnds, Index: a.Replica})
 	return nil
 }
 
@@ -118,7 +119,7 @@ func (s *Simulator) stop(replica int) {
 	p := s.locations[replica]
 	s.hosts[p.host].Stop(p.engine, func(id uint64) {
 		s.breaking++
-		s.agenda.add(item{at: s.now, what: requestBreaks, index: int(id)})
+		s.agenda.Add(agenda.Item{At: s.now, Kind: requestBreaks, Index: int(id)})
 	})
 	s.order.fix(p.host)
 	s.marginal.revise(s, p.host)
@@ -134,7 +135,7 @@ func (s *Simulator) complete(replica int, at time.Duration) {
 // powerOff changes the engines of a host that is lost. Those that loaded or slept become
 // cold, and stay so when the host is back; those that ran are up again then.
 func (s *Simulator) powerOff(host int, at time.Duration) {
-	s.agenda.change(func(x *item) bool { return x.what != actionEnds || s.locations[x.index].host != host })
+	s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != actionEnds || s.locations[x.Index].host != host })
 	for _, r := range s.table.ReplicasOn(host) {
 		x := &s.engineStates[r]
 		changed := x.acting || x.is == fleet.Loading || x.is == fleet.Warm

@@ -1,33 +1,19 @@
 package env
 
 import (
-	"cmp"
 	"time"
 
+	"gearshift/env/agenda"
 	"gearshift/router/control"
 )
 
-// agenda holds what is due at times that no engine sets: losses of hosts and their returns,
-// readings of gauges, fading beliefs. It is a binary heap. Engines have another heap, since
-// each host runs by itself from one item of the agenda to the next.
-type agenda struct{ items []item }
-
-// item is one entry of the agenda.
-type item struct {
-	at   time.Duration
-	what what
-	// index names what it is about: the index of a loss among the losses; of a return or a
-	// probe, the host; of an action, the replica; of a request, its sequence ID; of gauges,
-	// the router.
-	index int
-}
-
-// what is the sort of an item. At equal times the lower comes first, so that runs repeat
-// exactly, and all come after the engines' events of that time.
-type what uint8
-
+// What is due at times that no engine sets, in the order of equal times. All come after the
+// engines' events of that time. Engines have another heap, since each host runs by itself from
+// one item of the agenda to the next. An item's index is that of a loss among the losses; of a
+// return or a probe, the host; of an action, the replica; of a request, its sequence ID; of
+// gauges, the router.
 const (
-	hostLost what = iota
+	hostLost agenda.Kind = iota
 	hostBack
 	actionEnds
 	requestBreaks
@@ -37,71 +23,6 @@ const (
 	beliefsFade
 )
 
-// before reports whether x is due before y.
-func (x item) before(y item) bool {
-	return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.what, y.what), cmp.Compare(x.index, y.index)) < 0
-}
-
-// first returns the item that is due next, and false if there is none.
-func (a *agenda) first() (item, bool) {
-	if len(a.items) == 0 {
-		return item{}, false
-	}
-	return a.items[0], true
-}
-
-func (a *agenda) add(x item) {
-	a.items = append(a.items, x)
-	for i := len(a.items) - 1; i > 0 && a.items[i].before(a.items[(i-1)/2]); i = (i - 1) / 2 {
-		a.items[i], a.items[(i-1)/2] = a.items[(i-1)/2], a.items[i]
-	}
-}
-
-// take removes the first item.
-func (a *agenda) take() item {
-	x := a.items[0]
-	last := len(a.items) - 1
-	a.items[0] = a.items[last]
-	a.items = a.items[:last]
-	a.sink(0)
-	return x
-}
-
-// sink moves the item at i down to where it belongs.
-func (a *agenda) sink(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(a.items) {
-			return
-		}
-		if right := child + 1; right < len(a.items) && a.items[right].before(a.items[child]) {
-			child = right
-		}
-		if !a.items[child].before(a.items[i]) {
-			return
-		}
-		a.items[i], a.items[child] = a.items[child], a.items[i]
-		i = child
-	}
-}
-
-// change calls f for each item, which f may change, and keeps those for which f returns
-// true.
-func (a *agenda) change(f func(x *item) (keep bool)) {
-	kept := a.items[:0]
-	for _, x := range a.items {
-		if f(&x) {
-			kept = append(kept, x)
-		}
-	}
-	a.items = kept
-	for i := len(kept)/2 - 1; i >= 0; i-- {
-		a.sink(i)
-	}
-}
-
-func (a *agenda) copyFrom(o *agenda) { a.items = append(a.items[:0], o.items...) }
-
 // Advance processes what is due up to and including time until, appending the
 // requests that ended to dst, in order.
 func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, error) {
@@ -109,7 +30,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 	for {
 		to := until
 		if x, ok := s.due(); ok {
-			to = min(to, x.at)
+			to = min(to, x.At)
 		}
 		var err error
 		if dst, err = s.runEngines(to, dst); err != nil {
@@ -117,7 +38,7 @@ func (s *Simulator) Advance(until time.Duration, dst []Outcome) ([]Outcome, erro
 		}
 		x, ok := s.due() // what the engines did may have brought something forward
 		switch {
-		case ok && x.at <= to:
+		case ok && x.At <= to:
 			dst, err = s.do(x, dst)
 		case to == until:
 			s.now = max(s.now, until)
@@ -138,13 +59,13 @@ func (s *Simulator) putOff(until time.Duration) {
 	if s.routers == nil && s.drift == nil {
 		return
 	}
-	s.agenda.change(func(x *item) bool {
+	s.agenda.Change(func(x *agenda.Item) bool {
 		switch {
-		case x.at > until:
-		case x.what == gaugesRead:
-			x.at += (until - x.at) / s.routers.Gauges * s.routers.Gauges
-		case x.what == beliefsFade:
-			x.at = until
+		case x.At > until:
+		case x.Kind == gaugesRead:
+			x.At += (until - x.At) / s.routers.Gauges * s.routers.Gauges
+		case x.Kind == beliefsFade:
+			x.At = until
 		}
 		return true
 	})
@@ -152,12 +73,12 @@ func (s *Simulator) putOff(until time.Duration) {
 
 // due returns the next item: the agenda's first, or the controllers' wake if that is
 // earlier.
-func (s *Simulator) due() (item, bool) {
-	x, ok := s.agenda.first()
+func (s *Simulator) due() (agenda.Item, bool) {
+	x, ok := s.agenda.First()
 	if s.controllers == nil { // spares the comparison, on the path of every event
 		return x, ok
 	}
-	if wake := (item{at: s.wakeDue(), what: controllersWake}); wake.at != control.Never && (!ok || wake.before(x)) {
+	if wake := (agenda.Item{At: s.wakeDue(), Kind: controllersWake}); wake.At != control.Never && (!ok || wake.Before(x)) {
 		return wake, true
 	}
 	return x, ok
@@ -165,32 +86,32 @@ func (s *Simulator) due() (item, bool) {
 
 // do carries out the item, which is the next that is due, and appends the requests that it
 // ends to dst.
-func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
-	s.now = max(s.now, x.at)
-	if x.what == controllersWake {
+func (s *Simulator) do(x agenda.Item, dst []Outcome) ([]Outcome, error) {
+	s.now = max(s.now, x.At)
+	if x.Kind == controllersWake {
 		s.controllers.Wake(s.now)
 		return dst, s.fault
 	}
-	s.agenda.take()
-	switch x.what {
+	s.agenda.Take()
+	switch x.Kind {
 	case hostLost:
-		return s.lose(x.index, dst)
+		return s.lose(x.Index, dst)
 	case actionEnds:
-		s.complete(x.index, x.at)
+		s.complete(x.Index, x.At)
 	case requestBreaks:
 		s.breaking--
-		o, err := s.broken(uint64(x.index), x.at)
+		o, err := s.broken(uint64(x.Index), x.At)
 		return append(dst, o), err
 	case hostProbed:
-		s.probe(x.index, x.at)
+		s.probe(x.Index, x.At)
 	case hostBack:
-		s.markLoss(x.index, x.at)
+		s.markLoss(x.Index, x.At)
 	case gaugesRead:
-		s.routers.scrape(s, x.index)
-		x.at += s.routers.Gauges
-		s.agenda.add(x)
+		s.routers.scrape(s, x.Index)
+		x.At += s.routers.Gauges
+		s.agenda.Add(x)
 	case beliefsFade:
-		s.agenda.add(item{at: s.drift.fade(x.at), what: beliefsFade})
+		s.agenda.Add(agenda.Item{At: s.drift.fade(x.At), Kind: beliefsFade})
 	}
 	return dst, nil
 }
@@ -198,16 +119,16 @@ func (s *Simulator) do(x item, dst []Outcome) ([]Outcome, error) {
 // Drain processes what is due until every request has ended.
 func (s *Simulator) Drain(dst []Outcome) ([]Outcome, error) {
 	before := len(dst)
-	s.agenda.change(func(x *item) bool { return x.what != gaugesRead && x.what != beliefsFade }) // no decision follows that would read them
+	s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != gaugesRead && x.Kind != beliefsFade }) // no decision follows that would read them
 	for s.began != s.ended {
 		at, busy := s.order.first()
 		x, due := s.due()
 		var err error
 		switch {
-		case busy && (!due || at <= x.at):
+		case busy && (!due || at <= x.At):
 			until := idle - 1
 			if due {
-				until = x.at
+				until = x.At
 			}
 			dst, err = s.runEngines(until, dst)
 		case due && (busy || s.breaking > 0):

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"gearshift/env/agenda"
 	"gearshift/internal/faults"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -54,7 +55,7 @@ func (s *Simulator) startControllers(c *Config, l *fleet.Ledger, seed uint64) {
 	s.controllers = control.NewSet(c.Controllers(ControlAccess{Ledger: l, Actuator: s, Seed: seed, Fail: func(err error) { s.fault = err }})...)
 	for h := range s.hosts {
 		if c.Evidence.on() { // one after the other, as a server's are
-			s.agenda.add(item{at: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.hosts)), what: hostProbed, index: h})
+			s.agenda.Add(agenda.Item{At: c.Evidence.Probe * time.Duration(h) / time.Duration(len(s.hosts)), Kind: hostProbed, Index: h})
 		}
 	}
 }
@@ -100,7 +101,7 @@ func (s *Simulator) probe(host int, at time.Duration) {
 			s.observe(control.Event{At: at, Kind: control.ProbePassed, Replica: r})
 		}
 	}
-	s.agenda.add(item{at: at + s.evidence.Probe, what: hostProbed, index: host})
+	s.agenda.Add(agenda.Item{At: at + s.evidence.Probe, Kind: hostProbed, Index: host})
 }
 
 // unreachable reports whether no request gets through to the replica: its engine does not
@@ -117,7 +118,7 @@ func (s *Simulator) refuse(id uint64, replica int, now time.Duration) {
 	}
 	s.jobs[id].refused = true
 	s.breaking++
-	s.agenda.add(item{at: now, what: requestBreaks, index: int(id)})
+	s.agenda.Add(agenda.Item{At: now, Kind: requestBreaks, Index: int(id)})
 }
 
 // broken ends a request as failed at a time, and returns its outcome.

@@ -3,6 +3,7 @@ package env
 import (
 	"math/rand/v2"
 
+	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router"
 	"gearshift/router/fleet"
@@ -77,9 +78,9 @@ func (s *Simulator) copyFrom(o *Simulator, ledgerOf func(decision int) *fleet.Le
 	s.engineStates = append(into.engineStates[:0], o.engineStates...)
 	s.ledgers = into.ledgers[:0]
 	s.agenda = into.agenda
-	s.agenda.copyFrom(&o.agenda)
+	s.agenda.CopyFrom(&o.agenda)
 	if o.drift != nil {
-		s.agenda.change(func(x *item) bool { return x.what != beliefsFade })
+		s.agenda.Change(func(x *agenda.Item) bool { return x.Kind != beliefsFade })
 	}
 	s.event = into.event[:0]
 }

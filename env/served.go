@@ -262,11 +262,11 @@ func (s *Simulator) advanceToRoom(until time.Duration, dst []Outcome) (_ []Outco
 		at, busy := s.order.first()
 		x, due := s.due()
 		switch {
-		case busy && at <= until && (!due || at <= x.at):
+		case busy && at <= until && (!due || at <= x.At):
 			dst, err = s.runEngines(at, dst)
 			s.now = max(s.now, at)
 			room = len(dst) > before
-		case due && x.at <= until:
+		case due && x.At <= until:
 			dst, err = s.do(x, dst)
 			room = true
 		default:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gearshift/env/agenda"
 	"gearshift/env/engine"
 	"gearshift/router/control"
 	"gearshift/router/fleet"
@@ -79,7 +80,7 @@ type Simulator struct {
 	marginal *marginalReward // may be nil
 	routers  *routerReplicas // may be nil
 
-	agenda   agenda
+	agenda   agenda.Agenda
 	losses   []HostLoss // in the order in which they begin; read-only
 	nextLoss int
 	// ledgers are those of all routers, into which the simulator writes what is up; empty
@@ -134,7 +135,7 @@ func NewSimulator(c *Config) (*Simulator, error) {
 	}
 	s.loads, s.wakes = c.actionTimes()
 	for i, l := range s.losses {
-		s.agenda.add(item{at: l.From, what: hostLost, index: i})
+		s.agenda.Add(agenda.Item{At: l.From, Kind: hostLost, Index: i})
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package env
+package agenda
 
 import (
 	"math/rand/v2"
@@ -11,10 +11,10 @@ import (
 // they are, whatever the order in which they were added, moved and taken.
 func TestAgendaIsInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	var a agenda
-	var naive []item
-	inOrder := func(x, y item) int {
-		if x.before(y) {
+	var a Agenda
+	var naive []Item
+	inOrder := func(x, y Item) int {
+		if x.Before(y) {
 			return -1
 		}
 		return 1
@@ -22,27 +22,27 @@ func TestAgendaIsInOrder(t *testing.T) {
 	for n := range 3000 {
 		switch random.IntN(4) {
 		case 0, 1:
-			x := item{at: time.Duration(random.IntN(50)), what: what(random.IntN(4)), index: n}
-			a.add(x)
+			x := Item{At: time.Duration(random.IntN(50)), Kind: Kind(random.IntN(4)), Index: n}
+			a.Add(x)
 			naive = append(naive, x)
 		case 2:
 			if len(naive) == 0 {
 				continue
 			}
 			slices.SortFunc(naive, inOrder)
-			if x := a.take(); x != naive[0] {
+			if x := a.Take(); x != naive[0] {
 				t.Fatalf("step %d: took %+v, want %+v", n, x, naive[0])
 			}
 			naive = naive[1:]
 		case 3:
 			off := random.IntN(9)
-			change := func(x *item) bool {
-				if x.index%10 == off {
-					x.at += 7
+			change := func(x *Item) bool {
+				if x.Index%10 == off {
+					x.At += 7
 				}
-				return x.index%40 != off
+				return x.Index%40 != off
 			}
-			a.change(change)
+			a.Change(change)
 			kept := naive[:0]
 			for _, x := range naive {
 				if change(&x) {
@@ -51,21 +51,21 @@ func TestAgendaIsInOrder(t *testing.T) {
 			}
 			naive = kept
 		}
-		if _, ok := a.first(); ok != (len(naive) > 0) {
+		if _, ok := a.First(); ok != (len(naive) > 0) {
 			t.Fatalf("step %d: %d items, first %t", n, len(naive), ok)
 		}
 	}
 }
 
 func BenchmarkAgenda(b *testing.B) {
-	var a agenda
+	var a Agenda
 	for i := range 16 {
-		a.add(item{at: time.Duration(i), what: gaugesRead, index: i})
+		a.Add(Item{At: time.Duration(i), Kind: 7, Index: i})
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		x := a.take()
-		x.at += 16
-		a.add(x)
+		x := a.Take()
+		x.At += 16
+		a.Add(x)
 	}
 }
