@@ -38,6 +38,8 @@ var table = []room{
 		"a plan of jobs is arithmetic on times and qualities: who runs it, and when, is not its business"},
 	{"router/placement", []string{"internal/highs"},
 		"backups are planned from what is free and asked for: no fleet that runs, no clock"},
+	{"router/failover", []string{"router/control", "router/placement"},
+		"what is loaded where, before a loss and after it, is a matter of events and times: it knows neither the simulator nor the engines that it loads"},
 	{"router/signals", []string{"router/fleet"},
 		"what engines say of themselves corrects the ledger, in a server as in a simulator"},
 	{"router/observation", []string{"router/fleet", "internal/faults"},

@@ -37,9 +37,11 @@ type Application struct {
 	// Primary is the server that runs it, which holds no backup of it; Site is that server's.
 	// It need not be among the servers.
 	Primary, Site string
-	Rate          float64
-	MaxLatencyMS  float64 // 0: none
-	Variants      []Alternative
+	// Excluded are names of further servers that hold no backup of it.
+	Excluded     []string
+	Rate         float64
+	MaxLatencyMS float64 // 0: none
+	Variants     []Alternative
 }
 
 // Problem is what is planned.
@@ -150,10 +152,11 @@ func (p *Problem) amounts(list []float64) error {
 }
 
 // May reports whether the server may hold a backup of the application: it is neither its
-// primary's server, nor, where that is excluded, on its site.
+// primary's server, nor excluded, nor, where that is asked for, on the primary's site.
 func (p *Problem) May(a *Application, server int) bool {
 	s := &p.Servers[server]
-	return s.Name != a.Primary && !(p.SiteIndependent && a.Site != "" && s.Site == a.Site)
+	return s.Name != a.Primary && !(p.SiteIndependent && a.Site != "" && s.Site == a.Site) &&
+		(len(a.Excluded) == 0 || !slices.Contains(a.Excluded, s.Name))
 }
 
 // quick reports whether the variant answers within the application's bound.
@@ -185,49 +188,6 @@ func (p *Problem) plan(spots []Spot) *Plan {
 		}
 	}
 	return x
-}
-
-// Why says why the application has no backup in the plan.
-func (p *Problem) Why(x *Plan, application int) string {
-	a := &p.Applications[application]
-	if !slices.ContainsFunc(a.Variants, func(v Alternative) bool { return a.quick(&v) }) {
-		return fmt.Sprintf("no variant answers within %v ms", a.MaxLatencyMS)
-	}
-	l := p.ledger()
-	ever, now, server := false, false, false
-	for s := range p.Servers {
-		if !p.May(a, s) {
-			continue
-		}
-		server = true
-		for v := range a.Variants {
-			if a.quick(&a.Variants[v]) {
-				ever = ever || l.fits(a.Variants[v].Demand, s)
-			}
-		}
-	}
-	switch {
-	case !server && p.SiteIndependent && a.Site != "":
-		return fmt.Sprintf("no server is on another site than %s", a.Site)
-	case !server:
-		return "no server is left but its primary's"
-	case !ever:
-		return "no variant fits any server, were it empty"
-	}
-	for i, spot := range x.Spots {
-		if spot != none {
-			l.take(p.Applications[i].Variants[spot.Variant].Demand, spot.Server, 1)
-		}
-	}
-	for s := range p.Servers {
-		for v := range a.Variants {
-			now = now || p.May(a, s) && a.quick(&a.Variants[v]) && l.fitsServer(a.Variants[v].Demand, s)
-		}
-	}
-	if now {
-		return fmt.Sprintf("what is left of all free capacity is kept for loads after a failure (alpha %v)", p.Alpha)
-	}
-	return "backups of others take the room"
 }
 
 // ledger is what is left free.

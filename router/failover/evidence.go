@@ -1,0 +1,278 @@
+package failover
+
+import (
+	"fmt"
+	"time"
+
+	"gearshift/router/control"
+)
+
+// Condition says whether a server is used.
+type Condition uint8
+
+// The conditions.
+const (
+	Up       Condition = iota // used
+	Lost                      // not there
+	Returned                  // there again, not used before it has been well for a while
+)
+
+// String returns the condition in a word.
+func (c Condition) String() string {
+	switch c {
+	case Lost:
+		return "lost"
+	case Returned:
+		return "returned"
+	}
+	return "up"
+}
+
+// server is what is known of one.
+type server struct {
+	condition   Condition
+	since       time.Duration // of the condition
+	incarnation uint64        // 0: no agent has said
+	agent       bool          // it sends heartbeats
+	heard       time.Duration // the last heartbeat, or when to begin to wait for one
+	missed      int           // heartbeats or probes, in a row
+	broken      time.Duration // when a request broke there last; −1 since the last heartbeat
+	dead        bool          // its process is known to be gone
+	drill       bool
+	suspect     bool // it was up when the controller died
+}
+
+// take follows an event.
+func (c *Controller) take(e *event) {
+	switch {
+	case e.drill:
+		if s := &c.servers[e.Host]; s.condition != Lost {
+			c.step(StepDrill, e.Host, "")
+			s.drill = true
+			c.lose(e.Host, "it is a drill", false)
+		}
+	case e.back:
+		c.back()
+	case e.heard:
+		if e.Host >= 0 && e.Host < len(c.servers) {
+			c.register(e.Host, e.incarnation, e.loaded, e.At)
+		}
+	case e.Kind <= control.ProbePassed:
+		if e.Host >= 0 && e.Host < len(c.servers) {
+			c.evidence(e)
+		}
+	default:
+		c.ended(&e.Event)
+	}
+}
+
+// evidence follows what says that a server is there, or not.
+func (c *Controller) evidence(e *event) {
+	s := &c.servers[e.Host]
+	began := e.Began
+	if began == 0 {
+		began = e.At
+	}
+	switch e.Kind {
+	case control.Heartbeat:
+		s.agent = true
+		c.alive(e.Host, e.At)
+	case control.ProbePassed:
+		if !s.agent {
+			c.alive(e.Host, e.At)
+		}
+	case control.Missed:
+		if s.missed++; s.missed >= c.options.Misses {
+			c.lose(e.Host, fmt.Sprintf("%d heartbeats did not come", s.missed), false)
+		}
+	case control.ProbeFailed:
+		if s.agent {
+			return
+		}
+		if s.missed++; s.missed >= c.options.Misses {
+			c.lose(e.Host, fmt.Sprintf("%d probes failed", s.missed), false)
+		}
+	case control.Refused:
+		if began >= s.heard && began >= s.since {
+			c.lose(e.Host, "it refuses connections", true)
+		}
+	case control.Broken:
+		if s.agent && e.At >= s.heard {
+			s.broken = e.At
+		}
+	}
+}
+
+// alive follows a sign of life.
+func (c *Controller) alive(i int, at time.Duration) {
+	s := &c.servers[i]
+	s.heard, s.missed, s.broken, s.suspect = max(s.heard, at), 0, -1, false
+	if s.condition != Lost || s.drill {
+		return
+	}
+	if s.dead && !s.agent {
+		c.forget(i) // nothing listened: what comes back is another process
+		c.returned(i, StepReturned)
+		return
+	}
+	c.counts.FalseAlarms++
+	c.returned(i, StepFalseAlarm)
+}
+
+// register follows the registration of an agent.
+func (c *Controller) register(i int, incarnation uint64, list []int, at time.Duration) {
+	s := &c.servers[i]
+	known := s.incarnation
+	s.agent, s.incarnation = true, incarnation
+	if known == incarnation && known != 0 {
+		c.alive(i, at)
+		c.compare(i, list)
+		return
+	}
+	s.heard, s.missed, s.broken, s.suspect, s.dead = max(s.heard, at), 0, -1, false, false
+	if known != 0 && s.condition != Lost {
+		c.lose(i, "it has started again", true)
+	}
+	c.compare(i, list)
+	if s.condition == Lost && !s.drill {
+		c.returned(i, StepReturned)
+	}
+}
+
+// returned has the server be used again after a while.
+func (c *Controller) returned(i int, kind StepKind) {
+	s := &c.servers[i]
+	s.condition, s.since, s.dead = Returned, c.now, false
+	c.step(kind, i, "")
+	c.dirty = true
+}
+
+// back follows the order to fail back now.
+func (c *Controller) back() {
+	for i := range c.servers {
+		s := &c.servers[i]
+		if s.drill {
+			if s.drill = false; !s.agent || c.options.Heartbeat < 0 || c.now < s.heard+time.Duration(c.options.Misses)*c.options.Heartbeat {
+				c.returned(i, StepReturned)
+			}
+		}
+		if s.condition == Returned {
+			s.condition, s.since = Up, c.now
+			c.step(StepUsable, i, "")
+			c.dirty = true
+		}
+	}
+}
+
+// lose follows the loss of a server.
+func (c *Controller) lose(i int, why string, dead bool) {
+	s := &c.servers[i]
+	s.dead = s.dead || dead
+	if s.condition == Lost {
+		return
+	}
+	if !c.open {
+		c.failovers++
+		c.counts.Failovers++
+		c.steps = c.steps[:0]
+	}
+	c.open = true
+	s.condition, s.since = Lost, c.now
+	c.step(StepLost, i, why)
+	for a := range c.apps {
+		c.without(a, i)
+	}
+	for _, x := range append([]*instance(nil), c.on[i]...) {
+		if x.phase == planned && x != c.apps[x.app].home {
+			c.drop(x)
+		}
+	}
+	c.dirty = true
+}
+
+// without takes what is on the server from the application's wants.
+func (c *Controller) without(i, server int) {
+	a := &c.apps[i]
+	gone := func(x *instance) bool { return x != nil && x.server == server }
+	if gone(a.target) {
+		a.target, a.first = nil, nil
+	}
+	if gone(a.first) {
+		a.first = nil
+	}
+	a.backups = remove(a.backups, gone)
+	if gone(a.active) {
+		a.moved = a.moved || a.active == a.home
+		c.silence(i)
+	}
+}
+
+// silence notes that the application has no active instance any more.
+func (c *Controller) silence(i int) {
+	a := &c.apps[i]
+	a.active, a.gap = nil, false
+	if !a.down {
+		a.down, a.since = true, c.now
+		c.counts.Affected++
+		c.stepApp(StepAffected, i, "")
+	}
+	c.dirty = true
+}
+
+// overdue finds servers whose heartbeats do not come, and those that have been well for long
+// enough.
+func (c *Controller) overdue() {
+	for i := range c.servers {
+		if c.due(i) > c.now {
+			continue
+		}
+		switch s := &c.servers[i]; s.condition {
+		case Returned:
+			if c.now >= s.since+c.options.ReturnAfter {
+				s.condition, s.since = Up, c.now
+				c.step(StepUsable, i, "")
+				c.dirty = true
+			}
+			if c.late(i) <= c.now {
+				c.lose(i, "heartbeats did not come", false)
+			}
+		case Up:
+			c.lose(i, c.lateness(i), false)
+		}
+	}
+}
+
+func (c *Controller) lateness(i int) string {
+	if c.servers[i].broken >= 0 && c.now < c.servers[i].heard+time.Duration(c.options.Misses)*c.options.Heartbeat {
+		return "a request broke there, and a heartbeat is overdue"
+	}
+	return fmt.Sprintf("%d heartbeats did not come", c.options.Misses)
+}
+
+// late is when the server is lost unless a heartbeat comes.
+func (c *Controller) late(i int) time.Duration {
+	s := &c.servers[i]
+	switch {
+	case c.options.Heartbeat < 0 || s.condition == Lost || !s.agent && !s.suspect:
+		return control.Never
+	case s.suspect: // the controller has just begun: agents come back
+		return s.heard + c.options.ReturnAfter
+	}
+	at := s.heard + time.Duration(c.options.Misses)*c.options.Heartbeat
+	if s.broken >= 0 { // one overdue is enough, a little late counting as in time
+		at = min(at, max(s.broken, s.heard+c.options.Heartbeat*5/4))
+	}
+	if every := c.options.Sweep; every > 0 {
+		at = (at + every - 1) / every * every
+	}
+	return at
+}
+
+// due is when something is to be done about the server.
+func (c *Controller) due(i int) time.Duration {
+	at := c.late(i)
+	if s := &c.servers[i]; s.condition == Returned {
+		at = min(at, s.since+c.options.ReturnAfter)
+	}
+	return at
+}

@@ -1,0 +1,184 @@
+package failover
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gearshift/router/control"
+)
+
+// role orders loads.
+type role int
+
+const (
+	roleFirst  role = iota // an affected application is answered again by it
+	roleBetter             // a better variant than the one that took over
+	roleHome               // back to the primary
+	roleBackup             // for the next loss
+)
+
+// reconcile begins the unloads and loads that bring the servers to what is wanted.
+func (c *Controller) reconcile() {
+	c.slow()
+	for i := range c.on {
+		if c.servers[i].condition == Up {
+			c.tidy(i)
+		}
+	}
+	c.load()
+}
+
+// tidy unloads what is not wanted on the server.
+func (c *Controller) tidy(server int) {
+	for _, x := range slices.Clone(c.on[server]) {
+		switch a := &c.apps[x.app]; {
+		case x.again:
+			c.askAgain(x)
+		case c.wanted(x) || x == a.home:
+		case x.phase == planned:
+			c.drop(x)
+		case x.phase == loaded && x.until <= c.now && !a.down:
+			c.unload(x)
+		}
+	}
+}
+
+func (c *Controller) unload(x *instance) {
+	x.phase = unloading
+	if err := c.act(control.Unload, x); err != nil {
+		x.phase, x.until = loaded, c.now+time.Second
+		c.later(x.until)
+	}
+}
+
+// askAgain repeats an action that an earlier run of the controller has begun.
+func (c *Controller) askAgain(x *instance) {
+	verb := control.Load
+	if x.phase == unloading {
+		verb = control.Unload
+	}
+	if err := c.act(verb, x); err != nil {
+		c.later(c.now + time.Second)
+		return
+	}
+	c.later(c.now + c.patience(x))
+}
+
+// wish is a load that is to be begun.
+type wish struct {
+	*instance
+	role     role
+	critical bool
+	size     float64
+}
+
+// load begins loads: those that answer an affected application first, then better variants,
+// critical applications and small variants before others.
+func (c *Controller) load() {
+	busy := make([]int, len(c.servers))
+	urgent := false
+	for i, list := range c.on {
+		for _, x := range list {
+			if x.phase == loading {
+				busy[i]++
+				a := &c.apps[x.app]
+				urgent = urgent || a.down && (x == a.first || x == a.target) && !x.late
+			}
+		}
+	}
+	for _, w := range c.wishes() {
+		if w.role == roleFirst {
+			urgent = true
+		}
+		if busy[w.server] >= c.options.Loaders || urgent && w.role >= roleHome {
+			continue
+		}
+		if !c.fits(w.instance, nil) {
+			c.makeRoom(w.instance)
+			continue
+		}
+		if c.beginLoad(w.instance) {
+			busy[w.server]++
+		}
+	}
+}
+
+// beginLoad begins a load, and reports whether it did.
+func (c *Controller) beginLoad(x *instance) bool {
+	x.phase = loading
+	if err := c.act(control.Load, x); err != nil {
+		c.failed(x, err.Error())
+		return false
+	}
+	c.stepOf(StepLoadBegun, x, 0, "")
+	c.later(c.now + c.patience(x))
+	return true
+}
+
+// wishes lists the loads that are wanted and not begun, in order.
+func (c *Controller) wishes() (list []wish) {
+	for i := range c.apps {
+		a := &c.apps[i]
+		add := func(x *instance, r role) {
+			if x != nil && x.phase == planned && x.until <= c.now && c.usable(i, x.server) {
+				list = append(list, wish{x, r, c.system.Applications[i].Critical, c.scratch.size(c.demand(x))})
+			}
+		}
+		switch {
+		case a.first != nil:
+			add(a.first, roleFirst)
+		case a.down:
+			add(a.target, roleFirst)
+		case a.target == a.home:
+			add(a.target, roleHome)
+		default:
+			add(a.target, roleBetter)
+		}
+		for _, x := range a.backups {
+			add(x, roleBackup)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y wish) int {
+		first := cmp.Compare(x.role, y.role)
+		if x.critical != y.critical && first == 0 {
+			if first = 1; x.critical {
+				first = -1
+			}
+		}
+		return cmp.Or(first, cmp.Compare(x.size, y.size))
+	})
+	return list
+}
+
+// makeRoom unloads the smaller variant that answers on the same server, where the chosen one
+// does not fit in addition to it. The application is not answered until that is there.
+func (c *Controller) makeRoom(x *instance) {
+	a := &c.apps[x.app]
+	if c.options.Policy != FailLite || x != a.target || a.active == nil || a.active.server != x.server || a.active == a.home || !c.fits(x, a.active) {
+		return
+	}
+	old := a.active
+	a.active, a.down, a.gap, a.since = nil, true, true, c.now
+	c.stepOf(StepGap, old, 0, "the chosen variant does not fit in addition to it")
+	c.unload(old)
+}
+
+// patience is how long a load may take until others are tried.
+func (c *Controller) patience(x *instance) time.Duration {
+	return max(10*time.Second, 10*c.system.Applications[x.app].Variants[x.variant].Load)
+}
+
+// slow gives up waiting for loads that take too long. What they take stays taken until they
+// end.
+func (c *Controller) slow() {
+	for _, list := range c.on {
+		for _, x := range slices.Clone(list) {
+			if x.phase == loading && !x.late && c.now >= x.since+c.patience(x) {
+				x.late = true
+				c.block(x)
+				c.unwant(x)
+			}
+		}
+	}
+}

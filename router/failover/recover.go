@@ -1,0 +1,185 @@
+package failover
+
+import (
+	"cmp"
+	"time"
+
+	"gearshift/router/control"
+)
+
+// advance activates what is there: the instance that is to answer, or the best that can, where
+// none does.
+func (c *Controller) advance() {
+	for i := range c.apps {
+		a := &c.apps[i]
+		if !a.down {
+			a.first = nil // not needed any more
+		}
+		for a.down || a.target != nil && a.target.phase == loaded {
+			x := a.target
+			if !c.ready(x) {
+				x = nil
+				if a.down {
+					x = c.best(i)
+				}
+			}
+			if x == nil || c.activate(x) {
+				break
+			}
+		}
+	}
+}
+
+// ready reports whether the instance can be activated now.
+func (c *Controller) ready(x *instance) bool { return c.there(x) && x.until <= c.now }
+
+// best is the application's best instance that can answer; nil if none can.
+func (c *Controller) best(i int) (best *instance) {
+	a := &c.system.Applications[i]
+	rank := func(x *instance) int { return int(c.servers[x.server].condition) } // up before returned
+	for v := range a.Variants {
+		for s := range c.servers {
+			x := c.byID[c.system.Instance(i, v, s)]
+			if !c.ready(x) || !a.quick(v) {
+				continue
+			}
+			if best == nil || cmp.Or(cmp.Compare(rank(best), rank(x)), cmp.Compare(a.Variants[v].Quality, a.Variants[best.variant].Quality)) > 0 {
+				best = x
+			}
+		}
+	}
+	return best
+}
+
+// activate has the instance answer, and clients notified, and reports whether it does.
+func (c *Controller) activate(x *instance) bool {
+	if err := c.act(control.Activate, x); err != nil {
+		x.until = c.now + time.Second
+		c.later(x.until)
+		return false
+	}
+	a := &c.apps[x.app]
+	old, down, gap, since := a.active, a.down, a.gap, a.since
+	a.active, a.down, a.gap, a.why = x, false, false, ""
+	a.moved = a.home != nil && x != a.home
+	if a.target == x {
+		a.target, a.first = nil, nil
+	}
+	if a.first == x {
+		a.first = nil
+	}
+	a.backups = remove(a.backups, func(y *instance) bool { return y == x })
+	_ = c.act(control.Notify, x) // who could not be notified finds out by a request
+	switch {
+	case down && !gap:
+		c.counts.Recovered++
+		c.counts.Outage += c.now - since
+		c.stepOf(StepActivated, x, 0, "")
+		c.stepOf(StepNotified, x, c.now-since, "")
+	case x == a.home:
+		c.counts.FailedBack++
+		c.stepOf(StepFailedBack, x, 0, "")
+	default:
+		c.stepOf(StepSwapped, x, c.now-since, "")
+	}
+	if down && gap {
+		c.counts.Gaps++
+		c.counts.Gap += c.now - since
+	}
+	if old != nil && c.there(old) {
+		c.dirty = true // it may go
+	}
+	return true
+}
+
+// recover plans where affected applications that have nothing to answer are loaded.
+func (c *Controller) recover() {
+	var list []int
+	for i := range c.apps {
+		a := &c.apps[i]
+		if !a.down || a.target != nil || a.first != nil {
+			continue
+		}
+		if a.home != nil && c.usable(i, a.home.server) {
+			c.goHome(i)
+			continue
+		}
+		list = append(list, i)
+	}
+	if len(list) == 0 {
+		return
+	}
+	for k, s := range c.recoveryPlan(list) {
+		i := list[k]
+		a := &c.apps[i]
+		if s.server < 0 {
+			if a.why == "" {
+				c.stepApp(StepUnrecovered, i, s.why)
+			}
+			a.why = s.why
+			continue
+		}
+		a.target, a.why = c.want(i, s.variant, s.server), ""
+		if s.first >= 0 && (s.first != s.variant || s.firstServer != s.server) {
+			a.first = c.want(i, s.first, s.firstServer)
+		}
+	}
+}
+
+// usable reports whether the application may be loaded on the server now.
+func (c *Controller) usable(i, server int) bool {
+	return c.servers[server].condition == Up && !c.isBlocked(i, server)
+}
+
+// goHome loads the application on its primary, for which room is kept.
+func (c *Controller) goHome(i int) {
+	a := &c.apps[i]
+	a.target, a.first, a.why = a.home, nil, ""
+	if !a.down || !c.progressive() || len(a.sorted) == 0 || a.sorted[0] == a.full {
+		return
+	}
+	small := c.system.Applications[i].Variants[a.sorted[0]].Demand
+	for r, free := range c.rooms(c.committed)[a.home.server] {
+		if small[r] > free*(1+slack) {
+			return
+		}
+	}
+	a.first = c.want(i, a.sorted[0], a.home.server)
+}
+
+// progressive reports whether the policy loads small variants before large ones.
+func (c *Controller) progressive() bool {
+	return c.options.Policy == Gearshift || c.options.Policy == FailLite
+}
+
+// failback moves applications back to primaries that have returned.
+func (c *Controller) failback() {
+	for i := range c.apps {
+		a := &c.apps[i]
+		if a.home == nil || a.active == nil || a.active == a.home || a.target == a.home || !c.usable(i, a.home.server) {
+			continue
+		}
+		a.target, a.first = a.home, nil
+		c.dirty = c.dirty || a.home.phase == loaded
+	}
+}
+
+// conclude ends the failover once nothing more is under way.
+func (c *Controller) conclude() {
+	if !c.open {
+		return
+	}
+	for i := range c.apps {
+		a := &c.apps[i]
+		if a.target != nil || a.first != nil {
+			return
+		}
+		for _, x := range a.backups {
+			if x.phase != loaded {
+				return
+			}
+		}
+	}
+	c.open = false
+	c.step(StepRecovered, -1, "")
+}

@@ -1,0 +1,185 @@
+package failover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// State is what a controller has to know to go on where an earlier run was. Names stand for
+// what they name, so that it can be read with a system that has changed.
+type State struct {
+	Term         uint64             `json:"term"`
+	Number       uint64             `json:"number"` // of the last action
+	Servers      []ServerState      `json:"servers"`
+	Applications []ApplicationState `json:"applications"`
+	Instances    []InstanceState    `json:"instances"`
+	Counts       Counts             `json:"counts"`
+	Failover     int                `json:"failover"`
+	Open         bool               `json:"open"`
+	Steps        []Step             `json:"steps"`
+}
+
+// ServerState is that of a server.
+type ServerState struct {
+	Name        string    `json:"name"`
+	Condition   Condition `json:"condition"`
+	Incarnation uint64    `json:"incarnation"`
+	Agent       bool      `json:"agent"`
+	Dead        bool      `json:"dead,omitempty"`
+	Drill       bool      `json:"drill,omitempty"`
+}
+
+// ApplicationState is that of an application: its instances, and since when nothing answers
+// it, as a duration before the state was taken.
+type ApplicationState struct {
+	Name    string         `json:"name"`
+	Active  *InstanceName  `json:"active,omitempty"`
+	Target  *InstanceName  `json:"target,omitempty"`
+	First   *InstanceName  `json:"first,omitempty"`
+	Backups []InstanceName `json:"backups,omitempty"`
+	Down    time.Duration  `json:"down,omitempty"`
+	Moved   bool           `json:"moved,omitempty"`
+	Floor   bool           `json:"floor,omitempty"`
+}
+
+// InstanceName names an instance of an application.
+type InstanceName struct {
+	Variant string `json:"variant"`
+	Server  string `json:"server"`
+}
+
+// InstanceState is that of an instance which is there, or on its way.
+type InstanceState struct {
+	Application string `json:"application"`
+	InstanceName
+	Phase string `json:"phase"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// State returns what a later run has to know.
+func (c *Controller) State() State {
+	s := State{Term: c.options.Term, Number: c.number, Counts: c.counts, Failover: c.failovers, Open: c.open, Steps: slices.Clone(c.steps)}
+	for i := range c.servers {
+		x := &c.servers[i]
+		s.Servers = append(s.Servers, ServerState{c.system.Servers[i].Name, x.condition, x.incarnation, x.agent, x.dead, x.drill})
+		for _, y := range c.on[i] {
+			if y.phase != planned {
+				s.Instances = append(s.Instances, InstanceState{c.system.Applications[y.app].Name, *c.nameOf(y), phases[y.phase], y.epoch})
+			}
+		}
+	}
+	for i := range c.apps {
+		a := &c.apps[i]
+		x := ApplicationState{Name: c.system.Applications[i].Name, Active: c.nameOf(a.active), Target: c.nameOf(a.target), First: c.nameOf(a.first), Moved: a.moved, Floor: a.floor}
+		for _, y := range a.backups {
+			x.Backups = append(x.Backups, *c.nameOf(y))
+		}
+		if a.down {
+			x.Down = c.now - a.since
+		}
+		s.Applications = append(s.Applications, x)
+	}
+	return s
+}
+
+func (c *Controller) nameOf(x *instance) *InstanceName {
+	if x == nil {
+		return nil
+	}
+	return &InstanceName{c.system.Applications[x.app].Variants[x.variant].Name, c.system.Servers[x.server].Name}
+}
+
+// Resume has the controller go on where an earlier run was, of which the term is lower. It is
+// called before the first Wake. What was loaded then still is, unless agents report otherwise;
+// actions that were under way are asked for again. What the system does not have any more is
+// left out. Agents have [Options.ReturnAfter] to come back before their servers are lost.
+func (c *Controller) Resume(s State) error {
+	if c.begun {
+		return fmt.Errorf("failover: the controller has begun already")
+	}
+	if s.Term >= c.options.Term {
+		return fmt.Errorf("failover: the state is of term %d, and this run's is %d; want a higher one", s.Term, c.options.Term)
+	}
+	c.counts, c.failovers, c.open, c.steps = s.Counts, s.Failover, s.Open, slices.Clone(s.Steps)
+	for _, x := range s.Servers {
+		if i := c.serverNamed(x.Name); i >= 0 {
+			y := &c.servers[i]
+			y.condition, y.incarnation, y.agent, y.dead, y.drill = x.Condition, x.Incarnation, x.Agent, x.Dead, x.Drill
+			y.suspect = x.Condition != Lost && x.Agent
+		}
+	}
+	for i := range c.apps { // what New takes to be there is not
+		if a := &c.apps[i]; a.home != nil {
+			a.home.phase = planned
+		}
+		c.apps[i].active, c.apps[i].down = nil, true
+	}
+	for _, x := range s.Instances {
+		if y := c.named(x.Application, &x.InstanceName); y != nil {
+			y.phase = phase(max(0, slices.Index(phases[:], x.Phase)))
+			y.again = y.phase == loading || y.phase == unloading
+		}
+	}
+	for _, x := range s.Applications {
+		c.resumeApplication(&x)
+	}
+	return nil
+}
+
+func (c *Controller) resumeApplication(x *ApplicationState) {
+	i := c.appNamed(x.Name)
+	if i < 0 {
+		return
+	}
+	a := &c.apps[i]
+	a.active, a.target, a.first = c.named(x.Name, x.Active), c.named(x.Name, x.Target), c.named(x.Name, x.First)
+	if a.active != nil && !c.there(a.active) {
+		a.active = nil
+	}
+	if a.target == nil {
+		a.first = nil
+	}
+	for k := range x.Backups {
+		if y := c.named(x.Name, &x.Backups[k]); y != nil {
+			a.backups = append(a.backups, y)
+		}
+	}
+	a.down, a.since, a.moved, a.floor = a.active == nil, c.now-x.Down, x.Moved, x.Floor
+}
+
+func (c *Controller) serverNamed(name string) int {
+	return slices.IndexFunc(c.system.Servers, func(s Server) bool { return s.Name == name })
+}
+
+func (c *Controller) appNamed(name string) int {
+	return slices.IndexFunc(c.system.Applications, func(a Application) bool { return a.Name == name })
+}
+
+// named returns the instance of that name; nil if the system has none.
+func (c *Controller) named(application string, x *InstanceName) *instance {
+	if x == nil {
+		return nil
+	}
+	i, s := c.appNamed(application), c.serverNamed(x.Server)
+	if i < 0 || s < 0 {
+		return nil
+	}
+	v := slices.IndexFunc(c.system.Applications[i].Variants, func(v Variant) bool { return v.Name == x.Variant })
+	if v < 0 {
+		return nil
+	}
+	return c.want(i, v, s)
+}
+
+// begin has what depends on the time of the first Wake follow from it.
+func (c *Controller) begin() {
+	c.begun = true
+	for i := range c.servers {
+		s := &c.servers[i]
+		s.heard, s.since = c.now, c.now
+	}
+	for i := range c.apps {
+		c.apps[i].since += c.now
+	}
+}
