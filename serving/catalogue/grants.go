@@ -36,8 +36,8 @@ func (k *Catalogue) CheckGrants(c *config.Config, list []keys.Key) error {
 		for _, name := range key.Models {
 			switch {
 			case name == AutoModel:
-			case k.table.VariantIndex(name) < 0:
-				fault("models: there is no model %q; %s", name, k.modelNames(0))
+			case k.named(name) == 0 && len(k.table.Variants) <= MostVariants:
+				fault("models: there is no model %q; %s%s", name, k.modelNames(0), k.andJobModels())
 			case len(k.table.Variants) > MostVariants:
 				fault("models: want a scenario of at most %d variants, found %d", MostVariants, len(k.table.Variants))
 			}
@@ -54,11 +54,36 @@ func (k *Catalogue) CheckGrants(c *config.Config, list []keys.Key) error {
 // Allowed has a bit for each variant that the grants allow; zero is all of them.
 func (k *Catalogue) Allowed(g keys.Grants) (variants uint64) {
 	for _, name := range g.Models {
-		if i := k.table.VariantIndex(name); i >= 0 {
-			variants |= 1 << i
+		variants |= k.named(name)
+	}
+	return variants
+}
+
+// named has a bit for each variant that a name in the grants stands for: the variant of the name, or
+// all those of a model that takes jobs.
+func (k *Catalogue) named(name string) (variants uint64) {
+	if i := k.table.VariantIndex(name); i >= 0 {
+		return 1 << i
+	}
+	for _, m := range k.jobs {
+		if m.Name != name {
+			continue
+		}
+		for _, variant := range m.Variants {
+			if i := k.table.VariantIndex(variant); i >= 0 {
+				variants |= 1 << i
+			}
 		}
 	}
 	return variants
+}
+
+// andJobModels lists the models that take jobs, after those of the table.
+func (k *Catalogue) andJobModels() (text string) {
+	for _, name := range k.jobModels(0) {
+		text += ", " + name
+	}
+	return text
 }
 
 // Permit bounds the request to the models that its key may use, among those that it is bound to
