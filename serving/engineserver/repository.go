@@ -45,7 +45,8 @@ func tritonState(s repository.State) string {
 	}[s]
 }
 
-// index lists the models of the repository, or those that are ready.
+// index lists the models of the repository, or those that are ready. A model that is shared is one
+// of them, with the state of its variants.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Ready bool `json:"ready"`
@@ -54,13 +55,12 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusBadRequest, err)
 		return
 	}
-	statuses, err := s.models.List()
-	if err != nil {
+	if _, err := s.models.List(); err != nil { // the folder may have changed
 		failV2(w, http.StatusInternalServerError, err)
 		return
 	}
 	list := []indexed{}
-	for _, m := range statuses {
+	for _, m := range s.served() {
 		if !request.Ready || m.State == repository.Ready {
 			list = append(list, indexed{m.Name, version(m), tritonState(m.State), m.Reason})
 		}
@@ -98,10 +98,12 @@ func (s *Server) loadModel(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusBadRequest, err)
 		return
 	}
-	name := r.PathValue("model")
-	if err := s.models.Load(r.Context(), name); err != nil {
-		s.log.Warn("load failed", "model", name, "error", err)
-		failV2(w, statusOf(err, http.StatusBadRequest), fmt.Errorf("failed to load %q: %w", name, err))
+	for _, one := range s.parts(r.PathValue("model")) {
+		if err := s.models.Load(r.Context(), one); err != nil {
+			s.log.Warn("load failed", "model", one, "error", err)
+			failV2(w, statusOf(err, http.StatusBadRequest), fmt.Errorf("failed to load %q: %w", one, err))
+			return
+		}
 	}
 }
 
@@ -123,9 +125,11 @@ func (s *Server) unloadModel(w http.ResponseWriter, r *http.Request) {
 		failV2(w, http.StatusBadRequest, err)
 		return
 	}
-	name := r.PathValue("model")
-	if err := s.models.Unload(r.Context(), name); err != nil {
-		failV2(w, statusOf(err, http.StatusBadRequest), fmt.Errorf("failed to unload %q: %w", name, err))
+	for _, name := range s.parts(r.PathValue("model")) {
+		if err := s.models.Unload(r.Context(), name); err != nil {
+			failV2(w, statusOf(err, http.StatusBadRequest), fmt.Errorf("failed to unload %q: %w", name, err))
+			return
+		}
 	}
 }
 

@@ -74,6 +74,20 @@ func (s *Server) status(name string) (repository.Status, error) {
 	return found, nil
 }
 
+// parts are the models that are loaded and unloaded by the name: the variants of a shared model, or
+// the one of the name.
+func (s *Server) parts(name string) []string {
+	m := s.sharedNamed(name)
+	if m == nil {
+		return []string{name}
+	}
+	var all []string
+	for _, c := range m.Combinations {
+		all = append(all, c.Variant)
+	}
+	return all
+}
+
 // served lists what requests may name: the shared models, and then the others.
 func (s *Server) served() (list []repository.Status) {
 	for i := range s.shared {

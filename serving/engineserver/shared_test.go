@@ -98,6 +98,26 @@ func TestTheModelOfVariants(t *testing.T) {
 	})
 }
 
+// TestASharedModelIsInTheIndex: with the state of its variants, which are loaded and unloaded by its
+// name.
+func TestASharedModelIsInTheIndex(t *testing.T) {
+	withRig(t, withPair(t), func(r *rig) {
+		const ready, one = `{"name":"pair","version":"1","state":"READY","reason":""}`, `{"name":"pair-image","version":"1","state":"READY","reason":""}`
+		r.expect("POST", "/v2/repository/index", "", http.StatusOK, ready, one)
+		r.expect("POST", "/v2/repository/models/pair-audio/unload", "", http.StatusOK)
+		if text := r.expect("POST", "/v2/repository/index", `{"ready":true}`, http.StatusOK, one); strings.Contains(text, `"pair"`) {
+			t.Errorf("a variant is unloaded: %s", text)
+		}
+		r.expect("POST", "/v2/repository/index", "", http.StatusOK, `{"name":"pair","version":"1","state":"UNAVAILABLE","reason":"unloaded"}`)
+		r.expect("POST", "/v2/repository/models/pair/load", "", http.StatusOK)
+		r.expect("POST", "/v2/repository/index", "", http.StatusOK, ready)
+		r.expect("POST", "/v2/repository/models/pair/unload", "", http.StatusOK)
+		if text := r.expect("POST", "/v2/repository/index", `{"ready":true}`, http.StatusOK); text != "[]\n" && text != "[]" {
+			t.Errorf("all variants are unloaded: %s", text)
+		}
+	})
+}
+
 // TestASharedModelHasItsVariants: a name that is no model of the server is refused at the start.
 func TestASharedModelHasItsVariants(t *testing.T) {
 	c := testConfig(t)
