@@ -50,6 +50,10 @@ func (d *Dispatcher) Add(j Job, now float64) {
 	d.arrivals.add(now, d.table.front(&j)[first].Cost, max(0, j.Deadline-now))
 }
 
+// Adopt lets a job wait that has come to another worker. It is not counted as an arrival: what comes
+// to this worker is what is added.
+func (d *Dispatcher) Adopt(j Job) { d.waiting = append(d.waiting, j) }
+
 // Waiting is how many jobs wait.
 func (d *Dispatcher) Waiting() int { return len(d.waiting) }
 

@@ -1,8 +1,10 @@
 package modality
 
 import (
+	"cmp"
 	"errors"
 	"math"
+	"slices"
 
 	rm "gearshift/router/modality"
 )
@@ -158,6 +160,61 @@ func (p *pool) elsewhere(x *part, worker int, now float64) error {
 	err := p.place(x, now, true)
 	x.failed[worker] = was
 	return err
+}
+
+// waits reports whether any part does.
+func (p *pool) waits() bool {
+	return slices.ContainsFunc(p.stations, func(s *station) bool { return len(s.waiting) > 0 })
+}
+
+// takeOver has a part wait for the worker, which has nothing to do, that waits for a busy one: of the
+// worker with the largest backlog the one that is due first, of those that this one would answer in
+// time. It returns false if there is none.
+func (p *pool) takeOver(worker int, now float64) bool {
+	s := p.stations[worker]
+	if s.avoided > now || p.up != nil && !p.up(worker) {
+		return false
+	}
+	var best *part
+	var least float64
+	for i, other := range p.stations {
+		if i == worker || other.running == nil { // which begins what waits for it itself
+			continue
+		}
+		if backlog := other.backlog(now); best == nil || backlog > least {
+			if x := other.first(func(x *part) bool { return p.fits(x, worker, now) }); x != nil {
+				best, least = x, backlog
+			}
+		}
+	}
+	if best == nil {
+		return false
+	}
+	p.remove(best)
+	best.worker, s.waiting[best.id] = worker, best
+	s.dispatcher.Adopt(best.job())
+	return true
+}
+
+// fits reports whether the worker, which is free, would answer the part in time.
+func (p *pool) fits(x *part, worker int, now float64) bool {
+	j, s := x.job(), p.stations[worker]
+	return !x.failed[worker] && s.table.Check(&j) == nil && s.dispatcher.Preview(now, now, j)[0].Kept
+}
+
+// first is the part that is due first of those that wait and fit; nil if none does.
+func (s *station) first(fits func(*part) bool) (first *part) {
+	for _, x := range s.waiting {
+		if (first == nil || x.before(first)) && fits(x) {
+			first = x
+		}
+	}
+	return first
+}
+
+// before reports whether the part is due before the other one, or as soon and came first.
+func (x *part) before(other *part) bool {
+	return cmp.Or(cmp.Compare(x.deadline, other.deadline), cmp.Compare(len(x.id), len(other.id)), cmp.Compare(x.id, other.id)) < 0 // IDs are numbers
 }
 
 // ran reports how long a batch took.

@@ -104,3 +104,47 @@ func TestFailuresAreAvoided(t *testing.T) {
 		t.Errorf("a preview of what is too large: %d, %v", worker, err)
 	}
 }
+
+// TestAnIdleWorkerTakesOver: of what waits for a busy worker the part that is due first, where the idle
+// one would answer it in time; not while it is down, or avoided, or has failed at the part.
+func TestAnIdleWorkerTakesOver(t *testing.T) {
+	p := planned(t, 2, "aggressive")
+	p.up = func(worker int) bool { return worker == 0 }
+	first, second, third := of("1", 4, 0, 500), of("2", 4, 0.96, 900), of("3", 1, 0, 800)
+	for _, x := range []*part{first, second} {
+		if err := p.place(x, 0, false); err != nil || x.worker != 0 {
+			t.Fatalf("%v, part %s waits for worker %d", err, x.id, x.worker)
+		}
+	}
+	if p.up = nil; p.takeOver(1, 0) {
+		t.Error("worker 0 is free, and begins what waits for it itself")
+	}
+	p.up = func(worker int) bool { return worker == 0 }
+	c, _ := p.next(0, 0)
+	if err := p.place(third, 0, false); c == nil || c.part != first || err != nil {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if p.takeOver(1, 1) {
+		t.Error("a worker that is down takes over")
+	}
+	p.up, p.stations[1].avoided = nil, 5
+	if p.takeOver(1, 1) {
+		t.Error("a worker that is avoided takes over")
+	}
+	third.failed = map[int]bool{1: true}
+	if !p.takeOver(1, 10) || second.worker != 1 || third.worker != 0 {
+		t.Errorf("parts wait for workers %d and %d; want 1, and 0 for the one that worker 1 has failed at", second.worker, third.worker)
+	}
+	if third.failed = nil; p.takeOver(1, 850) {
+		t.Error("what would be late is taken over")
+	}
+	if !p.takeOver(1, 20) || third.worker != 1 || len(p.stations[0].waiting) != 0 || p.stations[0].dispatcher.Waiting() != 0 {
+		t.Errorf("part 3 waits for worker %d, and %d parts for worker 0", third.worker, len(p.stations[0].waiting))
+	}
+	if c, dropped := p.next(1, 20); c == nil || c.part != third || len(dropped) != 0 {
+		t.Errorf("worker 1 runs %+v, dropped %v", c, dropped)
+	}
+	if p.ended(0, false, 30); !p.takeOver(0, 30) || second.worker != 0 {
+		t.Errorf("worker 0 is done, and part 2 waits for worker %d", second.worker)
+	}
+}

@@ -226,17 +226,18 @@ func (s *Service) next(m *model, worker int) *commit {
 			m.pool.remove(x)
 		}
 	}
-	if len(waiting) == 0 {
+	begun := s.options.Clock()
+	if len(waiting) == 0 && !m.pool.takeOver(worker, milliseconds(begun)) {
 		return nil
 	}
-	begun := s.options.Clock()
 	c, dropped := m.pool.next(worker, milliseconds(begun))
 	s.metrics.planned.Observe((s.options.Clock() - begun).Seconds())
 	for _, x := range dropped {
 		x.of.fail(refusal(refusedDropped))
 	}
-	for i := range m.wake { // for parts that wait elsewhere now
-		if i != worker && len(m.pool.stations[i].waiting) > 0 {
+	waits := m.pool.waits()
+	for i, st := range m.pool.stations { // for parts that wait elsewhere now, or that it may take over
+		if i != worker && (len(st.waiting) > 0 || waits && st.running == nil) {
 			m.signal(i)
 		}
 	}

@@ -229,6 +229,40 @@ func TestSlowEnginesAreLearnt(t *testing.T) {
 	})
 }
 
+// TestAnIdleWorkerHelps: what waits for a worker that takes far longer than planned is answered by one
+// that has nothing to do.
+func TestAnIdleWorkerHelps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, Config{Policy: "aggressive"}, &engine{slow: 50}, &engine{})
+		defer s.Close()
+		begin, took := time.Now(), make([]time.Duration, 6)
+		workers := make([]string, len(took))
+		var all sync.WaitGroup
+		for i := range took {
+			all.Go(func() {
+				r, err := ask(t, s, 1, "")
+				if err != nil {
+					t.Error(err)
+				}
+				took[i], workers[i] = time.Since(begin), r.Worker
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		slow := 0
+		for i, name := range workers {
+			if name == "host0" {
+				slow++
+			} else if took[i] > 60*time.Millisecond { // five of 10 ms
+				t.Errorf("job %d took %v", i, took[i])
+			}
+		}
+		if slow != 1 {
+			t.Errorf("the slow worker has answered %d of %v; want 1", slow, workers)
+		}
+	})
+}
+
 // TestAnotherWorkerAnswers: where an engine fails, one that has time answers what is left; where
 // none has, the error says whose engine failed and why.
 func TestAnotherWorkerAnswers(t *testing.T) {
