@@ -84,6 +84,8 @@ var table = []room{
 		"a law of contention is found from steps alone and beside others: it knows no latency model and no table"},
 	{"workloads/jobs", []string{"internal/faults"},
 		"jobs come in the same way for a simulation and for a server"},
+	{"workloads/families", nil,
+		"it is data: what is made of the models is their users' business"},
 	{"workloads/digits", nil,
 		"it is data: who trains on it, or sends it, is not its business"},
 	{"env/jobs", []string{"env/engine", "router/modality", "router/profile", "router/solve", "workloads/jobs"},
@@ -237,7 +239,7 @@ var table = []room{
 	{"serving/debug", []string{"serving"},
 		"a module of the server: it shows what the process does, and knows nothing of requests"},
 	{"cmd/gearshift/scenario", []string{
-		"router", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
+		"router", "router/failover", "router/placement", "router/admission", "router/fleet", "router/lifecycle", "router/control", "router/modality", "router/observation", "router/profile", "router/balance", "router/policy", "workloads",
 		"env/engine", "env", "env/objective", "env/evaluation", "rl", "serving/address", "serving/setting", "serving/agents", "serving/backend", "router/health", "serving/gauges", "serving/memory", "serving/config"},
 		"a file is composed of what the rooms own, and describes: it learns nothing, stores nothing and serves nobody"},
 	{"cmd/gearshift/output", []string{"internal/durable"},

@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gearshift/router/failover"
+	"gearshift/router/placement"
+	"gearshift/router/profile"
 )
 
 // Failover is how applications stay answered when hosts die. An application is a task with a
@@ -18,7 +22,7 @@ type Failover struct {
 	// Alpha is the share of all free capacity that stays free for loads after a failure, and
 	// Headroom that of each host's capacity that backups may use.
 	Alpha    float64 `yaml:"alpha"`
-	Headroom Part    `yaml:"headroom"`
+	Headroom Share   `yaml:"headroom"`
 	// Heartbeat is how often agents report, and Misses after how many missing reports in a row
 	// a host is lost. Sweep is how often the controller looks; zero is when a report is due.
 	Heartbeat time.Duration `yaml:"heartbeat"`
@@ -37,7 +41,7 @@ type Failover struct {
 }
 
 // FailoverPolicies are those of [Failover.Policy]. The first is the default.
-var FailoverPolicies = []string{"gearshift", "faillite", "full-warm", "full-cold", "full-warm-k"}
+var FailoverPolicies = namesOf(failover.Policies, func(p failover.Policy) string { return string(p) })
 
 // Drawn describes applications and servers that are drawn. They are simulated, not served: a
 // fleet holds neither so many variants nor so many replicas.
@@ -192,4 +196,55 @@ func LoadFailover(ref string) (*Scenario, error) {
 		return nil, r.err()
 	}
 	return s, err
+}
+
+// FailoverSystem returns the applications and hosts as the controller of failover has them, with
+// memory in bytes and compute in engines. Shared has applications on one host that run the same
+// model share its memory, as they do when served, and gives each the primary on which its
+// replica is up; otherwise the controller places those that name none.
+func (s *Scenario) FailoverSystem(shared bool) *failover.System {
+	x := &failover.System{Resources: []string{"memory", "compute"}, Shared: shared}
+	for _, h := range s.Hosts {
+		x.Servers = append(x.Servers, failover.Server{Name: h.Name, Site: h.Site, Capacity: []float64{float64(h.Memory), 1}})
+	}
+	tasks := s.Applications()
+	homes, critical := s.homes(tasks), s.criticals(tasks)
+	for i, task := range tasks {
+		a := s.application(task)
+		a.Critical = critical[i]
+		if a.Primary = s.hostIndex(s.Tasks[task].Primary); shared {
+			a.Primary = homes[i].host
+		}
+		a.Full = slices.IndexFunc(a.Variants, func(v failover.Variant) bool { return v.Name == s.Variants[homes[i].variant].Name })
+		x.Applications = append(x.Applications, a)
+	}
+	return x
+}
+
+// application returns the task as one, without its primary.
+func (s *Scenario) application(task int) failover.Application {
+	t := &s.Tasks[task]
+	a := failover.Application{Name: t.Name, Rate: t.Rate, MaxLatencyMS: s.boundMS(task)}
+	for v := range s.Variants {
+		name := s.Variants[v].Name
+		if !t.answers(name) {
+			continue
+		}
+		ms, m := s.slowestMS(task, v), indexOf(s.modelNames(), s.Variants[v].Model)
+		a.Variants = append(a.Variants, failover.Variant{
+			Alternative: placement.Alternative{Name: name, Quality: t.Quality[name], Demand: []float64{float64(s.weight(v)), t.Rate * ms / 1000}, LatencyMS: ms},
+			Model:       s.Variants[v].Model, Load: profile.Duration(s.Weights[m].LoadMS),
+		})
+	}
+	return a
+}
+
+// FailoverOptions returns the options of the controller of failover.
+func (s *Scenario) FailoverOptions() failover.Options {
+	f := Of[Failover](s)
+	return failover.Options{
+		Policy: failover.Policy(f.Policy), Alpha: f.Alpha, Headroom: float64(f.Headroom) / 100,
+		Heartbeat: f.Heartbeat, Misses: f.Misses, Sweep: f.Sweep, SiteIndependent: f.SiteIndependent,
+		Backups: f.Backups, Loaders: f.Loaders, ReturnAfter: f.ReturnAfter,
+	}
 }

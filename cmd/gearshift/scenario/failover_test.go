@@ -1,12 +1,14 @@
 package scenario_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gearshift/cmd/gearshift/scenario"
+	"gearshift/router/failover"
 	"gearshift/router/fleet"
 )
 
@@ -61,7 +63,7 @@ func TestFailoverPlacesReplicas(t *testing.T) {
 		t.Errorf("up at the start: %v, want %v", up, want)
 	}
 	f := s.Failover()
-	if f == nil || f.Policy != "gearshift" || f.Heartbeat != 20*time.Millisecond || f.Misses != 2 || f.Headroom.Share() != 0.2 || f.Critical.Share() != 0.5 || f.Backups != 1 || f.Loaders != 10 || f.ReturnAfter != 2*time.Second {
+	if f == nil || f.Policy != "gearshift" || f.Heartbeat != 20*time.Millisecond || f.Misses != 2 || f.Headroom != 20 || f.Critical.Share() != 0.5 || f.Backups != 1 || f.Loaders != 10 || f.ReturnAfter != 2*time.Second {
 		t.Errorf("defaults: %+v", f)
 	}
 	if parse(t, minimal(t)).Failover() != nil {
@@ -101,7 +103,9 @@ func TestFailoverFaults(t *testing.T) {
 		"alpha of all":               {[]string{"failover: {}", "failover: {alpha: 1}"}, "f.yaml:18: failover.alpha: want a share from 0 to below 1, not 1"},
 		"no heartbeat":               {[]string{"failover: {}", "failover: {heartbeat: 0s}"}, "f.yaml:18: failover.heartbeat: want a time from 1ms to 1h0m0s, not 0s"},
 		"no misses":                  {[]string{"failover: {}", "failover: {misses: 0}"}, "f.yaml:18: failover.misses: want a number from 1 to 1000, not 0"},
-		"a share that is none":       {[]string{"failover: {}", "failover: {headroom: 0.2}"}, `f.yaml:18: failover.headroom: want a share such as 20%, from 0% to 100%, found "0.2"`},
+		"a share that is none":       {[]string{"failover: {}", "failover: {critical: 0.2}"}, `f.yaml:18: failover.critical: want a share such as 20%, from 0% to 100%, found "0.2"`},
+		"no headroom":                {[]string{"failover: {}", "failover: {headroom: 0%}"}, "f.yaml:18: failover.headroom: want a share such as 90%, above 0%"},
+		"replicas not everywhere":    {[]string{"failover: {}", "failover: {}\nreplicas: [{variant: small, hosts: [h1, h2, h3], memory: 300MB}, {variant: large, hosts: [h1, h2], memory: 900MB}]"}, "f.yaml:19: replicas: there is none of large on h3, where failover may need it for door"},
 		"no application":             {[]string{"rate: 4, primary: h1, ", "", "rate: 2, ", ""}, "f.yaml:18: failover: no task is an application"},
 		"no failover":                {[]string{"failover: {}", "replicas: [{variant: small, hosts: [h1], memory: 300MB}, {variant: large, hosts: [h2], memory: 900MB}]"}, "f.yaml:3: tasks[0].rate: is of an application"},
 		"critical and no rate":       {[]string{"name: batch, ", "name: batch, critical: true, "}, "f.yaml:5: tasks[2].critical: is of an application, which has a rate"},
@@ -123,6 +127,33 @@ func TestFailoverFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", name, err, c.want)
 		}
+	}
+}
+
+// The controller is told what the file says: memory in bytes, compute as the share of an engine,
+// criticality spread over the list, primaries as the replicas are.
+func TestFailoverSystem(t *testing.T) {
+	s := parse(t, cameras)
+	x := s.FailoverSystem(true)
+	if err := x.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.Servers) != 3 || x.Servers[2].Site != "b" || x.Servers[2].Capacity[0] != 1e9 || len(x.Applications) != 2 {
+		t.Fatalf("%+v", x)
+	}
+	door, yard := x.Applications[0], x.Applications[1]
+	if door.Primary != 0 || yard.Primary != 1 || door.Full != 1 || door.Rate != 4 || door.MaxLatencyMS != 100 || door.Critical || !yard.Critical {
+		t.Errorf("door %+v, yard %+v", door, yard)
+	}
+	if v := door.Variants[1]; v.Name != "large" || v.Model != "large" || v.Quality != 1 || v.Demand[0] != 9e8 || math.Abs(v.Demand[1]-0.08) > 1e-12 || v.LatencyMS != 20 || v.Load != 2*time.Second {
+		t.Errorf("large: %+v", v)
+	}
+	if x := s.FailoverSystem(false); x.Applications[0].Primary != 0 || x.Applications[1].Primary != -1 {
+		t.Errorf("alone, primaries %d and %d", x.Applications[0].Primary, x.Applications[1].Primary)
+	}
+	o := s.FailoverOptions()
+	if o.Policy != failover.Gearshift || o.Headroom != 0.2 || o.Alpha != 0.1 || o.ReturnAfter != 2*time.Second {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -46,8 +46,8 @@ func (t *Task) defaults() { t.Decay, t.Weight = Hard, 1 }
 // An application is a task with a rate. Its variants are those with a quality for it, and its
 // primary the host that runs the best of them that answers in time.
 
-// applications lists the tasks that are one.
-func (s *Scenario) applications() (tasks []int) {
+// Applications lists the tasks that are applications, by index: the order of the controller of failover.
+func (s *Scenario) Applications() (tasks []int) {
 	for i, t := range s.Tasks {
 		if t.Rate > 0 {
 			tasks = append(tasks, i)
@@ -209,7 +209,7 @@ func (l *load) roomiest(task, variant int) int {
 // generate makes the replicas that a file with failover leaves out: each variant on each host
 // where it fits, cold except where it is an application's own on its primary.
 func (s *Scenario) generate() {
-	tasks := s.applications()
+	tasks := s.Applications()
 	up := map[home]bool{}
 	for _, at := range s.homes(tasks) {
 		up[at] = true
@@ -286,7 +286,7 @@ func (c *checker) applications(f *Failover) {
 			c.hostRef(child(at, "primary"), t.Primary)
 		}
 	}
-	tasks := c.s.applications()
+	tasks := c.s.Applications()
 	c.judgeIf(len(tasks) == 0, "failover", "no task is an application; want a rate at those that are to survive the loss of a host")
 	c.spares()
 	if len(c.faults) > before || !c.sound("tasks") || !c.sound("hosts") || !c.sound("variants") || !c.sound("models") || !c.sound("profiles") || !c.lengthsSound() {
@@ -295,7 +295,26 @@ func (c *checker) applications(f *Failover) {
 	if len(c.s.Replicas) > 0 && !c.modelled() {
 		return
 	}
-	c.housed(tasks)
+	if c.housed(tasks); len(c.faults) == before {
+		c.everywhere(tasks)
+	}
+}
+
+// everywhere reports replicas that the file lists incompletely: failover may need any variant of
+// an application on any host.
+func (c *checker) everywhere(tasks []int) {
+	placed := map[home]bool{}
+	for _, p := range c.s.placedReplicas() {
+		placed[home{p.variant, p.host}] = true
+	}
+	for v := range c.s.Variants {
+		of := slices.IndexFunc(tasks, func(task int) bool { return c.s.Tasks[task].answers(c.s.Variants[v].Name) })
+		for h, host := range c.s.Hosts {
+			if of >= 0 && !placed[home{v, h}] && c.s.weight(v) <= host.Memory {
+				c.judge("replicas", "there is none of %s on %s, where failover may need it for %s; want it with state: cold, or no replicas in the file, which failover places itself", c.s.Variants[v].Name, host.Name, c.s.Tasks[tasks[of]].Name)
+			}
+		}
+	}
 }
 
 // spares checks that there is another host, and another site where backups need one.
